@@ -1,0 +1,113 @@
+/**
+ * Every refusal this service can give, in one table. A code is a promise to clients: it is never renamed.
+ * `docs/reference/errors.md` is generated from it, and a test fails if the two differ.
+ */
+const catalogue = {
+  // 400: the request cannot be read
+  invalid_request: [400, 'The request is malformed', 'A field is missing, has the wrong type or shape; `errors` names each place.'],
+  invalid_json: [400, 'The body is not JSON', 'Send one JSON document in UTF-8.'],
+  unknown_parameter: [400, 'Unknown parameter', 'A query parameter or a body field that this operation does not have.'],
+  invalid_address: [400, 'Not an address', 'Give 0x and 40 hexadecimal digits; mixed case only with the right EIP-55 checksum.'],
+  invalid_cursor: [400, 'The cursor is not one of ours', 'Take the cursor from `X-Next-Cursor` of the same query.'],
+  invalid_user_id: [400, 'Not a user id', 'A user id is `<PROVIDER>-<provider_user_id>`.'],
+  abi_is_view: [400, 'A view function cannot be written to', 'Use `/contracts/method/read`, or leave `view` out.'],
+  abi_not_view: [400, 'Reads need a view function', 'Add `view` (or `pure`) to the ABI, or use `/contracts/method/write`.'],
+  idempotency_key_invalid: [400, 'The idempotency key is not usable', 'Between 1 and 255 printable ASCII characters, the same in both headers if both are sent.'],
+  // 401, 403, 404
+  invalid_token: [401, 'The access token is not valid', 'It is missing, malformed, expired, revoked or meant for another service. Sign in again.'],
+  insufficient_scope: [403, 'The token lacks a permission', 'The application was not granted the permission that this operation needs.'],
+  forbidden_user: [403, 'Not your user', 'A token reads and acts for its own user only. The answer is the same whether or not that user exists.'],
+  application_suspended: [403, 'The application is suspended', 'The operator suspended this application.'],
+  policy_denied: [403, 'Refused by policy', 'A rule of the signer refuses this transaction; `detail` names it.'],
+  not_found: [404, 'There is nothing here', 'No such route or resource.'],
+  transaction_not_found: [404, 'No such transaction', 'No transaction of this user has that id or hash.'],
+  method_not_allowed: [405, 'The method is not allowed here', 'The `Allow` header lists the methods of this path.'],
+  // the request as bytes
+  request_timeout: [408, 'The request took too long to arrive', 'Send the body within 10 seconds.'],
+  idempotency_in_flight: [409, 'This idempotency key is being worked on', 'Repeat the same request in a moment.'],
+  body_too_large: [413, 'The body is too large', 'At most 64 KiB.'],
+  uri_too_long: [414, 'The address is too long', 'At most 8 kB.'],
+  unsupported_media_type: [415, 'The body is not JSON', 'Send `Content-Type: application/json`.'],
+  headers_too_large: [431, 'The headers are too large', 'At most 8 kB.'],
+  // 422: understood but impossible
+  invalid_abi: [422, 'The ABI cannot be used', 'Exactly one function, as text or as a JSON ABI item; `errors` gives the position.'],
+  invalid_argument: [422, 'An argument does not fit its ABI type', '`errors[].pointer` names the place. Nothing is coerced.'],
+  invalid_value: [422, 'The value cannot be sent', 'Wei as decimal digits, below 2^256; a function marked nonpayable takes none.'],
+  execution_reverted: [422, 'The contract reverted', '`revert` holds the decoded reason. Nothing was sent.'],
+  no_contract: [422, 'There is no contract at this address', 'The address has no code on the application’s network.'],
+  invalid_return_data: [422, 'The contract answered with data of another shape', 'The returned bytes do not decode as the ABI says.'],
+  insufficient_funds: [422, 'The account cannot pay', 'The account holds less than value plus the highest possible fee.'],
+  not_a_token: [422, 'Not a token contract', 'The address has no code, or does not answer `balanceOf`.'],
+  idempotency_key_reused: [422, 'The idempotency key belongs to another request', 'The same key was used with another body.'],
+  fee_cap_reached: [422, 'The fee would exceed the network’s cap', 'The network asks for more than the operator allows.'],
+  not_cancellable: [422, 'Too late', 'The transaction is mined or its nonce is taken.'],
+  chain_unsupported: [422, 'The network cannot do this', 'The node of this network lacks what the request needs.'],
+  // 429
+  rate_limited: [429, 'Too many requests', 'Wait for `Retry-After` seconds.', true],
+  too_many_pending: [429, 'Too many unconfirmed writes', 'Wait until some of the account’s transactions are mined.', true],
+  // 5xx
+  internal_error: [500, 'Our fault', 'A bug of this service. Quote the request id to the operator.'],
+  chain_unavailable: [502, 'The chain node failed', 'The node could not be reached or gave no usable answer. Nothing new was sent.', true],
+  overloaded: [503, 'The service is busy', 'Repeat after `Retry-After` seconds.', true],
+  shutting_down: [503, 'The service is restarting', 'Repeat after `Retry-After` seconds.', true],
+  signer_unavailable: [503, 'The signer does not answer', 'Repeat with the same idempotency key.', true],
+  database_unavailable: [503, 'The database does not answer', 'Repeat with the same idempotency key; the truth of a write is found by it.', true],
+  provider_unavailable: [502, 'The identity provider does not answer', 'Try to sign in again in a moment.', true],
+  chain_timeout: [504, 'The chain node took too long', 'The node did not answer in time.', true],
+  // sign-in pages
+  sign_in_expired: [400, 'This sign-in is over', 'It expired, was finished, or was started in another browser. Go back to the application and sign in again.'],
+  sign_in_refused: [400, 'The sign-in was refused', 'The identity provider’s answer did not pass a check. Go back to the application and sign in again.'],
+  unknown_provider: [400, 'Unknown identity provider', 'This installation has no identity provider of that name.'],
+} as const satisfies Record<string, readonly [status: number, title: string, help: string, retryable?: true]>
+
+export type ErrorCode = keyof typeof catalogue
+
+/** One place in the input that is wrong. `pointer` is a JSON pointer into the body, `parameter` a path, query or header name. */
+export type FieldError = { pointer?: string; parameter?: string; code: string; detail: string }
+
+/** What a contract said when it reverted. `reason` is a sentence for people; `data` the raw bytes as 0x-hex. */
+export type Revert = {
+  name: string | null
+  signature: string | null
+  args: unknown[] | null
+  selector: string | null
+  data: string
+  reason: string
+}
+
+export type ErrorExtras = {
+  cause?: unknown
+  errors?: FieldError[]
+  revert?: Revert
+  /** seconds, for the Retry-After header */
+  retryAfter?: number
+}
+
+/** A refusal that was expected: it becomes a problem document for the caller, `cause` stays with us. */
+export class AppError extends Error {
+  readonly code: ErrorCode
+  readonly errors: FieldError[] | undefined
+  readonly revert: Revert | undefined
+  readonly retryAfter: number | undefined
+
+  constructor(code: ErrorCode, detail: string, extras: ErrorExtras = {}) {
+    super(detail, extras.cause === undefined ? undefined : { cause: extras.cause })
+    this.name = 'AppError'
+    this.code = code
+    this.errors = extras.errors
+    this.revert = extras.revert
+    this.retryAfter = extras.retryAfter
+  }
+}
+
+/** Status, title, help and repeatability of a code. */
+export function describeError(code: ErrorCode): { status: number; title: string; help: string; retryable: boolean } {
+  const [status, title, help, retryable] = catalogue[code] as readonly [number, string, string, true?]
+  return { status, title, help, retryable: retryable ?? false }
+}
+
+/** All codes, in the order of the catalogue. */
+export const errorCodes = Object.keys(catalogue) as ErrorCode[]
+
+/** True for one of the codes above; used at the signer's socket, where a code arrives as text. */
+export const isErrorCode = (text: string): text is ErrorCode => Object.hasOwn(catalogue, text)

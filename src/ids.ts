@@ -1,0 +1,43 @@
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+
+/** Shape `<PROVIDER>-<provider_user_id>`; only the first hyphen separates. */
+export type UserId = string
+
+/** 0x-prefixed hexadecimal. */
+export type Hex = `0x${string}`
+
+export const userIdOf = (provider: string, subject: string): UserId => `${provider}-${subject}`
+
+const PROVIDER = /^[A-Z0-9_]{1,32}$/
+
+/** Splits at the first hyphen; null when the text is no user id. */
+export function parseUserId(userId: string): { provider: string; subject: string } | null {
+  const at = userId.indexOf('-')
+  const provider = userId.slice(0, at)
+  const subject = userId.slice(at + 1)
+  if (at < 1 || !PROVIDER.test(provider) || !isSubject(subject)) return null
+  return { provider, subject }
+}
+
+/** A provider's user id: 1 to 255 characters, no control characters, no lone surrogates (PostgreSQL refuses both). */
+export function isSubject(subject: string): boolean {
+  return subject.length >= 1 && subject.length <= 255 && !/\p{Cc}/u.test(subject) && subject.isWellFormed()
+}
+
+export const isProviderName = (text: string): boolean => PROVIDER.test(text)
+
+/**
+ * The account of a first identity. Deterministic, so that creating it twice meets the same row
+ * and a shard is found without a look-up. RFC 9562 version 8 over SHA-256.
+ */
+export function accountIdOf(provider: string, subject: string): string {
+  const hash = createHash('sha256').update(`chatelaine account\0${provider}\0${subject}`).digest()
+  hash[6] = (hash[6]! & 0x0f) | 0x80
+  hash[8] = (hash[8]! & 0x3f) | 0x80
+  const hex = hash.toString('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`
+}
+
+export const newTransactionId = (): string => `tx_${randomUUID()}`
+export const newRequestId = (): string => randomUUID()
+export const newSecret = (bytes = 32): string => randomBytes(bytes).toString('base64url')
