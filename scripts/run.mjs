@@ -1,0 +1,299 @@
+#!/usr/bin/env node
+/**
+ * The launcher behind every command: finds a Node.js that is new enough, installs what is missing, runs the
+ * program and ends as it ended. Plain JavaScript without dependencies, because it runs before anything is
+ * installed and on Node.js 18.
+ */
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
+const OLDEST_NODE = [24, 12]
+// node:sqlite, the signer's store, still announces itself on every start.
+const NODE_FLAGS = ['--disable-warning=ExperimentalWarning']
+
+/** The process in the foreground: an install, then the program. */
+let child
+
+async function main([command, ...rest]) {
+  const production = () => ready('production')
+  const everything = () => ready('everything')
+  switch (command) {
+    case 'start':
+      return runNode(await production(), ['src/main.ts', ...rest])
+    case 'test':
+      return runNode(await everything(), ['scripts/test.mjs', ...rest])
+    case 'check':
+      return runNode(await everything(), ['scripts/check.mjs', ...rest])
+    case 'contracts':
+      return runNode(await everything(), ['scripts/contracts.mjs', ...rest])
+    case 'docs':
+      return runNode(await production(), ['src/cli/docs.ts', ...rest])
+    default:
+      return runNode(await production(), ['src/cli/main.ts', ...process.argv.slice(2)])
+  }
+}
+
+/** Runs a script of the project; the script's folder is made absolute so that the caller's own folder stays its own. */
+function runNode(node, [script, ...args]) {
+  return run(node, [...NODE_FLAGS, join(ROOT, script), ...args], {
+    stdio: 'inherit',
+    // What the program starts in turn (npx, compilers) must find the same Node.js.
+    env: { ...process.env, PATH: `${dirname(node)}${delimiter}${process.env.PATH ?? ''}` },
+  })
+}
+
+/** @returns the exit code; 128 + n when signal n ended it, as a shell would say. */
+function run(file, args, options) {
+  return new Promise((resolve, reject) => {
+    child = spawn(file, args, options)
+    child.once('error', reject)
+    child.once('close', (code, signal) => resolve(code ?? 128 + (constants.signals[signal] ?? 0)))
+  })
+}
+
+/**
+ * Ctrl-C reaches the whole foreground group, the program included, and npm repeats it to us: with a terminal we
+ * only wait. Without one, and for every other signal, the program hears it from us, once.
+ */
+function passSignalsOn() {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    let last = 0
+    process.on(signal, () => {
+      const repeated = Date.now() - last < 1_000
+      last = Date.now()
+      if (child === undefined || child.exitCode !== null || child.signalCode !== null) {
+        process.exit(128 + constants.signals[signal])
+      }
+      if (!repeated && !(signal === 'SIGINT' && process.stdin.isTTY)) child.kill(signal)
+    })
+  }
+}
+
+/**
+ * npm puts a shell between itself and us that dies of a signal without passing it on. When npm or that shell is
+ * gone the program is asked to end; nobody could reach it any more. Started without npm there is nothing to watch.
+ */
+function endWithNpm() {
+  if (process.env.npm_lifecycle_event === undefined) return
+  const ancestors = () => [process.ppid, parentOf(process.ppid)].join()
+  const first = ancestors()
+  const watch = setInterval(() => {
+    if (ancestors() === first) return
+    clearInterval(watch)
+    process.emit('SIGTERM')
+  }, 500)
+  watch.unref()
+}
+
+/** @returns the parent of a process as Linux tells it; elsewhere undefined, and only our own parent is watched */
+function parentOf(pid) {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) \S /s, '')
+      .split(' ')[0]
+  } catch {
+    return undefined
+  }
+}
+
+// Installing
+
+class InstallError extends Error {}
+
+/** Installs what `kind` needs and is missing. @returns the path of a Node.js that is new enough */
+async function ready(kind) {
+  const node = await findNode()
+  const folder = { path: ROOT, stamp: stampOf(ROOT, kind) }
+  if (!isInstalled(folder)) await withLock(async () => !isInstalled(folder) && installPackages(node, folder))
+  return node
+}
+
+async function findNode() {
+  const [major, minor] = process.versions.node.split('.').map(Number)
+  if (major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])) return process.execPath
+  const folder = { path: join(ROOT, 'runtime'), stamp: stampOf(join(ROOT, 'runtime'), 'everything') }
+  const platform = process.platform === 'win32' ? 'win' : process.platform
+  const binary = join(
+    folder.path,
+    'node_modules',
+    `node-${platform}-${process.arch}`,
+    'bin',
+    platform === 'win' ? 'node.exe' : 'node',
+  )
+  const missing = () => !isInstalled(folder) || !existsSync(binary)
+  if (missing()) await withLock(async () => missing() && installRuntime(folder))
+  if (!existsSync(binary)) {
+    throw new InstallError(
+      `Chatelaine needs Node.js ${OLDEST_NODE.join('.')} or newer. This is ${process.version}, and no newer one is packaged for ${platform}-${process.arch}: install it from https://nodejs.org.`,
+    )
+  }
+  return binary
+}
+
+async function installRuntime(folder) {
+  console.error(`Installing Node.js 24 for this project (the one on PATH is ${process.version}) …`)
+  await npm(process.execPath, folder, ['ci'])
+}
+
+async function installPackages(node, folder) {
+  const omit = folder.stamp.kind === 'production' ? '--omit=dev' : '--include=dev'
+  const before = readStamp(folder)
+  if (before === undefined && matchesLock(folder)) return writeStamp(folder)
+  console.error(folder.stamp.kind === 'production' ? 'Installing packages …' : 'Installing packages and tools …')
+  // The same lock, only the tools are missing: add them, because `ci` empties the folder under a running server.
+  const addsOnly = before?.lock === folder.stamp.lock && before?.platform === folder.stamp.platform
+  await npm(node, folder, addsOnly ? ['install', '--no-save', omit] : ['ci', omit])
+}
+
+async function npm(node, folder, args) {
+  const cli = findNpm()
+  const quiet = ['--loglevel=error', '--no-progress', '--no-audit', '--no-fund']
+  const [file, first] = cli === undefined ? ['npm', []] : [node, [cli]]
+  let output = ''
+  const exit = run(file, [...first, ...args, ...quiet], {
+    cwd: folder.path,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, PATH: `${dirname(node)}${delimiter}${process.env.PATH ?? ''}` },
+    shell: cli === undefined && process.platform === 'win32',
+  })
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk) => (output = (output + chunk).slice(-8_000)))
+  const code = await exit
+  if (code > 128) process.exit(code)
+  if (code !== 0)
+    throw new InstallError(`${output.trim()}\nThe packages could not be installed; see above. Nothing was started.`)
+  writeStamp(folder)
+}
+
+/** npm-cli.js of the npm that runs us, or the one beside this Node.js; undefined means `npm` on PATH. */
+function findNpm() {
+  const beside = dirname(process.execPath)
+  return [
+    process.env.npm_execpath,
+    join(beside, '..', 'lib', 'node_modules', 'npm', 'bin', 'npm-cli.js'),
+    join(beside, 'node_modules', 'npm', 'bin', 'npm-cli.js'),
+    '/usr/share/nodejs/npm/bin/npm-cli.js',
+  ].find((path) => path?.endsWith('npm-cli.js') && existsSync(path))
+}
+
+// What is installed
+
+function stampOf(path, kind) {
+  const lock = createHash('sha256')
+    .update(readFileSync(join(path, 'package-lock.json')))
+    .digest('hex')
+  return { lock, platform: `${process.platform}-${process.arch}`, kind }
+}
+
+const stampFile = (folder) => join(folder.path, 'node_modules', '.chatelaine-installed.json')
+const writeStamp = (folder) => {
+  mkdirSync(dirname(stampFile(folder)), { recursive: true })
+  writeFileSync(stampFile(folder), JSON.stringify(folder.stamp))
+}
+
+function readStamp(folder) {
+  try {
+    return JSON.parse(readFileSync(stampFile(folder), 'utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+function isInstalled(folder) {
+  const have = readStamp(folder)
+  const want = folder.stamp
+  return (
+    have?.lock === want.lock &&
+    have.platform === want.platform &&
+    (have.kind === want.kind || have.kind === 'everything')
+  )
+}
+
+/** True when somebody ran npm here by hand and npm's own list of what it put there agrees with the lock. */
+function matchesLock(folder) {
+  const packagesOf = (file) => {
+    try {
+      return JSON.parse(readFileSync(join(folder.path, file), 'utf8')).packages ?? {}
+    } catch {
+      return {}
+    }
+  }
+  const installed = packagesOf('node_modules/.package-lock.json')
+  return Object.entries(packagesOf('package-lock.json'))
+    .filter(
+      ([path, { optional, devOptional, dev }]) =>
+        path !== '' && !optional && !devOptional && !(dev && folder.stamp.kind === 'production'),
+    )
+    .every(([path, { integrity }]) => path in installed && installed[path].integrity === integrity)
+}
+
+// One install at a time
+
+/** Runs `work` while no other launcher of this folder installs. The lock names its holder, so a crash leaves nothing stuck. */
+async function withLock(work) {
+  const lock = join(ROOT, 'tmp', 'install.lock')
+  mkdirSync(dirname(lock), { recursive: true })
+  for (let waits = 0; !takeLock(lock); waits++) {
+    if (waits === 1) console.error('Waiting for another install of this folder to finish …')
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
+  const release = () => {
+    rmSync(lock, { force: true })
+    try {
+      rmdirSync(dirname(lock))
+    } catch {
+      // Somebody else keeps something there.
+    }
+  }
+  process.once('exit', release)
+  try {
+    await work()
+  } finally {
+    release()
+    process.off('exit', release)
+  }
+}
+
+function takeLock(lock) {
+  try {
+    mkdirSync(dirname(lock), { recursive: true })
+    writeFileSync(lock, String(process.pid), { flag: 'wx' })
+    return true
+  } catch (error) {
+    if (error.code !== 'EEXIST' && error.code !== 'ENOENT') throw error
+  }
+  try {
+    const holder = readFileSync(lock, 'utf8')
+    const ageMs = Date.now() - statSync(lock).mtimeMs
+    if (ageMs < 5_000 || (isAlive(Number(holder)) && ageMs < 15 * 60_000)) return false
+    // Of several who find a dead holder's lock, one moves it away; whoever moved a fresh one puts it back.
+    const aside = `${lock}.${process.pid}`
+    renameSync(lock, aside)
+    if (readFileSync(aside, 'utf8') === holder) rmSync(aside)
+    else renameSync(aside, lock)
+  } catch {
+    // The lock went away in between: try again.
+  }
+  return false
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return error.code === 'EPERM'
+  }
+}
+
+passSignalsOn()
+endWithNpm()
+process.exitCode = await main(process.argv.slice(2)).catch((error) => {
+  console.error(error instanceof InstallError ? error.message : error)
+  return 1
+})
