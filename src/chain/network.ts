@@ -1,0 +1,32 @@
+import type { Hex } from '../ids.ts'
+import type { Head } from './head.ts'
+import type { Rpc } from './rpc.ts'
+
+/** One EVM network that this installation serves. `name` is lower-case; history shows it in upper case. */
+export type Chain = {
+  chainId: number
+  name: string
+  symbol: string
+  coin: string
+  decimals: number
+  /** the node's `finalized` tag, or a number of blocks */
+  finality: 'finalized' | number
+  /** highest maxFeePerGas (or gasPrice) ever offered, wei per gas */
+  feeCapWei: bigint
+  /** Multicall3 on this network, if it is deployed */
+  multicall3: Hex | null
+  explorer: Explorer
+  rpc: Rpc
+  head: Head
+  /** Gives a new account its first coins, on development chains only. */
+  faucet: ((address: Hex) => Promise<void>) | null
+}
+
+export type Explorer = { tx: (hash: Hex) => string; address: (address: Hex) => string; block: (number: number) => string }
+
+/** Links of an explorer that follows the common layout: /tx/…, /address/…, /block/…. */
+export const explorerAt = (base: string): Explorer => ({
+  tx: (hash) => `${base}/tx/${hash}`,
+  address: (address) => `${base}/address/${address}`,
+  block: (number) => `${base}/block/${number}`,
+})

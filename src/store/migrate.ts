@@ -1,0 +1,63 @@
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { sql } from 'kysely'
+import { sqlState, type RootDb } from './db.ts'
+
+const FOLDER = new URL('../../migrations/', import.meta.url)
+
+type Migration = { number: number; name: string; text: string; sha256: string }
+
+/** The numbered SQL files, in order. */
+export async function readMigrations(): Promise<Migration[]> {
+  const names = (await readdir(FOLDER)).filter((name) => /^\d{4}_\w+\.sql$/.test(name)).toSorted()
+  return Promise.all(
+    names.map(async (name) => {
+      const text = await readFile(new URL(name, FOLDER), 'utf8')
+      return { number: Number(name.slice(0, 4)), name, text, sha256: createHash('sha256').update(text).digest('hex') }
+    }),
+  )
+}
+
+/**
+ * Brings the database up to date, each migration in a transaction of its own. Replicas that start together wait
+ * for each other on the primary key of the first row.
+ * @throws Error when a migration that was applied has been changed since, or the database is newer than this program
+ */
+export async function migrate(db: RootDb): Promise<void> {
+  await createLedger(db)
+  const migrations = await readMigrations()
+  for (const migration of migrations) await apply(db, migration)
+  const newest = await db.selectFrom('migrations').select(({ fn }) => fn.max('number').as('number')).executeTakeFirstOrThrow()
+  if (newest.number > migrations.at(-1)!.number) throw new Error(`the database was made by a newer version: it has migration ${newest.number}, this program ends at ${migrations.at(-1)!.number}`)
+}
+
+async function createLedger(db: RootDb): Promise<void> {
+  try {
+    await sql`create table if not exists migrations (number int primary key, name text not null, sha256 text not null, applied_at timestamptz not null default now())`.execute(db)
+  } catch (error) {
+    // Two replicas creating it at once: "if not exists" is not atomic in PostgreSQL, the loser gets one of these.
+    if (!['23505', '42P07'].includes(sqlState(error) ?? '')) throw error
+  }
+}
+
+async function apply(root: RootDb, migration: Migration): Promise<void> {
+  await root.transaction().execute(async (db) => {
+    const { number, name, sha256 } = migration
+    const mine = await db.insertInto('migrations').values({ number, name, sha256 }).onConflict((on) => on.column('number').doNothing()).returning('number').executeTakeFirst()
+    if (mine === undefined) {
+      const done = await db.selectFrom('migrations').select('sha256').where('number', '=', number).executeTakeFirstOrThrow()
+      if (done.sha256 !== sha256) throw new Error(`migration ${name} was changed after it had been applied to this database`)
+      return
+    }
+    for (const statement of statementsOf(migration.text)) await sql.raw(statement).execute(db)
+  })
+}
+
+/** Statements end with a semicolon at the end of a line; our migrations hold no function bodies. */
+function statementsOf(text: string): string[] {
+  return text
+    .replaceAll(/^\s*--.*$/gm, '')
+    .split(/;[ \t]*$/m)
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '')
+}

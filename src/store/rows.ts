@@ -1,0 +1,156 @@
+import type { ColumnType, Generated, JSONColumnType } from 'kysely'
+
+/**
+ * The tables as they are, column by column; `migrations/` makes them. bytea is a Uint8Array on both databases
+ * (a Buffer on PostgreSQL); int8 is a number, checked to be safe. uint256 is 32 bytes, big-endian.
+ */
+type Bytes = Uint8Array
+type Time = ColumnType<Date, Date | string, Date | string>
+type DefaultTime = ColumnType<Date, Date | string | undefined, Date | string>
+type Json<T> = JSONColumnType<T & (object | null)>
+
+export type Database = {
+  migrations: { number: number; name: string; sha256: string; applied_at: DefaultTime }
+  accounts: { account_id: string; user_id: string; address: Bytes; created_at: DefaultTime }
+  identities: {
+    provider: string
+    subject: string
+    account_id: string
+    username: string
+    image_src: string | null
+    email: string | null
+    email_verified: boolean | null
+    created_at: DefaultTime
+    signed_in_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  }
+  networks: { chain_id: number; name: string; genesis_hash: Bytes; created_at: DefaultTime }
+  applications: {
+    client_id: string
+    name: string
+    chain_id: number
+    kind: 'public' | 'confidential'
+    redirect_uris: Json<string[]>
+    permissions: Json<string[]>
+    allowed_origins: Json<string[]>
+    secret_hashes: Json<string[]>
+    logo_uri: string | null
+    created_at: DefaultTime
+    suspended_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  }
+  application_users: { client_id: string; account_id: string; created_at: DefaultTime }
+  oauth_records: {
+    kind: string
+    id_hash: Bytes
+    grant_id: string | null
+    uid: string | null
+    user_code: string | null
+    payload: Json<Record<string, unknown>>
+    created_at: DefaultTime
+    expires_at: Time | null
+    consumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  }
+  revoked_grants: { grant_id: string; revoked_at: DefaultTime; forget_at: Time }
+  provider_issuers: { provider: string; issuer: string; created_at: DefaultTime }
+  sign_ins: {
+    state_hash: Bytes
+    interaction_uid: string
+    provider: string
+    nonce: string
+    code_verifier: string
+    browser_hash: Bytes
+    created_at: DefaultTime
+    expires_at: Time
+    consumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  }
+  transactions: {
+    id: string
+    account_id: string
+    client_id: string
+    chain_id: number
+    sender: Bytes
+    nonce: number
+    target: Bytes
+    value: Bytes
+    data: Bytes
+    gas_limit: number
+    abi: string
+    state: TransactionState
+    hash: Bytes | null
+    block_number: number | null
+    block_hash: Bytes | null
+    gas_used: number | null
+    effective_gas_price: Bytes | null
+    succeeded: boolean | null
+    revert: Json<Record<string, unknown>> | null
+    is_cancel: Generated<boolean>
+    transitions: Json<Transition[]>
+    created_at: DefaultTime
+    updated_at: DefaultTime
+  }
+  attempts: {
+    chain_id: number
+    hash: Bytes
+    transaction_id: string
+    raw: Bytes
+    max_fee: Bytes
+    max_priority_fee: Bytes | null
+    is_cancel: Generated<boolean>
+    created_at: DefaultTime
+    broadcast_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  }
+  idempotency_keys: {
+    account_id: string
+    client_id: string
+    route: string
+    key: string
+    request_hash: Bytes
+    transaction_id: string | null
+    response: Json<Record<string, unknown>> | null
+    created_at: DefaultTime
+  }
+  blocks: { chain_id: number; number: number; hash: Bytes; parent_hash: Bytes; mined_at: Time; base_fee: Bytes | null }
+  cursors: {
+    chain_id: number
+    block_number: number
+    block_hash: Bytes
+    finalized_number: number
+    epoch: number
+    lease_owner: string | null
+    lease_until: Time | null
+    halted: string | null
+    updated_at: DefaultTime
+  }
+  transfers: {
+    account_id: string
+    chain_id: number
+    block_number: number
+    log_index: number
+    batch_index: number
+    direction: number
+    token_type: number
+    token: Bytes
+    sender: Bytes
+    recipient: Bytes
+    token_id: Bytes | null
+    value: Bytes
+    hash: Bytes
+    block_hash: Bytes
+    mined_at: Time
+    is_spam: boolean
+  }
+  tokens: {
+    chain_id: number
+    address: Bytes
+    token_type: number
+    symbol: string
+    name: string
+    decimals: number
+    state: 'NEW' | 'KNOWN' | 'FAILED'
+    attempts: number
+    retry_at: Time | null
+    updated_at: DefaultTime
+  }
+}
+
+export type TransactionState = 'BOUND' | 'SUBMITTED' | 'MINED' | 'FINALIZED' | 'REVERTED' | 'FAILED' | 'REPLACED' | 'CANCELLED'
+export type Transition = { state: TransactionState; at: string; hash?: string; blockNumber?: number }
