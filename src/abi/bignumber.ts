@@ -1,0 +1,9 @@
+/** The specification's big-number object, as ethers 5 serialises one. */
+export type BigNumber = { type: 'BigNumber'; hex: string }
+
+/** `hex` has an even number of digits: `0x00`, `0x0100`, `-0x05`. */
+export function bigNumber(value: bigint): BigNumber {
+  const digits = (value < 0n ? -value : value).toString(16)
+  const sign = value < 0n ? '-' : ''
+  return { type: 'BigNumber', hex: `${sign}0x${digits.length % 2 === 0 ? '' : '0'}${digits}` }
+}

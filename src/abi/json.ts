@@ -1,0 +1,182 @@
+/**
+ * A JSON document without loss: integers stay text of any length, objects are maps (so `__proto__` is a key
+ * like any other), and every node knows where it stands. `at` counts characters from 0.
+ */
+export type Json = { at: number } & (
+  | { kind: 'null' }
+  | { kind: 'boolean'; value: boolean }
+  | { kind: 'integer'; text: string }
+  | { kind: 'string'; value: string }
+  | { kind: 'array'; items: Json[] }
+  | { kind: 'object'; fields: Map<string, Json> }
+)
+
+/** `at` counts characters from 0; `message` is a clause without a full stop. */
+export class JsonError extends Error {
+  readonly code: 'invalid_json' | 'duplicate_key' | 'not_an_integer' | 'too_deep'
+  readonly at: number
+
+  constructor(code: JsonError['code'], at: number, message: string) {
+    super(message)
+    this.name = 'JsonError'
+    this.code = code
+    this.at = at
+  }
+}
+
+/** Deeper than any type that our parser accepts: 8 tuples with 4 array dimensions each, and the outermost 4. */
+export const MAX_JSON_DEPTH = 44
+
+type Cursor = { readonly text: string; at: number }
+
+/**
+ * Reads one document in one pass. Refused: fractions and exponents (a float could not hold the integer),
+ * keys that stand twice, more than 44 levels.
+ * @throws JsonError
+ * Source: RFC 8259
+ */
+export function readJson(text: string): Json {
+  const cursor = { text, at: 0 }
+  const document = readNode(cursor, 0)
+  skipSpace(cursor)
+  if (cursor.at < text.length) throw new JsonError('invalid_json', cursor.at, 'something follows the end of the JSON')
+  return document
+}
+
+function readNode(cursor: Cursor, depth: number): Json {
+  skipSpace(cursor)
+  const { at } = cursor
+  if (depth > MAX_JSON_DEPTH) throw new JsonError('too_deep', at, `the JSON is more than ${MAX_JSON_DEPTH} levels deep`)
+  switch (next(cursor)) {
+    case '[':
+      return { kind: 'array', at, items: readItems(cursor, depth) }
+    case '{':
+      return { kind: 'object', at, fields: readFields(cursor, depth) }
+    case '"':
+      return { kind: 'string', at, value: readString(cursor) }
+    case 't':
+      takeLiteral(cursor, 'true')
+      return { kind: 'boolean', at, value: true }
+    case 'f':
+      takeLiteral(cursor, 'false')
+      return { kind: 'boolean', at, value: false }
+    case 'n':
+      takeLiteral(cursor, 'null')
+      return { kind: 'null', at }
+    default:
+      return { kind: 'integer', at, text: readInteger(cursor) }
+  }
+}
+
+function readItems(cursor: Cursor, depth: number): Json[] {
+  const items: Json[] = []
+  cursor.at++
+  if (takeSymbol(cursor, ']')) return items
+  do items.push(readNode(cursor, depth + 1))
+  while (takeSymbol(cursor, ','))
+  if (!takeSymbol(cursor, ']')) throw unexpected(cursor, '"," or "]"')
+  return items
+}
+
+function readFields(cursor: Cursor, depth: number): Map<string, Json> {
+  const fields = new Map<string, Json>()
+  cursor.at++
+  if (takeSymbol(cursor, '}')) return fields
+  do {
+    skipSpace(cursor)
+    const { at } = cursor
+    if (next(cursor) !== '"') throw unexpected(cursor, 'a key in quotes')
+    const key = readString(cursor)
+    if (fields.has(key)) throw new JsonError('duplicate_key', at, 'a key stands twice in one object')
+    if (!takeSymbol(cursor, ':')) throw unexpected(cursor, '":"')
+    fields.set(key, readNode(cursor, depth + 1))
+  } while (takeSymbol(cursor, ','))
+  if (!takeSymbol(cursor, '}')) throw unexpected(cursor, '"," or "}"')
+  return fields
+}
+
+const escapes: Readonly<Record<string, string>> = {
+  ...{ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' },
+}
+
+function readString(cursor: Cursor): string {
+  const { text } = cursor
+  const parts: string[] = []
+  cursor.at++
+  let start = cursor.at
+  for (; cursor.at < text.length; cursor.at++) {
+    const code = text.charCodeAt(cursor.at)
+    if (code === 0x22) {
+      parts.push(text.slice(start, cursor.at))
+      cursor.at++
+      return parts.join('')
+    }
+    if (code < 0x20) throw new JsonError('invalid_json', cursor.at, 'a control character stands in a string')
+    if (code === 0x5c) {
+      parts.push(text.slice(start, cursor.at), readEscape(cursor))
+      start = cursor.at + 1
+    }
+  }
+  throw new JsonError('invalid_json', cursor.at, 'a string does not end')
+}
+
+/** From the backslash to the last character of the escape. */
+function readEscape(cursor: Cursor): string {
+  const { at } = cursor
+  const letter = cursor.text[at + 1] ?? ''
+  cursor.at++
+  if (Object.hasOwn(escapes, letter)) return escapes[letter]!
+  const digits = cursor.text.slice(at + 2, at + 6)
+  if (letter !== 'u' || !/^[0-9a-fA-F]{4}$/.test(digits)) {
+    throw new JsonError('invalid_json', at, 'a string has an escape that JSON does not know')
+  }
+  cursor.at += 4
+  return String.fromCharCode(parseInt(digits, 16))
+}
+
+function readInteger(cursor: Cursor): string {
+  const { text, at } = cursor
+  if (next(cursor) === '-') cursor.at++
+  const first = cursor.at
+  while (isDigit(cursor)) cursor.at++
+  if (cursor.at === first) throw unexpected(cursor, 'a value')
+  if (cursor.at - first > 1 && text[first] === '0') {
+    throw new JsonError('invalid_json', first, 'a number starts with 0')
+  }
+  if (next(cursor) === '.' || next(cursor) === 'e' || next(cursor) === 'E') {
+    throw new JsonError('not_an_integer', at, 'a number has a fraction or an exponent')
+  }
+  return text.slice(at, cursor.at)
+}
+
+function takeLiteral(cursor: Cursor, literal: string): void {
+  if (!cursor.text.startsWith(literal, cursor.at)) throw unexpected(cursor, 'a value')
+  cursor.at += literal.length
+}
+
+function takeSymbol(cursor: Cursor, symbol: string): boolean {
+  skipSpace(cursor)
+  if (next(cursor) !== symbol) return false
+  cursor.at++
+  return true
+}
+
+const next = ({ text, at }: Cursor): string => (at < text.length ? String.fromCharCode(text.charCodeAt(at)) : '')
+
+function isDigit({ text, at }: Cursor): boolean {
+  const code = at < text.length ? text.charCodeAt(at) : 0
+  return code >= 0x30 && code <= 0x39
+}
+
+function skipSpace(cursor: Cursor): void {
+  while (cursor.at < cursor.text.length) {
+    const code = cursor.text.charCodeAt(cursor.at)
+    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return
+    cursor.at++
+  }
+}
+
+function unexpected(cursor: Cursor, expected: string): JsonError {
+  const found = cursor.at < cursor.text.length ? '' : ', but the text ends'
+  return new JsonError('invalid_json', cursor.at, `expected ${expected}${found}`)
+}

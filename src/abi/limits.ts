@@ -1,0 +1,17 @@
+/** bytes of UTF-8 */
+export const MAX_ABI_BYTES = 8192
+/** per list: inputs, outputs, the components of one tuple */
+export const MAX_PARAMETERS = 64
+export const MAX_TUPLE_DEPTH = 8
+/** dimensions of one array type */
+export const MAX_ARRAY_DEPTH = 4
+/** items `error …` beside the function: each costs a Keccak-256 when a call reverts */
+export const MAX_ERROR_ITEMS = 64
+/** bytes that a call may return; also the most that a type of fixed size may take */
+export const MAX_DATA_BYTES = 4_194_304
+/** decoded values, an address counting as `ADDRESS_WEIGHT`: overlapping offsets let 1 kB of data claim millions */
+export const MAX_VALUES = 100_000
+/** an address in a result costs a Keccak-256 for its checksum, 6 µs where another value costs under 1 µs */
+export const ADDRESS_WEIGHT = 4
+/** refusals that are listed for one call; the caller who has more will ask again */
+export const MAX_LISTED_ERRORS = 64

@@ -1,0 +1,32 @@
+import { abiError } from './refusal.ts'
+import { readFragment } from './fragment.ts'
+import { readSignatures } from './grammar.ts'
+import type { ParsedAbi } from './item.ts'
+import { MAX_ABI_BYTES } from './limits.ts'
+
+export { signatureOf, selectorOf } from './item.ts'
+export type { AbiErrorItem, AbiFunction, AbiParameter, ParsedAbi, StateMutability } from './item.ts'
+
+/**
+ * Reads the `abi` of a request: one function and any `error` items, as Solidity text or as JSON ABI text.
+ * Our own parser, in one pass: the ready ones refuse the specification's bare form, block on nested
+ * parentheses and keep every text they ever saw.
+ * @param text  at most 8 KiB; 64 parameters per list, tuples 8 deep, arrays 4 deep
+ * @throws invalid_abi  `errors[0]` has the position, counted in characters from 1
+ */
+export function parseAbi(text: string): ParsedAbi {
+  // The first test spares a long text the counting of its bytes.
+  if (text.length > MAX_ABI_BYTES || Buffer.byteLength(text, 'utf8') > MAX_ABI_BYTES) {
+    throw abiError(MAX_ABI_BYTES + 1, 'too_long', `the text is longer than ${MAX_ABI_BYTES} bytes`)
+  }
+  return isJson(text) ? readFragment(text) : readSignatures(text)
+}
+
+function isJson(text: string): boolean {
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === 0x7b || code === 0x5b) return true
+    if (code !== 0x20 && (code < 0x09 || code > 0x0d)) return false
+  }
+  return false
+}

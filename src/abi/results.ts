@@ -1,0 +1,51 @@
+import { AppError } from '../errors.ts'
+import { checksumAddress } from './address.ts'
+import { bigNumber } from './bignumber.ts'
+import { bytesOf } from './bytes.ts'
+import { decodeSequence } from './decode.ts'
+import type { AbiFunction, AbiParameter } from './item.ts'
+import { type Shape, shapeOf, type Value } from './shape.ts'
+
+/** `type` as in a JSON ABI (`tuple[]`); the `value` of a tuple is a list of outputs, so that its names stay in order. */
+export type Output = { name: string; type: string; value: unknown }
+
+/**
+ * What a call returned, as it goes over the wire.
+ * @returns `response`: null for no return, the bare value for one, an array by position for several
+ * @throws invalid_return_data  truncated, out of a type's range, over 4 MiB or 100,000 values
+ */
+export function decodeResult(fn: AbiFunction, data: string): { response: unknown; outputs: Output[] } {
+  const bytes = bytesOf(data)
+  if (!bytes) throw new AppError('invalid_return_data', 'The node answered the call with something that is not bytes.')
+  const shapes = fn.outputs.map(shapeOf)
+  const values = decodeSequence(shapes, bytes).map((value, index) => wireValue(shapes[index]!, value))
+  const outputs = fn.outputs.map((output, index) => nameValue(output, values[index]))
+  return { response: values.length > 1 ? values : (values[0] ?? null), outputs }
+}
+
+/** Integers as big-number objects, addresses checksummed, arrays and tuples by position, the rest as it is. */
+export function wireValue(shape: Shape, value: Value): unknown {
+  switch (shape.kind) {
+    case 'uint':
+    case 'int':
+      return bigNumber(value as bigint)
+    case 'address':
+      return checksumAddress(value as string)
+    case 'array':
+      return (value as Value[]).map((item) => wireValue(shape.item, item))
+    case 'tuple':
+      return (value as Value[]).map((item, index) => wireValue(shape.components[index]!, item))
+    default:
+      return value
+  }
+}
+
+function nameValue({ name, type, components }: AbiParameter, value: unknown): Output {
+  return { name, type, value: components ? nameComponents(type, components, value as unknown[]) : value }
+}
+
+function nameComponents(type: string, components: AbiParameter[], value: unknown[]): unknown[] {
+  if (type === 'tuple') return components.map((component, index) => nameValue(component, value[index]))
+  const itemType = type.slice(0, type.lastIndexOf('['))
+  return value.map((item) => nameComponents(itemType, components, item as unknown[]))
+}

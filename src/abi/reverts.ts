@@ -1,0 +1,135 @@
+import type { Revert } from '../errors.ts'
+import { bytesOf } from './bytes.ts'
+import { tryDecodeSequence } from './decode.ts'
+import { type AbiErrorItem, selectorOf, signatureOf } from './item.ts'
+import { knownError } from './known-errors.ts'
+import { wireValue } from './results.ts'
+import { type Shape, shapeOf, type Value } from './shape.ts'
+import { cleanText } from './text.ts'
+
+/** bytes: longer data is not decoded, and cut in the answer and in what we store */
+const MAX_REVERT_BYTES = 32_768
+/** characters of `reason` */
+const MAX_REASON = 256
+
+const ERROR_SELECTOR = '0x08c379a0'
+const PANIC_SELECTOR = '0x4e487b71'
+
+/**
+ * What a contract said when it reverted; the same in reads, simulations and mined failures. Never throws.
+ * @param data    0x-hex as the node gave it; null when it gave none
+ * @param errors  the caller's `error` items; they win over the built-in list
+ * @returns `args` in the wire format of results, NUL in them replaced, so that a database can hold them;
+ *          `name`, `signature`, `args` null when nothing decodes the data
+ */
+export function decodeRevert(data: string | null, errors: readonly AbiErrorItem[]): Revert {
+  const bytes = bytesOf(data ?? '0x') ?? Buffer.alloc(0)
+  if (bytes.length < 4) return undecoded(bytes, bytes.length === 0 ? 'The contract gave no reason.' : NOT_AN_ERROR)
+  const selector = `0x${bytes.toString('hex', 0, 4)}`
+  if (bytes.length > MAX_REVERT_BYTES) {
+    const cut = `its data is cut from ${bytes.length} to ${MAX_REVERT_BYTES} bytes`
+    return undecoded(bytes, `The contract reverted with the unknown error ${selector}; ${cut}.`)
+  }
+  return (
+    decodeStandard(selector, bytes) ??
+    decodeCustom(selector, bytes, errors) ??
+    undecoded(bytes, `The contract reverted with the unknown error ${selector}.`)
+  )
+}
+
+const NOT_AN_ERROR = 'The contract reverted with data that is no error.'
+
+function undecoded(bytes: Buffer, reason: string): Revert {
+  const selector = bytes.length < 4 ? null : `0x${bytes.toString('hex', 0, 4)}`
+  return { name: null, signature: null, args: null, selector, data: rawData(bytes), reason }
+}
+
+const rawData = (bytes: Buffer): string => `0x${bytes.toString('hex', 0, Math.min(bytes.length, MAX_REVERT_BYTES))}`
+
+/** `Error(string)` of require and revert, and `Panic(uint256)` of the compiler. */
+function decodeStandard(selector: string, bytes: Buffer): Revert | null {
+  if (selector === ERROR_SELECTOR) {
+    const revert = decodeAs({ name: 'Error', inputs: [{ name: 'message', type: 'string' }] }, selector, bytes)
+    return (
+      revert && { ...revert.revert, reason: sentence(revert.values[0] as string) || 'The contract gave no reason.' }
+    )
+  }
+  if (selector === PANIC_SELECTOR) {
+    const revert = decodeAs({ name: 'Panic', inputs: [{ name: 'code', type: 'uint256' }] }, selector, bytes)
+    return revert && { ...revert.revert, reason: explainPanic(revert.values[0] as bigint) }
+  }
+  return null
+}
+
+function decodeCustom(selector: string, bytes: Buffer, errors: readonly AbiErrorItem[]): Revert | null {
+  for (const item of errors) {
+    if (selectorOf(item) !== selector) continue
+    const decoded = decodeAs(item, selector, bytes)
+    if (decoded) return decoded.revert
+  }
+  const known = knownError(selector)
+  return known ? (decodeAs(known, selector, bytes)?.revert ?? null) : null
+}
+
+function decodeAs(item: AbiErrorItem, selector: string, bytes: Buffer): { revert: Revert; values: Value[] } | null {
+  const shapes = item.inputs.map(shapeOf)
+  // Contracts that build their reverts by hand leave out the padding of the last string.
+  const padding = Buffer.alloc((32 - ((bytes.length - 4) % 32)) % 32)
+  const values = tryDecodeSequence(shapes, Buffer.concat([bytes.subarray(4), padding]))
+  if (!values) return null
+  const args = values.map((value, index) => withoutNul(wireValue(shapes[index]!, value)))
+  const reason = sentence(`The contract reverted with ${item.name}(${describe(item, shapes, values)}).`)
+  return {
+    values,
+    revert: { name: item.name, signature: signatureOf(item), args, selector, data: rawData(bytes), reason },
+  }
+}
+
+function withoutNul(value: unknown): unknown {
+  if (typeof value === 'string') return value.replaceAll('\0', '\uFFFD')
+  return Array.isArray(value) ? value.map(withoutNul) : value
+}
+
+function describe(item: AbiErrorItem, shapes: Shape[], values: Value[]): string {
+  return item.inputs
+    .map(({ name }, index) => `${name === '' ? '' : `${name}: `}${describeValue(shapes[index]!, values[index]!)}`)
+    .join(', ')
+}
+
+function describeValue(shape: Shape, value: Value): string {
+  if (shape.kind === 'string') return JSON.stringify(value)
+  if (!Array.isArray(value)) return String(shape.kind === 'address' ? wireValue(shape, value) : value)
+  // A sentence holds no more than this; `args` has them all.
+  const items = value.slice(0, 8).map((item, index) => {
+    return describeValue(shape.kind === 'tuple' ? shape.components[index]! : (shape as { item: Shape }).item, item)
+  })
+  const open = shape.kind === 'tuple' ? '()' : '[]'
+  return `${open[0]}${items.join(', ')}${value.length > 8 ? ', …' : ''}${open[1]}`
+}
+
+function sentence(text: string): string {
+  const clean = cleanText(text, MAX_REASON + 1)
+  return Array.from(clean).length > MAX_REASON ? `${cleanText(clean, MAX_REASON - 1)}…` : clean
+}
+
+/** Source: docs.soliditylang.org, "Error handling", Panic via assert and Error via require */
+const panics = new Map<bigint, string>([
+  [0x00n, 'the compiler’s generic panic'],
+  [0x01n, 'an assertion failed'],
+  [0x11n, 'an arithmetic operation overflowed or underflowed'],
+  [0x12n, 'a division or modulo by zero'],
+  [0x21n, 'a number has no member of the enum it was converted to'],
+  [0x22n, 'a byte array in storage is wrongly encoded'],
+  [0x31n, 'pop() on an empty array'],
+  [0x32n, 'an array index is out of bounds'],
+  [0x41n, 'too much memory was allocated, or an array is too large'],
+  [0x51n, 'an internal function was called that was never set'],
+])
+
+function explainPanic(code: bigint): string {
+  const known = panics.get(code)
+  const number = `0x${code.toString(16).padStart(2, '0')}`
+  return known
+    ? `The contract panicked: ${known} (${number}).`
+    : `The contract panicked with the unknown code ${number}.`
+}

@@ -1,0 +1,64 @@
+import type { AppError } from '../errors.ts'
+import { abiError } from './refusal.ts'
+
+/** A place in a text. The functions below move it forwards over one token and look at each character once. */
+export type Cursor = { readonly text: string; at: number }
+
+export const atEnd = ({ text, at }: Cursor): boolean => at >= text.length
+
+/** Space, tab, line feed, vertical tab, form feed, carriage return. */
+export function skipSpace(cursor: Cursor): void {
+  while (cursor.at < cursor.text.length) {
+    const code = cursor.text.charCodeAt(cursor.at)
+    if (code !== 0x20 && (code < 0x09 || code > 0x0d)) return
+    cursor.at++
+  }
+}
+
+/** An identifier of Solidity from here, or '' when none starts here. */
+export function takeWord(cursor: Cursor): string {
+  const start = cursor.at
+  if (!isWordNext(cursor)) return ''
+  do cursor.at++
+  while (cursor.at < cursor.text.length && isWordPart(cursor.text.charCodeAt(cursor.at)))
+  return cursor.text.slice(start, cursor.at)
+}
+
+/** Decimal digits from here, or ''. */
+export function takeDigits(cursor: Cursor): string {
+  const start = cursor.at
+  while (cursor.at < cursor.text.length && isDigit(cursor.text.charCodeAt(cursor.at))) cursor.at++
+  return cursor.text.slice(start, cursor.at)
+}
+
+/** Skips white space and takes the character if it comes next. */
+export function takeSymbol(cursor: Cursor, symbol: string): boolean {
+  skipSpace(cursor)
+  if (atEnd(cursor) || cursor.text.charCodeAt(cursor.at) !== symbol.charCodeAt(0)) return false
+  cursor.at++
+  return true
+}
+
+export function isWordNext(cursor: Cursor): boolean {
+  if (atEnd(cursor)) return false
+  const code = cursor.text.charCodeAt(cursor.at)
+  return isWordPart(code) && !isDigit(code)
+}
+
+const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39
+
+// Letters by folding the case bit, then digits, _ and $.
+const isWordPart = (code: number): boolean =>
+  ((code | 0x20) >= 0x61 && (code | 0x20) <= 0x7a) || isDigit(code) || code === 0x5f || code === 0x24
+
+/** The refusal at the place where the reading stopped: what was expected, and what stands there. */
+export function fail(cursor: Cursor, code: string, expected: string): AppError {
+  if (code !== 'unexpected_character') return abiError(cursor.at + 1, code, expected)
+  if (atEnd(cursor)) return abiError(cursor.at + 1, 'unexpected_end', `${expected}, but the text ends`)
+  const found = cursor.text.codePointAt(cursor.at)!
+  // Only printable ASCII is repeated: the text goes into an answer and a log.
+  const shown = found > 0x20 && found < 0x7f ? `"${String.fromCodePoint(found)}"` : `U+${hex4(found)}`
+  return abiError(cursor.at + 1, code, `${expected}, found ${shown}`)
+}
+
+const hex4 = (code: number): string => code.toString(16).toUpperCase().padStart(4, '0')

@@ -1,0 +1,31 @@
+import type { AbiParameter } from './item.ts'
+import { MAX_ARRAY_DEPTH, MAX_DATA_BYTES } from './limits.ts'
+import { abiError } from './refusal.ts'
+import { headBytesOf } from './shape.ts'
+
+/**
+ * Judges the dimensions of one array type, outermost last: '' for `[]`, else the digits between the brackets.
+ * @param position  of the first character of the dimension, counted from 1
+ * @throws invalid_abi
+ */
+export function checkDimensions(dimensions: readonly string[], position: number): void {
+  if (dimensions.length > MAX_ARRAY_DEPTH) {
+    throw abiError(position, 'too_deep', `arrays lie more than ${MAX_ARRAY_DEPTH} deep`)
+  }
+  const digits = dimensions.at(-1) ?? ''
+  // Zero items would let empty data hold any number of values.
+  if (digits.startsWith('0')) {
+    throw abiError(position, 'invalid_array_length', 'the length of an array is a decimal number from 1')
+  }
+  if (digits.length > 6) throw abiError(position, 'too_large', 'the array is too large to be sent')
+}
+
+/**
+ * Fixed arrays multiply: parameters that no call can hold are refused here and never met again.
+ * @param position  of the item, counted from 1
+ * @throws invalid_abi
+ */
+export function checkSize(parameters: readonly AbiParameter[], position: number): void {
+  const bytes = parameters.reduce((sum, parameter) => sum + headBytesOf(parameter), 0)
+  if (bytes > MAX_DATA_BYTES) throw abiError(position, 'too_large', 'the fixed arrays are too large to be sent')
+}

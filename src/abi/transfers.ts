@@ -1,0 +1,126 @@
+import type { Hex } from '../ids.ts'
+
+/** keccak256 of `Transfer(address,address,uint256)`: ERC-20 and ERC-721 share it, the number of topics tells. */
+export const TRANSFER_TOPIC: Hex = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef'
+/** keccak256 of `TransferSingle(address,address,address,uint256,uint256)`, ERC-1155 */
+export const TRANSFER_SINGLE_TOPIC: Hex = '0xc3d58168c5ae7397731d063d5bbf3d657854427343f4c083240f7aacaa2d0f62'
+/** keccak256 of `TransferBatch(address,address,address,uint256[],uint256[])`, ERC-1155 */
+export const TRANSFER_BATCH_TOPIC: Hex = '0x4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526c8f7fb'
+
+/** The events above, for a log filter. */
+export const TRANSFER_TOPICS: readonly Hex[] = [TRANSFER_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_BATCH_TOPIC]
+
+/** EIP-7708 logs transfers of the native coin as if by this address. */
+const NATIVE_TRANSFER_LOGGER = '0xfffffffffffffffffffffffffffffffffffffffe'
+
+/** elements of one TransferBatch that become transfers; the rest of a longer one is left out */
+const MAX_BATCH = 1000
+
+/** `from` and `to` in lower case; `value` in the smallest unit, 1 for an ERC-721; `batchIndex` 0 but in a batch. */
+export type DecodedTransfer = {
+  tokenType: 'ERC20' | 'ERC721' | 'ERC1155'
+  from: Hex
+  to: Hex
+  tokenId: bigint | null
+  value: bigint
+  batchIndex: number
+}
+
+type Log = { address: Hex; topics: readonly Hex[]; data: Hex }
+
+/** The token transfers that a log announces; [] for any other log and for one that contradicts itself. Never throws. */
+export function decodeTransferLog(log: Log): DecodedTransfer[] {
+  if (log.address.toLowerCase() === NATIVE_TRANSFER_LOGGER) return []
+  if (!log.topics.every(isWord)) return []
+  switch (log.topics[0]?.toLowerCase()) {
+    case TRANSFER_TOPIC:
+      return decodeTransfer(log)
+    case TRANSFER_SINGLE_TOPIC:
+      return decodeSingle(log)
+    case TRANSFER_BATCH_TOPIC:
+      return decodeBatch(log)
+    default:
+      return []
+  }
+}
+
+function decodeTransfer({ topics, data }: Log): DecodedTransfer[] {
+  if (topics.length === 3 && sizeOf(data) === 32) {
+    return transferOf('ERC20', { from: topics[1], to: topics[2] }, { tokenId: null, value: wordAt(data, 0) })
+  }
+  if (topics.length === 4 && sizeOf(data) === 0) {
+    return transferOf('ERC721', { from: topics[1], to: topics[2] }, { tokenId: BigInt(topics[3]!), value: 1n })
+  }
+  if (topics.length === 1 && sizeOf(data) === 96) {
+    // Tokens from before `indexed` was common; CryptoKitties counts as one, its logs do not differ.
+    const ends = { from: hexAt(data, 0), to: hexAt(data, 32) }
+    return transferOf('ERC20', ends, { tokenId: null, value: wordAt(data, 64) })
+  }
+  return []
+}
+
+function decodeSingle({ topics, data }: Log): DecodedTransfer[] {
+  if (topics.length !== 4 || sizeOf(data) !== 64) return []
+  return transferOf(
+    'ERC1155',
+    { from: topics[2], to: topics[3] },
+    { tokenId: wordAt(data, 0), value: wordAt(data, 32) },
+  )
+}
+
+function decodeBatch({ topics, data }: Log): DecodedTransfer[] {
+  if (topics.length !== 4) return []
+  const ids = arrayAt(data, 0)
+  const values = arrayAt(data, 32)
+  if (!ids || !values || ids.length !== values.length) return []
+  const transfers: DecodedTransfer[] = []
+  for (let index = 0; index < Math.min(ids.length, MAX_BATCH); index++) {
+    const amount = { tokenId: wordAt(data, ids.start + index * 32), value: wordAt(data, values.start + index * 32) }
+    transfers.push(...transferOf('ERC1155', { from: topics[2], to: topics[3] }, amount, index))
+  }
+  return transfers
+}
+
+function transferOf(
+  tokenType: DecodedTransfer['tokenType'],
+  ends: { from: Hex | undefined; to: Hex | undefined },
+  amount: { tokenId: bigint | null; value: bigint | null },
+  batchIndex = 0,
+): DecodedTransfer[] {
+  const from = addressOf(ends.from)
+  const to = addressOf(ends.to)
+  const { tokenId, value } = amount
+  if (from === null || to === null || value === null) return []
+  if (tokenType === 'ERC1155' && tokenId === null) return []
+  return [{ tokenType, from, to, tokenId, value, batchIndex }]
+}
+
+/** Where the items of a uint256[] start and how many fit; null when its offset or its length lies. */
+function arrayAt(data: Hex, at: number): { start: number; length: number } | null {
+  const size = sizeOf(data)
+  const offset = wordAt(data, at)
+  if (offset === null || offset > BigInt(size)) return null
+  const length = wordAt(data, Number(offset))
+  const start = Number(offset) + 32
+  if (length === null || length * 32n > BigInt(size - start)) return null
+  return { start, length: Number(length) }
+}
+
+/** null for a word with dirty high bits: it is no address. */
+function addressOf(word: Hex | undefined): Hex | null {
+  if (!word || !/^0x0{24}[0-9a-fA-F]{40}$/.test(word)) return null
+  return `0x${word.slice(26).toLowerCase()}`
+}
+
+/** The 32 bytes at a byte offset as a number; null when the data ends before, or is not hexadecimal. */
+function wordAt(data: Hex, at: number): bigint | null {
+  const word = hexAt(data, at)
+  return isWord(word) ? BigInt(word) : null
+}
+
+const hexAt = (data: Hex, at: number): Hex => `0x${data.slice(2 + at * 2, 2 + (at + 32) * 2)}`
+
+const isWord = (text: string): boolean => /^0x[0-9a-fA-F]{64}$/.test(text)
+
+/** bytes; -1, which fits nothing, for half a byte */
+const sizeOf = (data: Hex): number => (data.length % 2 === 0 && data.startsWith('0x') ? data.length / 2 - 1 : -1)
