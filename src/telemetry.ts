@@ -9,12 +9,12 @@ import pino from 'pino'
 export type Telemetry = {
   log: Log
   registry: Registry
-  requests: Histogram
-  refusals: Counter
-  rpcCalls: Counter
-  writes: Counter
-  headBlock: Gauge
-  indexedBlock: Gauge
+  requests: Histogram<string>
+  refusals: Counter<string>
+  rpcCalls: Counter<string>
+  writes: Counter<string>
+  headBlock: Gauge<string>
+  indexedBlock: Gauge<string>
 }
 
 type Fields = Record<string, string | number | boolean | bigint | null | undefined>

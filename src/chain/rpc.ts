@@ -1,7 +1,6 @@
 import http from 'node:http'
 import https from 'node:https'
 import { AppError } from '../errors.ts'
-import type { Telemetry } from '../telemetry.ts'
 
 /** The node understood the request and answered with an error: code, text and, for reverts, data. */
 export class RpcError extends Error {
@@ -43,8 +42,9 @@ const MAX_RESPONSE_BYTES = 128 * 1024 * 1024
  * JSON-RPC over keep-alive HTTP. Nothing waits when nothing else is in the air; under load, calls collect while
  * the connections in use are busy.
  * @param timeoutMs  milliseconds a call may take unless told otherwise
+ * @param onCall     told of each call's end, for counters
  */
-export function openRpc({ url, timeoutMs = 10_000, telemetry }: { url: string; timeoutMs?: number; telemetry: Telemetry }): Rpc {
+export function openRpc({ url, timeoutMs = 10_000, onCall = () => {} }: { url: string; timeoutMs?: number; onCall?: (method: string, outcome: 'ok' | 'error' | 'unavailable') => void }): Rpc {
   const target = new URL(url)
   const client = target.protocol === 'https:' ? https : http
   const agent = new client.Agent({ keepAlive: true, maxSockets: 32 })
@@ -100,10 +100,10 @@ export function openRpc({ url, timeoutMs = 10_000, telemetry }: { url: string; t
       // A node may answer a whole batch with one error object that names no id.
       const forAll = answers.length === 1 && calls.length > 1 ? answers[0] : undefined
       const results = calls.map(({ method }, id) => readAnswer(byId.get(id) ?? forAll, method))
-      calls.forEach(({ method }, id) => telemetry.rpcCalls.inc({ method, outcome: results[id] instanceof RpcError ? 'error' : 'ok' }))
+      calls.forEach(({ method }, id) => onCall(method, results[id] instanceof RpcError ? 'error' : 'ok'))
       return results
     } catch (error) {
-      for (const { method } of calls) telemetry.rpcCalls.inc({ method, outcome: 'unavailable' })
+      for (const { method } of calls) onCall(method, 'unavailable')
       throw error
     }
   }

@@ -1,0 +1,134 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { App } from '../app.ts'
+import { AppError, describeError, type ErrorCode, type FieldError } from '../errors.ts'
+import { mapChainError } from '../chain/rpc.ts'
+import { mapDatabaseError } from '../store/db.ts'
+
+/** RFC 9457 with our additions (answers.md 5). */
+export type Problem = {
+  type: string
+  title: string
+  status: number
+  detail: string
+  instance: string
+  code: ErrorCode
+  requestId: string
+  retryable: boolean
+  error: string
+  errors?: FieldError[]
+  revert?: AppError['revert']
+}
+
+/** Anything thrown, as an AppError: ours, the framework's, the database's, the node's; the rest is our bug. */
+export function toAppError(thrown: unknown): AppError {
+  const error = mapChainError(mapDatabaseError(thrown))
+  if (error instanceof AppError) return error
+  const { validation, validationContext, code, statusCode, message } = error as Partial<FastifyError>
+  if (validation !== undefined) return readValidation(validation, validationContext ?? 'body', thrown)
+  const known: ErrorCode | undefined = FASTIFY_CODES[code ?? '']
+  if (known !== undefined) return new AppError(known, describeError(known).help, { cause: thrown })
+  // Body parsers and the router throw plain errors with a 4xx status and a message about the request.
+  if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) return new AppError('invalid_request', message ?? 'The request is malformed.', { cause: thrown })
+  return new AppError('internal_error', 'Something went wrong on our side. Quote the request id.', { cause: thrown })
+}
+
+const FASTIFY_CODES: Record<string, ErrorCode> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: 'body_too_large',
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
+  FST_ERR_CTP_EMPTY_JSON_BODY: 'invalid_json',
+  FST_ERR_CTP_INVALID_JSON_BODY: 'invalid_json',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'invalid_request',
+  FST_ERR_BAD_URL: 'invalid_request',
+  FST_ERR_MAX_PARAM_LENGTH: 'uri_too_long',
+  FST_ERR_ASYNC_CONSTRAINT: 'invalid_request',
+}
+
+/** Ajv's findings as places in the input, with unknown fields told apart from wrong ones. */
+function readValidation(findings: NonNullable<FastifyError['validation']>, context: string, cause: unknown): AppError {
+  const errors = findings.map(({ keyword, instancePath, message, params }): FieldError => {
+    const inBody = context === 'body'
+    const extra = keyword === 'additionalProperties' || keyword === 'unevaluatedProperties' ? String((params as { additionalProperty?: unknown }).additionalProperty) : null
+    const missing = keyword === 'required' ? String((params as { missingProperty?: unknown }).missingProperty) : null
+    const place = instancePath + (extra ?? missing) === instancePath + 'null' ? instancePath : `${instancePath}/${escapePointer((extra ?? missing)!)}`
+    const where = inBody ? { pointer: place } : { parameter: place.slice(1) }
+    if (extra !== null) return { ...where, code: 'unknown', detail: `There is no ${inBody ? 'field' : 'parameter'} of this name.` }
+    if (missing !== null) return { ...where, code: 'missing', detail: `This ${inBody ? 'field' : 'parameter'} is required.` }
+    return { ...where, code: keyword, detail: sentence(message ?? 'has the wrong shape') }
+  })
+  const code: ErrorCode = errors.every((one) => one.code === 'unknown') ? 'unknown_parameter' : 'invalid_request'
+  const first = errors[0]
+  return new AppError(code, first === undefined ? 'The request is malformed.' : `${first.pointer ?? first.parameter ?? ''}: ${first.detail}`, { errors, cause })
+}
+
+const escapePointer = (name: string): string => name.slice(0, 100).replaceAll('~', '~0').replaceAll('/', '~1')
+const sentence = (text: string): string => `${text[0]!.toUpperCase()}${text.slice(1)}.`
+
+/** The document for a refusal. `type` is the page of its code in our own documentation. */
+export function problemOf(error: AppError, { origin, instance, requestId }: { origin: string; instance: string; requestId: string }): Problem {
+  const { status, title, retryable } = describeError(error.code)
+  return {
+    type: `${origin}/docs/errors#${error.code}`,
+    title,
+    status,
+    detail: error.message,
+    instance,
+    code: error.code,
+    requestId,
+    retryable,
+    error: error.message,
+    ...(error.errors === undefined ? {} : { errors: error.errors }),
+    ...(error.revert === undefined ? {} : { revert: error.revert }),
+  }
+}
+
+/** Sends a refusal: headers that clients act on, the problem document, a counter; a log line with the cause when it is our side's. */
+export function sendProblem(app: App, request: FastifyRequest, reply: FastifyReply, thrown: unknown): FastifyReply {
+  const error = toAppError(thrown)
+  const { status } = describeError(error.code)
+  app.telemetry.refusals.inc({ code: error.code })
+  if (status >= 500) app.telemetry.log[error.code === 'internal_error' ? 'error' : 'warn']('refused', { code: error.code, requestId: request.id, route: request.routeOptions.url ?? '' }, error.cause ?? error)
+  if (error.code === 'invalid_token') reply.header('www-authenticate', 'Bearer error="invalid_token"')
+  if (error.code === 'insufficient_scope') reply.header('www-authenticate', 'Bearer error="insufficient_scope"')
+  if (error.retryAfter !== undefined || status === 429 || status === 503) reply.header('retry-after', String(error.retryAfter ?? 1))
+  const path = request.url.split('?', 1)[0]!.slice(0, 500)
+  return reply
+    .code(status)
+    .header('cache-control', 'no-store')
+    .type('application/problem+json')
+    .send(JSON.stringify(problemOf(error, { origin: app.origin, instance: path, requestId: request.id })))
+}
+
+/** Every failure of every route, and every unknown route, as a problem document. */
+export function problems(server: FastifyInstance, app: App): void {
+  server.setErrorHandler((error, request, reply) => sendProblem(app, request, reply, error))
+  server.setNotFoundHandler((request, reply) => {
+    const allowed = METHODS.filter((method) => server.hasRoute({ method, url: request.url.split('?', 1)[0]! }) || findsRoute(server, method, request.url))
+    if (allowed.length > 0) {
+      reply.header('allow', allowed.join(', '))
+      return sendProblem(app, request, reply, new AppError('method_not_allowed', `Use ${allowed.join(' or ')} here.`))
+    }
+    return sendProblem(app, request, reply, new AppError('not_found', 'There is nothing at this address.'))
+  })
+}
+
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+
+/** hasRoute compares patterns; findRoute of the router matches a real path. */
+function findsRoute(server: FastifyInstance, method: (typeof METHODS)[number], url: string): boolean {
+  const path = url.split('?', 1)[0]!
+  return routePatterns(server).some((route) => route.method === method && route.pattern.test(path))
+}
+
+const patterns = new WeakMap<FastifyInstance, { method: string; pattern: RegExp }[]>()
+const routePatterns = (server: FastifyInstance) => patterns.get(server) ?? []
+
+/** Remembers each route's shape, so that a wrong method is told from an unknown path. Call before the routes are added. */
+export function rememberRoutes(server: FastifyInstance): void {
+  const known: { method: string; pattern: RegExp }[] = []
+  patterns.set(server, known)
+  server.addHook('onRoute', ({ method, url }) => {
+    if (!url.startsWith('/v1/')) return
+    const pattern = new RegExp(`^${url.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`).replaceAll(/:\w+/g, '[^/]+')}/?$`)
+    for (const one of [method].flat()) if (one !== 'HEAD' && one !== 'OPTIONS') known.push({ method: one, pattern })
+  })
+}
