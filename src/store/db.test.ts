@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { emptyPostgres, testCluster, testDatabase } from '../../test/database.ts'
+import { fromWord, toHex, toWord } from './bytes.ts'
+import { openEmbedded, openPostgres } from './db.ts'
+import { migrate } from './migrate.ts'
+
+test('migrations applied twice leave the database as it is', async (t) => {
+  const { db, close } = await testDatabase()
+  t.after(close)
+  const before = await db.selectFrom('migrations').select(['number', 'sha256']).execute()
+  await migrate(db)
+  assert.deepEqual(await db.selectFrom('migrations').select(['number', 'sha256']).execute(), before)
+  assert.ok(before.length >= 5)
+})
+
+test('a migration that was changed after it had been applied is refused', async (t) => {
+  const { db, close } = await testDatabase()
+  t.after(close)
+  await db.updateTable('migrations').set({ sha256: 'another' }).where('number', '=', 1).execute()
+  await assert.rejects(migrate(db), /was changed after/)
+})
+
+test('a database of a newer version is refused', async (t) => {
+  const { db, close } = await testDatabase()
+  t.after(close)
+  await db.insertInto('migrations').values({ number: 9_999, name: 'later', sha256: 'x' }).execute()
+  await assert.rejects(migrate(db), /newer version/)
+})
+
+test('bytes, 256-bit words, safe integers, times and JSON come back as they went in', async (t) => {
+  const { db, close } = await testDatabase()
+  t.after(close)
+  const largest = 2n ** 256n - 1n
+  const at = new Date('2026-01-02T03:04:05.678Z')
+  await db.insertInto('blocks').values({ chain_id: 2 ** 53 - 1, number: 7, hash: toWord(largest), parent_hash: toWord(0n), mined_at: at, base_fee: toWord(1n) }).execute()
+  const row = await db.selectFrom('blocks').selectAll().executeTakeFirstOrThrow()
+  assert.equal(fromWord(row.hash), largest)
+  assert.equal(fromWord(row.parent_hash), 0n)
+  assert.equal(toHex(row.hash), `0x${'f'.repeat(64)}`)
+  assert.equal(row.chain_id, 2 ** 53 - 1)
+  assert.equal(row.mined_at.getTime(), at.getTime())
+})
+
+test('replicas that start together migrate once', { skip: testCluster === null ? 'the embedded database has one connection' : false }, async (t) => {
+  const { url, drop } = await emptyPostgres(testCluster!)
+  t.after(drop)
+  const replicas = await Promise.all([1, 2, 3].map(() => openPostgres({ url, pool: 2, onError: () => {} })))
+  await Promise.all(replicas.map((db) => migrate(db)))
+  const rows = await replicas[0]!.selectFrom('migrations').select('number').execute()
+  assert.equal(new Set(rows.map((row) => row.number)).size, rows.length)
+  await Promise.all(replicas.map((db) => db.destroy()))
+})
+
+test('an embedded database in memory can be opened without a folder', async () => {
+  const db = await openEmbedded({ dir: 'memory://' })
+  await migrate(db)
+  assert.deepEqual(await db.selectFrom('accounts').selectAll().execute(), [])
+  await db.destroy()
+})
