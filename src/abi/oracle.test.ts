@@ -102,7 +102,7 @@ test('signatures and selectors equal those of ethers 5, ethers 6 and abitype', (
   check(input, ([inputs, outputs, mutability, seed]) => {
     const spelled = spellFunction(inputs, outputs, mutability, chooser(seed))
     const returns = outputs.length > 0 ? ` returns (${plainList(outputs)})` : ''
-    const canonical = `function method(${plainList(inputs)}) ${mutability}${returns}`.trimEnd()
+    const canonical = `function method(${plainList(inputs)})${mutability === '' ? '' : ` ${mutability}`}${returns}`
     const ours = parseAbi(spelled)
     const five = new ethers5.utils.Interface([canonical])
     assert.equal(signatureOf(ours.function), five.getFunction('method').format('sighash'), spelled)
@@ -252,7 +252,9 @@ test('data from a lying contract is refused, or read as ethers 5 reads it', () =
     }
     // Where ethers gives up on invalid UTF-8 we put U+FFFD.
     if (JSON.stringify(response).includes('\uFFFD')) return
-    const expected = wireForm(five.decodeFunctionResult('method', data)) as unknown[]
+    // Its function form would refuse any data that is no whole number of words.
+    const { outputs } = five.getFunction('method')
+    const expected = wireForm(ethers5.utils.defaultAbiCoder.decode(outputs!, data)) as unknown[]
     assert.deepEqual(response, list.length === 1 ? expected[0] : expected)
   })
   assert(refusals > numRuns / 10)
