@@ -1,5 +1,7 @@
 import type { Hex } from '../ids.ts'
 
+export type { Hex } from '../ids.ts'
+
 /**
  * What travels between the server and the signer over the Unix socket: frames of a 32-bit big-endian length and
  * that many bytes of UTF-8 JSON. Requests carry an `id`, answers repeat it and may come in any order. wei and gas
@@ -31,6 +33,8 @@ export type Signed = {
   raw: Hex
   hash: Hex
   nonce: number
+  /** what these bytes do: the intent's effect for the first time, the same at a higher fee, or nothing at all */
+  kind: SignRequest['kind']
   /** true when the ledger already held these bytes */
   stored: boolean
   /** the policy rule that decided */
@@ -41,17 +45,90 @@ export type Verbs = {
   /** Makes the user's account, or finds it: one per user, for ever. */
   createAccount: { request: { userId: string }; answer: { address: Hex } }
   sign: { request: SignRequest; answer: Signed }
-  /** Bytes the ledger holds for an intent, newest first; empty when it signed none. */
-  recall: { request: { intentId: string }; answer: { attempts: (Signed & { maxFeePerGas?: string; maxPriorityFeePerGas?: string; gasPrice?: string })[] } }
+  /** Bytes the ledger holds for an intent, newest first; empty when it signed none. A `cancel` among them is not the intent. */
+  recall: { request: { intentId: string }; answer: { attempts: Recalled[] } }
   health: { request: Record<string, never>; answer: { ok: true; accounts: number; ledgerEntries: number } }
 }
 export type Verb = keyof Verbs
 
+/** One stored attempt with the terms it was signed at; wei and gas in decimal digits. */
+export type Recalled = Signed & {
+  chainId: number
+  from: Hex
+  gas: string
+  maxFeePerGas?: string
+  maxPriorityFeePerGas?: string
+  gasPrice?: string
+}
+
 /** codes: those of errors.ts, plus the signer's own refusals, which are bugs or attacks when a server meets them */
-export type SignerRefusal = 'nonce_conflict' | 'nonce_gap' | 'intent_conflict' | 'replacement_underpriced' | 'unknown_account' | 'bad_request' | 'ledger_damaged'
+export type SignerRefusal =
+  | 'nonce_conflict'
+  | 'nonce_gap'
+  | 'intent_conflict'
+  | 'replacement_underpriced'
+  | 'unknown_account'
+  | 'bad_request'
+  | 'key_damaged'
+  | 'ledger_damaged'
 
 export type RequestFrame = { [V in Verb]: { id: number; verb: V; request: Verbs[V]['request'] } }[Verb]
 export type AnswerFrame = { id: number; answer: unknown } | { id: number; error: { code: string; detail: string } }
 
 /** bytes; a body of 64 KiB holds at most 64 KiB of calldata, which is 128 KiB of hex */
 export const MAX_FRAME_BYTES = 524_288
+
+/** The other side does not speak this protocol; the connection is of no further use. */
+export class FrameError extends Error {
+  constructor(message: string) {
+    super(message)
+    this.name = 'FrameError'
+  }
+}
+
+/**
+ * One message as bytes, length first.
+ * @throws FrameError  when it is larger than MAX_FRAME_BYTES: the other side would close the connection
+ */
+export function encodeFrame(message: unknown): Buffer {
+  const text = JSON.stringify(message)
+  const bytes = Buffer.byteLength(text)
+  if (bytes > MAX_FRAME_BYTES) throw new FrameError(`A frame of ${bytes} bytes is too large.`)
+  const frame = Buffer.allocUnsafe(4 + bytes)
+  frame.writeUInt32BE(bytes, 0)
+  frame.write(text, 4)
+  return frame
+}
+
+/**
+ * Puts frames together from chunks of any size, and hands each message on in the order it arrived.
+ * @returns  a function to give every chunk to
+ * @throws FrameError  from that function, on a length above MAX_FRAME_BYTES or bytes that are no JSON in UTF-8
+ */
+export function frameReader(onMessage: (message: unknown) => void): (chunk: Buffer) => void {
+  let rest: Buffer = Buffer.alloc(0)
+  return (chunk) => {
+    let bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+    while (bytes.length >= 4) {
+      const length = bytes.readUInt32BE(0)
+      // Refused from its length alone, before anything of that size is kept.
+      if (length > MAX_FRAME_BYTES) throw new FrameError('A frame is too large.')
+      if (bytes.length < 4 + length) break
+      const message = readJson(bytes.subarray(4, 4 + length))
+      bytes = bytes.subarray(4 + length)
+      onMessage(message)
+    }
+    rest = bytes
+  }
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+function readJson(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(utf8.decode(bytes))
+  } catch {
+    // JSON.parse repeats part of its input in its message, and that may be a token: the cause is dropped.
+    throw new FrameError('A frame is not JSON in UTF-8.')
+  }
+}

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { AppError } from '../errors.ts'
+import { connectSigner, SignerRefused } from './client.ts'
+import { encodeFrame, frameReader } from './wire.ts'
+
+type Received = { id: number; verb: string }
+
+/** A signer that misbehaves as told: `answer` sees every request with its connection. */
+async function world(t: TestContext, answer: (request: Received, socket: Socket) => void) {
+  const folder = mkdtempSync(join(tmpdir(), 'chatelaine-client-'))
+  const path = join(folder, 's')
+  const sockets: Socket[] = []
+  const server = createServer((socket) => {
+    sockets.push(socket)
+    const read = frameReader((message) => answer(message as Received, socket))
+    socket.on('data', read).on('error', () => {})
+  }).listen(path)
+  await once(server, 'listening')
+  const signer = connectSigner({ path, timeoutMs: 200 })
+  t.after(() => {
+    signer.close()
+    for (const socket of sockets) socket.destroy()
+    server.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  return { signer, sockets, path }
+}
+
+const isUnavailable = (error: unknown) => error instanceof AppError && error.code === 'signer_unavailable'
+const health = { ok: true, accounts: 0, ledgerEntries: 0 }
+
+test('answers in any order find their calls, on one connection', async (t) => {
+  const held: Received[] = []
+  const { signer, sockets } = await world(t, (request, socket) => {
+    held.push(request)
+    if (held.length < 3) return
+    for (const { id } of held.toReversed()) socket.write(encodeFrame({ id, answer: { address: `0x${id}` } }))
+  })
+  const calls = ['X-1', 'X-2', 'X-3'].map((userId) => signer.createAccount({ userId }))
+  assert.deepEqual(await Promise.all(calls), [{ address: '0x1' }, { address: '0x2' }, { address: '0x3' }])
+  assert.equal(sockets.length, 1)
+})
+
+test('a call that is not answered in time fails as unknown, and its late answer disturbs nothing', async (t) => {
+  let late: Received | undefined
+  const { signer } = await world(t, ({ id, verb }, socket) => {
+    if (late === undefined) {
+      late = { id, verb }
+      return
+    }
+    socket.write(Buffer.concat([encodeFrame({ id: late.id, answer: 'late' }), encodeFrame({ id, answer: health })]))
+  })
+  await assert.rejects(signer.health(), isUnavailable)
+  assert.deepEqual(await signer.health(), health)
+})
+
+test('a lost connection fails the calls under way, and the next call connects again', async (t) => {
+  let requests = 0
+  const { signer, sockets } = await world(t, ({ id }, socket) => {
+    requests += 1
+    if (requests <= 2) socket.destroy()
+    else socket.write(encodeFrame({ id, answer: health }))
+  })
+  const lost = await Promise.allSettled([signer.health(), signer.health()])
+  for (const call of lost) assert.ok(call.status === 'rejected' && isUnavailable(call.reason))
+  requests = 2
+  assert.deepEqual(await signer.health(), health)
+  assert.equal(sockets.length, 2)
+})
+
+test('bytes that are no frames are a lost connection', async (t) => {
+  const { signer } = await world(t, (_, socket) => socket.write(Buffer.alloc(4, 0xff)))
+  await assert.rejects(signer.health(), isUnavailable)
+})
+
+test('no signer at the path is unavailable, and found once it is there', async (t) => {
+  const { path } = await world(t, () => {})
+  const signer = connectSigner({ path: `${path}2` })
+  await assert.rejects(signer.health(), isUnavailable)
+  const server = createServer((socket) => {
+    socket.on(
+      'data',
+      frameReader((message) => socket.write(encodeFrame({ id: (message as Received).id, answer: health }))),
+    )
+  }).listen(`${path}2`)
+  await once(server, 'listening')
+  assert.deepEqual(await signer.health(), health)
+  signer.close()
+  server.close()
+})
+
+test('refusals of the catalogue are AppErrors, the signer’s own are SignerRefused', async (t) => {
+  const { signer } = await world(t, ({ id, verb }, socket) => {
+    const code = verb === 'health' ? 'policy_denied' : 'nonce_conflict'
+    socket.write(encodeFrame({ id, error: { code, detail: 'Said so.' } }))
+  })
+  await assert.rejects(
+    signer.health(),
+    (error: AppError) => error.code === 'policy_denied' && error.message === 'Said so.',
+  )
+  const own = signer.recall({ intentId: 'x' })
+  await assert.rejects(own, (error: Error) => error instanceof SignerRefused && error.code === 'nonce_conflict')
+})
+
+test('a request too large to send is refused here, and the connection lives on', async (t) => {
+  const { signer, sockets } = await world(t, ({ id }, socket) => socket.write(encodeFrame({ id, answer: health })))
+  await signer.health()
+  const huge = signer.createAccount({ userId: 'x'.repeat(600_000) })
+  await assert.rejects(huge, (error: SignerRefused) => error.code === 'bad_request')
+  await signer.health()
+  assert.equal(sockets.length, 1)
+})
+
+test('closed means closed', async (t) => {
+  const { signer } = await world(t, () => {})
+  const underWay = signer.health()
+  signer.close()
+  await assert.rejects(underWay, isUnavailable)
+  await assert.rejects(signer.health(), isUnavailable)
+})

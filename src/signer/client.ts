@@ -1,0 +1,124 @@
+import { connect, type Socket } from 'node:net'
+import { AppError, isErrorCode } from '../errors.ts'
+import { encodeFrame, FrameError, frameReader, type AnswerFrame, type Verb, type Verbs } from './wire.ts'
+
+/** The signer as the server sees it. Each call throws AppError or SignerRefused. */
+export type Signer = {
+  createAccount: Call<'createAccount'>
+  sign: Call<'sign'>
+  recall: Call<'recall'>
+  health: () => Promise<Verbs['health']['answer']>
+  /** Ends the connection; calls under way fail with signer_unavailable. */
+  close: () => void
+}
+
+type Call<V extends Verb> = (request: Verbs[V]['request']) => Promise<Verbs[V]['answer']>
+
+/** A refusal that no caller of ours can cause: a bug of the server, or a ledger that is ahead of its database. */
+export class SignerRefused extends Error {
+  /** one of SignerRefusal; text, because a newer signer may know more */
+  readonly code: string
+  constructor(code: string, detail: string) {
+    super(detail)
+    this.name = 'SignerRefused'
+    this.code = code
+  }
+}
+
+type Waiting = { resolve: (answer: unknown) => void; reject: (error: Error) => void; timer: NodeJS.Timeout }
+
+type Connection = { socket: Socket; waiting: Map<number, Waiting> }
+
+/**
+ * Connects at the first call, and again at the first call after a loss. Calls share one connection and are answered
+ * in any order.
+ *
+ * signer_unavailable means unknown: the signer may have signed. The same request again returns the stored bytes.
+ * @param timeoutMs  how long one call may take, milliseconds
+ */
+export function connectSigner({ path, timeoutMs = 5_000 }: { path: string; timeoutMs?: number }): Signer {
+  let connection: Connection | null = null
+  let lastId = 0
+  let isClosed = false
+
+  return {
+    createAccount: (request) => call('createAccount', request),
+    sign: (request) => call('sign', request),
+    recall: (request) => call('recall', request),
+    health: () => call('health', {}),
+    close() {
+      isClosed = true
+      if (connection !== null) lose(connection, unavailable('The connection to the signer was closed.'))
+    },
+  }
+
+  function call<V extends Verb>(verb: V, request: Verbs[V]['request']): Promise<Verbs[V]['answer']> {
+    return new Promise((resolve, reject) => {
+      if (isClosed) throw unavailable('The connection to the signer was closed.')
+      const id = (lastId += 1)
+      const frame = encode({ id, verb, request })
+      const { socket, waiting } = (connection ??= open())
+      const timer = setTimeout(() => {
+        waiting.delete(id)
+        reject(unavailable('The signer did not answer in time.'))
+      }, timeoutMs)
+      waiting.set(id, { resolve: resolve as Waiting['resolve'], reject, timer })
+      // What is asked in one turn of the event loop leaves in one system call.
+      if (socket.writableCorked === 0) {
+        socket.cork()
+        process.nextTick(() => socket.uncork())
+      }
+      socket.write(frame)
+    })
+  }
+
+  function open(): Connection {
+    const opened: Connection = { socket: connect(path), waiting: new Map() }
+    const read = frameReader((message) => settle(opened, message as AnswerFrame))
+    opened.socket.on('data', (chunk) => {
+      try {
+        read(chunk)
+      } catch (cause) {
+        lose(opened, unavailable('The signer’s answer cannot be read.', cause))
+      }
+    })
+    opened.socket.on('error', (cause) => lose(opened, unavailable('The signer cannot be reached.', cause)))
+    opened.socket.on('close', () => lose(opened, unavailable('The connection to the signer was lost.')))
+    return opened
+  }
+
+  function lose(lost: Connection, error: AppError): void {
+    if (connection === lost) connection = null
+    lost.socket.destroy()
+    for (const { reject, timer } of lost.waiting.values()) {
+      clearTimeout(timer)
+      reject(error)
+    }
+    lost.waiting.clear()
+  }
+}
+
+function settle({ waiting }: Connection, frame: AnswerFrame): void {
+  const call = waiting.get(frame.id)
+  // It came after its time-out; the ledger has it.
+  if (call === undefined) return
+  waiting.delete(frame.id)
+  clearTimeout(call.timer)
+  if ('error' in frame) call.reject(toError(frame.error))
+  else call.resolve(frame.answer)
+}
+
+function toError({ code, detail }: { code: string; detail: string }): Error {
+  return isErrorCode(code) ? new AppError(code, detail) : new SignerRefused(code, detail)
+}
+
+function encode(frame: { id: number; verb: Verb; request: unknown }): Buffer {
+  try {
+    return encodeFrame(frame)
+  } catch (error) {
+    throw error instanceof FrameError ? new SignerRefused('bad_request', error.message) : error
+  }
+}
+
+const unavailable = (detail: string, cause?: unknown): AppError =>
+  new AppError('signer_unavailable', detail, cause === undefined ? {} : { cause })

@@ -1,0 +1,87 @@
+import type { DatabaseSync } from 'node:sqlite'
+import { crashPoint } from './crash.ts'
+import { isSqliteError } from './store.ts'
+
+/**
+ * Commits the writes of many requests together. A job runs alone, inside the open transaction, and sees what the
+ * jobs before it wrote; its caller hears of it only after the commit is on the disk. A commit blocks this process,
+ * so whatever arrives meanwhile waits in the socket and becomes the next group.
+ *
+ * A job does its checks first and its writes last: what it throws itself refuses that job alone. An error of the
+ * database or of the witness ends the process through `fatal`: what is on the disk is then unknown, and only opening
+ * the store again can tell.
+ */
+export type Group = <T>(order: number, job: () => T) => Promise<T>
+
+type Waiting = {
+  order: number
+  job: () => unknown
+  resolve: (value: unknown) => void
+  reject: (error: unknown) => void
+}
+
+/** Jobs per transaction: bounds how long one group keeps the others waiting (about 25 ms of signatures). */
+const MOST_JOBS = 128
+
+export function openGroup({
+  db,
+  committed,
+  fatal,
+}: {
+  db: DatabaseSync
+  /** called after each commit, before its answers */
+  committed: () => void
+  fatal: (error: unknown) => void
+}): Group {
+  const begin = db.prepare('BEGIN IMMEDIATE')
+  const commit = db.prepare('COMMIT')
+  const queue: Waiting[] = []
+  let isPlanned = false
+  let hasFailed = false
+
+  return (order, job) =>
+    new Promise((resolve, reject) => {
+      queue.push({ order, job, resolve: resolve as (value: unknown) => void, reject })
+      plan()
+    })
+
+  function plan(): void {
+    if (isPlanned || hasFailed) return
+    isPlanned = true
+    setImmediate(run)
+  }
+
+  function run(): void {
+    isPlanned = false
+    try {
+      for (const settle of runTogether(queue.splice(0, MOST_JOBS))) settle()
+    } catch (error) {
+      hasFailed = true
+      fatal(error)
+      return
+    }
+    if (queue.length > 0) plan()
+  }
+
+  function runTogether(jobs: Waiting[]): (() => void)[] {
+    begin.run()
+    // Lower nonces first: requests that overtook each other on the way are no gap.
+    const settled = jobs.toSorted((a, b) => a.order - b.order).map(runOne)
+    crashPoint('before-commit')
+    commit.run()
+    crashPoint('after-commit')
+    committed()
+    crashPoint('after-witness')
+    return settled
+  }
+}
+
+function runOne({ job, resolve, reject }: Waiting): () => void {
+  try {
+    const value = job()
+    return () => resolve(value)
+  } catch (error) {
+    if (isSqliteError(error)) throw error
+    return () => reject(error)
+  }
+}

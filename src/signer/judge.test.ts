@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import * as fc from 'fast-check'
+import { judge, termsOf, type Attempt, type Facts } from './judge.ts'
+import { Refusal } from './refusal.ts'
+import { readSignRequest, type Ask } from './request.ts'
+import { ask as requestFrom } from './spawned.ts'
+import type { Hex, SignRequest } from './wire.ts'
+
+const SELF: Hex = `0x${'5e'.repeat(20)}`
+
+const ask = (changes: Partial<SignRequest> = {}): Ask => readSignRequest(requestFrom(SELF, changes))
+const CANCEL = { kind: 'cancel', to: SELF, value: '0', data: '0x' } as const
+const RAISED = { maxFeePerGas: '1100', maxPriorityFeePerGas: '110' }
+const RAISED_TWICE = { maxFeePerGas: '1210', maxPriorityFeePerGas: '121' }
+
+/** A ledger of one account on one chain, in memory: what `ledger.ts` asks SQL for. */
+function memory() {
+  const held: (Attempt & { nonce: number; hasToken: boolean })[] = []
+  const between = (low: number, high: number) => held.filter(({ nonce }) => nonce >= low && nonce <= high)
+  const count = (nonces: number[]) => new Set(nonces).size
+  function factsOf({ intentId, tx: { nonce } }: Ask, hasToken: boolean): Facts<Attempt> {
+    const nonces = held.map((attempt) => attempt.nonce)
+    return {
+      attempts: held.filter((attempt) => attempt.nonce === nonce),
+      isElsewhere: held.some((attempt) => attempt.intentId === intentId && attempt.nonce !== nonce),
+      hasToken,
+      lane: () => (held.length === 0 ? null : { lowest: Math.min(...nonces), highest: Math.max(...nonces) }),
+      unsignedBetween: (low, high) => Math.max(0, high - low + 1) - count(between(low, high).map((a) => a.nonce)),
+      unvouchedBetween: (low, high) => {
+        const vouched = new Set(held.filter((a) => a.hasToken).map((a) => a.nonce))
+        return count(
+          between(low, high)
+            .map((a) => a.nonce)
+            .filter((n) => !vouched.has(n)),
+        )
+      },
+    }
+  }
+  return {
+    held,
+    /** the outcome, and what was signed is remembered: 'stored', a kind, or the code of the refusal */
+    try(changes: Partial<SignRequest>, hasToken = true): string {
+      const request = ask(changes)
+      try {
+        const verdict = judge(request, factsOf(request, hasToken))
+        if ('stored' in verdict) return 'stored'
+        held.push({ ...termsOf(request), kind: verdict.sign, nonce: request.tx.nonce, hasToken })
+        return verdict.sign
+      } catch (error) {
+        if (error instanceof Refusal) return error.code
+        throw error
+      }
+    },
+  }
+}
+
+describe('a nonce that was signed', () => {
+  test('the identical request gets the stored bytes, with a token or without', () => {
+    const ledger = memory()
+    assert.equal(ledger.try({}), 'send')
+    assert.equal(ledger.try({}), 'stored')
+    assert.equal(ledger.try({}, false), 'stored')
+    assert.equal(ledger.held.length, 1)
+  })
+
+  test('another recipient, value or data is refused at any fee', () => {
+    const ledger = memory()
+    ledger.try({})
+    for (const change of [{ to: SELF }, { value: '2' }, { data: '0x00' as Hex }]) {
+      assert.equal(ledger.try({ ...change, ...RAISED }), 'nonce_conflict')
+      assert.equal(ledger.try({ ...change, ...RAISED, kind: 'replace' }, false), 'nonce_conflict')
+    }
+  })
+
+  test('another intent is refused even with the same effect: each is a write of its own', () => {
+    const ledger = memory()
+    ledger.try({ intentId: 'first' })
+    assert.equal(ledger.try({ intentId: 'second' }), 'nonce_conflict')
+    assert.equal(ledger.try({ intentId: 'second', ...RAISED, kind: 'replace' }), 'nonce_conflict')
+  })
+
+  test('an intent that has a nonce gets no other, not even to cancel', () => {
+    const ledger = memory()
+    ledger.try({ intentId: 'one', nonce: 0 })
+    assert.equal(ledger.try({ intentId: 'one', nonce: 1 }), 'intent_conflict')
+    assert.equal(ledger.try({ ...CANCEL, intentId: 'one', nonce: 1 }), 'intent_conflict')
+  })
+
+  test('a replacement raises both fees by 10 % over every earlier attempt, and needs no token', () => {
+    const ledger = memory()
+    ledger.try({})
+    const replace = (max: number, priority: number) =>
+      ledger.try({ kind: 'replace', maxFeePerGas: `${max}`, maxPriorityFeePerGas: `${priority}` }, false)
+    assert.equal(replace(1100, 100), 'replacement_underpriced')
+    assert.equal(replace(1000, 110), 'replacement_underpriced')
+    assert.equal(replace(1099, 110), 'replacement_underpriced')
+    assert.equal(replace(1100, 109), 'replacement_underpriced')
+    assert.equal(replace(1100, 110), 'replace')
+    assert.equal(replace(1100, 110), 'stored')
+    assert.equal(replace(1209, 121), 'replacement_underpriced')
+    assert.equal(replace(1210, 121), 'replace')
+  })
+
+  test('the same fees with other gas are no identical request and no replacement', () => {
+    const ledger = memory()
+    ledger.try({ maxFeePerGas: '0', maxPriorityFeePerGas: '0' })
+    assert.equal(ledger.try({ maxFeePerGas: '0', maxPriorityFeePerGas: '0', gas: '22000' }), 'replacement_underpriced')
+  })
+
+  test('a cancel outbids the original and needs no token; it does nothing', () => {
+    const ledger = memory()
+    ledger.try({})
+    assert.equal(ledger.try(CANCEL, false), 'replacement_underpriced')
+    assert.equal(ledger.try({ ...CANCEL, ...RAISED, value: '1' }, false), 'bad_request')
+    assert.equal(ledger.try({ ...CANCEL, ...RAISED, data: '0x00' }, false), 'bad_request')
+    assert.equal(ledger.try({ ...CANCEL, ...RAISED, to: requestFrom(SELF).to }, false), 'bad_request')
+    assert.equal(ledger.try({ ...CANCEL, ...RAISED }, false), 'cancel')
+  })
+
+  test('a self-transfer of nothing is no cancel unless it says so', () => {
+    const ledger = memory()
+    ledger.try({})
+    assert.equal(ledger.try({ ...CANCEL, ...RAISED, kind: 'send' }), 'nonce_conflict')
+    assert.equal(ledger.try({ ...CANCEL, ...RAISED, kind: 'replace' }), 'nonce_conflict')
+  })
+
+  test('after a cancel the original is neither raised nor signed, its bytes are still told, the cancel is raised', () => {
+    const ledger = memory()
+    ledger.try({})
+    ledger.try({ ...CANCEL, ...RAISED }, false)
+    assert.equal(ledger.try({ kind: 'replace', ...RAISED_TWICE }), 'nonce_conflict')
+    assert.equal(ledger.try({}), 'stored')
+    assert.equal(ledger.try({ ...CANCEL, ...RAISED }, false), 'stored')
+    assert.equal(ledger.try({ ...CANCEL, ...RAISED_TWICE, kind: 'replace' }, false), 'cancel')
+  })
+})
+
+describe('a nonce that was never signed', () => {
+  test('needs a token, except to be filled by a cancel', () => {
+    const ledger = memory()
+    assert.equal(ledger.try({}, false), 'invalid_token')
+    assert.equal(ledger.try({ kind: 'replace' }, false), 'invalid_token')
+    assert.equal(ledger.try(CANCEL, false), 'cancel')
+  })
+
+  test('once filled by a cancel, takes its original no more', () => {
+    const ledger = memory()
+    ledger.try(CANCEL, false)
+    assert.equal(ledger.try({}), 'nonce_conflict')
+    assert.equal(ledger.try({ ...RAISED, kind: 'replace' }), 'nonce_conflict')
+  })
+
+  test('may be anything for the first time of an account, for it may be imported', () => {
+    assert.equal(memory().try({ nonce: 4_711 }), 'send')
+  })
+
+  test('may be 16 ahead of the last, and not 17', () => {
+    const ledger = memory()
+    ledger.try({ nonce: 10 })
+    assert.equal(ledger.try({ nonce: 27 }), 'nonce_gap')
+    assert.equal(ledger.try({ nonce: 26 }), 'send')
+  })
+
+  test('does not run away over a hole: 16 behind it is the end until the hole is filled', () => {
+    const ledger = memory()
+    ledger.try({ nonce: 0 })
+    for (let nonce = 2; nonce <= 17; nonce++) assert.equal(ledger.try({ nonce }), 'send')
+    assert.equal(ledger.try({ nonce: 18 }), 'nonce_gap')
+    assert.equal(ledger.try({ nonce: 1, ...CANCEL, intentId: 'fill' }, false), 'cancel')
+    assert.equal(ledger.try({ nonce: 18 }), 'send')
+  })
+
+  test('cannot be reached in steps of 16', () => {
+    const ledger = memory()
+    ledger.try({ nonce: 0 })
+    ledger.try({ nonce: 16 })
+    for (let nonce = 18; nonce < 80; nonce++) assert.equal(ledger.try({ nonce }), 'nonce_gap')
+  })
+
+  test('may come after a later one: the first sixteen may arrive in any order', () => {
+    const ledger = memory()
+    for (let nonce = 15; nonce >= 0; nonce--) assert.equal(ledger.try({ nonce }), 'send')
+  })
+
+  test('without a token sixteen in a row can be filled, then one with a token must come', () => {
+    const ledger = memory()
+    ledger.try({ nonce: 0 })
+    const fill = (nonce: number) => ledger.try({ nonce, ...CANCEL }, false)
+    for (let nonce = 1; nonce <= 16; nonce++) assert.equal(fill(nonce), 'cancel')
+    assert.equal(fill(17), 'invalid_token')
+    assert.equal(ledger.try({ nonce: 17 }), 'send')
+    assert.equal(fill(18), 'cancel')
+  })
+})
+
+test('whatever is asked in whatever order, no nonce gets a second effect but its cancel', () => {
+  const request = fc.record({
+    nonce: fc.integer({ min: 0, max: 4 }),
+    intentId: fc.constantFrom('a', 'b', 'c', 'd'),
+    kind: fc.constantFrom('send', 'replace', 'cancel'),
+    value: fc.constantFrom('0', '1', '2'),
+    to: fc.constantFrom(SELF, requestFrom(SELF).to),
+    maxFeePerGas: fc.constantFrom('1000', '1100', '1210', '1331', '2000'),
+    maxPriorityFeePerGas: fc.constantFrom('100', '110', '121', '134', '200'),
+  })
+  fc.assert(
+    fc.property(fc.array(fc.tuple(request, fc.boolean()), { maxLength: 60 }), (requests) => {
+      const ledger = memory()
+      for (const [changes, hasToken] of requests) ledger.try(changes, hasToken)
+      const owners = new Map<string, number>()
+      for (let nonce = 0; nonce <= 4; nonce++) {
+        const attempts = ledger.held.filter((attempt) => attempt.nonce === nonce)
+        const effects = new Set(
+          attempts.filter(({ kind }) => kind !== 'cancel').map(({ effect }) => effect.toString('hex')),
+        )
+        assert.ok(effects.size <= 1)
+        const cancelledAt = attempts.findIndex(({ kind }) => kind === 'cancel')
+        if (cancelledAt !== -1) assert.ok(attempts.slice(cancelledAt).every(({ kind }) => kind === 'cancel'))
+        for (const { intentId } of attempts) {
+          assert.equal(owners.get(intentId) ?? nonce, nonce)
+          owners.set(intentId, nonce)
+        }
+      }
+    }),
+    { numRuns: 300 },
+  )
+})

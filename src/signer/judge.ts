@@ -1,0 +1,121 @@
+import { Refusal } from './refusal.ts'
+import { doesNothing, effectOf, feePair, type Fees } from './transaction.ts'
+import type { Ask } from './request.ts'
+import type { SignRequest } from './wire.ts'
+
+type Kind = SignRequest['kind']
+
+/** What the ledger remembers of one signature for a nonce; wei per gas, gas units. */
+export type Attempt = {
+  kind: Kind
+  intentId: string
+  effect: Buffer
+  feeType: Fees['type']
+  gas: bigint
+  max: bigint
+  priority: bigint
+}
+
+/** What is known around the nonce that was asked for. Functions where the answer is seldom needed. */
+export type Facts<A extends Attempt> = {
+  /** signatures of this (chain, address, nonce), oldest first */
+  attempts: A[]
+  /** the intent has a signature under another chain, address or nonce */
+  isElsewhere: boolean
+  /** the user's token was shown and is good for this account and chain */
+  hasToken: boolean
+  /** the account's lowest and highest signed nonce on this chain; null before the first */
+  lane: () => { lowest: number; highest: number } | null
+  /** unsigned nonces between two, both included */
+  unsignedBetween: (low: number, high: number) => number
+  /** nonces between two that were signed, but never with a token */
+  unvouchedBetween: (low: number, high: number) => number
+}
+
+/** Either bytes that exist already, or leave to sign, as what. */
+export type Verdict<A> = { stored: A } | { sign: Kind }
+
+/** How far a nonce may run ahead of the lowest unsigned one: geth keeps 16 of a sender for sure, reth at most 16. */
+const MOST_AHEAD = 16
+
+/**
+ * The rules of the sign ledger. A nonce belongs to the first intent that is signed for it, with one effect for ever;
+ * only a cancel may come between, and then nothing but that cancel at a higher fee.
+ *
+ * After a cancel the original is not raised any more: two effects that outbid each other in turn could both reach
+ * nodes at any time, and a caller who was told "cancelled" would lose to our own repricing. Bytes of the original
+ * that exist are still handed out: they were given away before.
+ *
+ * @throws intent_conflict, nonce_conflict, nonce_gap, replacement_underpriced, invalid_token, bad_request
+ */
+export function judge<A extends Attempt>(ask: Ask, facts: Facts<A>): Verdict<A> {
+  const { attempts } = facts
+  const terms = termsOf(ask)
+  if (ask.kind === 'cancel' && !doesNothing(ask.tx)) {
+    throw new Refusal('bad_request', 'A cancel sends nothing: to the account itself, no value, no data.')
+  }
+  if (facts.isElsewhere) {
+    throw new Refusal('intent_conflict', 'This intent was signed under another chain, account or nonce.')
+  }
+  if (attempts.length === 0) return judgeUnseen(ask, facts)
+
+  const isCancelled = attempts.some(({ kind }) => kind === 'cancel')
+  // A raised cancel may be asked for as a replacement.
+  const isCancel = ask.kind === 'cancel' || (ask.kind === 'replace' && isCancelled && doesNothing(ask.tx))
+  const same = attempts.find((attempt) => (attempt.kind === 'cancel') === isCancel && isSame(attempt, terms))
+  if (same !== undefined) return { stored: same }
+  if (!isCancel) {
+    const owner = attempts[0]!
+    if (isCancelled) throw new Refusal('nonce_conflict', 'This nonce was cancelled.')
+    if (owner.intentId !== ask.intentId) throw new Refusal('nonce_conflict', 'This nonce belongs to another intent.')
+    if (!owner.effect.equals(terms.effect))
+      throw new Refusal('nonce_conflict', 'This nonce was signed with another effect.')
+  }
+  if (!outbids(terms, attempts)) {
+    throw new Refusal('replacement_underpriced', 'Both fees must be at least 10 % above every earlier attempt.')
+  }
+  return { sign: isCancel ? 'cancel' : 'replace' }
+}
+
+function judgeUnseen<A extends Attempt>({ kind, tx: { nonce } }: Ask, facts: Facts<A>): Verdict<A> {
+  const lane = facts.lane()
+  // Where an account starts on a chain is the chain's knowledge: it may have been imported.
+  if (lane !== null) {
+    const { lowest, highest } = lane
+    const isFar = nonce < lowest - MOST_AHEAD || nonce > highest + MOST_AHEAD
+    // Every hole was the lowest unsigned nonce once, and 32 below is where the last look at it was.
+    const low = Math.max(lowest, nonce - 2 * MOST_AHEAD)
+    if (isFar || facts.unsignedBetween(low, nonce - MOST_AHEAD - 1) > 0) {
+      throw new Refusal('nonce_gap', `Nonce ${nonce} is more than ${MOST_AHEAD} ahead of one that was never signed.`)
+    }
+  }
+  if (facts.hasToken) return { sign: kind === 'cancel' ? 'cancel' : 'send' }
+  if (kind !== 'cancel') {
+    throw new Refusal('invalid_token', 'The first signature of a nonce needs the user’s access token.')
+  }
+  // Filling a nonce costs its fee. Without this bound a stolen server could burn an absent user's coins on fees.
+  if (facts.unvouchedBetween(nonce - MOST_AHEAD, nonce - 1) >= MOST_AHEAD) {
+    throw new Refusal('invalid_token', `${MOST_AHEAD} nonces in a row were filled without the user’s access token.`)
+  }
+  return { sign: 'cancel' }
+}
+
+/** The part of a request that the ledger compares and keeps. */
+export function termsOf({ intentId, kind, tx }: Ask): Attempt {
+  return { kind, intentId, effect: effectOf(tx), feeType: tx.fees.type, gas: tx.gas, ...feePair(tx.fees) }
+}
+
+const isSame = (a: Attempt, b: Attempt): boolean =>
+  a.intentId === b.intentId &&
+  a.effect.equals(b.effect) &&
+  a.feeType === b.feeType &&
+  a.gas === b.gas &&
+  a.max === b.max &&
+  a.priority === b.priority
+
+/** go-ethereum core/txpool/legacypool, list.Add: 10 % on both fields, and more than before even where 10 % is nothing. */
+function outbids({ max, priority }: Attempt, attempts: Attempt[]): boolean {
+  return attempts.every(
+    (before) => max > before.max && max * 10n >= before.max * 11n && priority * 10n >= before.priority * 11n,
+  )
+}

@@ -1,0 +1,104 @@
+import { createCipheriv, createDecipheriv, createSecretKey, randomBytes, type KeyObject } from 'node:crypto'
+import { closeSync, fstatSync, fsyncSync, linkSync, openSync, readSync, rmSync, writeSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { StartError } from './refusal.ts'
+
+/**
+ * The key that wraps data keys, wherever it lives. A provider only wraps and unwraps; what it wraps with stays
+ * inside. `aad` is authenticated with the wrapped bytes. `unwrap` throws when they were not wrapped by this key.
+ */
+export type Kek = {
+  provider: string
+  wrap: (dek: Buffer, aad: Buffer) => Buffer
+  unwrap: (wrapped: Buffer, aad: Buffer) => Buffer
+}
+
+const KEY_BYTES = 32
+
+/**
+ * A key in a file of 32 raw bytes. AES-256-GCM; wrapped bytes are iv (12), tag (16), ciphertext.
+ * @throws StartError  when the file is missing, of another length, or open to everyone
+ */
+export function openKekFile(path: string): Kek {
+  const key = readKey(path)
+  return {
+    provider: 'file',
+    wrap(dek, aad) {
+      const iv = randomBytes(12)
+      const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(aad)
+      const sealed = Buffer.concat([cipher.update(dek), cipher.final()])
+      return Buffer.concat([iv, cipher.getAuthTag(), sealed])
+    },
+    unwrap(wrapped, aad) {
+      const decipher = createDecipheriv('aes-256-gcm', key, wrapped.subarray(0, 12), { authTagLength: 16 })
+      const dek = decipher.setAAD(aad).setAuthTag(wrapped.subarray(12, 28)).update(wrapped.subarray(28))
+      try {
+        decipher.final()
+        return dek
+      } catch (error) {
+        dek.fill(0)
+        throw error
+      }
+    },
+  }
+}
+
+/** From the file descriptor into a buffer, into OpenSSL's memory, and the buffer is zeroed: never a string. */
+function readKey(path: string): KeyObject {
+  let fd: number
+  try {
+    fd = openSync(path, 'r')
+  } catch (cause) {
+    throw new StartError(`The master key cannot be opened: SIGNER_KEK_FILE must be a readable file of 32 bytes.`, cause)
+  }
+  // One byte more than a key, to notice a longer file.
+  const bytes = Buffer.alloc(KEY_BYTES + 1)
+  try {
+    if ((fstatSync(fd).mode & 0o007) !== 0) {
+      throw new StartError('The master key is open to every user of this machine: chmod o-rwx SIGNER_KEK_FILE.')
+    }
+    if (readSync(fd, bytes, 0, bytes.length, 0) !== KEY_BYTES) {
+      throw new StartError('The master key is not usable: SIGNER_KEK_FILE must hold exactly 32 bytes.')
+    }
+    return createSecretKey(bytes.subarray(0, KEY_BYTES))
+  } finally {
+    bytes.fill(0)
+    closeSync(fd)
+  }
+}
+
+/**
+ * Makes a master key for a development installation. Written aside and linked into place, so that the file is
+ * either there with all its bytes or not there, and a key that exists is never replaced.
+ */
+export function makeKekFile(path: string): void {
+  const draft = `${path}.new`
+  const key = randomBytes(KEY_BYTES)
+  try {
+    rmSync(draft, { force: true })
+    const fd = openSync(draft, 'wx', 0o600)
+    try {
+      writeSync(fd, key)
+      fsyncSync(fd)
+    } finally {
+      closeSync(fd)
+    }
+    linkSync(draft, path)
+    syncFolder(dirname(path))
+  } catch (cause) {
+    throw new StartError('No master key could be made at SIGNER_KEK_FILE.', cause)
+  } finally {
+    key.fill(0)
+    rmSync(draft, { force: true })
+  }
+}
+
+/** A new file's name is on the disk only when its folder is. */
+export function syncFolder(folder: string): void {
+  const fd = openSync(folder, 'r')
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}

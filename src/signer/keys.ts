@@ -1,0 +1,214 @@
+import {
+  createCipheriv,
+  createDecipheriv,
+  createSecretKey,
+  randomBytes,
+  randomFillSync,
+  type KeyObject,
+} from 'node:crypto'
+import type { DatabaseSync } from 'node:sqlite'
+import { canonical } from './canonical.ts'
+import { addressOf, isScalar, publicKeyOf } from './curve.ts'
+import type { Kek } from './kek.ts'
+import { Refusal, StartError } from './refusal.ts'
+
+/** An account's row: its key only as ciphertext. */
+export type Account = {
+  userId: string
+  address: Buffer
+  wrapped: Buffer
+  iv: Buffer
+  tag: Buffer
+  epoch: number
+  version: number
+}
+
+/**
+ * The accounts and their keys: the master key wraps one data key per epoch, the data key wraps user keys. A user key
+ * is in the clear only inside `use`, in one buffer that is zeroed on the way out, and is never a string.
+ */
+export type Keys = {
+  /** the user's account, or null */
+  ofUser: (userId: string) => Account | null
+  ofAddress: (address: Buffer) => Account | null
+  /** makes a key and stores it; inside a transaction. The user must have none. */
+  create: (userId: string) => Account
+  /**
+   * Opens the key for the time of one call.
+   * @throws key_damaged  when the row was altered, moved to another user, or gives another address
+   */
+  use: <T>(account: Account, work: (key: Buffer, publicKey: Uint8Array) => T) => T
+  count: () => number
+}
+
+const KEY_VERSION = 1
+/** NIST SP 800-38D §8.3 allows 2^32 random nonces per key; 2^16 keeps what one data key gives away small. */
+const KEYS_PER_EPOCH = 2 ** 16
+const EPOCH_DAYS = 90
+
+/**
+ * Unwraps every data key, so that a wrong master key is noticed here and not at the first signature.
+ * @throws StartError  when the master key is not the one that this store was made with
+ */
+export function openKeys({
+  db,
+  kek,
+  now,
+  keysPerEpoch = KEYS_PER_EPOCH,
+}: {
+  db: DatabaseSync
+  kek: Kek
+  now: () => number
+  keysPerEpoch?: number
+}): Keys {
+  const deks = openDeks(db, kek, { now, keysPerEpoch })
+  const columns = 'user_id AS userId, address, wrapped, iv, tag, epoch, version'
+  const byUser = db.prepare(`SELECT ${columns} FROM accounts WHERE user_id = ?`)
+  const byAddress = db.prepare(`SELECT ${columns} FROM accounts WHERE address = ?`)
+  const insert = db.prepare(
+    'INSERT INTO accounts (user_id, address, wrapped, iv, tag, epoch, version, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+  )
+  const count = db.prepare('SELECT coalesce(sum(keys), 0) AS keys FROM deks')
+
+  return {
+    ofUser: (userId) => readAccount(byUser.get(userId)),
+    ofAddress: (address) => readAccount(byAddress.get(address)),
+    create(userId) {
+      const { epoch, dek } = deks.current()
+      const account = withNewKey((key) => {
+        const address = addressOf(publicKeyOf(key))
+        const terms = { userId, address, epoch, version: KEY_VERSION }
+        return { ...terms, ...seal(key, dek, additionalData(terms)) }
+      })
+      const { address, wrapped, iv, tag, version } = account
+      insert.run(userId, address, wrapped, iv, tag, epoch, version, now())
+      deks.used(epoch)
+      return account
+    },
+    use(account, work) {
+      const dek = deks.of(account.epoch)
+      if (dek === undefined) throw damaged()
+      const key = open(account, dek, additionalData(account))
+      try {
+        if (!isScalar(key)) throw damaged()
+        const publicKey = publicKeyOf(key)
+        if (!addressOf(publicKey).equals(account.address)) throw damaged()
+        return work(key, publicKey)
+      } finally {
+        key.fill(0)
+      }
+    },
+    count: () => (count.get() as { keys: number }).keys,
+  }
+}
+
+function openDeks(db: DatabaseSync, kek: Kek, { now, keysPerEpoch }: { now: () => number; keysPerEpoch: number }) {
+  const rows = db.prepare('SELECT epoch, wrapped, keys, created_at AS createdAt FROM deks ORDER BY epoch').all() as {
+    epoch: number
+    wrapped: Uint8Array
+    keys: number
+    createdAt: number
+  }[]
+  const insert = db.prepare('INSERT INTO deks (epoch, provider, wrapped, created_at) VALUES (?, ?, ?, ?)')
+  const addKey = db.prepare('UPDATE deks SET keys = keys + 1 WHERE epoch = ?')
+  const opened = new Map(rows.map(({ epoch, wrapped }) => [epoch, openDek(epoch, wrapped)]))
+  const last = rows.at(-1)
+  let newest = last === undefined ? null : { epoch: last.epoch, keys: last.keys, createdAt: last.createdAt }
+
+  return {
+    of: (epoch: number) => opened.get(epoch),
+    /** The data key for the next account; a new one when the last is full or old. */
+    current(): { epoch: number; dek: KeyObject } {
+      const isOld = newest !== null && now() - newest.createdAt > EPOCH_DAYS * 86_400_000
+      if (newest === null || isOld || newest.keys >= keysPerEpoch) {
+        newest = { epoch: (newest?.epoch ?? 0) + 1, keys: 0, createdAt: now() }
+        opened.set(newest.epoch, makeDek(newest))
+      }
+      return { epoch: newest.epoch, dek: opened.get(newest.epoch)! }
+    },
+    used(epoch: number): void {
+      addKey.run(epoch)
+      if (newest?.epoch === epoch) newest.keys += 1
+    },
+  }
+
+  function openDek(epoch: number, wrapped: Uint8Array): KeyObject {
+    let dek: Buffer
+    try {
+      dek = kek.unwrap(Buffer.from(wrapped), dekAad(epoch))
+    } catch (cause) {
+      throw new StartError(
+        'The master key does not open this store: SIGNER_KEK_FILE is not the one it was made with.',
+        cause,
+      )
+    }
+    return intoKeyObject(dek)
+  }
+
+  function makeDek({ epoch, createdAt }: { epoch: number; createdAt: number }): KeyObject {
+    const dek = randomBytes(32)
+    insert.run(epoch, kek.provider, kek.wrap(dek, dekAad(epoch)), createdAt)
+    return intoKeyObject(dek)
+  }
+}
+
+const dekAad = (epoch: number): Buffer => canonical('chatelaine data key 1', epoch)
+
+function intoKeyObject(bytes: Buffer): KeyObject {
+  try {
+    return createSecretKey(bytes)
+  } finally {
+    bytes.fill(0)
+  }
+}
+
+/** Ties a wrapped key to its row: put under another user, address, version or epoch it does not open. */
+const additionalData = ({ userId, address, version, epoch }: Omit<Account, 'wrapped' | 'iv' | 'tag'>): Buffer =>
+  canonical('chatelaine user key 1', userId, address, version, epoch)
+
+function withNewKey<T>(work: (key: Buffer) => T): T {
+  const key = randomBytes(32)
+  try {
+    // The chance is 2^-128, and zero or the group's order would be no key.
+    while (!isScalar(key)) randomFillSync(key)
+    return work(key)
+  } finally {
+    key.fill(0)
+  }
+}
+
+function seal(key: Buffer, dek: KeyObject, aad: Buffer): Pick<Account, 'wrapped' | 'iv' | 'tag'> {
+  const iv = randomBytes(12)
+  const cipher = createCipheriv('aes-256-gcm', dek, iv).setAAD(aad)
+  const wrapped = Buffer.concat([cipher.update(key), cipher.final()])
+  return { wrapped, iv, tag: cipher.getAuthTag() }
+}
+
+function open({ wrapped, iv, tag }: Account, dek: KeyObject, aad: Buffer): Buffer {
+  const decipher = createDecipheriv('aes-256-gcm', dek, iv, { authTagLength: 16 }).setAAD(aad).setAuthTag(tag)
+  const key = decipher.update(wrapped)
+  try {
+    decipher.final()
+    return key
+  } catch {
+    key.fill(0)
+    throw damaged()
+  }
+}
+
+const damaged = (): Refusal =>
+  new Refusal('key_damaged', 'The stored key of this account was altered. Restore it from a backup.')
+
+function readAccount(row: unknown): Account | null {
+  if (row === undefined) return null
+  const { userId, address, wrapped, iv, tag, epoch, version } = row as Account
+  return {
+    userId,
+    address: Buffer.from(address),
+    wrapped: Buffer.from(wrapped),
+    iv: Buffer.from(iv),
+    tag: Buffer.from(tag),
+    epoch,
+    version,
+  }
+}

@@ -1,0 +1,254 @@
+import { hash } from 'node:crypto'
+import type { DatabaseSync } from 'node:sqlite'
+import { canonical } from './canonical.ts'
+import type { Attempt } from './judge.ts'
+import { LedgerDamaged } from './refusal.ts'
+import type { Fees } from './transaction.ts'
+import type { SignRequest } from './wire.ts'
+import { readWitness, type Head } from './witness.ts'
+
+/** A row of the ledger as it lies in the store. `at` is milliseconds since 1970; wei and gas are decimal digits. */
+export type Row = {
+  seq: number
+  at: number
+  kind: 'account' | SignRequest['kind']
+  user_id: string
+  address: Uint8Array
+  chain_id: number | null
+  nonce: number | null
+  intent_id: string | null
+  effect: Uint8Array | null
+  fee_type: Fees['type'] | null
+  max_fee: string | null
+  priority_fee: string | null
+  gas: string | null
+  hash: Uint8Array | null
+  raw: Uint8Array | null
+  rule: string
+  client_id: string | null
+  token_id: string | null
+  record: Uint8Array
+}
+
+/** A signature that the ledger holds, with its bytes. */
+export type Held = Attempt & {
+  chainId: number
+  address: Buffer
+  nonce: number
+  raw: Buffer
+  hash: Buffer
+  rule: string
+}
+
+type Slot = { chainId: number; address: Buffer; nonce: number }
+
+export type NewEntry = { at: number; userId: string; address: Buffer; rule: string } & (
+  | { kind: 'account' }
+  | {
+      kind: SignRequest['kind']
+      held: Held
+      /** who asked, with which token; null for what needs none */
+      clientId: string | null
+      tokenId: string | null
+    }
+)
+
+export type Ledger = {
+  head: () => Head
+  attempts: (slot: Slot) => Held[]
+  /** true when the intent was signed under another (chain, address, nonce) */
+  isElsewhere: (intentId: string, slot: Slot) => boolean
+  lane: (slot: Slot) => { lowest: number; highest: number } | null
+  unsignedBetween: (slot: Slot, low: number, high: number) => number
+  unvouchedBetween: (slot: Slot, low: number, high: number) => number
+  /** newest first */
+  ofIntent: (intentId: string) => Held[]
+  /** adds a record to the chain; inside a transaction */
+  append: (entry: NewEntry) => void
+}
+
+/** Records checked at every start; `verify` checks all of them. */
+const TAIL = 1_000
+
+/**
+ * Opens the ledger when its end is what the signer last answered for.
+ * @throws LedgerDamaged  when the chain's tail is broken, or the store is older than its witness
+ */
+export function openLedger({ db, witnessPath }: { db: DatabaseSync; witnessPath: string }): Ledger {
+  let head = readHead(db)
+  checkTail(db, head)
+  checkWitness(db, head, readWitness(witnessPath))
+
+  const attempts = db.prepare('SELECT * FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? ORDER BY seq')
+  const elsewhere = db.prepare(
+    'SELECT 1 FROM ledger WHERE intent_id = ? AND NOT (address = ? AND chain_id = ? AND nonce = ?) LIMIT 1',
+  )
+  const ofIntent = db.prepare('SELECT * FROM ledger WHERE intent_id = ? ORDER BY seq DESC')
+  // Two searches of the index; min and max in one SELECT would walk all of the account's rows.
+  const lane = db.prepare(`SELECT
+    (SELECT min(nonce) FROM ledger WHERE address = ?1 AND chain_id = ?2 AND nonce IS NOT NULL) AS lowest,
+    (SELECT max(nonce) FROM ledger WHERE address = ?1 AND chain_id = ?2 AND nonce IS NOT NULL) AS highest`)
+  const signed = db.prepare(
+    'SELECT count(DISTINCT nonce) AS nonces FROM ledger WHERE address = ? AND chain_id = ? AND nonce BETWEEN ? AND ?',
+  )
+  const unvouched = db.prepare(`SELECT count(*) AS nonces FROM (SELECT nonce FROM ledger
+    WHERE address = ? AND chain_id = ? AND nonce BETWEEN ? AND ? GROUP BY nonce HAVING count(token_id) = 0)`)
+  const insert = db.prepare(
+    `INSERT INTO ledger (${COLUMNS.join(', ')}, record) VALUES (${COLUMNS.map(() => '?').join(', ')}, ?)`,
+  )
+  const moveHead = db.prepare('UPDATE ledger_head SET count = ?, record = ?')
+
+  return {
+    head: () => head,
+    attempts: ({ address, chainId, nonce }) => (attempts.all(address, chainId, nonce) as Row[]).map(readHeld),
+    isElsewhere: (intentId, { address, chainId, nonce }) =>
+      elsewhere.get(intentId, address, chainId, nonce) !== undefined,
+    lane({ address, chainId }) {
+      const { lowest, highest } = lane.get(address, chainId) as { lowest: number | null; highest: number | null }
+      return lowest === null || highest === null ? null : { lowest, highest }
+    },
+    unsignedBetween({ address, chainId }, low, high) {
+      if (high < low) return 0
+      return high - low + 1 - (signed.get(address, chainId, low, high) as { nonces: number }).nonces
+    },
+    unvouchedBetween: ({ address, chainId }, low, high) =>
+      (unvouched.get(address, chainId, low, high) as { nonces: number }).nonces,
+    ofIntent: (intentId) => (ofIntent.all(intentId) as Row[]).map(readHeld),
+    append(entry) {
+      const row = toRow(head.count + 1, entry)
+      const record = recordOf(head.record, row)
+      insert.run(...COLUMNS.map((column) => row[column]), record)
+      moveHead.run(row.seq, record)
+      head = { count: row.seq, record }
+    },
+  }
+}
+
+const COLUMNS = [
+  'seq',
+  'at',
+  'kind',
+  'user_id',
+  'address',
+  'chain_id',
+  'nonce',
+  'intent_id',
+  'effect',
+  'fee_type',
+  'max_fee',
+  'priority_fee',
+  'gas',
+  'hash',
+  'raw',
+  'rule',
+  'client_id',
+  'token_id',
+] as const satisfies (keyof Row)[]
+
+/** The hash of a record: of the record before it, and of every field. */
+export function recordOf(previous: Uint8Array, row: Omit<Row, 'record'>): Buffer {
+  return hash('sha256', canonical('chatelaine ledger 1', previous, ...COLUMNS.map((column) => row[column])), 'buffer')
+}
+
+/** What stands before the first record. */
+export const GENESIS = Buffer.alloc(32)
+
+/** @throws LedgerDamaged */
+export function readHead(db: DatabaseSync): Head {
+  const row = db.prepare('SELECT count, record FROM ledger_head').get() as Head | undefined
+  if (row === undefined) throw new LedgerDamaged('The ledger has lost its head record.')
+  return { count: row.count, record: Buffer.from(row.record) }
+}
+
+function checkTail(db: DatabaseSync, head: Head): void {
+  const start = Math.max(0, head.count - TAIL)
+  const rows = db.prepare('SELECT * FROM ledger WHERE seq > ? ORDER BY seq').all(start) as Row[]
+  const before = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(start) as Pick<Row, 'record'> | undefined
+  if (start > 0 && before === undefined) throw new LedgerDamaged(`Record ${start} of the ledger is missing.`)
+  let chained: Head = { count: start, record: Buffer.from(before?.record ?? GENESIS) }
+  for (const row of rows) chained = follow(chained, row)
+  if (chained.count !== head.count || !chained.record.equals(head.record)) {
+    throw new LedgerDamaged('The ledger does not end at its head record.')
+  }
+}
+
+/** One step along the chain. @throws LedgerDamaged  naming the record that does not fit */
+export function follow(previous: Head, row: Row): Head {
+  const record = recordOf(previous.record, row)
+  if (row.seq !== previous.count + 1 || !record.equals(row.record)) {
+    throw new LedgerDamaged(`Record ${row.seq} of the ledger was altered, or one before it is missing.`)
+  }
+  return { count: row.seq, record }
+}
+
+/** @throws LedgerDamaged  when the store is older than what the signer answered for */
+export function checkWitness(db: DatabaseSync, head: Head, witness: Head | null): void {
+  if (witness === null) {
+    if (head.count === 0) return
+    throw new LedgerDamaged('The witness of the ledger is missing or torn.')
+  }
+  if (witness.count > head.count) {
+    const lost = witness.count - head.count
+    throw new LedgerDamaged(`The store was rolled back: ${lost} of ${witness.count} records are missing.`)
+  }
+  const row = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(witness.count) as Row | undefined
+  if (!witness.record.equals(Buffer.from(row?.record ?? GENESIS))) {
+    throw new LedgerDamaged(`The store is another one: record ${witness.count} is not the one that was witnessed.`)
+  }
+}
+
+function toRow(seq: number, entry: NewEntry): Omit<Row, 'record'> {
+  const { at, kind, userId, address, rule } = entry
+  const common = { seq, at, kind, user_id: userId, address, rule }
+  if (entry.kind === 'account') return { ...common, ...NOTHING_SIGNED }
+  const { held, clientId, tokenId } = entry
+  return {
+    ...common,
+    chain_id: held.chainId,
+    nonce: held.nonce,
+    intent_id: held.intentId,
+    effect: held.effect,
+    fee_type: held.feeType,
+    max_fee: held.max.toString(),
+    priority_fee: held.priority.toString(),
+    gas: held.gas.toString(),
+    hash: held.hash,
+    raw: held.raw,
+    client_id: clientId,
+    token_id: tokenId,
+  }
+}
+
+const NOTHING_SIGNED = {
+  chain_id: null,
+  nonce: null,
+  intent_id: null,
+  effect: null,
+  fee_type: null,
+  max_fee: null,
+  priority_fee: null,
+  gas: null,
+  hash: null,
+  raw: null,
+  client_id: null,
+  token_id: null,
+} satisfies Partial<Row>
+
+/** The columns are never null where `kind` is not `account`: the table checks it. */
+function readHeld(row: Row): Held {
+  return {
+    kind: row.kind as Held['kind'],
+    intentId: row.intent_id!,
+    chainId: row.chain_id!,
+    address: Buffer.from(row.address),
+    nonce: row.nonce!,
+    effect: Buffer.from(row.effect!),
+    feeType: row.fee_type!,
+    gas: BigInt(row.gas!),
+    max: BigInt(row.max_fee!),
+    priority: BigInt(row.priority_fee!),
+    hash: Buffer.from(row.hash!),
+    raw: Buffer.from(row.raw!),
+    rule: row.rule,
+  }
+}

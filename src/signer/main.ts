@@ -1,0 +1,190 @@
+import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { relative } from 'node:path'
+import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
+import { openTelemetry, type Log } from '../telemetry.ts'
+import { createAccount } from './create.ts'
+import { blind } from './curve.ts'
+import { openGroup } from './group.ts'
+import { makeKekFile, openKekFile, type Kek } from './kek.ts'
+import { openKeys } from './keys.ts'
+import { openLedger } from './ledger.ts'
+import { recall } from './recall.ts'
+import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
+import { sign, type Inside } from './sign.ts'
+import { listen, type Handlers } from './socket.ts'
+import { isSqliteError, openStore, type Store } from './store.ts'
+import { openTokens } from './tokens.ts'
+import { openWitness } from './witness.ts'
+
+/**
+ * The signer: a program of its own that holds the keys and answers on a Unix socket. Settings: SIGNER_… and
+ * LOG_LEVEL. Prints `ready` when it listens; ends on SIGTERM, SIGINT, and with `--with-parent` when standard input
+ * ends, which it does when the parent is gone however it died.
+ *
+ * A damaged ledger does not end it: it listens and refuses every verb with `ledger_damaged`, so that the server can
+ * tell what is wrong from a signer that is merely away.
+ */
+async function main(): Promise<void> {
+  const settings = readSettings(process.env)
+  // Before any file is made: folder 0700, files and socket 0600.
+  process.umask(0o077)
+  const { log } = openTelemetry('signer', settings.logLevel)
+  blind(randomBytes(32))
+
+  const signer = openSigner(settings, log)
+  const server = await listen({ path: settings.socket, handlers: signer.handlers, log })
+  process.stdout.write('ready\n')
+  log.info('signer_ready', { isDamaged: signer.isDamaged })
+
+  await stopSignal()
+  // A peer that does not read its answers may not keep the store open.
+  setTimeout(() => process.exit(1), 5_000).unref()
+  await server.close()
+  signer.close()
+  log.info('signer_stopped')
+  process.exit(0)
+}
+
+type Settings = {
+  socket: string
+  folder: string
+  kekFile: string
+  jwksFile: string
+  issuer: string
+  audience: string
+  maxFeeWei: bigint
+  logLevel: Config['LOG_LEVEL']
+  isProduction: boolean
+}
+
+const REQUIRED = [
+  'SIGNER_SOCKET',
+  'SIGNER_DIR',
+  'SIGNER_KEK_FILE',
+  'SIGNER_JWKS_FILE',
+  'SIGNER_ISSUER',
+  'SIGNER_AUDIENCE',
+] as const satisfies ConfigKey[]
+
+/** Nothing here has a default: the signer never guesses where keys are. @throws ConfigError naming every problem */
+function readSettings(env: NodeJS.ProcessEnv): Settings {
+  const problems: string[] = []
+  let config: Config | undefined
+  try {
+    config = readConfig(env, 'signer')
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    problems.push(...error.problems)
+  }
+  for (const key of REQUIRED) {
+    const isNamed = problems.some((line) => line.startsWith(`${key} `))
+    if ((env[key] ?? '') === '' && !isNamed) problems.push(`${key} is missing: ${configKeys[key].help}`)
+  }
+  if (config === undefined || problems.length > 0) throw new ConfigError(problems)
+  const settings = {
+    socket: config.SIGNER_SOCKET!,
+    folder: config.SIGNER_DIR!,
+    kekFile: config.SIGNER_KEK_FILE!,
+    jwksFile: config.SIGNER_JWKS_FILE!,
+    issuer: config.SIGNER_ISSUER!,
+    audience: config.SIGNER_AUDIENCE!,
+    maxFeeWei: config.SIGNER_MAX_FEE_WEI ?? 10n ** 18n,
+    logLevel: config.LOG_LEVEL,
+    isProduction: config.NODE_ENV === 'production',
+  }
+  if (settings.isProduction && !relative(settings.folder, settings.kekFile).startsWith('..')) {
+    throw new ConfigError([
+      'SIGNER_KEK_FILE must not be inside SIGNER_DIR: whoever has a backup of one would have both',
+    ])
+  }
+  return settings
+}
+
+type Signer = { handlers: Handlers; isDamaged: boolean; close: () => void }
+
+function openSigner(settings: Settings, log: Log): Signer {
+  let store: Store | undefined
+  try {
+    store = openStore(settings.folder)
+    return openOn(store, settings, log)
+  } catch (error) {
+    if (!(error instanceof LedgerDamaged) && !isSqliteError(error)) throw error
+    const reason = isSqliteError(error) ? 'The store cannot be read.' : error.message
+    log.error('ledger_damaged', { reason }, error)
+    return { handlers: refuseAll(reason), isDamaged: true, close: () => store?.close() }
+  }
+}
+
+function openOn(store: Store, settings: Settings, log: Log): Signer {
+  const { db, witnessPath } = store
+  const ledger = openLedger(store)
+  const now = Date.now
+  const keys = openKeys({ db, kek: openKek(store, settings), now })
+  const { jwksFile: file, issuer, audience, maxFeeWei } = settings
+  const tokens = openTokens({ file, issuer, audience, log })
+  let witnessed = ledger.head()
+  const witness = openWitness(witnessPath, witnessed)
+
+  const group = openGroup({
+    db,
+    committed() {
+      if (ledger.head() === witnessed) return
+      witnessed = ledger.head()
+      witness.write(witnessed)
+    },
+    fatal(error) {
+      log.error('store_failed', {}, error)
+      process.exit(1)
+    },
+  })
+  const inside: Inside = { keys, tokens, ledger, group, limits: { maxFeeWei }, now }
+  return {
+    handlers: {
+      createAccount: (request) => createAccount(inside, request),
+      sign: (request) => sign(inside, request),
+      recall: (request) => recall(ledger, request),
+      health: () => ({ ok: true, accounts: keys.count(), ledgerEntries: ledger.head().count }),
+    },
+    isDamaged: false,
+    close() {
+      witness.close()
+      store.close()
+    },
+  }
+}
+
+/** Other providers of the master key (a token, a key service) go here, by a setting of their own. */
+function openKek({ db }: Store, { kekFile, isProduction }: Settings): Kek {
+  const { isFresh } = db.prepare('SELECT NOT EXISTS (SELECT 1 FROM deks) AS isFresh').get() as { isFresh: number }
+  // Beside a store that holds keys a new master key would only hide that the right one is missing.
+  if (isFresh === 1 && !isProduction && !existsSync(kekFile)) makeKekFile(kekFile)
+  return openKekFile(kekFile)
+}
+
+function refuseAll(reason: string): Handlers {
+  const refuse = () => {
+    throw new Refusal('ledger_damaged', `${reason} The signer signs nothing until the store is restored.`)
+  }
+  return { createAccount: refuse, sign: refuse, recall: refuse, health: refuse }
+}
+
+function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    process.once('SIGTERM', () => resolve())
+    process.once('SIGINT', () => resolve())
+    if (process.argv.includes('--with-parent')) {
+      process.stdin.once('end', () => resolve())
+      process.stdin.once('close', () => resolve())
+      process.stdin.once('error', () => resolve())
+      process.stdin.resume()
+    }
+  })
+}
+
+main().catch((error: unknown) => {
+  const cause = error instanceof Error && error.cause instanceof Error ? ` (${error.cause.name})` : ''
+  const isExpected = error instanceof ConfigError || error instanceof StartError
+  process.stderr.write(isExpected ? `${error.message}${cause}\n` : `The signer failed to start: ${String(error)}\n`)
+  process.exit(1)
+})

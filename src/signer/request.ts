@@ -1,0 +1,125 @@
+import { Refusal } from './refusal.ts'
+import type { Fees, Transaction } from './transaction.ts'
+import type { SignRequest } from './wire.ts'
+
+/** A sign request that was read: every field present, in range, and nothing left over. */
+export type Ask = { intentId: string; accessToken: string | null; kind: SignRequest['kind']; tx: Transaction }
+
+const FIELDS = new Set<string>([
+  'intentId',
+  'accessToken',
+  'chainId',
+  'from',
+  'nonce',
+  'to',
+  'value',
+  'data',
+  'gas',
+  'maxFeePerGas',
+  'maxPriorityFeePerGas',
+  'gasPrice',
+  'kind',
+] satisfies (keyof SignRequest)[])
+
+const UINT64 = 2n ** 64n
+const UINT256 = 2n ** 256n
+
+/**
+ * Reads a sign request. Nothing is coerced or ignored: a field that we do not know might change what is meant.
+ * @throws bad_request  naming the field
+ */
+export function readSignRequest(request: unknown): Ask {
+  const fields = readFields(request, FIELDS)
+  const kind = fields.kind
+  if (kind !== 'send' && kind !== 'replace' && kind !== 'cancel') throw bad('kind is not send, replace or cancel')
+  const { accessToken = null } = fields
+  if (accessToken !== null && (typeof accessToken !== 'string' || accessToken.length > 8_192)) {
+    throw bad('accessToken is not text of at most 8,192 characters')
+  }
+  return {
+    intentId: readIntentId(fields.intentId),
+    accessToken,
+    kind,
+    tx: {
+      chainId: readInteger('chainId', fields.chainId, 1),
+      from: readAddress('from', fields.from),
+      nonce: readInteger('nonce', fields.nonce, 0),
+      to: isAbsent(fields.to) ? null : readAddress('to', fields.to),
+      value: readAmount('value', fields.value, UINT256),
+      data: readData(fields.data),
+      gas: readAmount('gas', fields.gas, UINT64),
+      fees: readFees(fields),
+    },
+  }
+}
+
+/** @throws bad_request */
+export function readRecallRequest(request: unknown): { intentId: string } {
+  return { intentId: readIntentId(readFields(request, new Set(['intentId'])).intentId) }
+}
+
+/** @throws bad_request */
+export function readCreateAccountRequest(request: unknown): { userId: string } {
+  const { userId } = readFields(request, new Set(['userId']))
+  // 32 characters of provider, a hyphen, 255 of subject; SQLite would cut at a NUL.
+  if (typeof userId !== 'string' || !/^[A-Z0-9_]{1,32}-\P{Cc}{1,255}$/u.test(userId) || !userId.isWellFormed()) {
+    throw bad('userId is not a user id')
+  }
+  return { userId }
+}
+
+const bad = (detail: string): Refusal => new Refusal('bad_request', `The request cannot be read: ${detail}.`)
+
+const isAbsent = (to: unknown): boolean => to === undefined || to === null || to === '' || to === '0x'
+
+function readFields(request: unknown, known: Set<string>): Record<string, unknown> {
+  if (typeof request !== 'object' || request === null || Array.isArray(request)) throw bad('it is no object')
+  if (!Object.keys(request).every((key) => known.has(key))) throw bad('it has a field that is not known here')
+  return request as Record<string, unknown>
+}
+
+function readIntentId(intentId: unknown): string {
+  if (typeof intentId !== 'string' || !/^[\x21-\x7e]{1,128}$/.test(intentId)) {
+    throw bad('intentId is not 1 to 128 printable characters')
+  }
+  return intentId
+}
+
+function readInteger(name: string, value: unknown, least: number): number {
+  if (!Number.isSafeInteger(value) || (value as number) < least) throw bad(`${name} is no whole number in range`)
+  return value as number
+}
+
+function readAmount(name: string, text: unknown, limit: bigint): bigint {
+  if (typeof text !== 'string' || !/^(0|[1-9]\d{0,77})$/.test(text)) throw bad(`${name} is no decimal number`)
+  const amount = BigInt(text)
+  if (amount >= limit) throw bad(`${name} is out of range`)
+  return amount
+}
+
+function readAddress(name: string, text: unknown): Buffer {
+  if (typeof text !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(text)) throw bad(`${name} is no address`)
+  return Buffer.from(text.slice(2), 'hex')
+}
+
+function readData(text: unknown): Buffer {
+  if (typeof text !== 'string' || !text.startsWith('0x') || text.length % 2 !== 0) throw bad('data is no 0x-hex')
+  const bytes = Buffer.from(text.slice(2), 'hex')
+  // Buffer.from stops at the first character that is no digit.
+  if (bytes.length !== text.length / 2 - 1) throw bad('data is no 0x-hex')
+  return bytes
+}
+
+function readFees({ maxFeePerGas, maxPriorityFeePerGas, gasPrice }: Record<string, unknown>): Fees {
+  if (gasPrice !== undefined) {
+    if (maxFeePerGas !== undefined || maxPriorityFeePerGas !== undefined) throw bad('it has both forms of fees')
+    return { type: 'legacy', gasPrice: readAmount('gasPrice', gasPrice, UINT256) }
+  }
+  const fees = {
+    type: 'eip1559' as const,
+    maxFeePerGas: readAmount('maxFeePerGas', maxFeePerGas, UINT256),
+    maxPriorityFeePerGas: readAmount('maxPriorityFeePerGas', maxPriorityFeePerGas, UINT256),
+  }
+  if (fees.maxPriorityFeePerGas > fees.maxFeePerGas) throw bad('maxPriorityFeePerGas is above maxFeePerGas')
+  return fees
+}

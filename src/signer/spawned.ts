@@ -1,0 +1,117 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { connectSigner, type Signer } from './client.ts'
+import type { Hex, SignRequest } from './wire.ts'
+
+/** The real signer program on a folder of its own, and an authorization server reduced to its key. For tests and the bench. */
+export type Place = {
+  folder: string
+  env: Record<string, string>
+  token: (userId: string, claims?: Record<string, unknown>) => Promise<string>
+  clear: () => void
+}
+
+export const CHAIN_ID = 31_337
+export const ISSUER = 'http://localhost:4000/oauth'
+export const AUDIENCE = 'http://localhost:4000/v1'
+
+export async function makePlace(): Promise<Place> {
+  const folder = mkdtempSync(join(tmpdir(), 'chatelaine-signer-'))
+  const { privateKey, publicKey } = await generateKeyPair('ES256')
+  const jwks = join(folder, 'jwks.json')
+  writeFileSync(jwks, JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'first', alg: 'ES256' }] }))
+  return {
+    folder,
+    env: {
+      SIGNER_SOCKET: join(folder, 'signer.sock'),
+      SIGNER_DIR: join(folder, 'store'),
+      SIGNER_KEK_FILE: join(folder, 'kek'),
+      SIGNER_JWKS_FILE: jwks,
+      SIGNER_ISSUER: ISSUER,
+      SIGNER_AUDIENCE: AUDIENCE,
+      LOG_LEVEL: 'debug',
+    },
+    token: (userId, claims = {}) =>
+      new SignJWT({
+        client_id: 'shop',
+        scope: 'openid contracts:write',
+        chain_id: CHAIN_ID,
+        jti: randomUUID(),
+        ...claims,
+      })
+        .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: 'first' })
+        .setIssuer(ISSUER)
+        .setAudience(AUDIENCE)
+        .setSubject(userId)
+        .setIssuedAt()
+        .setExpirationTime('1h')
+        .sign(privateKey),
+    clear: () => rmSync(folder, { recursive: true, force: true }),
+  }
+}
+
+export type Running = Signer & {
+  /** everything written to standard error so far */
+  stderr: () => string
+  pid: number
+  /** resolves with the exit code, or the signal's name */
+  ended: Promise<number | string>
+  end: (signal: 'SIGTERM' | 'SIGKILL') => Promise<number | string>
+  stdin: NonNullable<ChildProcess['stdin']>
+}
+
+/** Starts the program and waits for its `ready`. @throws Error with what it said, when it ends instead */
+export async function startSigner(
+  { env }: Pick<Place, 'env'>,
+  { more = {}, flags = [] }: { more?: Record<string, string>; flags?: string[] } = {},
+): Promise<Running> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts'), ...flags], {
+    env: { ...env, ...more },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+  // `close` comes after the last of its output, `exit` may come before.
+  const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string)
+  const ready = once(child.stdout, 'data').then(([text]) => String(text))
+  const first = await Promise.race([ready, ended])
+  if (first !== 'ready\n') throw new Error(stderr, { cause: first })
+  const client = connectSigner({ path: env.SIGNER_SOCKET! })
+  return {
+    ...client,
+    stderr: () => stderr,
+    pid: child.pid!,
+    ended,
+    stdin: child.stdin,
+    async end(signal) {
+      client.close()
+      child.kill(signal)
+      return ended
+    },
+  }
+}
+
+export const SOMEWHERE: Hex = `0x${'c0'.repeat(20)}`
+
+/** A request that is good but for what a test changes. */
+export function ask(from: Hex, changes: Partial<SignRequest> = {}): SignRequest {
+  return {
+    intentId: `tx_${changes.nonce ?? 0}`,
+    chainId: CHAIN_ID,
+    from,
+    nonce: 0,
+    to: SOMEWHERE,
+    value: '1',
+    data: '0x',
+    gas: '21000',
+    maxFeePerGas: '1000',
+    maxPriorityFeePerGas: '100',
+    kind: 'send',
+    ...changes,
+  }
+}

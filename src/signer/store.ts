@@ -1,0 +1,137 @@
+import { chmodSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { LedgerDamaged, StartError } from './refusal.ts'
+
+/** The signer's own store: a folder with one SQLite file, a witness of the ledger's head, and a lock. */
+export type Store = { db: DatabaseSync; witnessPath: string; close: () => void }
+
+const DATABASE_FILE = 'signer.sqlite'
+const WITNESS_FILE = 'witness'
+const LOCK_FILE = 'lock'
+
+const migrations = [
+  `
+  CREATE TABLE deks (
+    epoch INTEGER PRIMARY KEY,
+    provider TEXT NOT NULL,
+    wrapped BLOB NOT NULL,
+    keys INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL
+  ) STRICT;
+
+  CREATE TABLE accounts (
+    user_id TEXT NOT NULL PRIMARY KEY,
+    address BLOB NOT NULL UNIQUE CHECK (length(address) = 20),
+    wrapped BLOB NOT NULL CHECK (length(wrapped) = 32),
+    iv BLOB NOT NULL CHECK (length(iv) = 12),
+    tag BLOB NOT NULL CHECK (length(tag) = 16),
+    epoch INTEGER NOT NULL REFERENCES deks,
+    version INTEGER NOT NULL,
+    created_at INTEGER NOT NULL
+  ) STRICT;
+
+  -- Everything the signer ever agreed to. Rows are only added; each record hash covers the one before it.
+  -- kind 'account' has no chain, nonce or bytes; the three others have all of them.
+  CREATE TABLE ledger (
+    seq INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('account', 'send', 'replace', 'cancel')),
+    user_id TEXT NOT NULL,
+    address BLOB NOT NULL,
+    chain_id INTEGER,
+    nonce INTEGER,
+    intent_id TEXT,
+    effect BLOB,
+    fee_type TEXT,
+    max_fee TEXT,
+    priority_fee TEXT,
+    gas TEXT,
+    hash BLOB,
+    raw BLOB,
+    rule TEXT NOT NULL,
+    client_id TEXT,
+    token_id TEXT,
+    record BLOB NOT NULL,
+    CHECK (kind = 'account' OR (chain_id IS NOT NULL AND nonce IS NOT NULL AND intent_id IS NOT NULL
+      AND effect IS NOT NULL AND raw IS NOT NULL AND hash IS NOT NULL))
+  ) STRICT;
+  CREATE INDEX ledger_nonce ON ledger (address, chain_id, nonce) WHERE nonce IS NOT NULL;
+  CREATE INDEX ledger_intent ON ledger (intent_id) WHERE intent_id IS NOT NULL;
+  -- A nonce gets its first signature once, whatever the code above believes.
+  CREATE UNIQUE INDEX ledger_first ON ledger (address, chain_id, nonce) WHERE kind = 'send';
+
+  CREATE TABLE ledger_head (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    count INTEGER NOT NULL,
+    record BLOB NOT NULL
+  ) STRICT;
+  INSERT INTO ledger_head VALUES (1, 0, zeroblob(32));
+  `,
+]
+
+/**
+ * Opens the store for this process alone, and makes it at the first start.
+ * Errors: StartError when another signer uses the folder, LedgerDamaged when the file is no store of ours.
+ */
+export function openStore(folder: string): Store {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  chmodSync(folder, 0o700)
+  const lock = takeLock(folder)
+  try {
+    const db = new DatabaseSync(join(folder, DATABASE_FILE), { timeout: 1_000 })
+    db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF')
+    migrate(db)
+    return {
+      db,
+      witnessPath: join(folder, WITNESS_FILE),
+      close() {
+        db.close()
+        lock.close()
+      },
+    }
+  } catch (error) {
+    lock.close()
+    throw isSqliteError(error)
+      ? new LedgerDamaged('The store cannot be read: its file is torn or is no store of the signer.', error)
+      : error
+  }
+}
+
+/** Opens the store to look at it, beside a running signer or without one. */
+export function openStoreForReading(folder: string): { db: DatabaseSync; witnessPath: string } {
+  const db = new DatabaseSync(join(folder, DATABASE_FILE), { readOnly: true, timeout: 1_000 })
+  return { db, witnessPath: join(folder, WITNESS_FILE) }
+}
+
+/**
+ * Two signers on one ledger could each sign a first effect for one nonce. The lock is one of the operating system,
+ * on a file of its own that SQLite holds open: it ends with the process, however that ends.
+ */
+function takeLock(folder: string): DatabaseSync {
+  const lock = new DatabaseSync(join(folder, LOCK_FILE), { timeout: 0 })
+  try {
+    lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
+    return lock
+  } catch (error) {
+    lock.close()
+    if (isSqliteError(error) && error.errcode === SQLITE_BUSY) {
+      throw new StartError('Another signer uses this store: SIGNER_DIR belongs to one process.')
+    }
+    throw new StartError('The lock of the store cannot be taken.', error)
+  }
+}
+
+const SQLITE_BUSY = 5
+
+export const isSqliteError = (error: unknown): error is Error & { errcode: number } =>
+  error instanceof Error && (error as { code?: unknown }).code === 'ERR_SQLITE_ERROR'
+
+function migrate(db: DatabaseSync): void {
+  const { user_version: done } = db.prepare('PRAGMA user_version').get() as { user_version: number }
+  if (done > migrations.length) throw new StartError('The store was written by a newer version of the signer.')
+  for (const [index, sql] of migrations.entries()) {
+    if (index < done) continue
+    db.exec(`BEGIN IMMEDIATE; ${sql}; PRAGMA user_version = ${index + 1}; COMMIT`)
+  }
+}

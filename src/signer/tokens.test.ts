@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict'
+import { createHmac, randomBytes } from 'node:crypto'
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { base64url, exportJWK, exportSPKI, generateKeyPair, SignJWT, type JWK } from 'jose'
+import { Refusal } from './refusal.ts'
+import { openTokens } from './tokens.ts'
+import type { Log } from '../telemetry.ts'
+
+const ISSUER = 'https://chatelaine.example/oauth'
+const AUDIENCE = 'https://chatelaine.example/v1'
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
+
+const folder = mkdtempSync(join(tmpdir(), 'chatelaine-tokens-'))
+after(() => rmSync(folder, { recursive: true, force: true }))
+
+type Pair = Awaited<ReturnType<typeof generateKeyPair>> & { kid: string }
+const newPair = async (kid: string): Promise<Pair> => ({
+  ...(await generateKeyPair('ES256', { extractable: true })),
+  kid,
+})
+
+async function write(file: string, pairs: Pair[], more: JWK[] = []) {
+  const keys = await Promise.all(pairs.map(async ({ publicKey, kid }) => ({ ...(await exportJWK(publicKey)), kid })))
+  // As the authorization server replaces it: aside, then renamed.
+  writeFileSync(`${file}.new`, JSON.stringify({ keys: [...more, ...keys] }))
+  renameSync(`${file}.new`, file)
+}
+
+let files = 0
+
+/** A check with a clock of its own, in seconds since some start. */
+async function world() {
+  const file = join(folder, `${files++}.json`)
+  const pair = await newPair('first')
+  await write(file, [pair])
+  const start = Date.now()
+  const clock = { seconds: 0 }
+  const now = () => start + clock.seconds * 1_000
+  const tokens = openTokens({ file, issuer: ISSUER, audience: AUDIENCE, log: silent, now })
+  const seconds = Math.floor(start / 1_000)
+  const claims = { iss: ISSUER, aud: AUDIENCE, sub: 'DISCORD-1', client_id: 'shop', scope: 'openid', chain_id: 1 }
+  const issue = (changes: Record<string, unknown> = {}, header = {}, by = pair) =>
+    new SignJWT({ ...claims, iat: seconds, exp: seconds + 60, ...changes })
+      .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: by.kid, ...header })
+      .sign(by.privateKey, { crit: { strange: true } })
+  return { file, pair, clock, tokens, issue, seconds, claims }
+}
+
+const check = async (tokens: { check: (token: string) => unknown }, token: string) => await tokens.check(token)
+const isInvalid = (error: unknown) => error instanceof Refusal && error.code === 'invalid_token'
+
+test('a good token tells user, application, scopes, chain and id', async () => {
+  const { tokens, issue, seconds } = await world()
+  assert.deepEqual(await check(tokens, await issue({ scope: 'openid contracts:write', jti: 'j1' })), {
+    userId: 'DISCORD-1',
+    clientId: 'shop',
+    scopes: ['openid', 'contracts:write'],
+    chainId: 1,
+    tokenId: 'j1',
+    expiresAt: seconds + 60,
+  })
+})
+
+describe('refused as invalid_token', () => {
+  const faults: [name: string, changes: Record<string, unknown>, header?: Record<string, unknown>][] = [
+    ['another issuer', { iss: 'https://other.example/oauth' }],
+    ['another audience', { aud: 'https://chatelaine.example' }],
+    ['no audience', { aud: undefined }],
+    ['no expiry', { exp: undefined }],
+    ['expired', { exp: 1 }],
+    ['not yet valid', { nbf: 9_999_999_999 }],
+    ['no subject', { sub: undefined }],
+    ['an empty subject', { sub: '' }],
+    ['no client', { client_id: undefined }],
+    ['a client that is no text', { client_id: 7 }],
+    ['an id token', {}, { typ: 'JWT' }],
+    ['no type', {}, { typ: undefined }],
+    ['an unknown critical header', {}, { crit: ['strange'], strange: 1 }],
+    ['an unknown key', {}, { kid: 'other' }],
+  ]
+  for (const [name, changes, header] of faults) {
+    test(name, async () => {
+      const { tokens, issue } = await world()
+      await assert.rejects(check(tokens, await issue(changes, header)), isInvalid)
+    })
+  }
+
+  test('algorithm none, with and without a signature', async () => {
+    const { tokens, issue } = await world()
+    const [, payload, signature] = (await issue()).split('.')
+    for (const alg of ['none', 'NONE', 'None']) {
+      const header = base64url.encode(JSON.stringify({ alg, typ: 'at+jwt', kid: 'first' }))
+      await assert.rejects(check(tokens, `${header}.${payload}.`), isInvalid)
+      await assert.rejects(check(tokens, `${header}.${payload}.${signature}`), isInvalid)
+    }
+  })
+
+  test('HS256 keyed with our public key', async () => {
+    const { tokens, issue, pair } = await world()
+    const [, payload] = (await issue()).split('.')
+    const header = base64url.encode(JSON.stringify({ alg: 'HS256', typ: 'at+jwt', kid: 'first' }))
+    for (const key of [await exportSPKI(pair.publicKey), JSON.stringify(await exportJWK(pair.publicKey))]) {
+      const mac = createHmac('sha256', key).update(`${header}.${payload}`).digest('base64url')
+      await assert.rejects(check(tokens, `${header}.${payload}.${mac}`), isInvalid)
+    }
+  })
+
+  test('RS256, though its key stands in the same file', async () => {
+    const { tokens, file, pair, claims, seconds, clock } = await world()
+    const rsa = await generateKeyPair('RS256', { extractable: true })
+    await write(file, [pair], [{ ...(await exportJWK(rsa.publicKey)), kid: 'rsa' }])
+    clock.seconds = 2
+    const token = await new SignJWT({ ...claims, exp: seconds + 60 })
+      .setProtectedHeader({ alg: 'RS256', typ: 'at+jwt', kid: 'rsa' })
+      .sign(rsa.privateKey)
+    await assert.rejects(check(tokens, token), isInvalid)
+  })
+
+  test('another key under our key’s id, also one that the token brings along', async () => {
+    const { tokens, issue } = await world()
+    const stranger = { ...(await newPair('first')) }
+    await assert.rejects(check(tokens, await issue({}, {}, stranger)), isInvalid)
+    const jwk = await exportJWK(stranger.publicKey)
+    await assert.rejects(check(tokens, await issue({}, { jwk }, stranger)), isInvalid)
+  })
+
+  test('any byte changed, and text that is no token', async () => {
+    const { tokens, issue } = await world()
+    const token = await issue()
+    const [header, payload, signature] = token.split('.')
+    const forged = base64url.encode(JSON.stringify({ ...JSON.parse(atob(payload!)), sub: 'DISCORD-2' }))
+    for (const text of [`${header}.${forged}.${signature}`, `${token}AA`, token.slice(0, -4), '', '..', 'x']) {
+      await assert.rejects(check(tokens, text), isInvalid)
+    }
+    assert.equal(((await check(tokens, token)) as { userId: string }).userId, 'DISCORD-1')
+  })
+})
+
+test('a remembered token is refused from its expiry on, five seconds of clocks apart', async () => {
+  const { tokens, issue, clock } = await world()
+  const token = await issue()
+  const first = await check(tokens, token)
+  clock.seconds = 63
+  assert.equal(await check(tokens, token), first, 'remembered')
+  clock.seconds = 66
+  await assert.rejects(check(tokens, token), isInvalid)
+  await assert.rejects(check(tokens, token), isInvalid)
+})
+
+test('a key added to the file is found at once, a key taken away takes its tokens with it', async () => {
+  const { tokens, issue, clock, file, pair } = await world()
+  const old = await issue()
+  await check(tokens, old)
+  const next = await newPair('next')
+  await write(file, [pair, next])
+  clock.seconds = 0.2
+  await check(tokens, await issue({}, {}, next))
+  await write(file, [next])
+  clock.seconds = 1.5
+  await assert.rejects(check(tokens, old), isInvalid)
+  await check(tokens, await issue({}, {}, next))
+})
+
+test('unknown keys do not make the file be read more than ten times a second', async () => {
+  const { tokens, issue, clock, file } = await world()
+  const next = await newPair('next')
+  const token = await issue({}, {}, next)
+  clock.seconds = 0.2
+  await assert.rejects(check(tokens, token), isInvalid)
+  await write(file, [next])
+  clock.seconds = 0.25
+  await assert.rejects(check(tokens, token), isInvalid)
+  clock.seconds = 0.31
+  await check(tokens, token)
+})
+
+test('without any key the signer is unavailable: that is no fault of the token', async () => {
+  const { issue } = await world()
+  const file = join(folder, 'missing.json')
+  const tokens = openTokens({ file, issuer: ISSUER, audience: AUDIENCE, log: silent })
+  await assert.rejects(check(tokens, await issue()), (error: Refusal) => error.code === 'signer_unavailable')
+})
+
+test('keys that were read stay in force while the file is broken', async () => {
+  const { tokens, issue, clock, file } = await world()
+  writeFileSync(file, '{"keys":[')
+  clock.seconds = 2
+  await check(tokens, await issue({ jti: randomBytes(4).toString('hex') }))
+})

@@ -1,0 +1,135 @@
+import type { DatabaseSync } from 'node:sqlite'
+import { parseTransaction, serializeTransaction } from 'viem/utils'
+import { ConfigError, readConfig } from '../config.ts'
+import { keccak, signerOf } from './curve.ts'
+import { checkWitness, follow, GENESIS, readHead, type Row } from './ledger.ts'
+import { openStoreForReading } from './store.ts'
+import { effectOf } from './transaction.ts'
+import type { Hex } from './wire.ts'
+import { readWitness, type Head } from './witness.ts'
+
+export type Report = { records: number; signatures: number; accounts: number; problems: string[] }
+
+/**
+ * Reads a whole store and checks what it claims: the chain of hashes from the first record to the head, the witness,
+ * each signature against the account, nonce and effect it is filed under, and the rules of the ledger once more, in
+ * SQL instead of in the code that applied them. Works beside a running signer; needs no key.
+ */
+export function verifyStore(folder: string): Report {
+  const { db, witnessPath } = openStoreForReading(folder)
+  try {
+    // The witness first: the ledger may only have grown by the time it is read.
+    const witness = readWitness(witnessPath)
+    db.exec('BEGIN')
+    return verify(db, witness)
+  } finally {
+    db.close()
+  }
+}
+
+function verify(db: DatabaseSync, witness: Head | null): Report {
+  const problems: string[] = []
+  const head = readHead(db)
+  let last: Head = { count: 0, record: GENESIS }
+  let signatures = 0
+  for (const row of db.prepare('SELECT * FROM ledger ORDER BY seq').iterate() as Iterable<Row>) {
+    try {
+      last = follow(last, row)
+    } catch (error) {
+      problems.push((error as Error).message)
+      last = { count: row.seq, record: Buffer.from(row.record) }
+    }
+    if (row.kind === 'account') continue
+    signatures += 1
+    const fault = checkSignature(row)
+    if (fault !== null) problems.push(`Record ${row.seq}: ${fault}.`)
+  }
+  if (last.count !== head.count || !last.record.equals(head.record)) {
+    problems.push('The ledger does not end at its head record.')
+  }
+  try {
+    checkWitness(db, head, witness)
+  } catch (error) {
+    problems.push((error as Error).message)
+  }
+  for (const [problem, sql] of queries) {
+    const { found } = db.prepare(`SELECT count(*) AS found FROM (${sql})`).get() as { found: number }
+    if (found > 0) problems.push(`${problem}: ${found}.`)
+  }
+  const { accounts } = db.prepare('SELECT count(*) AS accounts FROM accounts').get() as { accounts: number }
+  return { records: last.count, signatures, accounts, problems }
+}
+
+/** Decoded and serialised by another library than the one that made it. */
+function checkSignature(row: Row): string | null {
+  const raw = `0x${Buffer.from(row.raw!).toString('hex')}` as const
+  try {
+    const { r, s, v, yParity, ...tx } = parseTransaction(raw) as ReturnType<typeof parseTransaction> & Point
+    const digest = keccak(bytes(serializeTransaction(tx))!)
+    const recovery = (yParity ?? Number(v! - 35n) % 2) as 0 | 1
+    const signer = signerOf(digest, { r: number32(r), s: number32(s), recovery })
+    if (!signer.equals(Buffer.from(row.address))) return 'another account signed it'
+    if (tx.chainId !== row.chain_id || (tx.nonce ?? 0) !== row.nonce) return 'its bytes are of another chain or nonce'
+    const effect = effectOf({ to: bytes(tx.to), value: tx.value ?? 0n, data: bytes(tx.data) ?? Buffer.alloc(0) })
+    if (!effect.equals(Buffer.from(row.effect!))) return 'its bytes have another effect'
+    if (!keccak(row.raw!).equals(Buffer.from(row.hash!))) return 'its hash is another'
+    return null
+  } catch {
+    return 'its bytes are no signed transaction'
+  }
+}
+
+type Point = { r: Hex; s: Hex; v?: bigint; yParity?: number }
+
+const number32 = (text: Hex): Buffer => Buffer.from(text.slice(2).padStart(64, '0'), 'hex')
+
+const bytes = (text: string | null | undefined): Buffer | null =>
+  text === null || text === undefined ? null : Buffer.from(text.slice(2), 'hex')
+
+const queries: [problem: string, sql: string][] = [
+  [
+    'Nonces with two effects',
+    `SELECT 1 FROM ledger WHERE kind IN ('send', 'replace') GROUP BY address, chain_id, nonce
+      HAVING count(DISTINCT effect) > 1 OR count(DISTINCT intent_id) > 1`,
+  ],
+  [
+    'Originals that were signed after their cancel',
+    `SELECT 1 FROM ledger WHERE kind <> 'account' GROUP BY address, chain_id, nonce
+      HAVING max(seq) FILTER (WHERE kind <> 'cancel') > min(seq) FILTER (WHERE kind = 'cancel')`,
+  ],
+  [
+    'Intents with two nonces',
+    `SELECT 1 FROM (SELECT DISTINCT intent_id, address, chain_id, nonce FROM ledger WHERE intent_id IS NOT NULL)
+      GROUP BY intent_id HAVING count(*) > 1`,
+  ],
+  ['First signatures without a token', `SELECT 1 FROM ledger WHERE kind = 'send' AND token_id IS NULL`],
+  [
+    'Accounts that the ledger does not know, or knows otherwise',
+    `SELECT 1 FROM accounts a LEFT JOIN (SELECT user_id, address FROM ledger WHERE kind = 'account') l
+      ON l.user_id = a.user_id WHERE l.address IS NOT a.address`,
+  ],
+  [
+    'Accounts of the ledger whose keys are gone',
+    `SELECT 1 FROM ledger WHERE kind = 'account' AND user_id NOT IN (SELECT user_id FROM accounts)`,
+  ],
+]
+
+/** `node src/signer/verify.ts [folder]`: prints what it found, and ends with 1 if anything is wrong. */
+function main(): void {
+  const folder = process.argv[2] ?? readConfig(process.env, 'signer').SIGNER_DIR
+  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: name the folder, or give it as argument'])
+  const { records, signatures, accounts, problems } = verifyStore(folder)
+  for (const problem of problems) process.stdout.write(`${problem}\n`)
+  const verdict = problems.length === 0 ? 'whole' : 'DAMAGED'
+  process.stdout.write(`${records} records, ${signatures} signatures, ${accounts} accounts: ${verdict}\n`)
+  process.exitCode = problems.length === 0 ? 0 : 1
+}
+
+if (import.meta.main) {
+  try {
+    main()
+  } catch (error) {
+    process.stderr.write(`The store cannot be verified: ${error instanceof Error ? error.message : 'unknown'}\n`)
+    process.exitCode = 1
+  }
+}
