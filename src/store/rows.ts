@@ -43,13 +43,15 @@ export type Database = {
     id_hash: Bytes
     grant_id: string | null
     uid: string | null
-    user_code: string | null
+    user_id: string | null
+    client_id: string | null
     payload: Json<Record<string, unknown>>
     created_at: DefaultTime
     expires_at: Time | null
     consumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
   revoked_grants: { grant_id: string; revoked_at: DefaultTime; forget_at: Time }
+  consents: { account_id: string; client_id: string; permissions: Json<string[]>; created_at: DefaultTime; updated_at: DefaultTime }
   provider_issuers: { provider: string; issuer: string; created_at: DefaultTime }
   sign_ins: {
     state_hash: Bytes
