@@ -49,7 +49,8 @@ function readValidation(findings: NonNullable<FastifyError['validation']>, conte
     const inBody = context === 'body'
     const extra = keyword === 'additionalProperties' || keyword === 'unevaluatedProperties' ? String((params as { additionalProperty?: unknown }).additionalProperty) : null
     const missing = keyword === 'required' ? String((params as { missingProperty?: unknown }).missingProperty) : null
-    const place = instancePath + (extra ?? missing) === instancePath + 'null' ? instancePath : `${instancePath}/${escapePointer((extra ?? missing)!)}`
+    const name = extra ?? missing
+    const place = name === null ? instancePath : `${instancePath}/${escapePointer(name)}`
     const where = inBody ? { pointer: place } : { parameter: place.slice(1) }
     if (extra !== null) return { ...where, code: 'unknown', detail: `There is no ${inBody ? 'field' : 'parameter'} of this name.` }
     if (missing !== null) return { ...where, code: 'missing', detail: `This ${inBody ? 'field' : 'parameter'} is required.` }
@@ -102,21 +103,14 @@ export function sendProblem(app: App, request: FastifyRequest, reply: FastifyRep
 export function problems(server: FastifyInstance, app: App): void {
   server.setErrorHandler((error, request, reply) => sendProblem(app, request, reply, error))
   server.setNotFoundHandler((request, reply) => {
-    const allowed = METHODS.filter((method) => server.hasRoute({ method, url: request.url.split('?', 1)[0]! }) || findsRoute(server, method, request.url))
+    const path = request.url.split('?', 1)[0]!
+    const allowed = routePatterns(server).filter((route) => route.pattern.test(path)).map((route) => route.method)
     if (allowed.length > 0) {
       reply.header('allow', allowed.join(', '))
       return sendProblem(app, request, reply, new AppError('method_not_allowed', `Use ${allowed.join(' or ')} here.`))
     }
     return sendProblem(app, request, reply, new AppError('not_found', 'There is nothing at this address.'))
   })
-}
-
-const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
-
-/** hasRoute compares patterns; findRoute of the router matches a real path. */
-function findsRoute(server: FastifyInstance, method: (typeof METHODS)[number], url: string): boolean {
-  const path = url.split('?', 1)[0]!
-  return routePatterns(server).some((route) => route.method === method && route.pattern.test(path))
 }
 
 const patterns = new WeakMap<FastifyInstance, { method: string; pattern: RegExp }[]>()

@@ -1,0 +1,49 @@
+import type { Hex } from '../ids.ts'
+import { RpcError, type Rpc } from './rpc.ts'
+
+/** `latest`-like tag, a block number, or the hash that pins a read to one block. */
+export type At = { blockHash: Hex } | { blockNumber: number } | 'latest' | 'finalized'
+
+export const blockParameter = (at: At): unknown => {
+  if (typeof at === 'string') return at
+  return 'blockHash' in at ? { blockHash: at.blockHash } : `0x${at.blockNumber.toString(16)}`
+}
+
+/** gas; hardening.md caps what one read may burn on the node */
+export const CALL_GAS = 30_000_000
+
+/** bytes; a contract that answers more than this is not read */
+export const MAX_RETURN_BYTES = 1_048_576
+
+/** What a call came to. `reverted` holds the node's error, from which the revert data is read. */
+export type CallResult = { data: Hex } | { reverted: RpcError }
+
+/**
+ * eth_call at one block.
+ * @param gas  highest gas the call may burn on the node
+ * @throws RpcUnavailable, or RpcError when the node knows no such block or failed itself
+ */
+export async function ethCall(rpc: Rpc, { to, data, from, at, gas = CALL_GAS }: { to: Hex; data: Hex; from?: Hex; at: At; gas?: number }): Promise<CallResult> {
+  try {
+    const answer = await rpc.call<Hex>('eth_call', [{ to, data, ...(from === undefined ? {} : { from }), gas: `0x${gas.toString(16)}` }, blockParameter(at)])
+    return { data: answer }
+  } catch (error) {
+    if (error instanceof RpcError && isExecutionError(error)) return { reverted: error }
+    throw error
+  }
+}
+
+/** The node has not seen the block that a read is pinned to: it lags, or the block was reorganised away. */
+export function isUnknownBlock(error: RpcError): boolean {
+  // geth: "header not found", "unknown block", "header for hash not found"; anvil: "Resource not found" (-32001) for a
+  // hash, "BlockOutOfRangeError" for a number; erigon: "block not found"; nethermind: "... could not be found";
+  // besu: "Unknown block"; pruned state in geth: "missing trie node".
+  return /block.{0,20}not found|header.{0,30}not found|resource not found|unknown block|could not be found|missing trie node|BlockOutOfRange|state .{0,40}not available|historical state/i.test(error.message)
+}
+
+/** The call itself failed in the EVM: reverted, out of gas, invalid code. Anything else is the node's failure. */
+export function isExecutionError(error: RpcError): boolean {
+  // Code 3 is geth's and anvil's for reverts (EIP-1474 leaves it open); the texts are geth's core/vm/errors.go,
+  // revm's halt reasons as anvil prints them, nethermind's and besu's.
+  return error.rpcCode === 3 || /revert|out of ?gas|invalid opcode|invalid jump|stack (under|over)flow|stack limit|write protection|return data out of bounds|gas uint64 overflow|max code size|invalid code|EVM error|VM execution error|OpcodeNotFound|InvalidFEOpcode|InvalidJump|StackUnderflow|StackOverflow|OutOfOffset|CreateContract|NotActivated|intrinsic gas|memory limit/i.test(error.message)
+}

@@ -1,0 +1,95 @@
+import type { Static } from 'typebox'
+import { encodeCall, readAddress } from '../abi/args.ts'
+import { parseAbi, type ParsedAbi } from '../abi/parse.ts'
+import { decodeResult, type Output } from '../abi/results.ts'
+import { decodeRevert } from '../abi/reverts.ts'
+import type { App } from '../app.ts'
+import { MAX_RETURN_BYTES } from '../chain/call.ts'
+import { revertDataOf } from '../chain/errors.ts'
+import type { Chain } from '../chain/network.ts'
+import { readAt, type BlockTag, type Reads } from '../chain/reads.ts'
+import { AppError } from '../errors.ts'
+import type { Caller } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
+import { problemOf, toAppError, type Problem } from '../http/problems.ts'
+import type { Hex } from '../ids.ts'
+import type { BatchRequest, ReadRequest } from './wire.ts'
+
+export type ReadAnswer = { status: 'SUCCESS'; explorerUrl: string; response: unknown; outputs: Output[]; blockNumber: number }
+type CallRequest = Pick<Static<typeof ReadRequest>, 'address' | 'abi' | 'args' | 'sender'>
+
+/**
+ * Calls a view function.
+ * @throws invalid_address | invalid_abi | abi_not_view | invalid_argument | no_contract | execution_reverted | invalid_return_data
+ */
+export async function readContract(app: App, caller: Caller, request: Static<typeof ReadRequest>): Promise<ReadAnswer> {
+  const chain = chainOf(app, caller)
+  const call = prepare(request)
+  return readAt(chain, readTag(request.blockTag), (reads) => perform(chain, caller, call, reads))
+}
+
+/** Up to 100 reads at one block, each answered or refused on its own. */
+export async function readContracts(
+  app: App,
+  caller: Caller,
+  { calls, blockTag }: Static<typeof BatchRequest>,
+  context: { instance: string; requestId: string },
+): Promise<{ blockNumber: number; results: (ReadAnswer | Problem)[] }> {
+  const chain = chainOf(app, caller)
+  return readAt(chain, readTag(blockTag), async (reads) => {
+    const results = await Promise.all(
+      calls.map(async (request, index) => {
+        try {
+          return await perform(chain, caller, prepare(request), reads)
+        } catch (thrown) {
+          const error = toAppError(thrown)
+          // The block is unknown to the node: the whole batch runs again at another one.
+          if (error.code === 'chain_unavailable' || error.code === 'internal_error') throw thrown
+          return problemOf(error, { origin: app.origin, ...context, instance: `${context.instance}#/calls/${index}` })
+        }
+      }),
+    )
+    return { blockNumber: reads.block.number, results }
+  })
+}
+
+type Prepared = { to: Hex; parsed: ParsedAbi; data: Hex; asUser: boolean }
+
+/** Everything that can be refused without asking the chain. */
+function prepare({ address, abi, args = [], sender = false }: CallRequest): Prepared {
+  const to = readContractAddress(address)
+  const parsed = parseAbi(abi)
+  const { stateMutability } = parsed.function
+  if (stateMutability !== 'view' && stateMutability !== 'pure') {
+    throw new AppError('abi_not_view', 'A read needs a view function: write `view` behind the parameters.', { errors: [{ pointer: '/abi', code: 'not_view', detail: 'The function is not marked view or pure.' }] })
+  }
+  return { to, parsed, data: encodeCall(parsed.function, args), asUser: sender }
+}
+
+/** The `address` field of a contract call. @throws invalid_address with its pointer */
+export function readContractAddress(address: string): Hex {
+  try {
+    return readAddress(address)
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    throw new AppError('invalid_address', error.message, { errors: [{ pointer: '/address', code: 'invalid_address', detail: error.message }] })
+  }
+}
+
+function readTag(tag: Static<typeof ReadRequest>['blockTag']): BlockTag {
+  if (tag === undefined || tag === 'latest' || tag === 'finalized') return tag ?? 'latest'
+  return Number(tag)
+}
+
+async function perform(chain: Chain, caller: Caller, { to, parsed, data, asUser }: Prepared, reads: Reads): Promise<ReadAnswer> {
+  const result = await reads.call({ to, data, ...(asUser ? { from: caller.address } : {}) })
+  if ('reverted' in result) {
+    const revert = decodeRevert(revertDataOf(result.reverted) ?? null, parsed.errors)
+    throw new AppError('execution_reverted', `The contract reverted: ${revert.reason}`, { revert })
+  }
+  // Nothing came back: either the function returns nothing, or there is nobody to answer.
+  if (result.data === '0x' && !(await reads.hasCode(to))) throw new AppError('no_contract', 'There is no contract at this address.', { errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code on this network.' }] })
+  if (result.data.length > 2 * MAX_RETURN_BYTES + 2) throw new AppError('invalid_return_data', 'The contract answered with more than 1 MiB.')
+  const { response, outputs } = decodeResult(parsed.function, result.data)
+  return { status: 'SUCCESS', explorerUrl: chain.explorer.address(to), response, outputs, blockNumber: reads.block.number }
+}

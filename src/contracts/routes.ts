@@ -1,0 +1,31 @@
+import type { FastifyInstance } from 'fastify'
+import type { Static } from 'typebox'
+import type { App } from '../app.ts'
+import { NoQuery } from '../http/wire.ts'
+import { readContract, readContracts } from './read.ts'
+import * as wire from './wire.ts'
+
+/** Reads of any contract. */
+export function contractReads(server: FastifyInstance, app: App): void {
+  /** POST /v1/contracts/method/read: scope `contracts:read`. */
+  server.post<{ Body: Static<typeof wire.ReadRequest> }>(
+    '/v1/contracts/method/read',
+    { schema: { ...wire.read, querystring: NoQuery }, config: { scope: 'contracts:read' } },
+    async (request, reply) => {
+      const answer = await readContract(app, request.caller, request.body)
+      reply.header('x-block-number', answer.blockNumber)
+      return answer
+    },
+  )
+
+  /** POST /v1/contracts/method/read/batch: scope `contracts:read`. */
+  server.post<{ Body: Static<typeof wire.BatchRequest> }>(
+    '/v1/contracts/method/read/batch',
+    { schema: { ...wire.readBatch, querystring: NoQuery }, config: { scope: 'contracts:read' } },
+    async (request, reply) => {
+      const answer = await readContracts(app, request.caller, request.body, { instance: '/v1/contracts/method/read/batch', requestId: request.id })
+      reply.header('x-block-number', answer.blockNumber)
+      return answer
+    },
+  )
+}

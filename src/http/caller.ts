@@ -1,0 +1,52 @@
+import type { FastifyInstance } from 'fastify'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { AppError } from '../errors.ts'
+import { bearerToken, verifyAccessToken, type Caller } from './bearer.ts'
+import { openLimit, spend } from './limits.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** set before the handler of every route that names a scope */
+    caller: Caller
+  }
+  interface FastifyContextConfig {
+    /** permission that the access token must carry; a route without one needs no token */
+    scope?: 'any' | 'wallet:read' | 'contracts:read' | 'contracts:write'
+    /** how many reads the request counts as, default 1 */
+    cost?: number
+  }
+}
+
+/**
+ * Authenticates every route that names a scope, before its body is read: token, permission, then limits
+ * (answers.md 6): reads per token, writes per account, everything per application.
+ */
+export function authenticated(server: FastifyInstance, app: App): void {
+  const { config, now } = app
+  const reads = openLimit({ name: 'reads', perSecond: config.READS_PER_SECOND, burst: config.READS_BURST, now })
+  const writes = openLimit({ name: 'writes', perSecond: config.WRITES_PER_SECOND, burst: config.WRITES_PER_SECOND, now })
+  const application = openLimit({ name: 'application', perSecond: config.APPLICATION_PER_SECOND, burst: config.APPLICATION_PER_SECOND, now })
+
+  server.decorateRequest('caller', null as never)
+  server.addHook('onRequest', async (request, reply) => {
+    const { scope } = request.routeOptions.config
+    if (scope === undefined) return
+    const caller = await verifyAccessToken(app, bearerToken(request))
+    reply.header('cache-control', 'no-store')
+    if (scope !== 'any' && !caller.scopes.has(scope)) throw new AppError('insufficient_scope', `This needs the permission ${scope}.`)
+    if (config.RATE_LIMITS === 'on') {
+      spend(application, caller.clientId, reply)
+      if (scope === 'contracts:write') spend(writes, caller.accountId, reply)
+      else spend(reads, caller.tokenId, reply)
+    }
+    request.caller = caller
+  })
+}
+
+/** The network that the caller's application is bound to. */
+export function chainOf(app: App, caller: Caller): Chain {
+  const chain = app.chains.get(caller.chainId)
+  if (chain === undefined) throw new AppError('chain_unavailable', 'The network of this application is not served at the moment.', { retryAfter: 10 })
+  return chain
+}

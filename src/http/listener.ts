@@ -1,0 +1,114 @@
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import type { App } from '../app.ts'
+import { AppError, describeError, type ErrorCode } from '../errors.ts'
+import { newRequestId } from '../ids.ts'
+import { problemOf, problems, rememberRoutes, sendProblem } from './problems.ts'
+
+const BODY_BYTES = 65_536
+const HEADER_BYTES = 8_192
+const REQUEST_ID = /^[A-Za-z0-9-]{8,64}$/
+
+/**
+ * The HTTP server with everything that holds for every route: limits of size and time (hardening.md), strict
+ * JSON, request ids, headers, problem documents also for what the HTTP parser refuses.
+ */
+export function openListener(app: App): FastifyInstance {
+  const server = Fastify({
+    logger: false,
+    bodyLimit: BODY_BYTES,
+    // Node looks for late requests only every 30 s by default, which would make the 5 s and 10 s below meaningless.
+    http: { maxHeaderSize: HEADER_BYTES, connectionsCheckingInterval: 1_000, headersTimeout: 5_000, requestTimeout: 15_000, keepAliveTimeout: 72_000 },
+    routerOptions: { maxParamLength: 4_096, ignoreTrailingSlash: true },
+    trustProxy: app.config.TRUST_PROXY === 'on',
+    forceCloseConnections: 'idle',
+    genReqId: (request) => {
+      const given = request.headers['x-request-id']
+      return typeof given === 'string' && REQUEST_ID.test(given) ? given : newRequestId()
+    },
+    // Fastify's defaults turn [1e21, true, null] into strings and drop unknown fields silently.
+    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false } },
+    onProtoPoisoning: 'error',
+    onConstructorPoisoning: 'error',
+    frameworkErrors: (error, request, reply) => sendProblem(app, request as FastifyRequest, reply, error),
+    clientErrorHandler: (error, socket) => refuseRaw(app, error, socket as Socket),
+  }) as unknown as FastifyInstance
+
+  rememberRoutes(server)
+  problems(server, app)
+  strictJson(server)
+  server.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff').header('referrer-policy', 'no-referrer')
+    if (app.origin.startsWith('https:')) reply.header('strict-transport-security', 'max-age=31536000; includeSubDomains')
+  })
+  server.addHook('onResponse', async (request, reply) => {
+    app.telemetry.requests.observe({ route: request.routeOptions.url ?? 'none', method: request.method, status: String(reply.statusCode) }, reply.elapsedTime / 1_000)
+  })
+  return server
+}
+
+/** JSON in UTF-8 only; keys that poison prototypes are refused, and so is anything nested deeper than 16. */
+function strictJson(server: FastifyInstance): void {
+  const parse = server.getDefaultJsonParser('error', 'error')
+  const utf8 = new TextDecoder('utf-8', { fatal: true })
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    let text: string
+    try {
+      text = utf8.decode(body as Buffer)
+    } catch (cause) {
+      done(new AppError('invalid_json', 'The body is not UTF-8.', { cause }))
+      return
+    }
+    if (text.trim() === '') {
+      done(new AppError('invalid_json', 'The body is empty; send one JSON document.'))
+      return
+    }
+    if (depthOf(text) > MAX_DEPTH) {
+      done(new AppError('invalid_json', `The body is nested deeper than ${MAX_DEPTH}.`))
+      return
+    }
+    void parse(request, text, (error, value) => done(error === null ? null : new AppError('invalid_json', 'The body is not JSON.', { cause: error }), value))
+  })
+}
+
+const MAX_DEPTH = 16
+
+/** Deepest nesting of brackets outside strings; an upper bound that is exact for JSON. */
+function depthOf(text: string): number {
+  let depth = 0
+  let deepest = 0
+  let inString = false
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (inString) {
+      if (code === 0x5c) at++
+      else if (code === 0x22) inString = false
+    } else if (code === 0x22) inString = true
+    else if (code === 0x7b || code === 0x5b) deepest = Math.max(deepest, ++depth)
+    else if (code === 0x7d || code === 0x5d) depth--
+  }
+  return deepest
+}
+
+const RAW_CODES: Record<string, ErrorCode> = {
+  HPE_HEADER_OVERFLOW: 'headers_too_large',
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+}
+
+/** What never became a request: bytes that are not HTTP, headers too large or too slow. */
+function refuseRaw(app: App, error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const code = RAW_CODES[error.code ?? ''] ?? 'invalid_request'
+  const refusal = new AppError(code, describeError(code).help)
+  const { status } = describeError(code)
+  app.telemetry.refusals.inc({ code })
+  const body = JSON.stringify(problemOf(refusal, { origin: app.origin, instance: '', requestId: newRequestId() }))
+  socket.end(
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+  )
+}

@@ -1,0 +1,39 @@
+import { getAddress } from 'viem'
+import type { Static } from 'typebox'
+import type { App } from '../app.ts'
+import type { Caller } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
+import { parseUserId, userIdOf } from '../ids.ts'
+import { retrying } from '../store/db.ts'
+import { ownAccount } from './own.ts'
+import type { Me, User } from './wire.ts'
+
+/**
+ * The profile a path names.
+ * @throws forbidden_user | invalid_user_id
+ */
+export async function readUser(app: App, caller: Caller, { userId }: { userId: string }): Promise<Static<typeof User>> {
+  await ownAccount(app, caller, userId)
+  return (await readIdentities(app, caller)).user
+}
+
+/** The caller's own profile, the network of the application and what the token allows. */
+export async function readMe(app: App, caller: Caller): Promise<Static<typeof Me>> {
+  const chain = chainOf(app, caller)
+  const { user, linked } = await readIdentities(app, caller)
+  return { ...user, network: chain.name, chainId: chain.chainId, scopes: [...caller.scopes].toSorted(), linked }
+}
+
+/** The account shows itself as its first identity; that id stays when others are linked. */
+async function readIdentities({ db }: App, caller: Caller): Promise<{ user: Static<typeof User>; linked: string[] }> {
+  const first = parseUserId(caller.userId)!
+  const rows = await retrying(() =>
+    db.selectFrom('identities').select(['provider', 'subject', 'username', 'image_src']).where('account_id', '=', caller.accountId).orderBy('created_at').execute(),
+  )
+  const own = rows.find((row) => row.provider === first.provider && row.subject === first.subject)
+  const others = rows.filter((row) => row !== own)
+  return {
+    user: { id: caller.userId, provider: first.provider, username: own?.username ?? first.subject, address: getAddress(caller.address), imageSrc: own?.image_src ?? null },
+    linked: [caller.userId, ...others.map((row) => userIdOf(row.provider, row.subject))],
+  }
+}
