@@ -18,7 +18,7 @@ function problems(types: string, ...args: string[]): FieldError[] {
     assert(error.errors && error.errors.length > 0)
     return error.errors
   }
-  assert.fail(`accepted for ${types}: ${args.join(' ')}`)
+  return assert.fail(`accepted for ${types}: ${args.join(' ')}`)
 }
 const places = (types: string, ...args: string[]) =>
   problems(types, ...args).map(({ pointer, code }) => `${pointer} ${code}`)

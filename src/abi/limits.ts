@@ -11,7 +11,7 @@ export const MAX_ERROR_ITEMS = 64
 export const MAX_DATA_BYTES = 4_194_304
 /** decoded values, an address counting as `ADDRESS_WEIGHT`: overlapping offsets let 1 kB of data claim millions */
 export const MAX_VALUES = 100_000
-/** an address in a result costs a Keccak-256 for its checksum, 6 µs where another value costs under 1 µs */
-export const ADDRESS_WEIGHT = 4
+/** an address in a result costs a Keccak-256 for its checksum: 7 µs, where another value costs 0.5 µs (`bench/abi.ts`) */
+export const ADDRESS_WEIGHT = 10
 /** refusals that are listed for one call; the caller who has more will ask again */
 export const MAX_LISTED_ERRORS = 64

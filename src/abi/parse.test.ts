@@ -19,7 +19,7 @@ function refusal(text: string): { code: string; position: number } {
     assert(error.message.includes(place!.detail))
     return { code: place!.code, position: Number(position[1]) }
   }
-  assert.fail(`accepted: ${text}`)
+  return assert.fail(`accepted: ${text}`)
 }
 
 const transfer = 'transfer(address,uint256)'
@@ -291,33 +291,35 @@ for (const [name, make] of Object.entries(hostile)) {
 /** Characters of any text that the parser reads or copies, counted at the methods it does so with. */
 function looksAt(text: string): number {
   let looks = 0
-  const { charCodeAt, slice, split } = String.prototype
-  const { exec } = RegExp.prototype
-  String.prototype.charCodeAt = function (this: string, at: number) {
-    looks++
-    return charCodeAt.call(this, at)
-  }
-  String.prototype.slice = function (this: string, from, to) {
-    const part = slice.call(this, from, to)
-    looks += part.length
-    return part
-  }
-  String.prototype.split = function (this: string, separator: string) {
-    looks += this.length
-    return Reflect.apply(split, this, [separator])
-  } as typeof split
-  RegExp.prototype.exec = function (subject: string) {
-    looks += subject.length
-    return exec.call(this, subject)
-  }
+  const undo = [
+    count(String.prototype, 'charCodeAt', () => looks++),
+    count(String.prototype, 'slice', (_, part) => (looks += String(part).length)),
+    count(String.prototype, 'split', (subject) => (looks += String(subject).length)),
+    count(RegExp.prototype, 'exec', (_, __, subject) => (looks += String(subject).length)),
+  ]
   try {
     parseAbi(text)
   } catch (error) {
     assert(error instanceof AppError)
   } finally {
-    Object.assign(String.prototype, { charCodeAt, slice, split })
-    RegExp.prototype.exec = exec
+    for (const restore of undo) restore()
   }
   assert(looks > 0)
   return looks
+}
+
+/** Reports each call of a built-in method; returns what takes the reporting away again. */
+function count(
+  target: object,
+  name: string,
+  report: (self: unknown, result: unknown, first: unknown) => void,
+): () => void {
+  const original = Reflect.get(target, name) as (...args: unknown[]) => unknown
+  const replace = (value: unknown) => Object.assign(target, { [name]: value })
+  replace(function (this: unknown, ...args: unknown[]) {
+    const result = Reflect.apply(original, this, args)
+    report(this, result, args[0])
+    return result
+  })
+  return () => replace(original)
 }

@@ -1,0 +1,160 @@
+import { strict as assert } from 'node:assert'
+import { readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+import * as fc from 'fast-check'
+import { encodeCall } from './args.ts'
+import { knownError } from './known-errors.ts'
+import { parseAbi, selectorOf } from './parse.ts'
+import { decodeRevert } from './reverts.ts'
+
+const revertData = (signature: string, ...args: string[]) => encodeCall(parseAbi(signature).function, args)
+const errorsOf = (items: string) => parseAbi(`f() ${items}`).errors
+const someone = '0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045'
+
+test('Error(string) gives the contract’s own sentence', () => {
+  const data = revertData('Error(string)', 'ERC20: transfer amount exceeds balance')
+  assert.deepEqual(decodeRevert(data, []), {
+    name: 'Error',
+    signature: 'Error(string)',
+    args: ['ERC20: transfer amount exceeds balance'],
+    selector: '0x08c379a0',
+    data,
+    reason: 'ERC20: transfer amount exceeds balance',
+  })
+  assert.equal(decodeRevert(revertData('Error(string)', ''), []).reason, 'The contract gave no reason.')
+})
+
+test('Panic(code) is put in words', () => {
+  const revert = decodeRevert(revertData('Panic(uint256)', '0x11'), [])
+  assert.equal(revert.name, 'Panic')
+  assert.deepEqual(revert.args, [{ type: 'BigNumber', hex: '0x11' }])
+  assert.match(revert.reason, /overflowed or underflowed \(0x11\)/)
+  for (const code of ['0', '1', '0x12', '0x21', '0x22', '0x31', '0x32', '0x41', '0x51']) {
+    assert.doesNotMatch(decodeRevert(revertData('Panic(uint256)', code), []).reason, /unknown/)
+  }
+  assert.match(decodeRevert(revertData('Panic(uint256)', '0x99'), []).reason, /unknown code 0x99/)
+})
+
+test('the caller’s error items are decoded, nested tuples included', () => {
+  const errors = errorsOf('error Other(); error Refused((address who, uint256[] amounts) order, string why)')
+  const data = revertData('Refused((address,uint256[]),string)', `["${someone}",[1,256]]`, 'late')
+  const revert = decodeRevert(data, errors)
+  assert.equal(revert.signature, 'Refused((address,uint256[]),string)')
+  const amounts = [
+    { type: 'BigNumber', hex: '0x01' },
+    { type: 'BigNumber', hex: '0x0100' },
+  ]
+  assert.deepEqual(revert.args, [[someone, amounts], 'late'])
+  assert.equal(revert.reason, `The contract reverted with Refused(order: (${someone}, [1, 256]), why: "late").`)
+})
+
+test('the caller’s item wins over the built-in one of the same selector', () => {
+  const data = revertData('EnforcedPause()')
+  assert.equal(decodeRevert(data, errorsOf('error EnforcedPause()')).name, 'EnforcedPause')
+  const named = revertData('OwnableInvalidOwner(address)', someone)
+  assert.match(decodeRevert(named, errorsOf('error OwnableInvalidOwner(address boss)')).reason, /boss: 0xd8dA/)
+  assert.match(decodeRevert(named, []).reason, /owner: 0xd8dA/)
+})
+
+test('every error of ERC-6093 and of the OpenZeppelin contracts is known', () => {
+  const root = dirname(createRequire(import.meta.url).resolve('@openzeppelin/contracts/package.json'))
+  // Enums and contracts have no name in a signature.
+  const aliases = {
+    IERC20: 'address',
+    CallType: 'bytes1',
+    ExecType: 'bytes1',
+    ProposalState: 'uint8',
+    HeaderField: 'uint8',
+    ProofError: 'uint8',
+  }
+  let found = 0
+  for (const file of readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.sol'))) {
+    for (const [, item] of readFileSync(join(root, file), 'utf8').matchAll(/^\s*error\s+([^;]+);/gm)) {
+      const text = item!.replaceAll(/\b[A-Z]\w+(?=[ )])/g, (word) => aliases[word as keyof typeof aliases] ?? word)
+      const [error] = errorsOf(`error ${text}`)
+      assert.deepEqual(
+        knownError(selectorOf(error!)),
+        { ...error, inputs: knownError(selectorOf(error!))?.inputs },
+        text,
+      )
+      found++
+    }
+  }
+  assert(found > 150)
+  for (const text of ['ReentrancyGuardReentrantCall()', 'FailedInnerCall()', 'SafeERC20FailedOperation(address)']) {
+    assert(knownError(selectorOf(parseAbi(text).function)), text)
+  }
+})
+
+test('an unknown error stays raw, with its selector', () => {
+  assert.deepEqual(decodeRevert('0xDEADBEEF00', []), {
+    name: null,
+    signature: null,
+    args: null,
+    selector: '0xdeadbeef',
+    data: '0xdeadbeef00',
+    reason: 'The contract reverted with the unknown error 0xdeadbeef.',
+  })
+})
+
+test('a known selector with data that does not fit stays raw', () => {
+  for (const data of ['0x08c379a0', `0x08c379a0${'ff'.repeat(64)}`, '0x4e487b71', '0xe450d38c00']) {
+    const revert = decodeRevert(data, [])
+    assert.equal(revert.name, null)
+    assert.equal(revert.args, null)
+    assert.equal(revert.data, data)
+  }
+})
+
+test('no data, less than a selector, and no bytes at all', () => {
+  for (const data of [null, '0x', 'x', '0xabc']) {
+    const revert = decodeRevert(data, [])
+    assert.equal(revert.reason, 'The contract gave no reason.')
+    assert.equal(revert.data, '0x')
+  }
+  assert.deepEqual(decodeRevert('0xabcdef', []).selector, null)
+  assert.equal(decodeRevert('0xabcdef', []).data, '0xabcdef')
+})
+
+test('the padding of a string may be missing, as contracts that build reverts by hand leave it out', () => {
+  const data = revertData('Error(string)', 'STF')
+  assert.equal(decodeRevert(data.slice(0, -58), []).reason, 'STF')
+})
+
+test('hostile text reaches the reason without control or bidirectional characters, and args without NUL', () => {
+  const hostile = 'pay\0\u202e\u200b me\n\u001b[31m'
+  const revert = decodeRevert(revertData('Error(string)', hostile), [])
+  assert.equal(revert.reason, 'pay me[31m')
+  assert.deepEqual(revert.args, [hostile.replace('\0', '\uFFFD')])
+  const custom = decodeRevert(revertData('E(string[] a)', JSON.stringify([hostile])), errorsOf('error E(string[] a)'))
+  assert.doesNotMatch(custom.reason, /\p{C}/u)
+  const long = decodeRevert(revertData('Error(string)', '😀'.repeat(5000)), [])
+  assert.equal(Array.from(long.reason).length, 256)
+  assert(long.reason.isWellFormed())
+})
+
+test('data over 32 KiB is cut and not decoded', () => {
+  const data = revertData('Error(string)', 'a'.repeat(40_000))
+  const revert = decodeRevert(data, [])
+  assert.equal(revert.data, data.slice(0, 2 + 2 * 32_768))
+  assert.equal(revert.name, null)
+  assert.match(revert.reason, /cut from 40068 to 32768 bytes/)
+})
+
+test('no data makes it throw', () => {
+  const errors = errorsOf('error A(uint8[] a, string b, (bool, address)[2] c) error B()')
+  const selectors = ['08c379a0', '4e487b71', 'e450d38c', ...errors.map((item) => selectorOf(item).slice(2))]
+  const word = fc.oneof(fc.bigInt({ min: 0n, max: 320n }), fc.bigInt({ min: 0n, max: (1n << 256n) - 1n }))
+  const data = fc.tuple(fc.constantFrom(...selectors), fc.array(word, { maxLength: 10 }), fc.nat({ max: 40 }))
+  fc.assert(
+    fc.property(data, ([selector, words, cut]) => {
+      const digits = selector + words.map((value) => value.toString(16).padStart(64, '0')).join('')
+      const revert = decodeRevert(`0x${digits.slice(0, Math.max(0, digits.length - 2 * cut))}`, errors)
+      assert(revert.reason.length > 0)
+      assert.doesNotMatch(revert.reason, /\p{Cc}|\p{Cf}|\p{Cs}/u)
+    }),
+    { numRuns: Number(process.env.FUZZ_RUNS ?? 500) },
+  )
+})

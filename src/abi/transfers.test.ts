@@ -1,0 +1,156 @@
+import { strict as assert } from 'node:assert'
+import { test } from 'node:test'
+import { id, Interface } from 'ethers'
+import * as fc from 'fast-check'
+import type { Hex } from '../ids.ts'
+import {
+  decodeTransferLog,
+  TRANSFER_BATCH_TOPIC,
+  TRANSFER_SINGLE_TOPIC,
+  TRANSFER_TOPIC,
+  TRANSFER_TOPICS,
+} from './transfers.ts'
+
+const token: Hex = '0x1111111111111111111111111111111111111111'
+const alice: Hex = '0xaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'
+const bob: Hex = '0xbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb'
+const word = (value: bigint | number | Hex) => BigInt(value).toString(16).padStart(64, '0')
+const topic = (value: bigint | number | Hex): Hex => `0x${word(value)}`
+const data = (...values: (bigint | number | Hex)[]): Hex => `0x${values.map(word).join('')}`
+const most = (1n << 256n) - 1n
+
+const batch = (...values: (bigint | number)[]) => ({
+  address: token,
+  topics: [TRANSFER_BATCH_TOPIC, topic(token), topic(alice), topic(bob)],
+  data: data(...values),
+})
+
+test('the topics are the hashes of the events', () => {
+  assert.equal(TRANSFER_TOPIC, id('Transfer(address,address,uint256)'))
+  assert.equal(TRANSFER_SINGLE_TOPIC, id('TransferSingle(address,address,address,uint256,uint256)'))
+  assert.equal(TRANSFER_BATCH_TOPIC, id('TransferBatch(address,address,address,uint256[],uint256[])'))
+  assert.deepEqual(TRANSFER_TOPICS, [TRANSFER_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_BATCH_TOPIC])
+})
+
+test('three topics and a word are an ERC-20 transfer', () => {
+  const log = { address: token, topics: [TRANSFER_TOPIC, topic(alice), topic(bob)], data: data(most) }
+  const transfer = { tokenType: 'ERC20', from: alice, to: bob, tokenId: null, value: most, batchIndex: 0 }
+  assert.deepEqual(decodeTransferLog(log), [transfer])
+  const upper = { ...log, topics: log.topics.map((text): Hex => `0x${text.slice(2).toUpperCase()}`) }
+  assert.deepEqual(decodeTransferLog(upper), [transfer])
+})
+
+test('four topics and no data are an ERC-721 transfer of one', () => {
+  const log = { address: token, topics: [TRANSFER_TOPIC, topic(alice), topic(bob), topic(most)], data: '0x' as Hex }
+  assert.deepEqual(decodeTransferLog(log), [
+    { tokenType: 'ERC721', from: alice, to: bob, tokenId: most, value: 1n, batchIndex: 0 },
+  ])
+})
+
+test('one topic and three words are the old form without indexed parameters', () => {
+  const log = { address: token, topics: [TRANSFER_TOPIC], data: data(alice, bob, 5) }
+  assert.deepEqual(decodeTransferLog(log), [
+    { tokenType: 'ERC20', from: alice, to: bob, tokenId: null, value: 5n, batchIndex: 0 },
+  ])
+})
+
+test('an ERC-1155 single transfer has its id and value', () => {
+  const log = {
+    address: token,
+    topics: [TRANSFER_SINGLE_TOPIC, topic(token), topic(alice), topic(bob)],
+    data: data(7, 9),
+  }
+  assert.deepEqual(decodeTransferLog(log), [
+    { tokenType: 'ERC1155', from: alice, to: bob, tokenId: 7n, value: 9n, batchIndex: 0 },
+  ])
+})
+
+test('an ERC-1155 batch is one transfer per element, as ethers encodes it', () => {
+  const contract = new Interface([
+    'event TransferBatch(address indexed, address indexed, address indexed, uint256[], uint256[])',
+  ])
+  const log = contract.encodeEventLog('TransferBatch', [token, alice, bob, [1, most, 3], [10, 0, 30]])
+  const transfers = decodeTransferLog({ address: token, topics: log.topics as Hex[], data: log.data as Hex })
+  assert.deepEqual(
+    transfers.map(({ tokenId, value, batchIndex }) => [tokenId, value, batchIndex]),
+    [
+      [1n, 10n, 0],
+      [most, 0n, 1],
+      [3n, 30n, 2],
+    ],
+  )
+  assert(transfers.every(({ tokenType, from, to }) => tokenType === 'ERC1155' && from === alice && to === bob))
+  assert.deepEqual(decodeTransferLog(batch(64, 96, 0, 0)), [])
+})
+
+test('a batch ends at 1,000 elements', () => {
+  const items = Array<number>(1500).fill(1)
+  const transfers = decodeTransferLog(batch(64, 96 + 1500 * 32, 1500, ...items, 1500, ...items))
+  assert.equal(transfers.length, 1000)
+  assert.equal(transfers.at(-1)?.batchIndex, 999)
+})
+
+const hostile: Record<string, ReturnType<typeof batch>> = {
+  'lengths differ': batch(64, 160, 2, 1, 2, 1, 1),
+  'an offset beyond the end': batch(64, 4096, 1, 1),
+  'an offset of 2^256 - 1': batch(most, 64, 1, 1),
+  'a length beyond the end': batch(64, 64, 2, 1),
+  'a length of 2^256 - 1': batch(64, 64, most, 1),
+  'no data': batch(),
+  'half a byte of data': { ...batch(), data: '0x0' },
+  'no hexadecimal data': { ...batch(), data: `0x${'zz'.repeat(64)}` },
+  'an ERC-1155 log with three topics': {
+    ...batch(64, 64, 0),
+    topics: [TRANSFER_BATCH_TOPIC, topic(alice), topic(bob)],
+  },
+  'a dirty sender': { address: token, topics: [TRANSFER_TOPIC, topic(1n << 160n), topic(bob)], data: data(1) },
+  'a dirty recipient': { address: token, topics: [TRANSFER_TOPIC, topic(alice), topic(most)], data: data(1) },
+  'a dirty sender in data': { address: token, topics: [TRANSFER_TOPIC], data: data(1n << 160n, bob, 1) },
+  'an ERC-20 log without a value': { address: token, topics: [TRANSFER_TOPIC, topic(alice), topic(bob)], data: '0x' },
+  'an ERC-20 log with two words': {
+    address: token,
+    topics: [TRANSFER_TOPIC, topic(alice), topic(bob)],
+    data: data(1, 2),
+  },
+  'an ERC-721 log with data': {
+    address: token,
+    topics: [TRANSFER_TOPIC, topic(alice), topic(bob), topic(1)],
+    data: data(1),
+  },
+  'two topics': { address: token, topics: [TRANSFER_TOPIC, topic(alice)], data: data(bob, 1) },
+  'no topics': { address: token, topics: [], data: data(1) },
+  'another event': { address: token, topics: [topic(1), topic(alice), topic(bob)], data: data(1) },
+  'a topic that is no word': { address: token, topics: [TRANSFER_TOPIC, '0x1', topic(bob)], data: data(1) },
+}
+for (const [what, log] of Object.entries(hostile)) {
+  test(`no transfer: ${what}`, () => assert.deepEqual(decodeTransferLog(log), []))
+}
+
+test('logs of native transfers (EIP-7708) are no token transfers', () => {
+  const address = `0x${'f'.repeat(39)}e` as Hex
+  const log = { topics: [TRANSFER_TOPIC, topic(alice), topic(bob)], data: data(1) }
+  assert.deepEqual(decodeTransferLog({ ...log, address }), [])
+  assert.deepEqual(decodeTransferLog({ ...log, address: `0x${'F'.repeat(39)}E` }), [])
+  assert.equal(decodeTransferLog({ ...log, address: `0x${'f'.repeat(40)}` }).length, 1)
+})
+
+test('no log makes it throw or invent an element', () => {
+  const value = fc.oneof(fc.bigInt({ min: 0n, max: 300n }), fc.bigInt({ min: 0n, max: most }))
+  const topics = fc.array(fc.oneof(value.map(topic), fc.constantFrom(topic(alice), topic(bob))), { maxLength: 4 })
+  const log = fc.tuple(
+    fc.constantFrom(...TRANSFER_TOPICS),
+    topics,
+    fc.array(value, { maxLength: 9 }),
+    fc.nat({ max: 9 }),
+  )
+  fc.assert(
+    fc.property(log, ([first, rest, values, cut]) => {
+      const whole = data(...values)
+      const hex = whole.slice(0, Math.max(2, whole.length - cut)) as Hex
+      const transfers = decodeTransferLog({ address: token, topics: [first, ...rest], data: hex })
+      assert(transfers.length <= Math.max(1, values.length))
+      for (const { from, to } of transfers) assert.match(from + to, /^(0x[0-9a-f]{40}){2}$/)
+    }),
+    { numRuns: Number(process.env.FUZZ_RUNS ?? 1000) },
+  )
+})
