@@ -43,9 +43,8 @@ function decode(decoding: Decoding, shape: Shape, at: number): Value {
   if (shape.kind !== 'array') return decodeLeaf(decoding, shape, at)
   const length = shape.length ?? readSize(decoding, at)
   const start = shape.length === null ? at + 32 : at
-  // Before anything is allocated: so many items need so many bytes, and so much of the budget.
+  // Before anything is allocated: so many items need so many bytes.
   if (start + length * shape.item.headBytes > decoding.data.length) throw wrong('ends inside an array')
-  if (length > decoding.valuesLeft) throw wrong(`holds more than ${MAX_VALUES} values`)
   return decodeItems(decoding, shape.item, start, length)
 }
 

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import * as fc from 'fast-check'
+import { fuzz } from './fuzz.ts'
 import { encodeCall } from './args.ts'
 import { knownError } from './known-errors.ts'
 import { parseAbi, selectorOf } from './parse.ts'
@@ -155,6 +156,6 @@ test('no data makes it throw', () => {
       assert(revert.reason.length > 0)
       assert.doesNotMatch(revert.reason, /\p{Cc}|\p{Cf}|\p{Cs}/u)
     }),
-    { numRuns: Number(process.env.FUZZ_RUNS ?? 500) },
+    fuzz(500),
   )
 })

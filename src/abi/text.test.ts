@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { ethers as ethers5 } from 'ethers5'
 import * as fc from 'fast-check'
 import type { Hex } from '../ids.ts'
+import { fuzz } from './fuzz.ts'
 import { bigNumber } from './bignumber.ts'
 import { cleanText, decodeTokenText } from './text.ts'
 import { formatUnits } from './units.ts'
@@ -42,6 +43,7 @@ test('an amount comes back digit by digit, whatever the decimals', () => {
       const [whole, fraction = ''] = text.split('.')
       assert.equal(BigInt(whole!.replace(/^-/, '') + fraction.padEnd(decimals, '0')), value < 0n ? -value : value)
     }),
+    fuzz(300),
   )
 })
 
@@ -89,6 +91,7 @@ test('cleaned text has at most so many characters, whole ones, and is clean when
       assert.doesNotMatch(clean, /[\p{Cc}\p{Cf}\p{Cs}]/u)
       assert.equal(cleanText(clean, max), clean)
     }),
+    fuzz(300),
   )
 })
 
@@ -131,6 +134,6 @@ test('no data makes it throw', () => {
       const text = decodeTokenText(`0x${Buffer.from(data).toString('hex')}`)
       assert(text === null || text === cleanText(text))
     }),
-    { numRuns: Number(process.env.FUZZ_RUNS ?? 1000) },
+    fuzz(1000),
   )
 })

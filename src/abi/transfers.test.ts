@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { id, Interface } from 'ethers'
 import * as fc from 'fast-check'
 import type { Hex } from '../ids.ts'
+import { fuzz } from './fuzz.ts'
 import {
   decodeTransferLog,
   TRANSFER_BATCH_TOPIC,
@@ -151,6 +152,6 @@ test('no log makes it throw or invent an element', () => {
       assert(transfers.length <= Math.max(1, values.length))
       for (const { from, to } of transfers) assert.match(from + to, /^(0x[0-9a-f]{40}){2}$/)
     }),
-    { numRuns: Number(process.env.FUZZ_RUNS ?? 1000) },
+    fuzz(1000),
   )
 })
