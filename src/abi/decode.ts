@@ -59,7 +59,8 @@ function decodeItems(decoding: Decoding, item: Shape, start: number, length: num
 
 function spend(decoding: Decoding, shape: Shape): void {
   decoding.valuesLeft -= shape.kind === 'address' ? ADDRESS_WEIGHT : 1
-  if (decoding.valuesLeft < 0) throw wrong(`holds more than ${MAX_VALUES} values`)
+  if (decoding.valuesLeft < 0)
+    throw wrong(`holds more than ${MAX_VALUES} values, an address counting as ${ADDRESS_WEIGHT}`)
 }
 
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
