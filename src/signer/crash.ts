@@ -1,8 +1,8 @@
 /**
- * Named points at which a proof may kill this process: `CRASH_AT=after-commit` dies at the first time, `after-commit:7`
- * at the seventh. In production there is no such thing.
+ * Named points at which a proof may kill this process: `CRASH_AT=signer.after-commit` dies at the first
+ * time, `signer.after-commit:7` at the seventh. In production there is no such thing.
  */
-export type CrashPoint = 'before-commit' | 'after-commit' | 'after-witness'
+export type CrashPoint = 'signer.before-commit' | 'signer.after-commit' | 'signer.after-witness'
 
 const [wanted, times = '1'] = (process.env.NODE_ENV === 'production' ? '' : (process.env.CRASH_AT ?? '')).split(':')
 let left = Number(times)

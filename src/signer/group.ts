@@ -67,11 +67,11 @@ export function openGroup({
     begin.run()
     // Lower nonces first: requests that overtook each other on the way are no gap.
     const settled = jobs.toSorted((a, b) => a.order - b.order).map(runOne)
-    crashPoint('before-commit')
+    crashPoint('signer.before-commit')
     commit.run()
-    crashPoint('after-commit')
+    crashPoint('signer.after-commit')
     committed()
-    crashPoint('after-witness')
+    crashPoint('signer.after-witness')
     return settled
   }
 }

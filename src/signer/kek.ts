@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createSecretKey, randomBytes, type KeyObject } from 'node:crypto'
-import { closeSync, fstatSync, fsyncSync, linkSync, openSync, readSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, fsyncSync, linkSync, mkdirSync, openSync, readSync, rmSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { StartError } from './refusal.ts'
 
@@ -75,6 +75,7 @@ export function makeKekFile(path: string): void {
   const draft = `${path}.new`
   const key = randomBytes(KEY_BYTES)
   try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     rmSync(draft, { force: true })
     const fd = openSync(draft, 'wx', 0o600)
     try {

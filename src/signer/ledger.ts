@@ -62,7 +62,7 @@ export type Ledger = {
   unsignedBetween: (slot: Slot, low: number, high: number) => number
   unvouchedBetween: (slot: Slot, low: number, high: number) => number
   /** newest first */
-  ofIntent: (intentId: string) => Held[]
+  ofIntent: (intentId: string) => Iterable<Held>
   /** adds a record to the chain; inside a transaction */
   append: (entry: NewEntry) => void
 }
@@ -113,7 +113,9 @@ export function openLedger({ db, witnessPath }: { db: DatabaseSync; witnessPath:
     },
     unvouchedBetween: ({ address, chainId }, low, high) =>
       (unvouched.get(address, chainId, low, high) as { nonces: number }).nonces,
-    ofIntent: (intentId) => (ofIntent.all(intentId) as Row[]).map(readHeld),
+    *ofIntent(intentId) {
+      for (const row of ofIntent.iterate(intentId) as Iterable<Row>) yield readHeld(row)
+    },
     append(entry) {
       const row = toRow(head.count + 1, entry)
       const record = recordOf(head.record, row)
@@ -162,7 +164,7 @@ export function readHead(db: DatabaseSync): Head {
 
 function checkTail(db: DatabaseSync, head: Head): void {
   const start = Math.max(0, head.count - TAIL)
-  const rows = db.prepare('SELECT * FROM ledger WHERE seq > ? ORDER BY seq').all(start) as Row[]
+  const rows = db.prepare('SELECT * FROM ledger WHERE seq > ? ORDER BY seq').iterate(start) as Iterable<Row>
   const before = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(start) as Pick<Row, 'record'> | undefined
   if (start > 0 && before === undefined) throw new LedgerDamaged(`Record ${start} of the ledger is missing.`)
   let chained: Head = { count: start, record: Buffer.from(before?.record ?? GENESIS) }

@@ -10,7 +10,7 @@ import { AppError } from '../errors.ts'
 import { SignerRefused } from './client.ts'
 import { ask, makePlace, startSigner, type Place, type Running } from './spawned.ts'
 import { verifyStore } from './verify.ts'
-import type { Hex } from './wire.ts'
+import { encodeFrame, frameReader, type Hex } from './wire.ts'
 
 const ALICE = 'DISCORD-1'
 const BOB = 'DISCORD-2'
@@ -77,7 +77,7 @@ describe('one running signer', () => {
     }
   })
 
-  test('two hundred requests at once on one connection are all signed, in whatever order they come', async () => {
+  test('two hundred requests at once on one connection are all signed', async () => {
     const { address } = await signer.createAccount({ userId: 'X-crowd' })
     const accessToken = await place.token('X-crowd')
     const nonces = Array.from({ length: 200 }, (_, index) => index)
@@ -218,6 +218,37 @@ describe('one running signer', () => {
     socket.destroy()
   })
 
+  test('a peer that asks and does not read is held back, and gets every answer once it reads', async () => {
+    const socket = connect(place.env.SIGNER_SOCKET!)
+    const asked = 30_000
+    for (let id = 0; id < asked; id++) socket.write(encodeFrame({ id, verb: 'health', request: {} }))
+    // The others are served meanwhile, long enough to have read all of it if nothing held it back.
+    for (let turn = 0; turn < 300; turn++) assert.equal((await signer.health()).ok, true)
+    assert.ok(socket.writableLength > 0)
+    let answered = 0
+    const read = frameReader(() => (answered += 1))
+    for await (const chunk of socket) {
+      read(chunk as Buffer)
+      if (answered === asked) break
+    }
+    assert.equal(answered, asked)
+  })
+
+  test('an intent of many large attempts is recalled as far as a frame holds', async () => {
+    const { address } = await signer.createAccount({ userId: 'X-large' })
+    const large = ask(address, { intentId: 'large', data: `0x${'11'.repeat(65_536)}`, gas: '2000000' })
+    await signer.sign({ ...large, accessToken: await place.token('X-large') })
+    let fee = 1_000n
+    for (let attempt = 0; attempt < 5; attempt++) {
+      fee = (fee * 12n) / 10n
+      const fees = { maxFeePerGas: `${fee}`, maxPriorityFeePerGas: `${fee}` }
+      await signer.sign({ ...large, kind: 'replace', ...fees })
+    }
+    const { attempts } = await signer.recall({ intentId: 'large' })
+    assert.equal(attempts.length, 3)
+    assert.equal(attempts[0]!.maxFeePerGas, `${fee}`)
+  })
+
   test('a malformed frame ends its connection and no other', async () => {
     const frames = [
       Buffer.from([0xff, 0xff, 0xff, 0xff]),
@@ -296,9 +327,9 @@ test('after SIGKILL under load every answered signature is still there, byte for
 })
 
 for (const [point, isKept] of [
-  ['before-commit', false],
-  ['after-commit', true],
-  ['after-witness', true],
+  ['signer.before-commit', false],
+  ['signer.after-commit', true],
+  ['signer.after-witness', true],
 ] as const) {
   test(`killed ${point}, the signature is ${isKept ? 'kept' : 'not there'} and the request can be repeated`, async (t) => {
     const { place, signer, address, accessToken, again } = await world(t)

@@ -1,14 +1,27 @@
 import type { Held, Ledger } from './ledger.ts'
 import { readRecallRequest } from './request.ts'
 import { hex, toSigned } from './sign.ts'
-import type { Recalled } from './wire.ts'
+import { MAX_FRAME_BYTES, type Recalled } from './wire.ts'
+
+// Generous: the names of the fields, and numbers of 78 digits.
+const FRAME_OVERHEAD = 256
+const ATTEMPT_OVERHEAD = 1_024
 
 /**
  * Verb `recall`: what was signed for an intent, newest first. After a crash the server finds here the bytes that it
- * had asked for and not stored. Needs no token: they were given away before.
+ * had asked for and not stored. Needs no token: they were given away before. Stops at what one frame holds: the
+ * server stores each attempt before it asks for the next, so only the newest can be unknown to it.
  */
 export function recall(ledger: Ledger, request: unknown): { attempts: Recalled[] } {
-  return { attempts: ledger.ofIntent(readRecallRequest(request).intentId).map(toRecalled) }
+  const { intentId } = readRecallRequest(request)
+  const attempts: Recalled[] = []
+  let room = MAX_FRAME_BYTES - FRAME_OVERHEAD
+  for (const held of ledger.ofIntent(intentId)) {
+    room -= held.raw.length * 2 + ATTEMPT_OVERHEAD
+    if (room < 0) break
+    attempts.push(toRecalled(held))
+  }
+  return { attempts }
 }
 
 function toRecalled(held: Held): Recalled {

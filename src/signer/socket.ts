@@ -64,6 +64,7 @@ function serve(socket: Socket, handlers: Handlers, log: Log): { finish: () => vo
   })
   // A peer that went away is no fault of ours; its requests run on, and their records are in the ledger.
   socket.on('error', () => socket.destroy())
+  socket.on('drain', resumeWhenReady)
   return {
     finish() {
       isEnding = true
@@ -79,21 +80,32 @@ function serve(socket: Socket, handlers: Handlers, log: Log): { finish: () => vo
         socket.cork()
         process.nextTick(() => socket.uncork())
       }
-      socket.write(encodeFrame(frame))
+      socket.write(encodeAnswer(frame, log))
     }
-    resumeWhenReady()
+    // A peer that asks and does not read would have us keep its answers.
+    if (socket.writableNeedDrain) socket.pause()
+    else resumeWhenReady()
     endWhenIdle()
   }
 
   function resumeWhenReady(): void {
-    if (!socket.isPaused() || underWay >= MOST_UNDER_WAY / 2) return
-    // A peer that asks and does not read would have us keep its answers.
-    if (socket.writableNeedDrain) socket.once('drain', () => socket.resume())
-    else socket.resume()
+    if (socket.isPaused() && !socket.writableNeedDrain && underWay < MOST_UNDER_WAY / 2) socket.resume()
   }
 
   function endWhenIdle(): void {
     if (isEnding && underWay === 0) socket.end()
+  }
+}
+
+/** Refusals that a sound server never meets: each is a bug, an attack, or a store that was tampered with. */
+const SUSPICIOUS = new Set<string>(['nonce_conflict', 'intent_conflict', 'nonce_gap', 'key_damaged'])
+
+function encodeAnswer(frame: AnswerFrame, log: Log): Buffer {
+  try {
+    return encodeFrame(frame)
+  } catch (error) {
+    log.error('answer_failed', {}, error)
+    return encodeFrame({ id: frame.id, error: { code: 'internal_error', detail: 'The signer failed.' } })
   }
 }
 
@@ -112,7 +124,7 @@ async function answer({ id, verb, request }: Request, handlers: Handlers, log: L
     return { id, answer: await handlers[verb as Verb](request) }
   } catch (error) {
     if (error instanceof Refusal) {
-      log.debug('refused', { verb, code: error.code })
+      log[SUSPICIOUS.has(error.code) ? 'warn' : 'info']('refused', { verb, code: error.code })
       return { id, error: { code: error.code, detail: error.message } }
     }
     log.error('verb_failed', { verb }, error)

@@ -45,7 +45,7 @@ export type Verbs = {
   /** Makes the user's account, or finds it: one per user, for ever. */
   createAccount: { request: { userId: string }; answer: { address: Hex } }
   sign: { request: SignRequest; answer: Signed }
-  /** Bytes the ledger holds for an intent, newest first; empty when it signed none. A `cancel` among them is not the intent. */
+  /** Bytes the ledger holds for an intent, newest first, as many as a frame holds; none when it signed none. A `cancel` is not the intent. */
   recall: { request: { intentId: string }; answer: { attempts: Recalled[] } }
   health: { request: Record<string, never>; answer: { ok: true; accounts: number; ledgerEntries: number } }
 }

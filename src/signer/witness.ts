@@ -13,6 +13,9 @@ export type Head = { count: number; record: Buffer }
  * Written after every commit and before its answers, so it may be behind the ledger after a crash, never ahead of it.
  * A SIGKILL loses nothing of it. It reaches the disk at most a second later, which a loss of power can take away
  * without harm: the database was synced itself.
+ *
+ * A copy of the whole folder put back is not noticed by this, for the witness is in it; only the chain's own count of
+ * an account's transactions would tell.
  */
 export type Witness = { write: (head: Head) => void; close: () => void }
 

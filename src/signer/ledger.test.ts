@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { openLedger, type Held } from './ledger.ts'
+import { openStore } from './store.ts'
+
+const ALICE = Buffer.alloc(20, 0xa1)
+const BOB = Buffer.alloc(20, 0xb0)
+
+function world(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'chatelaine-ledger-'))
+  const store = openStore(join(folder, 'store'))
+  t.after(() => {
+    store.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const ledger = openLedger(store)
+  function add(changes: Partial<Held> = {}, tokenId: string | null = 'token') {
+    const held: Held = {
+      kind: 'send',
+      intentId: `tx_${changes.nonce ?? 0}`,
+      chainId: 1,
+      address: ALICE,
+      nonce: 0,
+      effect: Buffer.alloc(32, 1),
+      feeType: 'eip1559',
+      gas: 21_000n,
+      max: 2n ** 255n,
+      priority: 7n,
+      raw: randomBytes(110),
+      hash: randomBytes(32),
+      rule: 'default-allow',
+      ...changes,
+    }
+    const { kind, address, rule } = held
+    ledger.append({ at: 1, kind, userId: 'X-1', address, rule, held, clientId: 'shop', tokenId })
+    return held
+  }
+  return { store, ledger, add }
+}
+
+const slot = (changes: object = {}) => ({ chainId: 1, address: ALICE, nonce: 0, ...changes })
+
+test('what was appended is read back whole, amounts above 2^64 too', (t) => {
+  const { ledger, add } = world(t)
+  const held = add()
+  assert.deepEqual(ledger.attempts(slot()), [held])
+  assert.deepEqual([...ledger.ofIntent('tx_0')], [held])
+})
+
+test('accounts, chains and nonces are apart', (t) => {
+  const { ledger, add } = world(t)
+  add({ nonce: 5 })
+  assert.equal(ledger.attempts(slot({ nonce: 5 })).length, 1)
+  for (const other of [{ nonce: 4 }, { nonce: 5, chainId: 2 }, { nonce: 5, address: BOB }]) {
+    assert.equal(ledger.attempts(slot(other)).length, 0)
+    assert.equal(ledger.isElsewhere('tx_5', slot(other)), true)
+  }
+  assert.equal(ledger.isElsewhere('tx_5', slot({ nonce: 5 })), false)
+  assert.equal(ledger.isElsewhere('tx_6', slot({ nonce: 6 })), false)
+  assert.equal(ledger.lane(slot({ chainId: 2 })), null)
+  assert.equal(ledger.lane(slot({ address: BOB })), null)
+})
+
+test('holes and fills without a token are counted by nonce, not by attempt', (t) => {
+  const { ledger, add } = world(t)
+  add({ nonce: 3 })
+  add({ nonce: 3, kind: 'replace' }, null)
+  add({ nonce: 5, kind: 'cancel' }, null)
+  add({ nonce: 5, kind: 'cancel' }, null)
+  add({ nonce: 8, kind: 'cancel' })
+  add({ nonce: 9, chainId: 2 }, null)
+  assert.deepEqual(ledger.lane(slot()), { lowest: 3, highest: 8 })
+  assert.equal(ledger.unsignedBetween(slot(), 3, 8), 3)
+  assert.equal(ledger.unsignedBetween(slot(), 8, 7), 0)
+  assert.equal(ledger.unvouchedBetween(slot(), 0, 20), 1)
+})
+
+test('the table itself refuses a second first signature of a nonce', (t) => {
+  const { add } = world(t)
+  add()
+  assert.throws(() => add({ intentId: 'other' }), /UNIQUE/)
+})
+
+test('every query on the way to a signature searches an index', (t) => {
+  const { store, ledger, add } = world(t)
+  add()
+  const prepared: string[] = []
+  const prepare = store.db.prepare.bind(store.db)
+  store.db.prepare = (sql) => {
+    prepared.push(sql)
+    return prepare(sql)
+  }
+  // A witness is missing, and has to be for a ledger that never had a commit of the program.
+  assert.throws(() => openLedger(store), /witness/)
+  store.db.exec('DELETE FROM ledger; UPDATE ledger_head SET count = 0, record = zeroblob(32)')
+  openLedger(store)
+  const hot = prepared.filter((sql) => sql.includes('address =') || sql.includes('intent_id ='))
+  assert.ok(hot.length >= 5)
+  for (const sql of hot) {
+    const plan = prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]
+    for (const { detail } of plan) assert.doesNotMatch(detail, /^SCAN ledger/, sql)
+  }
+  assert.equal(ledger.head().count, 1)
+})
