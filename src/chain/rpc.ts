@@ -30,8 +30,8 @@ export type Rpc = {
    * @throws RpcError | RpcUnavailable
    */
   call<T = unknown>(method: string, params: unknown[], options?: { timeoutMs?: number }): Promise<T>
-  /** Several calls in one request to one node; each answered on its own. @throws RpcUnavailable for all of them */
-  batch(calls: { method: string; params: unknown[] }[], options?: { timeoutMs?: number }): Promise<(unknown | RpcError)[]>
+  /** Several calls in one request to one node; each answered on its own, by its result or an RpcError. @throws RpcUnavailable for all of them */
+  batch(calls: { method: string; params: unknown[] }[], options?: { timeoutMs?: number }): Promise<unknown[]>
   close(): void
 }
 
@@ -91,7 +91,7 @@ export function openRpc({ url, timeoutMs = 10_000, onCall = () => {} }: { url: s
     return promise
   }
 
-  async function batch(calls: { method: string; params: unknown[] }[], options: { timeoutMs?: number } = {}): Promise<(unknown | RpcError)[]> {
+  async function batch(calls: { method: string; params: unknown[] }[], options: { timeoutMs?: number } = {}): Promise<unknown[]> {
     const body = calls.map(({ method, params }, id) => ({ jsonrpc: '2.0', id, method, params }))
     try {
       const answer = await post(JSON.stringify(body.length === 1 ? body[0] : body), options.timeoutMs ?? timeoutMs)
@@ -144,10 +144,10 @@ export function openRpc({ url, timeoutMs = 10_000, onCall = () => {} }: { url: s
   }
 }
 
-function readAnswer(answer: unknown, method: string): unknown | RpcError {
+function readAnswer(answer: unknown, method: string): unknown {
   const body = answer as { result?: unknown; error?: { code?: unknown; message?: unknown; data?: unknown } } | undefined | null
   if (body !== undefined && body !== null && typeof body === 'object') {
-    if (body.error !== undefined && body.error !== null) return new RpcError(Number(body.error.code ?? 0), String(body.error.message ?? ''), body.error.data)
+    if (body.error !== undefined && body.error !== null) return new RpcError(Number(body.error.code ?? 0), typeof body.error.message === 'string' ? body.error.message : '', body.error.data)
     if ('result' in body) return body.result
   }
   throw new RpcUnavailable(`the node gave no answer to ${method}`, { timedOut: false })

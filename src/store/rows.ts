@@ -75,6 +75,9 @@ export type Database = {
     value: Bytes
     data: Bytes
     gas_limit: number
+    max_fee: Bytes
+    max_priority_fee: Bytes | null
+    claims: Generated<number>
     abi: string
     state: TransactionState
     hash: Bytes | null
@@ -85,6 +88,7 @@ export type Database = {
     succeeded: boolean | null
     revert: Json<Record<string, unknown>> | null
     is_cancel: Generated<boolean>
+    is_final: Generated<boolean>
     transitions: Json<Transition[]>
     created_at: DefaultTime
     updated_at: DefaultTime
@@ -94,9 +98,11 @@ export type Database = {
     hash: Bytes
     transaction_id: string
     raw: Bytes
+    gas_limit: number
     max_fee: Bytes
     max_priority_fee: Bytes | null
     is_cancel: Generated<boolean>
+    created_block: number | null
     created_at: DefaultTime
     broadcast_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
@@ -110,6 +116,7 @@ export type Database = {
     response: Json<Record<string, unknown>> | null
     created_at: DefaultTime
   }
+  stopped_lanes: { chain_id: number; sender: Bytes; nonce: number; hash: Bytes | null; reason: string; created_at: DefaultTime }
   blocks: { chain_id: number; number: number; hash: Bytes; parent_hash: Bytes; mined_at: Time; base_fee: Bytes | null }
   cursors: {
     chain_id: number
@@ -154,5 +161,5 @@ export type Database = {
   }
 }
 
-export type TransactionState = 'BOUND' | 'SUBMITTED' | 'MINED' | 'FINALIZED' | 'REVERTED' | 'FAILED' | 'REPLACED' | 'CANCELLED'
+export type TransactionState = 'BOUND' | 'VACANT' | 'SUBMITTED' | 'MINED' | 'FINALIZED' | 'REVERTED' | 'FAILED' | 'REPLACED' | 'CANCELLED'
 export type Transition = { state: TransactionState; at: string; hash?: string; blockNumber?: number }

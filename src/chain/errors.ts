@@ -1,0 +1,102 @@
+import { RpcError } from './rpc.ts'
+
+/**
+ * Answers of nodes, read once and here. Texts differ by program and version, so each is a pattern with its source
+ * named; what no pattern knows is `unknown`, and unknown means sent.
+ */
+export type SendRefusal =
+  | 'known'
+  | 'nonce_too_low'
+  | 'replacement_underpriced'
+  | 'underpriced'
+  | 'insufficient_funds'
+  | 'pool_full'
+  | 'rejected'
+  | 'unknown'
+
+const sendPatterns: readonly [SendRefusal, RegExp][] = [
+  // geth core/txpool/errors.go ErrAlreadyKnown, reth and erigon the same; anvil "transaction already imported";
+  // besu "Known transaction"; nethermind AcceptTxResult.AlreadyKnown
+  ['known', /already known|already imported|\bknown transaction|alreadyknown/i],
+  // geth and reth "replacement transaction underpriced"; erigon "could not replace existing tx";
+  // nethermind AcceptTxResult.ReplacementNotAllowed. Before `underpriced`, whose text it contains.
+  ['replacement_underpriced', /replacement (transaction )?underpriced|could not replace existing|replacementnotallowed/i],
+  // geth core/error.go ErrNonceTooLow, reth, erigon, anvil; besu "Nonce too low"; nethermind OldNonce, OwnNonceAlreadyUsed
+  ['nonce_too_low', /nonce too low|oldnonce|ownnoncealreadyused|nonce has already been used/i],
+  // geth core/error.go ErrInsufficientFunds, reth, erigon, anvil; besu "Upfront cost exceeds account balance";
+  // nethermind InsufficientFunds
+  ['insufficient_funds', /insufficient ?funds|insufficient balance|upfront cost exceeds account balance/i],
+  // geth core/txpool/errors.go ErrTxPoolOverflow, ErrAccountLimitExceeded, and ErrInflightTxLimitReached of delegated
+  // accounts; reth "txpool is full"; erigon "pending sub-pool is full"; nethermind FeeTooLowToCompete: its pool is full
+  ['pool_full', /pool is full|sub-pool is full|account limit exceeded|in-flight transaction limit|feetoolowtocompete/i],
+  // geth "transaction underpriced" and "max fee per gas less than block base fee"; erigon "fee too low", "underpriced";
+  // besu "Gas price below configured minimum gas price"; nethermind FeeTooLow
+  ['underpriced', /underpriced|less than block base fee|(gas )?price below|fee ?too ?low/i],
+  // geth, reth, erigon core/error.go; besu TransactionInvalidReason; nethermind GasLimitExceeded, Invalid;
+  // anvil "Out of gas: gas required exceeds…", "intrinsic gas too low"
+  [
+    'rejected',
+    /intrinsic gas|exceeds (the )?(block|transaction) gas limit|gas limit (is )?too (high|low)|gaslimitexceeded|exceeds the configured cap|oversized data|invalid (sender|signature|transaction)|invalid chain ?id|chain ?id mismatch|wrong chain ?id|type not supported|tip higher than|max priority fee per gas higher/i,
+  ],
+]
+
+/**
+ * What a node said to `eth_sendRawTransaction`.
+ * @param error  what the call threw; anything but an answer of the node is `unknown`: it may have accepted
+ */
+export function classifySendError(error: unknown): SendRefusal {
+  if (!(error instanceof RpcError)) return 'unknown'
+  const text = typeof error.data === 'string' ? `${error.message} ${error.data}` : error.message
+  return sendPatterns.find(([, pattern]) => pattern.test(text))?.[0] ?? 'unknown'
+}
+
+/** True when `eth_call` or `eth_estimateGas` failed because the account cannot pay for value or gas. */
+export const isInsufficientFunds = (error: unknown): boolean =>
+  classifySendError(error) === 'insufficient_funds' && !isRevertText((error as RpcError).message)
+
+/**
+ * The revert in an error of `eth_call` or `eth_estimateGas`.
+ * @returns 0x-hex of the revert data; null when execution failed and gave none; undefined when it is no revert
+ */
+export function revertDataOf(error: unknown): `0x${string}` | null | undefined {
+  if (!(error instanceof RpcError)) return undefined
+  const data = findData(error.data, 0)
+  // Code 3 is geth's (internal/ethapi, revertError), taken over by reth, erigon, anvil, besu and nethermind;
+  // -32015 is what OpenEthereum and older nethermind call "VM execution error".
+  if (error.rpcCode === 3 || error.rpcCode === -32015) return data ?? null
+  if (isRevertText(error.message)) return data ?? null
+  // besu and others under -32000 with nothing but data
+  if (data !== undefined && data.length >= 10 && /^0x(08c379a0|4e487b71)/.test(data)) return data
+  return undefined
+}
+
+// geth vm.ErrExecutionReverted, ErrOutOfGas, ErrInvalidJump, ErrInvalidOpCode…; geth estimation: "gas required exceeds
+// allowance"; anvil "EVM error InvalidFEOpcode"; hardhat "VM Exception while processing transaction".
+const isRevertText = (text: string): boolean =>
+  /revert|out of gas|gas required exceeds|invalid opcode|invalid jump|stack (under|over)flow|opcode .* not defined|EVM error|VM (execution|exception)|max code size|write protection|call depth/i.test(
+    text,
+  )
+
+/**
+ * Hexadecimal in an error's `data`, which is a string (geth, reth, erigon, besu, anvil), text around it
+ * ("Reverted 0x…": nethermind, OpenEthereum), or an object that holds it (hardhat `data.data`, ganache `data[hash].return`).
+ */
+function findData(data: unknown, depth: number): `0x${string}` | undefined {
+  if (typeof data === 'string') {
+    const hex = /^(?:reverted\s+)?(0x(?:[0-9a-f]{2})*)$/i.exec(data.trim())
+    return hex === null ? undefined : (hex[1]!.toLowerCase() as `0x${string}`)
+  }
+  if (typeof data !== 'object' || data === null || depth > 3) return undefined
+  const fields = data as Record<string, unknown>
+  for (const name of ['data', 'originalError', 'result', 'return']) {
+    const found = findData(fields[name], depth + 1)
+    if (found !== undefined) return found
+  }
+  // ganache: the transaction's hash as the key
+  for (const [name, value] of Object.entries(fields)) {
+    if (!/^0x[0-9a-f]{64}$/i.test(name)) continue
+    const found = findData(value, depth + 1)
+    if (found !== undefined) return found
+  }
+  return undefined
+}

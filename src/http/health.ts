@@ -1,0 +1,62 @@
+import type { FastifyInstance } from 'fastify'
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+
+/** Milliseconds without news of a network after which it does not count as ready. */
+const HEAD_STALE_MS = 15_000
+
+export type Check = { name: string; ok: boolean; detail?: string }
+
+/** GET /healthz, /readyz, /metrics: for balancers and operators, without a token. */
+export function health(server: FastifyInstance, app: App, { isDraining, halted }: { isDraining: () => boolean; halted: (chainId: number) => string | null }): void {
+  server.get('/healthz', { schema: { hide: true } }, () => ({ status: 'ok' }))
+
+  server.get('/readyz', { schema: { hide: true } }, async (_request, reply) => {
+    const checks = await Promise.all([checkDatabase(app), checkSigner(app), ...[...app.chains.keys()].map((chainId) => checkChain(app, chainId, halted(chainId)))])
+    if (isDraining()) checks.push({ name: 'server', ok: false, detail: 'shutting down' })
+    const isReady = checks.every((check) => check.ok)
+    return reply
+      .code(isReady ? 200 : 503)
+      .header('cache-control', 'no-store')
+      .send({ status: isReady ? 'ready' : 'not ready', checks })
+  })
+
+  server.get('/metrics', { schema: { hide: true } }, async (_request, reply) => reply.type(app.telemetry.registry.contentType).send(await app.telemetry.registry.metrics()))
+}
+
+async function checkDatabase({ db }: App): Promise<Check> {
+  return settle('database', async () => {
+    await sql`select 1`.execute(db)
+  })
+}
+
+async function checkSigner({ signer }: App): Promise<Check> {
+  return settle('signer', async () => {
+    await signer.health()
+  })
+}
+
+/** The node answers, and a head was stored or confirmed lately. */
+async function checkChain({ chains }: App, chainId: number, halted: string | null): Promise<Check> {
+  const chain = chains.get(chainId)!
+  return settle(`chain ${chain.name}`, async () => {
+    if (halted !== null) throw new Error(halted)
+    await chain.rpc.call('eth_chainId', [], { timeoutMs: 2_000 })
+    if (chain.head.current() === null) throw new Error('no block was followed yet')
+    if (chain.head.ageMs() > HEAD_STALE_MS) throw new Error('no news of the head')
+  })
+}
+
+/** A check's failure is told by name only: messages of databases and nodes may hold addresses with secrets. */
+async function settle(name: string, check: () => Promise<void>): Promise<Check> {
+  const { promise: late, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error('late')), 3_000)
+  try {
+    await Promise.race([check(), late])
+    return { name, ok: true }
+  } catch {
+    return { name, ok: false, detail: 'does not answer as it should' }
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { readdir, readFile } from 'node:fs/promises'
+import { dirname, join, relative } from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { referencePages } from '../src/cli/reference.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+/**
+ * Who may import whom (ARCHITECTURE.md). A unit is a folder of src or a file beside them; `signer` is the program,
+ * `signer-wire` the two files of it that the server may use.
+ */
+const core = ['errors', 'ids', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire', 'app', 'http']
+const table: Record<string, string[]> = {
+  errors: [],
+  ids: [],
+  config: ['errors', 'ids'],
+  telemetry: ['errors', 'ids'],
+  store: ['errors', 'ids'],
+  chain: ['errors', 'ids'],
+  abi: ['errors', 'ids'],
+  'signer-wire': ['errors', 'ids'],
+  app: ['errors', 'ids', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire'],
+  http: ['errors', 'ids', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire', 'app'],
+  follower: core,
+  tokens: core,
+  users: core,
+  applications: core,
+  balances: [...core, 'users', 'applications', 'tokens'],
+  history: [...core, 'users', 'applications', 'tokens'],
+  transactions: [...core, 'users', 'applications'],
+  contracts: [...core, 'users', 'applications', 'transactions'],
+  oauth: [...core, 'users', 'applications'],
+  signer: ['errors', 'ids', 'config', 'telemetry', 'signer-wire'],
+  devnet: ['errors', 'ids', 'chain', 'http'],
+}
+const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'main', 'cli']
+for (const unit of ['server', 'main', 'cli']) table[unit] = everything
+
+type Import = { from: string; to: string; typeOnly: boolean }
+
+async function sources(): Promise<string[]> {
+  const names = await readdir(join(root, 'src'), { recursive: true })
+  return names.filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts') && name !== 'signer/spawned.ts').toSorted()
+}
+
+async function importsOf(file: string): Promise<Import[]> {
+  const text = await readFile(join(root, 'src', file), 'utf8')
+  const found = text.matchAll(/^(?:import|export)\s+(type\s+)?(?:[^'"();]*?\s+from\s+)?['"](\.[^'"]+)['"]|import\(\s*['"](\.[^'"]+)['"]\s*\)/gm)
+  return [...found]
+    .map((match) => ({ from: file, to: relative('.', join(dirname(file), match[2] ?? match[3]!)), typeOnly: match[1] !== undefined }))
+    .filter(({ to }) => to.endsWith('.ts'))
+}
+
+function unitOf(file: string): string {
+  if (file === 'signer/client.ts' || file === 'signer/wire.ts') return 'signer-wire'
+  return file.includes('/') ? file.slice(0, file.indexOf('/')) : file.replace(/\.ts$/, '')
+}
+
+test('every import is allowed by the table', async () => {
+  const wrong: string[] = []
+  for (const file of await sources()) {
+    for (const { from, to } of await importsOf(file)) {
+      const [unit, target] = [unitOf(from), unitOf(to)]
+      if (unit !== target && !table[unit]?.includes(target)) wrong.push(`${from} imports ${to}: ${unit} may not import ${target}`)
+    }
+  }
+  assert.deepEqual(wrong, [])
+})
+
+test('the table names every folder, and ARCHITECTURE.md shows the same table', async () => {
+  const units = new Set((await sources()).map(unitOf))
+  assert.deepEqual([...units].filter((unit) => table[unit] === undefined), [])
+  const document = await readFile(join(root, 'ARCHITECTURE.md'), 'utf8')
+  for (const unit of units) assert.ok(document.includes(unit.replace('signer-wire', 'signer/{client,wire}')), `ARCHITECTURE.md does not name ${unit}`)
+})
+
+test('no files import each other in a circle', async () => {
+  const graph = new Map<string, string[]>()
+  for (const file of await sources()) graph.set(file, (await importsOf(file)).filter(({ typeOnly }) => !typeOnly).map(({ to }) => to))
+  const done = new Set<string>()
+  const visit = (file: string, path: string[]): void => {
+    assert.ok(!path.includes(file), `a circle: ${[...path.slice(path.indexOf(file)), file].join(' → ')}`)
+    if (done.has(file)) return
+    for (const next of graph.get(file) ?? []) visit(next, [...path, file])
+    done.add(file)
+  }
+  for (const file of graph.keys()) visit(file, [])
+})
+
+test('the generated reference pages are in step with the code', async () => {
+  for (const [path, write] of Object.entries(referencePages)) {
+    assert.equal(await readFile(join(root, path), 'utf8'), write(), `${path} is out of step: run npm run docs`)
+  }
+})
+
+test('every table is written by one slice only', async () => {
+  const writers = new Map<string, Set<string>>()
+  for (const file of await sources()) {
+    const text = await readFile(join(root, 'src', file), 'utf8')
+    for (const [, name] of text.matchAll(/\.(?:insertInto|updateTable|deleteFrom)\(\s*'(\w+)'/g)) writers.set(name!, (writers.get(name!) ?? new Set()).add(unitOf(file)))
+  }
+  const shared = [...writers].filter(([, units]) => units.size > 1).map(([name, units]) => `${name}: ${[...units].join(', ')}`)
+  assert.deepEqual(shared, [])
+})
+
+test('no file is a drawer for leftovers, and none grew past 400 lines', async () => {
+  for (const file of await sources()) {
+    assert.doesNotMatch(file, /(^|\/)(utils?|helpers?|common|misc|services|models|types)(\/|\.ts$)/)
+    const lines = (await readFile(join(root, 'src', file), 'utf8')).split('\n').length
+    assert.ok(lines <= 400, `${file} has ${lines} lines`)
+  }
+})
