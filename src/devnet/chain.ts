@@ -1,0 +1,114 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Log } from '../telemetry.ts'
+import { type Anvil, ChainStartError, endStaleAnvil, launchAnvil } from './anvil.ts'
+import { mineBlocks } from './miner.ts'
+import { saveState, settleState, stateFiles, statesToTry } from './state.ts'
+
+export type Chain = {
+  rpcUrl: string
+  port: number
+  /** ends the chain after it has written its state */
+  stop: () => Promise<void>
+  /** the exit code when the chain ends, wanted or not; null when a signal ended it */
+  exited: Promise<number | null>
+}
+
+export type ChainOptions = {
+  /** folder for the state; the caller makes sure that only one process uses it */
+  dir: string
+  /** the wanted port; 0 takes any; undefined takes the one of the last time, else 8545, else any */
+  port?: number | undefined
+  blockSeconds: number
+  /** empty blocks after one with transactions; anvil finalises two blocks behind the head */
+  settleBlocks?: number
+  log: Log
+}
+
+const USUAL_PORT = 8545
+const SAVE_EVERY_MS = 5_000
+
+/**
+ * Starts the embedded chain: anvil on 127.0.0.1, chain id 31337, with anvil's well-known development accounts, whose
+ * keys everybody has: nothing on it is worth anything. It continues where it was; after a SIGKILL of everything it
+ * may be a few seconds behind. It ends when we end, however that happens.
+ * @throws ChainStartError when there is no anvil for this machine or the wanted port is taken
+ */
+export async function startChain({ dir, port, blockSeconds, settleBlocks = 3, log }: ChainOptions): Promise<Chain> {
+  await mkdir(dir, { recursive: true, mode: 0o700 })
+  await endStaleAnvil(dir, stateFiles(dir).exit)
+  const anvil = await launchFromNewestState(dir, await portsToTry(dir, port), log)
+  await writeFile(join(dir, 'chain-port'), String(anvil.port))
+
+  const stopMining = mineBlocks({
+    rpcUrl: anvil.rpcUrl,
+    blockSeconds,
+    settleBlocks,
+    onTick: saver(dir, anvil.rpcUrl),
+    onError: (error) => log.warn('chain tick failed', {}, error),
+  })
+  void anvil.exited.then(stopMining)
+  const stop = async () => {
+    await stopMining()
+    await anvil.stop()
+  }
+  return { rpcUrl: anvil.rpcUrl, port: anvil.port, stop, exited: anvil.exited }
+}
+
+/** Saves what is new, at most every 5 s and never more than 2 % of the time: a large state takes a second. */
+function saver(dir: string, rpcUrl: string): (moved: boolean) => Promise<void> {
+  let isSaved = false
+  let nextAtMs = 0
+  return async (moved) => {
+    const startedMs = Date.now()
+    if (moved) isSaved = false
+    if (isSaved || startedMs < nextAtMs) return
+    await saveState(dir, rpcUrl)
+    isSaved = true
+    const endedMs = Date.now()
+    nextAtMs = endedMs + Math.max(SAVE_EVERY_MS, 50 * (endedMs - startedMs))
+  }
+}
+
+async function launchFromNewestState(dir: string, ports: number[], log: Log): Promise<Anvil> {
+  const states = await statesToTry(dir)
+  for (const { name, unpack } of states) {
+    const loadFile = await unpack()
+    const anvil = loadFile === null ? null : await launchOnFreePort(dir, ports, loadFile).catch(unlessRefused)
+    if (anvil !== null) {
+      await settleState(dir, loadFile)
+      return anvil
+    }
+    log.warn('chain state unreadable', { file: name })
+  }
+  if (states.length > 0) log.warn('chain starts afresh', { dir })
+  const anvil = await launchOnFreePort(dir, ports, null)
+  await settleState(dir, null)
+  return anvil
+}
+
+function unlessRefused(error: unknown): null {
+  if (error instanceof ChainStartError && error.reason === 'refused') return null
+  throw error
+}
+
+async function launchOnFreePort(dir: string, ports: number[], loadFile: string | null): Promise<Anvil> {
+  for (const port of ports) {
+    try {
+      return await launchAnvil({ dir, port, loadFile, dumpFile: stateFiles(dir).exit })
+    } catch (error) {
+      if (!(error instanceof ChainStartError && error.reason === 'port_taken')) throw error
+    }
+  }
+  throw new ChainStartError(
+    'port_taken',
+    `CHAIN_PORT ${ports[0]} is in use on 127.0.0.1: choose another, or leave it out.`,
+  )
+}
+
+/** Never tries more than it must: a wanted port that is taken is an error, not a reason to be found elsewhere. */
+async function portsToTry(dir: string, wanted: number | undefined): Promise<number[]> {
+  if (wanted !== undefined) return [wanted]
+  const last = Number(await readFile(join(dir, 'chain-port'), 'utf8').catch(() => '')) || null
+  return [...(last === null ? [USUAL_PORT] : [last, USUAL_PORT]), 0]
+}

@@ -1,0 +1,66 @@
+import { readFileSync } from 'node:fs'
+import { concatHex, getCreate2Address } from 'viem'
+import type { Hex } from '../ids.ts'
+import { rpc } from './rpc.ts'
+
+export type Samples = { erc20: Hex; erc721: Hex; erc1155: Hex; multicall3: Hex }
+type Artefact = { bytecode: Hex; deployedBytecode: Hex }
+
+/** Where public networks have Multicall3. */
+const MULTICALL3 = '0xcA11bde05977b3631167028862bE2a173976CA11'
+/** The deterministic deployer that anvil puts into its genesis: an address depends on the code alone, not on a nonce. */
+const DEPLOYER = '0x4e59b44847b379578588920cA78FbF26c0B4956C'
+const SALT = `0x${'00'.repeat(32)}` as const
+const LOOKS = 20
+
+/**
+ * Makes sure that the sample contracts are on the development chain. Their addresses are the same on every
+ * installation; what is there already is left alone, what the chain lost comes back at its address.
+ * @returns EIP-55 addresses
+ */
+export async function deploySamples(rpcUrl: string): Promise<Samples> {
+  await placeMulticall(rpcUrl)
+  const [erc20, erc721, erc1155] = await deploy(rpcUrl, ['SampleToken', 'SampleCollectible', 'SampleItems'])
+  return { erc20: erc20!, erc721: erc721!, erc1155: erc1155!, multicall3: MULTICALL3 }
+}
+
+/**
+ * Deploys compiled contracts that take no constructor arguments, sent by the first development account.
+ * @param names  files of contracts/out
+ * @returns addresses in the order of the names
+ */
+export async function deploy(rpcUrl: string, names: string[]): Promise<Hex[]> {
+  const contracts = names.map((name) => {
+    const { bytecode } = artefact(name)
+    return { bytecode, address: getCreate2Address({ from: DEPLOYER, salt: SALT, bytecode }) }
+  })
+  const [sender] = await rpc<Hex[]>(rpcUrl, 'eth_accounts')
+  for (const { address, bytecode } of contracts) {
+    // One after the other: anvil gives the same nonce to sends that arrive together.
+    if (!(await hasCode(rpcUrl, address)))
+      await rpc(rpcUrl, 'eth_sendTransaction', { from: sender, to: DEPLOYER, data: concatHex([SALT, bytecode]) })
+  }
+  for (const { address } of contracts) await untilCode(rpcUrl, address)
+  return contracts.map(({ address }) => address)
+}
+
+async function placeMulticall(rpcUrl: string): Promise<void> {
+  const { deployedBytecode } = artefact('Multicall3')
+  const code = await rpc<Hex>(rpcUrl, 'eth_getCode', MULTICALL3, 'latest')
+  if (code !== deployedBytecode) await rpc(rpcUrl, 'anvil_setCode', MULTICALL3, deployedBytecode)
+}
+
+async function untilCode(rpcUrl: string, address: Hex): Promise<void> {
+  for (let look = 0; look < LOOKS; look++) {
+    if (await hasCode(rpcUrl, address)) return
+    await rpc(rpcUrl, 'evm_mine')
+  }
+  throw new Error(`The sample contract at ${address} could not be deployed.`)
+}
+
+const hasCode = async (rpcUrl: string, address: Hex): Promise<boolean> =>
+  (await rpc<Hex>(rpcUrl, 'eth_getCode', address, 'latest')) !== '0x'
+
+function artefact(name: string): Artefact {
+  return JSON.parse(readFileSync(new URL(`../../contracts/out/${name}.json`, import.meta.url), 'utf8'))
+}
