@@ -8,8 +8,10 @@ type Artefact = { bytecode: Hex; deployedBytecode: Hex }
 
 /** Where public networks have Multicall3. */
 const MULTICALL3 = '0xcA11bde05977b3631167028862bE2a173976CA11'
-/** The deterministic deployer that anvil puts into its genesis: an address depends on the code alone, not on a nonce. */
+/** The deterministic deployer of public networks (github.com/Arachnid/deterministic-deployment-proxy): an address depends on the code alone, not on a nonce. */
 const DEPLOYER = '0x4e59b44847b379578588920cA78FbF26c0B4956C'
+const DEPLOYER_CODE =
+  '0x7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3'
 const SALT = `0x${'00'.repeat(32)}` as const
 const LOOKS = 20
 
@@ -19,7 +21,7 @@ const LOOKS = 20
  * @returns EIP-55 addresses
  */
 export async function deploySamples(rpcUrl: string): Promise<Samples> {
-  await placeMulticall(rpcUrl)
+  await place(rpcUrl, MULTICALL3, artefact('Multicall3').deployedBytecode)
   const [erc20, erc721, erc1155] = await deploy(rpcUrl, ['SampleToken', 'SampleCollectible', 'SampleItems'])
   return { erc20: erc20!, erc721: erc721!, erc1155: erc1155!, multicall3: MULTICALL3 }
 }
@@ -34,6 +36,8 @@ export async function deploy(rpcUrl: string, names: string[]): Promise<Hex[]> {
     const { bytecode } = artefact(name)
     return { bytecode, address: getCreate2Address({ from: DEPLOYER, salt: SALT, bytecode }) }
   })
+  // anvil has it in its genesis, but not after an anvil_reset.
+  await place(rpcUrl, DEPLOYER, DEPLOYER_CODE)
   const [sender] = await rpc<Hex[]>(rpcUrl, 'eth_accounts')
   for (const { address, bytecode } of contracts) {
     // One after the other: anvil gives the same nonce to sends that arrive together.
@@ -44,10 +48,10 @@ export async function deploy(rpcUrl: string, names: string[]): Promise<Hex[]> {
   return contracts.map(({ address }) => address)
 }
 
-async function placeMulticall(rpcUrl: string): Promise<void> {
-  const { deployedBytecode } = artefact('Multicall3')
-  const code = await rpc<Hex>(rpcUrl, 'eth_getCode', MULTICALL3, 'latest')
-  if (code !== deployedBytecode) await rpc(rpcUrl, 'anvil_setCode', MULTICALL3, deployedBytecode)
+/** Puts code where no transaction could put it. */
+async function place(rpcUrl: string, address: Hex, code: Hex): Promise<void> {
+  const there = await rpc<Hex>(rpcUrl, 'eth_getCode', address, 'latest')
+  if (there !== code) await rpc(rpcUrl, 'anvil_setCode', address, code)
 }
 
 async function untilCode(rpcUrl: string, address: Hex): Promise<void> {
