@@ -49,6 +49,7 @@ const catalogue = {
   internal_error: [500, 'Our fault', 'A bug of this service. Quote the request id to the operator.'],
   chain_unavailable: [502, 'The chain node failed', 'The node could not be reached or gave no usable answer. Nothing new was sent.', true],
   overloaded: [503, 'The service is busy', 'Repeat after `Retry-After` seconds.', true],
+  account_stopped: [503, 'The account is stopped', 'One of its nonces was used by a transaction that this service did not make. The operator has to look before it writes again.'],
   shutting_down: [503, 'The service is restarting', 'Repeat after `Retry-After` seconds.', true],
   signer_unavailable: [503, 'The signer does not answer', 'Repeat with the same idempotency key.', true],
   database_unavailable: [503, 'The database does not answer', 'Repeat with the same idempotency key; the truth of a write is found by it.', true],

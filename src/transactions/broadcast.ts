@@ -1,0 +1,41 @@
+import type { App } from '../app.ts'
+import type { SendRefusal } from '../chain/errors.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import { gasStrategy } from './gas.ts'
+
+/** `sent`: a node took it, or has it already. `unknown` counts as sent too, and is sent again soon. */
+export type Sent = 'sent' | Exclude<SendRefusal, 'known'>
+
+/**
+ * Gives stored bytes to a node. Never throws: whatever the node says, the transaction exists from the moment its bytes
+ * are stored, and is kept alive until it is mined.
+ */
+export async function broadcast(app: App, chain: Chain, { id, raw, hash }: { id: string; raw: Hex; hash: Hex }): Promise<Sent> {
+  try {
+    await chain.rpc.call('eth_sendRawTransaction', [raw])
+    return 'sent'
+  } catch (error) {
+    const outcome = gasStrategy(chain).classify(error)
+    if (outcome === 'known') return 'sent'
+    txNotTaken(app, { chainId: chain.chainId, id, hash, outcome }, error)
+    // Nobody is sure that a node has it: the keeper sends it again at its next turn, not only after a while.
+    if (outcome === 'unknown' || outcome === 'pool_full') await sendAgainSoon(app, chain, hash)
+    return outcome
+  }
+}
+
+async function sendAgainSoon({ db, telemetry }: App, { chainId }: Chain, hash: Hex): Promise<void> {
+  try {
+    await db.updateTable('attempts').set({ broadcast_at: null }).where('chain_id', '=', chainId).where('hash', '=', fromHex(hash)).execute()
+  } catch (error) {
+    // It is only a hint; without it the keeper comes by a little later.
+    telemetry.log.warn('resend_not_noted', { chainId, hash }, error)
+  }
+}
+
+/** Business event: a node did not take a broadcast, or nobody knows. */
+function txNotTaken({ telemetry }: App, fields: { chainId: number; id: string; hash: Hex; outcome: string }, error: unknown): void {
+  telemetry.log.warn('transaction_not_taken', fields, error)
+}

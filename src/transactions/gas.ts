@@ -1,0 +1,57 @@
+import { classifySendError, type SendRefusal } from '../chain/errors.ts'
+import type { Fees } from '../chain/fees.ts'
+import type { Chain } from '../chain/network.ts'
+import type { App } from '../app.ts'
+import type { Hex } from '../ids.ts'
+import type { Signed, SignRequest } from '../signer/wire.ts'
+import type { Bound, Intent, Terms } from './intent.ts'
+import { prepareFromAccount } from './prepare.ts'
+
+/**
+ * Who pays for gas, one strategy per network. The engine binds, stores, broadcasts and follows; a strategy says what
+ * a write costs and to whom, and which bytes carry it.
+ */
+export type GasStrategy = {
+  name: 'self'
+  /**
+   * Simulates the intent and finds its terms, and that whoever pays can.
+   * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
+   */
+  prepare: (chain: Chain, from: Hex, intent: Intent) => Promise<Terms>
+  /** The first bytes of a bound intent; the user's token goes along. @throws what the signer throws */
+  sign: (app: App, bound: Bound, accessToken: string) => Promise<Signed>
+  /** The same effect at higher fees, or a cancel. @throws what the signer throws */
+  replace: (app: App, bound: Bound, replacement: Replacement) => Promise<Signed>
+  classify: (error: unknown) => SendRefusal
+}
+
+/** `accessToken` when the user asked for it; raising a fee needs none. */
+export type Replacement = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string }
+
+/** The user's account pays. */
+const self: GasStrategy = {
+  name: 'self',
+  prepare: prepareFromAccount,
+  sign: (app, bound, accessToken) => app.signer.sign({ ...effectOf(bound), ...offerOf(bound), kind: 'send', accessToken }),
+  replace: (app, bound, { kind, accessToken, ...offer }) => {
+    const effect = kind === 'cancel' ? { ...effectOf(bound), to: bound.from, value: '0', data: '0x' as Hex } : effectOf(bound)
+    return app.signer.sign({ ...effect, ...offerOf(offer), kind, ...(accessToken === undefined ? {} : { accessToken }) })
+  },
+  classify: classifySendError,
+}
+
+/** Every network's strategy, until `topup` and `sponsor` exist. */
+export const gasStrategy = (_chain: Chain): GasStrategy => self
+
+function effectOf({ id, chainId, from, nonce, to, value, data }: Bound) {
+  return { intentId: id, chainId, from, nonce, to, value: value.toString(), data }
+}
+
+function offerOf({ gas, fees }: Terms): Pick<SignRequest, 'gas' | 'maxFeePerGas' | 'maxPriorityFeePerGas' | 'gasPrice'> {
+  if (fees.type === 'legacy') return { gas: gas.toString(), gasPrice: fees.gasPrice.toString() }
+  return {
+    gas: gas.toString(),
+    maxFeePerGas: fees.maxFeePerGas.toString(),
+    maxPriorityFeePerGas: fees.maxPriorityFeePerGas.toString(),
+  }
+}

@@ -1,0 +1,73 @@
+import type { Selectable } from 'kysely'
+import type { AbiErrorItem, AbiFunction } from '../abi/parse.ts'
+import type { Fees } from '../chain/fees.ts'
+import { AppError } from '../errors.ts'
+import type { Hex } from '../ids.ts'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { fromWord, toHex, toWord } from '../store/bytes.ts'
+import type { Database } from '../store/rows.ts'
+
+/** What a caller wants to happen on the chain. `to` and `data` are lower-case; `value` is wei. */
+export type Intent = {
+  to: Hex
+  data: Hex
+  value: bigint
+  /** the caller's ABI text, kept to explain a revert later */
+  abi: string
+  /** null for a plain transfer of coins: then the recipient needs no code */
+  fn: AbiFunction | null
+  errors: AbiErrorItem[]
+}
+
+/** What it takes: gas units and wei per gas. */
+export type Terms = { gas: bigint; fees: Fees }
+
+/** An intent that owns a nonce, with the terms of its first signature. */
+export type Bound = Terms & {
+  id: string
+  accountId: string
+  chainId: number
+  from: Hex
+  nonce: number
+  to: Hex
+  value: bigint
+  data: Hex
+}
+
+export type TransactionRow = Selectable<Database['transactions']>
+export type AttemptRow = Selectable<Database['attempts']>
+
+export function toBound(row: TransactionRow): Bound {
+  return {
+    id: row.id,
+    accountId: row.account_id,
+    chainId: row.chain_id,
+    from: toHex(row.sender),
+    nonce: row.nonce,
+    to: toHex(row.target),
+    value: fromWord(row.value),
+    data: toHex(row.data),
+    gas: BigInt(row.gas_limit),
+    fees: readFees(row),
+  }
+}
+
+type FeeColumns = { max_fee: Uint8Array; max_priority_fee: Uint8Array | null }
+
+export function readFees({ max_fee, max_priority_fee }: FeeColumns): Fees {
+  if (max_priority_fee === null) return { type: 'legacy', gasPrice: fromWord(max_fee) }
+  return { type: 'eip1559', maxFeePerGas: fromWord(max_fee), maxPriorityFeePerGas: fromWord(max_priority_fee) }
+}
+
+export function writeFees(fees: Fees): { max_fee: Buffer; max_priority_fee: Buffer | null } {
+  if (fees.type === 'legacy') return { max_fee: toWord(fees.gasPrice), max_priority_fee: null }
+  return { max_fee: toWord(fees.maxFeePerGas), max_priority_fee: toWord(fees.maxPriorityFeePerGas) }
+}
+
+/** The caller's network. @throws chain_unsupported  when this process does not serve it */
+export function chainOf(app: App, chainId: number): Chain {
+  const chain = app.chains.get(chainId)
+  if (chain === undefined) throw new AppError('chain_unsupported', 'This installation does not serve the network of your application.')
+  return chain
+}

@@ -1,0 +1,96 @@
+import { decodeRevert } from '../abi/reverts.ts'
+import type { AbiErrorItem } from '../abi/parse.ts'
+import { hasCode } from '../chain/code.ts'
+import { isInsufficientFunds, revertDataOf } from '../chain/errors.ts'
+import { currentFees, highestPrice, type Fees } from '../chain/fees.ts'
+import type { Chain } from '../chain/network.ts'
+import { mapChainError } from '../chain/rpc.ts'
+import { AppError } from '../errors.ts'
+import type { Hex } from '../ids.ts'
+import type { Intent, Terms } from './intent.ts'
+
+/**
+ * Simulates an intent at the newest block and finds what it costs its sender. One estimate, one balance and, for an
+ * address not seen before, one look at its code leave together. On a development chain an account that is short is
+ * given coins, once.
+ * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
+ */
+export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent): Promise<Terms> {
+  const first = await ask(chain, from, intent)
+  if (!isShort(first, intent.value) || chain.faucet === null) return conclude(first, intent)
+  await chain.faucet(from)
+  return conclude(await ask(chain, from, intent), intent)
+}
+
+type Asked = { gas: bigint | Error; balance: bigint; fees: Fees; hasCode: boolean }
+
+async function ask(chain: Chain, from: Hex, intent: Intent): Promise<Asked> {
+  // Always at the newest block, never the node's pending state: anvil would execute the whole pool for each estimate.
+  const [gas, balance, fees, code] = await Promise.allSettled([
+    chain.rpc.call<string>('eth_estimateGas', [callOf(from, intent), 'latest']),
+    chain.rpc.call<string>('eth_getBalance', [from, 'latest']),
+    currentFees(chain),
+    intent.fn === null ? true : hasCode(chain, intent.to),
+  ])
+  for (const other of [balance, fees, code]) if (other.status === 'rejected') throw mapChainError(other.reason)
+  return {
+    gas: gas.status === 'fulfilled' ? BigInt(gas.value) : (gas.reason as Error),
+    balance: BigInt(valueOf(balance)),
+    fees: valueOf(fees),
+    hasCode: valueOf(code),
+  }
+}
+
+function valueOf<T>(settled: PromiseSettledResult<T>): T {
+  if (settled.status === 'rejected') throw settled.reason
+  return settled.value
+}
+
+/** The fields that `eth_call` and `eth_estimateGas` want. */
+export const callOf = (from: Hex, { to, data, value }: Pick<Intent, 'to' | 'data' | 'value'>) => ({
+  from,
+  to,
+  data,
+  value: `0x${value.toString(16)}`,
+})
+
+const isShort = ({ gas, balance, fees }: Asked, value: bigint): boolean =>
+  gas instanceof Error ? isInsufficientFunds(gas) : balance < value + limitOf(gas) * highestPrice(fees)
+
+function conclude({ gas, balance, fees, hasCode }: Asked, intent: Intent): Terms {
+  if (!hasCode) {
+    throw new AppError('no_contract', 'There is no contract at this address on the network.', {
+      errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code.' }],
+    })
+  }
+  if (gas instanceof Error) throw explainFailure(gas, { balance, intent })
+  const limit = limitOf(gas)
+  const cost = intent.value + limit * highestPrice(fees)
+  if (balance < cost) throw new AppError('insufficient_funds', `The account needs ${cost} wei and has ${balance}.`)
+  return { gas: limit, fees }
+}
+
+function explainFailure(error: Error, { balance, intent }: { balance: bigint; intent: Intent }): unknown {
+  if (isInsufficientFunds(error)) {
+    return new AppError('insufficient_funds', `The account needs more than ${intent.value} wei and has ${balance}.`, { cause: error })
+  }
+  return revertOf(error, intent.errors) ?? mapChainError(error)
+}
+
+/** The refusal for a simulation that reverted; null when the error is something else. */
+export function revertOf(error: unknown, errors: readonly AbiErrorItem[]): AppError | null {
+  const data = revertDataOf(error)
+  if (data === undefined) return null
+  const revert = decodeRevert(data, errors)
+  return new AppError('execution_reverted', revert.reason, { revert, cause: error })
+}
+
+/** gas units: mainnet refuses transactions above 2^24 since Fusaka. EIP-7825 */
+const MOST_GAS = 16_777_216n
+
+/** A quarter more than the estimate: the state may be another one when it is mined. Unused gas is not paid for. */
+function limitOf(estimate: bigint): bigint {
+  const wanted = (estimate * 5n) / 4n + 10_000n
+  if (wanted <= MOST_GAS) return wanted
+  return estimate > MOST_GAS ? estimate : MOST_GAS
+}
