@@ -35,7 +35,7 @@ const keys = {
   NETWORK_COIN: { kind: 'text', default: 'Ether', part: 'server', help: 'name of the native coin' },
   NETWORK_DECIMALS: { kind: 'integer', min: 0, max: 36, default: 18, part: 'server', help: 'decimals of the native coin' },
   NETWORK_CHAIN_ID: { kind: 'integer', min: 1, part: 'server', help: 'chain id that the node must answer with; default: what it answers first, kept for ever' },
-  NETWORK_EXPLORER: { kind: 'url', part: 'server', help: 'block explorer with /tx/, /address/ and /block/ pages; default: the pages of this service' },
+  NETWORK_EXPLORER: { kind: 'url', part: 'server', productionRequired: true, help: 'block explorer with /tx/, /address/ and /block/ pages; default: the pages of this service' },
   NETWORK_FINALITY: { kind: 'text', default: 'finalized', part: 'server', help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final' },
   MULTICALL3: { kind: 'text', part: 'server', help: 'address of Multicall3 on the network, if it is deployed' },
   FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed' },
@@ -65,7 +65,8 @@ const keys = {
   SIGN_IN_PER_MINUTE: { kind: 'integer', unit: 'requests per minute', min: 1, default: 10, part: 'server', help: 'sign-in requests of one IP address; development mode does not limit loopback' },
   MAX_PENDING_WRITES: { kind: 'integer', unit: 'transactions', min: 1, default: 16, part: 'server', help: 'unconfirmed writes of one account; geth guarantees 16, reth caps at 16' },
   TRUST_PROXY: { kind: 'choice', choices: ['on', 'off'], default: 'off', part: 'server', help: 'on behind a reverse proxy that sets X-Forwarded-For and X-Forwarded-Proto itself' },
-  LOG_LEVEL: { kind: 'choice', choices: ['debug', 'info', 'warn', 'error', 'silent'], default: 'info', part: 'both', help: 'least severe log line that is written' },
+  LOG_LEVEL: { kind: 'choice', choices: ['debug', 'info', 'warn', 'error', 'silent'], default: 'warn', part: 'both', help: 'least severe log line that is written to standard error' },
+  DRAIN_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 60, default: 0, part: 'server', help: 'how long /readyz says no before the server stops accepting, for a balancer to notice' },
 } as const satisfies Record<string, Key>
 
 export type ConfigKey = keyof typeof keys

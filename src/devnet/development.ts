@@ -1,0 +1,73 @@
+import { rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Hex } from '../ids.ts'
+import type { Log } from '../telemetry.ts'
+import { startChain } from './chain.ts'
+import { deploySamples } from './deploy.ts'
+import { giveCoins } from './faucet.ts'
+
+export type EmbeddedChain = {
+  rpcUrl: string
+  contracts: { erc20: Hex; erc721: Hex; erc1155: Hex; multicall3: Hex }
+  /** gives coins to an account that is short of them */
+  faucet(address: Hex): Promise<void>
+  stop(): Promise<void>
+  /** settles when the chain has ended, wanted or not */
+  exited: Promise<unknown>
+}
+
+/** The embedded chain with its sample contracts. */
+export async function openEmbeddedChain(options: { dir: string; port: number | undefined; blockSeconds: number; log: Log }): Promise<EmbeddedChain> {
+  const chain = await startChain(options)
+  try {
+    const contracts = await deploySamples(chain.rpcUrl)
+    return {
+      rpcUrl: chain.rpcUrl,
+      contracts,
+      faucet: async (address) => {
+        await giveCoins(chain.rpcUrl, address)
+      },
+      stop: () => chain.stop(),
+      exited: chain.exited,
+    }
+  } catch (error) {
+    await chain.stop()
+    throw error
+  }
+}
+
+/** What tools and tests read instead of the banner. Written whole: a reader never sees half of it. */
+export type DevelopmentFacts = {
+  origin: string
+  baseUrl: string
+  issuer: string
+  rpcUrl: string
+  chainId: number
+  clientId: string
+  contracts: { erc20: Hex | null; erc721: Hex | null; erc1155: Hex | null; multicall3: Hex | null }
+}
+
+export async function writeFacts(dataDir: string, facts: DevelopmentFacts): Promise<void> {
+  const path = join(dataDir, 'dev.json')
+  await writeFile(`${path}.part`, `${JSON.stringify(facts, null, 2)}\n`)
+  await rename(`${path}.part`, path)
+}
+
+/** The lines a newcomer sees: where everything is, and one command that works when pasted. */
+export function banner({ origin, baseUrl, issuer, rpcUrl, chainId, clientId }: DevelopmentFacts, { token, userId, seconds, isEmbedded }: { token: string; userId: string; seconds: string; isEmbedded: boolean }): string {
+  return `
+Chatelaine is ready after ${seconds} s. Development mode: anyone on this machine may sign in as anyone.
+
+  Pages      ${origin}/
+  API docs   ${origin}/docs/
+  Explorer   ${origin}/explorer
+  Chain      ${rpcUrl}  (chain id ${chainId}${isEmbedded ? ', embedded' : ''})
+  OAuth      ${issuer}  (client id: ${clientId}, public, PKCE, any loopback redirect)
+
+Try it as ${userId}; the token is good for an hour:
+
+  curl -H 'Authorization: Bearer ${token}' ${baseUrl}/users/${userId}/balance
+
+Ctrl-C stops everything; the next start continues where this one ended.
+`
+}

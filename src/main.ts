@@ -1,0 +1,50 @@
+import { mkdir } from 'node:fs/promises'
+import { ConfigError, readConfig, type Config } from './config.ts'
+import { open, type Opened } from './open.ts'
+import { FolderInUse } from './store/folder-lock.ts'
+
+/**
+ * The server: settings → open → start → wait for a signal → close in reverse order. Without settings it is a
+ * development installation that brings its own database, chain, signer and identity provider.
+ */
+const startedAt = Date.now()
+
+const config = settingsOrExit()
+const closing = new AbortController()
+let opened: Opened | null = null
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  // A terminal's Ctrl-C may arrive twice, from the terminal and from the launcher: the second one changes nothing.
+  process.on(signal, () => closing.abort(signal))
+}
+
+try {
+  await mkdir(config.DATA_DIR, { recursive: true, mode: 0o700 })
+  opened = await open(config, { startedAt, signal: closing.signal })
+  await opened.untilOver(closing.signal)
+} catch (error) {
+  if (!closing.signal.aborted) {
+    process.exitCode = 1
+    explain(error)
+  }
+} finally {
+  await opened?.close()
+}
+process.exit()
+
+function settingsOrExit(): Config {
+  try {
+    return readConfig(process.env, 'server')
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    console.error(error.message)
+    process.exit(1)
+  }
+}
+
+/** Why it could not start, for a person; the stack only for what nobody foresaw. */
+function explain(error: unknown): void {
+  if (error instanceof FolderInUse) console.error(`Another Chatelaine runs on DATA_DIR ${config.DATA_DIR} (process ${error.pid}). Stop it, or choose another DATA_DIR and PORT.`)
+  else if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') console.error(`PORT ${config.PORT} is in use. Choose another: PORT=4001 npm start`)
+  else if (error instanceof Error && error.constructor === Error) console.error(`Cannot start: ${error.message}`)
+  else console.error('Cannot start:', error instanceof Error ? `${error.name}: ${error.message}` : 'unknown error')
+}

@@ -1,0 +1,205 @@
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { audienceOf, issuerOf, type App } from './app.ts'
+import { bindNetwork } from './applications/networks.ts'
+import { saveApplication } from './applications/registry.ts'
+import { explorerAt, type Chain } from './chain/network.ts'
+import { openChain } from './chain/open.ts'
+import type { Config } from './config.ts'
+import { banner, openEmbeddedChain, writeFacts, type EmbeddedChain } from './devnet/development.ts'
+import { startSigner } from './devnet/signer.ts'
+import type { Hex } from './ids.ts'
+import { loadKeys, publicKeys, type PrivateKeys } from './oauth/keys.ts'
+import { developmentProvider, readProviders } from './oauth/providers.ts'
+import { buildServer, startWorkers } from './server.ts'
+import { connectSigner } from './signer/client.ts'
+import { toHex } from './store/bytes.ts'
+import { openEmbedded, openPostgres, type RootDb } from './store/db.ts'
+import { lockFolder } from './store/folder-lock.ts'
+import { migrate } from './store/migrate.ts'
+import { openTelemetry, type Telemetry } from './telemetry.ts'
+
+export type Opened = {
+  /** Resolves when asked to end; rejects when something the program cannot do without has ended. */
+  untilOver(signal: AbortSignal): Promise<void>
+  /** Closes everything in reverse order. */
+  close(): Promise<void>
+}
+
+/** What was opened is closed in reverse order, also when a later step fails. */
+type Closer = { name: string; close: () => Promise<void> | void }
+
+const DEMO = 'demo'
+
+/**
+ * Opens everything and starts serving.
+ * @param startedAt  milliseconds since 1970, for the line that says how long it took
+ */
+export async function open(config: Config, { startedAt }: { startedAt: number }): Promise<Opened> {
+  const isDevelopment = config.NODE_ENV !== 'production'
+  const telemetry = openTelemetry('server', config.LOG_LEVEL)
+  const closers: Closer[] = []
+  const opened = <T>(name: string, thing: T, close: () => Promise<void> | void): T => {
+    closers.push({ name, close })
+    return thing
+  }
+  const close = async () => {
+    for (const { name, close: end } of closers.toReversed()) {
+      try {
+        await end()
+      } catch (error) {
+        telemetry.log.error('close_failed', { part: name }, error)
+      }
+    }
+  }
+  try {
+    if (isDevelopment || config.DATABASE_URL === undefined) opened('lock', null, await lockFolder(config.DATA_DIR))
+    const port = await freePort(config)
+    const origin = config.PUBLIC_ORIGIN ?? `http://localhost:${port}`
+    const keysFile = config.AUTH_KEYS_FILE ?? join(config.DATA_DIR, 'auth-keys.json')
+    const jwksFile = config.AUTH_JWKS_FILE ?? `${keysFile.replace(/\.json$/, '')}.public.json`
+    const keys = await loadKeys({ keysFile, jwksFile, create: isDevelopment })
+
+    const [db, embedded, socket] = await allOpened([
+      openDatabase(config, telemetry).then((handle) => opened('database', handle, () => handle.destroy())),
+      config.RPC_URL === undefined
+        ? openEmbeddedChain({ dir: config.DATA_DIR, port: config.CHAIN_PORT, blockSeconds: config.CHAIN_BLOCK_SECONDS, log: telemetry.log }).then((chain) => opened('chain', chain, () => chain.stop()))
+        : null,
+      config.SIGNER_SOCKET ??
+        startSigner({ dataDir: config.DATA_DIR, jwksFile, issuer: issuerOf(origin), audience: audienceOf(origin), logLevel: config.LOG_LEVEL, log: telemetry.log }).then(
+          (signer) => opened('signer', signer, () => signer.stop()).socket,
+        ),
+    ])
+    const signer = opened('signer connection', connectSigner({ path: socket }), () => signer.close())
+    const chain = await openNetwork(config, { db, embedded, origin, telemetry })
+    opened('node', null, () => chain.rpc.close())
+
+    const app: App = { config, origin, db, chains: new Map([[chain.chainId, chain]]), signer, telemetry, tokenKeys: publicKeys(keys), now: () => Date.now() }
+    if (isDevelopment) await registerDemo(app, chain)
+    const providers = [...(config.PROVIDERS_FILE === undefined ? [] : readProviders(config.PROVIDERS_FILE)), ...(isDevelopment ? [developmentProvider(origin)] : [])]
+
+    const { server, drain, issueToken } = await buildServer(app, { keys, providers, port })
+    opened('server', null, () => server.close())
+    await server.listen({ host: config.HOST, port })
+    const workers = startWorkers(app)
+    opened('workers', null, () => workers.stop())
+    opened('drain', null, drain)
+    telemetry.log.info('listening', { port, chainId: chain.chainId })
+
+    if (isDevelopment) await announce(app, { chain, embedded, startedAt, issueToken })
+    return { untilOver: (signal) => untilOver(signal, embedded), close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Waits for all of them, also when one fails: what was opened beside it must be known before it can be closed. */
+async function allOpened<T extends readonly unknown[]>(opening: T): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
+  await Promise.allSettled(opening)
+  return Promise.all(opening) as Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }>
+}
+
+async function openDatabase(config: Config, { log }: Telemetry): Promise<RootDb> {
+  const db =
+    config.DATABASE_URL === undefined
+      ? await openEmbedded({ dir: join(config.DATA_DIR, 'db') })
+      : await openPostgres({ url: config.DATABASE_URL, pool: config.DATABASE_POOL, onError: (error) => log.warn('database_connection_lost', {}, error) })
+  try {
+    await migrate(db)
+    return db
+  } catch (error) {
+    await db.destroy()
+    throw error
+  }
+}
+
+async function openNetwork(config: Config, { db, embedded, origin, telemetry }: { db: RootDb; embedded: EmbeddedChain | null; origin: string; telemetry: Telemetry }): Promise<Chain> {
+  const { chain, genesisHash } = await openChain({
+    rpcUrl: embedded?.rpcUrl ?? config.RPC_URL!,
+    chainId: config.NETWORK_CHAIN_ID,
+    name: config.NETWORK_NAME,
+    symbol: config.NETWORK_SYMBOL,
+    coin: config.NETWORK_COIN,
+    decimals: config.NETWORK_DECIMALS,
+    finality: config.NETWORK_FINALITY === 'finalized' ? 'finalized' : Number(config.NETWORK_FINALITY),
+    feeCapWei: BigInt(config.FEE_CAP_GWEI) * 1_000_000_000n,
+    multicall3: (config.MULTICALL3 as Hex | undefined) ?? embedded?.contracts.multicall3 ?? null,
+    explorer: explorerAt(config.NETWORK_EXPLORER ?? `${origin}/explorer`),
+    faucet: embedded === null ? null : (address) => embedded.faucet(address),
+    now: () => Date.now(),
+    onCall: (method, outcome) => telemetry.rpcCalls.inc({ method, outcome }),
+  })
+  try {
+    await bindNetwork(db, { chainId: chain.chainId, name: chain.name, genesisHash }, { mayBegin: embedded !== null })
+    if (embedded !== null) await refillAccounts(db, embedded, telemetry)
+    return chain
+  } catch (error) {
+    chain.rpc.close()
+    throw error
+  }
+}
+
+/** An embedded chain that lost its last seconds in a crash has lost the coins it gave in them. */
+async function refillAccounts(db: RootDb, embedded: EmbeddedChain, { log }: Telemetry): Promise<void> {
+  const accounts = await db.selectFrom('accounts').select('address').orderBy('created_at', 'desc').limit(1_000).execute()
+  await Promise.all(accounts.map(({ address }) => embedded.faucet(toHex(address)).catch((error: unknown) => log.warn('faucet_failed', {}, error))))
+}
+
+/** The application that every newcomer tries first: public, any redirect on loopback, all permissions of its user. */
+async function registerDemo({ db }: App, { chainId }: Chain): Promise<void> {
+  const loopback = ['http://localhost', 'http://127.0.0.1', 'http://[::1]']
+  await saveApplication(db, {
+    clientId: DEMO,
+    name: 'Demo application',
+    chainId,
+    kind: 'public',
+    redirectUris: loopback.map((origin) => `${origin}/*`),
+    permissions: ['wallet:read', 'contracts:read', 'contracts:write'],
+    allowedOrigins: loopback,
+    secretHashes: [],
+    logoUri: null,
+    isSuspended: false,
+  })
+}
+
+async function announce(
+  app: App,
+  { chain, embedded, startedAt, issueToken }: { chain: Chain; embedded: EmbeddedChain | null; startedAt: number; issueToken: (request: { username: string; clientId: string }) => Promise<{ token: string; userId: string }> },
+): Promise<void> {
+  const facts = {
+    origin: app.origin,
+    baseUrl: audienceOf(app.origin),
+    issuer: issuerOf(app.origin),
+    rpcUrl: embedded?.rpcUrl ?? app.config.RPC_URL!,
+    chainId: chain.chainId,
+    clientId: DEMO,
+    contracts: embedded?.contracts ?? { erc20: null, erc721: null, erc1155: null, multicall3: chain.multicall3 },
+  }
+  const [{ token, userId }] = await Promise.all([issueToken({ username: 'demo', clientId: DEMO }), chain.head.waitFor(0, 10_000)])
+  await writeFacts(app.config.DATA_DIR, facts)
+  console.log(banner(facts, { token, userId, seconds: ((Date.now() - startedAt) / 1_000).toFixed(1), isEmbedded: embedded !== null }))
+}
+
+async function untilOver(signal: AbortSignal, embedded: EmbeddedChain | null): Promise<void> {
+  const asked = new Promise<void>((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+  const ended = embedded?.exited.then(() => {
+    if (!signal.aborted) throw new Error('the embedded chain ended by itself; start again to continue')
+  })
+  await Promise.race([asked, ...(ended === undefined ? [] : [ended])])
+}
+
+/** PORT 0 means any: it must be known before anything is opened, because the origin is part of every address. */
+async function freePort({ PORT, HOST }: Config): Promise<number> {
+  const probe = createServer()
+  const { promise, resolve, reject } = Promise.withResolvers<number>()
+  probe.once('error', reject)
+  probe.listen(PORT, HOST, () => {
+    const address = probe.address()
+    probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : PORT))
+  })
+  return promise
+}
