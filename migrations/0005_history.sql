@@ -1,4 +1,5 @@
--- history: the followed chain, the transfers that touch an account of ours, what tokens say of themselves.
+-- follower (blocks, cursors), history (transfers), tokens (tokens): the followed chain, the transfers that touch an
+-- account of ours, what tokens say of themselves.
 -- blocks: the newest stretch of the canonical chain, kept to find the common ancestor after a reorganisation.
 create table blocks (
   chain_id bigint not null,
@@ -46,7 +47,7 @@ create table transfers (
 );
 create index transfers_block on transfers (chain_id, block_number);
 
--- state: NEW, KNOWN, FAILED (asked again at retry_at).
+-- state: NEW, KNOWN, FAILED. NEW and FAILED ones are asked at retry_at, which is null for KNOWN ones.
 create table tokens (
   chain_id bigint not null,
   address bytea not null,
@@ -60,3 +61,4 @@ create table tokens (
   updated_at timestamptz not null default now(),
   primary key (chain_id, address)
 );
+create index tokens_due on tokens (chain_id, retry_at);

@@ -1,0 +1,121 @@
+import type { App } from '../app.ts'
+import type { Block } from '../chain/head.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, toHex, toWord } from '../store/bytes.ts'
+import type { Db } from '../store/db.ts'
+import type { BlockListener, FollowedBlock } from './block.ts'
+import { moveCursor, type Position } from './cursor.ts'
+
+/** blocks kept below finality: more than any walk back needs */
+const KEPT_BELOW_FINALITY = 256
+/** blocks kept on a development chain, where a restart may lose finalized ones */
+const KEPT_IN_DEVELOPMENT = 10_000
+
+/** blocks and logs that share a transaction while catching up, so that it stays near 2,000 rows */
+const MOST_BLOCKS = 16
+const MOST_LOGS = 500
+
+/** The newest block that counts as final; its hash when the node named it. */
+export type Finality = { number: number; hash: Hex | null }
+
+/** True on a chain that may lose any number of blocks: ours, restarted from its last save. */
+export const isDevelopment = (chain: Chain): boolean => chain.faucet !== null
+
+/**
+ * Stores blocks that follow the cursor, whatever the listeners make of them, and the new cursor, in one transaction.
+ * @param blocks   linked, in order; the first one's parent is the cursor's block
+ * @param finality what the network calls final now, or null when that is not known
+ * @returns        the cursor as it is now
+ * @throws Fenced | whatever a listener throws: then nothing is stored
+ */
+export async function applyBlocks(
+  app: App,
+  chain: Chain,
+  listeners: BlockListener[],
+  { held, blocks, finality }: { held: Position; blocks: FollowedBlock[]; finality: Finality | null },
+): Promise<Position> {
+  const last = blocks.at(-1)!
+  return app.db.transaction().execute(async (db) => {
+    const finalized = await nextFinalized(db, chain.chainId, { held, blocks, finality })
+    const next = { ...held, number: last.number, hash: last.hash, finalized }
+    await moveCursor(db, chain.chainId, held, next)
+    for (const block of blocks) {
+      for (const listener of listeners) await listener.onBlock(db, app, chain, block)
+    }
+    await storeBlocks(db, chain.chainId, blocks)
+    if (finalized > held.finalized) {
+      for (const listener of listeners) await listener.onFinalize(db, app, chain, finalized)
+    }
+    const keepFrom = isDevelopment(chain) ? last.number - KEPT_IN_DEVELOPMENT : finalized - KEPT_BELOW_FINALITY
+    if (keepFrom > 0) {
+      await db.deleteFrom('blocks').where('chain_id', '=', chain.chainId).where('number', '<', keepFrom).execute()
+    }
+    return next
+  })
+}
+
+/** Takes back every block above the ancestor and what was made of it. @throws Fenced | whatever a listener throws */
+export async function retractBlocks(
+  app: App,
+  chain: Chain,
+  listeners: BlockListener[],
+  { held, ancestor }: { held: Position; ancestor: { number: number; hash: Hex } },
+): Promise<Position> {
+  return app.db.transaction().execute(async (db) => {
+    const finalized = Math.min(held.finalized, ancestor.number)
+    const next = { ...held, number: ancestor.number, hash: ancestor.hash, finalized }
+    await moveCursor(db, chain.chainId, held, next)
+    for (const listener of listeners) await listener.onRetract(db, app, chain, ancestor.number + 1)
+    await db.deleteFrom('blocks').where('chain_id', '=', chain.chainId).where('number', '>', ancestor.number).execute()
+    return next
+  })
+}
+
+/** The longest start of a list that may share one transaction; at least one block. */
+export function takeGroup(blocks: FollowedBlock[]): FollowedBlock[] {
+  let logs = 0
+  let count = 0
+  for (const block of blocks.slice(0, MOST_BLOCKS)) {
+    logs += block.receipts.reduce((sum, receipt) => sum + receipt.logs.length, 0)
+    if (count > 0 && logs > MOST_LOGS) break
+    count++
+  }
+  return blocks.slice(0, count)
+}
+
+/** Finality only moves forward, never past what is stored, and only along the chain that is stored. */
+async function nextFinalized(
+  db: Db,
+  chainId: number,
+  { held, blocks, finality }: { held: Position; blocks: FollowedBlock[]; finality: Finality | null },
+): Promise<number> {
+  const last = blocks.at(-1)!.number
+  if (finality === null || finality.number <= held.finalized) return held.finalized
+  if (finality.hash === null || finality.number > last) return Math.min(finality.number, last)
+  const ours =
+    blocks.find((block) => block.number === finality.number)?.hash ?? (await storedHash(db, chainId, finality.number))
+  return ours === finality.hash ? finality.number : held.finalized
+}
+
+async function storedHash(db: Db, chainId: number, number: number): Promise<Hex | null> {
+  const row = await db
+    .selectFrom('blocks')
+    .select('hash')
+    .where('chain_id', '=', chainId)
+    .where('number', '=', number)
+    .executeTakeFirst()
+  return row === undefined ? null : toHex(row.hash)
+}
+
+async function storeBlocks(db: Db, chainId: number, blocks: Block[]): Promise<void> {
+  const rows = blocks.map((block) => ({
+    chain_id: chainId,
+    number: block.number,
+    hash: fromHex(block.hash),
+    parent_hash: fromHex(block.parentHash),
+    mined_at: new Date(block.timestamp * 1_000),
+    base_fee: block.baseFee === null ? null : toWord(block.baseFee),
+  }))
+  await db.insertInto('blocks').values(rows).execute()
+}

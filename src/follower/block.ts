@@ -1,0 +1,43 @@
+import type { App } from '../app.ts'
+import type { Block } from '../chain/head.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import type { Db } from '../store/db.ts'
+
+/** A whole block: every transaction with its receipt, in the order of the block. All hex is lower-case. */
+export type FollowedBlock = Block & { transactions: BlockTransaction[]; receipts: Receipt[] }
+
+export type BlockTransaction = { hash: Hex; from: Hex; to: Hex | null; nonce: number }
+
+export type Receipt = {
+  transactionHash: Hex
+  from: Hex
+  /** null when a contract was created */
+  to: Hex | null
+  /** false: reverted, and it has no logs */
+  status: boolean
+  gasUsed: number
+  /** wei per gas */
+  effectiveGasPrice: bigint
+  contractAddress: Hex | null
+  logs: Log[]
+}
+
+/** `logIndex` counts through the block. */
+export type Log = { address: Hex; topics: Hex[]; data: Hex; logIndex: number }
+
+/**
+ * What a slice does with the chain, a stream of three events. Each runs inside the database transaction that moves
+ * the cursor, so its rows and the cursor change together or not at all: use only the `db` given. An error stops
+ * the follower at this block until it passes.
+ */
+export type BlockListener = {
+  /** The next block of the canonical chain. */
+  onBlock(db: Db, app: App, chain: Chain, block: FollowedBlock): Promise<void>
+  /** Blocks from this number on are no longer part of the chain. Others may follow in their place. */
+  onRetract(db: Db, app: App, chain: Chain, fromNumber: number): Promise<void>
+  /** Blocks up to this number can no longer be retracted (on a development chain that lost blocks they still are). */
+  onFinalize(db: Db, app: App, chain: Chain, throughNumber: number): Promise<void>
+  /** After the commit, in the process that follows. Must return at once and never throw. */
+  afterCommit?(app: App, chain: Chain): void
+}

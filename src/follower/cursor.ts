@@ -1,0 +1,195 @@
+import { sql } from 'kysely'
+import type { Block } from '../chain/head.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import type { Db } from '../store/db.ts'
+
+/** Seconds a follower may be silent before another process takes over. A live one renews four times in it. */
+const LEASE_SECONDS = 4
+
+/** Before block 0: where a development chain's cursor starts. */
+export const BEFORE_GENESIS = { number: -1, hash: `0x${'00'.repeat(32)}` as Hex }
+
+/** Where the follower stands. `epoch` fences: a write that names an older one changes nothing. */
+export type Position = { number: number; hash: Hex; finalized: number; epoch: number; halted: string | null }
+
+const COLUMNS = ['block_number', 'block_hash', 'finalized_number', 'epoch', 'halted'] as const
+type Row = {
+  block_number: number
+  block_hash: Uint8Array
+  finalized_number: number
+  epoch: number
+  halted: string | null
+}
+
+const positionOf = (row: Row): Position => ({
+  number: row.block_number,
+  hash: toHex(row.block_hash),
+  finalized: row.finalized_number,
+  epoch: row.epoch,
+  halted: row.halted,
+})
+
+// Lease times are compared with the database's clock only: machines disagree about the time.
+const leaseEnd = () => sql<Date>`now() + ${sql.lit(`${LEASE_SECONDS} seconds`)}::interval`
+const isLeased = sql<boolean>`coalesce(lease_until > now(), false)`
+
+/**
+ * How far the history of a network reaches: numbers are null before the first block is stored.
+ * `halted` is a sentence for the operator while the follower has stopped below finality.
+ */
+export async function indexedTo(
+  db: Db,
+  chainId: number,
+): Promise<{ indexedTo: number | null; finalizedTo: number | null; halted: string | null }> {
+  const row = await db
+    .selectFrom('cursors')
+    .select(['block_number', 'finalized_number', 'halted'])
+    .where('chain_id', '=', chainId)
+    .executeTakeFirst()
+  const known = (number: number | undefined) => (number === undefined || number < 0 ? null : number)
+  return {
+    indexedTo: known(row?.block_number),
+    finalizedTo: known(row?.finalized_number),
+    halted: row?.halted ?? null,
+  }
+}
+
+/** The cursor as a process sees it that does not hold it: where it stands, and whether somebody does. */
+export async function readCursor(
+  db: Db,
+  chainId: number,
+): Promise<{ isLeased: boolean; halted: string | null; block: Block | null } | null> {
+  const row = await db
+    .selectFrom('cursors as cursor')
+    .leftJoin('blocks as block', (join) =>
+      join.onRef('block.chain_id', '=', 'cursor.chain_id').onRef('block.number', '=', 'cursor.block_number'),
+    )
+    .select(['cursor.halted', isLeased.as('is_leased')])
+    .select(['block.number', 'block.hash', 'block.parent_hash', 'block.mined_at', 'block.base_fee'])
+    .where('cursor.chain_id', '=', chainId)
+    .executeTakeFirst()
+  if (row === undefined) return null
+  const { number, hash, parent_hash, mined_at, base_fee } = row
+  const isStored = number !== null && hash !== null && parent_hash !== null && mined_at !== null
+  const block = isStored ? blockOf({ number, hash, parent_hash, mined_at, base_fee }) : null
+  return { isLeased: row.is_leased, halted: row.halted, block }
+}
+
+/** A row of `blocks` as the header it was made from. */
+export function blockOf(row: {
+  number: number
+  hash: Uint8Array
+  parent_hash: Uint8Array
+  mined_at: Date
+  base_fee: Uint8Array | null
+}): Block {
+  return {
+    number: row.number,
+    hash: toHex(row.hash),
+    parentHash: toHex(row.parent_hash),
+    timestamp: Math.floor(row.mined_at.getTime() / 1_000),
+    baseFee: row.base_fee === null ? null : BigInt(toHex(row.base_fee)),
+  }
+}
+
+/** Makes the cursor of a network that was never followed; whoever comes second changes nothing. */
+export async function openCursor(db: Db, chainId: number, start: { number: number; hash: Hex }): Promise<void> {
+  await db
+    .insertInto('cursors')
+    .values({
+      chain_id: chainId,
+      block_number: start.number,
+      block_hash: fromHex(start.hash),
+      finalized_number: start.number,
+      epoch: 0,
+      lease_owner: null,
+      lease_until: null,
+      halted: null,
+    })
+    .onConflict((on) => on.column('chain_id').doNothing())
+    .execute()
+}
+
+/** Takes a free or expired lease under a new epoch; null while another process holds it. */
+export async function takeLease(db: Db, chainId: number, owner: string): Promise<Position | null> {
+  const row = await db
+    .updateTable('cursors')
+    .set((eb) => ({ lease_owner: owner, lease_until: leaseEnd(), epoch: eb('epoch', '+', 1) }))
+    .where('chain_id', '=', chainId)
+    .where(isLeased, '=', false)
+    .returning(COLUMNS)
+    .executeTakeFirst()
+  return row === undefined ? null : positionOf(row)
+}
+
+/** Keeps a lease, also an expired one that nobody took; null when the epoch has moved on. */
+export async function renewLease(db: Db, chainId: number, epoch: number): Promise<Position | null> {
+  const row = await db
+    .updateTable('cursors')
+    .set({ lease_until: leaseEnd() })
+    .where('chain_id', '=', chainId)
+    .where('epoch', '=', epoch)
+    .returning(COLUMNS)
+    .executeTakeFirst()
+  return row === undefined ? null : positionOf(row)
+}
+
+/** Gives the lease back, so that another process need not wait for its end. */
+export async function releaseLease(db: Db, chainId: number, epoch: number): Promise<void> {
+  await db
+    .updateTable('cursors')
+    .set({ lease_owner: null, lease_until: null })
+    .where('chain_id', '=', chainId)
+    .where('epoch', '=', epoch)
+    .execute()
+}
+
+/** The cursor was moved by another process: this one no longer follows. */
+export class Fenced extends Error {
+  constructor() {
+    super('another process follows this chain now')
+    this.name = 'Fenced'
+  }
+}
+
+/**
+ * Moves the cursor. First statement of every transaction of the follower: it locks the row, so that a process
+ * that takes over waits for our commit or we fail here, and renews the lease.
+ * @throws Fenced
+ */
+export async function moveCursor(
+  db: Db,
+  chainId: number,
+  held: Position,
+  to: { number: number; hash: Hex; finalized: number },
+): Promise<void> {
+  const row = await db
+    .updateTable('cursors')
+    .set({
+      block_number: to.number,
+      block_hash: fromHex(to.hash),
+      finalized_number: to.finalized,
+      lease_until: leaseEnd(),
+      updated_at: sql<Date>`now()`,
+    })
+    .where('chain_id', '=', chainId)
+    .where('epoch', '=', held.epoch)
+    .where('block_hash', '=', fromHex(held.hash))
+    .where('halted', 'is', null)
+    .returning('epoch')
+    .executeTakeFirst()
+  if (row === undefined) throw new Fenced()
+}
+
+/** Stops the follower for everybody, or lets it go on (null). @throws Fenced */
+export async function setHalted(db: Db, chainId: number, epoch: number, halted: string | null): Promise<void> {
+  const row = await db
+    .updateTable('cursors')
+    .set({ halted, updated_at: sql<Date>`now()` })
+    .where('chain_id', '=', chainId)
+    .where('epoch', '=', epoch)
+    .returning('epoch')
+    .executeTakeFirst()
+  if (row === undefined) throw new Fenced()
+}

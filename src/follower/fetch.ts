@@ -1,0 +1,118 @@
+import type { Block } from '../chain/head.ts'
+import { RpcError, type Rpc } from '../chain/rpc.ts'
+import type { Hex } from '../ids.ts'
+import { BadAnswer, readBlock, readReceipt, readTransaction, type RawBlock } from './answers.ts'
+import type { FollowedBlock, Receipt } from './block.ts'
+
+/** calls of one JSON-RPC batch; providers refuse more than 50 to 100 */
+const BATCH = 50
+
+/** The header at a number or tag; null when the node has none there. @throws RpcError | RpcUnavailable | BadAnswer */
+export async function fetchHeader(rpc: Rpc, at: number | 'latest' | 'finalized'): Promise<Block | null> {
+  const answer = await rpc.call('eth_getBlockByNumber', [typeof at === 'number' ? hexOf(at) : at, false])
+  return answer === null ? null : headerOf(readBlock(answer))
+}
+
+/**
+ * Headers of the node's canonical chain at these numbers, in their order; null where it has none.
+ * @throws RpcError | RpcUnavailable | BadAnswer
+ */
+export async function fetchHeaders(rpc: Rpc, numbers: number[]): Promise<(Block | null)[]> {
+  const answers = await inBatches(
+    rpc,
+    numbers.map((number) => ({ method: 'eth_getBlockByNumber', params: [hexOf(number), false] })),
+  )
+  return answers.map((answer, index) => {
+    if (answer === null) return null
+    const block = headerOf(readBlock(answer))
+    if (block.number !== numbers[index]) throw new BadAnswer('the node answered another block than the one asked for')
+    return block
+  })
+}
+
+/**
+ * A whole block by its hash: block and receipts from the same node in one batch, checked against each other.
+ * @param source  remembers, for the life of the process, that a node lacks eth_getBlockReceipts
+ * @throws RpcError | RpcUnavailable | BadAnswer  also when the node does not know the block (yet, or any more)
+ */
+export async function fetchBlock(rpc: Rpc, hash: Hex, source: ReceiptSource): Promise<FollowedBlock> {
+  const calls = [{ method: 'eth_getBlockByHash', params: [hash, true] }]
+  if (source.hasBlockReceipts) calls.push({ method: 'eth_getBlockReceipts', params: [hash] })
+  const [blockAnswer, receiptsAnswer] = await rpc.batch(calls)
+  if (blockAnswer instanceof RpcError) throw blockAnswer
+  if (blockAnswer === null) throw new BadAnswer('the node does not know the block')
+  const block = readBlock(blockAnswer)
+  if (block.hash !== hash) throw new BadAnswer('the node answered another block than the one asked for')
+  if (lacksMethod(receiptsAnswer)) source.hasBlockReceipts = false
+  const receipts = source.hasBlockReceipts ? receiptsAnswer : await fetchReceiptsOneByOne(rpc, block)
+  if (receipts instanceof RpcError) throw receipts
+  return checkBlock(block, receipts)
+}
+
+export type ReceiptSource = { hasBlockReceipts: boolean }
+
+/** Also nodes that know the method by number only: they call a hash a wrong parameter. */
+function lacksMethod(answer: unknown): boolean {
+  if (!(answer instanceof RpcError)) return false
+  const text = answer.message.replace(/eth_\w+/g, '')
+  if (/header|block|resource/i.test(text)) return false
+  return [-32601, -32602].includes(answer.rpcCode) || /not (found|supported|available|exist)/i.test(text)
+}
+
+/** One receipt per transaction: they hold every log of the block, so nothing else need be asked. */
+async function fetchReceiptsOneByOne(rpc: Rpc, block: RawBlock): Promise<unknown[]> {
+  const hashes = block.transactions.map((transaction) => readTransaction(transaction).hash)
+  return inBatches(
+    rpc,
+    hashes.map((hash) => ({ method: 'eth_getTransactionReceipt', params: [hash] })),
+  )
+}
+
+/**
+ * Puts block and receipts together. Nodes do answer empty or partial lists for blocks that are not empty
+ * (go-ethereum #24078, lotus #13749): then this refuses, and the block is asked for again.
+ * @throws BadAnswer
+ */
+export function checkBlock(block: RawBlock, receiptsAnswer: unknown): FollowedBlock {
+  if (!Array.isArray(receiptsAnswer)) throw new BadAnswer('the node does not know the receipts of the block')
+  const transactions = block.transactions.map(readTransaction)
+  const answers = receiptsAnswer.map(readReceipt)
+  if (answers.length !== transactions.length) throw new BadAnswer('receipts are missing')
+  let lastLog = -1
+  const receipts = answers.map(({ blockHash, ...receipt }, index): Receipt => {
+    if (blockHash !== block.hash) throw new BadAnswer('a receipt belongs to another block')
+    if (receipt.transactionHash !== transactions[index]!.hash) throw new BadAnswer('a receipt is out of order')
+    for (const { logIndex } of receipt.logs) {
+      // The index is half of a transfer's identity: a repeated one would hide a transfer behind another.
+      if (logIndex <= lastLog) throw new BadAnswer('log indexes do not rise')
+      lastLog = logIndex
+    }
+    return receipt
+  })
+  const hasLogs = receipts.some((receipt) => receipt.logs.length > 0)
+  if (!hasLogs && block.logsBloom !== null && /[1-9a-f]/i.test(block.logsBloom.slice(2))) {
+    throw new BadAnswer('the block has logs that its receipts lack')
+  }
+  return { ...headerOf(block), transactions, receipts }
+}
+
+const headerOf = ({ number, hash, parentHash, timestamp, baseFee }: Block): Block => ({
+  number,
+  hash,
+  parentHash,
+  timestamp,
+  baseFee,
+})
+
+const hexOf = (number: number): Hex => `0x${number.toString(16)}`
+
+/** Many calls as several batches, one after another. @throws the first error among them */
+async function inBatches(rpc: Rpc, calls: { method: string; params: unknown[] }[]): Promise<unknown[]> {
+  const answers: unknown[] = []
+  for (let start = 0; start < calls.length; start += BATCH) {
+    answers.push(...(await rpc.batch(calls.slice(start, start + BATCH))))
+  }
+  const failed = answers.find((answer) => answer instanceof RpcError)
+  if (failed !== undefined) throw failed
+  return answers
+}

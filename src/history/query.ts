@@ -1,0 +1,194 @@
+import { createHash } from 'node:crypto'
+import { explainAddress } from '../abi/address.ts'
+import { AppError, type FieldError } from '../errors.ts'
+import { readCursor, writeCursor } from '../http/cursor.ts'
+import type { Hex } from '../ids.ts'
+import type { TokenType } from '../tokens/note.ts'
+
+/** The query parameters as they arrive: text, or a list when one was repeated (which the schema refuses). */
+export type HistoryParameters = Partial<
+  Record<
+    | 'limit'
+    | 'cursor'
+    | 'type'
+    | 'direction'
+    | 'token'
+    | 'counterparty'
+    | 'from'
+    | 'to'
+    | 'fromBlock'
+    | 'toBlock'
+    | 'finality'
+    | 'includeSpam',
+    string
+  >
+>
+
+/** What a page is filtered by. Everything but the page itself: a cursor belongs to one of these. */
+export type Filters = {
+  types: TokenType[] | null
+  direction: 'in' | 'out' | 'all'
+  token: Hex | null
+  counterparty: Hex | null
+  /** both ends included, milliseconds since 1970 */
+  fromTime: number | null
+  toTime: number | null
+  /** both ends included */
+  fromBlock: number | null
+  toBlock: number | null
+  isFinalOnly: boolean
+  includesSpam: boolean
+}
+
+/** A place in the total order of one account's transfers. */
+export type Place = { block: number; logIndex: number; batchIndex: number; direction: number }
+
+const DEFAULT_LIMIT = 50
+const MOST = 200
+const TYPES: readonly string[] = ['ERC20', 'ERC721', 'ERC1155'] satisfies TokenType[]
+
+/**
+ * Reads the query of a history.
+ * @throws invalid_request  naming every parameter that is wrong or contradicts another
+ */
+export function readParameters(parameters: HistoryParameters): { limit: number; filters: Filters } {
+  const errors: FieldError[] = []
+  const read = <T>(parameter: keyof HistoryParameters, parse: (text: string) => T | Refusal): T | null => {
+    const text = parameters[parameter]
+    if (text === undefined) return null
+    const value = parse(text)
+    if (!(value instanceof Refusal)) return value
+    errors.push({ parameter, code: 'invalid', detail: value.detail })
+    return null
+  }
+  const limit = read('limit', parseLimit) ?? DEFAULT_LIMIT
+  const filters: Filters = {
+    types: read('type', parseTypes),
+    direction: read('direction', oneOf('in', 'out', 'all')) ?? 'all',
+    token: read('token', parseAddress),
+    counterparty: read('counterparty', parseAddress),
+    fromTime: read('from', parseTime),
+    toTime: read('to', parseTime),
+    fromBlock: read('fromBlock', parseBlock),
+    toBlock: read('toBlock', parseBlock),
+    isFinalOnly: read('finality', oneOf('finalized')) !== null,
+    includesSpam: read('includeSpam', oneOf('true', 'false')) === 'true',
+  }
+  const { fromTime, toTime, fromBlock, toBlock } = filters
+  if (fromTime !== null && toTime !== null && fromTime > toTime) errors.push(contradiction('from', 'to'))
+  if (fromBlock !== null && toBlock !== null && fromBlock > toBlock) errors.push(contradiction('fromBlock', 'toBlock'))
+  const first = errors[0]
+  if (first !== undefined) throw new AppError('invalid_request', `${first.parameter}: ${first.detail}`, { errors })
+  return { limit, filters }
+}
+
+const contradiction = (parameter: string, other: string): FieldError => ({
+  parameter,
+  code: 'contradiction',
+  detail: `It lies behind \`${other}\`.`,
+})
+
+class Refusal {
+  readonly detail: string
+  constructor(detail: string) {
+    this.detail = detail
+  }
+}
+
+function parseLimit(text: string): number | Refusal {
+  const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0
+  return limit >= 1 && limit <= MOST ? limit : new Refusal(`A whole number from 1 to ${MOST}.`)
+}
+
+/** Sorted and without repetitions, so that equal filters have equal cursors. */
+function parseTypes(text: string): TokenType[] | Refusal {
+  const names = text.split(',')
+  if (!names.every((name) => TYPES.includes(name)))
+    return new Refusal(`One or more of ${TYPES.join(', ')}, separated by commas.`)
+  return TYPES.filter((type) => names.includes(type)) as TokenType[]
+}
+
+const oneOf =
+  <T extends string>(...choices: T[]) =>
+  (text: string): T | Refusal =>
+    choices.find((choice) => choice === text) ??
+    new Refusal(choices.length === 1 ? `Only \`${choices[0]}\`.` : `One of ${choices.join(', ')}.`)
+
+function parseAddress(text: string): Hex | Refusal {
+  const problem = explainAddress(text)
+  return problem === null ? (text.toLowerCase() as Hex) : new Refusal(`The address ${problem.detail}.`)
+}
+
+function parseBlock(text: string): number | Refusal {
+  return /^\d{1,15}$/.test(text) ? Number(text) : new Refusal('A block number in decimal digits.')
+}
+
+const TIME = /^(\d{4})-(\d\d)-(\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
+
+/** A date alone is its midnight in UTC; a time needs its zone. Date.parse turns 30 February into March, so days are checked. */
+function parseTime(text: string): number | Refusal {
+  const match = TIME.exec(text)
+  const at = match === null ? Number.NaN : Date.parse(text)
+  if (match === null || Number.isNaN(at))
+    return new Refusal('A time like 2026-01-31T12:00:00Z (write + as %2B) or a date like 2026-01-31.')
+  const [, year, month, day] = match
+  const daysOfMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
+  return Number(day) <= daysOfMonth ? at : new Refusal('There is no such day.')
+}
+
+/**
+ * The cursor behind a place. It holds only for the same account, network and filters, and stays good for ever:
+ * it names a place in the order and not a row, so rows may come and go around it.
+ */
+export function placeCursor(scope: CursorScope, place: Place): string {
+  return writeCursor([digestOf(scope), place.block, place.logIndex, place.batchIndex, place.direction])
+}
+
+export type CursorScope = { accountId: string; chainId: number; filters: Filters }
+
+const MOST_INT = 2_147_483_647
+
+/** @throws invalid_cursor  when it is damaged, or was given for another user, network or filter */
+export function readPlace(scope: CursorScope, cursor: string): Place {
+  const [digest, block, logIndex, batchIndex, direction] = readCursor(cursor, [
+    'string',
+    'number',
+    'number',
+    'number',
+    'number',
+  ]) as [string, number, number, number, number]
+  const isPlace = block >= 0 && isInt(logIndex) && isInt(batchIndex) && direction >= 0 && direction <= 2
+  if (isPlace && digest === digestOf(scope)) return { block, logIndex, batchIndex, direction }
+  throw new AppError('invalid_cursor', 'The cursor was given for another query.', {
+    errors: [
+      {
+        parameter: 'cursor',
+        code: 'invalid',
+        detail: 'Take it from X-Next-Cursor of the same query; only `limit` may change.',
+      },
+    ],
+  })
+}
+
+const isInt = (number: number): boolean => number >= 0 && number <= MOST_INT
+
+function digestOf({ accountId, chainId, filters }: CursorScope): string {
+  const { types, direction, token, counterparty, fromTime, toTime, fromBlock, toBlock, isFinalOnly, includesSpam } =
+    filters
+  const text = JSON.stringify([
+    'history',
+    accountId,
+    chainId,
+    types,
+    direction,
+    token,
+    counterparty,
+    fromTime,
+    toTime,
+    fromBlock,
+    toBlock,
+    isFinalOnly,
+    includesSpam,
+  ])
+  return createHash('sha256').update(text).digest('base64url').slice(0, 16)
+}

@@ -1,0 +1,230 @@
+import { sql, type Selectable } from 'kysely'
+import { checksumAddress } from '../abi/address.ts'
+import { bigNumber } from '../abi/bignumber.ts'
+import { formatUnits } from '../abi/units.ts'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Caller } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
+import { parseUserId, type Hex } from '../ids.ts'
+import { fromHex, fromWord, toHex } from '../store/bytes.ts'
+import { retrying, type Db } from '../store/db.ts'
+import type { Database } from '../store/rows.ts'
+import { TOKEN_TYPE_NUMBERS } from '../tokens/note.ts'
+import { ownAccount } from '../users/own.ts'
+import { DIRECTION } from './index-transfers.ts'
+import { placeCursor, readParameters, readPlace, type Filters, type HistoryParameters, type Place } from './query.ts'
+import type { Entry, Party } from './wire.ts'
+
+/** A page, newest first, and how far the index behind it reached. `nextCursor` is null on the last page. */
+export type HistoryPage = {
+  entries: Entry[]
+  nextCursor: string | null
+  indexedTo: number | null
+  finalizedTo: number | null
+}
+
+/**
+ * A page of the caller's transfers.
+ * @throws forbidden_user | invalid_user_id | invalid_request | invalid_cursor | database_unavailable
+ */
+export async function readHistory(
+  app: App,
+  caller: Caller,
+  userId: string,
+  parameters: HistoryParameters,
+): Promise<HistoryPage> {
+  const { accountId } = await ownAccount(app, caller, userId)
+  const chain = chainOf(app, caller)
+  const { limit, filters } = readParameters(parameters)
+  const scope = { accountId, chainId: chain.chainId, filters }
+  const after = parameters.cursor === undefined ? null : readPlace(scope, parameters.cursor)
+
+  return retrying(async () => {
+    // The cursor is read first and bounds the rows: a page never holds a block that its headers do not cover.
+    const reached = await readReach(app.db, chain.chainId)
+    if (reached.indexedTo === null) return { entries: [], nextCursor: null, ...reached }
+    const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
+    const rows = await selectTransfers(app.db, {
+      accountId,
+      chainId: chain.chainId,
+      filters,
+      after,
+      bounds,
+      limit: limit + 1,
+    })
+    const page = rows.slice(0, limit)
+    const parties = await findParties(app.db, page)
+    const entries = page.map((row) => entryOf(row, { chain, parties, finalizedTo: bounds.finalizedTo }))
+    const nextCursor = rows.length > limit ? placeCursor(scope, placeOf(page.at(-1)!)) : null
+    return { entries, nextCursor, ...reached }
+  })
+}
+
+async function readReach(db: Db, chainId: number): Promise<{ indexedTo: number | null; finalizedTo: number | null }> {
+  const row = await db
+    .selectFrom('cursors')
+    .select(['block_number', 'finalized_number'])
+    .where('chain_id', '=', chainId)
+    .executeTakeFirst()
+  // A cursor below zero stands before the first block.
+  const reached = (number: number | undefined) => (number === undefined || number < 0 ? null : number)
+  return { indexedTo: reached(row?.block_number), finalizedTo: reached(row?.finalized_number) }
+}
+
+type Row = Selectable<Database['transfers']> & { symbol: string | null; name: string | null; decimals: number | null }
+
+/** One backward scan of the primary key from the cursor; filters thin it out on the way. */
+async function selectTransfers(
+  db: Db,
+  {
+    accountId,
+    chainId,
+    filters,
+    after,
+    bounds,
+    limit,
+  }: {
+    accountId: string
+    chainId: number
+    filters: Filters
+    after: Place | null
+    bounds: { indexedTo: number; finalizedTo: number }
+    limit: number
+  },
+): Promise<Row[]> {
+  const { types, direction, token, counterparty, fromTime, toTime, fromBlock, toBlock, isFinalOnly, includesSpam } =
+    filters
+  const highest = Math.min(
+    bounds.indexedTo,
+    toBlock ?? Number.MAX_SAFE_INTEGER,
+    isFinalOnly ? bounds.finalizedTo : Number.MAX_SAFE_INTEGER,
+  )
+  let query = db
+    .selectFrom('transfers as transfer')
+    .leftJoin('tokens as token', (join) =>
+      join.onRef('token.chain_id', '=', 'transfer.chain_id').onRef('token.address', '=', 'transfer.token'),
+    )
+    .selectAll('transfer')
+    .select(['token.symbol', 'token.name', 'token.decimals'])
+    .where('transfer.account_id', '=', accountId)
+    .where('transfer.chain_id', '=', chainId)
+    .where('transfer.block_number', '<=', highest)
+  if (fromBlock !== null) query = query.where('transfer.block_number', '>=', fromBlock)
+  if (after !== null) {
+    query = query.where(
+      sql<boolean>`(transfer.block_number, transfer.log_index, transfer.batch_index, transfer.direction) < (${after.block}, ${after.logIndex}, ${after.batchIndex}, ${after.direction})`,
+    )
+  }
+  if (types !== null)
+    query = query.where(
+      'transfer.token_type',
+      'in',
+      types.map((type) => TOKEN_TYPE_NUMBERS[type]),
+    )
+  // What an account sends to itself both leaves and arrives.
+  if (direction !== 'all')
+    query = query.where('transfer.direction', '<>', direction === 'in' ? DIRECTION.OUT : DIRECTION.IN)
+  if (token !== null) query = query.where('transfer.token', '=', fromHex(token))
+  if (counterparty !== null) {
+    const other = fromHex(counterparty)
+    query = query.where((eb) =>
+      eb.or([
+        eb.and([eb('transfer.direction', '=', DIRECTION.IN), eb('transfer.sender', '=', other)]),
+        eb.and([eb('transfer.direction', '<>', DIRECTION.IN), eb('transfer.recipient', '=', other)]),
+      ]),
+    )
+  }
+  if (fromTime !== null) query = query.where('transfer.mined_at', '>=', new Date(fromTime))
+  if (toTime !== null) query = query.where('transfer.mined_at', '<=', new Date(toTime))
+  if (!includesSpam) query = query.where('transfer.is_spam', '=', false)
+  return query
+    .orderBy('transfer.block_number', 'desc')
+    .orderBy('transfer.log_index', 'desc')
+    .orderBy('transfer.batch_index', 'desc')
+    .orderBy('transfer.direction', 'desc')
+    .limit(limit)
+    .execute()
+}
+
+const placeOf = (row: Row): Place => ({
+  block: row.block_number,
+  logIndex: row.log_index,
+  batchIndex: row.batch_index,
+  direction: row.direction,
+})
+
+/** Everybody on a page, by address: users of this installation under the name of the identity their account was made for. */
+async function findParties(db: Db, rows: Row[]): Promise<(address: Uint8Array) => Party> {
+  const addresses = new Map(
+    rows.flatMap(({ sender, recipient }) => [sender, recipient]).map((bytes) => [toHex(bytes), bytes]),
+  )
+  const users = new Map<Hex, { username: string | null; platform: string }>()
+  if (addresses.size > 0) {
+    const identities = await db
+      .selectFrom('accounts as account')
+      .innerJoin('identities as identity', 'identity.account_id', 'account.account_id')
+      .select(['account.address', 'account.user_id', 'identity.provider', 'identity.subject', 'identity.username'])
+      .where('account.address', 'in', [...addresses.values()])
+      .execute()
+    for (const { address, user_id, provider, subject, username } of identities) {
+      const first = parseUserId(user_id)
+      if (first?.provider === provider && first.subject === subject)
+        users.set(toHex(address), { username, platform: provider })
+    }
+  }
+  const parties = new Map(
+    [...addresses.keys()].map((address) => [
+      address,
+      { username: null, platform: null, ...users.get(address), address: checksumAddress(address) },
+    ]),
+  )
+  return (address) => parties.get(toHex(address))!
+}
+
+/** The specification's entry (2.3) with the additions of answers.md 8. */
+function entryOf(
+  row: Row,
+  { chain, parties, finalizedTo }: { chain: Chain; parties: (address: Uint8Array) => Party; finalizedTo: number },
+): Entry {
+  const tokenType = nameOf(TOKEN_TYPE_NUMBERS, row.token_type)
+  const value = fromWord(row.value)
+  const hash = toHex(row.hash)
+  // A collectible is counted in pieces, whatever its contract says of decimals.
+  const decimals = tokenType === 'ERC20' ? (row.decimals ?? 0) : 0
+  return {
+    type: 'TRANSFER',
+    id: `${hash}:${row.log_index}:${row.batch_index}`,
+    direction: nameOf(DIRECTION, row.direction),
+    status: row.block_number <= finalizedTo ? 'FINALIZED' : 'CONFIRMED',
+    from: parties(row.sender),
+    to: parties(row.recipient),
+    amount: {
+      valueBn: bigNumber(value),
+      value: value.toString(),
+      // The specification wants a JSON number here: made last, from the exact text.
+      formatted: Number(formatUnits(value, decimals)),
+      decimals,
+      symbol: row.symbol ?? '',
+      name: row.name ?? '',
+      tokenAddress: checksumAddress(toHex(row.token)),
+      network: chain.name.toUpperCase(),
+      chainId: chain.chainId,
+    },
+    tokenType,
+    tokenId: row.token_id === null ? null : fromWord(row.token_id).toString(),
+    timestamp: row.mined_at.toISOString(),
+    hash,
+    blockNumber: row.block_number,
+    blockHash: toHex(row.block_hash),
+    logIndex: row.log_index,
+    explorerUrl: chain.explorer.tx(hash),
+  }
+}
+
+/** The name that a table's small number stands for. */
+function nameOf<T extends string>(numbers: Record<T, number>, number: number): T {
+  const name = (Object.keys(numbers) as T[]).find((key) => numbers[key] === number)
+  if (name === undefined) throw new Error(`the table holds ${number}, which stands for nothing`)
+  return name
+}

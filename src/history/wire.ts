@@ -1,0 +1,91 @@
+import Type, { type Static } from 'typebox'
+import { Address, answers, BigNumber, UserIdParam } from '../http/wire.ts'
+
+const Text = Type.String()
+const Hash = Type.String({ pattern: '^0x[0-9a-f]{64}$' })
+
+const Party = Type.Object(
+  {
+    username: Type.Union([Type.String(), Type.Null()]),
+    platform: Type.Union([Type.String(), Type.Null()], { description: 'Provider name' }),
+    address: Address,
+  },
+  { description: '`username` and `platform` are null when the address is no user of this installation' },
+)
+
+const Entry = Type.Object({
+  type: Type.Literal('TRANSFER'),
+  id: Type.String({ description: '`<hash>:<logIndex>:<n>`, n counts through an ERC-1155 batch' }),
+  direction: Type.Union([Type.Literal('IN'), Type.Literal('OUT'), Type.Literal('SELF')]),
+  status: Type.Union([Type.Literal('CONFIRMED'), Type.Literal('FINALIZED')]),
+  from: Party,
+  to: Party,
+  amount: Type.Object({
+    valueBn: BigNumber,
+    value: Type.String({ pattern: '^[0-9]+$', description: 'Smallest unit, exact' }),
+    formatted: Type.Number({
+      description:
+        'Scaled by `decimals`; the count for ERC-721 and ERC-1155. A JSON number, so large amounts are rounded: `value` is exact',
+    }),
+    decimals: Type.Integer(),
+    symbol: Text,
+    name: Text,
+    tokenAddress: Address,
+    network: Type.String({ description: 'Upper-case', examples: ['DEVNET'] }),
+    chainId: Type.Integer(),
+  }),
+  tokenType: Type.Union([Type.Literal('ERC20'), Type.Literal('ERC721'), Type.Literal('ERC1155')]),
+  tokenId: Type.Union([Type.String({ pattern: '^[0-9]+$' }), Type.Null()]),
+  timestamp: Type.String({ description: 'Time of the block, UTC', examples: ['2026-01-31T12:00:00.000Z'] }),
+  hash: Hash,
+  blockNumber: Type.Integer(),
+  blockHash: Hash,
+  logIndex: Type.Integer(),
+  explorerUrl: Text,
+})
+
+export type Party = Static<typeof Party>
+export type Entry = Static<typeof Entry>
+
+const parameter = (description: string, extra: Record<string, unknown> = {}) =>
+  Type.Optional(Type.String({ maxLength: 100, description, ...extra }))
+
+// Values are checked again when they are read: a pattern cannot tell that from lies behind to.
+const Query = Type.Object(
+  {
+    limit: parameter('Entries of a page, 1 to 200, default 50', { pattern: '^[0-9]{1,3}$' }),
+    cursor: parameter('`X-Next-Cursor` of the page before; never expires', {
+      maxLength: 300,
+      pattern: '^[A-Za-z0-9_-]+$',
+    }),
+    type: parameter('`ERC20`, `ERC721`, `ERC1155`, several separated by commas', {
+      pattern: '^(ERC20|ERC721|ERC1155)(,(ERC20|ERC721|ERC1155))*$',
+    }),
+    direction: parameter('`in`, `out` or `all` (default); what a user sent to themselves is both', {
+      enum: ['in', 'out', 'all'],
+    }),
+    token: parameter('Address of a token contract'),
+    counterparty: parameter('Address of the other side'),
+    from: parameter('Not before this time, ISO 8601 with zone, or a date'),
+    to: parameter('Not after this time, ISO 8601 with zone, or a date'),
+    fromBlock: parameter('Not before this block', { pattern: '^[0-9]{1,15}$' }),
+    toBlock: parameter('Not after this block', { pattern: '^[0-9]{1,15}$' }),
+    finality: parameter('`finalized`: only what cannot be reorganised any more', { enum: ['finalized'] }),
+    includeSpam: parameter('`true` shows zero-value transfers that the user did not initiate', {
+      enum: ['true', 'false'],
+    }),
+  },
+  { additionalProperties: false },
+)
+
+/** Query, path and answers of the history. */
+export const history = {
+  tags: ['History'],
+  summary: 'Transfers of a user',
+  description:
+    'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; `X-Indexed-To-Block` and `X-Finalized-To-Block` tell how far the index reaches.',
+  security: [{ bearer: [] }],
+  params: Type.Object({ userId: UserIdParam }),
+  querystring: Query,
+  ...answers(Type.Array(Entry)),
+}

@@ -1,0 +1,78 @@
+import { decodeTokenText } from '../abi/text.ts'
+import type { Chain } from '../chain/network.ts'
+import { RpcError } from '../chain/rpc.ts'
+import type { Hex } from '../ids.ts'
+import type { TokenType } from './note.ts'
+
+export type TokenFacts = { symbol: string; name: string; decimals: number }
+
+/**
+ * What one token said. `isContract` is false for an address without code; `isComplete` when it told everything
+ * that its type has.
+ */
+export type TokenAnswer = { facts: TokenFacts; isContract: boolean; isComplete: boolean }
+
+/** keccak256 of `symbol()`, `name()`, `decimals()`, four bytes each */
+const SELECTORS = ['0x95d89b41', '0x06fdde03', '0x313ce567'] as const
+
+/** gas of each call: storage reads and a short text need a twentieth of it, a gas bomb ends here */
+const GAS: Hex = '0x7a120'
+
+/** with the check of the code four calls each: one batch stays at 48 */
+export const MOST_TOKENS = 12
+
+const MOST_DECIMALS = 77n
+
+/**
+ * Asks tokens what they call themselves, all at one block in one batch. A token that reverts, burns its gas or
+ * answers nonsense has empty facts.
+ * @throws RpcUnavailable | RpcError  when the node, not a token, failed
+ */
+export async function askTokens(
+  chain: Chain,
+  tokens: { address: Hex; tokenType: TokenType }[],
+): Promise<TokenAnswer[]> {
+  const head = chain.head.current()
+  const at = head === null ? 'latest' : { blockHash: head.hash }
+  const calls = tokens.flatMap(({ address }) => [
+    { method: 'eth_getCode', params: [address, at] },
+    ...SELECTORS.map((data) => ({ method: 'eth_call', params: [{ to: address, data, gas: GAS }, at] })),
+  ])
+  const answers = await chain.rpc.batch(calls, { timeoutMs: 5_000 })
+  return tokens.map(({ tokenType }, index) => readAnswer(answers.slice(index * 4, index * 4 + 4), tokenType))
+}
+
+function readAnswer([code, ...results]: unknown[], tokenType: TokenType): TokenAnswer {
+  // A node that does not know the block fails here too, so what fails below is the token's own doing.
+  if (code instanceof RpcError) throw code
+  const [symbolData, nameData, decimalsData] = results.map(readResult)
+  const symbol = symbolData === null ? null : decodeTokenText(symbolData!)
+  const name = nameData === null ? null : decodeTokenText(nameData!)
+  const decimals = tokenType === 'ERC20' ? readDecimals(decimalsData!) : 0
+  return {
+    facts: { symbol: symbol ?? '', name: name ?? '', decimals: decimals ?? 0 },
+    isContract: typeof code === 'string' && code.length > 2,
+    isComplete: symbol !== null && name !== null && decimals !== null,
+  }
+}
+
+function readResult(result: unknown): Hex | null {
+  if (result instanceof RpcError) {
+    if (isNodesFault(result)) throw result
+    return null
+  }
+  return typeof result === 'string' && /^0x([0-9a-f]{2})+$/i.test(result) ? (result as Hex) : null
+}
+
+/** Limits of a provider: -32005 (EIP-1474), 429 and their texts. Everything else is the execution's. */
+const isNodesFault = ({ rpcCode, message }: RpcError): boolean =>
+  [-32005, -32603, 429].includes(rpcCode)
+    ? !/revert|gas|opcode|stack|vm/i.test(message)
+    : /rate limit|too many requests|capacity|compute units/i.test(message)
+
+/** null when the answer is no number at all; a number outside 0..77 counts as 0, because no amount could be shown with it */
+function readDecimals(data: Hex | null): number | null {
+  if (data === null || data.length < 66) return null
+  const decimals = BigInt(data.slice(0, 66))
+  return decimals <= MOST_DECIMALS ? Number(decimals) : 0
+}

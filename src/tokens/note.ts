@@ -1,0 +1,62 @@
+import { sql } from 'kysely'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import type { Db } from '../store/db.ts'
+
+export type TokenType = 'ERC20' | 'ERC721' | 'ERC1155'
+
+/** A token type as the small number that the tables hold. */
+export const TOKEN_TYPE_NUMBERS = { ERC20: 20, ERC721: 721, ERC1155: 1155 } as const satisfies Record<TokenType, number>
+
+/** rows of one insert */
+const CHUNK = 200
+
+/** Remembers tokens that were seen for the first time; what they call themselves is asked later. */
+export async function noteTokens(
+  db: Db,
+  chain: Chain,
+  tokens: { address: Hex; tokenType: TokenType }[],
+): Promise<void> {
+  for (let start = 0; start < tokens.length; start += CHUNK) {
+    const rows = tokens.slice(start, start + CHUNK).map(({ address, tokenType }) => ({
+      chain_id: chain.chainId,
+      address: fromHex(address),
+      token_type: TOKEN_TYPE_NUMBERS[tokenType],
+      symbol: '',
+      name: '',
+      decimals: 0,
+      state: 'NEW' as const,
+      attempts: 0,
+      retry_at: sql<Date>`now()`,
+    }))
+    await db
+      .insertInto('tokens')
+      .values(rows)
+      .onConflict((on) => on.doNothing())
+      .execute()
+  }
+}
+
+/**
+ * After a reorganisation another contract may stand at an address: the tokens of the retracted transfers are asked
+ * again, on a development chain all of them. Call before those transfers are deleted.
+ */
+export async function reviewTokens(db: Db, chain: Chain, fromNumber: number): Promise<void> {
+  const { chainId } = chain
+  const isDevelopment = chain.faucet !== null
+  await db
+    .updateTable('tokens')
+    .set({ state: 'NEW', attempts: 0, retry_at: sql<Date>`now()` })
+    .where('chain_id', '=', chainId)
+    .$if(!isDevelopment, (query) =>
+      query.where('address', 'in', (eb) =>
+        eb
+          .selectFrom('transfers')
+          .select('token')
+          .where('chain_id', '=', chainId)
+          .where('block_number', '>=', fromNumber),
+      ),
+    )
+    .execute()
+}
