@@ -8,7 +8,14 @@ import type { Log } from '../telemetry.ts'
 
 export type SignerProcess = { socket: string; stop(): Promise<void> }
 
-export type SignerSettings = { dataDir: string; jwksFile: string; issuer: string; audience: string; logLevel: string; log: Log }
+export type SignerSettings = {
+  dataDir: string
+  jwksFile: string
+  issuer: string
+  audience: string
+  logLevel: string
+  log: Log
+}
 
 const READY_MS = 20_000
 /** bytes; the address of a Unix socket holds 108 on Linux, 104 elsewhere, with its closing zero */
@@ -71,24 +78,36 @@ async function socketPath(dataDir: string): Promise<string> {
 }
 
 /** Resolves when the signer listens. Its own process group keeps Ctrl-C from ending it before the server is done with it. */
-function launch(dir: string, socket: string, { dataDir, jwksFile, issuer, audience, logLevel }: SignerSettings): Promise<ChildProcess> {
+function launch(
+  dir: string,
+  socket: string,
+  { dataDir, jwksFile, issuer, audience, logLevel }: SignerSettings,
+): Promise<ChildProcess> {
   const { PATH, TMPDIR } = process.env
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', fileURLToPath(new URL('../signer/main.ts', import.meta.url)), '--with-parent'], {
-    detached: true,
-    stdio: ['pipe', 'pipe', 'inherit'],
-    env: {
-      PATH,
-      TMPDIR,
-      LOG_LEVEL: logLevel,
-      SIGNER_DIR: dir,
-      SIGNER_SOCKET: socket,
-      // Beside the store here for want of a better place; in production it lives elsewhere.
-      SIGNER_KEK_FILE: join(dataDir, 'signer-kek'),
-      SIGNER_JWKS_FILE: jwksFile,
-      SIGNER_ISSUER: issuer,
-      SIGNER_AUDIENCE: audience,
+  const child = spawn(
+    process.execPath,
+    [
+      '--disable-warning=ExperimentalWarning',
+      fileURLToPath(new URL('../signer/main.ts', import.meta.url)),
+      '--with-parent',
+    ],
+    {
+      detached: true,
+      stdio: ['pipe', 'pipe', 'inherit'],
+      env: {
+        PATH,
+        TMPDIR,
+        LOG_LEVEL: logLevel,
+        SIGNER_DIR: dir,
+        SIGNER_SOCKET: socket,
+        // Beside the store here for want of a better place; in production it lives elsewhere.
+        SIGNER_KEK_FILE: join(dataDir, 'signer-kek'),
+        SIGNER_JWKS_FILE: jwksFile,
+        SIGNER_ISSUER: issuer,
+        SIGNER_AUDIENCE: audience,
+      },
     },
-  })
+  )
   child.stdin!.on('error', () => {})
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
