@@ -8,12 +8,24 @@ import { parseUserId, type Hex } from '../ids.ts'
  * The refusal has one fixed body, whether or not the other user exists.
  * @throws invalid_user_id | forbidden_user
  */
-export async function ownAccount({ db }: Pick<App, 'db'>, caller: Caller, userId: string): Promise<{ accountId: string; userId: string; address: Hex }> {
+export async function ownAccount(
+  { db }: Pick<App, 'db'>,
+  caller: Caller,
+  userId: string,
+): Promise<{ accountId: string; userId: string; address: Hex }> {
   const own = { accountId: caller.accountId, userId: caller.userId, address: caller.address }
   if (userId === caller.userId) return own
   const identity = parseUserId(userId)
   if (identity === null) {
-    throw new AppError('invalid_user_id', 'A user id is <PROVIDER>-<provider_user_id>.', { errors: [{ parameter: 'userId', code: 'invalid', detail: 'Upper-case provider name, a hyphen, the id at that provider.' }] })
+    throw new AppError('invalid_user_id', 'A user id is <PROVIDER>-<provider_user_id>.', {
+      errors: [
+        {
+          parameter: 'userId',
+          code: 'invalid',
+          detail: 'Upper-case provider name, a hyphen, the id at that provider.',
+        },
+      ],
+    })
   }
   const linked = await db
     .selectFrom('identities')

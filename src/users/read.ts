@@ -28,12 +28,23 @@ export async function readMe(app: App, caller: Caller): Promise<Static<typeof Me
 async function readIdentities({ db }: App, caller: Caller): Promise<{ user: Static<typeof User>; linked: string[] }> {
   const first = parseUserId(caller.userId)!
   const rows = await retrying(() =>
-    db.selectFrom('identities').select(['provider', 'subject', 'username', 'image_src']).where('account_id', '=', caller.accountId).orderBy('created_at').execute(),
+    db
+      .selectFrom('identities')
+      .select(['provider', 'subject', 'username', 'image_src'])
+      .where('account_id', '=', caller.accountId)
+      .orderBy('created_at')
+      .execute(),
   )
   const own = rows.find((row) => row.provider === first.provider && row.subject === first.subject)
   const others = rows.filter((row) => row !== own)
   return {
-    user: { id: caller.userId, provider: first.provider, username: own?.username ?? first.subject, address: getAddress(caller.address), imageSrc: own?.image_src ?? null },
+    user: {
+      id: caller.userId,
+      provider: first.provider,
+      username: own?.username ?? first.subject,
+      address: getAddress(caller.address),
+      imageSrc: own?.image_src ?? null,
+    },
     linked: [caller.userId, ...others.map((row) => userIdOf(row.provider, row.subject))],
   }
 }

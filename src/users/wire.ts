@@ -6,7 +6,9 @@ const user = {
   provider: Type.String({ description: 'Upper-case name of the identity provider' }),
   username: Type.String({ description: 'Display name at the provider' }),
   address: Address,
-  imageSrc: Type.Union([Type.String(), Type.Null()], { description: 'Avatar image address; null where the provider gives none' }),
+  imageSrc: Type.Union([Type.String(), Type.Null()], {
+    description: 'Avatar image address; null where the provider gives none',
+  }),
 }
 
 /** 2.1. */
@@ -22,5 +24,10 @@ export const Me = Type.Object({
 })
 
 const shared = { tags: ['Users'], security: [{ bearer: [] }], querystring: NoQuery }
-export const readUser = { ...shared, summary: 'Profile of a user', params: Type.Object({ userId: UserIdParam }), ...answers(User) }
+export const readUser = {
+  ...shared,
+  summary: 'Profile of a user',
+  params: Type.Object({ userId: UserIdParam }),
+  ...answers(User),
+}
 export const readMe = { ...shared, summary: 'Profile of the signed-in user', ...answers(Me) }

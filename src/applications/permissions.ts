@@ -1,0 +1,17 @@
+/** What an application may be allowed to do; the scopes of its access tokens. */
+export type Permission = 'wallet:read' | 'contracts:read' | 'contracts:write' | 'users:directory' | 'users:read'
+
+/** Permissions that a person gives an application over their own account. */
+export const userPermissions = [
+  'wallet:read',
+  'contracts:read',
+  'contracts:write',
+  'users:directory',
+] as const satisfies Permission[]
+
+/** Permissions that only a machine token carries; a person is never asked for them. */
+export const machinePermissions = ['users:read'] as const satisfies Permission[]
+
+const all: readonly string[] = [...userPermissions, ...machinePermissions]
+
+export const isPermission = (text: string): text is Permission => all.includes(text)

@@ -1,0 +1,138 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { isPermission, type Permission } from './permissions.ts'
+import { coversRedirect, explainRedirect } from './redirects.ts'
+
+/** A client of the authorization server, bound to one network. */
+export type Application = {
+  clientId: string
+  name: string
+  chainId: number
+  /** public clients (browser, native) keep no secret; confidential ones prove theirs */
+  kind: 'public' | 'confidential'
+  /** exact addresses; `http://<loopback>/*` means any port and path */
+  redirectUris: string[]
+  permissions: Permission[]
+  /** origins whose pages may call with CORS; a loopback origin means any port */
+  allowedOrigins: string[]
+  /** SHA-256 of each live secret, hexadecimal; two of them while one is being replaced */
+  secretHashes: string[]
+  logoUri: string | null
+  isSuspended: boolean
+}
+
+const CACHE_MS = 5_000
+const MAX_CACHED = 10_000
+type Cached = { application: Application | null; readAt: number }
+const caches = new WeakMap<RootDb, Map<string, Cached>>()
+
+/** An application as it was at most 5 seconds ago; null when there is none. Suspended ones are returned, marked so. */
+export async function findApplication(db: RootDb, clientId: string): Promise<Application | null> {
+  // PostgreSQL refuses NUL, and no client id is this long.
+  if (clientId.length > 255 || clientId.includes('\0')) return null
+  const cache = caches.get(db) ?? new Map<string, Cached>()
+  caches.set(db, cache)
+  const cached = cache.get(clientId)
+  if (cached !== undefined && Date.now() - cached.readAt < CACHE_MS) return cached.application
+  const application = await readApplication(db, clientId)
+  if (cache.size >= MAX_CACHED) cache.clear()
+  cache.set(clientId, { application, readAt: Date.now() })
+  return application
+}
+
+/**
+ * Registers an application, or changes it to what is given.
+ * @throws Error naming everything that cannot be registered
+ */
+export async function saveApplication(db: RootDb, application: Application): Promise<void> {
+  const problems = explainApplication(application)
+  if (problems.length > 0)
+    throw new Error(`the application ${application.clientId} cannot be saved: ${problems.join('; ')}`)
+  const values = {
+    name: application.name,
+    chain_id: application.chainId,
+    kind: application.kind,
+    redirect_uris: JSON.stringify(application.redirectUris),
+    permissions: JSON.stringify(application.permissions),
+    allowed_origins: JSON.stringify(application.allowedOrigins),
+    secret_hashes: JSON.stringify(application.secretHashes),
+    logo_uri: application.logoUri,
+    suspended_at: application.isSuspended ? new Date() : null,
+  }
+  await retrying(() =>
+    db
+      .insertInto('applications')
+      .values({ client_id: application.clientId, ...values })
+      .onConflict((on) => on.column('client_id').doUpdateSet(values))
+      .execute(),
+  )
+  caches.get(db)?.delete(application.clientId)
+}
+
+/** Remembers that a user signed in to an application. */
+export async function noteUser(
+  db: Db,
+  { clientId, accountId }: { clientId: string; accountId: string },
+): Promise<void> {
+  await retrying(() =>
+    db
+      .insertInto('application_users')
+      .values({ client_id: clientId, account_id: accountId })
+      .onConflict((on) => on.doNothing())
+      .execute(),
+  )
+}
+
+export const isRedirectAllowed = ({ redirectUris }: Application, asked: string): boolean =>
+  redirectUris.some((registered) => coversRedirect(registered, asked))
+
+/** Where a browser may be sent after signing out: any redirect address, and the front page of a registered origin. */
+export const isPostLogoutAllowed = (application: Application, asked: string): boolean =>
+  isRedirectAllowed(application, asked) ||
+  application.allowedOrigins.some((origin) => asked === origin || asked === `${origin}/`)
+
+/** Whether pages of this origin may call in the application's name. */
+export const isOriginAllowed = ({ allowedOrigins }: Application, origin: string): boolean =>
+  allowedOrigins.some((allowed) => allowed === origin || coversRedirect(`${allowed}/`, `${origin}/`))
+
+/** Compares with each live secret in constant time. */
+export function isSecretRight({ secretHashes }: Application, secret: string): boolean {
+  const digest = createHash('sha256').update(secret).digest()
+  return secretHashes.map((hash) => timingSafeEqual(digest, Buffer.from(hash, 'hex'))).includes(true)
+}
+
+async function readApplication(db: Db, clientId: string): Promise<Application | null> {
+  const row = await retrying(() =>
+    db.selectFrom('applications').selectAll().where('client_id', '=', clientId).executeTakeFirst(),
+  )
+  if (row === undefined) return null
+  return {
+    clientId: row.client_id,
+    name: row.name,
+    chainId: row.chain_id,
+    kind: row.kind,
+    redirectUris: row.redirect_uris,
+    permissions: row.permissions.filter(isPermission),
+    allowedOrigins: row.allowed_origins,
+    secretHashes: row.secret_hashes,
+    logoUri: row.logo_uri,
+    isSuspended: row.suspended_at !== null,
+  }
+}
+
+function explainApplication({ clientId, name, kind, redirectUris, permissions, secretHashes }: Application): string[] {
+  const problems: string[] = []
+  if (!/^[\w.-]{1,100}$/.test(clientId)) problems.push('the client id must be letters, digits, `.`, `_` or `-`')
+  if (name.trim() === '' || name.length > 100) problems.push('the name must have 1 to 100 characters')
+  if (redirectUris.length === 0) problems.push('there must be a redirect address')
+  for (const uri of redirectUris) {
+    const problem = explainRedirect(uri)
+    if (problem !== null) problems.push(`the redirect address ${uri} ${problem}`)
+  }
+  for (const permission of permissions)
+    if (!isPermission(permission)) problems.push(`there is no permission ${String(permission)}`)
+  if (kind === 'confidential' && secretHashes.length === 0) problems.push('a confidential application needs a secret')
+  if (secretHashes.some((hash) => !/^[0-9a-f]{64}$/.test(hash)))
+    problems.push('a secret is kept as 64 hexadecimal digits')
+  return problems
+}

@@ -1,0 +1,286 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { html } from 'ghtml'
+import { createHash, generateKeyPairSync, randomBytes, timingSafeEqual } from 'node:crypto'
+import { errors, interactionPolicy, Provider, type Adapter, type AdapterPayload } from 'oidc-provider'
+import { sendPage } from '../http/page.ts'
+import { avatar } from './avatar.ts'
+
+const PATH = '/devnet/idp'
+const USERNAME = /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,63}$/u
+
+/**
+ * Development identity provider: a real OpenID provider at `/devnet/idp` in which anyone is whoever they say they
+ * are. The whole way of a sign-in (discovery, PKCE, state, nonce, signed id token) runs through it as through any
+ * other. The user's id there is their name in lower case. What it knows is lost with the process, which costs nobody
+ * anything: our own sessions do not depend on it.
+ * @param redirectUri  the one address it sends people back to
+ */
+export async function developmentIdp(
+  server: FastifyInstance,
+  { origin, redirectUri }: { origin: string; redirectUri: string },
+): Promise<void> {
+  const provider = openIdp(origin, redirectUri)
+  avatar(server)
+
+  await server.register(async (scope) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    scope.route({
+      method: ['GET', 'POST'],
+      url: `${PATH}/*`,
+      schema: { hide: true },
+      exposeHeadRoute: false,
+      handler: (request, reply) => pass(provider, origin, request, reply),
+    })
+  })
+  await server.register(async (scope) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser(
+      'application/x-www-form-urlencoded',
+      { parseAs: 'string', bodyLimit: 8_192 },
+      (_request, text, done) => done(null, new URLSearchParams(text as string)),
+    )
+    signInPage(scope, provider, origin)
+  })
+}
+
+/** GET and POST /devnet/idp/sign-in/:uid: a name, no password. */
+function signInPage(server: FastifyInstance, provider: Provider, origin: string): void {
+  const formKey = randomBytes(32)
+  const tokenOf = (uid: string): string => createHash('sha256').update(formKey).update(uid).digest('base64url')
+  type Uid = { Params: { uid: string } }
+
+  server.get<Uid>(`${PATH}/sign-in/:uid`, { schema: { hide: true } }, async (request, reply) => {
+    const interaction = await current(request, reply)
+    if (interaction === null) return over(reply)
+    return show(reply, 200, {
+      uid: interaction.uid,
+      username: String(interaction.params.login_hint ?? ''),
+      isInvalid: false,
+    })
+  })
+
+  server.post<Uid>(`${PATH}/sign-in/:uid`, { schema: { hide: true } }, async (request, reply) => {
+    const interaction = await current(request, reply)
+    if (interaction === null) return over(reply)
+    const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams()
+    const token = Buffer.from(form.get('csrf') ?? '')
+    const expected = Buffer.from(tokenOf(interaction.uid))
+    if (token.length !== expected.length || !timingSafeEqual(token, expected)) return over(reply)
+    if (form.get('answer') === 'cancel') return goOn(request, reply, { error: 'access_denied' })
+    const typed = form.get('username') ?? ''
+    const username = typed.trim().normalize('NFC')
+    if (!USERNAME.test(username))
+      return show(reply, 400, { uid: interaction.uid, username: typed.slice(0, 100), isInvalid: true })
+    return goOn(request, reply, { login: { accountId: username.toLowerCase(), remember: false } })
+  })
+
+  async function current(request: FastifyRequest<Uid>, reply: FastifyReply) {
+    pin(request, origin)
+    try {
+      const interaction = await provider.interactionDetails(request.raw, reply.raw)
+      return interaction.uid === request.params.uid ? interaction : null
+    } catch (error) {
+      if (error instanceof errors.SessionNotFound) return null
+      throw error
+    }
+  }
+
+  async function goOn(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    result: Parameters<Provider['interactionResult']>[2],
+  ): Promise<FastifyReply> {
+    return reply.redirect(await provider.interactionResult(request.raw, reply.raw, result), 303)
+  }
+
+  const show = (
+    reply: FastifyReply,
+    status: number,
+    parts: { uid: string; username: string; isInvalid: boolean },
+  ): FastifyReply =>
+    sendPage(reply, status, {
+      title: 'Development sign-in',
+      notice: 'Development only: no password, no real identity',
+      body: signInBody({ ...parts, csrf: tokenOf(parts.uid) }),
+    })
+
+  const over = (reply: FastifyReply): FastifyReply =>
+    sendPage(reply, 400, {
+      title: 'This sign-in is over',
+      body: html`<div class="card stack">
+        <h1>This sign-in is over</h1>
+        <p>Go back to the application and sign in again.</p>
+      </div>`,
+    })
+}
+
+function signInBody({
+  uid,
+  csrf,
+  username,
+  isInvalid,
+}: {
+  uid: string
+  csrf: string
+  username: string
+  isInvalid: boolean
+}): string {
+  const described = isInvalid ? 'username-error username-hint' : 'username-hint'
+  return html`
+    <div class="card stack">
+      <h1>Who do you want to be?</h1>
+      <p class="notice">
+        This identity provider exists in development only. Any name will do; the same name is always the same person.
+      </p>
+      <form class="stack" method="post" action="${PATH}/sign-in/${uid}">
+        <input type="hidden" name="csrf" value="${csrf}" />
+        <div class="field">
+          <label for="username">User name</label>
+          <input
+            id="username"
+            name="username"
+            value="${username}"
+            placeholder="alice"
+            maxlength="100"
+            autocomplete="username"
+            autocapitalize="none"
+            spellcheck="false"
+            autofocus
+            required
+            aria-invalid="${isInvalid}"
+            aria-describedby="${described}"
+          />
+          !${isInvalid ? html`<p class="danger" id="username-error">That is not a name this provider knows what to do with.</p>` : ''}
+          <small class="hint" id="username-hint"
+            >1 to 64 letters, digits, dots, hyphens or underscores, beginning with a letter or a digit. Case does not
+            matter.</small
+          >
+        </div>
+        <div class="stack tight">
+          <button class="button" name="answer" value="sign-in">Sign in</button>
+          <button class="button quiet" name="answer" value="cancel" formnovalidate>Cancel</button>
+        </div>
+      </form>
+    </div>
+  `
+}
+
+function openIdp(origin: string, redirectUri: string): Provider {
+  const jwk = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })
+  const { base } = interactionPolicy
+  const policy = base()
+  policy.remove('consent')
+  const mark = createHash('sha256').update(origin).digest('hex').slice(0, 8)
+  const provider = new Provider(`${origin}${PATH}`, {
+    adapter: memory(),
+    jwks: { keys: [{ ...jwk, alg: 'ES256', use: 'sig', kid: 'devnet' }] as never },
+    // Cookies ignore ports and paths of the same name: these must not meet those of the authorization server.
+    cookies: {
+      keys: [randomBytes(32).toString('base64url')],
+      names: {
+        session: `devnet_${mark}_session`,
+        interaction: `devnet_${mark}_interaction`,
+        resume: `devnet_${mark}_resume`,
+      },
+      long: { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true, path: PATH },
+      short: { signed: true, httpOnly: true, sameSite: 'lax', overwrite: true },
+    },
+    clients: [
+      {
+        client_id: 'chatelaine',
+        redirect_uris: [redirectUri],
+        token_endpoint_auth_method: 'none',
+        id_token_signed_response_alg: 'ES256',
+        grant_types: ['authorization_code'],
+        response_types: ['code'],
+      },
+    ],
+    enabledJWA: { idTokenSigningAlgValues: ['ES256'] },
+    responseTypes: ['code'],
+    pkce: { required: () => true },
+    scopes: ['openid', 'profile', 'email'],
+    claims: { openid: ['sub'], profile: ['preferred_username', 'name', 'picture'], email: ['email', 'email_verified'] },
+    conformIdTokenClaims: false,
+    features: {
+      devInteractions: { enabled: false },
+      pushedAuthorizationRequests: { enabled: false },
+      dPoP: { enabled: false },
+      rpInitiatedLogout: { enabled: false },
+    },
+    ttl: { AccessToken: 60, AuthorizationCode: 60, IdToken: 300, Grant: 600, Session: 600, Interaction: 3_600 },
+    interactions: { policy, url: (_ctx, { uid }) => `${PATH}/sign-in/${uid}` },
+    findAccount: (_ctx, sub) => ({
+      accountId: sub,
+      claims: () => ({
+        sub,
+        preferred_username: sub,
+        name: sub,
+        picture: `${origin}/devnet/avatar/${encodeURIComponent(sub)}.svg`,
+        email: `${encodeURIComponent(sub)}@dev.invalid`,
+        email_verified: true,
+      }),
+    }),
+    loadExistingGrant: async ({ oidc }) => {
+      const grant = new oidc.provider.Grant({ accountId: oidc.account!.accountId, clientId: oidc.client!.clientId })
+      grant.addOIDCScope([...oidc.requestParamScopes].join(' '))
+      await grant.save()
+      return grant
+    },
+    renderError: (ctx, out) => {
+      ctx.type = 'text'
+      ctx.body = `Development identity provider: ${out.error} (${out.error_description ?? ''})\n`
+    },
+  })
+  provider.proxy = true
+  provider.silent = true
+  return provider
+}
+
+async function pass(provider: Provider, origin: string, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const { raw } = request
+  pin(request, origin)
+  // Nobody stays signed in here: each visit asks again who they want to be.
+  const cookies = (raw.headers.cookie ?? '').split(/; */).filter((pair) => !/^devnet_\w+_session(\.sig)?=/.test(pair))
+  raw.headers.cookie = cookies.join('; ')
+  Object.assign(raw, { originalUrl: raw.url, url: raw.url!.slice(PATH.length) })
+  reply.hijack()
+  try {
+    await provider.callback()(raw, reply.raw)
+  } catch {
+    if (!reply.raw.headersSent) reply.raw.writeHead(500)
+    reply.raw.end()
+  }
+}
+
+/** Addresses are built from our own settings, not from what a request says. */
+function pin({ raw }: FastifyRequest, origin: string): void {
+  const { host, protocol } = new URL(origin)
+  Object.assign(raw.headers, { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.slice(0, -1) })
+}
+
+/** Records in memory, the oldest leave first. One process, one person at a keyboard: nothing here must be atomic. */
+function memory(): (kind: string) => Adapter {
+  const most = 5_000
+  const records = new Map<string, AdapterPayload>()
+  return (kind) => ({
+    upsert: async (id, payload) => {
+      if (records.size >= most) records.delete(records.keys().next().value!)
+      records.set(`${kind}:${id}`, payload)
+    },
+    find: async (id) => records.get(`${kind}:${id}`),
+    findByUid: async (uid) =>
+      [...records].find(([key, record]) => key.startsWith(`${kind}:`) && record.uid === uid)?.[1],
+    findByUserCode: async () => undefined,
+    consume: async (id) => {
+      const record = records.get(`${kind}:${id}`)
+      if (record === undefined || record.consumed !== undefined) throw new errors.InvalidGrant('it was used already')
+      record.consumed = Math.floor(Date.now() / 1_000)
+    },
+    destroy: async (id) => void records.delete(`${kind}:${id}`),
+    revokeByGrantId: async (grantId) => {
+      for (const [key, record] of records)
+        if (key.startsWith(`${kind}:`) && record.grantId === grantId) records.delete(key)
+    },
+  })
+}

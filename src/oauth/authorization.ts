@@ -1,0 +1,231 @@
+import { errors, interactionPolicy, Provider, type Configuration, type KoaContextWithOIDC } from 'oidc-provider'
+import { audienceOf, issuerOf, type App } from '../app.ts'
+import { isOriginAllowed, isPostLogoutAllowed, isRedirectAllowed, isSecretRight } from '../applications/registry.ts'
+import { userPermissions } from '../applications/permissions.ts'
+import { parseUserId } from '../ids.ts'
+import { PAGE_CSP, page } from '../http/page.ts'
+import { findUser, userWire } from '../users/find.ts'
+import { applicationOf } from './clients.ts'
+import { cookieNames } from './cookies.ts'
+import { grantFor } from './grants.ts'
+import type { PrivateKeys } from './keys.ts'
+import { errorBody, signedOutBody, signOutBody } from './pages.ts'
+import type { ProviderSettings } from './providers.ts'
+import { recordsOf } from './records.ts'
+import { grantable, openidScopes, resolveScopes } from './scopes.ts'
+import type { Secrets } from './secrets.ts'
+
+/** How long someone may take from the first page to the last, seconds. */
+const INTERACTION_SECONDS = 3_600
+
+/** The authorization server: the certified library with our storage, our policy and our pages. */
+export function openProvider(
+  app: App,
+  {
+    keys,
+    cookieKeys,
+    providers,
+    secrets,
+  }: { keys: PrivateKeys; cookieKeys: string[]; providers: ProviderSettings[]; secrets: Secrets },
+): Provider {
+  const { config, origin } = app
+  const provider = new Provider(issuerOf(origin), {
+    adapter: recordsOf(app),
+    jwks: { keys: keys.keys.map((key) => ({ ...key })) },
+    cookies: cookieSettings(origin, cookieKeys),
+    responseTypes: ['code'],
+    pkce: { required: () => true },
+    clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post'],
+    enabledJWA: { idTokenSigningAlgValues: ['RS256', 'ES256'] },
+    scopes: [...openidScopes],
+    claims: {
+      openid: ['sub'],
+      profile: ['name', 'username', 'preferred_username', 'picture'],
+      email: ['email', 'email_verified'],
+    },
+    extraClientMetadata: { properties: ['application'] },
+    features: {
+      devInteractions: { enabled: false },
+      // `/oauth/me` is our own route: the same access token is good for it and for the API.
+      userinfo: { enabled: false },
+      pushedAuthorizationRequests: { enabled: false },
+      dPoP: { enabled: false },
+      introspection: { enabled: true, allowedPolicy: (_ctx, client, token) => token.clientId === client.clientId },
+      revocation: { enabled: true, allowedPolicy: (_ctx, client, token) => token.clientId === client.clientId },
+      rpInitiatedLogout: {
+        enabled: true,
+        logoutSource: (ctx, form) =>
+          showPage(ctx, 'Sign out', signOutBody({ application: applicationName(ctx), form })),
+        postLogoutSuccessSource: (ctx) =>
+          showPage(ctx, 'Signed out', signedOutBody({ application: applicationName(ctx) })),
+      },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: () => audienceOf(origin),
+        useGrantedResource: () => true,
+        getResourceServerInfo: (_ctx, resource, client) => {
+          if (resource !== audienceOf(origin)) throw new errors.InvalidTarget('the only resource here is the API')
+          return {
+            audience: resource,
+            scope: grantable(applicationOf(client)).join(' '),
+            accessTokenTTL: config.ACCESS_TOKEN_SECONDS,
+            accessTokenFormat: 'jwt',
+            jwt: { sign: { alg: 'ES256' } },
+          }
+        },
+      },
+    },
+    discovery: { userinfo_endpoint: `${issuerOf(origin)}/me`, scopes_supported: [...openidScopes, ...userPermissions] },
+    ttl: {
+      AccessToken: config.ACCESS_TOKEN_SECONDS,
+      AuthorizationCode: config.CODE_SECONDS,
+      IdToken: config.ID_TOKEN_SECONDS,
+      RefreshToken: config.REFRESH_TOKEN_SECONDS,
+      Grant: config.REFRESH_TOKEN_SECONDS + config.ACCESS_TOKEN_SECONDS,
+      Session: config.SESSION_SECONDS,
+      Interaction: INTERACTION_SECONDS,
+    },
+    extraParams: {
+      // Called for every authorization request, with or without the parameter.
+      login_provider: (ctx, name) => {
+        const { params, client } = ctx.oidc
+        params!.scope = resolveScopes(params!.scope as string | undefined, applicationOf(client)).join(' ')
+        if (name === undefined) return
+        const known = providers.find((one) => one.name === name.toUpperCase())
+        if (known === undefined) throw new errors.InvalidRequest('there is no such login_provider')
+        params!.login_provider = known.name
+      },
+    },
+    interactions: {
+      policy: policy(),
+      url: (_ctx, { prompt, uid }) => (prompt.name === 'login' ? `/login/${uid}` : `/consent/${uid}`),
+    },
+    findAccount: async (_ctx, userId) => {
+      const user = await findUser(app.db, userId)
+      if (user === null) return undefined
+      const { id, username, imageSrc } = userWire(user)
+      return {
+        accountId: id,
+        claims: () => ({
+          sub: id,
+          name: username,
+          username,
+          preferred_username: username,
+          ...(imageSrc === null ? {} : { picture: imageSrc }),
+          ...(user.email === null ? {} : { email: user.email, email_verified: user.emailVerified === true }),
+        }),
+      }
+    },
+    loadExistingGrant: (ctx) => grantFor(app, ctx),
+    // A client gets refresh tokens because of what it is, not because it asked for offline_access with prompt=consent.
+    issueRefreshToken: (_ctx, client) => client.grantTypeAllowed('refresh_token'),
+    rotateRefreshToken: true,
+    expiresWithSession: () => false,
+    revokeGrantPolicy: () => true,
+    extraTokenClaims: (_ctx, token) => {
+      const application = applicationOf((token as { client?: unknown }).client)
+      return { chain_id: application.chainId, gid: (token as { grantId?: string }).grantId }
+    },
+    formats: {
+      customizers: {
+        // The API and `/oauth/me` take the same token, so it says both kinds of scope, and so does the token response.
+        jwt: (ctx, token, jwt) => {
+          const { entities, params, requestParamScopes } = ctx.oidc
+          const source = entities.AuthorizationCode ?? entities.RefreshToken
+          const asked = params?.scope === undefined && source !== undefined ? source.scopes : requestParamScopes
+          const openid = entities.Grant?.getOIDCScopeFiltered(asked) ?? ''
+          const scope = [openid, token.scope].filter((one) => one !== undefined && one !== '').join(' ')
+          token.scope = scope
+          ;(jwt.payload as { scope?: string }).scope = scope
+        },
+      },
+    },
+    clientBasedCORS: (_ctx, from, client) => isOriginAllowed(applicationOf(client), from),
+    renderError: (ctx, out, error) => {
+      // Which check failed is told where it helps the developer of a client; the rest stays with us.
+      const detail =
+        error instanceof errors.OIDCProviderError && error.error_description ? error.error_description : null
+      const code =
+        out.error === 'server_error'
+          ? 'internal_error'
+          : error instanceof errors.SessionNotFound
+            ? 'sign_in_expired'
+            : 'invalid_request'
+      showPage(
+        ctx,
+        'Sign-in',
+        errorBody({
+          code,
+          detail: code === 'invalid_request' ? detail : null,
+          oauthError: code === 'invalid_request' ? out.error : null,
+        }),
+      )
+    },
+  } satisfies Configuration)
+
+  const client = provider.Client.prototype as unknown as Record<string, (this: unknown, value: string) => boolean>
+  client.redirectUriAllowed = function (value) {
+    return typeof value === 'string' && isRedirectAllowed(applicationOf(this), value)
+  }
+  client.postLogoutRedirectUriAllowed = function (value) {
+    return typeof value === 'string' && isPostLogoutAllowed(applicationOf(this), value)
+  }
+  client.compareClientSecret = function (value) {
+    return isSecretRight(applicationOf(this), value)
+  }
+  const refreshTokens = provider.RefreshToken.prototype as unknown as { generateTokenId: () => string }
+  const randomId = refreshTokens.generateTokenId
+  refreshTokens.generateTokenId = function () {
+    const used = Provider.ctx?.oidc.entities.RotatedRefreshToken?.jti
+    return used === undefined ? randomId.call(this) : secrets.successorOf(used)
+  }
+
+  // Address and protocol come from our own settings, see mount.ts.
+  provider.proxy = true
+  provider.silent = true
+  provider.on('server_error', (_ctx, error) => app.telemetry.log.error('oauth_failed', {}, error))
+  return provider
+}
+
+/**
+ * When someone is asked to sign in or to allow something: the library's rules, with two changes. Consent is
+ * remembered for native applications too, and `login_provider` asks for a sign-in when the session came from another
+ * provider.
+ */
+function policy(): interactionPolicy.DefaultPolicy {
+  const { base, Check } = interactionPolicy
+  const prompts = base()
+  prompts.get('consent')!.checks.remove('native_client_prompt')
+  prompts.get('login')!.checks.add(
+    new Check('other_provider', 'a sign-in with another provider is asked for', ({ oidc }) => {
+      const asked = oidc.params?.login_provider
+      const userId = oidc.session?.accountId
+      if (asked === undefined || userId === undefined || oidc.result?.login !== undefined)
+        return Check.NO_NEED_TO_PROMPT
+      return parseUserId(userId)?.provider === asked ? Check.NO_NEED_TO_PROMPT : Check.REQUEST_PROMPT
+    }),
+  )
+  return prompts
+}
+
+function cookieSettings(origin: string, keys: string[]): Configuration['cookies'] {
+  const { session, interaction, resume } = cookieNames(origin)
+  const attributes = {
+    signed: true,
+    httpOnly: true,
+    overwrite: true,
+    sameSite: 'lax',
+    secure: origin.startsWith('https:'),
+  } as const
+  return { keys, names: { session, interaction, resume }, long: { ...attributes, path: '/' }, short: attributes }
+}
+
+function showPage(ctx: KoaContextWithOIDC, title: string, body: string): void {
+  ctx.type = 'html'
+  ctx.set('content-security-policy', PAGE_CSP)
+  ctx.set('cache-control', 'no-store')
+  ctx.body = page({ title, body })
+}
+
+const applicationName = (ctx: KoaContextWithOIDC): string | null =>
+  ctx.oidc.client === undefined ? null : applicationOf(ctx.oidc.client).name

@@ -1,0 +1,29 @@
+import type { AdapterPayload } from 'oidc-provider'
+import { findApplication, type Application } from '../applications/registry.ts'
+import type { RootDb } from '../store/db.ts'
+
+/**
+ * An application in the words of the library. Redirect addresses, secrets and origins are judged by our own rules
+ * (see authorization.ts), which find the application under `application`. A suspended one does not exist.
+ */
+export async function readClient(db: RootDb, clientId: string): Promise<AdapterPayload | undefined> {
+  const application = await findApplication(db, clientId)
+  if (application === null || application.isSuspended) return undefined
+  const isNative = application.redirectUris.some((uri) => !/^https?:/.test(uri))
+  return {
+    client_id: application.clientId,
+    client_name: application.name,
+    redirect_uris: application.redirectUris,
+    application_type: isNative ? 'native' : 'web',
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    // A confidential client may prove its secret either way: the library takes Basic and body alike.
+    token_endpoint_auth_method: application.kind === 'public' ? 'none' : 'client_secret_basic',
+    // The library wants one; ours are hashes, and its own comparison is never reached.
+    ...(application.kind === 'public' ? {} : { client_secret: 'kept as a hash' }),
+    application,
+  }
+}
+
+/** The application behind a client of the library. */
+export const applicationOf = (client: unknown): Application => (client as { application: Application }).application

@@ -1,0 +1,90 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Provider } from 'oidc-provider'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { noteUser } from '../applications/registry.ts'
+import { sendPage } from '../http/page.ts'
+import { findUser, userWire, type User } from '../users/find.ts'
+import { addConsent, readConsent } from './consents.ts'
+import { saveGrant } from './grants.ts'
+import { applicationAt, finish, formOf, readInteraction, type Interaction } from './interactions.ts'
+import { consentBody } from './pages.ts'
+import { askedOf } from './scopes.ts'
+import type { Secrets } from './secrets.ts'
+import { networkName } from './steps.ts'
+
+type Uid = { uid: string }
+
+/** The page that asks whether an application may use the account, and its answer. */
+export function consentPages(
+  server: FastifyInstance,
+  app: App,
+  { provider, secrets }: { provider: Provider; secrets: Secrets },
+): void {
+  /** GET /consent/:uid */
+  server.get<{ Params: Uid }>('/consent/:uid', hidden, async (request, reply) => {
+    const interaction = await current(request, reply)
+    const application = await applicationAt(app, interaction)
+    const user = await userAt(interaction)
+    const { uid } = interaction
+    const known = await readConsent(app.db, { accountId: user.accountId, clientId: application.clientId })
+    const { username, address, imageSrc } = userWire(user)
+    const body = consentBody({
+      uid,
+      csrf: secrets.csrfToken(uid),
+      application: application.name,
+      network: networkName(app, application),
+      username,
+      provider: user.provider,
+      imageSrc,
+      address,
+      scopes: askedOf(scopesOf(interaction)),
+      known,
+    })
+    return sendPage(reply, 200, { title: `Allow ${application.name}`, body })
+  })
+
+  /** POST /consent/:uid: `answer` is allow or deny; the application is told `access_denied` for the latter. */
+  server.post<{ Params: Uid }>('/consent/:uid', hidden, async (request, reply) => {
+    const interaction = await current(request, reply)
+    const { csrf, answer } = formOf(request)
+    if (!secrets.isCsrfTokenRight(interaction.uid, csrf))
+      throw new AppError('sign_in_refused', 'The form was not sent from our page.')
+    if (answer !== 'allow') {
+      return reply.redirect(
+        await finish(interaction, { error: 'access_denied', error_description: 'the user did not allow it' }),
+        303,
+      )
+    }
+    const application = await applicationAt(app, interaction)
+    const { accountId, userId } = await userAt(interaction)
+    const { clientId } = application
+    const scopes = scopesOf(interaction)
+    await addConsent(app.db, { accountId, clientId, permissions: askedOf(scopes) })
+    await noteUser(app.db, { clientId, accountId })
+    const grant = await saveGrant(app, provider, { userId, clientId, scopes })
+    return reply.redirect(await finish(interaction, { consent: { grantId: grant.jti } }), 303)
+  })
+
+  const current = (request: FastifyRequest<{ Params: Uid }>, reply: FastifyReply): Promise<Interaction> =>
+    readInteraction(app, provider, {
+      request: request.raw,
+      response: reply.raw,
+      uid: request.params.uid,
+      name: 'consent',
+    })
+
+  async function userAt({ session }: Interaction): Promise<User> {
+    const user = session === undefined ? null : await findUser(app.db, session.accountId)
+    if (user === null) throw new AppError('sign_in_expired', 'You are no longer signed in.')
+    return user
+  }
+}
+
+/** Already resolved against the application's permissions when the request came in. */
+const scopesOf = ({ params }: Interaction): string[] =>
+  String(params.scope ?? '')
+    .split(' ')
+    .filter((scope) => scope !== '')
+
+const hidden = { schema: { hide: true } }

@@ -1,0 +1,84 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { FastifyRequest } from 'fastify'
+import { errors, type InteractionResults, type Provider } from 'oidc-provider'
+import type { App } from '../app.ts'
+import { findApplication, type Application } from '../applications/registry.ts'
+import { AppError } from '../errors.ts'
+import { retrying } from '../store/db.ts'
+import { pinOrigin } from './mount.ts'
+
+export type Interaction = InstanceType<Provider['Interaction']>
+
+/**
+ * The sign-in or consent that a page belongs to. The browser proves with its cookie, which is signed and bound to
+ * the page's path, that it is the one that began it.
+ * @param name  what the page is for; another page's interaction is refused
+ * @throws sign_in_expired
+ */
+export async function readInteraction(
+  app: App,
+  provider: Provider,
+  {
+    request,
+    response,
+    uid,
+    name,
+  }: { request: IncomingMessage; response: ServerResponse; uid: string; name: 'login' | 'consent' },
+): Promise<Interaction> {
+  pinOrigin(request, app.origin)
+  try {
+    const interaction = await provider.interactionDetails(request, response)
+    if (interaction.uid === uid && interaction.prompt.name === name) return interaction
+  } catch (error) {
+    if (!(error instanceof errors.SessionNotFound)) throw error
+  }
+  throw expired()
+}
+
+/** The application that an interaction serves. @throws sign_in_expired when it is gone or suspended since */
+export async function applicationAt(app: App, interaction: Interaction): Promise<Application> {
+  const application = await findApplication(app.db, String(interaction.params.client_id))
+  if (application === null || application.isSuspended) throw expired()
+  return application
+}
+
+/** An interaction whose browser was checked otherwise: a visit to a provider comes back on a path of its own. */
+export async function findInteraction(provider: Provider, uid: string): Promise<Interaction> {
+  const interaction = await provider.Interaction.find(uid)
+  if (interaction === undefined || interaction.prompt.name !== 'login') throw expired()
+  return interaction
+}
+
+/**
+ * Writes what came of an interaction.
+ * @returns where the browser goes on
+ */
+export async function finish(interaction: Interaction, result: InteractionResults): Promise<string> {
+  interaction.result = 'error' in result ? result : { ...interaction.lastSubmission, ...result }
+  await interaction.persist()
+  return interaction.returnTo
+}
+
+/**
+ * Ends the browser's session when somebody else has signed in. The library would ask for a confirmation with a page
+ * that needs JavaScript.
+ */
+export async function dropOtherSession({ db }: App, interaction: Interaction, userId: string): Promise<void> {
+  const { session } = interaction
+  if (session === undefined || session.accountId === userId) return
+  await retrying(() =>
+    db.deleteFrom('oauth_records').where('kind', '=', 'Session').where('uid', '=', session.uid).execute(),
+  )
+  delete (interaction as { session?: unknown }).session
+}
+
+const expired = (): AppError =>
+  new AppError('sign_in_expired', 'It expired, was finished already, or was started in another browser.')
+
+/** The fields of a form; a repeated field counts as absent, so that two readers cannot see two values. */
+export function formOf(request: FastifyRequest): Record<string, string | undefined> {
+  const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams()
+  return Object.fromEntries(
+    [...new Set(form.keys())].map((key) => [key, form.getAll(key).length === 1 ? form.get(key)! : undefined]),
+  )
+}

@@ -1,0 +1,115 @@
+import { createHash, generateKeyPairSync, hkdfSync } from 'node:crypto'
+import { constants } from 'node:fs'
+import { mkdir, open, readFile, rename, writeFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import type { JSONWebKeySet, JWK } from 'jose'
+
+/** Private keys of the authorization server; the first of each algorithm signs, the others still verify. */
+export type PrivateKeys = { keys: PrivateKey[] }
+export type PrivateKey = JWK & { kid: string; alg: 'ES256' | 'RS256'; use: 'sig'; d: string }
+
+/**
+ * Reads the signing keys and writes their public half for the signer.
+ * @param create  make the file, readable by this user only, when there is none: development
+ * @throws Error  when the file is missing and may not be made, or does not hold one ES256 and one RS256 key
+ */
+export async function loadKeys({
+  keysFile,
+  jwksFile,
+  create,
+}: {
+  keysFile: string
+  jwksFile: string
+  create: boolean
+}): Promise<PrivateKeys> {
+  let text = await readIfThere(keysFile)
+  if (text === null) {
+    if (!create) throw new Error(`the keys of the authorization server are missing: AUTH_KEYS_FILE names no file`)
+    text = JSON.stringify({ keys: [newKey('ES256'), newKey('RS256')] })
+    await mkdir(dirname(keysFile), { recursive: true })
+    // 'wx' in one step with its mode: the keys are at no moment readable by others, and never overwritten.
+    const file = await open(keysFile, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600)
+    await file.writeFile(text)
+    await file.sync()
+    await file.close()
+  }
+  const keys = readKeys(text)
+  await writeWhole(jwksFile, JSON.stringify(publicKeys(keys)))
+  return keys
+}
+
+/** The public half: what `/oauth/jwks` shows and the signer verifies with. Member by member, so that nothing private strays. */
+export function publicKeys({ keys }: PrivateKeys): JSONWebKeySet {
+  return {
+    keys: keys.map(({ kty, kid, alg, use, crv, x, y, n, e }) =>
+      kty === 'EC' ? { kty, kid, alg, use, crv: crv!, x: x!, y: y! } : { kty: kty!, kid, alg, use, n: n!, e: e! },
+    ),
+  }
+}
+
+/**
+ * Keys for signing cookies, newest first, derived from the signing keys: one file to guard, and a new signing key
+ * put in front signs nobody out while the old one stays behind it.
+ */
+export const cookieKeysOf = ({ keys }: PrivateKeys): string[] =>
+  keys.filter(({ alg }) => alg === 'ES256').map(({ d }) => derive(d, 'cookies').toString('base64url'))
+
+/** A key for one purpose from a secret. RFC 5869, HKDF-SHA256, 32 bytes. */
+export const derive = (secret: string, purpose: string): Buffer =>
+  Buffer.from(hkdfSync('sha256', secret, '', `chatelaine ${purpose}`, 32))
+
+/** A new signing key with its RFC 7638 thumbprint as key id. */
+export function newKey(alg: PrivateKey['alg']): PrivateKey {
+  const { privateKey } =
+    alg === 'ES256'
+      ? generateKeyPairSync('ec', { namedCurve: 'P-256' })
+      : generateKeyPairSync('rsa', { modulusLength: 2_048 })
+  const jwk = privateKey.export({ format: 'jwk' }) as JWK & { d: string }
+  return { ...jwk, kid: thumbprint(jwk), alg, use: 'sig' }
+}
+
+function thumbprint({ kty, crv, x, y, n, e }: JWK): string {
+  const members = kty === 'EC' ? { crv, kty, x, y } : { e, kty, n }
+  return createHash('sha256').update(JSON.stringify(members)).digest('base64url')
+}
+
+function readKeys(text: string): PrivateKeys {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(text)
+  } catch {
+    // JSON.parse repeats part of its input in its message, and that may be a key: the cause is dropped.
+    throw new Error('AUTH_KEYS_FILE does not hold JSON')
+  }
+  const keys = ((parsed as { keys?: unknown } | null)?.keys ?? []) as PrivateKey[]
+  const isUsable = (key: PrivateKey): boolean =>
+    typeof key?.d === 'string' &&
+    typeof key.kid === 'string' &&
+    ((key.alg === 'ES256' && key.kty === 'EC' && key.crv === 'P-256') || (key.alg === 'RS256' && key.kty === 'RSA'))
+  if (!Array.isArray(keys) || !keys.every(isUsable))
+    throw new Error('AUTH_KEYS_FILE must be a set of private JWKs, each ES256 (P-256) or RS256, with kid and alg')
+  for (const alg of ['ES256', 'RS256']) {
+    if (!keys.some((key) => key.alg === alg)) throw new Error(`AUTH_KEYS_FILE holds no ${alg} key`)
+  }
+  if (new Set(keys.map(({ kid }) => kid)).size < keys.length)
+    throw new Error('AUTH_KEYS_FILE holds two keys with one kid')
+  return { keys: keys.map((key) => ({ ...key, use: 'sig' })) }
+}
+
+async function readIfThere(file: string): Promise<string | null> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
+/** The signer reads the file at any moment: it finds the old one or the new one, whole. */
+async function writeWhole(file: string, text: string): Promise<void> {
+  if ((await readIfThere(file)) === text) return
+  await mkdir(dirname(file), { recursive: true })
+  const part = `${file}.${process.pid}`
+  await writeFile(part, text, { mode: 0o644 })
+  await rename(part, file)
+}

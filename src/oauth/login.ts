@@ -1,0 +1,142 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Provider } from 'oidc-provider'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { sendPage } from '../http/page.ts'
+import { signIn } from '../users/sign-in.ts'
+import { cookieNames, readCookie } from './cookies.ts'
+import { newBrowserId, type Federation } from './federation.ts'
+import {
+  applicationAt,
+  dropOtherSession,
+  findInteraction,
+  finish,
+  formOf,
+  readInteraction,
+  type Interaction,
+} from './interactions.ts'
+import { chooserBody } from './pages.ts'
+import type { ProviderSettings } from './providers.ts'
+import type { Secrets } from './secrets.ts'
+import { networkName, wayBack } from './steps.ts'
+
+type Parts = { provider: Provider; providers: ProviderSettings[]; federation: Federation; secrets: Secrets }
+type Uid = { uid: string }
+
+/** The pages of signing in: chooser, the way to a provider, the way back. */
+export function loginPages(
+  server: FastifyInstance,
+  app: App,
+  { provider, providers, federation, secrets }: Parts,
+): void {
+  const names = cookieNames(app.origin)
+
+  /** GET /login/:uid: the chooser, or straight on to the provider that the application named. */
+  server.get<{ Params: Uid; Querystring: { choose?: string } }>('/login/:uid', hidden, async (request, reply) => {
+    const interaction = await current(request, reply)
+    const named = providers.find(({ name }) => name === interaction.params.login_provider)
+    if (named !== undefined && request.query.choose === undefined) return leaveFor(named, interaction, request, reply)
+    const application = await applicationAt(app, interaction)
+    const { uid } = interaction
+    const body = chooserBody({
+      uid,
+      csrf: secrets.csrfToken(uid),
+      application: application.name,
+      network: networkName(app, application),
+      providers,
+    })
+    return sendPage(reply, 200, { title: `Sign in to ${application.name}`, body })
+  })
+
+  /** POST /login/:uid/cancel: back to the application, which is told `access_denied`. */
+  server.post<{ Params: Uid }>('/login/:uid/cancel', hidden, async (request, reply) => {
+    const interaction = await current(request, reply)
+    checkForm(request, interaction)
+    return reply.redirect(
+      await finish(interaction, { error: 'access_denied', error_description: 'the user cancelled the sign-in' }),
+      303,
+    )
+  })
+
+  /** POST /login/:uid/:provider: leaves for the provider. */
+  server.post<{ Params: Uid & { provider: string } }>('/login/:uid/:provider', hidden, async (request, reply) => {
+    const interaction = await current(request, reply)
+    checkForm(request, interaction)
+    return leaveFor(providerNamed(request.params.provider), interaction, request, reply)
+  })
+
+  /** GET /login/callback/:provider: the provider's answer. Errors: sign_in_expired, sign_in_refused, provider_unavailable. */
+  server.get<{ Params: { provider: string }; Querystring: Record<string, unknown> }>(
+    '/login/callback/:provider',
+    hidden,
+    async (request, reply) => {
+      const chosen = providerNamed(request.params.provider)
+      const { state, error } = request.query
+      if (typeof state !== 'string' || state === '')
+        throw new AppError('sign_in_refused', `The answer of ${chosen.label} holds no state.`)
+      const visit = await federation.receive(chosen, {
+        state,
+        browser: readCookie(request.headers.cookie, names.browser),
+      })
+      // From here on the visitor is known to be the one who left: they may be shown the way back to the chooser.
+      wayBack.set(request, { href: `/login/${visit.interactionUid}?choose`, text: 'Back to the sign-in page' })
+      if (error === 'access_denied')
+        throw new AppError('sign_in_refused', `You cancelled the sign-in with ${chosen.label}, or it refused you.`)
+      const profile = await federation.identify(chosen, visit, new URL(request.url, app.origin))
+      const interaction = await findInteraction(provider, visit.interactionUid)
+      const { userId } = await signIn(app, profile)
+      await dropOtherSession(app, interaction, userId)
+      app.telemetry.log.info('signed_in', { provider: chosen.name })
+      return reply.redirect(await finish(interaction, { login: { accountId: userId, remember: true } }), 303)
+    },
+  )
+
+  const current = (request: FastifyRequest<{ Params: Uid }>, reply: FastifyReply): Promise<Interaction> =>
+    readInteraction(app, provider, {
+      request: request.raw,
+      response: reply.raw,
+      uid: request.params.uid,
+      name: 'login',
+    })
+
+  function checkForm(request: FastifyRequest, { uid }: Interaction): void {
+    if (!secrets.isCsrfTokenRight(uid, formOf(request).csrf))
+      throw new AppError('sign_in_refused', 'The form was not sent from our page.')
+  }
+
+  function providerNamed(name: string): ProviderSettings {
+    const found = providers.find((one) => one.name === name)
+    if (found === undefined)
+      throw new AppError('unknown_provider', 'This installation has no identity provider of that name.')
+    return found
+  }
+
+  async function leaveFor(
+    chosen: ProviderSettings,
+    { uid, params }: Interaction,
+    request: FastifyRequest,
+    reply: FastifyReply,
+  ): Promise<FastifyReply> {
+    wayBack.set(request, { href: `/login/${uid}?choose`, text: 'Back to the sign-in page' })
+    const known = readCookie(request.headers.cookie, names.browser)
+    const browser = known !== null && /^[\w-]{32}$/.test(known) ? known : newBrowserId()
+    const url = await federation.visit(chosen, {
+      interactionUid: uid,
+      browser,
+      ...(String(params.prompt ?? '')
+        .split(' ')
+        .includes('login')
+        ? { prompt: 'login' }
+        : {}),
+      ...(typeof params.login_hint === 'string' ? { loginHint: params.login_hint } : {}),
+    })
+    const secure = app.origin.startsWith('https:') ? '; Secure' : ''
+    return reply
+      .header('set-cookie', `${names.browser}=${browser}; Path=/; HttpOnly; SameSite=Lax${secure}`)
+      .header('cache-control', 'no-store')
+      .header('referrer-policy', 'no-referrer')
+      .redirect(url.href, 303)
+  }
+}
+
+const hidden = { schema: { hide: true } }

@@ -1,0 +1,136 @@
+import { Readable } from 'node:stream'
+import type { IncomingMessage } from 'node:http'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Provider } from 'oidc-provider'
+import type { App } from '../app.ts'
+import { PAGE_CSP } from '../http/page.ts'
+import { ACCESS_TOKEN_MARK } from './records.ts'
+
+/** bytes of a request to look at or to take back a token */
+const MAX_TOKEN_REQUEST_BYTES = 32_768
+
+const routes = [
+  ['GET', '/auth'],
+  ['GET', '/auth/:uid'],
+  ['POST', '/token'],
+  ['OPTIONS', '/token'],
+  ['GET', '/jwks'],
+  ['OPTIONS', '/jwks'],
+  ['GET', '/.well-known/openid-configuration'],
+  ['OPTIONS', '/.well-known/openid-configuration'],
+  ['GET', '/.well-known/oauth-authorization-server'],
+  ['POST', '/token/introspection'],
+  ['OPTIONS', '/token/introspection'],
+  ['POST', '/token/revocation'],
+  ['OPTIONS', '/token/revocation'],
+  ['GET', '/session/end'],
+  ['POST', '/session/end/confirm'],
+  ['GET', '/session/end/success'],
+] as const
+
+/** The routes of the library under `/oauth`, one by one: unknown paths stay with our own 404. */
+export function mount(server: FastifyInstance, app: App, provider: Provider): void {
+  const answer = provider.callback()
+  // The library reads request bodies itself.
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser('*', (_request, _payload, done) => done(null))
+
+  for (const [method, path] of routes) {
+    server.route({
+      method,
+      url: `/oauth${path}`,
+      schema: { hide: true },
+      exposeHeadRoute: false,
+      handler: (request, reply) => pass(request, reply),
+    })
+  }
+  // RFC 8414 §3.1 puts the path of the issuer behind the well-known part.
+  server.get('/.well-known/oauth-authorization-server/oauth', { schema: { hide: true } }, (request, reply) => {
+    request.raw.url = '/oauth/.well-known/oauth-authorization-server'
+    return pass(request, reply)
+  })
+
+  async function pass(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const { raw } = request
+    const path = raw.url!.slice('/oauth'.length)
+    if (path.startsWith('/auth') && /%00/.test(path)) raw.url = '/oauth/auth?error=nul'
+    const elsewhere = canonicalOf(raw, app.origin)
+    if (elsewhere !== null && path.startsWith('/auth?')) {
+      await reply.redirect(elsewhere, 307)
+      return
+    }
+    const response = reply.raw
+    reply.hijack()
+    try {
+      for (const [name, value] of Object.entries(reply.getHeaders()))
+        if (value !== undefined) response.setHeader(name, value)
+      response.setHeader('x-content-type-options', 'nosniff')
+      response.setHeader('referrer-policy', 'no-referrer')
+      // The library adds the hash of its one inline script, that of the form_post response, to `script-src`.
+      if (raw.method === 'GET') response.setHeader('content-security-policy', `${PAGE_CSP}; script-src 'none'`)
+      pinOrigin(raw, app.origin)
+      const incoming = path.startsWith('/token/') && raw.method === 'POST' ? await markAccessToken(raw) : raw
+      Object.assign(incoming, { originalUrl: raw.url, url: path })
+      await answer(incoming, response)
+    } catch (error) {
+      app.telemetry.log.error('oauth_failed', { requestId: request.id }, error)
+      if (!response.headersSent) response.writeHead(500, { 'content-type': 'application/json' })
+      response.end('{"error":"server_error"}')
+    }
+  }
+}
+
+/**
+ * Makes the library build every address from our own settings: what a client or a proxy says about host and
+ * protocol must not end up in a redirect.
+ */
+export function pinOrigin({ headers }: IncomingMessage, origin: string): void {
+  const { host, protocol } = new URL(origin)
+  headers.host = host
+  headers['x-forwarded-host'] = host
+  headers['x-forwarded-proto'] = protocol.slice(0, -1)
+}
+
+/**
+ * Sign-ins that begin at another name of this machine (127.0.0.1 for localhost) move to the configured one before
+ * the first cookie is set: cookies belong to a name. On loopback only; behind a proxy Host need not be ours.
+ */
+function canonicalOf({ headers, url }: IncomingMessage, origin: string): string | null {
+  const { host, hostname, protocol } = new URL(origin)
+  if (protocol !== 'http:' || hostname !== 'localhost' || headers.host === host) return null
+  return /^(127\.0\.0\.1|\[::1\])(:\d+)?$/.test(headers.host ?? '') ? `${origin}${url}` : null
+}
+
+/**
+ * A request to look at (RFC 7662) or to take back (RFC 7009) an access token. The library refuses what it recognises
+ * as a JWT, because it does not store those; behind a mark the token reaches our own storage, which reads and
+ * verifies it.
+ */
+async function markAccessToken(request: IncomingMessage): Promise<IncomingMessage> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size <= MAX_TOKEN_REQUEST_BYTES) chunks.push(chunk)
+  }
+  let text = size > MAX_TOKEN_REQUEST_BYTES ? '' : Buffer.concat(chunks).toString()
+  const form = new URLSearchParams(text)
+  const token = form.get('token')
+  if (form.getAll('token').length === 1 && /^[\w-]+\.[\w-]+\.[\w-]+$/.test(token!)) {
+    form.set('token', `${ACCESS_TOKEN_MARK}${token}`)
+    text = form.toString()
+  }
+  const bytes = Buffer.from(text)
+  const { method, socket, httpVersion, httpVersionMajor, httpVersionMinor } = request
+  const headers = { ...request.headers, 'content-length': String(bytes.length) }
+  delete headers['transfer-encoding']
+  const replayed = Readable.from([bytes], { objectMode: false })
+  return Object.assign(replayed, {
+    method,
+    headers,
+    socket,
+    httpVersion,
+    httpVersionMajor,
+    httpVersionMinor,
+  }) as unknown as IncomingMessage
+}

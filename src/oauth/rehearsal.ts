@@ -1,0 +1,198 @@
+import { createHash } from 'node:crypto'
+import { createServer, type AddressInfo } from 'node:net'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { testDatabase } from '../../test/database.ts'
+import type { App } from '../app.ts'
+import { saveApplication, type Application } from '../applications/registry.ts'
+import type { Chain } from '../chain/network.ts'
+import { readConfig } from '../config.ts'
+import { developmentIdp } from '../devnet/provider.ts'
+import { pageAssets } from '../http/page.ts'
+import { problems } from '../http/problems.ts'
+import type { Hex } from '../ids.ts'
+import type { Signer } from '../signer/client.ts'
+import type { RootDb } from '../store/db.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { callbackOf } from './federation.ts'
+import { cookieKeysOf, newKey, publicKeys, type PrivateKeys } from './keys.ts'
+import { oauth } from './oauth.ts'
+import { developmentProvider, type ProviderSettings } from './providers.ts'
+
+/** A running authorization server with the development provider, for tests: real HTTP, real database, no chain, no keys of accounts. */
+export type Rehearsal = {
+  app: App
+  origin: string
+  server: FastifyInstance
+  /** log lines so far: event, fields and whatever else was written */
+  logged: unknown[]
+  demo: Application
+  close(): Promise<void>
+}
+
+type Options = {
+  env?: Record<string, string>
+  /** providers besides the development one; may use the origin */
+  others?: (origin: string) => ProviderSettings[]
+  /** stands between the server and its database */
+  slow?: (db: RootDb) => RootDb
+}
+
+export const demoApplication: Application = {
+  clientId: 'demo',
+  name: 'Demo application',
+  chainId: 31_337,
+  kind: 'public',
+  redirectUris: ['http://localhost/*', 'http://127.0.0.1/*', 'http://[::1]/*'],
+  permissions: ['wallet:read', 'contracts:read', 'contracts:write'],
+  allowedOrigins: ['http://localhost', 'http://127.0.0.1'],
+  secretHashes: [],
+  logoUri: null,
+  isSuspended: false,
+}
+
+let keysMade: PrivateKeys | undefined
+
+export async function rehearse({ env = {}, others = () => [], slow = (db) => db }: Options = {}): Promise<Rehearsal> {
+  const { db, close } = await testDatabase()
+  const port = await freePort()
+  const origin = `http://localhost:${port}`
+  const keys = (keysMade ??= { keys: [newKey('ES256'), newKey('RS256')] })
+  const { telemetry, logged } = quietTelemetry()
+  const app: App = {
+    config: readConfig({ NODE_ENV: 'test', PORT: String(port), ...env }, 'server'),
+    origin,
+    db: slow(db),
+    chains: new Map([[31_337, { chainId: 31_337, name: 'devnet', faucet: null } as unknown as Chain]]),
+    signer: {
+      createAccount: async ({ userId }: { userId: string }) => ({ address: addressOf(userId) }),
+    } as unknown as Signer,
+    telemetry,
+    tokenKeys: publicKeys(keys),
+    now: Date.now,
+  }
+  await saveApplication(app.db, demoApplication)
+  const dev = developmentProvider(origin)
+  const server = Fastify({ forceCloseConnections: true })
+  problems(server, app)
+  pageAssets(server)
+  await developmentIdp(server, { origin, redirectUri: callbackOf(origin, dev) })
+  await oauth(server, app, { keys, cookieKeys: cookieKeysOf(keys), providers: [dev, ...others(origin)] })
+  await server.listen({ port, host: 'localhost' })
+  return {
+    app,
+    origin,
+    server,
+    logged,
+    demo: demoApplication,
+    close: async () => {
+      await server.close()
+      await close()
+    },
+  }
+}
+
+export const addressOf = (userId: string): Hex => `0x${createHash('sha256').update(userId).digest('hex').slice(0, 40)}`
+
+export async function freePort(): Promise<number> {
+  const probe = createServer()
+  const { promise, resolve } = Promise.withResolvers<void>()
+  probe.listen(0, 'localhost', resolve)
+  await promise
+  const { port } = probe.address() as AddressInfo
+  await new Promise((done) => probe.close(done))
+  return port
+}
+
+function quietTelemetry(): { telemetry: App['telemetry']; logged: unknown[] } {
+  const logged: unknown[] = []
+  const line = (event: string, fields?: unknown, error?: unknown): void => void logged.push({ event, fields, error })
+  const telemetry = { ...openTelemetry('test', 'silent'), log: { debug: line, info: line, warn: line, error: line } }
+  return { telemetry, logged }
+}
+
+/** A browser without JavaScript: cookies by name and path, redirects within our origin, forms. */
+export function openBrowser(origin: string) {
+  const cookies = new Map<string, { name: string; path: string; value: string }>()
+
+  /** Follows redirects until a page, or until an address elsewhere, which is not visited. */
+  async function go(address: string, init: RequestInit = {}): Promise<Page> {
+    let url = new URL(address, origin)
+    let request = init
+    for (let hops = 0; hops < 20; hops++) {
+      const cookie = [...cookies.values()]
+        .filter(({ path }) => url.pathname === path || url.pathname.startsWith(path.endsWith('/') ? path : `${path}/`))
+        .map(({ name, value }) => `${name}=${value}`)
+      const response = await fetch(url, {
+        ...request,
+        redirect: 'manual',
+        headers: { accept: 'text/html', ...request.headers, cookie: cookie.join('; ') },
+      })
+      for (const line of response.headers.getSetCookie()) keep(line, url)
+      const location = response.headers.get('location')
+      if (location === null)
+        return { url, status: response.status, headers: response.headers, text: await response.text() }
+      await response.body?.cancel()
+      url = new URL(location, url)
+      request = {}
+      if (url.origin !== origin) return { url, status: response.status, headers: response.headers, text: '' }
+    }
+    throw new Error('too many redirects')
+  }
+
+  function keep(line: string, url: URL): void {
+    const [pair, ...attributes] = line.split(';').map((part) => part.trim())
+    const at = pair!.indexOf('=')
+    const name = pair!.slice(0, at)
+    const attribute = (key: string): string | undefined =>
+      attributes.find((one) => one.toLowerCase().startsWith(`${key}=`))?.slice(key.length + 1)
+    const path = attribute('path') ?? url.pathname.slice(0, url.pathname.lastIndexOf('/')) ?? '/'
+    const expires = attribute('expires')
+    if (expires !== undefined && new Date(expires).getTime() < Date.now()) cookies.delete(`${name} ${path}`)
+    else cookies.set(`${name} ${path}`, { name, path, value: pair!.slice(at + 1) })
+  }
+
+  /** Sends the form of a page whose action contains a text, with more fields. */
+  async function submit(page: Page, action: string, fields: Record<string, string> = {}): Promise<Page> {
+    const form = formsOf(page.text).find((one) => one.action.includes(action))
+    if (form === undefined)
+      throw new Error(`no form to ${action} on ${page.url.pathname}: ${page.status} ${textOf(page.text)}`)
+    return go(new URL(form.action, page.url).href, {
+      method: 'POST',
+      body: new URLSearchParams({ ...form.fields, ...fields }),
+    })
+  }
+
+  /** The whole way of a person through our pages and the development provider's, allowing what is asked. */
+  async function signIn(address: string, username: string): Promise<Page> {
+    let page = await go(address)
+    for (let step = 0; step < 6 && page.url.origin === origin; step++) {
+      if (page.url.pathname.startsWith('/login/')) page = await submit(page, '/DEV')
+      else if (page.url.pathname.startsWith('/devnet/idp/sign-in')) page = await submit(page, '/sign-in/', { username })
+      else if (page.url.pathname.startsWith('/consent/')) page = await submit(page, '/consent/', { answer: 'allow' })
+      else break
+    }
+    return page
+  }
+
+  return { go, submit, signIn, cookies }
+}
+
+export type Page = { url: URL; status: number; headers: Headers; text: string }
+
+export const textOf = (text: string): string =>
+  text
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll(/\s+/g, ' ')
+    .trim()
+
+function formsOf(text: string): { action: string; fields: Record<string, string> }[] {
+  return [...text.matchAll(/<form[^>]*action="([^"]*)"[^>]*>(.*?)<\/form>/gs)].map(([, action, inside]) => ({
+    action: action!,
+    fields: Object.fromEntries(
+      [...inside!.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)].map(([, name, value]) => [
+        name!,
+        value!,
+      ]),
+    ),
+  }))
+}

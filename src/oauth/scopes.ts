@@ -1,0 +1,35 @@
+import type { Application } from '../applications/registry.ts'
+import { userPermissions, type Permission } from '../applications/permissions.ts'
+
+/** Scopes of OpenID Connect; those of the API are the permissions of applications. */
+export const openidScopes = ['openid', 'profile', 'email', 'offline_access'] as const
+
+const isOpenid = (scope: string): boolean => (openidScopes as readonly string[]).includes(scope)
+
+/** Permissions that an application may be given by a person. */
+export const grantable = ({ permissions }: Application): Permission[] =>
+  userPermissions.filter((one) => permissions.includes(one))
+
+/**
+ * The scopes of an authorization request, as they are then asked for and granted (answers.md 2).
+ *
+ * Without a scope of the API, a client that knows only OpenID Connect gets every permission that its application is
+ * registered with. What the application is not registered with, and what nobody knows, is dropped: the token response
+ * says what was given. Without any scope the request is one for `openid`.
+ */
+export function resolveScopes(asked: string | undefined, application: Application): string[] {
+  const names = new Set((asked ?? '').split(' ').filter((scope) => scope !== ''))
+  const openid = [...names].filter(isOpenid)
+  const api: readonly string[] = userPermissions
+  const named = [...names].filter((scope) => api.includes(scope))
+  const allowed = grantable(application)
+  const permissions = named.length === 0 ? allowed : allowed.filter((one) => names.has(one))
+  return [...(openid.length === 0 && named.length === 0 ? ['openid'] : openid), ...permissions]
+}
+
+/** The part of the scopes that a person is asked about: the permissions, and their e-mail address. */
+export const askedOf = (scopes: Iterable<string>): string[] =>
+  [...scopes].filter((scope) => scope === 'email' || !isOpenid(scope))
+
+/** The part that concerns OpenID Connect. */
+export const openidOf = (scopes: Iterable<string>): string[] => [...scopes].filter(isOpenid)

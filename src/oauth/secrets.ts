@@ -1,0 +1,34 @@
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { derive } from './keys.ts'
+
+export const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
+
+export type Secrets = {
+  /** The token in the forms of one interaction. */
+  csrfToken: (uid: string) => string
+  isCsrfTokenRight: (uid: string, token: unknown) => boolean
+  /** The refresh token that follows a used one. */
+  successorOf: (refreshToken: string) => string
+}
+
+/**
+ * What is derived instead of stored.
+ *
+ * A form's token is a function of the interaction it belongs to. Another site can neither compute it nor make a
+ * browser present another interaction: that one's cookie is signed and bound to its path.
+ *
+ * A refresh token's successor is a function of the token itself and a key that is not in the database. So the second
+ * request with one token, within the grace time and on any replica, is given the very same successor, and no refresh
+ * token lies in the database, not even encrypted: who reads it has hashes, who also has the key lacks the old token.
+ */
+export function openSecrets(cookieKeys: string[]): Secrets {
+  const csrfKey = derive(cookieKeys[0]!, 'forms')
+  const refreshKey = derive(cookieKeys[0]!, 'refresh tokens')
+  const csrfToken = (uid: string): string => createHmac('sha256', csrfKey).update(uid).digest('base64url')
+  return {
+    csrfToken,
+    isCsrfTokenRight: (uid, token) =>
+      typeof token === 'string' && timingSafeEqual(sha256(token), sha256(csrfToken(uid))),
+    successorOf: (refreshToken) => createHmac('sha256', refreshKey).update(refreshToken).digest('base64url'),
+  }
+}

@@ -1,0 +1,66 @@
+import { checksumAddress } from '../abi/address.ts'
+import { parseUserId, type Hex, type UserId } from '../ids.ts'
+import { toHex } from '../store/bytes.ts'
+import { retrying, type Db } from '../store/db.ts'
+
+export type User = {
+  accountId: string
+  /** the stable id: the identity that the account was made for. `sub` of every token */
+  userId: UserId
+  provider: string
+  subject: string
+  username: string
+  /** 20 bytes, lower-case */
+  address: Hex
+  imageSrc: string | null
+  email: string | null
+  emailVerified: boolean | null
+}
+
+/**
+ * A user by their stable id, or by the id of any identity linked to the account: the same user either way.
+ * Two index look-ups, three for a linked identity. Null for an unknown user and for a text that is no user id.
+ */
+export async function findUser(db: Db, userId: UserId): Promise<User | null> {
+  const identity = parseUserId(userId)
+  if (identity === null) return null
+  const row = await retrying(() =>
+    db
+      .selectFrom('identities as identity')
+      .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+      .select([
+        'account.account_id',
+        'account.user_id',
+        'account.address',
+        'identity.provider',
+        'identity.subject',
+        'identity.username',
+        'identity.image_src',
+        'identity.email',
+        'identity.email_verified',
+      ])
+      .where('identity.provider', '=', identity.provider)
+      .where('identity.subject', '=', identity.subject)
+      .executeTakeFirst(),
+  )
+  if (row === undefined) return null
+  if (row.user_id !== userId) return findUser(db, row.user_id)
+  return {
+    accountId: row.account_id,
+    userId: row.user_id,
+    provider: row.provider,
+    subject: row.subject,
+    username: row.username,
+    address: toHex(row.address),
+    imageSrc: row.image_src,
+    email: row.email,
+    emailVerified: row.email_verified,
+  }
+}
+
+/** The User object of the specification (2.1). */
+export function userWire({ userId, provider, username, address, imageSrc }: User): UserWire {
+  return { id: userId, provider, username, address: checksumAddress(address), imageSrc }
+}
+
+export type UserWire = { id: UserId; provider: string; username: string; address: Hex; imageSrc: string | null }

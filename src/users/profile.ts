@@ -1,0 +1,54 @@
+/** What an identity provider says of a person. `subject` is its immutable id of them; nothing else identifies anyone. */
+export type Profile = {
+  provider: string
+  subject: string
+  username: string | null
+  imageSrc: string | null
+  email: string | null
+  emailVerified: boolean | null
+}
+
+const MAX_NAME_CHARACTERS = 255
+const MAX_URL_CHARACTERS = 2_048
+
+/** A profile that can be stored and shown: text without control characters, a picture only by http(s), a name always. */
+export function cleanProfile({
+  provider,
+  subject,
+  username,
+  imageSrc,
+  email,
+  emailVerified,
+}: Profile): Profile & { username: string } {
+  const address = cleanText(email)
+  return {
+    provider,
+    subject,
+    username: cleanText(username) ?? subject,
+    imageSrc: cleanUrl(imageSrc),
+    email: address,
+    emailVerified: address === null ? null : emailVerified,
+  }
+}
+
+/**
+ * One line of text, or null when nothing is left. Control and invisible formatting characters go: NUL because
+ * PostgreSQL refuses it, direction overrides because they make one name look like another.
+ */
+function cleanText(text: string | null): string | null {
+  if (text === null) return null
+  const clean = text
+    .toWellFormed()
+    .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu, '')
+    .trim()
+  const cut = clean.slice(0, MAX_NAME_CHARACTERS)
+  // Cutting between the halves of a surrogate pair would leave a lone one, which PostgreSQL refuses.
+  const whole = cut.isWellFormed() ? cut : cut.slice(0, -1)
+  return whole === '' ? null : whole
+}
+
+function cleanUrl(text: string | null): string | null {
+  if (text === null || text.length > MAX_URL_CHARACTERS || !URL.canParse(text)) return null
+  const { protocol, href } = new URL(text)
+  return protocol === 'https:' || protocol === 'http:' ? href : null
+}

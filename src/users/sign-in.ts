@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict'
+import type { App } from '../app.ts'
+import { accountIdOf, userIdOf, type Hex, type UserId } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { retrying, type Db } from '../store/db.ts'
+import { cleanProfile, type Profile } from './profile.ts'
+
+export type SignedIn = { userId: UserId; accountId: string; address: Hex; isNew: boolean }
+
+/** How long a sign-in waits for the first coins of a new account, milliseconds. */
+const FAUCET_PATIENCE_MS = 5_000
+
+/**
+ * The account of someone whom an identity provider vouches for; made at the first sign-in. Found by provider and
+ * subject, by nothing else. Name, picture and e-mail follow the provider at each sign-in.
+ *
+ * Two first sign-ins at once give one account: its id and its key are functions of the identity, and the rows are
+ * inserted only where there are none. The account is stored before this returns, so nobody sees an unsaved address.
+ * @throws signer_unavailable, database_unavailable
+ */
+export async function signIn(
+  { db, signer, chains, telemetry }: Pick<App, 'db' | 'signer' | 'chains' | 'telemetry'>,
+  said: Profile,
+): Promise<SignedIn> {
+  const profile = cleanProfile(said)
+  const known = await retrying(() => refresh(db, profile))
+  if (known !== null) return { ...known, isNew: false }
+
+  const userId = userIdOf(profile.provider, profile.subject)
+  const { address } = await signer.createAccount({ userId })
+  const isNew = await retrying(() =>
+    insertAccount(db, { userId, accountId: accountIdOf(profile.provider, profile.subject), address }),
+  )
+  await retrying(() => insertIdentity(db, profile))
+  const stored = await retrying(() => refresh(db, profile))
+  assert(stored !== null, 'an identity is there after it was inserted')
+  assert(
+    stored.userId !== userId || stored.address === address.toLowerCase(),
+    'the signer and the database agree on the address of a user',
+  )
+  if (isNew) await giveFirstCoins({ chains, telemetry }, stored.address)
+  return { ...stored, isNew }
+}
+
+type Stored = Omit<SignedIn, 'isNew'>
+
+/** Writes what the provider says now over what it said before; null when the identity is not known yet. */
+async function refresh(
+  db: Db,
+  { provider, subject, username, imageSrc, email, emailVerified }: Profile & { username: string },
+): Promise<Stored | null> {
+  const identity = await db
+    .updateTable('identities')
+    .set({ username, image_src: imageSrc, email, email_verified: emailVerified, signed_in_at: new Date() })
+    .where('provider', '=', provider)
+    .where('subject', '=', subject)
+    .returning('account_id')
+    .executeTakeFirst()
+  if (identity === undefined) return null
+  const account = await db
+    .selectFrom('accounts')
+    .select(['account_id', 'user_id', 'address'])
+    .where('account_id', '=', identity.account_id)
+    .executeTakeFirstOrThrow()
+  return { userId: account.user_id, accountId: account.account_id, address: toHex(account.address) }
+}
+
+/** @returns whether this call made it */
+async function insertAccount(db: Db, { accountId, userId, address }: Stored): Promise<boolean> {
+  const row = await db
+    .insertInto('accounts')
+    .values({ account_id: accountId, user_id: userId, address: fromHex(address) })
+    .onConflict((on) => on.doNothing())
+    .returning('account_id')
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+async function insertIdentity(db: Db, { provider, subject, username }: Profile & { username: string }): Promise<void> {
+  await db
+    .insertInto('identities')
+    .values({
+      provider,
+      subject,
+      account_id: accountIdOf(provider, subject),
+      username,
+      image_src: null,
+      email: null,
+      email_verified: null,
+    })
+    .onConflict((on) => on.doNothing())
+    .execute()
+}
+
+/** On development networks. Waited for, so that a first write works at once; its failure never stops a sign-in. */
+async function giveFirstCoins({ chains, telemetry }: Pick<App, 'chains' | 'telemetry'>, address: Hex): Promise<void> {
+  const gifts = [...chains.values()].map(async ({ chainId, faucet }) => {
+    try {
+      await faucet?.(address)
+    } catch (error) {
+      telemetry.log.warn('faucet_failed', { chainId, address }, error)
+    }
+  })
+  const { promise: patience, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, FAUCET_PATIENCE_MS)
+  await Promise.race([Promise.all(gifts), patience])
+  clearTimeout(timer)
+}
