@@ -1,0 +1,409 @@
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, suite, test } from 'node:test'
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { readConfig } from '../config.ts'
+import { toHex } from '../store/bytes.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransaction } from '../../test/scripted-chain.ts'
+import { until } from '../../test/until.ts'
+import { applyBlocks } from './apply.ts'
+import type { BlockListener, FollowedBlock } from './block.ts'
+import { Fenced, indexedTo, takeLease } from './cursor.ts'
+import { startFollower } from './follow.ts'
+
+const TRANSACTION: ScriptedTransaction = {
+  from: addressOf(0xa1),
+  transfers: [
+    {
+      type: 'ERC20',
+      token: addressOf(0x70),
+      from: addressOf(0xa1),
+      to: addressOf(0xa2),
+      items: [{ id: null, value: 5n }],
+    },
+  ],
+}
+
+/** Remembers what it is told as a chain of its own: the canonical one, if the follower does its work. */
+function recorder() {
+  const told: FollowedBlock[] = []
+  const events: string[] = []
+  let finalized = -1
+  const listener: BlockListener = {
+    onBlock: async (_db, _app, _chain, block) => {
+      assert.equal(block.number, told.length === 0 ? block.number : told.at(-1)!.number + 1, 'blocks come in order')
+      told.push(block)
+      events.push(`block ${block.number}`)
+    },
+    onRetract: async (_db, _app, _chain, fromNumber) => {
+      while (told.length > 0 && told.at(-1)!.number >= fromNumber) told.pop()
+      finalized = Math.min(finalized, fromNumber - 1)
+      events.push(`retract ${fromNumber}`)
+    },
+    onFinalize: async (_db, _app, _chain, throughNumber) => {
+      assert.ok(throughNumber > finalized, 'finality moves forward')
+      finalized = throughNumber
+      events.push(`finalize ${throughNumber}`)
+    },
+  }
+  return { listener, told, events, finalized: () => finalized }
+}
+
+suite('the follower', () => {
+  let database: TestDatabase
+  let app: App
+  const logged: string[] = []
+  before(async () => {
+    database = await testDatabase()
+    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+    const telemetry = openTelemetry('test', 'silent')
+    telemetry.log.info = (event) => void logged.push(event)
+    app = { config, db: database.db, telemetry, now: Date.now } as App
+  })
+  beforeEach(async () => {
+    logged.length = 0
+    for (const table of ['blocks', 'cursors', 'networks'] as const) await app.db.deleteFrom(table).execute()
+  })
+  after(() => database.close())
+
+  const cursor = () => app.db.selectFrom('cursors').selectAll().executeTakeFirstOrThrow()
+  const settled = (script: ScriptedChain) =>
+    until('the cursor is at the head', async () => {
+      const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
+      return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
+    })
+  const hashes = (blocks: { hash: string }[]) => blocks.map(({ hash }) => hash)
+  const storedHashes = async () =>
+    (await app.db.selectFrom('blocks').select('hash').orderBy('number').execute()).map(({ hash }) => toHex(hash))
+  /** Follows a chain while the work lasts. */
+  const following = async (script: ScriptedChain, listener: BlockListener, work: () => Promise<void>) => {
+    const follower = startFollower(app, script.chain, [listener])
+    try {
+      await work()
+    } finally {
+      await follower.stop()
+    }
+  }
+
+  test('a development chain is told from block 0, every block once and in order', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    for (let count = 0; count < 100; count++) script.mine(TRANSACTION)
+    const { listener, told } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      script.mine(TRANSACTION)
+      await settled(script)
+    })
+    assert.deepEqual(hashes(told), hashes(script.blocks))
+    assert.deepEqual(told.at(-1)!.receipts[0]!.logs[0]!.topics.length, 3)
+    assert.equal(told.at(-1)!.transactions[0]!.hash, script.blocks.at(-1)!.transactions[0]!.hash)
+    assert.equal(script.chain.head.current()!.hash, script.blocks.at(-1)!.hash)
+  })
+
+  test('another network is told from its finalized block on', async () => {
+    const script = scriptedChain({ finality: 'finalized' })
+    for (let count = 0; count < 40; count++) script.mine()
+    const { listener, told } = recorder()
+    await following(script, listener, () => settled(script))
+    assert.equal(told[0]!.number, 40 - 12)
+    assert.deepEqual(await indexedTo(app.db, 31337), { indexedTo: 40, finalizedTo: 28, halted: null })
+  })
+
+  test('a node without the finalized tag counts 64 blocks', async () => {
+    const script = scriptedChain({ finality: 'finalized' })
+    script.faults.hasNoFinalizedTag = true
+    for (let count = 0; count < 100; count++) script.mine()
+    const { listener, finalized } = recorder()
+    await following(script, listener, () => settled(script))
+    assert.equal(finalized(), 100 - 64)
+  })
+
+  test('finality is told as it advances and stays behind what is stored', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 5 })
+    const { listener, events } = recorder()
+    await following(script, listener, async () => {
+      for (let count = 0; count < 7; count++) {
+        script.mine()
+        await settled(script)
+      }
+    })
+    assert.deepEqual(events.slice(-4), ['block 6', 'finalize 1', 'block 7', 'finalize 2'])
+    assert.equal((await cursor()).finalized_number, 2)
+  })
+
+  test('a reorganisation is retracted to the common ancestor and the other branch told', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    for (let count = 0; count < 9; count++) script.mine(TRANSACTION)
+    const { listener, told, events } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      script.lose(5)
+      for (let count = 0; count < 5; count++) script.mine(TRANSACTION)
+      await settled(script)
+      script.lose(1)
+      script.mine()
+      script.mine()
+      await settled(script)
+    })
+    assert.deepEqual(hashes(told), hashes(script.blocks))
+    assert.deepEqual(await storedHashes(), hashes(script.blocks))
+    assert.deepEqual(
+      events.filter((event) => event.startsWith('retract')),
+      ['retract 5', 'retract 9'],
+    )
+    assert.equal(script.chain.head.current()!.hash, script.blocks.at(-1)!.hash)
+  })
+
+  test('a node that lags behind our blocks retracts nothing', async () => {
+    const script = scriptedChain({ finality: 12 })
+    for (let count = 0; count < 20; count++) script.mine()
+    const { listener, events } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      script.faults.lag = 3
+      const asked = script.asked.get('eth_getBlockByNumber')!
+      await until('the node was asked again', () => script.asked.get('eth_getBlockByNumber')! > asked + 5)
+      assert.equal(script.chain.head.current()!.number, 20)
+      script.faults.lag = 0
+      script.mine()
+      await settled(script)
+    })
+    assert.ok(!events.some((event) => event.startsWith('retract')))
+  })
+
+  test('below finality the follower stops, says so, and goes on when the chains agree again', async () => {
+    const script = scriptedChain({ finality: 4 })
+    for (let count = 0; count < 20; count++) script.mine(TRANSACTION)
+    const { listener, told } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      const stored = hashes(told)
+      const lost = script.lose(10)
+      for (let count = 0; count < 12; count++) script.mine()
+      await until('the follower halted', async () => (await indexedTo(app.db, 31337)).halted !== null)
+      assert.match((await indexedTo(app.db, 31337)).halted!, /below the finalized block 16/)
+      assert.deepEqual(hashes(told), stored)
+      script.lose(12)
+      script.restore(lost)
+      script.mine()
+      await settled(script)
+    })
+    assert.equal((await indexedTo(app.db, 31337)).halted, null)
+    assert.equal(told.at(-1)!.hash, script.blocks.at(-1)!.hash)
+  })
+
+  test('a development chain that lost blocks below finality is followed back, even past the blocks that are kept', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 4 })
+    for (let count = 0; count < 30; count++) script.mine(TRANSACTION)
+    const { listener, told, events } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      script.lose(20)
+      await settled(script)
+      assert.equal((await cursor()).finalized_number, 10)
+      for (let count = 0; count < 10; count++) script.mine(TRANSACTION)
+      await settled(script)
+      await app.db.deleteFrom('blocks').where('number', '<', 15).execute()
+      script.lose(15)
+      script.mine(TRANSACTION)
+      await settled(script)
+    })
+    assert.deepEqual(hashes(told), hashes(script.blocks))
+    assert.deepEqual(await storedHashes(), hashes(script.blocks))
+    assert.ok(events.includes('retract 0'))
+  })
+
+  test('a development chain with another genesis is refused', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    for (let count = 0; count < 5; count++) script.mine()
+    const genesis = Buffer.from(script.blocks[0]!.hash.slice(2), 'hex')
+    await app.db.insertInto('networks').values({ chain_id: 31337, name: 'devnet', genesis_hash: genesis }).execute()
+    const { listener, told } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      script.lose(6)
+      for (let count = 0; count < 9; count++) script.mine()
+      await until('the follower halted', async () => (await indexedTo(app.db, 31337)).halted !== null)
+    })
+    assert.equal(told.length, 6)
+    assert.match((await indexedTo(app.db, 31337)).halted!, /genesis/)
+  })
+
+  for (const fault of ['emptyReceipts', 'nullReceipts', 'partialReceipts', 'nullBlocks'] as const) {
+    test(`a node that answers ${fault} is asked again, nothing is taken as empty`, async () => {
+      const script = scriptedChain({ isDevelopment: true })
+      const { listener, told } = recorder()
+      await following(script, listener, async () => {
+        await settled(script)
+        script.faults[fault] = 4
+        script.mine(TRANSACTION)
+        script.mine(TRANSACTION)
+        await settled(script)
+      })
+      assert.equal(script.faults[fault], 0)
+      assert.deepEqual(
+        told.map((block) => block.receipts.length),
+        [0, 1, 1],
+      )
+    })
+  }
+
+  test('a node without eth_getBlockReceipts is followed by single receipts', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    script.faults.hasNoBlockReceipts = true
+    for (let count = 0; count < 5; count++) script.mine(TRANSACTION, TRANSACTION)
+    const { listener, told } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      const refused = script.asked.get('eth_getBlockReceipts')!
+      script.mine(TRANSACTION)
+      await settled(script)
+      assert.equal(script.asked.get('eth_getBlockReceipts'), refused)
+    })
+    assert.deepEqual(hashes(told), hashes(script.blocks))
+    assert.equal(told[3]!.receipts.length, 2)
+  })
+
+  test('a node that was away is caught up with', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const { listener, told } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      script.faults.isAway = true
+      const asked = script.asked.get('eth_getBlockByNumber')!
+      for (let count = 0; count < 50; count++) script.mine(TRANSACTION)
+      await until('the node was asked in vain', () => script.asked.get('eth_getBlockByNumber')! > asked + 2)
+      script.faults.isAway = false
+      await settled(script)
+    })
+    assert.deepEqual(hashes(told), hashes(script.blocks))
+  })
+
+  test('a listener that fails leaves nothing of its block behind and is told it again', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    script.mine()
+    let failures = 3
+    const failing: BlockListener = {
+      onBlock: async (db, _app, _chain, block) => {
+        await sql`insert into networks (chain_id, name, genesis_hash) values (${block.number}, ${block.hash}, ''::bytea)`.execute(
+          db,
+        )
+        if (block.number === 1 && failures-- > 0) throw new Error('not now')
+      },
+      onRetract: async () => {},
+      onFinalize: async () => {},
+    }
+    await following(script, failing, () => settled(script))
+    const names = await app.db.selectFrom('networks').select('name').orderBy('chain_id').execute()
+    assert.deepEqual(
+      names.map(({ name }) => name),
+      hashes(script.blocks),
+    )
+  })
+
+  test('a follower whose epoch was taken cannot commit', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const { listener, told } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      const { promise, resolve } = Promise.withResolvers<void>()
+      let isHeld = false
+      script.onAsk = (method) => {
+        if (method !== 'eth_getBlockByHash') return
+        isHeld = true
+        return promise
+      }
+      script.mine(TRANSACTION)
+      await until('the follower is fetching the block', () => isHeld)
+      await sql`update cursors set epoch = epoch + 1, lease_owner = 'other', lease_until = now() + interval '1 hour'`.execute(
+        app.db,
+      )
+      script.onAsk = () => {}
+      resolve()
+      await until('the follower noticed', () => logged.includes('follower was replaced'))
+      assert.equal((await cursor()).block_number, 0)
+      assert.equal(told.length, 1)
+      await sql`update cursors set lease_until = now() - interval '1 second'`.execute(app.db)
+      await settled(script)
+    })
+    assert.deepEqual(hashes(told), hashes(script.blocks))
+  })
+
+  test('a transaction under an old epoch is rolled back with everything its listeners wrote', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const { listener, told } = recorder()
+    await following(script, listener, () => settled(script))
+    const held = (await takeLease(app.db, 31337, 'first'))!
+    await sql`update cursors set lease_until = now() - interval '1 second'`.execute(app.db)
+    const taken = (await takeLease(app.db, 31337, 'second'))!
+    assert.equal(taken.epoch, held.epoch + 1)
+    const next = {
+      ...told[0]!,
+      number: 1,
+      hash: addressOf(1).padEnd(66, '0') as `0x${string}`,
+      parentHash: told[0]!.hash,
+    }
+    const work = applyBlocks(app, script.chain, [listener], { held, blocks: [next], finality: null })
+    await assert.rejects(work, Fenced)
+    assert.equal((await cursor()).block_number, 0)
+    assert.equal((await storedHashes()).length, 1)
+  })
+
+  test('two processes follow as one: each block is told once, and the other goes on when one stops', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const { listener, told } = recorder()
+    const other = scriptedChain({ isDevelopment: true }).chain
+    const chains = [script.chain, { ...other, rpc: script.chain.rpc }]
+    const followers = chains.map((chain) => startFollower(app, chain, [listener]))
+    for (let count = 0; count < 5; count++) script.mine(TRANSACTION)
+    await settled(script)
+    await until('both show the newest block', () => chains.every((chain) => chain.head.current()?.number === 5))
+    await followers[0]!.stop()
+    script.mine(TRANSACTION)
+    await settled(script)
+    await followers[1]!.stop()
+    assert.deepEqual(hashes(told), hashes(script.blocks))
+    assert.equal((await cursor()).lease_until, null)
+  })
+
+  test('stopping does not wait for a node that hangs', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const { listener } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      script.faults.hangs = true
+      const asked = script.asked.get('eth_getBlockByNumber')!
+      await until('a question hangs', () => script.asked.get('eth_getBlockByNumber')! > asked)
+    })
+    assert.equal((await cursor()).lease_until, null)
+  })
+
+  test('a head that is still the newest counts as fresh', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const { listener } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      const asked = script.asked.get('eth_getBlockByNumber')!
+      await until('the node was asked again', () => script.asked.get('eth_getBlockByNumber')! > asked + 20)
+      assert.ok(script.chain.head.ageMs() < 1_000)
+    })
+  })
+
+  test('blocks far below finality are forgotten', async () => {
+    const script = scriptedChain({ finality: 4 })
+    for (let count = 0; count < 10; count++) script.mine()
+    const { listener } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      for (let count = 0; count < 300; count++) script.mine()
+      await settled(script)
+    })
+    const oldest = await app.db
+      .selectFrom('blocks')
+      .select(({ fn }) => fn.min('number').as('number'))
+      .executeTakeFirstOrThrow()
+    assert.equal(oldest.number, 310 - 4 - 256)
+  })
+})
