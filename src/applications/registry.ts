@@ -92,7 +92,7 @@ export const isPostLogoutAllowed = (application: Application, asked: string): bo
   application.allowedOrigins.some((origin) => asked === origin || asked === `${origin}/`)
 
 /** Whether pages of this origin may call in the application's name. */
-export const isOriginAllowed = ({ allowedOrigins }: Application, origin: string): boolean =>
+export const isOriginAllowed = ({ allowedOrigins }: Pick<Application, 'allowedOrigins'>, origin: string): boolean =>
   allowedOrigins.some((allowed) => allowed === origin || coversRedirect(`${allowed}/`, `${origin}/`))
 
 /** Compares with each live secret in constant time. */

@@ -53,9 +53,10 @@ function signInPage(server: FastifyInstance, provider: Provider, origin: string)
   server.get<Uid>(`${PATH}/sign-in/:uid`, { schema: { hide: true } }, async (request, reply) => {
     const interaction = await current(request, reply)
     if (interaction === null) return over(reply)
+    const { login_hint: hint } = interaction.params
     return show(reply, 200, {
       uid: interaction.uid,
-      username: String(interaction.params.login_hint ?? ''),
+      username: typeof hint === 'string' ? hint : '',
       isInvalid: false,
     })
   })

@@ -7,7 +7,7 @@ import { sendPage } from '../http/page.ts'
 import { findUser, userWire, type User } from '../users/find.ts'
 import { addConsent, readConsent } from './consents.ts'
 import { saveGrant } from './grants.ts'
-import { applicationAt, finish, formOf, readInteraction, type Interaction } from './interactions.ts'
+import { applicationAt, finish, formOf, parameterOf, readInteraction, type Interaction } from './interactions.ts'
 import { consentBody } from './pages.ts'
 import { askedOf } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
@@ -82,9 +82,7 @@ export function consentPages(
 }
 
 /** Already resolved against the application's permissions when the request came in. */
-const scopesOf = ({ params }: Interaction): string[] =>
-  String(params.scope ?? '')
-    .split(' ')
-    .filter((scope) => scope !== '')
+const scopesOf = (interaction: Interaction): string[] =>
+  (parameterOf(interaction, 'scope') ?? '').split(' ').filter((scope) => scope !== '')
 
 const hidden = { schema: { hide: true } }

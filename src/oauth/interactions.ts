@@ -37,7 +37,7 @@ export async function readInteraction(
 
 /** The application that an interaction serves. @throws sign_in_expired when it is gone or suspended since */
 export async function applicationAt(app: App, interaction: Interaction): Promise<Application> {
-  const application = await findApplication(app.db, String(interaction.params.client_id))
+  const application = await findApplication(app.db, parameterOf(interaction, 'client_id') ?? '')
   if (application === null || application.isSuspended) throw expired()
   return application
 }
@@ -74,6 +74,12 @@ export async function dropOtherSession({ db }: App, interaction: Interaction, us
 
 const expired = (): AppError =>
   new AppError('sign_in_expired', 'It expired, was finished already, or was started in another browser.')
+
+/** A parameter of the authorization request; null when the client did not send it. */
+export function parameterOf({ params }: Interaction, name: string): string | null {
+  const value = params[name]
+  return typeof value === 'string' ? value : null
+}
 
 /** The fields of a form; a repeated field counts as absent, so that two readers cannot see two values. */
 export function formOf(request: FastifyRequest): Record<string, string | undefined> {

@@ -12,6 +12,7 @@ import {
   findInteraction,
   finish,
   formOf,
+  parameterOf,
   readInteraction,
   type Interaction,
 } from './interactions.ts'
@@ -34,7 +35,7 @@ export function loginPages(
   /** GET /login/:uid: the chooser, or straight on to the provider that the application named. */
   server.get<{ Params: Uid; Querystring: { choose?: string } }>('/login/:uid', hidden, async (request, reply) => {
     const interaction = await current(request, reply)
-    const named = providers.find(({ name }) => name === interaction.params.login_provider)
+    const named = providers.find(({ name }) => name === parameterOf(interaction, 'login_provider'))
     if (named !== undefined && request.query.choose === undefined) return leaveFor(named, interaction, request, reply)
     const application = await applicationAt(app, interaction)
     const { uid } = interaction
@@ -113,22 +114,21 @@ export function loginPages(
 
   async function leaveFor(
     chosen: ProviderSettings,
-    { uid, params }: Interaction,
+    interaction: Interaction,
     request: FastifyRequest,
     reply: FastifyReply,
   ): Promise<FastifyReply> {
+    const { uid } = interaction
     wayBack.set(request, { href: `/login/${uid}?choose`, text: 'Back to the sign-in page' })
     const known = readCookie(request.headers.cookie, names.browser)
     const browser = known !== null && /^[\w-]{32}$/.test(known) ? known : newBrowserId()
+    const asksAgain = parameterOf(interaction, 'prompt')?.split(' ').includes('login') ?? false
+    const loginHint = parameterOf(interaction, 'login_hint')
     const url = await federation.visit(chosen, {
       interactionUid: uid,
       browser,
-      ...(String(params.prompt ?? '')
-        .split(' ')
-        .includes('login')
-        ? { prompt: 'login' }
-        : {}),
-      ...(typeof params.login_hint === 'string' ? { loginHint: params.login_hint } : {}),
+      ...(asksAgain ? { prompt: 'login' } : {}),
+      ...(loginHint === null ? {} : { loginHint }),
     })
     const secure = app.origin.startsWith('https:') ? '; Secure' : ''
     return reply

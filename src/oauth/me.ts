@@ -33,13 +33,11 @@ export function me(server: FastifyInstance, app: App): void {
           reply.header('access-control-allow-origin', origin).header('vary', 'Origin')
       }
       const { email, emailVerified } = user
-      return reply
-        .header('cache-control', 'no-store')
-        .send({
-          sub: user.userId,
-          ...userWire(user),
-          ...(caller.scopes.has('email') && email !== null ? { email, email_verified: emailVerified === true } : {}),
-        })
+      return reply.header('cache-control', 'no-store').send({
+        sub: user.userId,
+        ...userWire(user),
+        ...(caller.scopes.has('email') && email !== null ? { email, email_verified: emailVerified === true } : {}),
+      })
     },
   })
 }

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import { describeError } from '../errors.ts'
 import { sendPage } from '../http/page.ts'
@@ -32,7 +32,7 @@ export async function oauth(
   await server.register(async (scope) => mount(scope, app, provider))
   await server.register(async (scope) => me(scope, app))
   await server.register(async (scope) => {
-    if (signInLimit !== undefined) scope.addHook('onRequest', async (request) => signInLimit(request))
+    if (signInLimit !== undefined) scope.addHook('onRequest', async (request, reply) => signInLimit(request, reply))
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser(
       'application/x-www-form-urlencoded',
@@ -68,5 +68,5 @@ export type OauthOptions = {
   cookieKeys: string[]
   providers: ProviderSettings[]
   /** Throws rate_limited; called for every request of a sign-in page. */
-  signInLimit?: (request: FastifyRequest) => void
+  signInLimit?: (request: FastifyRequest, reply: FastifyReply) => void
 }

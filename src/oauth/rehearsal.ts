@@ -115,9 +115,9 @@ export function openBrowser(origin: string) {
   const cookies = new Map<string, { name: string; path: string; value: string }>()
 
   /** Follows redirects until a page, or until an address elsewhere, which is not visited. */
-  async function go(address: string, init: RequestInit = {}): Promise<Page> {
+  async function go(address: string, init: Visit = {}): Promise<Page> {
     let url = new URL(address, origin)
-    let request = init
+    let request: Visit = init
     for (let hops = 0; hops < 20; hops++) {
       const cookie = [...cookies.values()]
         .filter(({ path }) => url.pathname === path || url.pathname.startsWith(path.endsWith('/') ? path : `${path}/`))
@@ -176,6 +176,8 @@ export function openBrowser(origin: string) {
 
   return { go, submit, signIn, cookies }
 }
+
+type Visit = { method?: string; body?: URLSearchParams; headers?: Record<string, string> }
 
 export type Page = { url: URL; status: number; headers: Headers; text: string }
 

@@ -1,0 +1,46 @@
+import { randomUUID } from 'node:crypto'
+import { importJWK, SignJWT } from 'jose'
+import { audienceOf, issuerOf, type App } from '../app.ts'
+import { findApplication, noteUser } from '../applications/registry.ts'
+import { signIn } from '../users/sign-in.ts'
+import type { PrivateKeys } from './keys.ts'
+import { grantable } from './scopes.ts'
+
+/**
+ * An access token for a user of the development identity provider, without a browser: what `npm start` prints.
+ * The same claims as a token from the token endpoint. Only development mode reaches this.
+ */
+export async function issueToken(
+  app: App,
+  { keys }: PrivateKeys,
+  { username, clientId }: { username: string; clientId: string },
+): Promise<{ token: string; userId: string }> {
+  const application = await findApplication(app.db, clientId)
+  if (application === null || app.config.NODE_ENV === 'production')
+    throw new Error('tokens are issued here in development mode only')
+  const { userId, accountId } = await signIn(app, {
+    provider: 'DEV',
+    subject: username,
+    username,
+    imageSrc: `${app.origin}/devnet/avatar/${encodeURIComponent(username)}.svg`,
+    email: `${username}@dev.invalid`,
+    emailVerified: true,
+  })
+  await noteUser(app.db, { clientId, accountId })
+  const key = keys.find(({ alg }) => alg === 'ES256')!
+  const token = await new SignJWT({
+    client_id: clientId,
+    scope: ['openid', 'email', ...grantable(application)].join(' '),
+    chain_id: application.chainId,
+    gid: `development-${randomUUID()}`,
+  })
+    .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: key.kid })
+    .setIssuer(issuerOf(app.origin))
+    .setAudience(audienceOf(app.origin))
+    .setSubject(userId)
+    .setJti(randomUUID())
+    .setIssuedAt()
+    .setExpirationTime(Math.floor(app.now() / 1_000) + app.config.ACCESS_TOKEN_SECONDS)
+    .sign(await importJWK(key, 'ES256'))
+  return { token, userId }
+}
