@@ -6,7 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { rpc } from './rpc.ts'
 
 export type Anvil = { port: number; rpcUrl: string; stop: () => Promise<void>; exited: Promise<number | null> }
-type Launch = { dir: string; port: number; loadFile: string | null; dumpFile: string }
+type Launch = { dir: string; port: number; genesisSeconds: number; loadFile: string | null; dumpFile: string }
 
 /** Why the embedded chain cannot start, in a sentence for the person at the terminal. */
 export class ChainStartError extends Error {
@@ -34,12 +34,15 @@ const FLAGS = [
 
 /**
  * Starts anvil in a session of its own, so that a Ctrl-C in the terminal ends us first and anvil when we say so.
- * @param launch.port  0 takes any free one
+ * @param launch.port            0 takes any free one
+ * @param launch.genesisSeconds  when the chain began. Left to itself anvil makes a new genesis at every start and keeps
+ *                               the loaded one beside it: after two restarts block 0 is either, at random.
  * @throws ChainStartError: there is no anvil, the port is taken, or the state file was refused
  */
-export async function launchAnvil({ dir, port, loadFile, dumpFile }: Launch): Promise<Anvil> {
+export async function launchAnvil({ dir, port, genesisSeconds, loadFile, dumpFile }: Launch): Promise<Anvil> {
   const load = loadFile === null ? [] : ['--load-state', loadFile]
-  const child = spawn(findAnvil(), [...FLAGS, '--port', String(port), ...load, '--dump-state', dumpFile], {
+  const args = ['--port', String(port), '--timestamp', String(genesisSeconds), ...load, '--dump-state', dumpFile]
+  const child = spawn(findAnvil(), [...FLAGS, ...args], {
     cwd: dir,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -57,6 +60,8 @@ export async function launchAnvil({ dir, port, loadFile, dumpFile }: Launch): Pr
   const rpcUrl = `http://127.0.0.1:${takenPort}`
   // From here on it would write a line per call.
   await rpc(rpcUrl, 'anvil_setLoggingEnabled', false)
+  // Its clock stands at the genesis.
+  await rpc(rpcUrl, 'evm_setTime', Math.floor(Date.now() / 1_000))
 
   const stop = async () => {
     child.kill('SIGTERM')

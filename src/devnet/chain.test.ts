@@ -46,6 +46,26 @@ test('a stopped chain continues on the same port with the same blocks', async (t
   assert.deepEqual(await rpc(second.rpcUrl, 'eth_getBlockByNumber', '0x14', false), mined)
 })
 
+test('restarts change neither the genesis nor the clock', async (t) => {
+  const dir = folder(t)
+  const geneses = new Set<string>()
+  for (const round of [1, 2, 3, 4]) {
+    const { rpcUrl, stop } = await chain(t, dir)
+    const second = Math.floor(Date.now() / 1_000)
+    await mineTo(rpcUrl, round)
+    const newest = await rpc<{ timestamp: string }>(rpcUrl, 'eth_getBlockByNumber', 'latest', false)
+    assert.ok(Math.abs(Number(newest.timestamp) - second) <= 2)
+    const { hash } = await rpc<{ hash: string }>(rpcUrl, 'eth_getBlockByNumber', '0x0', false)
+    const first = await rpc<{ parentHash: string }>(rpcUrl, 'eth_getBlockByNumber', '0x1', false)
+    assert.equal(first.parentHash, hash)
+    geneses.add(hash)
+    await stop()
+    // A genesis is told apart by its second.
+    await until(() => Math.floor(Date.now() / 1_000) > second)
+  }
+  assert.equal(geneses.size, 1)
+})
+
 test('when its parent is killed the chain ends by itself and keeps its state', async (t) => {
   const dir = folder(t)
   const parent = spawn(process.execPath, [

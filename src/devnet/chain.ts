@@ -25,6 +25,8 @@ export type ChainOptions = {
   log: Log
 }
 
+type Start = { dir: string; ports: number[]; genesisSeconds: number; loadFile: string | null }
+
 const USUAL_PORT = 8545
 const SAVE_EVERY_MS = 5_000
 
@@ -72,9 +74,11 @@ function saver(dir: string, rpcUrl: string): (moved: boolean) => Promise<void> {
 
 async function launchFromNewestState(dir: string, ports: number[], log: Log): Promise<Anvil> {
   const states = await statesToTry(dir)
+  const genesisSeconds = (await readNumber(join(dir, 'chain-genesis'))) ?? nowSeconds()
   for (const { name, unpack } of states) {
     const loadFile = await unpack()
-    const anvil = loadFile === null ? null : await launchOnFreePort(dir, ports, loadFile).catch(unlessRefused)
+    const anvil =
+      loadFile === null ? null : await launchOnFreePort({ dir, ports, genesisSeconds, loadFile }).catch(unlessRefused)
     if (anvil !== null) {
       await settleState(dir, loadFile)
       return anvil
@@ -82,7 +86,10 @@ async function launchFromNewestState(dir: string, ports: number[], log: Log): Pr
     log.warn('chain state unreadable', { file: name })
   }
   if (states.length > 0) log.warn('chain starts afresh', { dir })
-  const anvil = await launchOnFreePort(dir, ports, null)
+  // Another genesis than before: who remembers the old chain can tell that this is not it.
+  const freshSeconds = nowSeconds()
+  await writeFile(join(dir, 'chain-genesis'), String(freshSeconds))
+  const anvil = await launchOnFreePort({ dir, ports, genesisSeconds: freshSeconds, loadFile: null })
   await settleState(dir, null)
   return anvil
 }
@@ -92,10 +99,10 @@ function unlessRefused(error: unknown): null {
   throw error
 }
 
-async function launchOnFreePort(dir: string, ports: number[], loadFile: string | null): Promise<Anvil> {
+async function launchOnFreePort({ dir, ports, ...start }: Start): Promise<Anvil> {
   for (const port of ports) {
     try {
-      return await launchAnvil({ dir, port, loadFile, dumpFile: stateFiles(dir).exit })
+      return await launchAnvil({ dir, port, ...start, dumpFile: stateFiles(dir).exit })
     } catch (error) {
       if (!(error instanceof ChainStartError && error.reason === 'port_taken')) throw error
     }
@@ -109,6 +116,10 @@ async function launchOnFreePort(dir: string, ports: number[], loadFile: string |
 /** Never tries more than it must: a wanted port that is taken is an error, not a reason to be found elsewhere. */
 async function portsToTry(dir: string, wanted: number | undefined): Promise<number[]> {
   if (wanted !== undefined) return [wanted]
-  const last = Number(await readFile(join(dir, 'chain-port'), 'utf8').catch(() => '')) || null
+  const last = await readNumber(join(dir, 'chain-port'))
   return [...(last === null ? [USUAL_PORT] : [last, USUAL_PORT]), 0]
 }
+
+const readNumber = async (path: string): Promise<number | null> =>
+  Number(await readFile(path, 'utf8').catch(() => '')) || null
+const nowSeconds = (): number => Math.floor(Date.now() / 1_000)

@@ -1,0 +1,145 @@
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import { getAddress, isAddress } from 'viem'
+import { type PageParts, sendPage } from '../http/page.ts'
+import type { Hex } from '../ids.ts'
+import * as pages from './explorer-pages.ts'
+import type { Block, Receipt, Transaction, WithHashes, WithTransactions } from './explorer-pages.ts'
+import { rpc } from './rpc.ts'
+
+export type ExplorerOptions = { rpcUrl: string; networkName: string; symbol: string }
+
+const BLOCKS_A_PAGE = 25
+// What an address page looks through: a busy chain has thousands of transactions in a block.
+const SCAN = { blocks: 200, atOnce: 20, transactions: 5_000, found: 25 }
+
+/**
+ * GET /explorer, /explorer/block/:id, /explorer/tx/:hash, /explorer/address/:address: the development chain as
+ * read-only pages, so that every `explorerUrl` leads somewhere. What is not there is a 404 page, a node that does not
+ * answer a 502 page.
+ */
+export async function explorer(
+  server: FastifyInstance,
+  { rpcUrl, networkName, symbol }: ExplorerOptions,
+): Promise<void> {
+  const ask = <Result>(method: string, ...params: unknown[]) => rpc<Result>(rpcUrl, method, ...params)
+  const coin = { networkName, symbol }
+  const hidden = { schema: { hide: true } }
+
+  server.get<{ Querystring: { before?: string } }>('/explorer', hidden, ({ query }, reply) =>
+    show(reply, coin, async () => {
+      const head = Number(await ask<Hex>('eth_blockNumber'))
+      const newest = /^\d{1,12}$/.test(query.before ?? '') ? Math.min(head, Number(query.before) - 1) : head
+      if (newest < 0) return null
+      return pages.blocks({ blocks: await blocksDown(newest, BLOCKS_A_PAGE, false), head, ...coin })
+    }),
+  )
+
+  server.get<{ Querystring: { q?: string } }>('/explorer/search', hidden, ({ query }, reply) => {
+    const text = String(query.q ?? '').trim()
+    if (isAddress(text, { strict: false })) return reply.redirect(`/explorer/address/${text}`)
+    if (/^\d{1,12}$/.test(text)) return reply.redirect(`/explorer/block/${text}`)
+    return show(reply, coin, async () => {
+      if (!isHash(text)) return null
+      const block = await ask<Block | null>('eth_getBlockByHash', text, false)
+      return { redirect: block === null ? `/explorer/tx/${text}` : `/explorer/block/${text}` }
+    })
+  })
+
+  server.get<{ Params: { id: string } }>('/explorer/block/:id', hidden, ({ params: { id } }, reply) =>
+    show(reply, coin, async () => {
+      const block = await readBlock(id)
+      if (block === null) return null
+      const finalized = await ask<Block>('eth_getBlockByNumber', 'finalized', false)
+      return pages.block({ block, isFinal: Number(block.number) <= Number(finalized.number), ...coin })
+    }),
+  )
+
+  server.get<{ Params: { hash: string } }>('/explorer/tx/:hash', hidden, ({ params: { hash } }, reply) =>
+    show(reply, coin, async () => {
+      if (!isHash(hash)) return null
+      const [transaction, receipt] = await Promise.all([
+        ask<Transaction | null>('eth_getTransactionByHash', hash),
+        ask<Receipt | null>('eth_getTransactionReceipt', hash),
+      ])
+      if (transaction === null) return null
+      const mined = transaction.blockNumber
+      const block = mined === null ? null : await ask<Block | null>('eth_getBlockByNumber', mined, false)
+      return pages.transaction({ transaction, receipt, block, ...coin })
+    }),
+  )
+
+  server.get<{ Params: { address: string } }>('/explorer/address/:address', hidden, ({ params: { address } }, reply) =>
+    show(reply, coin, async () => {
+      if (!isAddress(address, { strict: false })) return null
+      const [balance, code, nonce, head] = await Promise.all([
+        ask<Hex>('eth_getBalance', address, 'latest'),
+        ask<Hex>('eth_getCode', address, 'latest'),
+        ask<Hex>('eth_getTransactionCount', address, 'latest'),
+        ask<Hex>('eth_blockNumber'),
+      ])
+      const found = await transactionsOf(address, Number(head))
+      return pages.address({ address: getAddress(address), balance, code, nonce, ...found, ...coin })
+    }),
+  )
+
+  function readBlock(id: string): Promise<WithTransactions | null> | null {
+    if (isHash(id)) return ask('eth_getBlockByHash', id, true)
+    if (/^\d{1,12}$/.test(id)) return ask('eth_getBlockByNumber', quantity(Number(id)), true)
+    return id === 'latest' || id === 'finalized' ? ask('eth_getBlockByNumber', id, true) : null
+  }
+
+  /** Blocks from `newest` downwards; one that a reorganisation took away meanwhile is left out. */
+  async function blocksDown(newest: number, count: number, full: false): Promise<WithHashes[]>
+  async function blocksDown(newest: number, count: number, full: true): Promise<WithTransactions[]>
+  async function blocksDown(newest: number, count: number, full: boolean): Promise<Block[]> {
+    const numbers = Array.from({ length: Math.min(count, newest + 1) }, (_, i) => newest - i)
+    const blocks = await Promise.all(
+      numbers.map((number) => ask<Block | null>('eth_getBlockByNumber', quantity(number), full)),
+    )
+    return blocks.filter((block) => block !== null)
+  }
+
+  /** The newest transactions from or to an address, as far as the bounds of a scan reach. */
+  async function transactionsOf(
+    address: string,
+    head: number,
+  ): Promise<{ transactions: Transaction[]; scannedTo: number }> {
+    const wanted = address.toLowerCase()
+    const transactions: Transaction[] = []
+    const oldest = Math.max(0, head - SCAN.blocks + 1)
+    let next = head
+    for (
+      let seen = 0;
+      next >= oldest && transactions.length < SCAN.found && seen < SCAN.transactions;
+      next -= SCAN.atOnce
+    ) {
+      const blocks = await blocksDown(next, Math.min(SCAN.atOnce, next - oldest + 1), true)
+      const all = blocks.flatMap((block) => block.transactions.toReversed())
+      seen += all.length
+      transactions.push(...all.filter(({ from, to }) => from.toLowerCase() === wanted || to?.toLowerCase() === wanted))
+    }
+    return { transactions: transactions.slice(0, SCAN.found), scannedTo: Math.max(oldest, next + 1) }
+  }
+}
+
+/** Answers with a page, a redirect, or for null with the page that there is nothing here. */
+async function show(
+  reply: FastifyReply,
+  { networkName }: { networkName: string },
+  look: () => Promise<PageParts | { redirect: string } | null>,
+): Promise<FastifyReply> {
+  try {
+    const found = await look()
+    if (found !== null && 'redirect' in found) return reply.redirect(found.redirect)
+    return found === null ? sendPage(reply, 404, pages.nothingHere(networkName)) : sendPage(reply, 200, found)
+  } catch (error) {
+    reply.log.warn(
+      { name: error instanceof Error ? error.name : typeof error },
+      'explorer: the node gave no usable answer',
+    )
+    return sendPage(reply, 502, pages.noAnswer(networkName))
+  }
+}
+
+const isHash = (text: string): text is Hex => /^0x[0-9a-fA-F]{64}$/.test(text)
+const quantity = (number: number): Hex => `0x${number.toString(16)}`
