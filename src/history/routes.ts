@@ -17,7 +17,10 @@ export function history(server: FastifyInstance, app: App): void {
       if (page.nextCursor !== null) {
         const query = new URLSearchParams({ ...request.query, cursor: page.nextCursor })
         reply.header('x-next-cursor', page.nextCursor)
-        reply.header('link', `<${app.origin}/v1/users/${encodeURIComponent(userId)}/history?${query.toString()}>; rel="next"`)
+        reply.header(
+          'link',
+          `<${app.origin}/v1/users/${encodeURIComponent(userId)}/history?${query.toString()}>; rel="next"`,
+        )
       }
       return page.entries
     },

@@ -1,0 +1,351 @@
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, suite, test } from 'node:test'
+import type { App } from '../app.ts'
+import { readConfig } from '../config.ts'
+import { startFollower } from '../follower/follow.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, fromWord, toHex, toWord } from '../store/bytes.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import {
+  addressOf,
+  logOf,
+  scriptedChain,
+  type ScriptedBlock,
+  type ScriptedChain,
+  type ScriptedTransfer,
+} from '../../test/scripted-chain.ts'
+import { until } from '../../test/until.ts'
+import { indexTransfers } from './index-transfers.ts'
+
+const ALICE = addressOf(0xa1)
+const BOB = addressOf(0xb0b)
+const STRANGER = addressOf(0x57)
+const TOKEN = addressOf(0x70)
+const ITEMS = addressOf(0x71)
+const ACCOUNTS: Record<Hex, string> = {
+  [ALICE]: '00000000-0000-8000-8000-0000000000a1',
+  [BOB]: '00000000-0000-8000-8000-000000000b0b',
+}
+
+const coins = (from: Hex, to: Hex, value: bigint, token = TOKEN): ScriptedTransfer => ({
+  type: 'ERC20',
+  token,
+  from,
+  to,
+  items: [{ id: null, value }],
+})
+const batch = (from: Hex, to: Hex, ...items: [id: bigint, value: bigint][]): ScriptedTransfer => ({
+  type: 'ERC1155',
+  token: ITEMS,
+  from,
+  to,
+  items: items.map(([id, value]) => ({ id, value })),
+})
+const piece = (from: Hex, to: Hex, id: bigint): ScriptedTransfer => ({
+  type: 'ERC721',
+  token: addressOf(0x72),
+  from,
+  to,
+  items: [{ id, value: 1n }],
+})
+
+/** What the table must hold for a chain, made from what the test wrote down and not from any log. */
+function expectedRows(blocks: ScriptedBlock[]): string[] {
+  const rows: string[] = []
+  for (const block of blocks) {
+    let logIndex = 0
+    for (const transaction of block.transactions.filter(({ reverted }) => !reverted)) {
+      for (const transfer of transaction.transfers) {
+        const index = logIndex++
+        for (const [place, { id, value }] of transfer.items.entries()) {
+          const sides: [Hex, number][] = transfer.from === transfer.to ? [[transfer.from, 2]] : [[transfer.from, 1], [transfer.to, 0]] // prettier-ignore
+          for (const [address, direction] of sides) {
+            if (ACCOUNTS[address] === undefined) continue
+            const isSpam = value === 0n && transaction.from !== address
+            rows.push(
+              [
+                ACCOUNTS[address],
+                block.number,
+                index,
+                place,
+                direction,
+                transfer.type.slice(3),
+                transfer.token,
+                transfer.from,
+                transfer.to,
+                id,
+                value,
+                transaction.hash,
+                block.hash,
+                block.timestamp,
+                isSpam,
+              ].join(' '),
+            )
+          }
+        }
+      }
+    }
+  }
+  return rows.toSorted()
+}
+
+suite('the index of transfers', () => {
+  let database: TestDatabase
+  let app: App
+  before(async () => {
+    database = await testDatabase()
+    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+    app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+    for (const [address, account_id] of Object.entries(ACCOUNTS)) {
+      await app.db
+        .insertInto('accounts')
+        .values({ account_id, user_id: `DEV-${account_id}`, address: fromHex(address as Hex) })
+        .execute()
+    }
+  })
+  beforeEach(async () => {
+    for (const table of ['blocks', 'cursors', 'transfers', 'tokens', 'attempts', 'transactions'] as const)
+      await app.db.deleteFrom(table).execute()
+  })
+  after(() => database.close())
+
+  const settled = (script: ScriptedChain) =>
+    until('the cursor is at the head', async () => {
+      const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
+      return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
+    })
+  const index = async (script: ScriptedChain, work: () => Promise<void> = async () => {}) => {
+    const follower = startFollower(app, script.chain, [indexTransfers])
+    try {
+      await work()
+      await settled(script)
+    } finally {
+      await follower.stop()
+    }
+  }
+  const storedRows = async () => {
+    const rows = await app.db.selectFrom('transfers').selectAll().execute()
+    return rows
+      .map((row) =>
+        [
+          row.account_id,
+          row.block_number,
+          row.log_index,
+          row.batch_index,
+          row.direction,
+          row.token_type,
+          toHex(row.token),
+          toHex(row.sender),
+          toHex(row.recipient),
+          row.token_id === null ? null : fromWord(row.token_id),
+          fromWord(row.value),
+          toHex(row.hash),
+          toHex(row.block_hash),
+          row.mined_at.getTime() / 1_000,
+          row.is_spam,
+        ].join(' '),
+      )
+      .toSorted()
+  }
+
+  test('keeps each kind of transfer that touches an account, once for each side of ours', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    script.mine(
+      { from: ALICE, transfers: [coins(ALICE, STRANGER, 7n), coins(STRANGER, STRANGER, 8n), coins(ALICE, BOB, 9n)] },
+      { from: ALICE, transfers: [coins(ALICE, ALICE, 1n), piece(STRANGER, BOB, 2n ** 255n)] },
+      {
+        from: STRANGER,
+        transfers: [batch(BOB, ALICE, [1n, 5n], [1n, 5n], [2n, 2n ** 256n - 1n]), batch(STRANGER, BOB, [9n, 1n])],
+      },
+      { from: STRANGER, transfers: [coins(STRANGER, ALICE, 100n)], reverted: true },
+    )
+    await index(script)
+    const rows = await storedRows()
+    assert.deepEqual(rows, expectedRows(script.blocks))
+    assert.equal(rows.length, 1 + 2 + 1 + 1 + 6 + 1)
+  })
+
+  test('hostile logs are left out and the honest ones beside them are kept', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const honest = logOf(coins(STRANGER, ALICE, 5n))
+    const forged = logOf(batch(STRANGER, ALICE, [1n, 1n], [2n, 2n]))
+    const dirty = `0x${'ff'.repeat(12)}${ALICE.slice(2)}` as Hex
+    const logs = [
+      { ...honest, topics: [] },
+      { ...honest, topics: honest.topics.slice(0, 1) },
+      { ...honest, topics: honest.topics.slice(0, 2) },
+      { ...honest, data: '0x' as Hex },
+      { ...honest, data: `${honest.data}00` as Hex },
+      { ...honest, topics: [honest.topics[0]!, honest.topics[1]!, dirty] },
+      { ...honest, address: `0x${'ff'.repeat(19)}fe` as Hex },
+      { ...forged, data: forged.data.slice(0, -64) as Hex },
+      { ...forged, data: forged.data.replace(/2(?=0{0})/, '2') as Hex, topics: forged.topics.slice(0, 3) },
+      { ...forged, data: `0x${'ff'.repeat(64)}` as Hex },
+      { ...forged, data: `0x${'ff'.repeat(100_000)}` as Hex },
+      honest,
+    ]
+    script.mine({ from: STRANGER, transfers: [], logs })
+    await index(script)
+    const rows = await app.db.selectFrom('transfers').select(['log_index', 'value']).execute()
+    assert.deepEqual(
+      rows.map(({ log_index, value }) => [log_index, fromWord(value)]),
+      [[logs.length - 1, 5n]],
+    )
+  })
+
+  test('a block with thousands of our transfers is stored whole', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const items = Array.from({ length: 900 }, (_, id): [bigint, bigint] => [BigInt(id), 1n])
+    script.mine({ from: ALICE, transfers: [batch(ALICE, BOB, ...items), batch(BOB, ALICE, ...items)] })
+    await index(script)
+    assert.deepEqual(await storedRows(), expectedRows(script.blocks))
+  })
+
+  test('moving nothing is spam unless the account initiated it, by its own key or through us', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const nothing = coins(ALICE, BOB, 0n)
+    const { transactions } = script.mine(
+      { from: STRANGER, transfers: [nothing] },
+      { from: ALICE, transfers: [nothing] },
+      // A sponsor is the outer sender of what Alice asked us for.
+      { from: STRANGER, transfers: [nothing] },
+      { from: STRANGER, transfers: [coins(STRANGER, ALICE, 1n)] },
+    )
+    const id = 'tx_1'
+    await app.db
+      .insertInto('transactions')
+      .values({
+        ...{ id, account_id: ACCOUNTS[ALICE]!, client_id: 'demo', chain_id: 31337, sender: fromHex(ALICE), nonce: 0 },
+        ...{ target: fromHex(TOKEN), value: toWord(0n), data: Buffer.alloc(0), gas_limit: 21_000, max_fee: toWord(1n) },
+        ...{ abi: '', state: 'SUBMITTED' },
+        transitions: '[]',
+      })
+      .execute()
+    await app.db
+      .insertInto('attempts')
+      .values({
+        chain_id: 31337,
+        hash: fromHex(transactions[2]!.hash),
+        transaction_id: id,
+        raw: Buffer.alloc(1),
+        gas_limit: 21_000,
+        max_fee: toWord(1n),
+        max_priority_fee: null,
+      })
+      .execute()
+    await index(script)
+    const rows = await app.db
+      .selectFrom('transfers')
+      .select(['account_id', 'log_index', 'is_spam'])
+      .orderBy('log_index')
+      .orderBy('direction', 'desc')
+      .execute()
+    assert.deepEqual(
+      rows.map((row) => [row.account_id === ACCOUNTS[ALICE] ? 'alice' : 'bob', row.log_index, row.is_spam]),
+      [['alice', 0, true], ['bob', 0, true], ['alice', 1, false], ['bob', 1, true], ['alice', 2, false], ['bob', 2, true], ['alice', 3, false]], // prettier-ignore
+    )
+  })
+
+  test('after a reorganisation the tokens of retracted transfers are asked again', async () => {
+    const script = scriptedChain()
+    for (let count = 0; count < 3; count++) script.mine()
+    await index(script, async () => {
+      await settled(script)
+      script.mine({ from: ALICE, transfers: [coins(ALICE, BOB, 1n)] })
+      script.mine({ from: ALICE, transfers: [coins(ALICE, BOB, 1n, ITEMS)] })
+      await settled(script)
+      await app.db.updateTable('tokens').set({ state: 'KNOWN', retry_at: null }).execute()
+      script.lose(1)
+      script.mine()
+      script.mine()
+    })
+    const tokens = await app.db.selectFrom('tokens').select(['address', 'state']).orderBy('address').execute()
+    assert.deepEqual(
+      tokens.map(({ address, state }) => [toHex(address), state]),
+      [
+        [TOKEN, 'KNOWN'],
+        [ITEMS, 'NEW'],
+      ],
+    )
+  })
+
+  for (const seed of [1, 2, 3, 4, 5]) {
+    test(`whatever the chain does, the table equals an index from scratch (seed ${seed})`, async () => {
+      const random = randomOf(seed)
+      const pick = <T>(list: readonly T[]): T => list[random(list.length)]!
+      const isDevelopment = seed % 2 === 0
+      const script = scriptedChain({ isDevelopment, finality: isDevelopment ? 3 : 14 })
+      const somebody = () => pick([ALICE, BOB, STRANGER, addressOf(random(50) + 1)])
+      const transfer = (): ScriptedTransfer =>
+        pick([
+          () => coins(somebody(), somebody(), BigInt(random(3)), pick([TOKEN, ITEMS])),
+          () => piece(somebody(), somebody(), BigInt(random(100))),
+          () =>
+            batch(
+              somebody(),
+              somebody(),
+              ...Array.from({ length: random(4) + 1 }, (): [bigint, bigint] => [BigInt(random(9)), BigInt(random(3))]),
+            ),
+        ])()
+      const mine = () =>
+        script.mine(
+          ...Array.from({ length: random(3) }, () => ({
+            from: somebody(),
+            reverted: random(8) === 0,
+            transfers: Array.from({ length: random(4) }, transfer),
+          })),
+        )
+      const { faults } = script
+      let follower = startFollower(app, script.chain, [indexTransfers])
+      for (let turn = 0; turn < 60; turn++) {
+        pick([
+          () => mine(),
+          () => mine(),
+          () => Array.from({ length: 5 }, mine),
+          () => {
+            const depth = Math.min(random(10) + 1, script.blocks.length - 1)
+            script.lose(depth)
+            for (let count = 0; count < depth + random(3); count++) mine()
+          },
+          () => void (isDevelopment && script.lose(random(Math.min(20, script.blocks.length)))),
+          () => void (faults.emptyReceipts = random(3)),
+          () => void (faults.nullReceipts = random(3)),
+          () => void (faults.partialReceipts = random(3)),
+          () => void (faults.nullBlocks = random(3)),
+          () => void (faults.isAway = !faults.isAway),
+          () => void (faults.lag = isDevelopment ? 0 : random(3)),
+          () => void (faults.hasNoBlockReceipts = !faults.hasNoBlockReceipts),
+        ])()
+        if (random(10) === 0) {
+          await follower.stop()
+          follower = startFollower(app, script.chain, [indexTransfers])
+        }
+        // Sometimes the follower keeps up, sometimes the chain moves on under its hands.
+        if (random(4) === 0 && !faults.isAway && faults.lag === 0) {
+          mine()
+          await settled(script)
+          assert.deepEqual(await storedRows(), expectedRows(script.blocks), `turn ${turn}`)
+        } else await new Promise((resolve) => setImmediate(resolve))
+      }
+      Object.assign(faults, { isAway: false, lag: 0 })
+      for (let count = 0; count < 12; count++) mine()
+      await settled(script)
+      await follower.stop()
+      const stored = await storedRows()
+      assert.ok(stored.length > 0)
+      assert.deepEqual(stored, expectedRows(script.blocks))
+    })
+  }
+})
+
+/** Whole numbers below a limit, the same for the same seed (mulberry32). */
+function randomOf(seed: number): (below: number) => number {
+  let state = seed
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
+  }
+}
