@@ -1,10 +1,7 @@
 import type { Selectable } from 'kysely'
 import type { AbiErrorItem, AbiFunction } from '../abi/parse.ts'
 import type { Fees } from '../chain/fees.ts'
-import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import type { App } from '../app.ts'
-import type { Chain } from '../chain/network.ts'
 import { fromWord, toHex, toWord } from '../store/bytes.ts'
 import type { Database } from '../store/rows.ts'
 
@@ -63,11 +60,4 @@ export function readFees({ max_fee, max_priority_fee }: FeeColumns): Fees {
 export function writeFees(fees: Fees): { max_fee: Buffer; max_priority_fee: Buffer | null } {
   if (fees.type === 'legacy') return { max_fee: toWord(fees.gasPrice), max_priority_fee: null }
   return { max_fee: toWord(fees.maxFeePerGas), max_priority_fee: toWord(fees.maxPriorityFeePerGas) }
-}
-
-/** The caller's network. @throws chain_unsupported  when this process does not serve it */
-export function chainOf(app: App, chainId: number): Chain {
-  const chain = app.chains.get(chainId)
-  if (chain === undefined) throw new AppError('chain_unsupported', 'This installation does not serve the network of your application.')
-  return chain
 }

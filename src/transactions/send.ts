@@ -2,13 +2,14 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Signed } from '../signer/wire.ts'
 import { answerOf, type WriteAnswer } from './answer.ts'
 import { bind, claim, releaseKey, vacate, type Binding } from './bind.ts'
 import { broadcast } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
-import { chainOf, toBound, type Bound, type Intent, type TransactionRow } from './intent.ts'
+import { toBound, type Bound, type Intent, type TransactionRow } from './intent.ts'
 import { findKey, inFlight } from './key.ts'
 import { adopt } from './recall.ts'
 import { reach } from './steps.ts'
@@ -29,7 +30,7 @@ export type SendOptions = {
  *         signer_unavailable, database_unavailable
  */
 export async function sendTransaction(app: App, caller: Caller, intent: Intent, { idempotency }: SendOptions): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
-  const chain = chainOf(app, caller.chainId)
+  const chain = chainOf(app, caller)
   const { accountId, clientId, address: from } = caller
   const key = idempotency === null ? null : { scope: { accountId, clientId, route: idempotency.route, key: idempotency.key }, requestHash: idempotency.requestHash }
   const known = key === null ? null : await findKey(app.db, key.scope, key.requestHash)

@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto'
+import type { Static } from 'typebox'
+import { encodeCall } from '../abi/args.ts'
+import { parseAbi } from '../abi/parse.ts'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import type { Caller } from '../http/bearer.ts'
+import type { Hex } from '../ids.ts'
+import type { WriteAnswer } from '../transactions/answer.ts'
+import { dryRun, type DryRunAnswer } from '../transactions/dry-run.ts'
+import type { Intent } from '../transactions/intent.ts'
+import { sendTransaction } from '../transactions/send.ts'
+import { readContractAddress } from './read.ts'
+import type { WriteRequest } from './write-wire.ts'
+
+type Body = Static<typeof WriteRequest>
+
+/** Scope of the idempotency keys of this operation; also the path. */
+export const WRITE_ROUTE = '/v1/contracts/method/write'
+
+/**
+ * Calls a state-changing function of any contract from the caller's account.
+ * @param idempotencyKey  as the caller sent it, checked
+ * @throws invalid_address, invalid_abi, abi_is_view, invalid_argument, invalid_value, and what `sendTransaction` throws
+ */
+export async function writeContract(app: App, caller: Caller, body: Body, { idempotencyKey }: { idempotencyKey?: string | undefined }): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
+  const intent = readIntent(body)
+  const idempotency = idempotencyKey === undefined ? null : { key: idempotencyKey, route: WRITE_ROUTE, requestHash: hashOf(body) }
+  return sendTransaction(app, caller, intent, { idempotency })
+}
+
+/** Everything of a write but its signature. @throws as `writeContract` */
+export function dryRunContract(app: App, caller: Caller, body: Body): Promise<DryRunAnswer> {
+  return dryRun(app, caller, readIntent(body))
+}
+
+/** Everything that can be refused without asking the chain. */
+function readIntent({ address, abi, args = [], value = '0' }: Body): Intent {
+  const to = readContractAddress(address).toLowerCase() as Hex
+  const { function: fn, errors } = parseAbi(abi)
+  const { stateMutability } = fn
+  if (stateMutability === 'view' || stateMutability === 'pure') {
+    throw new AppError('abi_is_view', `A ${stateMutability} function changes nothing: read it instead.`, {
+      errors: [{ pointer: '/abi', code: 'is_view', detail: `The function is marked ${stateMutability}.` }],
+    })
+  }
+  const data = encodeCall(fn, args)
+  return { to, data, value: readValue(value, { isPayable: stateMutability !== 'nonpayable' }), abi, fn, errors }
+}
+
+const MOST = 2n ** 256n - 1n
+
+function readValue(text: string, { isPayable }: { isPayable: boolean }): bigint {
+  if (!/^\d{1,100}$/.test(text)) throw invalidValue('not_wei', 'The value must be wei in decimal digits.')
+  const value = BigInt(text)
+  if (value > MOST) throw invalidValue('out_of_range', 'The value must be below 2^256 wei.')
+  if (value > 0n && !isPayable) throw invalidValue('not_payable', 'The function is marked nonpayable: it takes no value.')
+  return value
+}
+
+const invalidValue = (code: string, detail: string): AppError => new AppError('invalid_value', detail, { errors: [{ pointer: '/value', code, detail }] })
+
+/** The same request has the same hash, in whatever order its fields came. */
+function hashOf({ address, abi, args, value }: Body): Buffer {
+  return createHash('sha256')
+    .update(JSON.stringify([address, abi, args ?? [], value ?? '0']))
+    .digest()
+}

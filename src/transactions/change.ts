@@ -1,0 +1,51 @@
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import type { Caller } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
+import { SignerRefused } from '../signer/client.ts'
+import { toBound, type TransactionRow } from './intent.ts'
+import { findTransaction, readTransaction, type Transaction } from './read.ts'
+import { raiseFee, sendCancel } from './replace.ts'
+
+/**
+ * Tries to put nothing in a pending transaction's place: the same nonce, a higher fee. Whichever is mined first wins;
+ * the state tells. Asking twice is asking once.
+ * @throws transaction_not_found, not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
+ */
+export async function cancelTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
+  const row = await findTransaction(app, caller, idOrHash)
+  refuseUnlessPending(row)
+  if (!row.is_cancel) {
+    const { sent } = await asked(() => sendCancel(app, chainOf(app, caller), toBound(row), { accessToken: caller.token }))
+    if (sent === 'nonce_too_low') throw tooLate('The transaction is mined already.')
+  }
+  return readTransaction(app, caller, row.id)
+}
+
+/**
+ * Raises the fee of a pending transaction now.
+ * @throws transaction_not_found, not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
+ */
+export async function speedUpTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
+  const row = await findTransaction(app, caller, idOrHash)
+  refuseUnlessPending(row)
+  const { sent } = await asked(() => raiseFee(app, chainOf(app, caller), toBound(row), { accessToken: caller.token }))
+  if (sent === 'nonce_too_low') throw tooLate('The transaction is mined already.')
+  return readTransaction(app, caller, row.id)
+}
+
+function refuseUnlessPending({ state }: TransactionRow): void {
+  if (state !== 'SUBMITTED') throw tooLate(`The transaction is ${state} already.`)
+}
+
+const tooLate = (detail: string): AppError => new AppError('not_cancellable', detail)
+
+/** Two who change the same transaction at once: the ledger lets one through. */
+async function asked<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof SignerRefused)) throw error
+    throw new AppError('overloaded', 'The transaction was changed at the same moment. Repeat.', { cause: error, retryAfter: 1 })
+  }
+}

@@ -1,0 +1,213 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { highestPrice } from '../chain/fees.ts'
+import { AppError } from '../errors.ts'
+import type { Hex } from '../ids.ts'
+import { toHex } from '../store/bytes.ts'
+import { broadcast } from './broadcast.ts'
+import { readFees, toBound, type Bound, type TransactionRow } from './intent.ts'
+import { sweepKeys } from './key.ts'
+import { laneStopped, secondsAgo, stopLane } from './lane.ts'
+import { attend, countAt, finalTag, giveUp, recoverBound } from './recover.ts'
+import { raiseFee, readAttempts } from './replace.ts'
+import { markMined } from './settle.ts'
+
+/** milliseconds between two rounds when nothing pokes */
+const ROUND_MS = 1_000
+/** seconds after which stored bytes are sent again unasked */
+const RESEND_AFTER_SECONDS = 15
+/** seconds after which a bound row is nobody's work in progress */
+const IDLE_SECONDS = 8
+/** blocks an attempt is given before its fee may be raised */
+const BUMP_AFTER_BLOCKS = 3
+const SWEEP_EVERY_MS = 600_000
+
+export type Keeper = { stop: () => Promise<void>; round: () => Promise<void> }
+
+const pokes = new WeakMap<App, Map<number, () => void>>()
+
+/** Asks the keeper of a network for a round now; nothing happens in a process without one. */
+export function pokeKeeper(app: App, { chainId }: Chain): void {
+  pokes.get(app)?.get(chainId)?.()
+}
+
+/**
+ * Keeps every accepted write of a network alive until it is mined or its nonce is owned by another final transaction:
+ * sends everything once at start, finishes intents without bytes, sends again what the node may have lost, raises the
+ * fee of the lowest unmined nonce of each account. Any number of replicas may do so: bytes sent twice are known, and
+ * of two raises the signer's ledger lets one through.
+ */
+export function startKeeper(app: App, chain: Chain): Keeper {
+  let isStopped = false
+  let isFirst = true
+  let sweptAt = app.now()
+  let timer: NodeJS.Timeout | undefined
+  let running: Promise<void> | null = null
+  let isWanted = false
+
+  async function work(): Promise<void> {
+    // The first round takes everything up at once: a process before this one may have left it at any point.
+    const first = isFirst
+    await recoverBound(app, chain, { idleSeconds: first ? 0 : IDLE_SECONDS })
+    await resend(app, chain, { afterSeconds: first ? 0 : RESEND_AFTER_SECONDS })
+    isFirst = false
+    await raiseLowest(app, chain)
+    if (app.now() - sweptAt >= SWEEP_EVERY_MS) {
+      sweptAt = app.now()
+      await sweepKeys(app)
+    }
+  }
+
+  /** One round at a time; a poke during one leads to another. */
+  function round(): Promise<void> {
+    if (running !== null) {
+      isWanted = true
+      return running
+    }
+    clearTimeout(timer)
+    running = work()
+      .catch((error: unknown) => app.telemetry.log.warn('keeper_round_failed', { chainId: chain.chainId }, error))
+      .finally(() => {
+        running = null
+        if (isStopped) return
+        timer = setTimeout(() => void round(), isWanted ? 0 : ROUND_MS)
+        timer.unref()
+        isWanted = false
+      })
+    return running
+  }
+
+  const byChain = pokes.get(app) ?? new Map<number, () => void>()
+  pokes.set(app, byChain.set(chain.chainId, () => void round()))
+  void round()
+  return {
+    round,
+    stop: async () => {
+      isStopped = true
+      clearTimeout(timer)
+      byChain.delete(chain.chainId)
+      await running
+    },
+  }
+}
+
+/**
+ * Sends stored bytes again, as they are: all of a transaction's attempts that nobody has sent for a while, lowest nonce
+ * first. Taking them on and reading them is one statement, so that replicas do not all send the same.
+ */
+async function resend(app: App, chain: Chain, { afterSeconds }: { afterSeconds: number }): Promise<void> {
+  for (;;) {
+    const { rows } = await sql<{ id: string; raw: Uint8Array; hash: Uint8Array; sender: Uint8Array; nonce: number }>`
+      update attempts set broadcast_at = now() from (
+        select t.id, t.sender, t.nonce, a.chain_id, a.hash from transactions t join attempts a on a.transaction_id = t.id and a.chain_id = t.chain_id
+        where t.chain_id = ${chain.chainId}::bigint and t.state = 'SUBMITTED'
+          and (a.broadcast_at is null or a.broadcast_at < ${secondsAgo(afterSeconds)})
+          and (a.hash = t.hash or a.broadcast_at is null)
+        order by t.sender, t.nonce limit 500) as due
+      where attempts.chain_id = due.chain_id and attempts.hash = due.hash
+      returning due.id, attempts.raw, attempts.hash, due.sender, due.nonce`.execute(app.db)
+    rows.sort((a, b) => a.nonce - b.nonce)
+    await Promise.all(rows.map((row) => attend(app, row, () => resendOne(app, chain, { id: row.id, raw: toHex(row.raw), hash: toHex(row.hash) }))))
+    if (rows.length < 500) return
+  }
+}
+
+async function resendOne(app: App, chain: Chain, attempt: { id: string; raw: Hex; hash: Hex }): Promise<void> {
+  const sent = await broadcast(app, chain, attempt)
+  if (sent !== 'nonce_too_low' && sent !== 'insufficient_funds') return
+  const row = await app.db.selectFrom('transactions').selectAll().where('id', '=', attempt.id).where('state', '=', 'SUBMITTED').executeTakeFirst()
+  if (row === undefined) return
+  if (sent === 'nonce_too_low') await lookUp(app, chain, row)
+  else await lowBalance(app, chain, toBound(row))
+}
+
+type Receipt = { transactionHash: Hex; blockNumber: Hex; blockHash: Hex; status?: Hex; gasUsed: Hex; effectiveGasPrice?: Hex }
+
+/** blocks behind the head that the follower has certainly read */
+const READ_BLOCKS = 3
+
+/**
+ * The nonce is used, the node says: by one of our own hashes, which the follower will see, or has passed while our row
+ * was lost; or, once that is final, by somebody else. Never is it signed again under another nonce.
+ */
+async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void> {
+  const bound = toBound(row)
+  const attempts = await readAttempts(app, bound)
+  const receipts = await Promise.all(attempts.map(({ hash }) => chain.rpc.call<Receipt | null>('eth_getTransactionReceipt', [toHex(hash)])))
+  const receipt = receipts.find((one) => one !== null)
+  if (receipt !== undefined && receipt !== null) {
+    const head = chain.head.current()
+    if (head === null || Number(receipt.blockNumber) > head.number - READ_BLOCKS) return
+    const isCancel = attempts[receipts.indexOf(receipt)]!.is_cancel
+    return markMined(app.db, app, chain.chainId, [
+      {
+        id: row.id,
+        hash: receipt.transactionHash,
+        isCancel,
+        blockNumber: Number(receipt.blockNumber),
+        blockHash: receipt.blockHash,
+        succeeded: receipt.status !== '0x0',
+        gasUsed: Number(receipt.gasUsed),
+        effectiveGasPrice: BigInt(receipt.effectiveGasPrice ?? '0x0'),
+      },
+    ])
+  }
+  if ((await countAt(chain, bound.from, finalTag(chain))) <= row.nonce) return
+  const intrusion = { chainId: chain.chainId, sender: bound.from, nonce: row.nonce, hash: null, reason: 'foreign_nonce' } as const
+  await stopLane(app.db, intrusion)
+  laneStopped(app, intrusion)
+  await giveUp(app, bound)
+}
+
+/** Business event: an account cannot pay for what it has signed. Its transactions wait, and are sent again. */
+async function lowBalance({ telemetry }: App, chain: Chain, { id, from, chainId }: Bound): Promise<void> {
+  telemetry.log.warn('account.low_balance', { chainId, id, sender: from })
+  if (chain.faucet !== null) await chain.faucet(from)
+}
+
+/**
+ * Raises the fee of the lowest unmined nonce of each account, when it has waited for 3 blocks and long enough: those
+ * above it cannot be mined before it. At the cap, or short of coins, it is only sent again.
+ */
+async function raiseLowest(app: App, chain: Chain): Promise<void> {
+  const head = chain.head.current()
+  if (head === null) return
+  const rows = await app.db
+    .selectFrom('transactions as t')
+    .innerJoin('attempts as a', (join) => join.onRef('a.chain_id', '=', 't.chain_id').onRef('a.hash', '=', 't.hash'))
+    .selectAll('t')
+    .where('t.chain_id', '=', chain.chainId)
+    .where('t.state', '=', 'SUBMITTED')
+    .where('a.created_at', '<', secondsAgo(app.config.LANE_BUMP_AFTER_SECONDS))
+    .where((eb) => eb.or([eb('a.created_block', 'is', null), eb('a.created_block', '<=', head.number - BUMP_AFTER_BLOCKS)]))
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('transactions as lower')
+            .select('lower.id')
+            .whereRef('lower.chain_id', '=', 't.chain_id')
+            .whereRef('lower.sender', '=', 't.sender')
+            .whereRef('lower.nonce', '<', 't.nonce')
+            .where('lower.state', 'in', ['BOUND', 'SUBMITTED', 'VACANT']),
+        ),
+      ),
+    )
+    .limit(200)
+    .execute()
+  for (const row of rows) await attend(app, { id: row.id }, () => raiseOne(app, chain, row))
+}
+
+async function raiseOne(app: App, chain: Chain, row: TransactionRow): Promise<void> {
+  const bound = toBound(row)
+  const [newest] = await readAttempts(app, bound)
+  const balance = BigInt(await chain.rpc.call<string>('eth_getBalance', [bound.from, 'latest']))
+  const raised = (BigInt(newest!.gas_limit) * highestPrice(readFees(newest!)) * 9n) / 8n
+  if (balance < raised + (newest!.is_cancel ? 0n : bound.value)) return lowBalance(app, chain, bound)
+  try {
+    await raiseFee(app, chain, bound)
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'fee_cap_reached') throw error
+    app.telemetry.log.warn('fee_cap_reached', { chainId: bound.chainId, id: bound.id, sender: bound.from })
+  }
+}

@@ -1,0 +1,188 @@
+import { checksumAddress } from '../abi/address.ts'
+import { bigNumber, type BigNumber } from '../abi/bignumber.ts'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { AppError, type Revert } from '../errors.ts'
+import type { Caller } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
+import { readCursor, writeCursor } from '../http/cursor.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, fromWord, toHex } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
+import type { TransactionState, Transition } from '../store/rows.ts'
+import { wireFees, type WireFees } from './answer.ts'
+import { readFees, toBound, type AttemptRow, type TransactionRow } from './intent.ts'
+import { readAttempts } from './replace.ts'
+import { explainRevert } from './revert.ts'
+
+/** A transaction as the API shows it. */
+export type Transaction = {
+  id: string
+  state: TransactionState
+  /** the hash that is mined, or else the newest */
+  hash: Hex
+  /** every hash that it was sent under, newest first */
+  hashes: Hex[]
+  explorerUrl: string
+  network: string
+  chainId: number
+  nonce: number
+  from: Hex
+  to: Hex
+  value: BigNumber
+  data: Hex
+  gasLimit: BigNumber
+  /** the newest bytes, or the mined ones, do nothing but use the nonce */
+  isCancel: boolean
+  /** its block can no longer be retracted */
+  isFinal: boolean
+  createdAt: string
+  updatedAt: string
+  transitions: Transition[]
+  receipt: { blockNumber: number; blockHash: Hex; status: 'SUCCESS' | 'REVERTED'; gasUsed: BigNumber; effectiveGasPrice: BigNumber } | null
+  revert: Revert | null
+} & WireFees
+
+/**
+ * One transaction of the caller's, by id or by any hash it was sent under.
+ * @throws transaction_not_found  the same whether or not another user has it
+ */
+export async function readTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
+  const chain = chainOf(app, caller)
+  return show(app, chain, await findTransaction(app, caller, idOrHash))
+}
+
+/** The row behind an id or a hash. @throws transaction_not_found */
+export async function findTransaction({ db }: App, caller: Caller, idOrHash: string): Promise<TransactionRow> {
+  const row = await retrying(async () => {
+    const id = await findId(db, caller, idOrHash)
+    if (id === undefined) return undefined
+    return db
+      .selectFrom('transactions')
+      .selectAll()
+      .where('id', '=', id)
+      .where('account_id', '=', caller.accountId)
+      .where('chain_id', '=', caller.chainId)
+      .where('hash', 'is not', null)
+      .executeTakeFirst()
+  })
+  if (row === undefined) throw new AppError('transaction_not_found', 'No transaction of yours has this id or hash.')
+  return row
+}
+
+async function findId(db: App['db'], { chainId }: Caller, idOrHash: string): Promise<string | undefined> {
+  if (/^tx_[0-9a-f-]{36}$/.test(idOrHash)) return idOrHash
+  if (!/^0x[0-9a-fA-F]{64}$/.test(idOrHash)) return undefined
+  const attempt = await db
+    .selectFrom('attempts')
+    .select('transaction_id')
+    .where('chain_id', '=', chainId)
+    .where('hash', '=', fromHex(idOrHash as Hex))
+    .executeTakeFirst()
+  return attempt?.transaction_id
+}
+
+/** States that a caller can meet; an intent without bytes is nobody's business yet. */
+export const publicStates = ['SUBMITTED', 'MINED', 'FINALIZED', 'REVERTED', 'FAILED', 'REPLACED', 'CANCELLED'] as const satisfies TransactionState[]
+
+/**
+ * The caller's transactions on the application's network, newest first, over the index (account, network, time, id).
+ * @throws invalid_cursor
+ */
+export async function listTransactions(
+  app: App,
+  caller: Caller,
+  { limit, cursor, state }: { limit: number; cursor?: string | undefined; state?: TransactionState | undefined },
+): Promise<{ transactions: Transaction[]; nextCursor: string | null }> {
+  const chain = chainOf(app, caller)
+  const after = cursor === undefined ? null : readCursor(cursor, ['string', 'string', 'string'])
+  if (after !== null && (after[0] !== (state ?? '') || Number.isNaN(Date.parse(after[1] as string)))) {
+    throw new AppError('invalid_cursor', 'The cursor belongs to another query.', { errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Take it from X-Next-Cursor of the same query.' }] })
+  }
+  const rows = await retrying(() => {
+    let query = app.db
+      .selectFrom('transactions')
+      .selectAll()
+      .where('account_id', '=', caller.accountId)
+      .where('chain_id', '=', caller.chainId)
+      .where('hash', 'is not', null)
+      .orderBy('created_at', 'desc')
+      .orderBy('id', 'desc')
+      .limit(limit + 1)
+    if (state !== undefined) query = query.where('state', '=', state)
+    if (after !== null) query = query.where((eb) => eb(eb.refTuple('created_at', 'id'), '<', eb.tuple(new Date(after[1] as string), after[2] as string)))
+    return query.execute()
+  })
+  const page = rows.slice(0, limit)
+  const last = page.at(-1)
+  const attempts = await attemptsOf(app, page)
+  return {
+    transactions: page.map((row) => toWire(chain, row, attempts.get(row.id) ?? [])),
+    nextCursor: rows.length > limit && last !== undefined ? writeCursor([state ?? '', last.created_at.toISOString(), last.id]) : null,
+  }
+}
+
+async function attemptsOf({ db }: App, rows: TransactionRow[]): Promise<Map<string, AttemptRow[]>> {
+  if (rows.length === 0) return new Map()
+  const attempts = await retrying(() =>
+    db
+      .selectFrom('attempts')
+      .selectAll()
+      .where(
+        'transaction_id',
+        'in',
+        rows.map(({ id }) => id),
+      )
+      .orderBy('created_at', 'desc')
+      .orderBy('max_fee', 'desc')
+      .execute(),
+  )
+  return Map.groupBy(attempts, ({ transaction_id }) => transaction_id)
+}
+
+/** With the reason of a failure, which is found when it is first asked for. */
+export async function show(app: App, chain: Chain, row: TransactionRow): Promise<Transaction> {
+  const [attempts, revert] = await Promise.all([readAttempts(app, { id: row.id, chainId: row.chain_id }), explainRevert(app, chain, row)])
+  return { ...toWire(chain, row, attempts), revert }
+}
+
+function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[]): Transaction {
+  const { id, chainId, from, nonce, to, value, data, gas } = toBound(row)
+  const hash = toHex(row.hash!)
+  const current = attempts.find((attempt) => toHex(attempt.hash) === hash)
+  return {
+    id,
+    state: row.state,
+    hash,
+    hashes: attempts.map((attempt) => toHex(attempt.hash)),
+    explorerUrl: chain.explorer.tx(hash),
+    network: chain.name,
+    chainId,
+    nonce,
+    from: checksumAddress(from),
+    to: checksumAddress(to),
+    value: bigNumber(value),
+    data,
+    gasLimit: bigNumber(current === undefined ? gas : BigInt(current.gas_limit)),
+    ...wireFees(readFees(current ?? row)),
+    isCancel: row.is_cancel,
+    isFinal: row.is_final,
+    createdAt: row.created_at.toISOString(),
+    updatedAt: row.updated_at.toISOString(),
+    transitions: row.transitions,
+    receipt: readReceipt(row),
+    revert: row.revert as Revert | null,
+  }
+}
+
+function readReceipt(row: TransactionRow): Transaction['receipt'] {
+  const { block_number, block_hash, gas_used, effective_gas_price, succeeded } = row
+  if (block_number === null || block_hash === null || gas_used === null || effective_gas_price === null) return null
+  return {
+    blockNumber: block_number,
+    blockHash: toHex(block_hash),
+    status: succeeded === true ? 'SUCCESS' : 'REVERTED',
+    gasUsed: bigNumber(BigInt(gas_used)),
+    effectiveGasPrice: bigNumber(fromWord(effective_gas_price)),
+  }
+}

@@ -1,0 +1,126 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { currentFees, nextFee, type Fees } from '../chain/fees.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import { SignerRefused } from '../signer/client.ts'
+import { claim } from './bind.ts'
+import { broadcast } from './broadcast.ts'
+import { gasStrategy } from './gas.ts'
+import { toBound, type Bound, type TransactionRow } from './intent.ts'
+import { secondsAgo } from './lane.ts'
+import { adopt } from './recall.ts'
+import { cancelGas } from './replace.ts'
+import { append, storeFill, type Attempt } from './store.ts'
+
+/** seconds after which an intent without bytes is given up and its nonce filled */
+const FILL_AFTER_SECONDS = 30
+
+/**
+ * Finishes what was left between commit 1 and commit 2. Bytes that the signer's ledger holds are stored and sent; an
+ * intent that has none is given up after 30 s: a cancel fills its nonce. Whether the cancel or a late first signature
+ * comes to be is decided by the ledger, which never gives out both. Nonces that were vacated and block a later one are
+ * filled too.
+ * @param idleSeconds  rows touched more recently are somebody's work in progress
+ */
+export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { idleSeconds: number }): Promise<void> {
+  await claimVacant(app, chain)
+  const rows = await app.db
+    .selectFrom('transactions')
+    .selectAll()
+    .select(sql<boolean>`created_at < now() - ${`${FILL_AFTER_SECONDS} seconds`}::interval`.as('is_old'))
+    .where('chain_id', '=', chain.chainId)
+    .where('state', '=', 'BOUND')
+    .where('updated_at', '<=', secondsAgo(idleSeconds))
+    .orderBy('sender')
+    .orderBy('nonce')
+    .limit(200)
+    .execute()
+  for (const row of rows) await attend(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old))
+}
+
+/** One row's trouble is not another's. */
+export async function attend({ telemetry }: App, { id }: { id: string }, work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    telemetry.log.warn('transaction_unattended', { id }, error)
+  }
+}
+
+async function recoverOne(app: App, chain: Chain, row: TransactionRow, isOld: boolean): Promise<void> {
+  const bound = toBound(row)
+  const found = await adopt(app, chain, bound)
+  if (found !== null) await broadcast(app, chain, { id: bound.id, ...found.newest })
+  else if (isOld) await fill(app, chain, bound)
+}
+
+/** A nonce nobody took over while a later one of the account waits behind it: bound again, to be filled. */
+async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
+  await sql`
+    update transactions set state = 'BOUND', claims = claims + 1, is_cancel = true
+    where chain_id = ${chainId}::bigint and state = 'VACANT' and updated_at < ${secondsAgo(FILL_AFTER_SECONDS)}
+      and exists (select 1 from transactions later where later.chain_id = transactions.chain_id
+        and later.sender = transactions.sender and later.nonce > transactions.nonce)`.execute(db)
+}
+
+async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
+  const [newest, final] = await Promise.all([countAt(chain, bound.from, 'latest'), countAt(chain, bound.from, finalTag(chain))])
+  // Used on the chain by bytes that we do not know: final, or left alone until it is.
+  if (final > bound.nonce) return giveUp(app, bound)
+  if (newest > bound.nonce) return
+  if (!(await claim(app.db, bound.id))) return
+  const attempt = await signCancel(app, chain, bound)
+  if (attempt === null) return
+  await storeFill(app, chain, bound, attempt)
+  app.telemetry.log.info('nonce_filled', { chainId: bound.chainId, id: bound.id, nonce: bound.nonce })
+  await broadcast(app, chain, { id: bound.id, ...attempt })
+}
+
+/** Raises of 12.5 % until the cancel outbids what the ledger holds for the nonce: 60 of them are a factor of 1,000. */
+const MOST_RAISES = 60
+
+/** Starts from the intent's own fees: should its first bytes come to be at this moment, the cancel does not outbid them. */
+async function signCancel(app: App, chain: Chain, bound: Bound): Promise<Attempt | null> {
+  const gas = await cancelGas(chain, bound.from)
+  for (let raise = 0, fees: Fees = bound.fees; raise < MOST_RAISES; raise++) {
+    try {
+      const { raw, hash } = await gasStrategy(chain).replace(app, bound, { kind: 'cancel', gas, fees })
+      return { raw, hash, gas, fees, isCancel: true }
+    } catch (error) {
+      if (!(error instanceof SignerRefused) || error.code !== 'replacement_underpriced') throw error
+      // Either our own intent was signed just now: then it is not given up. Or the nonce belongs to one that the
+      // database lost: then only a higher fee helps.
+      const { attempts } = await app.signer.recall({ intentId: bound.id })
+      if (attempts.length > 0) return null
+      fees = nextFee(fees, await currentFees(chain), chain.feeCapWei)
+    }
+  }
+  return null
+}
+
+/** How many transactions of an account are mined at a block. @throws RpcError | RpcUnavailable */
+export const countAt = async ({ rpc }: Chain, from: Hex, tag: string): Promise<number> =>
+  Number(await rpc.call<string>('eth_getTransactionCount', [from, tag]))
+
+/** The newest block that counts as final, as a parameter of a call. */
+export function finalTag({ finality, head }: Chain): string {
+  if (finality === 'finalized') return 'finalized'
+  return `0x${Math.max(0, (head.current()?.number ?? 0) - finality).toString(16)}`
+}
+
+/** The nonce of an intent is used for good, by nothing that we know of: it can never be mined. */
+export async function giveUp({ db, now, telemetry }: App, bound: Bound): Promise<void> {
+  await db.transaction().execute(async (inner) => {
+    await inner
+      .updateTable('transactions')
+      .set({ state: 'FAILED', is_final: true, transitions: append([{ state: 'FAILED', at: new Date(now()).toISOString() }]), updated_at: sql`now()` })
+      .where('id', '=', bound.id)
+      .where('state', 'in', ['BOUND', 'SUBMITTED'])
+      .execute()
+    await inner.deleteFrom('idempotency_keys').where('transaction_id', '=', bound.id).where('response', 'is', null).execute()
+  })
+  telemetry.writes.inc({ state: 'FAILED' })
+  telemetry.log.error('transaction_failed', { chainId: bound.chainId, id: bound.id, sender: bound.from, nonce: bound.nonce })
+}
+

@@ -1,0 +1,60 @@
+import type { FastifyInstance } from 'fastify'
+import type { Static } from 'typebox'
+import type { App } from '../app.ts'
+import { chainOf } from '../http/caller.ts'
+import { NoQuery } from '../http/wire.ts'
+import { cancelTransaction, speedUpTransaction } from './change.ts'
+import { findTransaction, listTransactions, readTransaction } from './read.ts'
+import { isSettled, waitUntilMined } from './wait.ts'
+import * as wire from './wire.ts'
+
+type Id = { Params: Static<typeof wire.IdParam> }
+
+/** The caller's transactions: what became of each, and how to change one that is not mined yet. */
+export function transactions(server: FastifyInstance, app: App): void {
+  /** GET /v1/transactions: scope `wallet:read`. Errors: invalid_cursor. */
+  server.get<{ Querystring: Static<typeof wire.ListQuery> }>(
+    '/v1/transactions',
+    { schema: wire.list, config: { scope: 'wallet:read' } },
+    async (request, reply) => {
+      const { limit = '50', cursor, state } = request.query
+      const page = await listTransactions(app, request.caller, { limit: Number(limit), cursor, state })
+      if (page.nextCursor !== null) {
+        const query = new URLSearchParams({ limit, cursor: page.nextCursor })
+        if (state !== undefined) query.set('state', state)
+        reply.header('x-next-cursor', page.nextCursor)
+        reply.header('link', `<${app.origin}/v1/transactions?${query.toString()}>; rel="next"`)
+      }
+      return page.transactions
+    },
+  )
+
+  /** GET /v1/transactions/:id: scope `wallet:read`. Errors: transaction_not_found. 202 when `?wait=mined` waited in vain. */
+  server.get<Id & { Querystring: Static<typeof wire.WaitQuery> }>(
+    '/v1/transactions/:id',
+    { schema: wire.one, config: { scope: 'wallet:read' } },
+    async (request, reply) => {
+      const { caller, params, query } = request
+      if (query.wait !== undefined) {
+        const { id } = await findTransaction(app, caller, params.id)
+        const state = await waitUntilMined(app, chainOf(app, caller), id)
+        if (!isSettled(state)) reply.code(202).header('location', `/v1/transactions/${id}`)
+      }
+      return readTransaction(app, caller, params.id)
+    },
+  )
+
+  /** POST /v1/transactions/:id/cancel: scope `contracts:write`. Errors: transaction_not_found, not_cancellable, fee_cap_reached. */
+  server.post<Id>(
+    '/v1/transactions/:id/cancel',
+    { schema: { ...wire.cancel, querystring: NoQuery }, config: { scope: 'contracts:write' } },
+    (request) => cancelTransaction(app, request.caller, request.params.id),
+  )
+
+  /** POST /v1/transactions/:id/speed-up: scope `contracts:write`. Errors: transaction_not_found, not_cancellable, fee_cap_reached. */
+  server.post<Id>(
+    '/v1/transactions/:id/speed-up',
+    { schema: { ...wire.speedUp, querystring: NoQuery }, config: { scope: 'contracts:write' } },
+    (request) => speedUpTransaction(app, request.caller, request.params.id),
+  )
+}

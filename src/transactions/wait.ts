@@ -1,0 +1,38 @@
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { retrying } from '../store/db.ts'
+import type { TransactionState } from '../store/rows.ts'
+
+/** milliseconds that `?wait=mined` waits at most */
+export const WAIT_MS = 30_000
+/** milliseconds between two looks when no block comes; another replica may be the one that follows */
+const LOOK_EVERY_MS = 1_000
+
+/** True when a transaction is in a block, or can never be in one. */
+export const isSettled = (state: TransactionState): boolean => state !== 'SUBMITTED' && state !== 'BOUND' && state !== 'VACANT'
+
+/**
+ * Waits until a transaction is in a block.
+ * @returns its state then, or after `timeoutMs`
+ */
+export async function waitUntilMined({ db, now }: App, chain: Chain, id: string, timeoutMs = WAIT_MS): Promise<TransactionState> {
+  const until = now() + timeoutMs
+  for (;;) {
+    const { state } = await retrying(() => db.selectFrom('transactions').select('state').where('id', '=', id).executeTakeFirstOrThrow())
+    const left = until - now()
+    if (isSettled(state) || left <= 0) return state
+    await nextBlock(chain, Math.min(left, LOOK_EVERY_MS))
+  }
+}
+
+function nextBlock({ head }: Chain, timeoutMs: number): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const stop = head.onChange(() => finish())
+  const timer = setTimeout(() => finish(), timeoutMs)
+  const finish = () => {
+    clearTimeout(timer)
+    stop()
+    resolve()
+  }
+  return promise
+}
