@@ -126,7 +126,7 @@ async function findNode() {
     platform === 'win' ? 'node.exe' : 'node',
   )
   const missing = () => !isInstalled(folder) || !existsSync(binary)
-  if (missing()) await withLock(async () => missing() && installRuntime(folder))
+  if (missing()) await withLock(async () => missing() && installRuntime(folder, binary))
   if (!existsSync(binary)) {
     throw new InstallError(
       `Chatelaine needs Node.js ${OLDEST_NODE.join('.')} or newer. This is ${process.version}, and no newer one is packaged for ${platform}-${process.arch}: install it from https://nodejs.org.`,
@@ -135,7 +135,8 @@ async function findNode() {
   return binary
 }
 
-async function installRuntime(folder) {
+async function installRuntime(folder, binary) {
+  if (existsSync(binary) && readStamp(folder) === undefined && matchesLock(folder)) return writeStamp(folder)
   console.error(`Installing Node.js 24 for this project (the one on PATH is ${process.version}) …`)
   await npm(process.execPath, folder, ['ci'])
 }
@@ -224,12 +225,11 @@ function matchesLock(folder) {
     }
   }
   const installed = packagesOf('node_modules/.package-lock.json')
+  const mayMiss = ({ optional, devOptional, dev }) =>
+    optional || devOptional || (dev && folder.stamp.kind === 'production')
   return Object.entries(packagesOf('package-lock.json'))
-    .filter(
-      ([path, { optional, devOptional, dev }]) =>
-        path !== '' && !optional && !devOptional && !(dev && folder.stamp.kind === 'production'),
-    )
-    .every(([path, { integrity }]) => path in installed && installed[path].integrity === integrity)
+    .filter(([path]) => path !== '')
+    .every(([path, entry]) => (path in installed ? installed[path].integrity === entry.integrity : mayMiss(entry)))
 }
 
 // One install at a time
