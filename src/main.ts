@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import { ConfigError, readConfig, type Config } from './config.ts'
+import { banner } from './devnet/development.ts'
 import { open, type Opened } from './open.ts'
 import { FolderInUse } from './store/folder-lock.ts'
 
@@ -19,7 +20,8 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 
 try {
   await mkdir(config.DATA_DIR, { recursive: true, mode: 0o700 })
-  opened = await open(config, { startedAt, signal: closing.signal })
+  opened = await open(config)
+  if (opened.development !== null) await greet(opened.development)
   await opened.untilOver(closing.signal)
 } catch (error) {
   if (!closing.signal.aborted) {
@@ -39,6 +41,12 @@ function settingsOrExit(): Config {
     console.error(error.message)
     process.exit(1)
   }
+}
+
+/** The newcomer's first screen, with a token that works. */
+async function greet({ facts, isEmbedded, issueToken }: NonNullable<Opened['development']>): Promise<void> {
+  const { token, userId } = await issueToken({ username: 'demo', clientId: facts.clientId })
+  console.log(banner(facts, { token, userId, isEmbedded, seconds: ((Date.now() - startedAt) / 1_000).toFixed(1) }))
 }
 
 /** Why it could not start, for a person; the stack only for what nobody foresaw. */

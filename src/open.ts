@@ -1,15 +1,17 @@
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { audienceOf, issuerOf, type App } from './app.ts'
 import { bindNetwork } from './applications/networks.ts'
 import { saveApplication } from './applications/registry.ts'
 import { explorerAt, type Chain } from './chain/network.ts'
 import { openChain } from './chain/open.ts'
 import type { Config } from './config.ts'
-import { banner, openEmbeddedChain, writeFacts, type EmbeddedChain } from './devnet/development.ts'
+import { openEmbeddedChain, writeFacts, type DevelopmentFacts, type EmbeddedChain } from './devnet/development.ts'
 import { startSigner } from './devnet/signer.ts'
 import type { Hex } from './ids.ts'
-import { loadKeys, publicKeys, type PrivateKeys } from './oauth/keys.ts'
+import { issueToken } from './oauth/issue.ts'
+import { loadKeys, publicKeys } from './oauth/keys.ts'
 import { developmentProvider, readProviders } from './oauth/providers.ts'
 import { buildServer, startWorkers } from './server.ts'
 import { connectSigner } from './signer/client.ts'
@@ -20,27 +22,30 @@ import { migrate } from './store/migrate.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 
 export type Opened = {
+  app: App
+  /** in development mode only */
+  development: Announced | null
   /** Resolves when asked to end; rejects when something the program cannot do without has ended. */
   untilOver(signal: AbortSignal): Promise<void>
   /** Closes everything in reverse order. */
   close(): Promise<void>
 }
 
+type Announced = { facts: DevelopmentFacts; isEmbedded: boolean; issueToken: IssueToken }
+type IssueToken = (request: { username: string; clientId: string }) => Promise<{ token: string; userId: string }>
+
 /** What was opened is closed in reverse order, also when a later step fails. */
 type Closer = { name: string; close: () => Promise<void> | void }
 
 const DEMO = 'demo'
 
-/**
- * Opens everything and starts serving.
- * @param startedAt  milliseconds since 1970, for the line that says how long it took
- */
-export async function open(config: Config, { startedAt }: { startedAt: number }): Promise<Opened> {
+/** Opens everything and starts serving; ready when it returns. */
+export async function open(config: Config): Promise<Opened> {
   const isDevelopment = config.NODE_ENV !== 'production'
   const telemetry = openTelemetry('server', config.LOG_LEVEL)
   const closers: Closer[] = []
-  const opened = <T>(name: string, thing: T, close: () => Promise<void> | void): T => {
-    closers.push({ name, close })
+  const opened = <T>(name: string, thing: T, close: (thing: T) => Promise<void> | void): T => {
+    closers.push({ name, close: () => close(thing) })
     return thing
   }
   const close = async () => {
@@ -53,7 +58,7 @@ export async function open(config: Config, { startedAt }: { startedAt: number })
     }
   }
   try {
-    if (isDevelopment || config.DATABASE_URL === undefined) opened('lock', null, await lockFolder(config.DATA_DIR))
+    if (isDevelopment || config.DATABASE_URL === undefined) opened('lock', await lockFolder(config.DATA_DIR), (unlock) => unlock())
     const port = await freePort(config)
     const origin = config.PUBLIC_ORIGIN ?? `http://localhost:${port}`
     const keysFile = config.AUTH_KEYS_FILE ?? join(config.DATA_DIR, 'auth-keys.json')
@@ -70,7 +75,7 @@ export async function open(config: Config, { startedAt }: { startedAt: number })
           (signer) => opened('signer', signer, () => signer.stop()).socket,
         ),
     ])
-    const signer = opened('signer connection', connectSigner({ path: socket }), () => signer.close())
+    const signer = opened('signer connection', connectSigner({ path: socket }), (client) => client.close())
     const chain = await openNetwork(config, { db, embedded, origin, telemetry })
     opened('node', null, () => chain.rpc.close())
 
@@ -78,16 +83,22 @@ export async function open(config: Config, { startedAt }: { startedAt: number })
     if (isDevelopment) await registerDemo(app, chain)
     const providers = [...(config.PROVIDERS_FILE === undefined ? [] : readProviders(config.PROVIDERS_FILE)), ...(isDevelopment ? [developmentProvider(origin)] : [])]
 
-    const { server, drain, issueToken } = await buildServer(app, { keys, providers, port })
-    opened('server', null, () => server.close())
+    let isDraining = false
+    const explorerRpcUrl = config.NETWORK_EXPLORER === undefined ? (embedded?.rpcUrl ?? config.RPC_URL!) : null
+    const server = await buildServer(app, { keys, providers, explorerRpcUrl, isDraining: () => isDraining })
+    // Opened before the server, so closed after it: requests that wait for a block still get theirs.
+    opened('workers', startWorkers(app), (workers) => workers.stop())
+    opened('server', server, () => server.close())
     await server.listen({ host: config.HOST, port })
-    const workers = startWorkers(app)
-    opened('workers', null, () => workers.stop())
-    opened('drain', null, drain)
+    // Not ready at once, so that a balancer stops sending before the door closes.
+    opened('drain', null, async () => {
+      isDraining = true
+      await setTimeout(config.DRAIN_SECONDS * 1_000)
+    })
     telemetry.log.info('listening', { port, chainId: chain.chainId })
 
-    if (isDevelopment) await announce(app, { chain, embedded, startedAt, issueToken })
-    return { untilOver: (signal) => untilOver(signal, embedded), close }
+    const development = isDevelopment ? await announce(app, { chain, embedded, issueToken: (request) => issueToken(app, keys, request) }) : null
+    return { app, development, untilOver: (signal) => untilOver(signal, embedded), close }
   } catch (error) {
     await close()
     throw error
@@ -163,10 +174,8 @@ async function registerDemo({ db }: App, { chainId }: Chain): Promise<void> {
   })
 }
 
-async function announce(
-  app: App,
-  { chain, embedded, startedAt, issueToken }: { chain: Chain; embedded: EmbeddedChain | null; startedAt: number; issueToken: (request: { username: string; clientId: string }) => Promise<{ token: string; userId: string }> },
-): Promise<void> {
+/** Waits for the first block and writes DATA_DIR/dev.json. */
+async function announce(app: App, { chain, embedded, issueToken }: { chain: Chain; embedded: EmbeddedChain | null; issueToken: IssueToken }): Promise<Announced> {
   const facts = {
     origin: app.origin,
     baseUrl: audienceOf(app.origin),
@@ -176,9 +185,9 @@ async function announce(
     clientId: DEMO,
     contracts: embedded?.contracts ?? { erc20: null, erc721: null, erc1155: null, multicall3: chain.multicall3 },
   }
-  const [{ token, userId }] = await Promise.all([issueToken({ username: 'demo', clientId: DEMO }), chain.head.waitFor(0, 10_000)])
+  await chain.head.waitFor(0, 10_000)
   await writeFacts(app.config.DATA_DIR, facts)
-  console.log(banner(facts, { token, userId, seconds: ((Date.now() - startedAt) / 1_000).toFixed(1), isEmbedded: embedded !== null }))
+  return { facts, isEmbedded: embedded !== null, issueToken }
 }
 
 async function untilOver(signal: AbortSignal, embedded: EmbeddedChain | null): Promise<void> {

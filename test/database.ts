@@ -55,7 +55,7 @@ async function onPostgres(cluster: string): Promise<TestDatabase> {
 }
 
 /** A migrated embedded database opens in about a second, a first start takes several: made once for each set of migrations. */
-async function migratedSnapshot(): Promise<Blob> {
+export async function migratedSnapshot(): Promise<Blob> {
   const digest = createHash('sha256')
   for (const { sha256 } of await readMigrations()) digest.update(sha256)
   const file = join(tmpdir(), `chatelaine-snapshot-${digest.digest('hex').slice(0, 16)}.tar`)

@@ -28,15 +28,15 @@ const table: Record<string, string[]> = {
   users: core,
   applications: core,
   balances: [...core, 'users', 'applications', 'tokens'],
-  history: [...core, 'users', 'applications', 'tokens'],
-  transactions: [...core, 'users', 'applications'],
+  history: [...core, 'users', 'applications', 'tokens', 'follower'],
+  transactions: [...core, 'users', 'applications', 'follower'],
   contracts: [...core, 'users', 'applications', 'transactions'],
   oauth: [...core, 'users', 'applications'],
   signer: ['errors', 'ids', 'config', 'telemetry', 'signer-wire'],
-  devnet: ['errors', 'ids', 'chain', 'http'],
+  devnet: ['errors', 'ids', 'telemetry', 'chain', 'http'],
 }
-const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'main', 'cli']
-for (const unit of ['server', 'main', 'cli']) table[unit] = everything
+const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'open', 'main', 'cli']
+for (const unit of ['server', 'open', 'main', 'cli']) table[unit] = everything
 
 type Import = { from: string; to: string; typeOnly: boolean }
 

@@ -9,7 +9,7 @@ import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import type { Hex } from '../ids.ts'
-import { readTokenFacts } from '../tokens/facts.ts'
+import { readTokenFacts } from '../tokens/read.ts'
 import { ownAccount } from '../users/own.ts'
 import type { NativeEntry, TokenEntry } from './wire.ts'
 

@@ -16,27 +16,41 @@ export function readBlock(raw: RawBlock): Block {
   }
 }
 
-const asking = new WeakMap<Chain, Promise<Block>>()
-
-/**
- * The newest block that this service has seen, asked of the node when what we know is older than `maxAgeMs`.
- * All who ask at the same time share one request. A node that lags behind us changes nothing: heads move only
- * forward here, the follower alone moves them back.
- * @throws RpcUnavailable
- */
-export async function newestBlock(chain: Chain, maxAgeMs = MAX_AGE_MS): Promise<Block> {
-  const known = chain.head.current()
-  if (known !== null && chain.head.ageMs() <= maxAgeMs) return known
-  let request = asking.get(chain)
-  if (request === undefined) {
-    request = askNode(chain).finally(() => asking.delete(chain))
-    asking.set(chain, request)
-  }
-  return request
-}
-
 /** milliseconds: how old the known head may be before a read asks the node again; one look-up serves all reads of that time */
 const MAX_AGE_MS = 20
+
+type Asking = { running: Promise<Block>; next: Promise<Block> | null }
+const asking = new WeakMap<Chain, Asking>()
+
+/**
+ * The newest block that this service has seen, asked of the node when what we know is older than `maxAgeMs`; on a
+ * development chain always, because people mine a block by hand there and look at once.
+ * All who ask at the same time share one request, and nobody is given the answer to a request that was sent before
+ * they asked. A node that lags behind us changes nothing: heads move only forward here, the follower alone moves
+ * them back.
+ * @throws RpcUnavailable
+ */
+export async function newestBlock(chain: Chain, maxAgeMs = chain.faucet === null ? MAX_AGE_MS : 0): Promise<Block> {
+  const known = chain.head.current()
+  if (known !== null && maxAgeMs > 0 && chain.head.ageMs() <= maxAgeMs) return known
+  const now = asking.get(chain)
+  if (now === undefined) return start(chain)
+  now.next ??= now.running.then(
+    () => start(chain),
+    () => start(chain),
+  )
+  return now.next
+}
+
+function start(chain: Chain): Promise<Block> {
+  const entry: Asking = { running: askNode(chain), next: null }
+  asking.set(chain, entry)
+  const done = () => {
+    if (asking.get(chain) === entry && entry.next === null) asking.delete(chain)
+  }
+  entry.running.then(done, done)
+  return entry.running
+}
 
 async function askNode(chain: Chain): Promise<Block> {
   const raw = await chain.rpc.call<RawBlock | null>('eth_getBlockByNumber', ['latest', false])

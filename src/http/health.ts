@@ -8,11 +8,11 @@ const HEAD_STALE_MS = 15_000
 export type Check = { name: string; ok: boolean; detail?: string }
 
 /** GET /healthz, /readyz, /metrics: for balancers and operators, without a token. */
-export function health(server: FastifyInstance, app: App, { isDraining, halted }: { isDraining: () => boolean; halted: (chainId: number) => string | null }): void {
+export function health(server: FastifyInstance, app: App, { isDraining }: { isDraining: () => boolean }): void {
   server.get('/healthz', { schema: { hide: true } }, () => ({ status: 'ok' }))
 
   server.get('/readyz', { schema: { hide: true } }, async (_request, reply) => {
-    const checks = await Promise.all([checkDatabase(app), checkSigner(app), ...[...app.chains.keys()].map((chainId) => checkChain(app, chainId, halted(chainId)))])
+    const checks = await Promise.all([checkDatabase(app), checkSigner(app), ...[...app.chains.keys()].map((chainId) => checkChain(app, chainId))])
     if (isDraining()) checks.push({ name: 'server', ok: false, detail: 'shutting down' })
     const isReady = checks.every((check) => check.ok)
     return reply
@@ -37,10 +37,11 @@ async function checkSigner({ signer }: App): Promise<Check> {
 }
 
 /** The node answers, and a head was stored or confirmed lately. */
-async function checkChain({ chains }: App, chainId: number, halted: string | null): Promise<Check> {
+async function checkChain({ chains, db }: App, chainId: number): Promise<Check> {
   const chain = chains.get(chainId)!
   return settle(`chain ${chain.name}`, async () => {
-    if (halted !== null) throw new Error(halted)
+    const cursor = await db.selectFrom('cursors').select('halted').where('chain_id', '=', chainId).executeTakeFirst()
+    if (cursor === undefined || cursor.halted !== null) throw new Error('the follower stands still')
     await chain.rpc.call('eth_chainId', [], { timeoutMs: 2_000 })
     if (chain.head.current() === null) throw new Error('no block was followed yet')
     if (chain.head.ageMs() > HEAD_STALE_MS) throw new Error('no news of the head')

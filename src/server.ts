@@ -1,0 +1,91 @@
+import cors from '@fastify/cors'
+import type { FastifyInstance } from 'fastify'
+import type { App } from './app.ts'
+import { allowsOrigin } from './applications/origins.ts'
+import { balances } from './balances/routes.ts'
+import { contractReads } from './contracts/routes.ts'
+import { explorer } from './devnet/explorer.ts'
+import { developmentIdp } from './devnet/provider.ts'
+import { startFollower } from './follower/follow.ts'
+import { indexTransfers } from './history/index-transfers.ts'
+import { history } from './history/routes.ts'
+import { authenticated } from './http/caller.ts'
+import { documentation, openapi } from './http/documentation.ts'
+import { front } from './http/front.ts'
+import { health } from './http/health.ts'
+import { openLimit, spend } from './http/limits.ts'
+import { openListener } from './http/listener.ts'
+import { pageAssets } from './http/page.ts'
+import { cookieKeysOf, type PrivateKeys } from './oauth/keys.ts'
+import { oauth } from './oauth/oauth.ts'
+import type { ProviderSettings } from './oauth/providers.ts'
+import { sweep } from './oauth/sweep.ts'
+import { followTransactions } from './transactions/follow.ts'
+import { startKeeper } from './transactions/keep-alive.ts'
+import { sweepKeys } from './transactions/key.ts'
+import { users } from './users/routes.ts'
+
+/** Headers of ours that pages of other origins may read. */
+const EXPOSED = ['X-Request-Id', 'X-Block-Number', 'X-Next-Cursor', 'X-Indexed-To-Block', 'X-Finalized-To-Block', 'Link', 'Location', 'Idempotent-Replayed', 'RateLimit', 'RateLimit-Policy', 'Retry-After', 'WWW-Authenticate']
+
+export type ServerOptions = {
+  keys: PrivateKeys
+  providers: ProviderSettings[]
+  /** node of the network whose explorer pages this service shows; null where another explorer does */
+  explorerRpcUrl: string | null
+  isDraining: () => boolean
+}
+
+/** The HTTP server with all its slices, not yet listening. */
+export async function buildServer(app: App, { keys, providers, explorerRpcUrl, isDraining }: ServerOptions): Promise<FastifyInstance> {
+  const server = openListener(app)
+  const isDevelopment = app.config.NODE_ENV !== 'production'
+
+  await openapi(server, app)
+  await server.register(cors, {
+    // The authorization server answers for itself, by client.
+    delegator: (request, callback) => {
+      const origin = request.headers.origin
+      if (origin === undefined || !request.url.startsWith('/v1/')) callback(null, { origin: false })
+      else allowsOrigin(app.db, origin).then((isAllowed) => callback(null, { origin: isAllowed, exposedHeaders: EXPOSED, methods: ['GET', 'POST'], maxAge: 600 }), callback)
+    },
+  })
+  authenticated(server, app)
+  health(server, app, { isDraining })
+  pageAssets(server)
+  front(server, app)
+  await documentation(server)
+
+  const signIn = openLimit({ name: 'sign-in', perSecond: app.config.SIGN_IN_PER_MINUTE / 60, burst: app.config.SIGN_IN_PER_MINUTE, now: app.now })
+  const isLimited = app.config.RATE_LIMITS === 'on' && !isDevelopment
+  await oauth(server, app, { keys, cookieKeys: cookieKeysOf(keys), providers, ...(isLimited ? { signInLimit: (request, reply) => spend(signIn, request.ip, reply) } : {}) })
+  users(server, app)
+  balances(server, app)
+  history(server, app)
+  contractReads(server, app)
+
+  if (providers.some((provider) => provider.isDevelopment)) await developmentIdp(server, { origin: app.origin, redirectUri: `${app.origin}/login/callback/DEV` })
+  if (explorerRpcUrl !== null) {
+    const [chain] = app.chains.values()
+    await explorer(server, { rpcUrl: explorerRpcUrl, networkName: chain!.name, symbol: chain!.symbol })
+  }
+  return server
+}
+
+const SWEEP_EVERY_MS = 60_000
+
+/** What runs beside the requests: a follower and a keeper per network, and the sweeping of what has expired. */
+export function startWorkers(app: App): { stop(): Promise<void> } {
+  const chains = [...app.chains.values()]
+  const followers = chains.map((chain) => startFollower(app, chain, [followTransactions, indexTransfers]))
+  const keepers = chains.map((chain) => startKeeper(app, chain))
+  const timer = setInterval(() => {
+    Promise.all([sweep(app.db), sweepKeys(app)]).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error))
+  }, SWEEP_EVERY_MS)
+  return {
+    stop: async () => {
+      clearInterval(timer)
+      await Promise.all([...keepers, ...followers].map((worker) => worker.stop()))
+    },
+  }
+}
