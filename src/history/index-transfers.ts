@@ -1,14 +1,13 @@
+import type { Insertable } from 'kysely'
 import { decodeTransferLog, type DecodedTransfer } from '../abi/transfers.ts'
-import type { App } from '../app.ts'
-import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
+import type { BlockListener, FollowedBlock, Log, Receipt } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex, toWord } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
 import { noteTokens, reviewTokens, TOKEN_TYPE_NUMBERS } from '../tokens/note.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
-import type { Insertable } from 'kysely'
 
 /** `direction` in the table. */
 export const DIRECTION = { IN: 0, OUT: 1, SELF: 2 } as const
@@ -18,11 +17,6 @@ const PROBE = 1_000
 /** rows of one insert: 16 values each */
 const CHUNK = 500
 
-/** The part of a whole block that is read here. All hex is lower-case; `logIndex` counts through the block. */
-type WholeBlock = Block & { receipts: Receipt[] }
-type Receipt = { transactionHash: Hex; from: Hex; status: boolean; logs: Log[] }
-type Log = { address: Hex; topics: Hex[]; data: Hex; logIndex: number }
-
 type Found = DecodedTransfer & { log: Log; receipt: Receipt }
 type Row = Insertable<Database['transfers']>
 
@@ -30,8 +24,8 @@ type Row = Insertable<Database['transfers']>
  * Keeps the `transfers` table equal to what the canonical chain says of our accounts. The cost of a block depends
  * on what is in it and not on the number of users: one probe finds which of its addresses are ours.
  */
-export const indexTransfers = {
-  async onBlock(db: Db, _app: App, chain: Chain, block: WholeBlock): Promise<void> {
+export const indexTransfers: BlockListener = {
+  onBlock: async (db, _app, chain, block) => {
     const found = findTransfers(block)
     if (found.length === 0) return
     const accounts = await findAccounts(db, found)
@@ -49,7 +43,7 @@ export const indexTransfers = {
     await noteTokens(db, chain, tokensOf(ours))
   },
 
-  async onRetract(db: Db, _app: App, chain: Chain, fromNumber: number): Promise<void> {
+  onRetract: async (db, _app, chain, fromNumber) => {
     await reviewTokens(db, chain, fromNumber)
     await db
       .deleteFrom('transfers')
@@ -59,14 +53,12 @@ export const indexTransfers = {
   },
 
   // Whether a transfer is final is the cursor's to tell, not the row's.
-  async onFinalize(): Promise<void> {},
+  onFinalize: async () => {},
 
-  afterCommit(app: App, chain: Chain): void {
-    void refreshTokens(app, chain)
-  },
+  afterCommit: (app, chain) => void refreshTokens(app, chain),
 }
 
-function findTransfers({ receipts }: WholeBlock): Found[] {
+function findTransfers({ receipts }: FollowedBlock): Found[] {
   return receipts
     .filter((receipt) => receipt.status)
     .flatMap((receipt) =>
@@ -118,7 +110,7 @@ function rowsOf(
     block,
     accounts,
     initiators,
-  }: { chain: Chain; block: WholeBlock; accounts: Map<Hex, string>; initiators: Map<Hex, string> },
+  }: { chain: Chain; block: FollowedBlock; accounts: Map<Hex, string>; initiators: Map<Hex, string> },
 ): Row[] {
   const row = (address: Hex, direction: number): Row[] => {
     const account = accounts.get(address)

@@ -1,0 +1,312 @@
+import assert from 'node:assert/strict'
+import { after, before, suite, test } from 'node:test'
+import type { FastifyInstance } from 'fastify'
+import type { App } from '../app.ts'
+import { checksumAddress } from '../abi/address.ts'
+import { readConfig } from '../config.ts'
+import { startFollower } from '../follower/follow.ts'
+import type { Caller } from '../http/bearer.ts'
+import { openListener } from '../http/listener.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
+import { until } from '../../test/until.ts'
+import { indexTransfers } from './index-transfers.ts'
+import { history } from './routes.ts'
+import type { Entry } from './wire.ts'
+
+const ALICE = addressOf(0xa11ce)
+const BOB = addressOf(0xb0b)
+const STRANGER = addressOf(0x57)
+const TOKEN = addressOf(0x70)
+const SECOND = addressOf(0x7f)
+const ITEMS = addressOf(0x71)
+const PIECES = addressOf(0x72)
+const ALICE_ID = '00000000-0000-8000-8000-0000000000a1'
+const BOB_ID = '00000000-0000-8000-8000-000000000b0b'
+const ALICE_PATH = '/v1/users/DEV-alice/history'
+
+const coins = (from: Hex, to: Hex, value: bigint, token = TOKEN): ScriptedTransfer => ({
+  type: 'ERC20',
+  token,
+  from,
+  to,
+  items: [{ id: null, value }],
+})
+
+suite('GET /v1/users/:userId/history', () => {
+  let database: TestDatabase
+  let app: App
+  let server: FastifyInstance
+  let caller: Caller
+  const script = scriptedChain({ isDevelopment: true, finality: 2 })
+
+  before(async () => {
+    database = await testDatabase()
+    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+    app = {
+      ...({} as App),
+      ...{ config, origin: 'http://localhost:4000', db: database.db, now: Date.now },
+      ...{ chains: new Map([[31337, script.chain]]), telemetry: openTelemetry('test', 'silent') },
+    }
+    for (const [account_id, subject, address] of [
+      [ALICE_ID, 'alice', ALICE],
+      [BOB_ID, 'bob', BOB],
+    ] as const) {
+      // prettier-ignore
+      await app.db.insertInto('accounts').values({ account_id, user_id: `DEV-${subject}`, address: fromHex(address) }).execute()
+      const person = {
+        provider: 'DEV',
+        subject,
+        account_id,
+        username: `${subject} of dev`,
+        image_src: null,
+        email: null,
+        email_verified: null,
+      }
+      await app.db
+        .insertInto('identities')
+        .values([person, { ...person, provider: 'OTHER', username: 'another name' }])
+        .execute()
+    }
+    server = openListener(app)
+    server.decorateRequest('caller', null as never)
+    server.addHook('onRequest', async (request) => {
+      request.caller = caller
+    })
+    history(server, app)
+
+    script.mine({ from: STRANGER, transfers: [coins(STRANGER, ALICE, 25n * 10n ** 15n)] })
+    script.mine({
+      from: ALICE,
+      transfers: [
+        coins(ALICE, BOB, 10n ** 18n),
+        { type: 'ERC721', token: PIECES, from: STRANGER, to: ALICE, items: [{ id: 2n ** 255n, value: 1n }] },
+        { type: 'ERC1155', token: ITEMS, from: STRANGER, to: ALICE, items: [{ id: 1n, value: 5n }, { id: 2n, value: 6n }] }, // prettier-ignore
+      ],
+    })
+    script.mine({ from: STRANGER, transfers: [coins(STRANGER, ALICE, 0n), coins(ALICE, ALICE, 3n, SECOND)] })
+    script.mine({ from: STRANGER, transfers: [coins(STRANGER, BOB, 3n)] })
+    await follow()
+    await app.db
+      .updateTable('tokens')
+      .set({ symbol: 'SMPL', name: 'Sample', decimals: 18, state: 'KNOWN', retry_at: null })
+      .where('address', '=', fromHex(TOKEN))
+      .execute()
+    await app.db
+      .updateTable('tokens')
+      .set({ symbol: 'PCS', name: 'Pieces', decimals: 18, state: 'KNOWN', retry_at: null })
+      .where('address', '=', fromHex(PIECES))
+      .execute()
+  })
+  after(async () => {
+    await server.close()
+    await database.close()
+  })
+
+  async function follow() {
+    const follower = startFollower(app, script.chain, [indexTransfers])
+    await until('the cursor is at the head', async () => {
+      const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
+      return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
+    })
+    await follower.stop()
+  }
+  const as = (userId: string, accountId: string, address: Hex): Caller => ({
+    ...{ userId, accountId, address, clientId: 'demo', chainId: 31337, scopes: new Set(['wallet:read']) },
+    ...{ grantId: 'g', tokenId: 't', expiresAt: 2 ** 40, token: 'x' },
+  })
+  const get = async (url: string, who = as('DEV-alice', ALICE_ID, ALICE)) => {
+    caller = who
+    const { statusCode, headers, body } = await server.inject(url)
+    return { status: statusCode, headers, body: JSON.parse(body) }
+  }
+  const entries = async (query = ''): Promise<Entry[]> => {
+    const { status, body } = await get(`${ALICE_PATH}${query}`)
+    assert.equal(status, 200, JSON.stringify(body))
+    return body
+  }
+  /** Entries as block.log.batch, so that a page is seen at a glance. */
+  const places = (list: Entry[]) =>
+    list.map(({ id, blockNumber }) => `${blockNumber}.${id.split(':').slice(1).join('.')}`)
+
+  test('gives every field of the specification, newest first', async () => {
+    const { status, headers, body } = await get(ALICE_PATH)
+    assert.equal(status, 200)
+    assert.deepEqual(places(body), ['3.1.0', '2.2.1', '2.2.0', '2.1.0', '2.0.0', '1.0.0'])
+    const block = script.blocks[2]!
+    const hash = block.transactions[0]!.hash
+    const alice = { username: 'alice of dev', platform: 'DEV', address: checksumAddress(ALICE) }
+    assert.deepEqual(body[4], {
+      type: 'TRANSFER',
+      id: `${hash}:0:0`,
+      direction: 'OUT',
+      status: 'FINALIZED',
+      from: alice,
+      to: { username: 'bob of dev', platform: 'DEV', address: checksumAddress(BOB) },
+      amount: {
+        valueBn: { type: 'BigNumber', hex: '0x0de0b6b3a7640000' },
+        value: '1000000000000000000',
+        formatted: 1,
+        decimals: 18,
+        symbol: 'SMPL',
+        name: 'Sample',
+        tokenAddress: checksumAddress(TOKEN),
+        network: 'DEVNET',
+        chainId: 31337,
+      },
+      tokenType: 'ERC20',
+      tokenId: null,
+      timestamp: '2026-01-01T00:00:24.000Z',
+      hash,
+      blockNumber: 2,
+      blockHash: block.hash,
+      logIndex: 0,
+      explorerUrl: `http://localhost:4000/explorer/tx/${hash}`,
+    })
+    assert.equal(body[5].amount.formatted, 0.025)
+    assert.deepEqual(body[5].from, { username: null, platform: null, address: checksumAddress(STRANGER) })
+    assert.equal(body[0].direction, 'SELF')
+    assert.equal(body[0].status, 'CONFIRMED')
+    assert.equal(headers['x-indexed-to-block'], '4')
+    assert.equal(headers['x-finalized-to-block'], '2')
+    assert.equal(headers.link, undefined)
+    assert.equal(headers['x-next-cursor'], undefined)
+  })
+
+  test('counts collectibles in pieces, whatever their contract says of decimals', async () => {
+    const [piece] = await entries('?type=ERC721')
+    assert.equal(piece!.tokenId, (2n ** 255n).toString())
+    assert.deepEqual([piece!.amount.formatted, piece!.amount.decimals, piece!.amount.symbol], [1, 0, 'PCS'])
+    const items = await entries('?type=ERC1155')
+    assert.deepEqual(
+      items.map(({ tokenId, amount }) => [tokenId, amount.value, amount.formatted, amount.decimals]),
+      [
+        ['2', '6', 6, 0],
+        ['1', '5', 5, 0],
+      ],
+    )
+  })
+
+  test('each filter thins out before paging', async () => {
+    const cases: Record<string, string[]> = {
+      'direction=in': ['3.1.0', '2.2.1', '2.2.0', '2.1.0', '1.0.0'],
+      'direction=out': ['3.1.0', '2.0.0'],
+      'direction=all&type=ERC721,ERC20': ['3.1.0', '2.1.0', '2.0.0', '1.0.0'],
+      [`token=${TOKEN}`]: ['2.0.0', '1.0.0'],
+      [`token=${checksumAddress(ITEMS)}`]: ['2.2.1', '2.2.0'],
+      [`counterparty=${BOB}`]: ['2.0.0'],
+      [`counterparty=${ALICE}`]: ['3.1.0'],
+      [`counterparty=${STRANGER}&type=ERC20`]: ['1.0.0'],
+      'fromBlock=3': ['3.1.0'],
+      'toBlock=1': ['1.0.0'],
+      'fromBlock=1&toBlock=1': ['1.0.0'],
+      'from=2026-01-01T00:00:36Z': ['3.1.0'],
+      'to=2026-01-01T02:00:12.000%2B02:00': ['1.0.0'],
+      'from=2026-01-01&to=2026-01-01T00:00:12Z': ['1.0.0'],
+      'from=2026-01-02': [],
+      'finality=finalized': ['2.2.1', '2.2.0', '2.1.0', '2.0.0', '1.0.0'],
+      'includeSpam=true': ['3.1.0', '3.0.0', '2.2.1', '2.2.0', '2.1.0', '2.0.0', '1.0.0'],
+      'includeSpam=false&limit=1': ['3.1.0'],
+    }
+    for (const [query, expected] of Object.entries(cases))
+      assert.deepEqual(places(await entries(`?${query}`)), expected, query)
+  })
+
+  test('refuses every wrong parameter by its name', async () => {
+    const cases: [query: string, parameter: string, code?: string][] = [
+      ['limit=0', 'limit'],
+      ['limit=201', 'limit'],
+      ['limit=-1', 'limit'],
+      ['limit=1.5', 'limit'],
+      ['limit=', 'limit'],
+      ['limit=1&limit=2', 'limit'],
+      ['type=ERC777', 'type'],
+      ['type=', 'type'],
+      ['type=erc20', 'type'],
+      ['direction=sideways', 'direction'],
+      ['token=0x12', 'token'],
+      [`token=${checksumAddress(ALICE).replace('A', 'a')}`, 'token'],
+      ['counterparty=alice', 'counterparty'],
+      ['from=yesterday', 'from'],
+      ['from=2026-02-30', 'from'],
+      ['from=2026-01-01T00:00:00', 'from'],
+      ['to=2026-01-01T25:00:00Z', 'to'],
+      ['from=2026-01-02&to=2026-01-01', 'from'],
+      ['fromBlock=0x1', 'fromBlock'],
+      ['toBlock=-1', 'toBlock'],
+      ['fromBlock=2&toBlock=1', 'fromBlock'],
+      ['fromBlock=99999999999999999999', 'fromBlock'],
+      ['finality=latest', 'finality'],
+      ['includeSpam=yes', 'includeSpam'],
+      ['page=2', 'page', 'unknown_parameter'],
+      ['cursor=%F0', 'cursor'],
+      ['cursor=e30', 'cursor', 'invalid_cursor'],
+      [`cursor=${Buffer.from('["x",1,99999999999,0,0]').toString('base64url')}`, 'cursor', 'invalid_cursor'],
+    ]
+    for (const [query, parameter, code = 'invalid_request'] of cases) {
+      const { status, body } = await get(`${ALICE_PATH}?${query}`)
+      assert.equal(status, 400, query)
+      assert.equal(body.code, code, query)
+      assert.deepEqual(
+        body.errors.map((error: { parameter: string }) => error.parameter),
+        [parameter],
+        query,
+      )
+    }
+  })
+
+  test('refuses another user alike whether they exist or not', async () => {
+    const answers = await Promise.all(['DEV-bob', 'DEV-nobody'].map((id) => get(`/v1/users/${id}/history`)))
+    for (const { status, body } of answers)
+      assert.deepEqual([status, body.code, body.detail], [403, 'forbidden_user', answers[0]!.body.detail])
+    assert.equal((await get('/v1/users/nobody/history')).body.code, 'invalid_user_id')
+  })
+
+  test('pages by its own links through everything exactly once', async () => {
+    const all = places(await entries('?includeSpam=true'))
+    for (const limit of [1, 2, 3]) {
+      const seen: string[] = []
+      let url: string | null = `${ALICE_PATH}?includeSpam=true&limit=${limit}`
+      while (url !== null) {
+        const { headers, body }: { headers: Record<string, unknown>; body: Entry[] } = await get(url)
+        seen.push(...places(body))
+        const next: RegExpExecArray | null = /^<http:\/\/localhost:4000(.*)>; rel="next"$/.exec(
+          String(headers.link ?? ''),
+        )
+        assert.equal(next === null, headers['x-next-cursor'] === undefined)
+        url = next?.[1] ?? null
+      }
+      assert.deepEqual(seen, all)
+    }
+  })
+
+  test('a cursor holds only for its user and filters; the page size may change', async () => {
+    const cursor = String((await get(`${ALICE_PATH}?limit=1&type=ERC20,ERC721`)).headers['x-next-cursor'])
+    assert.deepEqual(places(await entries(`?limit=2&type=ERC721,ERC20&cursor=${cursor}`)), ['2.1.0', '2.0.0'])
+    const bob = await get(`/v1/users/DEV-bob/history?type=ERC20,ERC721&cursor=${cursor}`, as('DEV-bob', BOB_ID, BOB))
+    assert.deepEqual([bob.status, bob.body.code], [400, 'invalid_cursor'])
+    for (const query of ['', 'type=ERC20&', 'type=ERC20,ERC721&direction=in&']) {
+      const { status, body } = await get(`${ALICE_PATH}?${query}cursor=${cursor}`)
+      assert.deepEqual([status, body.code], [400, 'invalid_cursor'], query)
+    }
+  })
+
+  test('pages stay stable while blocks arrive and a reorganisation takes some back', async () => {
+    const first = await get(`${ALICE_PATH}?limit=2`)
+    const cursor = String(first.headers['x-next-cursor'])
+    const rest = places(await entries(`?cursor=${cursor}`))
+    script.mine({ from: ALICE, transfers: [coins(ALICE, BOB, 1n), coins(ALICE, BOB, 2n)] })
+    script.mine({ from: ALICE, transfers: [coins(ALICE, BOB, 3n)] })
+    await follow()
+    assert.deepEqual(places(await entries(`?cursor=${cursor}`)), rest)
+    script.lose(4)
+    for (let count = 0; count < 5; count++) script.mine()
+    await follow()
+    assert.deepEqual(places(await entries(`?cursor=${cursor}`)), rest, 'the cursor names a place, its row may be gone')
+    assert.deepEqual(places(await entries()), ['2.2.1', '2.2.0', '2.1.0', '2.0.0', '1.0.0'])
+    assert.equal((await get(ALICE_PATH)).headers['x-indexed-to-block'], '7')
+  })
+})
