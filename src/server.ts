@@ -4,6 +4,7 @@ import type { App } from './app.ts'
 import { allowsOrigin } from './applications/origins.ts'
 import { balances } from './balances/routes.ts'
 import { contractReads } from './contracts/routes.ts'
+import { contractWrites } from './contracts/write-route.ts'
 import { explorer } from './devnet/explorer.ts'
 import { developmentIdp } from './devnet/provider.ts'
 import { startFollower } from './follower/follow.ts'
@@ -23,6 +24,7 @@ import { sweep } from './oauth/sweep.ts'
 import { followTransactions } from './transactions/follow.ts'
 import { startKeeper } from './transactions/keep-alive.ts'
 import { sweepKeys } from './transactions/key.ts'
+import { transactions } from './transactions/routes.ts'
 import { users } from './users/routes.ts'
 
 /** Headers of ours that pages of other origins may read. */
@@ -63,6 +65,8 @@ export async function buildServer(app: App, { keys, providers, explorerRpcUrl, i
   balances(server, app)
   history(server, app)
   contractReads(server, app)
+  contractWrites(server, app)
+  transactions(server, app)
 
   if (providers.some((provider) => provider.isDevelopment)) await developmentIdp(server, { origin: app.origin, redirectUri: `${app.origin}/login/callback/DEV` })
   if (explorerRpcUrl !== null) {

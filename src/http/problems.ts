@@ -95,6 +95,8 @@ export function sendProblem(app: App, request: FastifyRequest, reply: FastifyRep
   return reply
     .code(status)
     .header('cache-control', 'no-store')
+    // Refusals of the router come before the hook that sets it.
+    .header('x-request-id', request.id)
     .type('application/problem+json')
     .send(JSON.stringify(problemOf(error, { origin: app.origin, instance: path, requestId: request.id })))
 }
