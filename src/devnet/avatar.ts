@@ -16,7 +16,8 @@ export function avatar(server: FastifyInstance): void {
 
 const CELLS = 5
 const CELL = 8
-const MARGIN = 4
+/** Wide enough that a round frame cuts no cell. */
+const MARGIN = 10
 
 /** Five by five cells, mirrored, in a colour; all of it from the name's hash. */
 export function drawAvatar(name: string): string {

@@ -152,7 +152,7 @@ function signInBody({
             aria-invalid="${isInvalid}"
             aria-describedby="${described}"
           />
-          !${isInvalid ? html`<p class="danger" id="username-error">That is not a name this provider knows what to do with.</p>` : ''}
+          !${isInvalid ? html`<p class="danger" id="username-error">This cannot be a user name here.</p>` : ''}
           <small class="hint" id="username-hint"
             >1 to 64 letters, digits, dots, hyphens or underscores, beginning with a letter or a digit. Case does not
             matter.</small

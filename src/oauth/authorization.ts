@@ -9,7 +9,7 @@ import { applicationOf } from './clients.ts'
 import { cookieNames } from './cookies.ts'
 import { grantFor } from './grants.ts'
 import type { PrivateKeys } from './keys.ts'
-import { errorBody, signedOutBody, signOutBody } from './pages.ts'
+import { badRequestBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
 import type { ProviderSettings } from './providers.ts'
 import { recordsOf } from './records.ts'
 import { grantable, openidScopes, resolveScopes } from './scopes.ts'
@@ -142,24 +142,12 @@ export function openProvider(
     },
     clientBasedCORS: (_ctx, from, client) => isOriginAllowed(applicationOf(client), from),
     renderError: (ctx, out, error) => {
-      // Which check failed is told where it helps the developer of a client; the rest stays with us.
-      const detail =
-        error instanceof errors.OIDCProviderError && error.error_description ? error.error_description : null
-      const code =
-        out.error === 'server_error'
-          ? 'internal_error'
-          : error instanceof errors.SessionNotFound
-            ? 'sign_in_expired'
-            : 'invalid_request'
-      showPage(
-        ctx,
-        'Sign-in',
-        errorBody({
-          code,
-          detail: code === 'invalid_request' ? detail : null,
-          oauthError: code === 'invalid_request' ? out.error : null,
-        }),
-      )
+      if (out.error === 'server_error')
+        return showPage(ctx, 'Our fault', errorBody({ code: 'internal_error', detail: null }))
+      if (error instanceof errors.SessionNotFound)
+        return showPage(ctx, 'Sign-in', errorBody({ code: 'sign_in_expired', detail: null }))
+      // Which check failed helps the developer of a client, and tells nobody else anything.
+      showPage(ctx, 'Sign-in', badRequestBody({ error: out.error, detail: out.error_description ?? null }))
     },
   } satisfies Configuration)
 

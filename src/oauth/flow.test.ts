@@ -1,26 +1,33 @@
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { after, before, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
+import * as oauth4webapi from 'oauth4webapi'
 import * as client from 'openid-client'
-import { openBrowser, rehearse, textOf, type Rehearsal } from './rehearsal.ts'
+import { saveApplication } from '../applications/registry.ts'
+import { checksumAddress } from '../abi/address.ts'
+import {
+  addressOf,
+  askMe,
+  authorizationUrl,
+  obtainTokens,
+  openBrowser,
+  post,
+  REDIRECT,
+  rehearse,
+  textOf,
+  type Rehearsal,
+} from './rehearsal.ts'
 
 let world: Rehearsal
 before(async () => void (world = await rehearse()))
 after(() => world.close())
 
-const REDIRECT = 'http://localhost:9/anything/callback'
-
-async function discover() {
-  return client.discovery(new URL(`${world.origin}/oauth`), 'demo', undefined, client.None(), {
+test('openid-client with scope `openid email` signs a person in and may do what its application may', async () => {
+  const config = await client.discovery(new URL(`${world.origin}/oauth`), 'demo', undefined, client.None(), {
     execute: [client.allowInsecureRequests, client.enableNonRepudiationChecks],
   })
-}
-
-async function begin(parameters: Record<string, string> = {}) {
-  const config = await discover()
-  const verifier = client.randomPKCECodeVerifier()
-  const state = client.randomState()
-  const nonce = client.randomNonce()
+  const [verifier, state, nonce] = [client.randomPKCECodeVerifier(), client.randomState(), client.randomNonce()]
   const url = client.buildAuthorizationUrl(config, {
     redirect_uri: REDIRECT,
     scope: 'openid email',
@@ -28,38 +35,310 @@ async function begin(parameters: Record<string, string> = {}) {
     code_challenge_method: 'S256',
     state,
     nonce,
-    ...parameters,
   })
-  return {
-    config,
-    url: url.href,
-    finish: (callback: URL) =>
-      client.authorizationCodeGrant(config, callback, {
-        pkceCodeVerifier: verifier,
-        expectedState: state,
-        expectedNonce: nonce,
-      }),
-  }
-}
-
-test('a client that knows only OpenID Connect signs a person in and may do what its application may', async () => {
-  const { url, finish, config } = await begin()
-  const browser = openBrowser(world.origin)
-  const page = await browser.signIn(url, 'Alice')
+  const page = await openBrowser(world.origin).signIn(url.href, ' Alice ')
   assert.equal(page.url.origin + page.url.pathname, REDIRECT, textOf(page.text))
   assert.equal(page.url.searchParams.get('iss'), `${world.origin}/oauth`)
-  const tokens = await finish(page.url)
+  const tokens = await client.authorizationCodeGrant(config, page.url, {
+    pkceCodeVerifier: verifier,
+    expectedState: state,
+    expectedNonce: nonce,
+    idTokenExpected: true,
+  })
+
   const access = decodeJwt(tokens.access_token)
-  assert.equal(decodeProtectedHeader(tokens.access_token).typ, 'at+jwt')
-  assert.equal(decodeProtectedHeader(tokens.access_token).alg, 'ES256')
+  assert.deepEqual(
+    [decodeProtectedHeader(tokens.access_token).typ, decodeProtectedHeader(tokens.access_token).alg],
+    ['at+jwt', 'ES256'],
+  )
   assert.equal(decodeProtectedHeader(tokens.id_token!).alg, 'RS256')
-  assert.equal(access.sub, 'DEV-alice')
-  assert.equal(access.aud, `${world.origin}/v1`)
-  assert.equal(access.client_id, 'demo')
-  assert.equal(access.chain_id, 31_337)
+  assert.deepEqual(
+    [access.sub, access.aud, access.client_id, access.chain_id],
+    ['DEV-alice', `${world.origin}/v1`, 'demo', 31_337],
+  )
+  assert.equal(typeof access.gid, 'string')
   assert.equal(access.scope, 'openid email wallet:read contracts:read contracts:write')
   assert.equal(tokens.scope, access.scope)
-  assert.ok(tokens.refresh_token)
+  assert.deepEqual(
+    [tokens.claims()?.sub, tokens.claims()?.email, tokens.claims()?.email_verified],
+    ['DEV-alice', 'alice@dev.invalid', true],
+  )
+
   const me = await client.fetchUserInfo(config, tokens.access_token, 'DEV-alice')
-  assert.equal(me.username, 'alice')
+  assert.deepEqual(me, {
+    sub: 'DEV-alice',
+    id: 'DEV-alice',
+    provider: 'DEV',
+    username: 'alice',
+    address: checksumAddress(addressOf('DEV-alice')),
+    imageSrc: `${world.origin}/devnet/avatar/alice.svg`,
+    email: 'alice@dev.invalid',
+    email_verified: true,
+  })
+  const refreshed = await client.refreshTokenGrant(config, tokens.refresh_token!)
+  assert.notEqual(refreshed.refresh_token, tokens.refresh_token)
+  assert.equal(refreshed.scope, tokens.scope)
+})
+
+test('oauth4webapi completes the flow from the RFC 8414 document', async () => {
+  const insecure = { [oauth4webapi.allowInsecureRequests]: true } as const
+  const issuer = new URL(`${world.origin}/oauth`)
+  const as = await oauth4webapi.processDiscoveryResponse(
+    issuer,
+    await oauth4webapi.discoveryRequest(issuer, { algorithm: 'oauth2', ...insecure }),
+  )
+  assert.equal(as.userinfo_endpoint, `${world.origin}/oauth/me`)
+  assert.deepEqual(as.response_types_supported, ['code'])
+  assert.deepEqual(as.code_challenge_methods_supported, ['S256'])
+  const demo: oauth4webapi.Client = { client_id: 'demo' }
+  const { url, verifier, state, nonce } = authorizationUrl(world.origin, { scope: 'openid profile wallet:read' })
+  const page = await openBrowser(world.origin).signIn(url, 'bob')
+  const parameters = oauth4webapi.validateAuthResponse(as, demo, page.url, state)
+  const response = await oauth4webapi.authorizationCodeGrantRequest(
+    as,
+    demo,
+    oauth4webapi.None(),
+    parameters,
+    REDIRECT,
+    verifier,
+    insecure,
+  )
+  const tokens = await oauth4webapi.processAuthorizationCodeResponse(as, demo, response, {
+    expectedNonce: nonce,
+    requireIdToken: true,
+  })
+  assert.equal(tokens.scope, 'openid profile wallet:read')
+  const claims = oauth4webapi.getValidatedIdTokenClaims(tokens)!
+  assert.deepEqual(
+    [claims.sub, claims.username, claims.picture],
+    ['DEV-bob', 'bob', `${world.origin}/devnet/avatar/bob.svg`],
+  )
+})
+
+test('discovery is the same at both addresses and names our own endpoints', async () => {
+  const [openid, oauth] = await Promise.all(
+    ['/oauth/.well-known/openid-configuration', '/.well-known/oauth-authorization-server/oauth'].map(
+      async (path) => (await fetch(world.origin + path)).json() as Promise<Record<string, unknown>>,
+    ),
+  )
+  assert.deepEqual(openid, oauth)
+  const {
+    issuer,
+    authorization_endpoint,
+    token_endpoint,
+    jwks_uri,
+    introspection_endpoint,
+    revocation_endpoint,
+    end_session_endpoint,
+  } = openid!
+  assert.deepEqual(
+    [
+      issuer,
+      authorization_endpoint,
+      token_endpoint,
+      jwks_uri,
+      introspection_endpoint,
+      revocation_endpoint,
+      end_session_endpoint,
+    ],
+    ['', '/auth', '/token', '/jwks', '/token/introspection', '/token/revocation', '/session/end'].map(
+      (path) => `${world.origin}/oauth${path}`,
+    ),
+  )
+})
+
+test('the published keys hold nothing private', async () => {
+  const { keys } = (await (await fetch(`${world.origin}/oauth/jwks`)).json()) as { keys: Record<string, string>[] }
+  assert.deepEqual(keys.map(({ alg }) => alg).toSorted(), ['ES256', 'RS256'])
+  for (const key of keys)
+    for (const secret of ['d', 'p', 'q', 'dp', 'dq', 'qi', 'k']) assert.equal(key[secret], undefined)
+})
+
+test('addresses come from the settings, whatever Host and X-Forwarded headers say', async () => {
+  const response = await fetch(`${world.origin}/oauth/.well-known/openid-configuration`, {
+    headers: { 'x-forwarded-host': 'evil.example', 'x-forwarded-proto': 'https', forwarded: 'host=evil.example' },
+  })
+  assert.ok(!(await response.text()).includes('evil'))
+})
+
+test('login_provider skips the chooser in any letter case, and an unknown one is an invalid_request', async () => {
+  for (const name of ['DEV', 'dev', 'Dev']) {
+    const page = await openBrowser(world.origin).go(
+      authorizationUrl(world.origin, { login_provider: name, login_hint: 'carol' }).url,
+    )
+    assert.match(page.url.pathname, /^\/devnet\/idp\/sign-in\//)
+    assert.match(page.text, /value="carol"/)
+  }
+  const refused = await openBrowser(world.origin).go(authorizationUrl(world.origin, { login_provider: 'NOWHERE' }).url)
+  assert.equal(refused.url.searchParams.get('error'), 'invalid_request')
+})
+
+test('prompt, max_age and the session decide who is asked to sign in', async () => {
+  const browser = openBrowser(world.origin)
+  await browser.signIn(authorizationUrl(world.origin).url, 'dora')
+  const silent = await browser.go(authorizationUrl(world.origin, { prompt: 'none' }).url)
+  assert.ok(silent.url.searchParams.get('code'))
+  const again = await browser.go(authorizationUrl(world.origin, { prompt: 'login' }).url)
+  assert.match(again.url.pathname, /^\/login\//)
+  const old = await browser.go(authorizationUrl(world.origin, { max_age: '0' }).url)
+  assert.match(old.url.pathname, /^\/login\//)
+  const stranger = await openBrowser(world.origin).go(authorizationUrl(world.origin, { prompt: 'none' }).url)
+  assert.equal(stranger.url.searchParams.get('error'), 'login_required')
+})
+
+test('another person may sign in in the same browser', async () => {
+  const browser = openBrowser(world.origin)
+  await browser.signIn(authorizationUrl(world.origin).url, 'erin')
+  const begun = authorizationUrl(world.origin, { prompt: 'login' })
+  const page = await browser.signIn(begun.url, 'frank')
+  const { body } = await post(world.origin, '/oauth/token', {
+    grant_type: 'authorization_code',
+    code: page.url.searchParams.get('code')!,
+    redirect_uri: REDIRECT,
+    code_verifier: begun.verifier,
+    client_id: 'demo',
+  })
+  assert.equal(decodeJwt(body.access_token!).sub, 'DEV-frank')
+})
+
+test('consent is asked once, remembered in every browser, and asked again when permissions grow', async () => {
+  await saveApplication(world.app.db, { ...world.demo, clientId: 'grows', permissions: ['wallet:read'] })
+  const open = (scope = 'openid') =>
+    authorizationUrl(world.origin, { client_id: 'grows', scope, login_provider: 'DEV' }).url
+  const asked = async (address: string): Promise<string> => {
+    const browser = openBrowser(world.origin)
+    const page = await browser.submit(await browser.go(address), '/sign-in/', { username: 'gina' })
+    if (page.url.pathname.startsWith('/consent/')) await browser.submit(page, '/consent/', { answer: 'allow' })
+    return page.text
+  }
+  assert.match(await asked(open()), /see your balances/)
+  assert.equal(await asked(open()), '')
+  assert.match(await asked(open('openid email')), /e-mail address/)
+  await saveApplication(world.app.db, {
+    ...world.demo,
+    clientId: 'grows',
+    permissions: ['wallet:read', 'contracts:write'],
+  })
+  assert.match(await asked(open()), /spend from your account/)
+  assert.equal(await asked(open('openid email')), '')
+})
+
+test('who does not allow it sends the application an access_denied, and nothing is granted', async () => {
+  const browser = openBrowser(world.origin)
+  const login = await browser.go(authorizationUrl(world.origin, { login_provider: 'DEV' }).url)
+  const consent = await browser.submit(login, '/sign-in/', { username: 'hans' })
+  const denied = await browser.submit(consent, '/consent/', { answer: 'deny' })
+  assert.equal(denied.url.searchParams.get('error'), 'access_denied')
+  assert.equal(denied.url.searchParams.get('code'), null)
+  const cancelled = openBrowser(world.origin)
+  const page = await cancelled.submit(await cancelled.go(authorizationUrl(world.origin).url), '/cancel')
+  assert.equal(page.url.searchParams.get('error'), 'access_denied')
+})
+
+test('an application gets no permission that it is not registered with', async () => {
+  await saveApplication(world.app.db, { ...world.demo, clientId: 'reader', permissions: ['wallet:read', 'users:read'] })
+  const { scope } = await obtainTokens(world, {
+    parameters: { client_id: 'reader', scope: 'openid wallet:read contracts:write users:read nonsense' },
+  })
+  assert.equal(scope, 'openid wallet:read')
+  const all = await obtainTokens(world, { parameters: { client_id: 'reader', scope: null, nonce: null } })
+  assert.equal(all.scope, 'openid wallet:read')
+})
+
+test('a confidential application proves its secret, by either of two live ones, in the header or the body', async () => {
+  const sha = (secret: string) => createHash('sha256').update(secret).digest('hex')
+  await saveApplication(world.app.db, {
+    ...world.demo,
+    clientId: 'server',
+    kind: 'confidential',
+    secretHashes: [sha('first'), sha('second')],
+  })
+  const trade = async (secret: string | null, how: 'header' | 'body') => {
+    const begun = authorizationUrl(world.origin, { client_id: 'server' })
+    const page = await openBrowser(world.origin).signIn(begun.url, 'ivan')
+    const form = {
+      grant_type: 'authorization_code',
+      code: page.url.searchParams.get('code')!,
+      redirect_uri: REDIRECT,
+      code_verifier: begun.verifier,
+    }
+    if (secret === null) return post(world.origin, '/oauth/token', { ...form, client_id: 'server' })
+    if (how === 'body')
+      return post(world.origin, '/oauth/token', { ...form, client_id: 'server', client_secret: secret })
+    return post(world.origin, '/oauth/token', form, {
+      authorization: `Basic ${Buffer.from(`server:${secret}`).toString('base64')}`,
+    })
+  }
+  assert.equal((await trade('first', 'header')).status, 200)
+  assert.equal((await trade('second', 'body')).status, 200)
+  for (const wrong of ['third', 'kept as a hash', sha('first')])
+    assert.equal((await trade(wrong, 'header')).body.error, 'invalid_client')
+  assert.equal((await trade(null, 'body')).body.error, 'invalid_client')
+})
+
+test('a suspended application gets nothing any more', async () => {
+  await saveApplication(world.app.db, { ...world.demo, clientId: 'gone' })
+  const { refresh } = await obtainTokens(world, { parameters: { client_id: 'gone' } })
+  await saveApplication(world.app.db, { ...world.demo, clientId: 'gone', isSuspended: true })
+  assert.equal(
+    (
+      await post(world.origin, '/oauth/token', {
+        grant_type: 'refresh_token',
+        refresh_token: refresh,
+        client_id: 'gone',
+      })
+    ).body.error,
+    'invalid_client',
+  )
+  const page = await openBrowser(world.origin).go(authorizationUrl(world.origin, { client_id: 'gone' }).url)
+  assert.equal(page.status, 400)
+})
+
+test('/oauth/me answers GET and POST, without e-mail unless that was granted, and 401 otherwise', async () => {
+  const { access } = await obtainTokens(world, { parameters: { scope: 'openid' } })
+  for (const method of ['GET', 'POST']) {
+    const { status, body, headers } = await askMe(world.origin, access, method)
+    assert.equal(status, 200)
+    assert.deepEqual(Object.keys(body), ['sub', 'id', 'provider', 'username', 'address', 'imageSrc'])
+    assert.equal(headers.get('cache-control'), 'no-store')
+  }
+  const { id } = await obtainTokens(world)
+  for (const token of ['x', id, `${access}x`]) {
+    const { status, headers, body } = await askMe(world.origin, token)
+    assert.deepEqual(
+      [status, body.code, headers.get('www-authenticate')],
+      [401, 'invalid_token', 'Bearer error="invalid_token"'],
+    )
+  }
+})
+
+test('signing out ends the session of the browser', async () => {
+  const browser = openBrowser(world.origin)
+  const begun = authorizationUrl(world.origin)
+  await browser.signIn(begun.url, 'jane')
+  const page = await browser.go(
+    `${world.origin}/oauth/session/end?client_id=demo&post_logout_redirect_uri=${encodeURIComponent('http://localhost:9/bye')}`,
+  )
+  const out = await browser.submit(page, '/session/end/confirm', { logout: 'yes' })
+  assert.equal(out.url.href, 'http://localhost:9/bye')
+  const silent = await browser.go(authorizationUrl(world.origin, { prompt: 'none' }).url)
+  assert.equal(silent.url.searchParams.get('error'), 'login_required')
+  const evil = await browser.go(
+    `${world.origin}/oauth/session/end?client_id=demo&post_logout_redirect_uri=https%3A%2F%2Fevil.example`,
+  )
+  assert.equal(evil.status, 400)
+})
+
+test('two installations on one host do not touch each other’s cookies', async () => {
+  const browser = openBrowser(world.origin)
+  await browser.signIn(authorizationUrl(world.origin).url, 'kim')
+  const names = [...browser.cookies.values()].map(({ name }) => name)
+  assert.ok(names.length > 0)
+  const port = new URL(world.origin).port
+  const { cookieNames } = await import('./cookies.ts')
+  const other = Object.values(cookieNames(`http://localhost:${Number(port) + 1}`))
+  assert.deepEqual(
+    names.filter((name) => other.includes(name.replace(/\.sig$/, ''))),
+    [],
+  )
 })

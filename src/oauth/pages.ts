@@ -127,16 +127,30 @@ const meanings: Record<string, string> = {
 export const meaningOf = (scope: string): string | undefined => meanings[scope]
 
 /** A refusal as a page: what happened, what to do, the stable code for whoever helps. */
-export function errorBody({ code, detail, back, oauthError }: ErrorParts): string {
+export function errorBody({ code, detail, back }: ErrorParts): string {
   const { title, help } = describeError(code)
   return html`
     <div class="card stack">
       <h1>${title}</h1>
       <p>${detail ?? help}</p>
-      !${detail === null || detail === help ? '' : html`<p class="muted">${help}</p>`}
+      !${detail === null || back !== undefined ? '' : html`<p class="muted">${help}</p>`}
       !${back === undefined ? '' : html`<a class="button" href="${back.href}">${back.text}</a>`}
       <p class="muted">
-        <small>Code: <code>${oauthError ?? code}</code></small>
+        <small>Code: <code>${code}</code></small>
+      </p>
+    </div>
+  `
+}
+
+/** A request of an application that cannot even be answered by a redirect: its developer reads this, its user goes back. */
+export function badRequestBody({ error, detail }: { error: string; detail: string | null }): string {
+  return html`
+    <div class="card stack">
+      <h1>This sign-in cannot begin</h1>
+      <p>The application asked for it in a way that is not accepted. Go back to it, and tell its developer:</p>
+      <p class="danger">${detail ?? 'The request is malformed.'}</p>
+      <p class="muted">
+        <small>Code: <code>${error}</code></small>
       </p>
     </div>
   `
@@ -147,8 +161,6 @@ export type ErrorParts = {
   /** a sentence about this case; null for the general one */
   detail: string | null
   back?: { href: string; text: string }
-  /** the OAuth name of the error, where it has one */
-  oauthError?: string | null
 }
 
 /** @param form  the library's form with its own CSRF token; our buttons belong to it by its id */
@@ -161,9 +173,9 @@ export function signOutBody({ application, form }: { application: string | null;
           ${application === null ? 'You stay signed in on this device until you sign out.' : `${application} has signed you out. You are still signed in here, so the next sign-in would not ask who you are.`}
         </p>
       </div>
-      !${form}
       <button class="button" form="op.logoutForm" name="logout" value="yes">Sign out here too</button>
       <button class="button quiet" form="op.logoutForm">Stay signed in</button>
+      !${form}
     </div>
   `
 }

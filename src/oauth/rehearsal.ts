@@ -9,7 +9,7 @@ import { readConfig } from '../config.ts'
 import { developmentIdp } from '../devnet/provider.ts'
 import { pageAssets } from '../http/page.ts'
 import { problems } from '../http/problems.ts'
-import type { Hex } from '../ids.ts'
+import { newSecret, type Hex } from '../ids.ts'
 import type { Signer } from '../signer/client.ts'
 import type { RootDb } from '../store/db.ts'
 import { openTelemetry } from '../telemetry.ts'
@@ -197,4 +197,93 @@ function formsOf(text: string): { action: string; fields: Record<string, string>
       ]),
     ),
   }))
+}
+
+export const REDIRECT = 'http://localhost:9/anything/callback'
+
+type Begun = { url: string; verifier: string; state: string; nonce: string; redirectUri: string }
+
+/** An authorization request by hand, so that a test can bend each part of it; null leaves a parameter out. */
+export function authorizationUrl(origin: string, parameters: Record<string, string | null> = {}): Begun {
+  const [verifier, state, nonce] = [newSecret(), newSecret(), newSecret()]
+  const all: Record<string, string | null> = {
+    client_id: 'demo',
+    response_type: 'code',
+    redirect_uri: REDIRECT,
+    scope: 'openid email',
+    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+    code_challenge_method: 'S256',
+    state,
+    nonce,
+    ...parameters,
+  }
+  const query = new URLSearchParams(Object.entries(all).filter((pair): pair is [string, string] => pair[1] !== null))
+  return {
+    url: `${origin}/oauth/auth?${query.toString()}`,
+    verifier,
+    state,
+    nonce,
+    redirectUri: all.redirect_uri ?? REDIRECT,
+  }
+}
+
+type TokenAnswer = { status: number; body: Record<string, string | undefined> & { error?: string } }
+
+/** One request to an endpoint of the authorization server that takes a form. */
+export async function post(
+  origin: string,
+  path: string,
+  form: Record<string, string>,
+  headers: Record<string, string> = {},
+): Promise<TokenAnswer> {
+  const response = await fetch(`${origin}${path}`, { method: 'POST', body: new URLSearchParams(form), headers })
+  const text = await response.text()
+  return { status: response.status, body: text === '' ? {} : (JSON.parse(text) as TokenAnswer['body']) }
+}
+
+/** A person signs in and the client gets a code; nothing is exchanged yet. */
+export async function obtainCode(
+  { origin }: { origin: string },
+  { username = 'alice', parameters = {} }: { username?: string; parameters?: Record<string, string | null> } = {},
+): Promise<{ code: string; exchange: (changes?: Record<string, string>) => Promise<TokenAnswer> }> {
+  const begun = authorizationUrl(origin, parameters)
+  const page = await openBrowser(origin).signIn(begun.url, username)
+  const code = page.url.searchParams.get('code')
+  if (code === null)
+    throw new Error(
+      `no code: ${page.url.pathname} ${page.url.searchParams.get('error_description') ?? textOf(page.text)}`,
+    )
+  const form = {
+    grant_type: 'authorization_code',
+    code,
+    redirect_uri: begun.redirectUri,
+    code_verifier: begun.verifier,
+    client_id: parameters.client_id ?? 'demo',
+  }
+  return { code, exchange: (changes = {}) => post(origin, '/oauth/token', { ...form, ...changes }) }
+}
+
+/** A person signs in and the client has its tokens. */
+export async function obtainTokens(
+  world: { origin: string },
+  options: Parameters<typeof obtainCode>[1] = {},
+): Promise<{ access: string; refresh: string; id: string; scope: string }> {
+  const { exchange } = await obtainCode(world, options)
+  const { status, body } = await exchange()
+  if (status !== 200) throw new Error(`no tokens: ${body.error} ${body.error_description}`)
+  return { access: body.access_token!, refresh: body.refresh_token!, id: body.id_token!, scope: body.scope! }
+}
+
+/** What `/oauth/me` says to a token. */
+export async function askMe(
+  origin: string,
+  token: string,
+  method = 'GET',
+): Promise<{ status: number; headers: Headers; body: Record<string, unknown> }> {
+  const response = await fetch(`${origin}/oauth/me`, { method, headers: { authorization: `Bearer ${token}` } })
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: (await response.json()) as Record<string, unknown>,
+  }
 }
