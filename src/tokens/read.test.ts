@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, beforeEach, suite, test } from 'node:test'
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { openHead } from '../chain/head.ts'
+import { explorerAt, type Chain } from '../chain/network.ts'
+import { openRpc, RpcError, RpcUnavailable, type Rpc } from '../chain/rpc.ts'
+import { launchAnvil, type Anvil } from '../devnet/anvil.ts'
+import { rpc } from '../devnet/rpc.ts'
+import { AppError } from '../errors.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { noteTokens, type TokenType } from './note.ts'
+import { readTokenFacts } from './read.ts'
+import { refreshTokens } from './refresh.ts'
+
+const NOTHING = { symbol: '', name: '', decimals: 0 }
+const TOKENS: Record<string, { facts: typeof NOTHING; state: 'KNOWN' | 'FAILED'; tokenType?: TokenType }> = {
+  Bytes32Token: { facts: { symbol: 'OLD', name: 'Old Token', decimals: 18 }, state: 'KNOWN' },
+  NamelessToken: { facts: NOTHING, state: 'FAILED' },
+  RevertingToken: { facts: NOTHING, state: 'FAILED' },
+  EndlessToken: { facts: { ...NOTHING, decimals: 18 }, state: 'FAILED' },
+  HugeToken: { facts: { symbol: 'HUGE', name: '', decimals: 18 }, state: 'FAILED' },
+  Decimals255Token: { facts: { symbol: 'D255', name: 'Decimals', decimals: 0 }, state: 'KNOWN' },
+  DecimalsMaxToken: { facts: { symbol: 'DMAX', name: 'Decimals', decimals: 0 }, state: 'KNOWN' },
+  LyingToken: { facts: NOTHING, state: 'FAILED' },
+  Silent: { facts: NOTHING, state: 'FAILED' },
+  // A collectible has no decimals to tell.
+  SampleItems: { facts: { symbol: 'SITM', name: 'Sample Items', decimals: 0 }, state: 'KNOWN', tokenType: 'ERC1155' },
+}
+const addressOf = (name: string): Hex => `0x${Buffer.from(name).toString('hex').padStart(40, '0').slice(-40)}`
+
+suite('what tokens call themselves', () => {
+  let database: TestDatabase
+  let anvil: Anvil
+  let dir: string
+  let real: Rpc
+  let app: App
+  let chain: Chain
+  before(async () => {
+    dir = await mkdtemp(join(tmpdir(), 'chatelaine-tokens-'))
+    const launch = { port: 0, genesisSeconds: 1_767_225_600, loadFile: null, dumpFile: join(dir, 'state.json') }
+    ;[database, anvil] = await Promise.all([testDatabase(), launchAnvil({ dir, ...launch })])
+    for (const name of [...Object.keys(TOKENS), 'ScrawlToken', 'LongNameToken']) {
+      const artefact = JSON.parse(await readFile(new URL(`../../contracts/out/${name}.json`, import.meta.url), 'utf8'))
+      await rpc(anvil.rpcUrl, 'anvil_setCode', addressOf(name), artefact.deployedBytecode)
+    }
+    real = openRpc({ url: anvil.rpcUrl })
+    app = { db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+  })
+  beforeEach(async () => {
+    await app.db.deleteFrom('tokens').execute()
+    // A new object each time: what was remembered belongs to the network.
+    chain = {
+      ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 'finalized' as const },
+      ...{
+        feeCapWei: 1n,
+        multicall3: null,
+        explorer: explorerAt(''),
+        rpc: real,
+        head: openHead(Date.now),
+        faucet: null,
+      },
+    }
+  })
+  after(async () => {
+    real.close()
+    await anvil.stop()
+    await database.close()
+    await rm(dir, { recursive: true })
+  })
+
+  const rows = async () => {
+    const found = await app.db.selectFrom('tokens').selectAll().execute()
+    return new Map(found.map((row) => [toHex(row.address), row]))
+  }
+  /** The node, but something happens to its batches. */
+  const badNode = (
+    batch: (asked: number, real: () => Promise<unknown[]>) => Promise<unknown[]>,
+  ): { chain: Chain; asked: () => number } => {
+    let count = 0
+    const rpc: Rpc = { ...real, batch: (calls, options) => batch(count++, () => real.batch(calls, options)) }
+    return { chain: { ...chain, rpc }, asked: () => count }
+  }
+
+  test('are read from honest, old, empty and hostile ones, and their failures remembered', async () => {
+    for (const [name, { facts }] of Object.entries(TOKENS))
+      assert.deepEqual(await readTokenFacts(app, chain, addressOf(name)), facts, name)
+    const stored = await rows()
+    for (const [name, { state, tokenType }] of Object.entries(TOKENS)) {
+      if (tokenType !== undefined) continue
+      const row = stored.get(addressOf(name))!
+      assert.equal(row.state, state, name)
+      assert.equal(row.retry_at === null, state === 'KNOWN', name)
+    }
+  })
+
+  test('are asked in the background for tokens that the history saw, a bomb among them hurts itself only', async () => {
+    const seen = Object.entries(TOKENS).map(([name, { tokenType }]) => ({
+      address: addressOf(name),
+      tokenType: tokenType ?? ('ERC20' as const),
+    }))
+    await noteTokens(app.db, chain, seen)
+    await noteTokens(app.db, chain, seen)
+    await refreshTokens(app, chain)
+    const stored = await rows()
+    for (const [name, { facts, state }] of Object.entries(TOKENS)) {
+      const { symbol, name: title, decimals, state: is } = stored.get(addressOf(name))!
+      assert.deepEqual({ symbol, name: title, decimals, state: is }, { ...facts, state }, name)
+    }
+  })
+
+  test('are cleaned and cut', async () => {
+    const scrawl = await readTokenFacts(app, chain, addressOf('ScrawlToken'))
+    assert.equal(scrawl.decimals, 6)
+    assert.match(scrawl.symbol, /^CDSU/)
+    assert.doesNotMatch(scrawl.symbol + scrawl.name, /[\p{Cc}\p{Cf}\p{Cs}]/u)
+    assert.equal((await readTokenFacts(app, chain, addressOf('LongNameToken'))).symbol.length, 64)
+  })
+
+  test('are asked once, also by many at a time', async () => {
+    const node = badNode((_asked, answer) => answer())
+    await Promise.all(Array.from({ length: 20 }, () => readTokenFacts(app, node.chain, addressOf('Bytes32Token'))))
+    await readTokenFacts(app, { ...node.chain }, addressOf('Bytes32Token'))
+    assert.equal(node.asked(), 1)
+  })
+
+  test('are not stored for an address without code', async () => {
+    assert.deepEqual(await readTokenFacts(app, chain, addressOf('nobody')), NOTHING)
+    assert.equal((await rows()).size, 0)
+  })
+
+  test('a node that is away, does not know the block or limits us is not a failure of the token', async () => {
+    const failures = [
+      () => Promise.reject(new RpcUnavailable('the node could not be reached', { timedOut: false })),
+      () => Promise.resolve(Array<unknown>(4).fill(new RpcError(-32001, 'Resource not found', undefined))),
+      async (answer: () => Promise<unknown[]>) => [
+        (await answer())[0],
+        ...Array<unknown>(3).fill(new RpcError(-32005, 'rate limit exceeded', undefined)),
+      ],
+    ]
+    for (const fail of failures) {
+      const node = badNode((_asked, answer) => fail(answer))
+      const address = addressOf('Bytes32Token')
+      await assert.rejects(
+        readTokenFacts(app, node.chain, address),
+        (error) => error instanceof AppError && error.code === 'chain_unavailable',
+      )
+      await noteTokens(app.db, chain, [{ address, tokenType: 'ERC20' }])
+      await refreshTokens(app, node.chain)
+      assert.equal((await rows()).get(address)!.state, 'NEW')
+      await app.db.deleteFrom('tokens').execute()
+    }
+  })
+
+  test('a token that takes the node down with it does not keep the others waiting', async () => {
+    const bomb = addressOf('RevertingToken')
+    const others = ['Bytes32Token', 'Decimals255Token'].map(addressOf)
+    await noteTokens(app.db, chain, [bomb, ...others].map((address) => ({ address, tokenType: 'ERC20' as const }))) // prettier-ignore
+    const rpc: Rpc = {
+      ...real,
+      batch: (calls, options) =>
+        JSON.stringify(calls).includes(bomb)
+          ? Promise.reject(new RpcUnavailable('the node took too long', { timedOut: true }))
+          : real.batch(calls, options),
+    }
+    await refreshTokens(app, { ...chain, rpc })
+    const stored = await rows()
+    assert.deepEqual(
+      others.map((address) => stored.get(address)!.state),
+      ['KNOWN', 'KNOWN'],
+    )
+    assert.equal(stored.get(bomb)!.state, 'NEW')
+    assert.ok(stored.get(bomb)!.retry_at!.getTime() > Date.now() + 30_000)
+  })
+
+  test('a failure is asked again later each time, and forgotten when the token answers', async () => {
+    const address = addressOf('late')
+    await rpc(anvil.rpcUrl, 'anvil_setCode', address, '0xfe')
+    const waits: number[] = []
+    for (let round = 0; round < 3; round++) {
+      await noteTokens(app.db, chain, [{ address, tokenType: 'ERC20' }])
+      await app.db
+        .updateTable('tokens')
+        .set({ retry_at: sql<Date>`now()` })
+        .execute()
+      await refreshTokens(app, chain)
+      const { seconds } = await app.db
+        .selectFrom('tokens')
+        .select(sql<number>`round(extract(epoch from retry_at - updated_at))::int`.as('seconds'))
+        .executeTakeFirstOrThrow()
+      waits.push(seconds)
+    }
+    assert.deepEqual(waits, [60, 120, 240])
+    const { deployedBytecode } = JSON.parse(
+      await readFile(new URL('../../contracts/out/Bytes32Token.json', import.meta.url), 'utf8'),
+    )
+    await rpc(anvil.rpcUrl, 'anvil_setCode', address, deployedBytecode)
+    await app.db
+      .updateTable('tokens')
+      .set({ retry_at: sql<Date>`now()` })
+      .where('address', '=', fromHex(address))
+      .execute()
+    await refreshTokens(app, chain)
+    assert.deepEqual(await readTokenFacts(app, chain, address), TOKENS.Bytes32Token!.facts)
+  })
+})
