@@ -17,7 +17,12 @@ export type EmbeddedChain = {
 }
 
 /** The embedded chain with its sample contracts. */
-export async function openEmbeddedChain(options: { dir: string; port: number | undefined; blockSeconds: number; log: Log }): Promise<EmbeddedChain> {
+export async function openEmbeddedChain(options: {
+  dir: string
+  port: number | undefined
+  blockSeconds: number
+  log: Log
+}): Promise<EmbeddedChain> {
   const chain = await startChain(options)
   try {
     const contracts = await deploySamples(chain.rpcUrl)
@@ -54,7 +59,10 @@ export async function writeFacts(dataDir: string, facts: DevelopmentFacts): Prom
 }
 
 /** The lines a newcomer sees: where everything is, and one command that works when pasted. */
-export function banner({ origin, baseUrl, issuer, rpcUrl, chainId, clientId }: DevelopmentFacts, { token, userId, seconds, isEmbedded }: { token: string; userId: string; seconds: string; isEmbedded: boolean }): string {
+export function banner(
+  { origin, baseUrl, issuer, rpcUrl, chainId, clientId }: DevelopmentFacts,
+  { token, userId, seconds, isEmbedded }: { token: string; userId: string; seconds: string; isEmbedded: boolean },
+): string {
   return `
 Chatelaine is ready after ${seconds} s. Development mode: anyone on this machine may sign in as anyone.
 

@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { after, before, test } from 'node:test'
+import { BigNumber, Contract, providers } from 'ethers5'
+import { world, type Answer, type World } from '../../test/world.ts'
+import { deploy } from '../devnet/deploy.ts'
+import type { Hex } from '../ids.ts'
+
+let here: World
+let probe: Hex
+let oracle: Contract
+before(async () => {
+  here = await world()
+  probe = (await deploy(here.facts.rpcUrl, ['Probe']))[0]!
+  const { abi } = JSON.parse(await readFile(new URL('../../contracts/out/Probe.json', import.meta.url), 'utf8'))
+  oracle = new Contract(probe, abi, new providers.StaticJsonRpcProvider(here.facts.rpcUrl, 31_337))
+})
+after(() => here.close())
+
+const READ = '/v1/contracts/method/read'
+const read = (abi: string, args?: unknown[], more: Record<string, unknown> = {}): Promise<Answer> => here.alice.post(READ, { address: probe, abi, ...(args === undefined ? {} : { args }), ...more })
+
+/** What ethers 5 says, with its small integers written like its large ones. */
+function asEthers5(value: unknown): unknown {
+  if (typeof value === 'number') return JSON.parse(JSON.stringify(BigNumber.from(value)))
+  if (BigNumber.isBigNumber(value)) return JSON.parse(JSON.stringify(value))
+  if (Array.isArray(value)) return value.map(asEthers5)
+  return value
+}
+
+const ORDER = '(address maker, uint256 amount, bool open, string note, (int32 x, int32 y)[] path, bytes32[2] marks)'
+
+test('every kind of return value is what ethers 5 gives for the same call', async (t) => {
+  const cases: [name: string, abi: string][] = [
+    ['oneInt', 'oneInt() public pure returns (int256)'],
+    ['integers', 'integers() public pure returns (uint8 small, uint64 middle, uint256 large, int8 negative, int24 odd, int256 lowest, uint256 zero)'],
+    ['several', 'several() public view returns (address who, bool yes, string words, bytes raw, bytes4 four)'],
+    ['unnamed', 'unnamed() public pure returns (uint256, string, bool)'],
+    ['emptyValues', 'emptyValues() public pure returns (string, bytes, uint256[])'],
+    ['list', 'list() public pure returns (uint256[] numbers)'],
+    ['matrix', 'matrix() public pure returns (uint16[2][] rows)'],
+    ['order', `order() public view returns (tuple${ORDER} memory)`],
+    ['orders', `orders() public view returns (uint256 total, ${ORDER}[] all)`],
+    ['count', 'count() public view returns (uint256)'],
+  ]
+  for (const [name, abi] of cases) {
+    await t.test(name, async () => {
+      const { status, body } = await read(abi)
+      assert.equal(status, 200, JSON.stringify(body))
+      assert.deepEqual(body.response, asEthers5(await oracle[name]!()))
+      assert.equal(body.status, 'SUCCESS')
+      assert.equal(body.explorerUrl, `${here.facts.origin}/explorer/address/${probe}`)
+      assert.ok(Number.isInteger(body.blockNumber))
+    })
+  }
+})
+
+test('a function that returns nothing answers null', async () => {
+  const { status, body } = await read('nothing() public pure')
+  assert.deepEqual([status, body.response, body.outputs], [200, null, []])
+})
+
+test('outputs carry names and types beside the positions', async () => {
+  const { body } = await read('several() public view returns (address who, bool yes, string words, bytes raw, bytes4 four)')
+  assert.deepEqual(
+    body.outputs.map(({ name, type }: { name: string; type: string }) => [name, type]),
+    [['who', 'address'], ['yes', 'bool'], ['words', 'string'], ['raw', 'bytes'], ['four', 'bytes4']],
+  )
+  assert.equal(body.outputs[2].value, 'Zoë, 日本, 🔑')
+})
+
+test('arguments of every type come back as they were given', async (t) => {
+  const order = [probe, '1000000000000000000000000000000', true, 'say "hi", ok?', [[-1, 2]], [`0x${'11'.repeat(32)}`, `0x${'00'.repeat(32)}`]]
+  const cases: [abi: string, args: string[], ethers: unknown[]][] = [
+    ['echoUint8(uint8) public pure returns (uint8)', ['255'], [255]],
+    ['echoUint256(uint256) public pure returns (uint256)', [(2n ** 256n - 1n).toString()], [2n ** 256n - 1n]],
+    ['echoUint256(uint256) public pure returns (uint256)', ['0xff'], [255]],
+    ['echoInt24(int24) public pure returns (int24)', ['-8388608'], [-8388608]],
+    ['echoInt256(int256) public pure returns (int256)', [(-(2n ** 255n)).toString()], [-(2n ** 255n)]],
+    ['echoBool(bool) public pure returns (bool)', ['false'], [false]],
+    ['echoString(string) public pure returns (string)', ['[1,2] "quoted" 🔑'], ['[1,2] "quoted" 🔑']],
+    ['echoBytes(bytes) public pure returns (bytes)', ['0x'], ['0x']],
+    ['echoBytes4(bytes4) public pure returns (bytes4)', ['0xdeadbeef'], ['0xdeadbeef']],
+    ['echoList(uint256[]) public pure returns (uint256[])', ['[1, "2", 115792089237316195423570985008687907853269984665640564039457584007913129639935]'], [[1n, 2n, 2n ** 256n - 1n]]],
+    ['echoThree(int64[3]) public pure returns (int64[3])', ['[-1,0,1]'], [[-1, 0, 1]]],
+    ['echoNested(uint16[2][]) public pure returns (uint16[2][])', ['[[1,2],[3,4]]'], [[[1, 2], [3, 4]]]],
+    ['echoStrings(string[]) public pure returns (string[])', ['["a","","c\\"d"]'], [['a', '', 'c"d']]],
+    [`echoOrder(${ORDER}) public pure returns (${ORDER})`, [JSON.stringify(order)], [order]],
+    [`echoOrder(tuple${ORDER} order) public pure returns (tuple${ORDER})`, [JSON.stringify({ maker: probe, amount: order[1], open: true, note: order[3], path: [{ x: -1, y: '2' }], marks: order[5] })], [order]],
+  ]
+  for (const [abi, args, given] of cases) {
+    await t.test(`${abi.slice(0, 30)} ${args[0]!.slice(0, 20)}`, async () => {
+      const { status, body } = await read(abi, args)
+      assert.equal(status, 200, JSON.stringify(body))
+      assert.deepEqual(body.response, asEthers5(await oracle[abi.slice(0, abi.indexOf('('))]!(...given)))
+    })
+  }
+})
+
+test('every bad input of a read has its refusal, and the chain is not asked', async (t) => {
+  const { facts } = here
+  const count = 'count() public view returns (uint256)'
+  const echo = (type: string) => `echo(${type}) public view returns (${type})`
+  const wrong = facts.contracts.erc20!.replace(/[a-f]/, (letter) => letter.toUpperCase())
+  const cases: [name: string, body: Record<string, unknown>, status: number, code: string, pointer: string][] = [
+    ['no address', { abi: count }, 400, 'invalid_request', '/address'],
+    ['a short address', { address: '0x12', abi: count }, 400, 'invalid_address', '/address'],
+    ['a wrong checksum', { address: wrong, abi: count }, 400, 'invalid_address', '/address'],
+    ['a name for an address', { address: 'vitalik.eth', abi: count }, 400, 'invalid_address', '/address'],
+    ['no ABI', { address: probe }, 400, 'invalid_request', '/abi'],
+    ['an empty ABI', { address: probe, abi: '' }, 422, 'invalid_abi', '/abi'],
+    ['two functions', { address: probe, abi: `${count}; other() public view` }, 422, 'invalid_abi', '/abi'],
+    ['no view', { address: probe, abi: 'count() public returns (uint256)' }, 400, 'abi_not_view', '/abi'],
+    ['an unknown type', { address: probe, abi: 'f(uint257) public view' }, 422, 'invalid_abi', '/abi'],
+    ['a JSON list of nothing', { address: probe, abi: '[]' }, 422, 'invalid_abi', '/abi'],
+    ['too few arguments', { address: probe, abi: echo('uint8'), args: [] }, 422, 'invalid_argument', '/args'],
+    ['too many arguments', { address: probe, abi: count, args: ['1'] }, 422, 'invalid_argument', '/args'],
+    ['out of range', { address: probe, abi: echo('uint8'), args: ['256'] }, 422, 'invalid_argument', '/args/0'],
+    ['negative unsigned', { address: probe, abi: echo('uint256'), args: ['-1'] }, 422, 'invalid_argument', '/args/0'],
+    ['a fraction', { address: probe, abi: echo('uint256'), args: ['1.5'] }, 422, 'invalid_argument', '/args/0'],
+    ['an exponent', { address: probe, abi: echo('uint256'), args: ['1e18'] }, 422, 'invalid_argument', '/args/0'],
+    ['yes for a bool', { address: probe, abi: echo('bool'), args: ['yes'] }, 422, 'invalid_argument', '/args/0'],
+    ['1 for a bool', { address: probe, abi: echo('bool'), args: ['1'] }, 422, 'invalid_argument', '/args/0'],
+    ['odd hex', { address: probe, abi: echo('bytes'), args: ['0x123'] }, 422, 'invalid_argument', '/args/0'],
+    ['bytes4 of 3', { address: probe, abi: echo('bytes4'), args: ['0x010203'] }, 422, 'invalid_argument', '/args/0'],
+    ['a deep place', { address: probe, abi: `echoOrder(${ORDER}) public view`, args: [JSON.stringify({ maker: probe, amount: '1', open: true, note: '', path: [{ x: '3000000000', y: '2' }], marks: [`0x${'00'.repeat(32)}`, `0x${'00'.repeat(32)}`] })] }, 422, 'invalid_argument', '/args/0/path/0/x'],
+    ['a value on a read', { address: probe, abi: count, value: '1' }, 400, 'unknown_parameter', '/value'],
+    ['an unknown block tag', { address: probe, abi: count, blockTag: 'pending' }, 400, 'invalid_request', '/blockTag'],
+    ['a block to come', { address: probe, abi: count, blockTag: 99_999_999 }, 400, 'invalid_request', '/blockTag'],
+    ['an account without code', { address: here.alice.address, abi: count }, 422, 'no_contract', '/address'],
+  ]
+  for (const [name, request, status, code, pointer] of cases) {
+    await t.test(name, async () => {
+      const { status: got, body } = await here.alice.post(READ, request)
+      assert.deepEqual([got, body.code], [status, code], JSON.stringify(body))
+      assert.ok(body.errors.some((one: { pointer?: string }) => one.pointer === pointer), JSON.stringify(body.errors))
+    })
+  }
+})
+
+test('reverts are decoded: Error, Panic in words, built-in and given errors, raw and empty', async (t) => {
+  const cases: [abi: string, args: string[], name: string | null, reason: RegExp][] = [
+    ['failError(string) public view', ['out of tea'], 'Error', /out of tea/],
+    ['failDeep(string) public view', ['far away'], 'Error', /far away/],
+    ['failRequire() public view', [], null, /./],
+    ['failAssert() public view', [], 'Panic', /assert/i],
+    ['failOverflow(uint256) public view returns (uint256)', ['1'], 'Panic', /overflow/i],
+    ['failDivision(uint256) public view returns (uint256)', ['0'], 'Panic', /zero/i],
+    ['failTooMuch(uint256,uint256) public view; error TooMuch(address who, uint256 asked, uint256 held)', ['5', '3'], 'TooMuch', /TooMuch/],
+    [`failRefused() public view; error Refused(${ORDER} order, bytes[] extras)`, [], 'Refused', /Refused/],
+    ['failPlain() public view', [], null, /./],
+    ['failRaw(bytes) public view', ['0x01'], null, /./],
+    ['failInvalid() public view', [], null, /./],
+  ]
+  for (const [abi, args, name, reason] of cases) {
+    await t.test(abi.slice(0, 40), async () => {
+      const { status, body } = await read(abi, args)
+      assert.deepEqual([status, body.code], [422, 'execution_reverted'], JSON.stringify(body))
+      assert.equal(body.revert.name, name)
+      assert.match(body.revert.reason, reason)
+    })
+  }
+  const { body } = await read('failTooMuch(uint256,uint256) public view; error TooMuch(address who, uint256 asked, uint256 held)', ['5', '3'], { sender: true })
+  assert.deepEqual(body.revert.args, [here.alice.address, { type: 'BigNumber', hex: '0x05' }, { type: 'BigNumber', hex: '0x03' }])
+})
+
+test('an endless loop and a megabyte of revert data are refusals, not failures', async () => {
+  for (const abi of ['failEndless() public view', 'failHuge() public view']) {
+    const { status, body } = await read(abi)
+    assert.deepEqual([status, body.code], [422, 'execution_reverted'], JSON.stringify(body))
+  }
+})
+
+test('an answer of another shape is a 422, never a wrong value', async () => {
+  for (const abi of ['oneInt() public view returns (string)', 'oneInt() public view returns (uint8)', 'oneInt() public view returns (bool)', 'list() public view returns (uint256, uint256, uint256, uint256, uint256, uint256)', 'nothing() public view returns (uint256)']) {
+    const { status, body } = await read(abi)
+    assert.deepEqual([status, body.code], [422, 'invalid_return_data'], `${abi}: ${JSON.stringify(body)}`)
+  }
+})
+
+test('msg.sender is nobody, or the user when asked for', async () => {
+  const whoami = 'whoami() public view returns (address)'
+  assert.equal((await read(whoami)).body.response, `0x${'0'.repeat(40)}`)
+  assert.equal((await read(whoami, [], { sender: true })).body.response, here.alice.address)
+})
+
+test('a user who has written and been mined reads the result at once', async () => {
+  const { alice } = here
+  for (let round = 0; round < 5; round++) {
+    const before = BigInt((await read('count() public view returns (uint256)')).body.response.hex)
+    await alice.write({ address: probe, abi: 'increment() public returns (uint256)' })
+    assert.equal(BigInt((await read('count() public view returns (uint256)')).body.response.hex), before + 1n)
+  }
+})
+
+test('a read at a numbered block sees that block, at finalized an older one', async () => {
+  const { alice, rpc } = here
+  const block = Number(await rpc('eth_blockNumber'))
+  const before = (await read('count() public view returns (uint256)')).body.response.hex
+  await alice.write({ address: probe, abi: 'increment() public returns (uint256)' })
+  for (const blockTag of [block, String(block)]) {
+    const { body } = await read('count() public view returns (uint256)', [], { blockTag })
+    assert.deepEqual([body.response.hex, body.blockNumber], [before, block])
+  }
+  const finalized = await read('blockNumber() public view returns (uint256)', [], { blockTag: 'finalized' })
+  assert.equal(Number(finalized.body.response.hex), finalized.body.blockNumber)
+})
+
+test('a batch is answered at one block, each call on its own', async () => {
+  const { status, body } = await here.alice.post(`${READ}/batch`, {
+    calls: [
+      { address: probe, abi: 'blockNumber() public view returns (uint256)' },
+      { address: probe, abi: 'failError(string) public view', args: ['no'] },
+      { address: probe, abi: 'nonsense(' },
+      { address: 'x', abi: 'count() public view returns (uint256)' },
+      { address: probe, abi: 'blockNumber() public view returns (uint256)' },
+    ],
+  })
+  assert.equal(status, 200)
+  assert.deepEqual(
+    body.results.map((one: { code?: string; status: unknown }) => one.code ?? one.status),
+    ['SUCCESS', 'execution_reverted', 'invalid_abi', 'invalid_address', 'SUCCESS'],
+  )
+  assert.equal(Number(body.results[0].response.hex), body.blockNumber)
+  assert.equal(body.results[4].response.hex, body.results[0].response.hex)
+  assert.equal((await here.alice.post(`${READ}/batch`, { calls: [] })).status, 400)
+  assert.equal((await here.request(`${READ}/batch`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })).status, 401)
+})
