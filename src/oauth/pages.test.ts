@@ -1,0 +1,190 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { authorizationUrl, openBrowser, rehearse, type Page, type Rehearsal } from './rehearsal.ts'
+
+let world: Rehearsal
+before(async () => {
+  world = await rehearse({
+    others: () => [
+      {
+        name: 'DOWN',
+        label: 'Down',
+        issuer: 'http://localhost:1/idp',
+        clientId: 'x',
+        clientSecret: null,
+        scopes: ['openid'],
+        subjectClaim: 'sub',
+        usernameClaims: ['name'],
+        pictureClaim: 'picture',
+        parameters: {},
+        isDevelopment: true,
+      },
+    ],
+  })
+})
+after(() => world.close())
+
+const start = (parameters: Record<string, string> = {}) => authorizationUrl(world.origin, parameters).url
+const shows = (page: Page, status: number, code: string): void => {
+  assert.equal(page.status, status)
+  assert.match(page.headers.get('content-type') ?? '', /^text\/html/)
+  assert.ok(page.text.includes(`<code>${code}</code>`), page.text)
+}
+
+/** Stops where the development provider would send the browser back to us. */
+async function answerOf(browser: ReturnType<typeof openBrowser>, username: string): Promise<URL> {
+  const login = await browser.go(start({ login_provider: 'DEV' }))
+  const csrf = /name="csrf" value="([^"]*)"/.exec(login.text)![1]!
+  const cookie = [...browser.cookies.values()].map(({ name, value }) => `${name}=${value}`).join('; ')
+  const step = await fetch(login.url, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { cookie },
+    body: new URLSearchParams({ csrf, username }),
+  })
+  const back = await fetch(step.headers.get('location')!, { redirect: 'manual', headers: { cookie } })
+  return new URL(back.headers.get('location')!)
+}
+
+test('every page forbids frames, scripts, storing and referrers', async () => {
+  const browser = openBrowser(world.origin)
+  const chooser = await browser.go(start())
+  const dev = await browser.submit(chooser, '/DEV')
+  const consent = await browser.submit(dev, '/sign-in/', { username: 'alice' })
+  const refused = await browser.go(start({ redirect_uri: 'https://evil.example/' }))
+  const signOut = await browser.go(`${world.origin}/oauth/session/end`)
+  for (const page of [chooser, dev, consent, refused, signOut]) {
+    const csp = page.headers.get('content-security-policy')!
+    assert.match(csp, /default-src 'none'/, page.url.pathname)
+    assert.match(csp, /frame-ancestors 'none'/)
+    assert.ok(!csp.includes('unsafe'))
+    assert.equal(page.headers.get('cache-control'), 'no-store', page.url.pathname)
+    assert.equal(page.headers.get('referrer-policy'), 'no-referrer', page.url.pathname)
+    assert.equal(page.headers.get('x-content-type-options'), 'nosniff', page.url.pathname)
+    assert.ok(!/<script|style=| on\w+=/.test(page.text), page.url.pathname)
+  }
+  assert.match(chooser.text, /Demo application/)
+  assert.match(chooser.text, /devnet/)
+  assert.match(dev.text, /class="notice/)
+})
+
+test('cookies are invisible to scripts and stay on this site', async () => {
+  const response = await fetch(start(), { redirect: 'manual' })
+  const cookies = response.headers.getSetCookie()
+  assert.ok(cookies.length > 0)
+  for (const cookie of cookies) assert.match(cookie, /httponly/i)
+  for (const cookie of cookies) assert.match(cookie, /samesite=lax/i)
+})
+
+test('login and consent refuse a form without our token, or with that of another sign-in', async () => {
+  const browser = openBrowser(world.origin)
+  const login = await browser.go(start())
+  const other = await openBrowser(world.origin).go(start())
+  const foreign = /name="csrf" value="([^"]*)"/.exec(other.text)![1]!
+  for (const csrf of ['', 'x', foreign]) {
+    shows(await browser.submit(login, '/DEV', { csrf }), 400, 'sign_in_refused')
+    shows(await browser.submit(login, '/cancel', { csrf }), 400, 'sign_in_refused')
+  }
+  const dev = await browser.submit(login, '/DEV')
+  assert.equal((await browser.submit(dev, '/sign-in/', { username: 'alice', csrf: foreign })).status, 400)
+  const consent = await browser.submit(dev, '/sign-in/', { username: 'csrf' })
+  for (const csrf of ['', foreign])
+    shows(await browser.submit(consent, '/consent/', { answer: 'allow', csrf }), 400, 'sign_in_refused')
+  assert.ok((await browser.submit(consent, '/consent/', { answer: 'allow' })).url.searchParams.get('code'))
+})
+
+test('a page of one browser is of no use in another', async () => {
+  const login = await openBrowser(world.origin).go(start())
+  const stranger = openBrowser(world.origin)
+  shows(await stranger.go(login.url.href), 400, 'sign_in_expired')
+  shows(await stranger.submit(login, '/DEV'), 400, 'sign_in_expired')
+  shows(await stranger.go(`${world.origin}/consent/unknown`), 400, 'sign_in_expired')
+})
+
+test('a page cannot be used for another step', async () => {
+  const browser = openBrowser(world.origin)
+  const login = await browser.go(start())
+  shows(await browser.go(login.url.href.replace('/login/', '/consent/')), 400, 'sign_in_expired')
+})
+
+test('the answer of a provider counts once, in the browser that left, at the provider it left for', async () => {
+  const browser = openBrowser(world.origin)
+  const answer = await answerOf(browser, 'visitor')
+  assert.equal(answer.pathname, '/login/callback/DEV')
+  shows(await openBrowser(world.origin).go(answer.href), 400, 'sign_in_expired')
+  const elsewhere = new URL(answer)
+  elsewhere.pathname = '/login/callback/DOWN'
+  shows(await browser.go(elsewhere.href), 400, 'sign_in_expired')
+  const good = await browser.go(answer.href)
+  assert.match(good.url.pathname, /^\/consent\//)
+  shows(await browser.go(answer.href), 400, 'sign_in_expired')
+})
+
+test('an answer without state, with another state, another issuer or an injected code is refused', async () => {
+  const bend = async (change: (answer: URL) => void): Promise<Page> => {
+    const browser = openBrowser(world.origin)
+    const answer = await answerOf(browser, 'bent')
+    change(answer)
+    return browser.go(answer.href)
+  }
+  shows(await bend(({ searchParams }) => searchParams.delete('state')), 400, 'sign_in_refused')
+  shows(await bend(({ searchParams }) => searchParams.set('state', 'x'.repeat(43))), 400, 'sign_in_expired')
+  shows(await bend(({ searchParams }) => searchParams.set('iss', 'https://evil.example')), 400, 'sign_in_refused')
+  shows(await bend(({ searchParams }) => searchParams.delete('iss')), 400, 'sign_in_refused')
+  shows(await bend(({ searchParams }) => searchParams.set('code', 'guessed')), 400, 'sign_in_refused')
+  const stolen = (await answerOf(openBrowser(world.origin), 'victim')).searchParams.get('code')!
+  shows(await bend(({ searchParams }) => searchParams.set('code', stolen)), 400, 'sign_in_refused')
+})
+
+test('a nonce that is not the one we sent is refused', async () => {
+  const browser = openBrowser(world.origin)
+  const answer = await answerOf(browser, 'nonce')
+  await world.app.db.updateTable('sign_ins').set({ nonce: 'another' }).where('consumed_at', 'is', null).execute()
+  shows(await browser.go(answer.href), 400, 'sign_in_refused')
+})
+
+test('who cancels at the provider is told so, and can go back to the chooser', async () => {
+  const browser = openBrowser(world.origin)
+  const login = await browser.go(start({ login_provider: 'DEV' }))
+  const page = await browser.submit(login, '/sign-in/', { answer: 'cancel', username: '' })
+  shows(page, 400, 'sign_in_refused')
+  const back = /href="(\/login\/[^"]*)"/.exec(page.text)![1]!
+  assert.match((await browser.go(back)).text, /Sign in to Demo application/)
+})
+
+test('a provider that is down is said to be down, with a way back', async () => {
+  const browser = openBrowser(world.origin)
+  const page = await browser.submit(await browser.go(start()), '/DOWN')
+  shows(page, 502, 'provider_unavailable')
+  assert.match(page.text, /href="\/login\/[\w-]+\?choose"/)
+  const named = await browser.go(start({ login_provider: 'down' }))
+  shows(named, 502, 'provider_unavailable')
+})
+
+test('an unknown provider is a page of its own', async () => {
+  const browser = openBrowser(world.origin)
+  const login = await browser.go(start())
+  const page = await browser.go(`${login.url.href}/NOWHERE`, {
+    method: 'POST',
+    body: new URLSearchParams({ csrf: /name="csrf" value="([^"]*)"/.exec(login.text)![1]! }),
+  })
+  shows(page, 400, 'unknown_provider')
+  shows(await browser.go(`${world.origin}/login/callback/NOWHERE?state=x&code=y`), 400, 'unknown_provider')
+})
+
+test('what a person typed is shown as text, not as a page', async () => {
+  const browser = openBrowser(world.origin)
+  const login = await browser.go(start({ login_provider: 'DEV', login_hint: '"><script>alert(1)</script>' }))
+  assert.ok(!login.text.includes('<script>'))
+  const again = await browser.submit(login, '/sign-in/', { username: '<img src=x>' })
+  assert.equal(again.status, 400)
+  assert.ok(!again.text.includes('<img src=x>'))
+})
+
+test('an avatar of the development network is a picture that runs nothing', async () => {
+  const response = await fetch(`${world.origin}/devnet/avatar/alice.svg`)
+  assert.equal(response.headers.get('content-type'), 'image/svg+xml')
+  assert.match(response.headers.get('content-security-policy')!, /sandbox/)
+  const again = await fetch(`${world.origin}/devnet/avatar/ALICE.svg`)
+  assert.equal(await response.text(), await again.text())
+})

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { RootDb } from '../store/db.ts'
+import { askMe, obtainCode, obtainTokens, post, rehearse, type Rehearsal } from './rehearsal.ts'
+
+/** Answers of the database arrive late and in another order: what is read and written apart is overtaken. */
+const slowed = (db: RootDb): RootDb =>
+  db.withPlugin({
+    transformQuery: ({ node }) => node,
+    transformResult: async ({ result }) => {
+      await wait(Math.random() * 12)
+      return result
+    },
+  })
+
+let world: Rehearsal
+before(async () => void (world = await rehearse({ slow: slowed })))
+after(() => world.close())
+
+const PARALLEL = 16
+const times = <T>(work: () => Promise<T>): Promise<T[]> => Promise.all(Array.from({ length: PARALLEL }, work))
+const refresh = (token: string) =>
+  post(world.origin, '/oauth/token', { grant_type: 'refresh_token', refresh_token: token, client_id: 'demo' })
+
+test('of 16 parallel redemptions of one code exactly one succeeds, and what it gave is revoked', async () => {
+  for (let round = 0; round < 3; round++) {
+    const { exchange } = await obtainCode(world)
+    const answers = await times(() => exchange())
+    const good = answers.filter(({ status }) => status === 200)
+    assert.equal(good.length, 1)
+    assert.ok(answers.every(({ status, body }) => status === 200 || body.error === 'invalid_grant'))
+    assert.equal((await askMe(world.origin, good[0]!.body.access_token!)).status, 401)
+    assert.equal((await refresh(good[0]!.body.refresh_token!)).body.error, 'invalid_grant')
+  }
+})
+
+test('16 parallel uses of one refresh token give one successor', async () => {
+  for (let round = 0; round < 3; round++) {
+    const { refresh: token } = await obtainTokens(world)
+    const answers = await times(() => refresh(token))
+    assert.ok(answers.every(({ status }) => status === 200))
+    const successors = new Set(answers.map(({ body }) => body.refresh_token!))
+    assert.equal(successors.size, 1)
+    const next = await times(() => refresh([...successors][0]!))
+    assert.equal(new Set(next.map(({ body }) => body.refresh_token)).size, 1)
+  }
+})
+
+test('two first sign-ins of one person at once give one account', async () => {
+  const answers = await Promise.all([1, 2, 3, 4].map(() => obtainTokens(world, { username: 'newcomer' })))
+  const users = await Promise.all(answers.map(({ access }) => askMe(world.origin, access)))
+  assert.equal(new Set(users.map(({ body }) => body.address)).size, 1)
+  const accounts = await world.app.db
+    .selectFrom('accounts')
+    .select('address')
+    .where('user_id', '=', 'DEV-newcomer')
+    .execute()
+  assert.equal(accounts.length, 1)
+})
+
+test('without a grace time one of 16 parallel uses of a refresh token succeeds', async (t) => {
+  const strict = await rehearse({ slow: slowed, env: { REFRESH_GRACE_SECONDS: '0' } })
+  t.after(() => strict.close())
+  const { refresh: token } = await obtainTokens(strict)
+  const answers = await times(() =>
+    post(strict.origin, '/oauth/token', { grant_type: 'refresh_token', refresh_token: token, client_id: 'demo' }),
+  )
+  assert.equal(answers.filter(({ status }) => status === 200).length, 1)
+})
