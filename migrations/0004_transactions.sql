@@ -3,7 +3,7 @@
 -- state: BOUND (no bytes yet, its caller was told nothing), VACANT (refused before any signature: the next write takes
 -- the nonce over), SUBMITTED, MINED, FINALIZED, REVERTED, FAILED, REPLACED, CANCELLED. No row is ever deleted.
 -- max_fee and max_priority_fee are the terms of the first signature, so that whoever finishes an intent asks the signer
--- for the same bytes; max_priority_fee is null on networks with legacy fees. claims counts who asked the signer for them.
+-- for the same bytes; max_priority_fee is null on networks with legacy fees. claims counts who asked the signer for them; 0: the signer's ledger gave the nonce to something that this database has lost.
 create table transactions (
   id text primary key,
   account_id uuid not null,

@@ -179,7 +179,7 @@ export async function claim(db: Db, id: string): Promise<boolean> {
   const mine = await retrying(() =>
     db
       .updateTable('transactions')
-      .set((eb) => ({ claims: eb('claims', '+', 1), updated_at: sql`now()` }))
+      .set({ claims: sql`case when claims = 0 then 0 else claims + 1 end`, updated_at: sql`now()` })
       .where('id', '=', id)
       .where('state', '=', 'BOUND')
       .returning('id')
@@ -213,7 +213,15 @@ export async function vacate({ db: root }: App, id: string): Promise<boolean> {
   )
 }
 
-/** Takes the idempotency key from an intent that will never be signed, because its nonce turned out to be taken. */
-export async function releaseKey({ db }: App, id: string): Promise<void> {
-  await retrying(() => db.deleteFrom('idempotency_keys').where('transaction_id', '=', id).execute())
+/**
+ * Parts an intent from a nonce that the signer's ledger gave to something the database has lost: its key is free for
+ * another try, and the row stays to be settled or filled. `claims` 0 says that whatever is mined there is our own.
+ */
+export async function markLost({ db: root }: App, id: string): Promise<void> {
+  await retrying(() =>
+    root.transaction().execute(async (db) => {
+      await db.updateTable('transactions').set({ claims: 0 }).where('id', '=', id).where('state', '=', 'BOUND').execute()
+      await db.deleteFrom('idempotency_keys').where('transaction_id', '=', id).execute()
+    }),
+  )
 }

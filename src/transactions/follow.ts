@@ -28,7 +28,7 @@ export const followTransactions = {
     for (const { sent, row } of open.matched) {
       const attempt = row.attempts.get(sent.hash)
       if (attempt !== undefined) mined.push(toMined(block, sent, { id: row.id, isCancel: attempt.isCancel }))
-      else await replace(db, app, chain, { block, sent, id: row.id })
+      else await replace(db, app, chain, { block, sent, row })
     }
     await markMined(db, app, chain.chainId, mined)
     for (const sent of await findIntruders(db, chain.chainId, open.unmatched)) await stop(db, app, chain, sent)
@@ -49,7 +49,8 @@ export const followTransactions = {
   },
 }
 
-type OpenRow = { id: string; attempts: Map<Hex, { isCancel: boolean }> }
+/** `isLost`: the signer's ledger has the nonce for something that the database lost, so what is mined there is ours. */
+type OpenRow = { id: string; isLost: boolean; attempts: Map<Hex, { isCancel: boolean }> }
 
 /** pairs per statement */
 const CHUNK = 500
@@ -62,7 +63,7 @@ async function findOpen(db: Db, chainId: number, transactions: Sent[]): Promise<
     const pairs = transactions.slice(start, start + CHUNK)
     const found = await db
       .selectFrom('transactions')
-      .select(['id', 'sender', 'nonce', 'state', 'block_number'])
+      .select(['id', 'sender', 'nonce', 'state', 'claims', 'block_number'])
       .where('chain_id', '=', chainId)
       .where((eb) =>
         eb(
@@ -72,8 +73,8 @@ async function findOpen(db: Db, chainId: number, transactions: Sent[]): Promise<
         ),
       )
       .execute()
-    for (const { id, sender, nonce, state, block_number } of found) {
-      rows.set(id, { slot: slotOf(toHex(sender), nonce), isSettled: block_number !== null || state === 'FAILED', row: { id, attempts: new Map() } })
+    for (const { id, sender, nonce, state, claims, block_number } of found) {
+      rows.set(id, { slot: slotOf(toHex(sender), nonce), isSettled: block_number !== null || state === 'FAILED', row: { id, isLost: claims === 0, attempts: new Map() } })
     }
   }
   if (rows.size > 0) {
@@ -101,9 +102,9 @@ function toMined(block: WholeBlock, { hash }: Sent, { id, isCancel }: { id: stri
   return { id, hash, isCancel, blockNumber: block.number, blockHash: block.hash, succeeded: status, gasUsed, effectiveGasPrice }
 }
 
-async function replace(db: Db, app: App, chain: Chain, { block, sent, id }: { block: WholeBlock; sent: Sent; id: string }): Promise<void> {
-  await markReplaced(db, app, { id, hash: sent.hash, blockNumber: block.number, blockHash: block.hash })
-  await stop(db, app, chain, sent)
+async function replace(db: Db, app: App, chain: Chain, { block, sent, row }: { block: WholeBlock; sent: Sent; row: OpenRow }): Promise<void> {
+  await markReplaced(db, app, { id: row.id, hash: sent.hash, blockNumber: block.number, blockHash: block.hash })
+  if (!row.isLost) await stop(db, app, chain, sent)
 }
 
 async function stop(db: Db, app: App, { chainId }: Chain, { from, nonce, hash }: Sent): Promise<void> {

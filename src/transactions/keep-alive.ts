@@ -7,7 +7,6 @@ import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { broadcast } from './broadcast.ts'
 import { readFees, toBound, type Bound, type TransactionRow } from './intent.ts'
-import { sweepKeys } from './key.ts'
 import { laneStopped, secondsAgo, stopLane } from './lane.ts'
 import { attend, countAt, finalTag, giveUp, recoverBound } from './recover.ts'
 import { raiseFee, readAttempts } from './replace.ts'
@@ -21,7 +20,6 @@ const RESEND_AFTER_SECONDS = 15
 const IDLE_SECONDS = 8
 /** blocks an attempt is given before its fee may be raised */
 const BUMP_AFTER_BLOCKS = 3
-const SWEEP_EVERY_MS = 600_000
 
 export type Keeper = { stop: () => Promise<void>; round: () => Promise<void> }
 
@@ -41,7 +39,6 @@ export function pokeKeeper(app: App, { chainId }: Chain): void {
 export function startKeeper(app: App, chain: Chain): Keeper {
   let isStopped = false
   let isFirst = true
-  let sweptAt = app.now()
   let timer: NodeJS.Timeout | undefined
   let running: Promise<void> | null = null
   let isWanted = false
@@ -53,10 +50,6 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     await resend(app, chain, { afterSeconds: first ? 0 : RESEND_AFTER_SECONDS })
     isFirst = false
     await raiseLowest(app, chain)
-    if (app.now() - sweptAt >= SWEEP_EVERY_MS) {
-      sweptAt = app.now()
-      await sweepKeys(app)
-    }
   }
 
   /** One round at a time; a poke during one leads to another. */

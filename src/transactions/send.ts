@@ -6,7 +6,7 @@ import { chainOf } from '../http/caller.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Signed } from '../signer/wire.ts'
 import { answerOf, type WriteAnswer } from './answer.ts'
-import { bind, claim, releaseKey, vacate, type Binding } from './bind.ts'
+import { bind, claim, markLost, vacate, type Binding } from './bind.ts'
 import { broadcast } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
 import { toBound, type Bound, type Intent, type TransactionRow } from './intent.ts'
@@ -55,7 +55,7 @@ async function bindAndFinish(app: App, chain: Chain, caller: Caller, binding: Bi
     await reach(app, 'after-bind')
     const answer = await finish(app, chain, caller, bound, { mayVacate: true })
     if (answer !== null) return answer
-    await releaseKey(app, bound.id)
+    await markLost(app, bound.id)
   }
   throw new AppError('overloaded', 'The signer knows transactions of this account that the database does not.', { retryAfter: 30 })
 }

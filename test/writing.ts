@@ -1,0 +1,212 @@
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import type { FastifyInstance } from 'fastify'
+import type { App } from '../src/app.ts'
+import { openChain } from '../src/chain/open.ts'
+import type { Chain } from '../src/chain/network.ts'
+import type { Rpc } from '../src/chain/rpc.ts'
+import { readConfig, type Config } from '../src/config.ts'
+import { contractWrites } from '../src/contracts/write-route.ts'
+import { writeContract } from '../src/contracts/write.ts'
+import { startFollower } from '../src/follower/follow.ts'
+import { verifyAccessToken, type Caller } from '../src/http/bearer.ts'
+import { authenticated } from '../src/http/caller.ts'
+import { openListener } from '../src/http/listener.ts'
+import { accountIdOf, type Hex } from '../src/ids.ts'
+import { makePlace, startSigner, type Place, type Running } from '../src/signer/spawned.ts'
+import { fromHex } from '../src/store/bytes.ts'
+import { openTelemetry } from '../src/telemetry.ts'
+import { followTransactions } from '../src/transactions/follow.ts'
+import { startKeeper, type Keeper } from '../src/transactions/keep-alive.ts'
+import { transactions } from '../src/transactions/routes.ts'
+import { testDatabase } from './database.ts'
+import { until } from './until.ts'
+
+/** What a test makes of a JSON-RPC call; `next` is the real node. */
+export type Fault = (method: string, params: unknown[], next: () => Promise<unknown>) => Promise<unknown>
+
+/** One replica: an App with its own connection to the node, which may misbehave. */
+export type Replica = {
+  app: App
+  chain: Chain
+  /** null: the node behaves */
+  misbehave(fault: Fault | null): void
+  /** `<method> <first parameter>` of every call to the node, in order */
+  calls: { method: string; params: unknown[] }[]
+  server: FastifyInstance
+  keeper(): Keeper
+}
+
+export type Writer = Caller & { name: string }
+
+export type Writing = {
+  first: Replica
+  replica(settings?: Record<string, string>): Promise<Replica>
+  db: App['db']
+  signer: Running
+  place: Place
+  probe: Hex
+  writer(name: string): Promise<Writer>
+  rpc<T = unknown>(method: string, ...params: unknown[]): Promise<T>
+  /** mines a block; resolves when the follower has stored it */
+  mine(): Promise<void>
+  followed(): Promise<void>
+  /** writes a probe call on a replica */
+  add(replica: Replica, writer: Writer, amount?: number, idempotencyKey?: string): ReturnType<typeof writeContract>
+  /** how often the probe has counted for an account, by the chain itself */
+  countOf(writer: Writer): Promise<bigint>
+  close(): Promise<void>
+}
+
+const BLOCK_GAS = '0x1c9c380'
+
+/** Real database, real signer, a real chain that mines when told to, a real follower; no HTTP but through inject. */
+export async function writing(settings: Record<string, string> = {}): Promise<Writing> {
+  const [database, place, node] = await Promise.all([testDatabase(), makePlace(), startAnvil()])
+  const signer = await startSigner(place, { more: { LOG_LEVEL: 'silent' } })
+  const jwks = JSON.parse(readFileSync(place.env.SIGNER_JWKS_FILE!, 'utf8'))
+  const opened: { close(): void | Promise<void> }[] = []
+  const { db } = database
+
+  async function replica(more: Record<string, string> = {}): Promise<Replica> {
+    const config: Config = readConfig({ NODE_ENV: 'test', RATE_LIMITS: 'off', FOLLOW_INTERVAL_MS: '20', ...settings, ...more }, 'server')
+    const telemetry = openTelemetry('test', process.env.TEST_LOG ?? 'silent')
+    const explorer = { tx: (hash: Hex) => `http://explorer/tx/${hash}`, address: (address: Hex) => `http://explorer/address/${address}`, block: (number: number) => `http://explorer/block/${number}` }
+    const { chain } = await openChain({
+      ...{ rpcUrl: node.url, chainId: 31_337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, explorer, multicall3: null },
+      ...{ finality: 'finalized', feeCapWei: 1_000n * 10n ** 9n, faucet: null, now: Date.now, onCall: () => {} },
+    })
+    let fault: Fault | null = null
+    const calls: Replica['calls'] = []
+    const real = chain.rpc
+    const perform = (method: string, params: unknown[], next: () => Promise<unknown>) => {
+      calls.push({ method, params })
+      return fault === null ? next() : fault(method, params, next)
+    }
+    const rpc: Rpc = { ...real, call: ((method: string, params: unknown[], options?: { timeoutMs?: number }) => perform(method, params, () => real.call(method, params, options))) as Rpc['call'] }
+    chain.rpc = rpc
+    const app: App = { config, origin: 'http://localhost:4000', db, chains: new Map([[chain.chainId, chain]]), signer, telemetry, tokenKeys: jwks, now: Date.now }
+    const server = openListener(app)
+    authenticated(server, app)
+    contractWrites(server, app)
+    transactions(server, app)
+    await server.ready()
+    const keepers: Keeper[] = []
+    opened.push({
+      close: async () => {
+        await Promise.all(keepers.map((keeper) => keeper.stop()))
+        await server.close()
+        real.close()
+      },
+    })
+    return {
+      app,
+      chain,
+      calls,
+      server,
+      misbehave: (next) => {
+        fault = next
+      },
+      keeper: () => {
+        const keeper = startKeeper(app, chain)
+        keepers.push(keeper)
+        return keeper
+      },
+    }
+  }
+
+  const first = await replica()
+  const rpc = <T>(method: string, ...params: unknown[]): Promise<T> => node.rpc<T>(method, params)
+  const probe = await deployProbe(rpc)
+  const follower = startFollower(first.app, first.chain, [followTransactions])
+
+  const followed = async () => {
+    const { hash } = await rpc<{ hash: Hex }>('eth_getBlockByNumber', 'latest', false)
+    await until('the follower has the newest block', () => first.chain.head.current()?.hash === hash)
+  }
+  await followed()
+
+  return {
+    first,
+    replica,
+    db,
+    signer,
+    place,
+    probe,
+    rpc,
+    followed,
+    mine: async () => {
+      await rpc('evm_mine')
+      await followed()
+    },
+    writer: async (name) => {
+      const userId = `DEV-${name}`
+      const { address } = await signer.createAccount({ userId })
+      const accountId = accountIdOf('DEV', name)
+      await db
+        .insertInto('accounts')
+        .values({ account_id: accountId, user_id: userId, address: fromHex(address) })
+        .execute()
+      await rpc('anvil_setBalance', address, '0x8ac7230489e80000')
+      const token = await place.token(userId, { client_id: 'demo', scope: 'openid wallet:read contracts:write', gid: 'grant' })
+      return { ...(await verifyAccessToken(first.app, token)), name }
+    },
+    add: ({ app }, writer, amount = 1, idempotencyKey) =>
+      writeContract(app, writer, { address: probe, abi: 'add(uint256)', args: [String(amount)] }, { idempotencyKey }),
+    countOf: async ({ address }) => BigInt(await rpc<Hex>('eth_call', { to: probe, data: `0x${COUNT_OF}${address.slice(2).padStart(64, '0')}` }, 'latest')),
+    close: async () => {
+      await follower.stop()
+      for (const one of opened) await one.close()
+      await signer.end('SIGKILL')
+      await node.stop()
+      place.clear()
+      await database.close()
+    },
+  }
+}
+
+/** Selector of `countOf(address)`. */
+const COUNT_OF = 'f8977e96'
+
+async function deployProbe(rpc: Writing['rpc']): Promise<Hex> {
+  const { bytecode } = JSON.parse(readFileSync(join(import.meta.dirname, '../contracts/out/Probe.json'), 'utf8')) as { bytecode: Hex }
+  const [from] = await rpc<Hex[]>('eth_accounts')
+  const hash = await rpc<Hex>('eth_sendTransaction', { from, data: bytecode, gas: BLOCK_GAS })
+  await rpc('evm_mine')
+  const receipt = await rpc<{ contractAddress: Hex; status: Hex }>('eth_getTransactionReceipt', hash)
+  if (receipt.status !== '0x1') throw new Error('the probe was not deployed')
+  return receipt.contractAddress
+}
+
+type Node = { url: string; rpc<T>(method: string, params: unknown[]): Promise<T>; stop(): Promise<void> }
+
+/** A chain that mines only when told to, and forgets nothing it was not told to. */
+async function startAnvil(): Promise<Node> {
+  const binary = join(dirname(createRequire(import.meta.url).resolve('@foundry-rs/anvil-linux-amd64/package.json')), 'bin/anvil')
+  const child = spawn(binary, ['--port', '0', '--no-mining', '--chain-id', '31337', '--slots-in-an-epoch', '1'], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const url = await new Promise<string>((resolve, reject) => {
+    let said = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      said += text
+      const found = /Listening on (127\.0\.0\.1:\d+)/.exec(said)
+      if (found !== null) resolve(`http://${found[1]}`)
+    })
+    child.once('exit', () => reject(new Error('anvil ended before it listened')))
+  })
+  return {
+    url,
+    rpc: async <T>(method: string, params: unknown[]): Promise<T> => {
+      const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }) })
+      const body = (await response.json()) as { result: T; error?: { message: string } }
+      if (body.error !== undefined) throw new Error(body.error.message)
+      return body.result
+    },
+    stop: async () => {
+      const ended = new Promise((resolve) => child.once('exit', resolve))
+      child.kill('SIGKILL')
+      await ended
+    },
+  }
+}
