@@ -40,16 +40,30 @@ for (const unit of ['server', 'open', 'main', 'cli']) table[unit] = everything
 
 type Import = { from: string; to: string; typeOnly: boolean }
 
-async function sources(): Promise<string[]> {
-  const names = await readdir(join(root, 'src'), { recursive: true })
-  return names.filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts') && name !== 'signer/spawned.ts').toSorted()
+/** Programs: what they reach is the product, what only tests reach is test equipment. */
+const programs = ['main.ts', 'signer/main.ts', 'signer/verify.ts']
+
+/** Files of the product, each with its imports. */
+async function product(): Promise<Map<string, Import[]>> {
+  const commands = (await readdir(join(root, 'src/cli'))).filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts')).map((name) => `cli/${name}`)
+  const waiting = [...programs, ...commands]
+  const reached = new Map<string, Import[]>()
+  for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
+    if (reached.has(file)) continue
+    const imports = await importsOf(file)
+    reached.set(file, imports)
+    waiting.push(...imports.map(({ to }) => to))
+  }
+  return reached
 }
+
+const sources = async (): Promise<string[]> => [...(await product()).keys()].toSorted()
 
 async function importsOf(file: string): Promise<Import[]> {
   const text = await readFile(join(root, 'src', file), 'utf8')
   const found = text.matchAll(/^(?:import|export)\s+(type\s+)?(?:[^'"();]*?\s+from\s+)?['"](\.[^'"]+)['"]|import\(\s*['"](\.[^'"]+)['"]\s*\)/gm)
   return [...found]
-    .map((match) => ({ from: file, to: relative('.', join(dirname(file), match[2] ?? match[3]!)), typeOnly: match[1] !== undefined }))
+    .map((match) => ({ from: file, to: relative('../src', join('../src', dirname(file), match[2] ?? match[3]!)), typeOnly: match[1] !== undefined }))
     .filter(({ to }) => to.endsWith('.ts'))
 }
 
@@ -60,14 +74,27 @@ function unitOf(file: string): string {
 
 test('every import is allowed by the table', async () => {
   const wrong: string[] = []
-  for (const file of await sources()) {
-    for (const { from, to } of await importsOf(file)) {
-      const [unit, target] = [unitOf(from), unitOf(to)]
-      if (unit !== target && !table[unit]?.includes(target)) wrong.push(`${from} imports ${to}: ${unit} may not import ${target}`)
-    }
+  for (const { from, to } of [...(await product()).values()].flat()) {
+    const [unit, target] = [unitOf(from), unitOf(to)]
+    if (unit !== target && !table[unit]?.includes(target)) wrong.push(`${from} imports ${to}: ${unit} may not import ${target}`)
   }
   assert.deepEqual(wrong, [])
 })
+
+test('what no program reaches is used by a test', async () => {
+  const reached = new Set(await sources())
+  const all = (await readdir(join(root, 'src'), { recursive: true })).filter((name) => name.endsWith('.ts'))
+  const used = new Set<string>()
+  for (const file of [...all.filter((name) => !reached.has(name)), ...(await outside())]) for (const { to } of await importsOf(file)) used.add(to)
+  const dead = all.filter((name) => !reached.has(name) && !name.endsWith('.test.ts') && !used.has(name))
+  assert.deepEqual(dead, [])
+})
+
+/** Tests and benchmarks beside src, as paths relative to it. */
+async function outside(): Promise<string[]> {
+  const folders = await Promise.all(['test', 'e2e', 'bench'].map(async (folder) => (await readdir(join(root, folder), { recursive: true }).catch(() => [])).filter((name) => name.endsWith('.ts')).map((name) => join('..', folder, name))))
+  return folders.flat()
+}
 
 test('the table names every folder, and ARCHITECTURE.md shows the same table', async () => {
   const units = new Set((await sources()).map(unitOf))
@@ -78,7 +105,7 @@ test('the table names every folder, and ARCHITECTURE.md shows the same table', a
 
 test('no files import each other in a circle', async () => {
   const graph = new Map<string, string[]>()
-  for (const file of await sources()) graph.set(file, (await importsOf(file)).filter(({ typeOnly }) => !typeOnly).map(({ to }) => to))
+  for (const [file, imports] of await product()) graph.set(file, imports.filter(({ typeOnly }) => !typeOnly).map(({ to }) => to))
   const done = new Set<string>()
   const visit = (file: string, path: string[]): void => {
     assert.ok(!path.includes(file), `a circle: ${[...path.slice(path.indexOf(file)), file].join(' → ')}`)
@@ -91,7 +118,7 @@ test('no files import each other in a circle', async () => {
 
 test('the generated reference pages are in step with the code', async () => {
   for (const [path, write] of Object.entries(referencePages)) {
-    assert.equal(await readFile(join(root, path), 'utf8'), write(), `${path} is out of step: run npm run docs`)
+    assert.ok((await readFile(join(root, path), 'utf8')) === write(), `${path} is out of step: run npm run docs`)
   }
 })
 
