@@ -42,6 +42,7 @@ const keys = {
   LANE_BUMP_AFTER_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, default: 20, part: 'server', help: 'how long an attempt waits before its fee is raised' },
   FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, default: 250, part: 'server', help: 'how often the follower asks the node for a new head' },
   SIGNER_SOCKET: { kind: 'path', part: 'both', productionRequired: true, help: 'Unix socket of the signer' },
+  SIGNER_SOCKET_MODE: { kind: 'choice', choices: ['600', '660'], default: '600', part: 'signer', help: 'permissions of SIGNER_SOCKET, octal: 600 for the signer’s own user, 660 for its group too, where the server is another user of that group' },
   SIGNER_DIR: { kind: 'path', part: 'signer', productionRequired: true, help: 'the signer’s own store: wrapped keys and sign ledger' },
   SIGNER_KEK_FILE: { kind: 'path', part: 'signer', productionRequired: true, help: 'file of 32 raw bytes: the key that wraps data keys; keep it away from SIGNER_DIR and its backups' },
   SIGNER_JWKS_FILE: { kind: 'path', part: 'signer', productionRequired: true, help: 'public keys that access tokens are verified with; read again when it changes' },

@@ -25,6 +25,9 @@ export class SignerRefused extends Error {
   }
 }
 
+/** What we keep for a signer that hangs; above it calls fail at once instead of after their time. */
+const MOST_UNSENT_BYTES = 16_777_216
+
 type Waiting = { resolve: (answer: unknown) => void; reject: (error: Error) => void; timer: NodeJS.Timeout }
 
 type Connection = { socket: Socket; waiting: Map<number, Waiting> }
@@ -58,6 +61,7 @@ export function connectSigner({ path, timeoutMs = 5_000 }: { path: string; timeo
       const id = (lastId += 1)
       const frame = encode({ id, verb, request })
       const { socket, waiting } = (connection ??= open())
+      if (socket.writableLength > MOST_UNSENT_BYTES) throw unavailable('The signer does not read its requests.')
       const timer = setTimeout(() => {
         waiting.delete(id)
         reject(unavailable('The signer did not answer in time.'))

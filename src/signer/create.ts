@@ -1,4 +1,5 @@
 import { readCreateAccountRequest } from './request.ts'
+import { Refusal } from './refusal.ts'
 import { hex, type Inside } from './sign.ts'
 import type { Hex } from './wire.ts'
 
@@ -7,6 +8,7 @@ const ACCOUNTS_FIRST = -1
 /**
  * Verb `createAccount`: the user's account, made if there is none. It is a record of the ledger like a signature:
  * a store that lost it would otherwise make a second address for the same user without anyone noticing.
+ * Errors: bad_request, key_damaged.
  */
 export async function createAccount(inside: Inside, request: unknown): Promise<{ address: Hex }> {
   const { keys, ledger, group, now } = inside
@@ -20,6 +22,9 @@ export async function createAccount(inside: Inside, request: unknown): Promise<{
   })
 
   function make(userId: string) {
+    if (ledger.hasAccount(userId)) {
+      throw new Refusal('key_damaged', 'The key of this user’s account is gone. Restore it from a backup.')
+    }
     const account = keys.create(userId)
     ledger.append({ at: now(), kind: 'account', userId, address: account.address, rule: 'one-account-per-user' })
     return account

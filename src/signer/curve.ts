@@ -24,7 +24,10 @@ function loadNative(): Native {
     return createRequire(import.meta.url)('secp256k1/bindings') as Native
   } catch (cause) {
     throw new StartError(
-      `There is no native secp256k1 for ${process.platform}-${process.arch}. The signer does not run on the JavaScript one.`,
+      `There is no native secp256k1 for ${process.platform}-${process.arch}, and the signer does not run on the ` +
+        'JavaScript one, which leaves copies of keys in memory. Prebuilt ones exist for linux-x64, darwin-arm64 and ' +
+        'win32-x64. Elsewhere compile it once: install Python 3, make and a C++ compiler, then run ' +
+        '`npm rebuild secp256k1 --ignore-scripts=false` in the project’s folder.',
       cause,
     )
   }

@@ -29,11 +29,9 @@ function memory() {
       unsignedBetween: (low, high) => Math.max(0, high - low + 1) - count(between(low, high).map((a) => a.nonce)),
       unvouchedBetween: (low, high) => {
         const vouched = new Set(held.filter((a) => a.hasToken).map((a) => a.nonce))
-        return count(
-          between(low, high)
-            .map((a) => a.nonce)
-            .filter((n) => !vouched.has(n)),
-        )
+        return between(low, high)
+          .map((a) => a.nonce)
+          .filter((n) => !vouched.has(n))
       },
     }
   }
@@ -191,6 +189,40 @@ describe('a nonce that was never signed', () => {
     assert.equal(fill(17), 'invalid_token')
     assert.equal(ledger.try({ nonce: 17 }), 'send')
     assert.equal(fill(18), 'cancel')
+  })
+
+  test('without a token sixteen in a row are the end also from above, and over a hole', () => {
+    const ledger = memory()
+    const fill = (nonce: number) => ledger.try({ nonce, ...CANCEL }, false)
+    for (let nonce = 1_000; nonce > 984; nonce--) assert.equal(fill(nonce), 'cancel')
+    assert.equal(fill(984), 'invalid_token')
+    assert.equal(fill(983), 'cancel')
+    assert.equal(fill(984), 'invalid_token')
+  })
+
+  test('whatever is filled in whatever order, no seventeen in a row are without a token', () => {
+    const nonces = fc.array(fc.integer({ min: 0, max: 60 }), { minLength: 60, maxLength: 200 })
+    fc.assert(
+      fc.property(nonces, (asked) => {
+        const ledger = memory()
+        for (const nonce of asked) ledger.try({ nonce, ...CANCEL }, false)
+        const filled = new Set(ledger.held.map(({ nonce }) => nonce))
+        let run = 0
+        for (let nonce = 0; nonce <= 60; nonce++) {
+          run = filled.has(nonce) ? run + 1 : 0
+          assert.ok(run <= 16)
+        }
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  test('filled at an absurd number without a token, does not lock its user out', () => {
+    const ledger = memory()
+    assert.equal(ledger.try({ nonce: Number.MAX_SAFE_INTEGER, ...CANCEL, intentId: 'spite' }, false), 'cancel')
+    assert.equal(ledger.try({ nonce: 0, ...CANCEL, intentId: 'far' }, false), 'nonce_gap')
+    for (let nonce = 0; nonce <= 40; nonce++) assert.equal(ledger.try({ nonce }), 'send')
+    assert.equal(ledger.try({ nonce: 58 }), 'nonce_gap')
   })
 })
 

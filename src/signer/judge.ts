@@ -28,12 +28,12 @@ export type Facts<A extends Attempt> = {
   lane: () => { lowest: number; highest: number } | null
   /** unsigned nonces between two, both included */
   unsignedBetween: (low: number, high: number) => number
-  /** nonces between two that were signed, but never with a token */
-  unvouchedBetween: (low: number, high: number) => number
+  /** nonces between two, both included, that were signed, but never with a token */
+  unvouchedBetween: (low: number, high: number) => number[]
 }
 
 /** Either bytes that exist already, or leave to sign, as what. */
-export type Verdict<A> = { stored: A } | { sign: Kind }
+export type Verdict<A> = { stored: A } | { sign: Kind; terms: Attempt }
 
 /** How far a nonce may run ahead of the lowest unsigned one: geth keeps 16 of a sender for sure, reth at most 16. */
 const MOST_AHEAD = 16
@@ -57,7 +57,7 @@ export function judge<A extends Attempt>(ask: Ask, facts: Facts<A>): Verdict<A> 
   if (facts.isElsewhere) {
     throw new Refusal('intent_conflict', 'This intent was signed under another chain, account or nonce.')
   }
-  if (attempts.length === 0) return judgeUnseen(ask, facts)
+  if (attempts.length === 0) return { sign: judgeUnseen(ask, facts), terms }
 
   const isCancelled = attempts.some(({ kind }) => kind === 'cancel')
   // A raised cancel may be asked for as a replacement.
@@ -74,13 +74,14 @@ export function judge<A extends Attempt>(ask: Ask, facts: Facts<A>): Verdict<A> 
   if (!outbids(terms, attempts)) {
     throw new Refusal('replacement_underpriced', 'Both fees must be at least 10 % above every earlier attempt.')
   }
-  return { sign: isCancel ? 'cancel' : 'replace' }
+  return { sign: isCancel ? 'cancel' : 'replace', terms }
 }
 
-function judgeUnseen<A extends Attempt>({ kind, tx: { nonce } }: Ask, facts: Facts<A>): Verdict<A> {
+function judgeUnseen<A extends Attempt>({ kind, tx: { nonce } }: Ask, facts: Facts<A>): Kind {
   const lane = facts.lane()
-  // Where an account starts on a chain is the chain's knowledge: it may have been imported.
-  if (lane !== null) {
+  // Where an account starts on a chain is the chain's knowledge: it may have been imported. With a token it may also
+  // start again further down: else one fill at an absurd nonce would lock an absent user out for ever.
+  if (lane !== null && !(facts.hasToken && nonce < lane.lowest)) {
     const { lowest, highest } = lane
     const isFar = nonce < lowest - MOST_AHEAD || nonce > highest + MOST_AHEAD
     // Every hole was the lowest unsigned nonce once, and 32 below is where the last look at it was.
@@ -89,15 +90,24 @@ function judgeUnseen<A extends Attempt>({ kind, tx: { nonce } }: Ask, facts: Fac
       throw new Refusal('nonce_gap', `Nonce ${nonce} is more than ${MOST_AHEAD} ahead of one that was never signed.`)
     }
   }
-  if (facts.hasToken) return { sign: kind === 'cancel' ? 'cancel' : 'send' }
+  if (facts.hasToken) return kind === 'cancel' ? 'cancel' : 'send'
   if (kind !== 'cancel') {
     throw new Refusal('invalid_token', 'The first signature of a nonce needs the user’s access token.')
   }
   // Filling a nonce costs its fee. Without this bound a stolen server could burn an absent user's coins on fees.
-  if (facts.unvouchedBetween(nonce - MOST_AHEAD, nonce - 1) >= MOST_AHEAD) {
+  if (neighbours(nonce, facts) >= MOST_AHEAD) {
     throw new Refusal('invalid_token', `${MOST_AHEAD} nonces in a row were filled without the user’s access token.`)
   }
-  return { sign: 'cancel' }
+  return 'cancel'
+}
+
+/** How many nonces next to this one, below and above without a break, were filled without a token. */
+function neighbours<A extends Attempt>(nonce: number, facts: Facts<A>): number {
+  const filled = new Set(facts.unvouchedBetween(nonce - MOST_AHEAD, nonce + MOST_AHEAD))
+  let [low, high] = [nonce, nonce]
+  while (filled.has(low - 1)) low -= 1
+  while (filled.has(high + 1)) high += 1
+  return high - low
 }
 
 /** The part of a request that the ledger compares and keeps. */

@@ -1,5 +1,16 @@
 import { createCipheriv, createDecipheriv, createSecretKey, randomBytes, type KeyObject } from 'node:crypto'
-import { closeSync, fstatSync, fsyncSync, linkSync, mkdirSync, openSync, readSync, rmSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import { StartError } from './refusal.ts'
 
@@ -68,15 +79,18 @@ function readKey(path: string): KeyObject {
 }
 
 /**
- * Makes a master key for a development installation. Written aside and linked into place, so that the file is
- * either there with all its bytes or not there, and a key that exists is never replaced.
+ * Makes a master key for a development installation, if there is none. Written aside and linked into place, so that
+ * the file is either there with all its bytes or not there, and a key that exists is never replaced.
+ * @throws StartError  when the file cannot be made
  */
 export function makeKekFile(path: string): void {
   const draft = `${path}.new`
   const key = randomBytes(KEY_BYTES)
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    // A start that was killed here may have left a draft: part of a key, or a second name of the key itself.
     rmSync(draft, { force: true })
+    if (existsSync(path)) return
     const fd = openSync(draft, 'wx', 0o600)
     try {
       writeSync(fd, key)
@@ -85,12 +99,12 @@ export function makeKekFile(path: string): void {
       closeSync(fd)
     }
     linkSync(draft, path)
+    rmSync(draft)
     syncFolder(dirname(path))
   } catch (cause) {
     throw new StartError('No master key could be made at SIGNER_KEK_FILE.', cause)
   } finally {
     key.fill(0)
-    rmSync(draft, { force: true })
   }
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, linkSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
@@ -111,6 +111,32 @@ test('a master key that exists is never replaced', (t) => {
   const { kekFile } = world(t)
   const aad = randomBytes(4)
   const wrapped = openKekFile(kekFile).wrap(randomBytes(32), aad)
-  assert.throws(() => makeKekFile(kekFile), StartError)
+  makeKekFile(kekFile)
   assert.equal(openKekFile(kekFile).unwrap(wrapped, aad).length, 32)
+  const unreachable = join(kekFile, 'inside-a-file')
+  assert.throws(() => makeKekFile(unreachable), StartError)
+})
+
+test('a start killed while it made the master key leaves no second name of it behind the next start', (t) => {
+  const { kekFile } = world(t)
+  linkSync(kekFile, `${kekFile}.new`)
+  makeKekFile(kekFile)
+  assert.ok(!existsSync(`${kekFile}.new`))
+  assert.ok(existsSync(kekFile))
+})
+
+test('a master key that fails to wrap once refuses one account, and not those after it', (t) => {
+  const { store, kekFile } = world(t)
+  const kek = openKekFile(kekFile)
+  let isAway = true
+  const wrap: typeof kek.wrap = (...terms) => {
+    if (isAway) throw new Error('the key service is away')
+    return kek.wrap(...terms)
+  }
+  const keys = openKeys({ db: store.db, kek: { ...kek, wrap }, now: () => 0 })
+  assert.throws(() => keys.create('X-1'), /away/)
+  isAway = false
+  const account = keys.create('X-1')
+  keys.use(account, () => {})
+  assert.equal(account.epoch, 1)
 })

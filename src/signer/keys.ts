@@ -121,8 +121,9 @@ function openDeks(db: DatabaseSync, kek: Kek, { now, keysPerEpoch }: { now: () =
     current(): { epoch: number; dek: KeyObject } {
       const isOld = newest !== null && now() - newest.createdAt > EPOCH_DAYS * 86_400_000
       if (newest === null || isOld || newest.keys >= keysPerEpoch) {
-        newest = { epoch: (newest?.epoch ?? 0) + 1, keys: 0, createdAt: now() }
-        opened.set(newest.epoch, makeDek(newest))
+        const next = { epoch: (newest?.epoch ?? 0) + 1, keys: 0, createdAt: now() }
+        opened.set(next.epoch, makeDek(next))
+        newest = next
       }
       return { epoch: newest.epoch, dek: opened.get(newest.epoch)! }
     },

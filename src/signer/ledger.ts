@@ -60,7 +60,9 @@ export type Ledger = {
   isElsewhere: (intentId: string, slot: Slot) => boolean
   lane: (slot: Slot) => { lowest: number; highest: number } | null
   unsignedBetween: (slot: Slot, low: number, high: number) => number
-  unvouchedBetween: (slot: Slot, low: number, high: number) => number
+  unvouchedBetween: (slot: Slot, low: number, high: number) => number[]
+  /** true when the user was given an account */
+  hasAccount: (userId: string) => boolean
   /** newest first */
   ofIntent: (intentId: string) => Iterable<Held>
   /** adds a record to the chain; inside a transaction */
@@ -91,8 +93,9 @@ export function openLedger({ db, witnessPath }: { db: DatabaseSync; witnessPath:
   const signed = db.prepare(
     'SELECT count(DISTINCT nonce) AS nonces FROM ledger WHERE address = ? AND chain_id = ? AND nonce BETWEEN ? AND ?',
   )
-  const unvouched = db.prepare(`SELECT count(*) AS nonces FROM (SELECT nonce FROM ledger
-    WHERE address = ? AND chain_id = ? AND nonce BETWEEN ? AND ? GROUP BY nonce HAVING count(token_id) = 0)`)
+  const unvouched = db.prepare(`SELECT nonce FROM ledger
+    WHERE address = ? AND chain_id = ? AND nonce BETWEEN ? AND ? GROUP BY nonce HAVING count(token_id) = 0`)
+  const account = db.prepare(`SELECT 1 FROM ledger WHERE user_id = ? AND kind = 'account'`)
   const insert = db.prepare(
     `INSERT INTO ledger (${COLUMNS.join(', ')}, record) VALUES (${COLUMNS.map(() => '?').join(', ')}, ?)`,
   )
@@ -112,7 +115,8 @@ export function openLedger({ db, witnessPath }: { db: DatabaseSync; witnessPath:
       return high - low + 1 - (signed.get(address, chainId, low, high) as { nonces: number }).nonces
     },
     unvouchedBetween: ({ address, chainId }, low, high) =>
-      (unvouched.get(address, chainId, low, high) as { nonces: number }).nonces,
+      (unvouched.all(address, chainId, low, high) as { nonce: number }[]).map(({ nonce }) => nonce),
+    hasAccount: (userId) => account.get(userId) !== undefined,
     *ofIntent(intentId) {
       for (const row of ofIntent.iterate(intentId) as Iterable<Row>) yield readHeld(row)
     },

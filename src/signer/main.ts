@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { relative } from 'node:path'
+import { isAbsolute, relative, sep } from 'node:path'
 import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
 import { openTelemetry, type Log } from '../telemetry.ts'
 import { createAccount } from './create.ts'
@@ -27,13 +26,18 @@ import { openWitness } from './witness.ts'
  */
 async function main(): Promise<void> {
   const settings = readSettings(process.env)
-  // Before any file is made: folder 0700, files and socket 0600.
+  // Before any file is made: folder 0700, files 0600, and the socket closed to others until it has its own mode.
   process.umask(0o077)
   const { log } = openTelemetry('signer', settings.logLevel)
   blind(randomBytes(32))
 
   const signer = openSigner(settings, log)
-  const server = await listen({ path: settings.socket, handlers: signer.handlers, log })
+  const server = await listen({
+    path: settings.socket,
+    mode: settings.socketMode,
+    handlers: signer.handlers,
+    log,
+  })
   process.stdout.write('ready\n')
   log.info('signer_ready', { isDamaged: signer.isDamaged })
 
@@ -48,6 +52,8 @@ async function main(): Promise<void> {
 
 type Settings = {
   socket: string
+  /** permissions of the socket */
+  socketMode: number
   folder: string
   kekFile: string
   jwksFile: string
@@ -84,6 +90,7 @@ function readSettings(env: NodeJS.ProcessEnv): Settings {
   if (config === undefined || problems.length > 0) throw new ConfigError(problems)
   const settings = {
     socket: config.SIGNER_SOCKET!,
+    socketMode: Number.parseInt(config.SIGNER_SOCKET_MODE, 8),
     folder: config.SIGNER_DIR!,
     kekFile: config.SIGNER_KEK_FILE!,
     jwksFile: config.SIGNER_JWKS_FILE!,
@@ -93,12 +100,17 @@ function readSettings(env: NodeJS.ProcessEnv): Settings {
     logLevel: config.LOG_LEVEL,
     isProduction: config.NODE_ENV === 'production',
   }
-  if (settings.isProduction && !relative(settings.folder, settings.kekFile).startsWith('..')) {
+  if (settings.isProduction && isInside(settings.folder, settings.kekFile)) {
     throw new ConfigError([
       'SIGNER_KEK_FILE must not be inside SIGNER_DIR: whoever has a backup of one would have both',
     ])
   }
   return settings
+}
+
+function isInside(folder: string, path: string): boolean {
+  const way = relative(folder, path)
+  return !isAbsolute(way) && way.split(sep)[0] !== '..'
 }
 
 type Signer = { handlers: Handlers; isDamaged: boolean; close: () => void }
@@ -158,7 +170,7 @@ function openOn(store: Store, settings: Settings, log: Log): Signer {
 function openKek({ db }: Store, { kekFile, isProduction }: Settings): Kek {
   const { isFresh } = db.prepare('SELECT NOT EXISTS (SELECT 1 FROM deks) AS isFresh').get() as { isFresh: number }
   // Beside a store that holds keys a new master key would only hide that the right one is missing.
-  if (isFresh === 1 && !isProduction && !existsSync(kekFile)) makeKekFile(kekFile)
+  if (isFresh === 1 && !isProduction) makeKekFile(kekFile)
   return openKekFile(kekFile)
 }
 

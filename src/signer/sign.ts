@@ -1,6 +1,6 @@
 import { signDigest } from './curve.ts'
 import type { Group } from './group.ts'
-import { judge, termsOf } from './judge.ts'
+import { judge } from './judge.ts'
 import type { Account, Keys } from './keys.ts'
 import type { Held, Ledger } from './ledger.ts'
 import { decide, type Limits } from './policy.ts'
@@ -42,7 +42,7 @@ export async function sign({ keys, tokens, ledger, group, limits, now }: Inside,
       unvouchedBetween: (low, high) => ledger.unvouchedBetween(slot, low, high),
     })
     if ('stored' in verdict) return { ...toSigned(verdict.stored), stored: true }
-    const held = { ...termsOf(ask), ...slot, ...signWith(keys, account, ask), kind: verdict.sign, rule }
+    const held = { ...verdict.terms, ...slot, ...signWith(keys, account, ask), kind: verdict.sign, rule }
     ledger.append({
       at: now(),
       kind: held.kind,

@@ -4,33 +4,53 @@ import { dirname } from 'node:path'
 import { once } from 'node:events'
 import type { Log } from '../telemetry.ts'
 import { Refusal, StartError } from './refusal.ts'
-import { encodeFrame, frameReader, type AnswerFrame, type Verb } from './wire.ts'
+import { encodeFrame, frameReader, MAX_FRAME_BYTES, type AnswerFrame, type Verb } from './wire.ts'
 
 /** One function per verb; what it throws as Refusal is told, everything else is a bug and told as such. */
 export type Handlers = { [V in Verb]: (request: unknown) => unknown }
 
 /** Requests of one connection that may be under way; above it we stop reading until some are answered. */
 const MOST_UNDER_WAY = 1_024
+/**
+ * Bytes that one connection may have us hold for its requests under way: 70 bytes of `recall` ask for an answer of
+ * half a megabyte, and without this bound 10,000 of them from a peer that does not read took 850 MB.
+ */
+const MOST_BYTES_UNDER_WAY = 8_388_608
+/** A server has one; the rest is for replicas, and for those that hang. */
+const MOST_CONNECTIONS = 64
 /** sun_path of Linux is 108 bytes with its NUL; a longer one is cut off silently. */
 const LONGEST_PATH = 107
 
 /**
- * Listens on a Unix socket that only this user of the machine may open: mode 0600, and never wider before that, by
- * the umask of the process.
+ * Listens on a Unix socket that only this user of the machine may open, or its group too: never wider than `mode`,
+ * not even for a moment, by the umask of the process.
+ * @param mode  0o600 or 0o660
  * @throws StartError  when the path cannot be used, or something else listens there
  */
-export async function listen({ path, handlers, log }: { path: string; handlers: Handlers; log: Log }) {
+export async function listen({
+  path,
+  mode,
+  handlers,
+  log,
+}: {
+  path: string
+  mode: number
+  handlers: Handlers
+  log: Log
+}) {
+  makeFolder(dirname(path), mode)
   await clearPath(path)
   const open = new Map<Socket, { finish: () => void }>()
   const server = createServer((socket) => {
     open.set(socket, serve(socket, handlers, log))
     socket.once('close', () => open.delete(socket))
   })
+  server.maxConnections = MOST_CONNECTIONS
   server.listen(path)
   await once(server, 'listening').catch((cause: unknown) => {
     throw new StartError('The signer cannot listen at SIGNER_SOCKET.', cause)
   })
-  chmodSync(path, 0o600)
+  chmodSync(path, mode)
   return {
     /** Takes no more requests; what is under way is answered before the connections end. */
     async close(): Promise<void> {
@@ -44,13 +64,14 @@ export async function listen({ path, handlers, log }: { path: string; handlers: 
 
 function serve(socket: Socket, handlers: Handlers, log: Log): { finish: () => void } {
   let underWay = 0
+  let bytesUnderWay = 0
   let isEnding = false
-  const read = frameReader((message) => {
-    const request = readEnvelope(message)
+  /** what one chunk held beyond the bounds */
+  let backlog: Request[] = []
+  const read = frameReader((message, bytes) => {
+    const request = readEnvelope(message, bytes)
     if (request === null) throw new Error('not a request')
-    underWay += 1
-    if (underWay >= MOST_UNDER_WAY) socket.pause()
-    void answer(request, handlers, log).then(send)
+    backlog.push(request)
   })
   socket.on('data', (chunk) => {
     if (isEnding) return
@@ -60,11 +81,13 @@ function serve(socket: Socket, handlers: Handlers, log: Log): { finish: () => vo
       // Where the next frame starts is not known any more.
       log.warn('connection_refused', { reason: 'malformed frame' })
       socket.destroy()
+      return
     }
+    work()
   })
   // A peer that went away is no fault of ours; its requests run on, and their records are in the ledger.
   socket.on('error', () => socket.destroy())
-  socket.on('drain', resumeWhenReady)
+  socket.on('drain', work)
   return {
     finish() {
       isEnding = true
@@ -72,8 +95,31 @@ function serve(socket: Socket, handlers: Handlers, log: Log): { finish: () => vo
     },
   }
 
+  function work(): void {
+    if (isEnding || socket.destroyed) return
+    let begun = 0
+    for (; begun < backlog.length && isReady(); begun++) begin(backlog[begun]!)
+    if (begun > 0) backlog = backlog.slice(begun)
+    if (backlog.length > 0 || !isReady()) socket.pause()
+    else if (socket.isPaused()) socket.resume()
+  }
+
+  // A peer that asks and does not read would have us keep its answers.
+  function isReady(): boolean {
+    return underWay < MOST_UNDER_WAY && bytesUnderWay < MOST_BYTES_UNDER_WAY && !socket.writableNeedDrain
+  }
+
+  function begin(request: Request): void {
+    underWay += 1
+    bytesUnderWay += request.bytes
+    void answer(request, handlers, log).then((frame) => {
+      underWay -= 1
+      bytesUnderWay -= request.bytes
+      send(frame)
+    })
+  }
+
   function send(frame: AnswerFrame): void {
-    underWay -= 1
     if (socket.writable) {
       // The answers of one group leave in one system call.
       if (socket.writableCorked === 0) {
@@ -82,14 +128,8 @@ function serve(socket: Socket, handlers: Handlers, log: Log): { finish: () => vo
       }
       socket.write(encodeAnswer(frame, log))
     }
-    // A peer that asks and does not read would have us keep its answers.
-    if (socket.writableNeedDrain) socket.pause()
-    else resumeWhenReady()
+    work()
     endWhenIdle()
-  }
-
-  function resumeWhenReady(): void {
-    if (socket.isPaused() && !socket.writableNeedDrain && underWay < MOST_UNDER_WAY / 2) socket.resume()
   }
 
   function endWhenIdle(): void {
@@ -109,13 +149,19 @@ function encodeAnswer(frame: AnswerFrame, log: Log): Buffer {
   }
 }
 
-type Request = { id: number; verb: string; request: unknown }
+type Request = {
+  id: number
+  verb: string
+  request: unknown
+  /** what it may have us hold: about as much as it brings, but for `recall` a whole frame */
+  bytes: number
+}
 
-function readEnvelope(message: unknown): Request | null {
+function readEnvelope(message: unknown, bytes: number): Request | null {
   if (typeof message !== 'object' || message === null) return null
   const { id, verb, request } = message as Partial<Request>
   if (!Number.isSafeInteger(id) || typeof verb !== 'string') return null
-  return { id: id!, verb, request }
+  return { id: id!, verb, request, bytes: verb === 'recall' ? MAX_FRAME_BYTES : bytes }
 }
 
 async function answer({ id, verb, request }: Request, handlers: Handlers, log: Log): Promise<AnswerFrame> {
@@ -124,7 +170,9 @@ async function answer({ id, verb, request }: Request, handlers: Handlers, log: L
     return { id, answer: await handlers[verb as Verb](request) }
   } catch (error) {
     if (error instanceof Refusal) {
-      log[SUSPICIOUS.has(error.code) ? 'warn' : 'info']('refused', { verb, code: error.code })
+      // Any text may stand for a verb, a token too: only what is one goes into the log.
+      const known = Object.hasOwn(handlers, verb) ? verb : 'unknown'
+      log[SUSPICIOUS.has(error.code) ? 'warn' : 'info']('refused', { verb: known, code: error.code })
       return { id, error: { code: error.code, detail: error.message } }
     }
     log.error('verb_failed', { verb }, error)
@@ -132,12 +180,17 @@ async function answer({ id, verb, request }: Request, handlers: Handlers, log: L
   }
 }
 
+/** The socket's folder, if it is not there yet: whoever may open the socket has to reach it. */
+function makeFolder(folder: string, mode: number): void {
+  const isMade = mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined
+  if (isMade && (mode & 0o060) !== 0) chmodSync(folder, 0o750)
+}
+
 /** A signer that was killed leaves its socket behind; one that lives answers at it. */
 async function clearPath(path: string): Promise<void> {
   if (Buffer.byteLength(path) > LONGEST_PATH) {
     throw new StartError(`SIGNER_SOCKET is longer than ${LONGEST_PATH} bytes, the limit of Unix sockets.`)
   }
-  mkdirSync(dirname(path), { recursive: true })
   if (!existsSync(path)) return
   if (!lstatSync(path).isSocket()) throw new StartError('There is a file at SIGNER_SOCKET that is no socket.')
   if (await isAnswered(path)) throw new StartError('Another program listens at SIGNER_SOCKET.')
@@ -149,8 +202,10 @@ async function isAnswered(path: string): Promise<boolean> {
   try {
     await once(socket, 'connect')
     return true
-  } catch {
-    return false
+  } catch (error) {
+    // Only a refusal says that nobody is there: one whose queue is full, or that is not ours to ask, lives.
+    const { code } = error as NodeJS.ErrnoException
+    return code !== 'ECONNREFUSED' && code !== 'ENOENT'
   } finally {
     socket.destroy()
   }

@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { syncFolder } from './kek.ts'
 import { LedgerDamaged, StartError } from './refusal.ts'
 
 /** The signer's own store: a folder with one SQLite file, a witness of the ledger's head, and a lock. */
@@ -68,14 +69,21 @@ const migrations = [
   ) STRICT;
   INSERT INTO ledger_head VALUES (1, 0, zeroblob(32));
   `,
+  `
+  -- One account per user, also after the row of its key is gone.
+  CREATE UNIQUE INDEX ledger_account ON ledger (user_id) WHERE kind = 'account';
+  `,
 ]
 
 /**
  * Opens the store for this process alone, and makes it at the first start.
- * Errors: StartError when another signer uses the folder, LedgerDamaged when the file is no store of ours.
+ * Errors: StartError when another signer uses the folder or the disk is full or not writable, LedgerDamaged when the
+ * file is no store of ours.
  */
 export function openStore(folder: string): Store {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const made = mkdirSync(folder, { recursive: true, mode: 0o700 })
+  // SQLite syncs its files' names into the folder, and nobody the folder's own.
+  if (made !== undefined) syncFolder(dirname(made))
   chmodSync(folder, 0o700)
   const lock = takeLock(folder)
   try {
@@ -92,6 +100,9 @@ export function openStore(folder: string): Store {
     }
   } catch (error) {
     lock.close()
+    if (isSqliteError(error) && PASSING.has(error.errcode & 0xff)) {
+      throw new StartError('The store cannot be opened now: SIGNER_DIR is in use, full or not writable.', error)
+    }
     throw isSqliteError(error)
       ? new LedgerDamaged('The store cannot be read: its file is torn or is no store of the signer.', error)
       : error
@@ -123,6 +134,8 @@ function takeLock(folder: string): DatabaseSync {
 }
 
 const SQLITE_BUSY = 5
+/** BUSY, LOCKED, NOMEM, READONLY, FULL, CANTOPEN: they say nothing about what is in the store. */
+const PASSING = new Set([SQLITE_BUSY, 6, 7, 8, 13, 14])
 
 export const isSqliteError = (error: unknown): error is Error & { errcode: number } =>
   error instanceof Error && (error as { code?: unknown }).code === 'ERR_SQLITE_ERROR'

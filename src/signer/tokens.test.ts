@@ -4,9 +4,10 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
+import { inspect } from 'node:util'
 import { base64url, exportJWK, exportSPKI, generateKeyPair, SignJWT, type JWK } from 'jose'
 import { Refusal } from './refusal.ts'
-import { openTokens } from './tokens.ts'
+import { openTokens, type Caller } from './tokens.ts'
 import type { Log } from '../telemetry.ts'
 
 const ISSUER = 'https://chatelaine.example/oauth'
@@ -80,6 +81,12 @@ describe('refused as invalid_token', () => {
     ['no type', {}, { typ: undefined }],
     ['an unknown critical header', {}, { crit: ['strange'], strange: 1 }],
     ['an unknown key', {}, { kid: 'other' }],
+    ['a key named by a path', {}, { kid: '../../etc/passwd' }],
+    ['an expiry that is no number', { exp: '9999999999' }],
+    ['a subject that is no text', { sub: ['DISCORD-1'] }],
+    ['an audience that begins like ours', { aud: [`${AUDIENCE}/`, `${AUDIENCE}0`] }],
+    ['a client with control characters', { client_id: 'shop\u0000' }],
+    ['a client too long for the ledger', { client_id: 'x'.repeat(256) }],
   ]
   for (const [name, changes, header] of faults) {
     test(name, async () => {
@@ -127,6 +134,22 @@ describe('refused as invalid_token', () => {
     await assert.rejects(check(tokens, await issue({}, { jwk }, stranger)), isInvalid)
   })
 
+  test('another key that the token points to', async () => {
+    const { tokens, issue } = await world()
+    const stranger = await newPair('first')
+    for (const header of ['jku', 'x5u']) {
+      await assert.rejects(check(tokens, await issue({}, { [header]: 'http://127.0.0.1:9/keys' }, stranger)), isInvalid)
+    }
+  })
+
+  test('our own key, when its use is not to sign', async () => {
+    const { tokens, issue, file, pair, clock } = await world()
+    const other = await newPair('other')
+    await write(file, [other], [{ ...(await exportJWK(pair.publicKey)), kid: 'first', use: 'enc' }])
+    clock.seconds = 2
+    await assert.rejects(check(tokens, await issue()), isInvalid)
+  })
+
   test('any byte changed, and text that is no token', async () => {
     const { tokens, issue } = await world()
     const token = await issue()
@@ -137,6 +160,45 @@ describe('refused as invalid_token', () => {
     }
     assert.equal(((await check(tokens, token)) as { userId: string }).userId, 'DISCORD-1')
   })
+})
+
+test('scopes and chain of another shape give nothing', async () => {
+  const { tokens, issue } = await world()
+  const odd = (await check(tokens, await issue({ scope: ['contracts:write'], chain_id: ['1'] }))) as Caller
+  assert.deepEqual([odd.scopes, odd.chainId], [[], null])
+  const glued = (await check(tokens, await issue({ scope: 'contracts:write,openid' }))) as Caller
+  assert.ok(!glued.scopes.includes('contracts:write'))
+})
+
+test('a token id that the ledger cannot keep as it is stands there as a hash', async () => {
+  const { tokens, issue } = await world()
+  for (const jti of ['a\u0000b', '\u00e9', '', 'x'.repeat(256), 7]) {
+    const { tokenId } = (await check(tokens, await issue({ jti }))) as Caller
+    assert.match(tokenId, /^[\w-]{43}$/)
+  }
+})
+
+test('a token is good from five seconds before its nbf and until five after its exp', async () => {
+  const { tokens, issue, clock, seconds } = await world()
+  const early = await issue({ nbf: seconds + 7 })
+  await assert.rejects(check(tokens, early), isInvalid)
+  clock.seconds = 3
+  await check(tokens, early)
+  clock.seconds = 64
+  await check(tokens, await issue({ jti: 'late' }))
+  clock.seconds = 66
+  await assert.rejects(check(tokens, await issue({ jti: 'later' })), isInvalid)
+})
+
+test('a token under verification while its key is taken away is not remembered', async () => {
+  const { tokens, issue, clock, file } = await world()
+  const token = await issue()
+  const verifying = check(tokens, token)
+  await write(file, [await newPair('next')])
+  clock.seconds = 2
+  await assert.rejects(check(tokens, token), isInvalid)
+  await verifying
+  await assert.rejects(check(tokens, token), isInvalid)
 })
 
 test('a remembered token is refused from its expiry on, five seconds of clocks apart', async () => {
@@ -182,6 +244,26 @@ test('without any key the signer is unavailable: that is no fault of the token',
   const file = join(folder, 'missing.json')
   const tokens = openTokens({ file, issuer: ISSUER, audience: AUDIENCE, log: silent })
   await assert.rejects(check(tokens, await issue()), (error: Refusal) => error.code === 'signer_unavailable')
+})
+
+test('a file emptied of keys takes all of them away, and that is no fault of the tokens', async () => {
+  const { tokens, issue, clock, file } = await world()
+  const token = await issue()
+  await check(tokens, token)
+  await write(file, [])
+  clock.seconds = 2
+  await assert.rejects(check(tokens, token), (error: Refusal) => error.code === 'signer_unavailable')
+})
+
+test('a broken file of keys is logged without a word of what is in it', async () => {
+  const { file, issue } = await world()
+  const logged: unknown[] = []
+  const log: Log = { ...silent, warn: (...line) => logged.push(line) }
+  writeFileSync(file, '{"d":"S3CRET"')
+  const tokens = openTokens({ file, issuer: ISSUER, audience: AUDIENCE, log })
+  await assert.rejects(check(tokens, await issue()), Refusal)
+  assert.equal(logged.length, 1)
+  assert.doesNotMatch(inspect(logged, { depth: 9 }), /S3CRET/)
 })
 
 test('keys that were read stay in force while the file is broken', async () => {

@@ -121,16 +121,19 @@ function refuse(error: unknown): never {
 
 function readCaller(payload: JWTPayload, id: string): Caller {
   const { sub, client_id: clientId, scope, chain_id: chainId, jti, exp } = payload
-  if (typeof sub !== 'string' || sub === '' || typeof clientId !== 'string' || exp === undefined) throw invalid()
+  if (typeof sub !== 'string' || sub === '' || !isPlain(clientId) || exp === undefined) throw invalid()
   return {
     userId: sub,
     clientId,
     scopes: typeof scope === 'string' ? scope.split(' ') : [],
     chainId: typeof chainId === 'number' ? chainId : null,
-    tokenId: typeof jti === 'string' && jti.length <= 128 ? jti : id,
+    tokenId: isPlain(jti) ? jti : id,
     expiresAt: exp,
   }
 }
+
+/** Printable ASCII (RFC 6749 appendix A.1) of a length that the ledger may keep. */
+const isPlain = (text: unknown): text is string => typeof text === 'string' && /^[\x20-\x7e]{1,255}$/.test(text)
 
 /**
  * The public keys in a file that the authorization server writes, at any time. What was read last stays in force
@@ -169,18 +172,28 @@ function openKeyFile(file: string, log: Log, now: () => number) {
   }
 }
 
-/** Only public EC keys are taken over, member by member: a private part that strayed into the file is left there. */
-function readKeySet(text: string): JWTVerifyGetKey {
-  const { keys } = JSON.parse(text) as { keys: Record<string, string>[] }
-  return createLocalJWKSet({
-    keys: keys
-      .filter(({ kty, crv }) => kty === 'EC' && crv === 'P-256')
-      .map(({ kty, crv, x, y, kid }) => ({
-        kty: kty!,
-        crv: crv!,
-        x: x!,
-        y: y!,
-        ...(kid === undefined ? {} : { kid }),
-      })),
-  })
+/**
+ * Only public EC keys for signatures are taken over, member by member: a private part that strayed into the file is
+ * left there. Null for a set without any, which takes every token's key away.
+ */
+function readKeySet(text: string): JWTVerifyGetKey | null {
+  const usable = readJson(text)
+    .keys.filter(({ kty, crv, use = 'sig' }) => kty === 'EC' && crv === 'P-256' && use === 'sig')
+    .map(({ kty, crv, x, y, kid }) => ({
+      kty: kty!,
+      crv: crv!,
+      x: x!,
+      y: y!,
+      ...(kid === undefined ? {} : { kid }),
+    }))
+  return usable.length === 0 ? null : createLocalJWKSet({ keys: usable })
+}
+
+function readJson(text: string): { keys: Record<string, string>[] } {
+  try {
+    return JSON.parse(text)
+  } catch {
+    // JSON.parse repeats part of its input in its message, and a private key may have strayed into the file.
+    throw new Error('the file of token keys is not JSON')
+  }
 }

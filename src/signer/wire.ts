@@ -101,11 +101,12 @@ export function encodeFrame(message: unknown): Buffer {
 }
 
 /**
- * Puts frames together from chunks of any size, and hands each message on in the order it arrived.
+ * Puts frames together from chunks of any size, and hands each message on in the order it arrived, with its length
+ * in bytes.
  * @returns  a function to give every chunk to
  * @throws FrameError  from that function, on a length above MAX_FRAME_BYTES or bytes that are no JSON in UTF-8
  */
-export function frameReader(onMessage: (message: unknown) => void): (chunk: Buffer) => void {
+export function frameReader(onMessage: (message: unknown, bytes: number) => void): (chunk: Buffer) => void {
   let rest: Buffer = Buffer.alloc(0)
   return (chunk) => {
     let bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
@@ -116,7 +117,7 @@ export function frameReader(onMessage: (message: unknown) => void): (chunk: Buff
       if (bytes.length < 4 + length) break
       const message = readJson(bytes.subarray(4, 4 + length))
       bytes = bytes.subarray(4 + length)
-      onMessage(message)
+      onMessage(message, length)
     }
     rest = bytes
   }

@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import type { Log } from '../telemetry.ts'
+import { Refusal } from './refusal.ts'
+import { listen, type Handlers } from './socket.ts'
+import { encodeFrame, frameReader, type AnswerFrame } from './wire.ts'
+
+/** A socket with handlers that only count. `recall` gives its answer when `release` is called. */
+async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'chatelaine-socket-'))
+  const path = join(folder, inside, 'signer.sock')
+  const calls = { recall: 0, health: 0 }
+  const held: (() => void)[] = []
+  const handlers: Handlers = {
+    createAccount: () => {
+      throw new Refusal('bad_request', 'No.')
+    },
+    sign: () => ({}),
+    recall: () => {
+      calls.recall += 1
+      return new Promise<object>((resolve) => held.push(() => resolve({ raw: 'f'.repeat(500_000) })))
+    },
+    health: () => (calls.health += 1),
+  }
+  const lines: unknown[] = []
+  const note = (...line: unknown[]) => void lines.push(line)
+  const log: Log = { debug: note, info: note, warn: note, error: note }
+  const umask = process.umask(0o077)
+  const { close } = await listen({ path, mode, handlers, log })
+  process.umask(umask)
+  const sockets: Socket[] = []
+  const open = () => {
+    const socket = connect(path).on('error', () => {})
+    sockets.push(socket)
+    return socket
+  }
+  t.after(async () => {
+    for (const socket of sockets) socket.destroy()
+    await close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const ask = async (socket: Socket, frame: object): Promise<AnswerFrame> => {
+    const answered = new Promise<unknown>((resolve) => socket.once('data', frameReader(resolve)))
+    socket.write(encodeFrame(frame))
+    return (await answered) as AnswerFrame
+  }
+  return { folder, path, calls, held, lines, open, ask }
+}
+
+test('large answers are owed to one connection sixteen at a time, however many it asks for at once', async (t) => {
+  const { calls, held, open, ask } = await world(t)
+  const socket = open()
+  const asked = 200
+  const frames = Array.from({ length: asked }, (_, id) => encodeFrame({ id, verb: 'recall', request: {} }))
+  socket.write(Buffer.concat(frames))
+  let most = 0
+  let answered = 0
+  const read = frameReader(() => (answered += 1))
+  socket.on('data', read)
+  const others = open()
+  while (answered < asked) {
+    // Another connection is served meanwhile, and its answer says that ours was read.
+    await ask(others, { id: 1, verb: 'health', request: {} })
+    most = Math.max(most, held.length)
+    for (const release of held.splice(0)) release()
+  }
+  assert.equal(most, 16)
+  assert.equal(calls.recall, asked)
+})
+
+test('answers come for every request of a chunk that held more than may be under way', async (t) => {
+  const { calls, open } = await world(t)
+  const socket = open()
+  const asked = 5_000
+  socket.write(Buffer.concat(Array.from({ length: asked }, (_, id) => encodeFrame({ id, verb: 'health' }))))
+  const ids = new Set<number>()
+  const read = frameReader((frame) => ids.add((frame as AnswerFrame).id))
+  for await (const chunk of socket) {
+    read(chunk as Buffer)
+    if (ids.size === asked) break
+  }
+  assert.equal(calls.health, asked)
+})
+
+test('what a peer calls a verb does not reach the log', async (t) => {
+  const { lines, open, ask } = await world(t)
+  const socket = open()
+  for (const verb of ['eyJhbGciOi.SECRET', '__proto__', 'createAccount']) {
+    assert.ok('error' in (await ask(socket, { id: 1, verb, request: {} })))
+  }
+  assert.deepEqual(
+    lines.map((line) => (line as [string, { verb: string }])[1].verb),
+    ['unknown', 'unknown', 'createAccount'],
+  )
+})
+
+test('nesting, poison keys and empty frames are answered or end their connection, and nothing else', async (t) => {
+  const { open, ask } = await world(t)
+  const deep = `{"id":1,"verb":"createAccount","request":${'['.repeat(200_000)}${']'.repeat(200_000)}}`
+  const poison =
+    '{"id":1,"verb":"createAccount","request":{},"__proto__":{"toJSON":1},"constructor":{"prototype":{"x":1}}}'
+  for (const text of [deep, poison]) {
+    const frame = Buffer.from(`????${text}`)
+    frame.writeUInt32BE(text.length)
+    const socket = open()
+    const answered = new Promise((resolve) => socket.once('data', frameReader(resolve)))
+    socket.write(frame)
+    assert.deepEqual(await answered, { id: 1, error: { code: 'bad_request', detail: 'No.' } })
+  }
+  assert.equal(({} as { x?: number }).x, undefined)
+  const empty = open()
+  empty.end(Buffer.alloc(4))
+  await once(empty.resume(), 'close')
+  assert.ok('answer' in (await ask(open(), { id: 2, verb: 'health' })))
+})
+
+test('the socket is its user’s alone, or its group’s too with a folder that the group can reach', async (t) => {
+  const mode = (path: string) => (statSync(path).mode & 0o777).toString(8)
+  assert.equal(mode((await world(t)).path), '600')
+  const shared = await world(t, { mode: 0o660, inside: 'run' })
+  assert.equal(mode(shared.path), '660')
+  assert.equal(mode(join(shared.folder, 'run')), '750')
+  // A folder that was there is the operator's business.
+  assert.equal(mode(shared.folder), '700')
+  const own = await world(t, { inside: 'run' })
+  assert.equal(mode(join(own.folder, 'run')), '700')
+})
+
+test('connections beyond the limit are closed, the others are served', async (t) => {
+  const { open, ask } = await world(t)
+  const sockets = Array.from({ length: 64 }, open)
+  for (const socket of sockets) assert.ok('answer' in (await ask(socket, { id: 1, verb: 'health' })))
+  const beyond = open()
+  await once(beyond.resume(), 'close')
+  assert.ok('answer' in (await ask(sockets[0]!, { id: 2, verb: 'health' })))
+})
