@@ -71,11 +71,27 @@ export async function writing(settings: Record<string, string> = {}): Promise<Wr
   const { db } = database
 
   async function replica(more: Record<string, string> = {}): Promise<Replica> {
-    const config: Config = readConfig({ NODE_ENV: 'test', RATE_LIMITS: 'off', FOLLOW_INTERVAL_MS: '20', ...settings, ...more }, 'server')
+    const config: Config = readConfig(
+      { NODE_ENV: 'test', RATE_LIMITS: 'off', FOLLOW_INTERVAL_MS: '20', ...settings, ...more },
+      'server',
+    )
     const telemetry = openTelemetry('test', process.env.TEST_LOG ?? 'silent')
-    const explorer = { tx: (hash: Hex) => `http://explorer/tx/${hash}`, address: (address: Hex) => `http://explorer/address/${address}`, block: (number: number) => `http://explorer/block/${number}` }
+    const explorer = {
+      tx: (hash: Hex) => `http://explorer/tx/${hash}`,
+      address: (address: Hex) => `http://explorer/address/${address}`,
+      block: (number: number) => `http://explorer/block/${number}`,
+    }
     const { chain } = await openChain({
-      ...{ rpcUrl: node.url, chainId: 31_337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, explorer, multicall3: null },
+      ...{
+        rpcUrl: node.url,
+        chainId: 31_337,
+        name: 'devnet',
+        symbol: 'ETH',
+        coin: 'Ether',
+        decimals: 18,
+        explorer,
+        multicall3: null,
+      },
       ...{ finality: 'finalized', feeCapWei: 1_000n * 10n ** 9n, faucet: null, now: Date.now, onCall: () => {} },
     })
     let fault: Fault | null = null
@@ -85,9 +101,22 @@ export async function writing(settings: Record<string, string> = {}): Promise<Wr
       calls.push({ method, params })
       return fault === null ? next() : fault(method, params, next)
     }
-    const rpc: Rpc = { ...real, call: ((method: string, params: unknown[], options?: { timeoutMs?: number }) => perform(method, params, () => real.call(method, params, options))) as Rpc['call'] }
+    const rpc: Rpc = {
+      ...real,
+      call: ((method: string, params: unknown[], options?: { timeoutMs?: number }) =>
+        perform(method, params, () => real.call(method, params, options))) as Rpc['call'],
+    }
     chain.rpc = rpc
-    const app: App = { config, origin: 'http://localhost:4000', db, chains: new Map([[chain.chainId, chain]]), signer, telemetry, tokenKeys: jwks, now: Date.now }
+    const app: App = {
+      config,
+      origin: 'http://localhost:4000',
+      db,
+      chains: new Map([[chain.chainId, chain]]),
+      signer,
+      telemetry,
+      tokenKeys: jwks,
+      now: Date.now,
+    }
     const server = openListener(app)
     authenticated(server, app)
     contractWrites(server, app)
@@ -150,12 +179,19 @@ export async function writing(settings: Record<string, string> = {}): Promise<Wr
         .values({ account_id: accountId, user_id: userId, address: fromHex(address) })
         .execute()
       await rpc('anvil_setBalance', address, '0x8ac7230489e80000')
-      const token = await place.token(userId, { client_id: 'demo', scope: 'openid wallet:read contracts:write', gid: 'grant' })
+      const token = await place.token(userId, {
+        client_id: 'demo',
+        scope: 'openid wallet:read contracts:write',
+        gid: 'grant',
+      })
       return { ...(await verifyAccessToken(first.app, token)), name }
     },
     add: ({ app }, writer, amount = 1, idempotencyKey) =>
       writeContract(app, writer, { address: probe, abi: 'add(uint256)', args: [String(amount)] }, { idempotencyKey }),
-    countOf: async ({ address }) => BigInt(await rpc<Hex>('eth_call', { to: probe, data: `0x${COUNT_OF}${address.slice(2).padStart(64, '0')}` }, 'latest')),
+    countOf: async ({ address }) =>
+      BigInt(
+        await rpc<Hex>('eth_call', { to: probe, data: `0x${COUNT_OF}${address.slice(2).padStart(64, '0')}` }, 'latest'),
+      ),
     close: async () => {
       await follower.stop()
       for (const one of opened) await one.close()
@@ -171,7 +207,9 @@ export async function writing(settings: Record<string, string> = {}): Promise<Wr
 const COUNT_OF = 'f8977e96'
 
 async function deployProbe(rpc: Writing['rpc']): Promise<Hex> {
-  const { bytecode } = JSON.parse(readFileSync(join(import.meta.dirname, '../contracts/out/Probe.json'), 'utf8')) as { bytecode: Hex }
+  const { bytecode } = JSON.parse(readFileSync(join(import.meta.dirname, '../contracts/out/Probe.json'), 'utf8')) as {
+    bytecode: Hex
+  }
   const [from] = await rpc<Hex[]>('eth_accounts')
   const hash = await rpc<Hex>('eth_sendTransaction', { from, data: bytecode, gas: BLOCK_GAS })
   await rpc('evm_mine')
@@ -184,8 +222,13 @@ type Node = { url: string; rpc<T>(method: string, params: unknown[]): Promise<T>
 
 /** A chain that mines only when told to, and forgets nothing it was not told to. */
 async function startAnvil(): Promise<Node> {
-  const binary = join(dirname(createRequire(import.meta.url).resolve('@foundry-rs/anvil-linux-amd64/package.json')), 'bin/anvil')
-  const child = spawn(binary, ['--port', '0', '--no-mining', '--chain-id', '31337', '--slots-in-an-epoch', '1'], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const binary = join(
+    dirname(createRequire(import.meta.url).resolve('@foundry-rs/anvil-linux-amd64/package.json')),
+    'bin/anvil',
+  )
+  const child = spawn(binary, ['--port', '0', '--no-mining', '--chain-id', '31337', '--slots-in-an-epoch', '1'], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
   const url = await new Promise<string>((resolve, reject) => {
     let said = ''
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -198,7 +241,11 @@ async function startAnvil(): Promise<Node> {
   return {
     url,
     rpc: async <T>(method: string, params: unknown[]): Promise<T> => {
-      const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }) })
+      const response = await fetch(url, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+      })
       const body = (await response.json()) as { result: T; error?: { message: string } }
       if (body.error !== undefined) throw new Error(body.error.message)
       return body.result

@@ -20,7 +20,10 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
   ['known', /already known|already imported|\bknown transaction|alreadyknown/i],
   // geth and reth "replacement transaction underpriced"; erigon "could not replace existing tx";
   // nethermind AcceptTxResult.ReplacementNotAllowed. Before `underpriced`, whose text it contains.
-  ['replacement_underpriced', /replacement (transaction )?underpriced|could not replace existing|replacementnotallowed/i],
+  [
+    'replacement_underpriced',
+    /replacement (transaction )?underpriced|could not replace existing|replacementnotallowed/i,
+  ],
   // geth core/error.go ErrNonceTooLow, reth, erigon, anvil; besu "Nonce too low"; nethermind OldNonce, OwnNonceAlreadyUsed
   ['nonce_too_low', /nonce too low|oldnonce|ownnoncealreadyused|nonce has already been used/i],
   // geth core/error.go ErrInsufficientFunds, reth, erigon, anvil; besu "Upfront cost exceeds account balance";

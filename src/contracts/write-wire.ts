@@ -7,9 +7,15 @@ import { ReadRequest } from './wire.ts'
 export const WriteRequest = Type.Object(
   {
     address: ReadRequest.properties.address,
-    abi: Type.String({ maxLength: 8192, description: 'Abbreviated ABI of the one function being called, without `view`', examples: ['transfer(address to, uint256 amount) public'] }),
+    abi: Type.String({
+      maxLength: 8192,
+      description: 'Abbreviated ABI of the one function being called, without `view`',
+      examples: ['transfer(address to, uint256 amount) public'],
+    }),
     args: ReadRequest.properties.args,
-    value: Type.Optional(Type.String({ maxLength: 200, description: 'wei to send along, decimal digits', examples: ['1000000000000000'] })),
+    value: Type.Optional(
+      Type.String({ maxLength: 200, description: 'wei to send along, decimal digits', examples: ['1000000000000000'] }),
+    ),
     dryRun: Type.Optional(Type.Boolean({ description: 'Do everything up to signing, and say what would happen' })),
   },
   { additionalProperties: false },
@@ -27,11 +33,18 @@ export const WriteResponse = Type.Object({
   outputs: Type.Optional(Type.Array(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() }))),
   gas: Type.Optional(BigNumber),
   fee: Type.Optional(BigNumber),
-  rule: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: 'Dry run: the policy rule that decided' })),
+  rule: Type.Optional(
+    Type.Union([Type.String(), Type.Null()], { description: 'Dry run: the policy rule that decided' }),
+  ),
 })
 
 const headers = Type.Object({
-  'idempotency-key': Type.Optional(Type.String({ description: '1 to 255 printable ASCII characters; a repeat with the same key and body gets the first answer. X-Idempotency-Key is the same.' })),
+  'idempotency-key': Type.Optional(
+    Type.String({
+      description:
+        '1 to 255 printable ASCII characters; a repeat with the same key and body gets the first answer. X-Idempotency-Key is the same.',
+    }),
+  ),
 })
 
 export const write = {

@@ -23,9 +23,15 @@ export const WRITE_ROUTE = '/v1/contracts/method/write'
  * @param idempotencyKey  as the caller sent it, checked
  * @throws invalid_address, invalid_abi, abi_is_view, invalid_argument, invalid_value, and what `sendTransaction` throws
  */
-export async function writeContract(app: App, caller: Caller, body: Body, { idempotencyKey }: { idempotencyKey?: string | undefined }): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
+export async function writeContract(
+  app: App,
+  caller: Caller,
+  body: Body,
+  { idempotencyKey }: { idempotencyKey?: string | undefined },
+): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const intent = readIntent(body)
-  const idempotency = idempotencyKey === undefined ? null : { key: idempotencyKey, route: WRITE_ROUTE, requestHash: hashOf(body) }
+  const idempotency =
+    idempotencyKey === undefined ? null : { key: idempotencyKey, route: WRITE_ROUTE, requestHash: hashOf(body) }
   return sendTransaction(app, caller, intent, { idempotency })
 }
 
@@ -54,11 +60,13 @@ function readValue(text: string, { isPayable }: { isPayable: boolean }): bigint 
   if (!/^\d{1,100}$/.test(text)) throw invalidValue('not_wei', 'The value must be wei in decimal digits.')
   const value = BigInt(text)
   if (value > MOST) throw invalidValue('out_of_range', 'The value must be below 2^256 wei.')
-  if (value > 0n && !isPayable) throw invalidValue('not_payable', 'The function is marked nonpayable: it takes no value.')
+  if (value > 0n && !isPayable)
+    throw invalidValue('not_payable', 'The function is marked nonpayable: it takes no value.')
   return value
 }
 
-const invalidValue = (code: string, detail: string): AppError => new AppError('invalid_value', detail, { errors: [{ pointer: '/value', code, detail }] })
+const invalidValue = (code: string, detail: string): AppError =>
+  new AppError('invalid_value', detail, { errors: [{ pointer: '/value', code, detail }] })
 
 /** The same request has the same hash, in whatever order its fields came. */
 function hashOf({ address, abi, args, value }: Body): Buffer {

@@ -30,11 +30,21 @@ export function bind(app: App, chain: Chain, binding: Binding): Promise<Bound> {
   const id = newTransactionId()
   // Writes of one account in one process take their turn: in the database they would only collide.
   return inLane(app, chain.chainId, binding.from, async () => {
-    for (let first: number | null = null; ; ) {
+    for (let first: number | null = null; ;) {
       const nonce = await retrying(() => commit(app, chain, binding, { id, first }))
       if (nonce !== null) {
         const { intent, terms, from, accountId } = binding
-        return { id, accountId, chainId: chain.chainId, from, nonce, to: intent.to, value: intent.value, data: intent.data, ...terms }
+        return {
+          id,
+          accountId,
+          chainId: chain.chainId,
+          from,
+          nonce,
+          to: intent.to,
+          value: intent.value,
+          data: intent.data,
+          ...terms,
+        }
       }
       first = await countOnChain(chain, binding.from)
     }
@@ -90,9 +100,16 @@ async function takeNonce(app: App, db: Db, chain: Chain, binding: Binding, place
     const next = await takeNext(app, db, chain, binding, place)
     if (next !== null) return next
     const lane = await look(db, chain, binding.from)
-    if (lane.isStopped) throw new AppError('account_stopped', 'The account is stopped: the operator has to look at it.', { retryAfter: 60 })
+    if (lane.isStopped)
+      throw new AppError('account_stopped', 'The account is stopped: the operator has to look at it.', {
+        retryAfter: 60,
+      })
     if (lane.pending >= app.config.MAX_PENDING_WRITES) {
-      throw new AppError('too_many_pending', `The account has ${lane.pending} unconfirmed writes; at most ${app.config.MAX_PENDING_WRITES} are allowed.`, { retryAfter: 2 })
+      throw new AppError(
+        'too_many_pending',
+        `The account has ${lane.pending} unconfirmed writes; at most ${app.config.MAX_PENDING_WRITES} are allowed.`,
+        { retryAfter: 2 },
+      )
     }
     if (lane.vacant !== null) {
       const taken = await takeVacant(db, chain, binding, { id: place.id, nonce: lane.vacant })
@@ -106,7 +123,13 @@ async function takeNonce(app: App, db: Db, chain: Chain, binding: Binding, place
  * The next nonce, if the account may have one: nothing vacant below, not stopped, fewer than the limit pending. One
  * statement, so that its reads and its insert see one state; whoever was faster makes it insert nothing.
  */
-async function takeNext(app: App, db: Db, { chainId }: Chain, binding: Binding, { id, first }: Place): Promise<number | null> {
+async function takeNext(
+  app: App,
+  db: Db,
+  { chainId }: Chain,
+  binding: Binding,
+  { id, first }: Place,
+): Promise<number | null> {
   const { intent, terms, accountId, clientId } = binding
   const fees = writeFees(terms.fees)
   const sender = fromHex(binding.from)
@@ -135,13 +158,20 @@ async function look(db: Db, { chainId }: Chain, from: `0x${string}`) {
       exists (select 1 from stopped_lanes where chain_id = ${chainId}::bigint and sender = ${sender}::bytea) as stopped,
       (select count(*) from transactions where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED') and sender = ${sender}::bytea) as pending,
       (select min(nonce) from transactions where chain_id = ${chainId}::bigint and state = 'VACANT' and sender = ${sender}::bytea) as vacant,
-      exists (select 1 from transactions where chain_id = ${chainId}::bigint and sender = ${sender}::bytea) as known`.execute(db)
+      exists (select 1 from transactions where chain_id = ${chainId}::bigint and sender = ${sender}::bytea) as known`.execute(
+    db,
+  )
   const { stopped, pending, vacant, known } = rows[0]!
   return { isStopped: stopped, pending, vacant, isNew: !known }
 }
 
 /** Takes over a nonce that was refused before anything was signed for it. The row lock decides between two. */
-async function takeVacant(db: Db, { chainId }: Chain, binding: Binding, { id, nonce }: { id: string; nonce: number }): Promise<boolean> {
+async function takeVacant(
+  db: Db,
+  { chainId }: Chain,
+  binding: Binding,
+  { id, nonce }: { id: string; nonce: number },
+): Promise<boolean> {
   const { intent, terms, accountId, clientId, from } = binding
   const taken = await db
     .updateTable('transactions')
@@ -220,7 +250,12 @@ export async function vacate({ db: root }: App, id: string): Promise<boolean> {
 export async function markLost({ db: root }: App, id: string): Promise<void> {
   await retrying(() =>
     root.transaction().execute(async (db) => {
-      await db.updateTable('transactions').set({ claims: 0 }).where('id', '=', id).where('state', '=', 'BOUND').execute()
+      await db
+        .updateTable('transactions')
+        .set({ claims: 0 })
+        .where('id', '=', id)
+        .where('state', '=', 'BOUND')
+        .execute()
       await db.deleteFrom('idempotency_keys').where('transaction_id', '=', id).execute()
     }),
   )

@@ -12,7 +12,11 @@ export type Sent = 'sent' | Exclude<SendRefusal, 'known'>
  * Gives stored bytes to a node. Never throws: whatever the node says, the transaction exists from the moment its bytes
  * are stored, and is kept alive until it is mined.
  */
-export async function broadcast(app: App, chain: Chain, { id, raw, hash }: { id: string; raw: Hex; hash: Hex }): Promise<Sent> {
+export async function broadcast(
+  app: App,
+  chain: Chain,
+  { id, raw, hash }: { id: string; raw: Hex; hash: Hex },
+): Promise<Sent> {
   try {
     await chain.rpc.call('eth_sendRawTransaction', [raw])
     return 'sent'
@@ -28,7 +32,12 @@ export async function broadcast(app: App, chain: Chain, { id, raw, hash }: { id:
 
 async function sendAgainSoon({ db, telemetry }: App, { chainId }: Chain, hash: Hex): Promise<void> {
   try {
-    await db.updateTable('attempts').set({ broadcast_at: null }).where('chain_id', '=', chainId).where('hash', '=', fromHex(hash)).execute()
+    await db
+      .updateTable('attempts')
+      .set({ broadcast_at: null })
+      .where('chain_id', '=', chainId)
+      .where('hash', '=', fromHex(hash))
+      .execute()
   } catch (error) {
     // It is only a hint; without it the keeper comes by a little later.
     telemetry.log.warn('resend_not_noted', { chainId, hash }, error)
@@ -36,6 +45,10 @@ async function sendAgainSoon({ db, telemetry }: App, { chainId }: Chain, hash: H
 }
 
 /** Business event: a node did not take a broadcast, or nobody knows. */
-function txNotTaken({ telemetry }: App, fields: { chainId: number; id: string; hash: Hex; outcome: string }, error: unknown): void {
+function txNotTaken(
+  { telemetry }: App,
+  fields: { chainId: number; id: string; hash: Hex; outcome: string },
+  error: unknown,
+): void {
   telemetry.log.warn('transaction_not_taken', fields, error)
 }

@@ -16,7 +16,9 @@ export async function cancelTransaction(app: App, caller: Caller, idOrHash: stri
   const row = await findTransaction(app, caller, idOrHash)
   refuseUnlessPending(row)
   if (!row.is_cancel) {
-    const { sent } = await asked(() => sendCancel(app, chainOf(app, caller), toBound(row), { accessToken: caller.token }))
+    const { sent } = await asked(() =>
+      sendCancel(app, chainOf(app, caller), toBound(row), { accessToken: caller.token }),
+    )
     if (sent === 'nonce_too_low') throw tooLate('The transaction is mined already.')
   }
   return readTransaction(app, caller, row.id)
@@ -46,6 +48,9 @@ async function asked<T>(work: () => Promise<T>): Promise<T> {
     return await work()
   } catch (error) {
     if (!(error instanceof SignerRefused)) throw error
-    throw new AppError('overloaded', 'The transaction was changed at the same moment. Repeat.', { cause: error, retryAfter: 1 })
+    throw new AppError('overloaded', 'The transaction was changed at the same moment. Repeat.', {
+      cause: error,
+      retryAfter: 1,
+    })
   }
 }

@@ -43,7 +43,11 @@ test('of two writes that were simulated at one state the second fails when mined
   const [one, two] = [await world.writer('first-in'), await world.writer('second-in')]
   const { writeContract } = await import('../contracts/write.ts')
   const count = BigInt(await world.rpc<Hex>('eth_call', { to: world.probe, data: '0x06661abd' }, 'latest'))
-  const call = { address: world.probe, abi: 'incrementFrom(uint256)\nerror TooMuch(address who, uint256 asked, uint256 held)', args: [String(count)] }
+  const call = {
+    address: world.probe,
+    abi: 'incrementFrom(uint256)\nerror TooMuch(address who, uint256 asked, uint256 held)',
+    args: [String(count)],
+  }
   const written = []
   for (const writer of [one, two]) written.push((await writeContract(world.first.app, writer, call, {})).answer)
   await world.mine()
@@ -94,7 +98,9 @@ test('what a node dropped from its mempool is sent again', async () => {
 
 /** Holds writes back: the node says yes and forgets. */
 function swallow(): void {
-  world.first.misbehave((method, _params, next) => (method === 'eth_sendRawTransaction' ? Promise.resolve('0x') : next()))
+  world.first.misbehave((method, _params, next) =>
+    method === 'eth_sendRawTransaction' ? Promise.resolve('0x') : next(),
+  )
 }
 
 test('after 3 blocks and 20 s only the lowest nonce of an account gets a higher fee, in both fields, stored before it is sent', async () => {
@@ -114,7 +120,10 @@ test('after 3 blocks and 20 s only the lowest nonce of an account gets a higher 
   assert.equal(raised.hashes.length, 2)
   assert.notEqual(raised.hash, answer.hash)
   assert.equal((await read(writer, above.id)).hashes.length, 1)
-  const before = { max: BigInt((answer.tx as never as Record<string, { hex: Hex }>).maxFeePerGas!.hex), tip: BigInt((answer.tx as never as Record<string, { hex: Hex }>).maxPriorityFeePerGas!.hex) }
+  const before = {
+    max: BigInt((answer.tx as never as Record<string, { hex: Hex }>).maxFeePerGas!.hex),
+    tip: BigInt((answer.tx as never as Record<string, { hex: Hex }>).maxPriorityFeePerGas!.hex),
+  }
   const now = raised as unknown as Record<string, { hex: Hex }>
   assert.ok(BigInt(now.maxFeePerGas!.hex) * 8n >= before.max * 9n)
   assert.ok(BigInt(now.maxPriorityFeePerGas!.hex) * 8n >= before.tip * 9n)
@@ -137,7 +146,10 @@ test('a fee is not raised above the cap; the bytes are sent again as they are', 
   const { chain } = world.first
   const cap = chain.feeCapWei
   chain.feeCapWei = BigInt((answer.tx as never as Record<string, { hex: Hex }>).maxFeePerGas!.hex)
-  await assert.rejects(speedUpTransaction(world.first.app, writer, answer.id), (error: unknown) => error instanceof AppError && error.code === 'fee_cap_reached')
+  await assert.rejects(
+    speedUpTransaction(world.first.app, writer, answer.id),
+    (error: unknown) => error instanceof AppError && error.code === 'fee_cap_reached',
+  )
   await round()
   chain.feeCapWei = cap
   assert.equal((await read(writer, answer.id)).hashes.length, 1)
@@ -156,7 +168,10 @@ test('a cancel takes the nonce, and asking twice is asking once', async () => {
   const cancelled = await read(writer, answer.hash)
   assert.equal(cancelled.state, 'CANCELLED')
   assert.equal(await world.countOf(writer), 0n)
-  await assert.rejects(cancelTransaction(world.first.app, writer, answer.id), (error: unknown) => error instanceof AppError && error.code === 'not_cancellable')
+  await assert.rejects(
+    cancelTransaction(world.first.app, writer, answer.id),
+    (error: unknown) => error instanceof AppError && error.code === 'not_cancellable',
+  )
 })
 
 test('when the original is mined although a cancel was sent, it counts as mined', async () => {
@@ -205,12 +220,26 @@ test('a nonce used by somebody else stops the account: alarm, no new write, the 
   const { answer } = await world.add(world.first, writer)
   world.first.misbehave(null)
   await world.rpc('anvil_impersonateAccount', writer.address)
-  await world.rpc('eth_sendTransaction', { from: writer.address, to: world.probe, value: '0x0', data: '0xd09de08a', gas: '0x30d40', nonce: '0x0' })
+  await world.rpc('eth_sendTransaction', {
+    from: writer.address,
+    to: world.probe,
+    value: '0x0',
+    data: '0xd09de08a',
+    gas: '0x30d40',
+    nonce: '0x0',
+  })
   await world.mine()
   const replaced = await read(writer, answer.id)
   assert.equal(replaced.state, 'REPLACED')
-  await assert.rejects(world.add(world.first, writer), (error: unknown) => error instanceof AppError && error.code === 'account_stopped')
-  const lanes = await world.db.selectFrom('stopped_lanes').selectAll().where('sender', '=', fromHex(writer.address)).execute()
+  await assert.rejects(
+    world.add(world.first, writer),
+    (error: unknown) => error instanceof AppError && error.code === 'account_stopped',
+  )
+  const lanes = await world.db
+    .selectFrom('stopped_lanes')
+    .selectAll()
+    .where('sender', '=', fromHex(writer.address))
+    .execute()
   assert.equal(lanes.length, 1)
   await world.rpc('anvil_stopImpersonatingAccount', writer.address)
 })
@@ -238,9 +267,20 @@ test('another user’s transaction is not found, in the words for one that does 
   const other = await world.writer('other')
   const { answer } = await world.add(world.first, writer)
   const said = []
-  for (const id of [answer.id, answer.hash, 'tx_00000000-0000-4000-8000-000000000000', `0x${'ab'.repeat(32)}`, 'nonsense']) {
+  for (const id of [
+    answer.id,
+    answer.hash,
+    'tx_00000000-0000-4000-8000-000000000000',
+    `0x${'ab'.repeat(32)}`,
+    'nonsense',
+  ]) {
     for (const act of [readTransaction, cancelTransaction, speedUpTransaction]) {
-      said.push(await act(world.first.app, other, id).then(() => 'found', (error: unknown) => (error instanceof AppError ? `${error.code}: ${error.message}` : String(error))))
+      said.push(
+        await act(world.first.app, other, id).then(
+          () => 'found',
+          (error: unknown) => (error instanceof AppError ? `${error.code}: ${error.message}` : String(error)),
+        ),
+      )
     }
   }
   assert.deepEqual([...new Set(said)], ['transaction_not_found: No transaction of yours has this id or hash.'])

@@ -56,7 +56,11 @@ type OpenRow = { id: string; isLost: boolean; attempts: Map<Hex, { isCancel: boo
 const CHUNK = 500
 
 /** Our rows for the (sender, nonce) of a block's transactions, by the unique key; each with the hashes it went out under. */
-async function findOpen(db: Db, chainId: number, transactions: Sent[]): Promise<{ matched: { sent: Sent; row: OpenRow }[]; unmatched: Sent[] }> {
+async function findOpen(
+  db: Db,
+  chainId: number,
+  transactions: Sent[],
+): Promise<{ matched: { sent: Sent; row: OpenRow }[]; unmatched: Sent[] }> {
   const bySlot = new Map(transactions.map((sent) => [slotOf(sent.from, sent.nonce), sent]))
   const rows = new Map<string, { slot: string; isSettled: boolean; row: OpenRow }>()
   for (let start = 0; start < transactions.length; start += CHUNK) {
@@ -74,7 +78,11 @@ async function findOpen(db: Db, chainId: number, transactions: Sent[]): Promise<
       )
       .execute()
     for (const { id, sender, nonce, state, claims, block_number } of found) {
-      rows.set(id, { slot: slotOf(toHex(sender), nonce), isSettled: block_number !== null || state === 'FAILED', row: { id, isLost: claims === 0, attempts: new Map() } })
+      rows.set(id, {
+        slot: slotOf(toHex(sender), nonce),
+        isSettled: block_number !== null || state === 'FAILED',
+        row: { id, isLost: claims === 0, attempts: new Map() },
+      })
     }
   }
   if (rows.size > 0) {
@@ -84,11 +92,14 @@ async function findOpen(db: Db, chainId: number, transactions: Sent[]): Promise<
       .where('transaction_id', 'in', [...rows.keys()])
       .where('chain_id', '=', chainId)
       .execute()
-    for (const { hash, transaction_id, is_cancel } of attempts) rows.get(transaction_id)!.row.attempts.set(toHex(hash), { isCancel: is_cancel })
+    for (const { hash, transaction_id, is_cancel } of attempts)
+      rows.get(transaction_id)!.row.attempts.set(toHex(hash), { isCancel: is_cancel })
   }
   const slots = new Set([...rows.values()].map(({ slot }) => slot))
   return {
-    matched: [...rows.values()].filter(({ isSettled }) => !isSettled).map(({ slot, row }) => ({ sent: bySlot.get(slot)!, row })),
+    matched: [...rows.values()]
+      .filter(({ isSettled }) => !isSettled)
+      .map(({ slot, row }) => ({ sent: bySlot.get(slot)!, row })),
     unmatched: transactions.filter((sent) => !slots.has(slotOf(sent.from, sent.nonce))),
   }
 }
@@ -99,10 +110,24 @@ function toMined(block: WholeBlock, { hash }: Sent, { id, isCancel }: { id: stri
   const receipt = block.receipts.find(({ transactionHash }) => transactionHash === hash)
   assert(receipt, 'a block without the receipt of one of its transactions')
   const { status, gasUsed, effectiveGasPrice } = receipt
-  return { id, hash, isCancel, blockNumber: block.number, blockHash: block.hash, succeeded: status, gasUsed, effectiveGasPrice }
+  return {
+    id,
+    hash,
+    isCancel,
+    blockNumber: block.number,
+    blockHash: block.hash,
+    succeeded: status,
+    gasUsed,
+    effectiveGasPrice,
+  }
 }
 
-async function replace(db: Db, app: App, chain: Chain, { block, sent, row }: { block: WholeBlock; sent: Sent; row: OpenRow }): Promise<void> {
+async function replace(
+  db: Db,
+  app: App,
+  chain: Chain,
+  { block, sent, row }: { block: WholeBlock; sent: Sent; row: OpenRow },
+): Promise<void> {
   await markReplaced(db, app, { id: row.id, hash: sent.hash, blockNumber: block.number, blockHash: block.hash })
   if (!row.isLost) await stop(db, app, chain, sent)
 }

@@ -32,10 +32,17 @@ export type Replacement = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees;
 const self: GasStrategy = {
   name: 'self',
   prepare: prepareFromAccount,
-  sign: (app, bound, accessToken) => app.signer.sign({ ...effectOf(bound), ...offerOf(bound), kind: 'send', accessToken }),
+  sign: (app, bound, accessToken) =>
+    app.signer.sign({ ...effectOf(bound), ...offerOf(bound), kind: 'send', accessToken }),
   replace: (app, bound, { kind, accessToken, ...offer }) => {
-    const effect = kind === 'cancel' ? { ...effectOf(bound), to: bound.from, value: '0', data: '0x' as Hex } : effectOf(bound)
-    return app.signer.sign({ ...effect, ...offerOf(offer), kind, ...(accessToken === undefined ? {} : { accessToken }) })
+    const effect =
+      kind === 'cancel' ? { ...effectOf(bound), to: bound.from, value: '0', data: '0x' as Hex } : effectOf(bound)
+    return app.signer.sign({
+      ...effect,
+      ...offerOf(offer),
+      kind,
+      ...(accessToken === undefined ? {} : { accessToken }),
+    })
   },
   classify: classifySendError,
 }
@@ -47,7 +54,10 @@ function effectOf({ id, chainId, from, nonce, to, value, data }: Bound) {
   return { intentId: id, chainId, from, nonce, to, value: value.toString(), data }
 }
 
-function offerOf({ gas, fees }: Terms): Pick<SignRequest, 'gas' | 'maxFeePerGas' | 'maxPriorityFeePerGas' | 'gasPrice'> {
+function offerOf({
+  gas,
+  fees,
+}: Terms): Pick<SignRequest, 'gas' | 'maxFeePerGas' | 'maxPriorityFeePerGas' | 'gasPrice'> {
   if (fees.type === 'legacy') return { gas: gas.toString(), gasPrice: fees.gasPrice.toString() }
   return {
     gas: gas.toString(),

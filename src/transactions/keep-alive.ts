@@ -41,7 +41,7 @@ export function startKeeper(app: App, chain: Chain): Keeper {
   let isFirst = true
   let timer: NodeJS.Timeout | undefined
   let running: Promise<void> | null = null
-  let isWanted = false
+  let next: Promise<void> | null = null
 
   async function work(): Promise<void> {
     // The first round takes everything up at once: a process before this one may have left it at any point.
@@ -52,27 +52,35 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     await raiseLowest(app, chain)
   }
 
-  /** One round at a time; a poke during one leads to another. */
+  /** One round at a time. Asked for during one, another follows: it sees what the one under way may have passed by. */
   function round(): Promise<void> {
-    if (running !== null) {
-      isWanted = true
-      return running
-    }
+    if (running === null) return start()
+    next ??= running.then(() => {
+      next = null
+      return isStopped ? undefined : start()
+    })
+    return next
+  }
+
+  function start(): Promise<void> {
+    if (running !== null) return running
     clearTimeout(timer)
     running = work()
       .catch((error: unknown) => app.telemetry.log.warn('keeper_round_failed', { chainId: chain.chainId }, error))
       .finally(() => {
         running = null
         if (isStopped) return
-        timer = setTimeout(() => void round(), isWanted ? 0 : ROUND_MS)
+        timer = setTimeout(() => void round(), ROUND_MS)
         timer.unref()
-        isWanted = false
       })
     return running
   }
 
   const byChain = pokes.get(app) ?? new Map<number, () => void>()
-  pokes.set(app, byChain.set(chain.chainId, () => void round()))
+  pokes.set(
+    app,
+    byChain.set(chain.chainId, () => void round()),
+  )
   void round()
   return {
     round,
@@ -80,42 +88,77 @@ export function startKeeper(app: App, chain: Chain): Keeper {
       isStopped = true
       clearTimeout(timer)
       byChain.delete(chain.chainId)
-      await running
+      await (next ?? running)
     },
   }
 }
 
+type Due = { id: string; raw: Uint8Array; hash: Uint8Array; sender: Uint8Array; nonce: number }
+
+/** attempts per statement */
+const RESEND_CHUNK = 500
+
 /**
- * Sends stored bytes again, as they are: all of a transaction's attempts that nobody has sent for a while, lowest nonce
- * first. Taking them on and reading them is one statement, so that replicas do not all send the same.
+ * Sends stored bytes again, as they are: every attempt that nobody has sent for a while, by account and nonce. Taking
+ * them on and reading them is one statement, so that replicas do not all send the same.
  */
 async function resend(app: App, chain: Chain, { afterSeconds }: { afterSeconds: number }): Promise<void> {
-  for (;;) {
-    const { rows } = await sql<{ id: string; raw: Uint8Array; hash: Uint8Array; sender: Uint8Array; nonce: number }>`
-      update attempts set broadcast_at = now() from (
-        select t.id, t.sender, t.nonce, a.chain_id, a.hash from transactions t join attempts a on a.transaction_id = t.id and a.chain_id = t.chain_id
-        where t.chain_id = ${chain.chainId}::bigint and t.state = 'SUBMITTED'
-          and (a.broadcast_at is null or a.broadcast_at < ${secondsAgo(afterSeconds)})
-          and (a.hash = t.hash or a.broadcast_at is null)
-        order by t.sender, t.nonce limit 500) as due
-      where attempts.chain_id = due.chain_id and attempts.hash = due.hash
-      returning due.id, attempts.raw, attempts.hash, due.sender, due.nonce`.execute(app.db)
-    rows.sort((a, b) => a.nonce - b.nonce)
-    await Promise.all(rows.map((row) => attend(app, row, () => resendOne(app, chain, { id: row.id, raw: toHex(row.raw), hash: toHex(row.hash) }))))
-    if (rows.length < 500) return
+  for (let last: Due | null = null; ;) {
+    const due = await takeDue(app, chain, { afterSeconds, last })
+    await Promise.all(
+      due.map((one) =>
+        attend(app, one, () => resendOne(app, chain, { id: one.id, raw: toHex(one.raw), hash: toHex(one.hash) })),
+      ),
+    )
+    if (due.length < RESEND_CHUNK) return
+    last = due.at(-1)!
   }
+}
+
+async function takeDue(
+  { db }: App,
+  { chainId }: Chain,
+  { afterSeconds, last }: { afterSeconds: number; last: Due | null },
+): Promise<Due[]> {
+  const isAfter =
+    last === null
+      ? sql`true`
+      : sql`(t.sender, t.nonce, a.hash) > (${last.sender}::bytea, ${last.nonce}::bigint, ${last.hash}::bytea)`
+  const { rows } = await sql<Due>`
+    update attempts set broadcast_at = now() from (
+      select t.id, t.sender, t.nonce, a.chain_id, a.hash from transactions t join attempts a on a.transaction_id = t.id and a.chain_id = t.chain_id
+      where t.chain_id = ${chainId}::bigint and t.state = 'SUBMITTED' and ${isAfter}
+        and (a.broadcast_at is null or (a.hash = t.hash and a.broadcast_at < ${secondsAgo(afterSeconds)}))
+      order by t.sender, t.nonce, a.hash limit ${RESEND_CHUNK}::int) as due
+    where attempts.chain_id = due.chain_id and attempts.hash = due.hash
+    returning due.id, attempts.raw, attempts.hash, due.sender, due.nonce`.execute(db)
+  return rows.toSorted(
+    (a, b) => Buffer.compare(a.sender, b.sender) || a.nonce - b.nonce || Buffer.compare(a.hash, b.hash),
+  )
 }
 
 async function resendOne(app: App, chain: Chain, attempt: { id: string; raw: Hex; hash: Hex }): Promise<void> {
   const sent = await broadcast(app, chain, attempt)
   if (sent !== 'nonce_too_low' && sent !== 'insufficient_funds') return
-  const row = await app.db.selectFrom('transactions').selectAll().where('id', '=', attempt.id).where('state', '=', 'SUBMITTED').executeTakeFirst()
+  const row = await app.db
+    .selectFrom('transactions')
+    .selectAll()
+    .where('id', '=', attempt.id)
+    .where('state', '=', 'SUBMITTED')
+    .executeTakeFirst()
   if (row === undefined) return
   if (sent === 'nonce_too_low') await lookUp(app, chain, row)
   else await lowBalance(app, chain, toBound(row))
 }
 
-type Receipt = { transactionHash: Hex; blockNumber: Hex; blockHash: Hex; status?: Hex; gasUsed: Hex; effectiveGasPrice?: Hex }
+type Receipt = {
+  transactionHash: Hex
+  blockNumber: Hex
+  blockHash: Hex
+  status?: Hex
+  gasUsed: Hex
+  effectiveGasPrice?: Hex
+}
 
 /** blocks behind the head that the follower has certainly read */
 const READ_BLOCKS = 3
@@ -127,7 +170,9 @@ const READ_BLOCKS = 3
 async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void> {
   const bound = toBound(row)
   const attempts = await readAttempts(app, bound)
-  const receipts = await Promise.all(attempts.map(({ hash }) => chain.rpc.call<Receipt | null>('eth_getTransactionReceipt', [toHex(hash)])))
+  const receipts = await Promise.all(
+    attempts.map(({ hash }) => chain.rpc.call<Receipt | null>('eth_getTransactionReceipt', [toHex(hash)])),
+  )
   const receipt = receipts.find((one) => one !== null)
   if (receipt !== undefined && receipt !== null) {
     const head = chain.head.current()
@@ -147,7 +192,13 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
     ])
   }
   if ((await countAt(chain, bound.from, finalTag(chain))) <= row.nonce) return
-  const intrusion = { chainId: chain.chainId, sender: bound.from, nonce: row.nonce, hash: null, reason: 'foreign_nonce' } as const
+  const intrusion = {
+    chainId: chain.chainId,
+    sender: bound.from,
+    nonce: row.nonce,
+    hash: null,
+    reason: 'foreign_nonce',
+  } as const
   await stopLane(app.db, intrusion)
   laneStopped(app, intrusion)
   await giveUp(app, bound)
@@ -173,7 +224,9 @@ async function raiseLowest(app: App, chain: Chain): Promise<void> {
     .where('t.chain_id', '=', chain.chainId)
     .where('t.state', '=', 'SUBMITTED')
     .where('a.created_at', '<', secondsAgo(app.config.LANE_BUMP_AFTER_SECONDS))
-    .where((eb) => eb.or([eb('a.created_block', 'is', null), eb('a.created_block', '<=', head.number - BUMP_AFTER_BLOCKS)]))
+    .where((eb) =>
+      eb.or([eb('a.created_block', 'is', null), eb('a.created_block', '<=', head.number - BUMP_AFTER_BLOCKS)]),
+    )
     .where(({ not, exists, selectFrom }) =>
       not(
         exists(

@@ -18,19 +18,26 @@ export function readIdempotencyKey(headers: Record<string, string | string[] | u
   const key = plain ?? prefixed
   if (key === undefined) return undefined
   if (prefixed !== undefined && prefixed !== key) throw invalidKey('Idempotency-Key and X-Idempotency-Key differ.')
-  if (typeof key !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(key)) throw invalidKey('An idempotency key has 1 to 255 printable ASCII characters.')
+  if (typeof key !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(key))
+    throw invalidKey('An idempotency key has 1 to 255 printable ASCII characters.')
   return key
 }
 
 const invalidKey = (detail: string): AppError =>
-  new AppError('idempotency_key_invalid', detail, { errors: [{ parameter: 'Idempotency-Key', code: 'invalid', detail }] })
+  new AppError('idempotency_key_invalid', detail, {
+    errors: [{ parameter: 'Idempotency-Key', code: 'invalid', detail }],
+  })
 
 /**
  * What a key stands for: the answer it was given, or an intent that has no bytes yet. Null when it is new.
  * @throws idempotency_key_reused  when it belongs to another body
  * @throws idempotency_in_flight   when somebody took the intent up within the last seconds
  */
-export async function findKey(db: Db, scope: KeyScope, requestHash: Uint8Array): Promise<{ answer: WriteAnswer } | { unsigned: TransactionRow } | null> {
+export async function findKey(
+  db: Db,
+  scope: KeyScope,
+  requestHash: Uint8Array,
+): Promise<{ answer: WriteAnswer } | { unsigned: TransactionRow } | null> {
   const known = await retrying(() =>
     db
       .selectFrom('idempotency_keys')

@@ -72,7 +72,9 @@ function conclude({ gas, balance, fees, hasCode }: Asked, intent: Intent): Terms
 
 function explainFailure(error: Error, { balance, intent }: { balance: bigint; intent: Intent }): unknown {
   if (isInsufficientFunds(error)) {
-    return new AppError('insufficient_funds', `The account needs more than ${intent.value} wei and has ${balance}.`, { cause: error })
+    return new AppError('insufficient_funds', `The account needs more than ${intent.value} wei and has ${balance}.`, {
+      cause: error,
+    })
   }
   return revertOf(error, intent.errors) ?? mapChainError(error)
 }

@@ -39,7 +39,13 @@ export type Transaction = {
   createdAt: string
   updatedAt: string
   transitions: Transition[]
-  receipt: { blockNumber: number; blockHash: Hex; status: 'SUCCESS' | 'REVERTED'; gasUsed: BigNumber; effectiveGasPrice: BigNumber } | null
+  receipt: {
+    blockNumber: number
+    blockHash: Hex
+    status: 'SUCCESS' | 'REVERTED'
+    gasUsed: BigNumber
+    effectiveGasPrice: BigNumber
+  } | null
   revert: Revert | null
 } & WireFees
 
@@ -83,7 +89,15 @@ async function findId(db: App['db'], { chainId }: Caller, idOrHash: string): Pro
 }
 
 /** States that a caller can meet; an intent without bytes is nobody's business yet. */
-export const publicStates = ['SUBMITTED', 'MINED', 'FINALIZED', 'REVERTED', 'FAILED', 'REPLACED', 'CANCELLED'] as const satisfies TransactionState[]
+export const publicStates = [
+  'SUBMITTED',
+  'MINED',
+  'FINALIZED',
+  'REVERTED',
+  'FAILED',
+  'REPLACED',
+  'CANCELLED',
+] as const satisfies TransactionState[]
 
 /**
  * The caller's transactions on the application's network, newest first, over the index (account, network, time, id).
@@ -97,7 +111,9 @@ export async function listTransactions(
   const chain = chainOf(app, caller)
   const after = cursor === undefined ? null : readCursor(cursor, ['string', 'string', 'string'])
   if (after !== null && (after[0] !== (state ?? '') || Number.isNaN(Date.parse(after[1] as string)))) {
-    throw new AppError('invalid_cursor', 'The cursor belongs to another query.', { errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Take it from X-Next-Cursor of the same query.' }] })
+    throw new AppError('invalid_cursor', 'The cursor belongs to another query.', {
+      errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Take it from X-Next-Cursor of the same query.' }],
+    })
   }
   const rows = await retrying(() => {
     let query = app.db
@@ -110,7 +126,10 @@ export async function listTransactions(
       .orderBy('id', 'desc')
       .limit(limit + 1)
     if (state !== undefined) query = query.where('state', '=', state)
-    if (after !== null) query = query.where((eb) => eb(eb.refTuple('created_at', 'id'), '<', eb.tuple(new Date(after[1] as string), after[2] as string)))
+    if (after !== null)
+      query = query.where((eb) =>
+        eb(eb.refTuple('created_at', 'id'), '<', eb.tuple(new Date(after[1] as string), after[2] as string)),
+      )
     return query.execute()
   })
   const page = rows.slice(0, limit)
@@ -118,7 +137,10 @@ export async function listTransactions(
   const attempts = await attemptsOf(app, page)
   return {
     transactions: page.map((row) => toWire(chain, row, attempts.get(row.id) ?? [])),
-    nextCursor: rows.length > limit && last !== undefined ? writeCursor([state ?? '', last.created_at.toISOString(), last.id]) : null,
+    nextCursor:
+      rows.length > limit && last !== undefined
+        ? writeCursor([state ?? '', last.created_at.toISOString(), last.id])
+        : null,
   }
 }
 
@@ -142,7 +164,10 @@ async function attemptsOf({ db }: App, rows: TransactionRow[]): Promise<Map<stri
 
 /** With the reason of a failure, which is found when it is first asked for. */
 export async function show(app: App, chain: Chain, row: TransactionRow): Promise<Transaction> {
-  const [attempts, revert] = await Promise.all([readAttempts(app, { id: row.id, chainId: row.chain_id }), explainRevert(app, chain, row)])
+  const [attempts, revert] = await Promise.all([
+    readAttempts(app, { id: row.id, chainId: row.chain_id }),
+    explainRevert(app, chain, row),
+  ])
   return { ...toWire(chain, row, attempts), revert }
 }
 

@@ -2,6 +2,8 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { currentFees, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
+import { RpcUnavailable } from '../chain/rpc.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { claim } from './bind.ts'
@@ -39,14 +41,27 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
   for (const row of rows) await attend(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old))
 }
 
-/** One row's trouble is not another's. */
+/**
+ * One row's trouble is not another's. But when node, signer or database are away it is everybody's: the round ends, and
+ * the next one tries again, instead of every row waiting for its own time-out.
+ */
 export async function attend({ telemetry }: App, { id }: { id: string }, work: () => Promise<unknown>): Promise<void> {
   try {
     await work()
   } catch (error) {
+    if (isAway(error)) throw error
     telemetry.log.warn('transaction_unattended', { id }, error)
   }
 }
+
+const AWAY: ReadonlySet<ErrorCode> = new Set([
+  'chain_unavailable',
+  'chain_timeout',
+  'signer_unavailable',
+  'database_unavailable',
+])
+const isAway = (error: unknown): boolean =>
+  error instanceof RpcUnavailable || (error instanceof AppError && AWAY.has(error.code))
 
 async function recoverOne(app: App, chain: Chain, row: TransactionRow, isOld: boolean): Promise<void> {
   const bound = toBound(row)
@@ -65,7 +80,10 @@ async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
 }
 
 async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
-  const [newest, final] = await Promise.all([countAt(chain, bound.from, 'latest'), countAt(chain, bound.from, finalTag(chain))])
+  const [newest, final] = await Promise.all([
+    countAt(chain, bound.from, 'latest'),
+    countAt(chain, bound.from, finalTag(chain)),
+  ])
   // Used on the chain by bytes that we do not know: final, or left alone until it is.
   if (final > bound.nonce) return giveUp(app, bound)
   if (newest > bound.nonce) return
@@ -114,13 +132,26 @@ export async function giveUp({ db, now, telemetry }: App, bound: Bound): Promise
   await db.transaction().execute(async (inner) => {
     await inner
       .updateTable('transactions')
-      .set({ state: 'FAILED', is_final: true, transitions: append([{ state: 'FAILED', at: new Date(now()).toISOString() }]), updated_at: sql`now()` })
+      .set({
+        state: 'FAILED',
+        is_final: true,
+        transitions: append([{ state: 'FAILED', at: new Date(now()).toISOString() }]),
+        updated_at: sql`now()`,
+      })
       .where('id', '=', bound.id)
       .where('state', 'in', ['BOUND', 'SUBMITTED'])
       .execute()
-    await inner.deleteFrom('idempotency_keys').where('transaction_id', '=', bound.id).where('response', 'is', null).execute()
+    await inner
+      .deleteFrom('idempotency_keys')
+      .where('transaction_id', '=', bound.id)
+      .where('response', 'is', null)
+      .execute()
   })
   telemetry.writes.inc({ state: 'FAILED' })
-  telemetry.log.error('transaction_failed', { chainId: bound.chainId, id: bound.id, sender: bound.from, nonce: bound.nonce })
+  telemetry.log.error('transaction_failed', {
+    chainId: bound.chainId,
+    id: bound.id,
+    sender: bound.from,
+    nonce: bound.nonce,
+  })
 }
-

@@ -17,7 +17,14 @@ import { storeReplacement, type Attempt } from './store.ts'
 /** Every attempt of a transaction, newest first. */
 export async function readAttempts({ db }: App, { chainId, id }: Pick<Bound, 'chainId' | 'id'>): Promise<AttemptRow[]> {
   return retrying(() =>
-    db.selectFrom('attempts').selectAll().where('transaction_id', '=', id).where('chain_id', '=', chainId).orderBy('created_at', 'desc').orderBy('max_fee', 'desc').execute(),
+    db
+      .selectFrom('attempts')
+      .selectAll()
+      .where('transaction_id', '=', id)
+      .where('chain_id', '=', chainId)
+      .orderBy('created_at', 'desc')
+      .orderBy('max_fee', 'desc')
+      .execute(),
   )
 }
 
@@ -35,18 +42,33 @@ export const toAttempt = (row: AttemptRow): Attempt => ({
  * @returns what the node said of the new bytes, and their hash
  * @throws fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout, database_unavailable
  */
-export async function raiseFee(app: App, chain: Chain, bound: Bound, options: { accessToken?: string } = {}): Promise<{ hash: Hex; sent: Sent }> {
+export async function raiseFee(
+  app: App,
+  chain: Chain,
+  bound: Bound,
+  options: { accessToken?: string } = {},
+): Promise<{ hash: Hex; sent: Sent }> {
   const attempts = await readAttempts(app, bound)
   const before = toAttempt(attempts.find(({ is_cancel }) => is_cancel) ?? attempts[0]!)
   const fees = nextFee(dearest(attempts), await marketOf(chain), chain.feeCapWei)
-  return signAndSend(app, chain, bound, { ...options, kind: before.isCancel ? 'cancel' : 'replace', gas: before.gas, fees })
+  return signAndSend(app, chain, bound, {
+    ...options,
+    kind: before.isCancel ? 'cancel' : 'replace',
+    gas: before.gas,
+    fees,
+  })
 }
 
 /**
  * Signs, stores and sends a cancel: the same nonce, nothing to oneself, at fees that outbid every attempt so far.
  * @throws as `raiseFee`
  */
-export async function sendCancel(app: App, chain: Chain, bound: Bound, options: { accessToken?: string } = {}): Promise<{ hash: Hex; sent: Sent }> {
+export async function sendCancel(
+  app: App,
+  chain: Chain,
+  bound: Bound,
+  options: { accessToken?: string } = {},
+): Promise<{ hash: Hex; sent: Sent }> {
   const attempts = await readAttempts(app, bound)
   const fees = nextFee(dearest(attempts), await marketOf(chain), chain.feeCapWei)
   return signAndSend(app, chain, bound, { ...options, kind: 'cancel', gas: await cancelGas(chain, bound.from), fees })
@@ -103,13 +125,17 @@ async function signOrAdopt(app: App, chain: Chain, bound: Bound, request: Reques
     const { raw, hash, kind } = await gasStrategy(chain).replace(app, bound, request)
     return { raw, hash, gas: request.gas, fees: request.fees, isCancel: kind === 'cancel' }
   } catch (error) {
-    const isBehind = error instanceof SignerRefused && ['replacement_underpriced', 'nonce_conflict'].includes(error.code)
+    const isBehind =
+      error instanceof SignerRefused && ['replacement_underpriced', 'nonce_conflict'].includes(error.code)
     if (!isBehind) throw error
     // The ledger holds a newer attempt than our tables: signed before a crash, or beside us by another replica.
     const found = await adopt(app, chain, bound)
     if (found === null) throw error
     if (request.kind === 'cancel' && !found.newest.isCancel) {
-      throw new AppError('overloaded', 'The fee of this transaction was raised at the same moment. Repeat.', { cause: error, retryAfter: 1 })
+      throw new AppError('overloaded', 'The fee of this transaction was raised at the same moment. Repeat.', {
+        cause: error,
+        retryAfter: 1,
+      })
     }
     return found.newest
   }

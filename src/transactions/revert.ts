@@ -35,7 +35,10 @@ export async function explainRevert(app: App, chain: Chain, row: TransactionRow)
 /** Exactly what happened, from nodes that trace. */
 async function traceFailure({ rpc }: Chain, hash: Hex): Promise<Hex | null | undefined> {
   try {
-    const trace = await rpc.call<{ error?: string; output?: Hex } | null>('debug_traceTransaction', [hash, { tracer: 'callTracer', tracerConfig: { onlyTopCall: true } }])
+    const trace = await rpc.call<{ error?: string; output?: Hex } | null>('debug_traceTransaction', [
+      hash,
+      { tracer: 'callTracer', tracerConfig: { onlyTopCall: true } },
+    ])
     if (trace?.error === undefined) return undefined
     return trace.output === undefined || trace.output === '0x' ? undefined : trace.output
   } catch {

@@ -14,9 +14,11 @@ before(async () => {
 })
 after(() => world.close())
 
-const rowsOf = (address: `0x${string}`) => world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
+const rowsOf = (address: `0x${string}`) =>
+  world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
 const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
-const sentBytes = () => world.first.calls.filter(({ method }) => method === 'eth_sendRawTransaction').map(({ params }) => params[0])
+const sentBytes = () =>
+  world.first.calls.filter(({ method }) => method === 'eth_sendRawTransaction').map(({ params }) => params[0])
 
 /** Stops the write at a step as SIGKILL would: nothing after it happens. */
 class Killed extends Error {}
@@ -29,7 +31,9 @@ const live = () => interruptSteps(world.first.app, null)
 
 /** Lets rows look older than they are, by the database's clock. */
 const age = (seconds: number) =>
-  sql`update transactions set created_at = created_at - ${`${seconds} seconds`}::interval, updated_at = updated_at - ${`${seconds} seconds`}::interval`.execute(world.db)
+  sql`update transactions set created_at = created_at - ${`${seconds} seconds`}::interval, updated_at = updated_at - ${`${seconds} seconds`}::interval`.execute(
+    world.db,
+  )
 
 test('a write is stored before it is sent, answers with its hash, and is mined once', async () => {
   const writer = await world.writer('order')
@@ -58,7 +62,8 @@ test('ten concurrent retries with one key make one transaction', async () => {
   const tries = await Promise.allSettled(Array.from({ length: 10 }, () => world.add(world.first, writer, 1, 'same')))
   const hashes = new Set(tries.flatMap((one) => (one.status === 'fulfilled' ? [one.value.answer.hash] : [])))
   assert.equal(hashes.size, 1)
-  for (const one of tries) if (one.status === 'rejected') assert.ok(refusedWith('idempotency_in_flight')(one.reason), String(one.reason))
+  for (const one of tries)
+    if (one.status === 'rejected') assert.ok(refusedWith('idempotency_in_flight')(one.reason), String(one.reason))
   const again = await world.add(world.first, writer, 1, 'same')
   assert.equal(again.isReplay, true)
   assert.ok(hashes.has(again.answer.hash))
@@ -79,8 +84,19 @@ test('the same key with another body is refused, and with another user is anothe
 
 test('a revert in simulation spends neither the key nor a nonce', async () => {
   const writer = await world.writer('revert')
-  const fail = () => import('../contracts/write.ts').then(({ writeContract }) => writeContract(world.first.app, writer, { address: world.probe, abi: 'failError(string) public', args: ['not today'] }, { idempotencyKey: 'r' }))
-  await assert.rejects(fail(), (error: unknown) => refusedWith('execution_reverted')(error) && (error as AppError).revert?.reason === 'not today')
+  const fail = () =>
+    import('../contracts/write.ts').then(({ writeContract }) =>
+      writeContract(
+        world.first.app,
+        writer,
+        { address: world.probe, abi: 'failError(string) public', args: ['not today'] },
+        { idempotencyKey: 'r' },
+      ),
+    )
+  await assert.rejects(
+    fail(),
+    (error: unknown) => refusedWith('execution_reverted')(error) && (error as AppError).revert?.reason === 'not today',
+  )
   assert.equal((await rowsOf(writer.address)).length, 0)
   const { isReplay } = await world.add(world.first, writer, 1, 'r')
   assert.equal(isReplay, false)
@@ -173,14 +189,19 @@ test('a time-out after acceptance is sent, and never signed under a second nonce
 
 test('a broadcast that never arrived is sent again with the same bytes', async () => {
   const writer = await world.writer('dropped')
-  world.first.misbehave((method, _params, next) => (method === 'eth_sendRawTransaction' ? Promise.reject(new RpcUnavailable('dropped', { timedOut: false })) : next()))
+  world.first.misbehave((method, _params, next) =>
+    method === 'eth_sendRawTransaction' ? Promise.reject(new RpcUnavailable('dropped', { timedOut: false })) : next(),
+  )
   const { answer } = await world.add(world.first, writer)
   world.first.misbehave(null)
   const keeper = world.first.keeper()
   await keeper.round()
   await keeper.stop()
   const sent = sentBytes()
-  assert.equal(sent.at(-1), sent.findLast((_raw, index) => index < sent.length - 1))
+  assert.equal(
+    sent.at(-1),
+    sent.findLast((_raw, index) => index < sent.length - 1),
+  )
   await world.mine()
   const [row] = await rowsOf(writer.address)
   assert.equal(row!.state, 'MINED')
@@ -228,7 +249,9 @@ test('the seventeenth unconfirmed write is refused before anything is bound', as
 test('two replicas racing on one account leave no gap and use no nonce twice', async () => {
   const writer = await world.writer('race')
   const other = await world.replica()
-  const tries = await Promise.allSettled(Array.from({ length: 14 }, (_, index) => world.add(index % 2 === 0 ? world.first : other, writer)))
+  const tries = await Promise.allSettled(
+    Array.from({ length: 14 }, (_, index) => world.add(index % 2 === 0 ? world.first : other, writer)),
+  )
   const nonces = tries.flatMap((one) => (one.status === 'fulfilled' ? [one.value.answer.tx.nonce] : []))
   assert.deepEqual(
     nonces.toSorted((a, b) => a - b),
@@ -241,7 +264,9 @@ test('two replicas racing on one account leave no gap and use no nonce twice', a
 test('one key sent to two replicas at once makes one transaction', async () => {
   const writer = await world.writer('race-key')
   const other = await world.replica()
-  const tries = await Promise.allSettled(Array.from({ length: 8 }, (_, index) => world.add(index % 2 === 0 ? world.first : other, writer, 1, 'k')))
+  const tries = await Promise.allSettled(
+    Array.from({ length: 8 }, (_, index) => world.add(index % 2 === 0 ? world.first : other, writer, 1, 'k')),
+  )
   assert.ok(tries.some(({ status }) => status === 'fulfilled'))
   await world.mine()
   assert.equal(await world.countOf(writer), 1n)
@@ -329,8 +354,17 @@ test('after the database lost rows that the signer knows, no nonce is signed twi
   await world.mine()
   await world.add(world.first, writer, 100)
   // A restore from before the last write, whose bytes are still in the mempool.
-  await world.db.deleteFrom('attempts').where('transaction_id', 'in', (eb) => eb.selectFrom('transactions').select('id').where('sender', '=', fromHex(writer.address)).where('nonce', '=', 2)).execute()
-  await world.db.deleteFrom('transactions').where('sender', '=', fromHex(writer.address)).where('nonce', '=', 2).execute()
+  await world.db
+    .deleteFrom('attempts')
+    .where('transaction_id', 'in', (eb) =>
+      eb.selectFrom('transactions').select('id').where('sender', '=', fromHex(writer.address)).where('nonce', '=', 2),
+    )
+    .execute()
+  await world.db
+    .deleteFrom('transactions')
+    .where('sender', '=', fromHex(writer.address))
+    .where('nonce', '=', 2)
+    .execute()
   const { answer } = await world.add(world.first, writer, 1_000, 'k')
   assert.equal(answer.tx.nonce, 3)
   await world.mine()

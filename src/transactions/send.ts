@@ -29,10 +29,21 @@ export type SendOptions = {
  *         idempotency_key_reused, idempotency_in_flight, policy_denied, chain_unavailable, chain_timeout,
  *         signer_unavailable, database_unavailable
  */
-export async function sendTransaction(app: App, caller: Caller, intent: Intent, { idempotency }: SendOptions): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
+export async function sendTransaction(
+  app: App,
+  caller: Caller,
+  intent: Intent,
+  { idempotency }: SendOptions,
+): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const chain = chainOf(app, caller)
   const { accountId, clientId, address: from } = caller
-  const key = idempotency === null ? null : { scope: { accountId, clientId, route: idempotency.route, key: idempotency.key }, requestHash: idempotency.requestHash }
+  const key =
+    idempotency === null
+      ? null
+      : {
+          scope: { accountId, clientId, route: idempotency.route, key: idempotency.key },
+          requestHash: idempotency.requestHash,
+        }
   const known = key === null ? null : await findKey(app.db, key.scope, key.requestHash)
   if (known !== null && 'answer' in known) return { answer: known.answer, isReplay: true }
   if (known !== null) return { answer: await resume(app, chain, caller, known.unsigned), isReplay: false }
@@ -57,7 +68,9 @@ async function bindAndFinish(app: App, chain: Chain, caller: Caller, binding: Bi
     if (answer !== null) return answer
     await markLost(app, bound.id)
   }
-  throw new AppError('overloaded', 'The signer knows transactions of this account that the database does not.', { retryAfter: 30 })
+  throw new AppError('overloaded', 'The signer knows transactions of this account that the database does not.', {
+    retryAfter: 30,
+  })
 }
 
 /** A repeat finishes what a request before it left bound: by bytes that the signer holds, or by signing now. */
@@ -75,10 +88,19 @@ async function resume(app: App, chain: Chain, caller: Caller, row: TransactionRo
   return answerOf(chain, bound, found.first.hash)
 }
 
-const filled = (): AppError => new AppError('overloaded', 'The earlier request came to nothing and its nonce was given up. Repeat.', { retryAfter: 1 })
+const filled = (): AppError =>
+  new AppError('overloaded', 'The earlier request came to nothing and its nonce was given up. Repeat.', {
+    retryAfter: 1,
+  })
 
 /** Sign, store, broadcast. @returns null when the ledger gave the nonce to something our tables do not know */
-async function finish(app: App, chain: Chain, caller: Caller, bound: Bound, { mayVacate }: { mayVacate: boolean }): Promise<WriteAnswer | null> {
+async function finish(
+  app: App,
+  chain: Chain,
+  caller: Caller,
+  bound: Bound,
+  { mayVacate }: { mayVacate: boolean },
+): Promise<WriteAnswer | null> {
   const signed = await sign(app, chain, caller, bound, { mayVacate })
   if (signed === null) return null
   await reach(app, 'after-sign')
@@ -91,7 +113,13 @@ async function finish(app: App, chain: Chain, caller: Caller, bound: Bound, { ma
   return answerOf(chain, bound, hash)
 }
 
-async function sign(app: App, chain: Chain, caller: Caller, bound: Bound, { mayVacate }: { mayVacate: boolean }): Promise<Signed | null> {
+async function sign(
+  app: App,
+  chain: Chain,
+  caller: Caller,
+  bound: Bound,
+  { mayVacate }: { mayVacate: boolean },
+): Promise<Signed | null> {
   try {
     return await gasStrategy(chain).sign(app, bound, caller.token)
   } catch (error) {
@@ -100,7 +128,10 @@ async function sign(app: App, chain: Chain, caller: Caller, bound: Bound, { mayV
     if (meaning === 'taken') return explainTaken(app, bound)
     if (mayVacate && (await isUnsigned(app, bound))) await vacate(app, bound.id)
     throw error instanceof SignerRefused && error.code === 'nonce_gap'
-      ? new AppError('overloaded', 'Earlier writes of this account are not signed yet.', { cause: error, retryAfter: 5 })
+      ? new AppError('overloaded', 'Earlier writes of this account are not signed yet.', {
+          cause: error,
+          retryAfter: 5,
+        })
       : error
   }
 }

@@ -39,7 +39,9 @@ export async function markMined(db: Db, app: App, chainId: number, mined: Mined[
         transitions = transactions.transitions || mined.transition, updated_at = now()
       from (values ${sql.join(rows)})
         as mined (id, state, hash, is_cancel, block_number, block_hash, succeeded, gas_used, effective_gas_price, transition)
-      where transactions.id = mined.id and transactions.chain_id = ${chainId}::bigint and transactions.block_number is null`.execute(db)
+      where transactions.id = mined.id and transactions.chain_id = ${chainId}::bigint and transactions.block_number is null`.execute(
+      db,
+    )
   }
   for (const one of mined) app.telemetry.writes.inc({ state: stateOf(one) })
 }
@@ -50,7 +52,11 @@ function stateOf({ isCancel, succeeded }: Mined): TransactionState {
 }
 
 /** The nonce of one of our intents was used by a transaction that is none of its own. Inside a transaction. */
-export async function markReplaced(db: Db, app: App, { id, hash, blockNumber, blockHash }: { id: string; hash: Hex; blockNumber: number; blockHash: Hex }): Promise<void> {
+export async function markReplaced(
+  db: Db,
+  app: App,
+  { id, hash, blockNumber, blockHash }: { id: string; hash: Hex; blockNumber: number; blockHash: Hex },
+): Promise<void> {
   await db
     .updateTable('transactions')
     .set({
@@ -73,7 +79,9 @@ export async function markReplaced(db: Db, app: App, { id, hash, blockNumber, bl
 export async function unmine(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
   const at = new Date(app.now()).toISOString()
   const isAbove = sql<boolean>`chain_id = ${chainId}::bigint and is_final in (false, true) and block_number >= ${fromNumber}::bigint`
-  await sql`update attempts set broadcast_at = null where transaction_id in (select id from transactions where ${isAbove})`.execute(db)
+  await sql`update attempts set broadcast_at = null where transaction_id in (select id from transactions where ${isAbove})`.execute(
+    db,
+  )
   await sql`
     update transactions set state = case when hash is null then 'BOUND' else 'SUBMITTED' end,
       block_number = null, block_hash = null, gas_used = null, effective_gas_price = null, succeeded = null, revert = null,

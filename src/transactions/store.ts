@@ -21,7 +21,12 @@ export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: 
   await retrying(() =>
     withAttempt(app, chain, bound.id, attempt)
       .with('told', (db) =>
-        db.updateTable('idempotency_keys').set({ response }).where('transaction_id', '=', bound.id).where('response', 'is', null).returning('key'),
+        db
+          .updateTable('idempotency_keys')
+          .set({ response })
+          .where('transaction_id', '=', bound.id)
+          .where('response', 'is', null)
+          .returning('key'),
       )
       .updateTable('transactions')
       .set({ state: 'SUBMITTED', ...submitted(app, attempt) })
@@ -38,7 +43,13 @@ export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: 
 export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
   await retrying(() =>
     withAttempt(app, chain, bound.id, attempt)
-      .with('freed', (db) => db.deleteFrom('idempotency_keys').where('transaction_id', '=', bound.id).where('response', 'is', null).returning('key'))
+      .with('freed', (db) =>
+        db
+          .deleteFrom('idempotency_keys')
+          .where('transaction_id', '=', bound.id)
+          .where('response', 'is', null)
+          .returning('key'),
+      )
       .updateTable('transactions')
       .set({ state: 'SUBMITTED', is_cancel: true, ...submitted(app, attempt) })
       .where('id', '=', bound.id)

@@ -9,16 +9,24 @@ export const WAIT_MS = 30_000
 const LOOK_EVERY_MS = 1_000
 
 /** True when a transaction is in a block, or can never be in one. */
-export const isSettled = (state: TransactionState): boolean => state !== 'SUBMITTED' && state !== 'BOUND' && state !== 'VACANT'
+export const isSettled = (state: TransactionState): boolean =>
+  state !== 'SUBMITTED' && state !== 'BOUND' && state !== 'VACANT'
 
 /**
  * Waits until a transaction is in a block.
  * @returns its state then, or after `timeoutMs`
  */
-export async function waitUntilMined({ db, now }: App, chain: Chain, id: string, timeoutMs = WAIT_MS): Promise<TransactionState> {
+export async function waitUntilMined(
+  { db, now }: App,
+  chain: Chain,
+  id: string,
+  timeoutMs = WAIT_MS,
+): Promise<TransactionState> {
   const until = now() + timeoutMs
   for (;;) {
-    const { state } = await retrying(() => db.selectFrom('transactions').select('state').where('id', '=', id).executeTakeFirstOrThrow())
+    const { state } = await retrying(() =>
+      db.selectFrom('transactions').select('state').where('id', '=', id).executeTakeFirstOrThrow(),
+    )
     const left = until - now()
     if (isSettled(state) || left <= 0) return state
     await nextBlock(chain, Math.min(left, LOOK_EVERY_MS))

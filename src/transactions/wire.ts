@@ -5,11 +5,18 @@ import { publicStates } from './read.ts'
 const Hash = Type.String({ pattern: '^0x[0-9a-f]{64}$', description: 'Transaction hash' })
 export const State = Type.Union(
   publicStates.map((state) => Type.Literal(state)),
-  { description: 'SUBMITTED → MINED → FINALIZED; or REVERTED (mined and failed), CANCELLED (the cancel was mined), REPLACED (its nonce was used by a transaction of somebody else), FAILED (can never be mined)' },
+  {
+    description:
+      'SUBMITTED → MINED → FINALIZED; or REVERTED (mined and failed), CANCELLED (the cancel was mined), REPLACED (its nonce was used by a transaction of somebody else), FAILED (can never be mined)',
+  },
 )
 
 /** gas prices: one of the two forms */
-const fees = { maxFeePerGas: Type.Optional(BigNumber), maxPriorityFeePerGas: Type.Optional(BigNumber), gasPrice: Type.Optional(BigNumber) }
+const fees = {
+  maxFeePerGas: Type.Optional(BigNumber),
+  maxPriorityFeePerGas: Type.Optional(BigNumber),
+  gasPrice: Type.Optional(BigNumber),
+}
 
 /** `tx` of a write (answers.md 10). */
 export const SubmittedTransaction = Type.Object({
@@ -26,7 +33,12 @@ export const SubmittedTransaction = Type.Object({
   hash: Type.Optional(Hash),
 })
 
-const Transition = Type.Object({ state: Type.String(), at: Type.String(), hash: Type.Optional(Hash), blockNumber: Type.Optional(Type.Integer()) })
+const Transition = Type.Object({
+  state: Type.String(),
+  at: Type.String(),
+  hash: Type.Optional(Hash),
+  blockNumber: Type.Optional(Type.Integer()),
+})
 
 const Revert = Type.Object({
   name: Type.Union([Type.String(), Type.Null()]),
@@ -77,14 +89,18 @@ export const WaitQuery = Type.Object(
 
 export const ListQuery = Type.Object(
   {
-    limit: Type.Optional(Type.String({ pattern: '^([1-9]|[1-9]\\d|1\\d\\d|200)$', description: '1 to 200, default 50' })),
+    limit: Type.Optional(
+      Type.String({ pattern: '^([1-9]|[1-9]\\d|1\\d\\d|200)$', description: '1 to 200, default 50' }),
+    ),
     cursor: Type.Optional(Type.String({ maxLength: 512 })),
     state: Type.Optional(State),
   },
   { additionalProperties: false },
 )
 
-export const IdParam = Type.Object({ id: Type.String({ maxLength: 100, description: 'Id, or any hash it was sent under' }) })
+export const IdParam = Type.Object({
+  id: Type.String({ maxLength: 100, description: 'Id, or any hash it was sent under' }),
+})
 
 const shared = { tags: ['Transactions'], security: [{ bearer: [] }] }
 
@@ -93,7 +109,28 @@ export function withAccepted<T extends { response: Record<string, unknown> }>(re
   return { ...responses, response: { ...responses.response, 202: responses.response[200] } }
 }
 
-export const one = { ...shared, summary: 'One transaction, by id or hash', params: IdParam, querystring: WaitQuery, ...withAccepted(answers(Transaction, 404)) }
-export const list = { ...shared, summary: 'Your transactions, newest first', querystring: ListQuery, ...answers(Type.Array(Transaction)) }
-export const cancel = { ...shared, summary: 'Try to cancel a pending transaction', params: IdParam, ...answers(Transaction, 404, 422, 502, 504) }
-export const speedUp = { ...shared, summary: 'Raise the fee of a pending transaction', params: IdParam, ...answers(Transaction, 404, 422, 502, 504) }
+export const one = {
+  ...shared,
+  summary: 'One transaction, by id or hash',
+  params: IdParam,
+  querystring: WaitQuery,
+  ...withAccepted(answers(Transaction, 404)),
+}
+export const list = {
+  ...shared,
+  summary: 'Your transactions, newest first',
+  querystring: ListQuery,
+  ...answers(Type.Array(Transaction)),
+}
+export const cancel = {
+  ...shared,
+  summary: 'Try to cancel a pending transaction',
+  params: IdParam,
+  ...answers(Transaction, 404, 422, 502, 504),
+}
+export const speedUp = {
+  ...shared,
+  summary: 'Raise the fee of a pending transaction',
+  params: IdParam,
+  ...answers(Transaction, 404, 422, 502, 504),
+}

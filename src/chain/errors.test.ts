@@ -1,0 +1,131 @@
+import { strict as assert } from 'node:assert'
+import { test } from 'node:test'
+import { classifySendError, isInsufficientFunds, revertDataOf, type SendRefusal } from './errors.ts'
+import { RpcError, RpcUnavailable } from './rpc.ts'
+
+/** [what it means, program, code, text, data] as the programs say it. */
+const sends: [SendRefusal, string, number, string, unknown?][] = [
+  ['known', 'geth', -32000, 'already known'],
+  ['known', 'reth', -32000, 'already known'],
+  ['known', 'erigon', -32000, 'already known'],
+  ['known', 'nethermind', -32010, 'AlreadyKnown'],
+  ['known', 'besu', -32000, 'Known transaction'],
+  ['known', 'anvil', -32003, 'transaction already imported'],
+  ['nonce_too_low', 'geth', -32000, 'nonce too low: next nonce 5, tx nonce 3'],
+  ['nonce_too_low', 'reth', -32000, 'nonce too low: next nonce 5, tx nonce 3'],
+  ['nonce_too_low', 'erigon', -32000, 'nonce too low'],
+  ['nonce_too_low', 'nethermind', -32010, 'OldNonce, Current nonce: 5, nonce of rejected tx: 3'],
+  ['nonce_too_low', 'besu', -32001, 'Nonce too low'],
+  ['nonce_too_low', 'anvil', -32003, 'nonce too low'],
+  ['replacement_underpriced', 'geth', -32000, 'replacement transaction underpriced: new tx gas fee cap 100 < 110'],
+  ['replacement_underpriced', 'reth', -32000, 'replacement transaction underpriced'],
+  ['replacement_underpriced', 'erigon', -32000, 'could not replace existing tx'],
+  ['replacement_underpriced', 'nethermind', -32010, 'ReplacementNotAllowed'],
+  ['replacement_underpriced', 'besu', -32000, 'Replacement transaction underpriced'],
+  ['replacement_underpriced', 'anvil', -32003, 'replacement transaction underpriced'],
+  ['underpriced', 'geth', -32000, 'transaction underpriced: gas tip cap 0, minimum needed 1'],
+  ['underpriced', 'geth', -32000, 'max fee per gas less than block base fee: address 0x…, maxFeePerGas: 1, baseFee: 7'],
+  ['underpriced', 'erigon', -32000, 'fee too low'],
+  ['underpriced', 'nethermind', -32010, 'FeeTooLow, MaxFeePerGas too low. MaxFeePerGas: 1, BaseFee: 7'],
+  ['underpriced', 'besu', -32009, 'Gas price below configured minimum gas price'],
+  ['underpriced', 'anvil', -32003, 'max fee per gas less than block base fee'],
+  [
+    'insufficient_funds',
+    'geth',
+    -32000,
+    'insufficient funds for gas * price + value: balance 0, tx cost 1, overshot 1',
+  ],
+  ['insufficient_funds', 'reth', -32000, 'insufficient funds for gas * price + value: have 0 want 1'],
+  ['insufficient_funds', 'erigon', -32000, 'insufficient funds'],
+  ['insufficient_funds', 'nethermind', -32010, 'InsufficientFunds, Account balance: 0, cumulative cost: 1'],
+  ['insufficient_funds', 'besu', -32004, 'Upfront cost exceeds account balance'],
+  ['insufficient_funds', 'anvil', -32003, 'Insufficient funds for gas * price + value'],
+  ['pool_full', 'geth', -32000, 'txpool is full'],
+  ['pool_full', 'geth', -32000, 'in-flight transaction limit reached for delegated accounts'],
+  ['pool_full', 'reth', -32003, 'txpool is full'],
+  ['pool_full', 'erigon', -32000, 'pending sub-pool is full'],
+  ['pool_full', 'nethermind', -32010, 'FeeTooLowToCompete'],
+  ['rejected', 'geth', -32000, 'intrinsic gas too low: gas 20000, minimum needed 21000'],
+  ['rejected', 'geth', -32000, 'exceeds block gas limit'],
+  ['rejected', 'geth', -32000, 'tx fee (1.10 ether) exceeds the configured cap (1.00 ether)'],
+  ['rejected', 'reth', -32003, 'transaction type not supported'],
+  ['rejected', 'erigon', -32000, 'invalid sender'],
+  ['rejected', 'nethermind', -32010, 'GasLimitExceeded'],
+  ['rejected', 'besu', -32000, 'Wrong chainId'],
+  ['rejected', 'anvil', -32003, 'intrinsic gas too low'],
+  ['unknown', 'any', -32603, 'Internal error'],
+  ['unknown', 'any', -32005, 'limit exceeded'],
+  ['unknown', 'any', 429, 'Too Many Requests'],
+]
+
+for (const [meaning, program, code, text, data] of sends) {
+  test(`${program}: "${text.slice(0, 60)}" is ${meaning}`, () => {
+    assert.equal(classifySendError(new RpcError(code, text, data)), meaning)
+  })
+}
+
+test('a broadcast without an answer is unknown, never failed', () => {
+  assert.equal(classifySendError(new RpcUnavailable('the node took too long', { timedOut: true })), 'unknown')
+  assert.equal(classifySendError(new Error('nonce too low')), 'unknown')
+})
+
+const REASON = '0x08c379a00000000000000000000000000000000000000000000000000000000000000020' as const
+
+const reverts: [string, number, string, unknown, string | null | undefined][] = [
+  ['geth', 3, 'execution reverted: no', REASON, REASON],
+  ['geth, no reason', -32000, 'execution reverted', undefined, null],
+  ['geth, gas runs out', -32000, 'gas required exceeds allowance (30000000)', undefined, null],
+  ['geth, invalid opcode', -32000, 'invalid opcode: INVALID', undefined, null],
+  ['reth', 3, 'execution reverted: no', REASON, REASON],
+  ['erigon', 3, 'execution reverted', REASON, REASON],
+  ['nethermind, new', 3, 'execution reverted', REASON, REASON],
+  ['nethermind, old', -32015, 'VM execution error.', `Reverted ${REASON}`, REASON],
+  ['nethermind, text', -32015, 'VM execution error.', 'revert: no', null],
+  ['besu', -32000, 'Execution reverted', REASON, REASON],
+  ['besu, another code', -32000, 'Transaction processing could not be completed', REASON, REASON],
+  ['anvil', 3, 'execution reverted: no', REASON, REASON],
+  ['anvil, custom error', 3, 'execution reverted: custom error 0x5b8c9840', '0x5b8c9840', '0x5b8c9840'],
+  ['anvil, invalid opcode', -32603, 'EVM error InvalidFEOpcode', undefined, null],
+  [
+    'hardhat',
+    -32603,
+    "Error: VM Exception while processing transaction: reverted with reason string 'no'",
+    { message: 'x', txHash: `0x${'ab'.repeat(32)}`, data: REASON },
+    REASON,
+  ],
+  [
+    'ganache',
+    -32000,
+    'VM Exception while processing transaction: revert no',
+    { [`0x${'cd'.repeat(32)}`]: { error: 'revert', return: REASON }, stack: 'x' },
+    REASON,
+  ],
+  ['wrapped', -32603, 'execution reverted', { originalError: { code: 3, data: REASON } }, REASON],
+  ['no revert', -32000, 'insufficient funds for transfer', undefined, undefined],
+  ['no revert', -32000, 'header not found', undefined, undefined],
+  ['no revert', -32602, 'invalid argument 0', undefined, undefined],
+]
+
+for (const [program, code, text, data, found] of reverts) {
+  test(`${program}: revert data of "${text.slice(0, 40)}"`, () => {
+    assert.equal(revertDataOf(new RpcError(code, text, data)), found)
+  })
+}
+
+test('a node that is away is no revert', () => {
+  assert.equal(revertDataOf(new RpcUnavailable('gone', { timedOut: false })), undefined)
+})
+
+test('a contract that says "insufficient funds" has reverted; an account without coins has not', () => {
+  assert.equal(isInsufficientFunds(new RpcError(3, 'execution reverted: insufficient funds', REASON)), false)
+  assert.equal(isInsufficientFunds(new RpcError(-32000, 'insufficient funds for transfer', undefined)), true)
+  assert.equal(isInsufficientFunds(new RpcError(-32003, 'Insufficient funds for gas * price + value', undefined)), true)
+})
+
+test('data that is no hexadecimal, or too deep, is no data', () => {
+  assert.equal(revertDataOf(new RpcError(3, 'execution reverted', '0xzz')), null)
+  assert.equal(
+    revertDataOf(new RpcError(3, 'execution reverted', { data: { data: { data: { data: { data: REASON } } } } })),
+    null,
+  )
+})

@@ -1,0 +1,103 @@
+import { strict as assert } from 'node:assert'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { AppError } from '../errors.ts'
+import { currentFees, highestPrice, nextFee, offer, type Fees } from './fees.ts'
+import { openHead } from './head.ts'
+import type { Chain } from './network.ts'
+
+const GWEI = 10n ** 9n
+const capReached = (error: unknown) => error instanceof AppError && error.code === 'fee_cap_reached'
+
+test('an offer is twice the base fee and the tip, within the cap', () => {
+  assert.deepEqual(offer({ baseFee: 10n, tip: 3n, cap: 100n }), {
+    type: 'eip1559',
+    maxFeePerGas: 23n,
+    maxPriorityFeePerGas: 3n,
+  })
+  assert.deepEqual(offer({ baseFee: 10n, tip: 3n, cap: 15n }), {
+    type: 'eip1559',
+    maxFeePerGas: 15n,
+    maxPriorityFeePerGas: 3n,
+  })
+  assert.throws(() => offer({ baseFee: 10n, tip: 3n, cap: 12n }), capReached)
+  assert.deepEqual(offer({ baseFee: null, tip: 7n, cap: 7n }), { type: 'legacy', gasPrice: 7n })
+})
+
+/** What every node wants of a replacement: more than before in each field, and 10 % more. */
+function outbids(next: Fees, previous: Fees): boolean {
+  if (next.type === 'legacy' || previous.type === 'legacy')
+    return highestPrice(next) * 10n >= highestPrice(previous) * 11n
+  return (
+    next.maxFeePerGas > previous.maxFeePerGas &&
+    next.maxPriorityFeePerGas > previous.maxPriorityFeePerGas &&
+    next.maxFeePerGas * 10n >= previous.maxFeePerGas * 11n &&
+    next.maxPriorityFeePerGas * 10n >= previous.maxPriorityFeePerGas * 11n
+  )
+}
+
+const eip1559 = fc
+  .tuple(fc.bigInt(0n, 10n ** 14n), fc.bigInt(0n, 10n ** 14n))
+  .map(([a, b]): Fees => ({ type: 'eip1559', maxFeePerGas: a > b ? a : b, maxPriorityFeePerGas: a > b ? b : a }))
+const legacy = fc.bigInt(0n, 10n ** 14n).map((gasPrice): Fees => ({ type: 'legacy', gasPrice }))
+
+test('a raised fee outbids the previous one in both fields, follows the market, and never passes the cap', () => {
+  fc.assert(
+    fc.property(
+      fc.oneof(fc.tuple(eip1559, eip1559), fc.tuple(legacy, legacy)),
+      fc.bigInt(1n, 10n ** 14n),
+      ([previous, market], cap) => {
+        let next: Fees
+        try {
+          next = nextFee(previous, market, cap)
+        } catch (error) {
+          assert.ok(capReached(error))
+          assert.ok(highestPrice(previous) * 9n > cap * 8n - 16n, 'refused although there was room')
+          return
+        }
+        assert.ok(highestPrice(next) <= cap)
+        assert.ok(outbids(next, previous))
+        assert.ok(highestPrice(next) >= (highestPrice(market) < cap ? highestPrice(market) : cap))
+        if (next.type === 'eip1559') assert.ok(next.maxPriorityFeePerGas <= next.maxFeePerGas)
+      },
+    ),
+    { numRuns: 2_000 },
+  )
+})
+
+function fakeChain(baseFee: bigint | null, answers: Record<string, string | Error>): { chain: Chain; asked: string[] } {
+  const head = openHead(() => 0)
+  head.set({ number: 1, hash: '0x01', parentHash: '0x00', timestamp: 0, baseFee })
+  const asked: string[] = []
+  const call = async (method: string) => {
+    asked.push(method)
+    const answer = answers[method]
+    if (answer instanceof Error) throw answer
+    return answer
+  }
+  return { chain: { head, feeCapWei: 1_000n * GWEI, rpc: { call } } as unknown as Chain, asked }
+}
+
+test('the tip is asked once per block, however many want to know', async () => {
+  const { chain, asked } = fakeChain(10n, { eth_maxPriorityFeePerGas: '0x3' })
+  await Promise.all([currentFees(chain), currentFees(chain)])
+  assert.deepEqual(await currentFees(chain), { type: 'eip1559', maxFeePerGas: 23n, maxPriorityFeePerGas: 3n })
+  assert.equal(asked.length, 1)
+  chain.head.set({ number: 2, hash: '0x02', parentHash: '0x01', timestamp: 0, baseFee: 20n })
+  assert.equal(highestPrice(await currentFees(chain)), 43n)
+  assert.equal(asked.length, 2)
+})
+
+test('a failure is not remembered for the block', async () => {
+  const answers: Record<string, string | Error> = { eth_maxPriorityFeePerGas: new Error('away') }
+  const { chain } = fakeChain(10n, answers)
+  await assert.rejects(currentFees(chain), /away/)
+  answers.eth_maxPriorityFeePerGas = '0x1'
+  assert.equal(highestPrice(await currentFees(chain)), 21n)
+})
+
+test('a network without base fees is asked for its gas price', async () => {
+  const { chain, asked } = fakeChain(null, { eth_gasPrice: '0x5' })
+  assert.deepEqual(await currentFees(chain), { type: 'legacy', gasPrice: 5n })
+  assert.deepEqual(asked, ['eth_gasPrice'])
+})

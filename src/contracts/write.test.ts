@@ -1,0 +1,305 @@
+import { strict as assert } from 'node:assert'
+import { after, before, test } from 'node:test'
+import { BigNumber } from 'ethers5'
+import { writing, type Writer, type Writing } from '../../test/writing.ts'
+import { RpcUnavailable } from '../chain/rpc.ts'
+import type { Hex } from '../ids.ts'
+
+let world: Writing
+let alice: Writer
+before(async () => {
+  world = await writing()
+  alice = await world.writer('alice')
+})
+after(() => world.close())
+
+// oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape
+type Answer = { status: number; headers: Record<string, unknown>; body: any }
+
+async function post(
+  path: string,
+  body: unknown,
+  { as = alice, headers = {} }: { as?: Writer; headers?: Record<string, string> } = {},
+): Promise<Answer> {
+  const answer = await world.first.server.inject({
+    method: 'POST',
+    url: path,
+    headers: {
+      authorization: `Bearer ${as.token}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { payload: typeof body === 'string' ? body : JSON.stringify(body) }),
+  })
+  return { status: answer.statusCode, headers: answer.headers, body: answer.json() }
+}
+
+async function get(path: string, as = alice): Promise<Answer> {
+  const answer = await world.first.server.inject({
+    method: 'GET',
+    url: path,
+    headers: { authorization: `Bearer ${as.token}` },
+  })
+  return { status: answer.statusCode, headers: answer.headers, body: answer.json() }
+}
+
+const WRITE = '/v1/contracts/method/write'
+const add = (amount = '1', more: Record<string, unknown> = {}) => ({
+  address: world.probe,
+  abi: 'add(uint256 amount) public returns (uint256)',
+  args: [amount],
+  ...more,
+})
+const written = async () => (await world.db.selectFrom('transactions').select('id').execute()).length
+const keys = async () => (await world.db.selectFrom('idempotency_keys').select('key').execute()).length
+
+test('a write answers as the specification says, and its numbers are ethers 5’s', async () => {
+  const { status, body } = await post(WRITE, add('7'))
+  assert.equal(status, 200)
+  assert.equal(body.status, 'SUCCESS')
+  assert.match(body.hash, /^0x[0-9a-f]{64}$/)
+  assert.equal(body.explorerUrl, `http://explorer/tx/${body.hash}`)
+  assert.equal(body.state, 'SUBMITTED')
+  const { tx } = body
+  assert.deepEqual(Object.keys(tx).toSorted(), [
+    'accessList',
+    'chainId',
+    'data',
+    'from',
+    'gasLimit',
+    'hash',
+    'maxFeePerGas',
+    'maxPriorityFeePerGas',
+    'nonce',
+    'to',
+    'type',
+    'value',
+  ])
+  assert.deepEqual([tx.type, tx.chainId, tx.nonce, tx.accessList], [2, 31337, 0, []])
+  const onChain = await world.rpc<Record<string, Hex>>('eth_getTransactionByHash', body.hash)
+  for (const [ours, theirs] of [
+    ['value', 'value'],
+    ['gasLimit', 'gas'],
+    ['maxFeePerGas', 'maxFeePerGas'],
+    ['maxPriorityFeePerGas', 'maxPriorityFeePerGas'],
+  ] as const) {
+    assert.deepEqual(tx[ours], JSON.parse(JSON.stringify(BigNumber.from(onChain[theirs]))), ours)
+  }
+  assert.equal(tx.from.toLowerCase(), onChain.from)
+  assert.equal(tx.data, onChain.input)
+  await world.mine()
+  assert.equal(await world.countOf(alice), 7n)
+})
+
+test('coins go along when the function may take them', async () => {
+  const { status, body } = await post(WRITE, { address: world.probe, abi: 'pay() public', value: '0012' })
+  assert.equal(status, 200)
+  assert.deepEqual(body.tx.value, { type: 'BigNumber', hex: '0x0c' })
+  await world.mine()
+  assert.equal(BigInt(await world.rpc<Hex>('eth_getBalance', world.probe, 'latest')), 12n)
+})
+
+const refusals: [string, () => unknown, number, string, string?][] = [
+  ['no body', () => undefined, 400, 'invalid_request'],
+  ['a body of 1 MB', () => add('1', { abi: 'x'.repeat(1_000_000) }), 413, 'body_too_large'],
+  ['broken JSON', () => '{"address":', 400, 'invalid_json'],
+  ['an address that is none', () => ({ ...add(), address: '0x12' }), 400, 'invalid_address', '/address'],
+  [
+    'an address with a wrong checksum',
+    () => ({ ...add(), address: '0x70997970c51812dc3A010C7d01b50e0d17dc79C8' }),
+    400,
+    'invalid_address',
+    '/address',
+  ],
+  ['an address without code', () => ({ ...add(), address: `0x${'12'.repeat(20)}` }), 422, 'no_contract', '/address'],
+  ['an empty ABI', () => ({ ...add(), abi: '' }), 422, 'invalid_abi', '/abi'],
+  ['two functions', () => ({ ...add(), abi: 'add(uint256) public\nadd(uint8) public' }), 422, 'invalid_abi', '/abi'],
+  ['a view function', () => ({ ...add(), abi: 'add(uint256) public view' }), 400, 'abi_is_view', '/abi'],
+  ['a pure function', () => ({ ...add(), abi: 'add(uint256) public pure' }), 400, 'abi_is_view', '/abi'],
+  ['an unknown type', () => ({ ...add(), abi: 'add(uint257) public' }), 422, 'invalid_abi', '/abi'],
+  ['too few arguments', () => ({ ...add(), args: [] }), 422, 'invalid_argument', '/args'],
+  ['an argument out of range', () => ({ ...add(), args: [String(2n ** 256n)] }), 422, 'invalid_argument', '/args/0'],
+  [
+    '"yes" for a bool',
+    () => ({ ...add(), abi: 'add(bool) public', args: ['yes'] }),
+    422,
+    'invalid_argument',
+    '/args/0',
+  ],
+  ['odd hex', () => ({ ...add(), abi: 'add(bytes) public', args: ['0x123'] }), 422, 'invalid_argument', '/args/0'],
+  ['an argument that is no string', () => ({ ...add(), args: [1] }), 400, 'invalid_request', '/args/0'],
+  ['a negative value', () => add('1', { value: '-1' }), 422, 'invalid_value', '/value'],
+  ['a fractional value', () => add('1', { value: '1.5' }), 422, 'invalid_value', '/value'],
+  ['a value in hex', () => add('1', { value: '0x10' }), 422, 'invalid_value', '/value'],
+  ['a value with an exponent', () => add('1', { value: '1e18' }), 422, 'invalid_value', '/value'],
+  ['an empty value', () => add('1', { value: '' }), 422, 'invalid_value', '/value'],
+  ['a value of 2^256', () => add('1', { value: String(2n ** 256n) }), 422, 'invalid_value', '/value'],
+  ['a value that is no string', () => add('1', { value: 1 }), 400, 'invalid_request', '/value'],
+  [
+    'a value for a function marked nonpayable',
+    () => ({ ...add(), abi: 'add(uint256) public nonpayable', value: '1' }),
+    422,
+    'invalid_value',
+    '/value',
+  ],
+  ['an unknown field', () => add('1', { from: alice.address }), 400, 'unknown_parameter', '/from'],
+  [
+    'a function that reverts',
+    () => ({ address: world.probe, abi: 'failError(string) public', args: ['no'] }),
+    422,
+    'execution_reverted',
+  ],
+  [
+    'a function that burns all gas',
+    () => ({ address: world.probe, abi: 'failInvalid() public' }),
+    422,
+    'execution_reverted',
+  ],
+  ['coins for a function that takes none', () => add('1', { value: '1' }), 422, 'execution_reverted'],
+  [
+    'more coins than the account has',
+    () => ({ address: world.probe, abi: 'pay() public', value: String(10n ** 30n) }),
+    422,
+    'insufficient_funds',
+  ],
+]
+
+for (const [what, body, status, code, pointer] of refusals) {
+  test(`refused: ${what}; nothing is stored, nothing is sent, the key stays free`, async () => {
+    const before = [await written(), await keys()]
+    const sent = world.first.calls.filter(({ method }) => method === 'eth_sendRawTransaction').length
+    const answer = await post(WRITE, body(), { headers: { 'idempotency-key': 'refused' } })
+    assert.deepEqual([answer.status, answer.body.code], [status, code], JSON.stringify(answer.body))
+    if (pointer !== undefined) assert.equal(answer.body.errors[0].pointer, pointer)
+    assert.deepEqual([await written(), await keys()], before)
+    assert.equal(world.first.calls.filter(({ method }) => method === 'eth_sendRawTransaction').length, sent)
+  })
+}
+
+test('a custom error of the contract is decoded by the caller’s ABI', async () => {
+  const { body } = await post(WRITE, {
+    address: world.probe,
+    abi: 'failTooMuch(uint256,uint256) public\nerror TooMuch(address who, uint256 asked, uint256 held)',
+    args: ['5', '3'],
+  })
+  assert.equal(body.code, 'execution_reverted')
+  assert.equal(body.revert.name, 'TooMuch')
+  assert.deepEqual(body.revert.args.slice(1), [
+    { type: 'BigNumber', hex: '0x05' },
+    { type: 'BigNumber', hex: '0x03' },
+  ])
+})
+
+test('refused: tokens without the permission, of another audience, expired or missing; unknown queries; a node that is away', async () => {
+  const before = await written()
+  const read = await world.place.token('DEV-alice', { scope: 'openid wallet:read', gid: 'g' })
+  assert.equal((await post(WRITE, add(), { as: { ...alice, token: read } })).body.code, 'insufficient_scope')
+  assert.equal((await post(WRITE, add(), { as: { ...alice, token: 'nonsense' } })).status, 401)
+  assert.equal(
+    (await post(WRITE, JSON.stringify(add()), { headers: { 'content-type': 'text/plain' } })).body.code,
+    'unsupported_media_type',
+  )
+  assert.equal((await post(`${WRITE}?wait=final`, add())).status, 400)
+  assert.equal((await post(`${WRITE}?later=1`, add())).body.code, 'unknown_parameter')
+  world.first.misbehave(() => Promise.reject(new RpcUnavailable('slow', { timedOut: true })))
+  const slow = await post(WRITE, add())
+  world.first.misbehave(null)
+  assert.deepEqual([slow.status, slow.body.retryable], [504, true])
+  assert.equal(await written(), before)
+})
+
+test('a repeat with its key gets the stored answer and says so; in either header', async () => {
+  const headers = { 'idempotency-key': 'order 17' }
+  const first = await post(WRITE, add('3'), { headers })
+  assert.equal(first.status, 200)
+  assert.equal(first.headers['idempotent-replayed'], undefined)
+  const again = await post(WRITE, add('3'), { headers: { 'x-idempotency-key': 'order 17' } })
+  assert.equal(again.headers['idempotent-replayed'], 'true')
+  assert.deepEqual(again.body, first.body)
+  assert.equal((await post(WRITE, add('4'), { headers })).body.code, 'idempotency_key_reused')
+  for (const bad of ['', 'x'.repeat(256), 'schlüssel', 'tab\tbed']) {
+    assert.equal(
+      (await post(WRITE, add('3'), { headers: { 'idempotency-key': bad } })).body.code,
+      'idempotency_key_invalid',
+      JSON.stringify(bad),
+    )
+  }
+  assert.equal(
+    (await post(WRITE, add('3'), { headers: { 'idempotency-key': 'a', 'x-idempotency-key': 'b' } })).body.code,
+    'idempotency_key_invalid',
+  )
+  await world.mine()
+})
+
+test('a dry run says what would happen and changes nothing', async () => {
+  const before = [await written(), await keys()]
+  const { status, body } = await post(WRITE, add('5', { dryRun: true }), { headers: { 'idempotency-key': 'dry' } })
+  assert.equal(status, 200)
+  assert.equal(body.hash, undefined)
+  assert.equal(body.tx.hash, undefined)
+  const count = BigInt(await world.rpc<Hex>('eth_call', { to: world.probe, data: '0x06661abd' }, 'latest'))
+  assert.equal(BigInt(body.response.hex), count + 5n)
+  assert.ok(BigInt(body.fee.hex) >= BigInt(body.gas.hex))
+  const real = await post(WRITE, add('5'))
+  assert.equal(real.body.tx.nonce, body.tx.nonce)
+  assert.equal(before[1], await keys())
+  assert.equal(
+    (await post(WRITE, { address: world.probe, abi: 'failPlain() public', dryRun: true })).body.code,
+    'execution_reverted',
+  )
+  await world.mine()
+})
+
+test('wait=mined answers when the transaction is in a block', async () => {
+  const waiting = post(`${WRITE}?wait=mined`, add('1'))
+  const { until } = await import('../../test/until.ts')
+  await until(
+    'the write is in the pool',
+    async () => (await world.rpc<{ pending: Hex }>('txpool_status')).pending !== '0x0',
+  )
+  await world.mine()
+  const { status, body } = await waiting
+  assert.deepEqual([status, body.state], [200, 'MINED'])
+  const seen = await get(`/v1/transactions/${body.hash}?wait=mined`)
+  assert.deepEqual([seen.status, seen.body.state, seen.body.id], [200, 'MINED', body.id])
+})
+
+test('transactions are listed newest first, in pages, by state, each only to its owner', async () => {
+  const writer = await world.writer('lister')
+  const hashes: string[] = []
+  for (let count = 0; count < 5; count++) hashes.push((await post(WRITE, add('1'), { as: writer })).body.hash)
+  const seen: string[] = []
+  let path = '/v1/transactions?limit=2'
+  for (;;) {
+    const page = await get(path, writer)
+    assert.equal(page.status, 200)
+    seen.push(...page.body.map(({ hash }: { hash: string }) => hash))
+    const cursor = page.headers['x-next-cursor']
+    if (cursor === undefined) break
+    assert.match(String(page.headers.link), /rel="next"/)
+    path = `/v1/transactions?limit=2&cursor=${String(cursor)}`
+  }
+  assert.deepEqual(seen, hashes.toReversed())
+  assert.equal((await get('/v1/transactions?state=MINED', writer)).body.length, 0)
+  assert.equal((await get('/v1/transactions?state=SUBMITTED', writer)).body.length, 5)
+  await world.mine()
+  assert.equal((await get('/v1/transactions?state=MINED', writer)).body.length, 5)
+  assert.equal((await get(`/v1/transactions/${hashes[0]}`)).status, 404)
+  for (const query of ['limit=0', 'limit=201', 'limit=x', 'state=BOUND', 'page=2'])
+    assert.equal((await get(`/v1/transactions?${query}`, writer)).status, 400, query)
+  assert.equal((await get('/v1/transactions?cursor=abc', writer)).body.code, 'invalid_cursor')
+})
+
+test('a pending transaction is sped up and cancelled over HTTP; a mined one is neither', async () => {
+  const { body } = await post(WRITE, add('1000'))
+  const faster = await post(`/v1/transactions/${body.id}/speed-up`, undefined)
+  assert.deepEqual([faster.status, faster.body.hashes.length], [200, 2], JSON.stringify(faster.body))
+  const cancelled = await post(`/v1/transactions/${body.hash}/cancel`, undefined)
+  assert.deepEqual([cancelled.status, cancelled.body.isCancel], [200, true])
+  await world.mine()
+  const seen = await get(`/v1/transactions/${faster.body.hash}`)
+  assert.equal(seen.body.state, 'CANCELLED')
+  for (const act of ['cancel', 'speed-up'])
+    assert.deepEqual((await post(`/v1/transactions/${body.id}/${act}`, undefined)).body.code, 'not_cancellable')
+  assert.equal((await post('/v1/transactions/tx_00000000-0000-4000-8000-000000000000/cancel', undefined)).status, 404)
+})
