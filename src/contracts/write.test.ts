@@ -274,10 +274,10 @@ test('transactions are listed newest first, in pages, by state, each only to its
     const page = await get(path, writer)
     assert.equal(page.status, 200)
     seen.push(...page.body.map(({ hash }: { hash: string }) => hash))
-    const cursor = page.headers['x-next-cursor']
+    const cursor = page.headers['x-next-cursor'] as string | undefined
     if (cursor === undefined) break
-    assert.match(String(page.headers.link), /rel="next"/)
-    path = `/v1/transactions?limit=2&cursor=${String(cursor)}`
+    assert.match(page.headers.link as string, /rel="next"/)
+    path = `/v1/transactions?limit=2&cursor=${cursor}`
   }
   assert.deepEqual(seen, hashes.toReversed())
   assert.equal((await get('/v1/transactions?state=MINED', writer)).body.length, 0)

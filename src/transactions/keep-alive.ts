@@ -160,9 +160,6 @@ type Receipt = {
   effectiveGasPrice?: Hex
 }
 
-/** blocks behind the head that the follower has certainly read */
-const READ_BLOCKS = 3
-
 /**
  * The nonce is used, the node says: by one of our own hashes, which the follower will see, or has passed while our row
  * was lost; or, once that is final, by somebody else. Never is it signed again under another nonce.
@@ -175,21 +172,7 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
   )
   const receipt = receipts.find((one) => one !== null)
   if (receipt !== undefined && receipt !== null) {
-    const head = chain.head.current()
-    if (head === null || Number(receipt.blockNumber) > head.number - READ_BLOCKS) return
-    const isCancel = attempts[receipts.indexOf(receipt)]!.is_cancel
-    return markMined(app.db, app, chain.chainId, [
-      {
-        id: row.id,
-        hash: receipt.transactionHash,
-        isCancel,
-        blockNumber: Number(receipt.blockNumber),
-        blockHash: receipt.blockHash,
-        succeeded: receipt.status !== '0x0',
-        gasUsed: Number(receipt.gasUsed),
-        effectiveGasPrice: BigInt(receipt.effectiveGasPrice ?? '0x0'),
-      },
-    ])
+    return catchUp(app, chain, row, receipt, attempts[receipts.indexOf(receipt)]!.is_cancel)
   }
   if ((await countAt(chain, bound.from, finalTag(chain))) <= row.nonce) return
   const intrusion = {
@@ -202,6 +185,37 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
   await stopLane(app.db, intrusion)
   laneStopped(app, intrusion)
   await giveUp(app, bound)
+}
+
+/**
+ * Marks what the follower has passed. Only for a block that the follower has stored, and while its cursor stands still:
+ * otherwise nobody would take it back when the chain does.
+ */
+async function catchUp(app: App, chain: Chain, row: TransactionRow, receipt: Receipt, isCancel: boolean): Promise<void> {
+  const { chainId } = chain
+  const [blockNumber, blockHash] = [Number(receipt.blockNumber), receipt.blockHash]
+  await app.db.transaction().execute(async (db) => {
+    await db.selectFrom('cursors').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
+    const block = await db
+      .selectFrom('blocks')
+      .select('hash')
+      .where('chain_id', '=', chainId)
+      .where('number', '=', blockNumber)
+      .executeTakeFirst()
+    if (block === undefined || toHex(block.hash) !== blockHash) return
+    await markMined(db, app, chainId, [
+      {
+        id: row.id,
+        hash: receipt.transactionHash,
+        isCancel,
+        blockNumber,
+        blockHash,
+        succeeded: receipt.status !== '0x0',
+        gasUsed: Number(receipt.gasUsed),
+        effectiveGasPrice: BigInt(receipt.effectiveGasPrice ?? '0x0'),
+      },
+    ])
+  })
 }
 
 /** Business event: an account cannot pay for what it has signed. Its transactions wait, and are sent again. */
