@@ -176,7 +176,7 @@ export function scriptedChain({
         if (block === undefined || take('nullReceipts')) return null
         const receipts = receiptAnswers(block)
         if (take('emptyReceipts')) return []
-        if (take('partialReceipts')) return receipts.slice(1)
+        if (take('partialReceipts')) return receipts.slice(0, -1)
         return receipts
       }
       case 'eth_getTransactionReceipt':

@@ -145,6 +145,15 @@ export async function releaseLease(db: Db, chainId: number, epoch: number): Prom
     .execute()
 }
 
+/** Ends whatever lease there is. Only for a database that has one process: then its holder is dead. */
+export async function endLease(db: Db, chainId: number): Promise<void> {
+  await db
+    .updateTable('cursors')
+    .set({ lease_owner: null, lease_until: null })
+    .where('chain_id', '=', chainId)
+    .execute()
+}
+
 /** The cursor was moved by another process: this one no longer follows. */
 export class Fenced extends Error {
   constructor() {

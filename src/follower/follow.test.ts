@@ -351,12 +351,25 @@ suite('the follower', () => {
     assert.equal((await storedHashes()).length, 1)
   })
 
+  test('on the embedded database a new start does not wait for the lease of a killed process', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const { listener, told } = recorder()
+    await following(script, listener, () => settled(script))
+    await sql`update cursors set epoch = epoch + 1, lease_owner = 'killed', lease_until = now() + interval '1 hour'`.execute(
+      app.db,
+    )
+    script.mine(TRANSACTION)
+    await following(script, listener, () => settled(script))
+    assert.deepEqual(hashes(told), hashes(script.blocks))
+  })
+
   test('two processes follow as one: each block is told once, and the other goes on when one stops', async () => {
     const script = scriptedChain({ isDevelopment: true })
     const { listener, told } = recorder()
     const other = scriptedChain({ isDevelopment: true }).chain
     const chains = [script.chain, { ...other, rpc: script.chain.rpc }]
-    const followers = chains.map((chain) => startFollower(app, chain, [listener]))
+    const config = { ...app.config, DATABASE_URL: 'postgres://shared' }
+    const followers = chains.map((chain) => startFollower({ ...app, config }, chain, [listener]))
     for (let count = 0; count < 5; count++) script.mine(TRANSACTION)
     await settled(script)
     await until('both show the newest block', () => chains.every((chain) => chain.head.current()?.number === 5))

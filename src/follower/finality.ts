@@ -1,0 +1,27 @@
+import type { Block } from '../chain/head.ts'
+import { RpcError } from '../chain/rpc.ts'
+import type { Finality } from './apply.ts'
+import { fetchHeader } from './fetch.ts'
+import type { Follower } from './follower.ts'
+
+/** a node without the `finalized` tag: two epochs of the beacon chain */
+const FALLBACK_FINALITY = 64
+
+/** What the network calls final now. @throws RpcUnavailable | BadAnswer */
+export async function findFinality(follower: Follower, latest: Block): Promise<Finality> {
+  const { chain, app } = follower
+  if (typeof chain.finality === 'number') return { number: latest.number - chain.finality, hash: null }
+  try {
+    const header = await fetchHeader(chain.rpc, 'finalized')
+    if (header !== null) return header
+  } catch (error) {
+    if (!(error instanceof RpcError)) throw error
+  }
+  if (!follower.hasWarnedOfFinality)
+    app.telemetry.log.warn('node names no finalized block', {
+      chainId: chain.chainId,
+      blocksInstead: FALLBACK_FINALITY,
+    })
+  follower.hasWarnedOfFinality = true
+  return { number: latest.number - FALLBACK_FINALITY, hash: null }
+}

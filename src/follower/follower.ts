@@ -1,0 +1,61 @@
+import type { App } from '../app.ts'
+import type { Block } from '../chain/head.ts'
+import type { Chain } from '../chain/network.ts'
+import { BadAnswer } from './answers.ts'
+import type { BlockListener } from './block.ts'
+import type { Position } from './cursor.ts'
+import { fetchHeader, type ReceiptSource } from './fetch.ts'
+
+/** A process that is further behind than this shows the node's newest block as head instead of its own. */
+export const FAR_BEHIND = 3
+
+/** One process's part in following one network, from start to stop. */
+export type Follower = {
+  app: App
+  chain: Chain
+  listeners: BlockListener[]
+  stopping: AbortSignal
+  owner: string
+  /** the cursor, while this process holds its lease; null when another does or the truth must be read again */
+  held: Position | null
+  /** the epoch under which this process last held the lease */
+  epoch: number | null
+  renewedAt: number
+  hasStarted: boolean
+  /** the node's newest block, as a process that does not follow last heard of it */
+  heard: { block: Block | null; at: number } | null
+  receipts: ReceiptSource
+  hasWarnedOfFinality: boolean
+}
+
+/** The node's newest block. @throws RpcError | RpcUnavailable | BadAnswer */
+export async function askLatest(follower: Follower): Promise<Block> {
+  const latest = await untilStopped(follower, fetchHeader(follower.chain.rpc, 'latest'))
+  if (latest === null) throw new BadAnswer('the node has no newest block')
+  return latest
+}
+
+/** Those who listen to the head are other slices: their errors are not ours. */
+export function showHead({ app, chain }: Follower, block: Block): void {
+  app.telemetry.headBlock.set({ chain_id: String(chain.chainId) }, block.number)
+  try {
+    if (chain.head.current()?.hash === block.hash) chain.head.confirm()
+    else chain.head.set(block)
+  } catch (error) {
+    app.telemetry.log.error('a listener of the head failed', { chainId: chain.chainId }, error)
+  }
+}
+
+/** A question to the node need not be waited for when the program ends; its answer is then dropped. */
+export async function untilStopped<T>({ stopping }: Follower, asked: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const stop = () => reject(new BadAnswer('stopped'))
+  if (stopping.aborted) stop()
+  stopping.addEventListener('abort', stop, { once: true })
+  try {
+    return await Promise.race([asked, promise])
+  } finally {
+    stopping.removeEventListener('abort', stop)
+    asked.catch(() => {})
+  }
+}
