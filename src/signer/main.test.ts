@@ -1,41 +1,14 @@
 import assert from 'node:assert/strict'
-import { copyFileSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
-import { connect } from 'node:net'
 import { once } from 'node:events'
+import { readFileSync, statSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe, test } from 'node:test'
 import { Transaction } from 'ethers'
-import { AppError } from '../errors.ts'
-import { SignerRefused } from './client.ts'
-import { ask, makePlace, startSigner, type Place, type Running } from './spawned.ts'
+import { connectSigner, type SignerRefused } from './client.ts'
+import { ALICE, ask, BOB, makePlace, refusal, startSigner, type Place, type Running } from './spawned.ts'
 import { verifyStore } from './verify.ts'
 import { encodeFrame, frameReader, type Hex } from './wire.ts'
-
-const ALICE = 'DISCORD-1'
-const BOB = 'DISCORD-2'
-
-const refusal = (code: string) => (error: unknown) =>
-  (error instanceof AppError || error instanceof SignerRefused) && error.code === code
-
-/** A place with a running signer, an account and a token; cleared when the test ends. */
-async function world(t: { after: (end: () => Promise<void>) => void }) {
-  const place = await makePlace()
-  const signer = await startSigner(place)
-  const running = new Set([signer])
-  t.after(async () => {
-    for (const each of running) await each.end('SIGKILL')
-    place.clear()
-  })
-  const { address } = await signer.createAccount({ userId: ALICE })
-  const accessToken = await place.token(ALICE)
-  const again = async (...options: Parameters<typeof startSigner> extends [unknown, ...infer O] ? O : never) => {
-    const next = await startSigner(place, ...options)
-    running.add(next)
-    return next
-  }
-  return { place, signer, address, accessToken, again }
-}
 
 describe('one running signer', () => {
   let place: Place
@@ -58,6 +31,22 @@ describe('one running signer', () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => signer.createAccount({ userId: 'X-race' })))
     assert.equal(new Set(answers.map(({ address }) => address)).size, 1)
     assert.notEqual(answers[0]!.address, alice)
+  })
+
+  test('two connections racing for one new user get one account', async () => {
+    const other = connectSigner({ path: place.env.SIGNER_SOCKET! })
+    const both = await Promise.all([signer, other].map((each) => each.createAccount({ userId: 'X-two' })))
+    other.close()
+    assert.deepEqual(both[0], both[1])
+  })
+
+  test('user ids differ by every character, and odd ones come back to their own account', async () => {
+    const ids = ['X-é', 'X-e\u0301', 'X-%2F', 'X-/', 'X- ', 'X-\u2028', 'X-😀', `X-${'%'.repeat(255)}`, 'X-x', 'X-X']
+    const made = await Promise.all(ids.map((userId) => signer.createAccount({ userId })))
+    assert.equal(new Set(made.map(({ address }) => address)).size, ids.length)
+    const found = await Promise.all(ids.map((userId) => signer.createAccount({ userId })))
+    assert.deepEqual(found, made)
+    await assert.rejects(signer.createAccount({ userId: `X-${'%'.repeat(300)}` }), refusal('bad_request'))
   })
 
   test('signed bytes are the account’s, for both forms of fees', async () => {
@@ -175,6 +164,16 @@ describe('one running signer', () => {
       [{ chainId: 0 }, /chainId/],
       [{ value: '-1' }, /value/],
       [{ value: '1e18' }, /value/],
+      [{ value: '01' }, /value/],
+      [{ value: ' 1' }, /value/],
+      [{ value: '1\n' }, /value/],
+      [{ value: '' }, /value/],
+      [{ value: '0x1' }, /value/],
+      [{ value: '１' }, /value/],
+      [{ chainId: 1e21 }, /chainId/],
+      [{ chainId: '31337' }, /chainId/],
+      [{ gas: '1e3' }, /gas/],
+      [{ to: `0X${'ab'.repeat(20)}` }, /to/],
       [{ value: 1 }, /value/],
       [{ value: (2n ** 256n).toString() }, /value/],
       [{ data: '0xabc' }, /data/],
@@ -295,232 +294,5 @@ describe('one running signer', () => {
     }
     const { attempts } = await signer.recall({ intentId: 'same' })
     assert.ok(!log.includes(attempts[0]!.raw.slice(2)))
-  })
-})
-
-test('after SIGKILL under load every answered signature is still there, byte for byte', async (t) => {
-  const { place, signer, address, accessToken, again } = await world(t)
-  const answered: { nonce: number; raw: Hex }[] = []
-  const request = (nonce: number) => ask(address, { nonce, intentId: `load_${nonce}`, accessToken })
-  let next = 0
-  const caller = async () => {
-    for (;;) {
-      const nonce = next++
-      const { raw } = await signer.sign(request(nonce))
-      answered.push({ nonce, raw })
-      if (answered.length === 150) process.kill(signer.pid, 'SIGKILL')
-    }
-  }
-  const ends = await Promise.allSettled(Array.from({ length: 8 }, caller))
-  for (const end of ends) assert.ok(end.status === 'rejected' && refusal('signer_unavailable')(end.reason))
-  assert.equal(await signer.ended, 'SIGKILL')
-
-  const revived = await again()
-  for (const { nonce, raw } of answered) {
-    const repeated = await revived.sign(request(nonce))
-    assert.equal(repeated.raw, raw)
-    assert.equal(repeated.stored, true)
-    const other = { ...request(nonce), value: '2', maxFeePerGas: '2000', maxPriorityFeePerGas: '200' }
-    await assert.rejects(revived.sign(other), refusal('nonce_conflict'))
-  }
-  assert.deepEqual(verifyStore(place.env.SIGNER_DIR!).problems, [])
-})
-
-for (const [point, isKept] of [
-  ['signer.before-commit', false],
-  ['signer.after-commit', true],
-  ['signer.after-witness', true],
-] as const) {
-  test(`killed ${point}, the signature is ${isKept ? 'kept' : 'not there'} and the request can be repeated`, async (t) => {
-    const { place, signer, address, accessToken, again } = await world(t)
-    await signer.end('SIGTERM')
-    // The first commit of this run is the one of the signature.
-    const doomed = await again({ more: { CRASH_AT: point } })
-    await assert.rejects(doomed.sign(ask(address, { accessToken })), refusal('signer_unavailable'))
-    assert.equal(await doomed.ended, 'SIGKILL')
-    const revived = await again()
-    assert.equal((await revived.recall({ intentId: 'tx_0' })).attempts.length, isKept ? 1 : 0)
-    const { stored, raw } = await revived.sign(ask(address, { accessToken }))
-    assert.equal(stored, isKept)
-    assert.equal(Transaction.from(raw).from?.toLowerCase(), address)
-    assert.deepEqual(verifyStore(place.env.SIGNER_DIR!).problems, [])
-  })
-}
-
-describe('a store that is not what it was', () => {
-  const store = (place: Place, file: string) => join(place.env.SIGNER_DIR!, file)
-
-  async function refusesEverything(signer: Running, reason: RegExp, address: Hex) {
-    const damaged = (error: unknown) => refusal('ledger_damaged')(error) && reason.test((error as Error).message)
-    await assert.rejects(signer.sign(ask(address)), damaged)
-    await assert.rejects(signer.createAccount({ userId: ALICE }), damaged)
-    await assert.rejects(signer.recall({ intentId: 'tx_0' }), damaged)
-    await assert.rejects(signer.health(), damaged)
-    assert.match(signer.stderr(), /ledger_damaged/)
-  }
-
-  test('a cut write-ahead log is noticed', async (t) => {
-    const { place, signer, address, accessToken, again } = await world(t)
-    for (let nonce = 0; nonce < 3; nonce++) await signer.sign(ask(address, { nonce, accessToken }))
-    await signer.end('SIGKILL')
-    const log = store(place, 'signer.sqlite-wal')
-    truncateSync(log, statSync(log).size - 5_000)
-    await refusesEverything(await again(), /rolled back/, address)
-  })
-
-  test('an older copy put back is noticed, also when it only lacks an account', async (t) => {
-    const { place, signer, address, again } = await world(t)
-    await signer.end('SIGTERM')
-    copyFileSync(store(place, 'signer.sqlite'), join(place.folder, 'old'))
-    const later = await again()
-    await later.createAccount({ userId: BOB })
-    await later.end('SIGTERM')
-    copyFileSync(join(place.folder, 'old'), store(place, 'signer.sqlite'))
-    await refusesEverything(await again(), /1 of 2 records are missing/, address)
-    assert.match(verifyStore(place.env.SIGNER_DIR!).problems.join(), /rolled back/)
-  })
-
-  test('a store that is gone is noticed', async (t) => {
-    const { place, signer, address, again } = await world(t)
-    await signer.end('SIGTERM')
-    rmSync(store(place, 'signer.sqlite'))
-    await refusesEverything(await again(), /rolled back/, address)
-  })
-
-  test('a missing witness is noticed', async (t) => {
-    const { place, signer, address, again } = await world(t)
-    await signer.end('SIGTERM')
-    rmSync(store(place, 'witness'))
-    await refusesEverything(await again(), /witness/, address)
-  })
-
-  test('a file that is no database is noticed', async (t) => {
-    const { place, signer, address, again } = await world(t)
-    await signer.end('SIGTERM')
-    writeFileSync(store(place, 'signer.sqlite'), 'x'.repeat(8_192))
-    await refusesEverything(await again(), /cannot be read/, address)
-  })
-
-  for (const [what, sql] of [
-    ['altered', `UPDATE ledger SET intent_id = 'another' WHERE nonce = 1`],
-    ['removed', 'DELETE FROM ledger WHERE nonce = 1'],
-    ['cut off at the end', 'DELETE FROM ledger WHERE nonce = 2'],
-    ['attributed to another token', `UPDATE ledger SET token_id = NULL, client_id = 'x' WHERE nonce = 0`],
-  ] as const) {
-    test(`a record ${what} is noticed`, async (t) => {
-      const { place, signer, address, accessToken, again } = await world(t)
-      for (let nonce = 0; nonce < 3; nonce++) await signer.sign(ask(address, { nonce, accessToken }))
-      await signer.end('SIGTERM')
-      const db = new DatabaseSync(store(place, 'signer.sqlite'))
-      db.exec(sql)
-      db.close()
-      await refusesEverything(await again(), /altered|missing|head/, address)
-      assert.notDeepEqual(verifyStore(place.env.SIGNER_DIR!).problems, [])
-    })
-  }
-
-  test('keys swapped between two users sign for neither', async (t) => {
-    const { place, signer, address, accessToken, again } = await world(t)
-    const { address: bob } = await signer.createAccount({ userId: BOB })
-    await signer.end('SIGTERM')
-    const db = new DatabaseSync(store(place, 'signer.sqlite'))
-    const row = (userId: string) => db.prepare('SELECT wrapped, iv, tag FROM accounts WHERE user_id = ?').get(userId)!
-    const [first, second] = [row(ALICE), row(BOB)]
-    const put = db.prepare('UPDATE accounts SET wrapped = ?, iv = ?, tag = ? WHERE user_id = ?')
-    put.run(second.wrapped!, second.iv!, second.tag!, ALICE)
-    put.run(first.wrapped!, first.iv!, first.tag!, BOB)
-    db.close()
-    const revived = await again()
-    await assert.rejects(revived.sign(ask(address, { accessToken })), refusal('key_damaged'))
-    const tokenOfBob = await place.token(BOB)
-    await assert.rejects(revived.sign(ask(bob, { accessToken: tokenOfBob })), refusal('key_damaged'))
-  })
-
-  test('a whole row under another user’s name does not open, and verify names it', async (t) => {
-    const { place, signer, address, again } = await world(t)
-    await signer.end('SIGTERM')
-    const db = new DatabaseSync(store(place, 'signer.sqlite'))
-    db.exec(`UPDATE accounts SET user_id = '${BOB}'`)
-    db.close()
-    const accessToken = await place.token(BOB)
-    await assert.rejects((await again()).sign(ask(address, { accessToken })), refusal('key_damaged'))
-    assert.match(verifyStore(place.env.SIGNER_DIR!).problems.join(), /does not know/)
-  })
-})
-
-describe('starting and ending', () => {
-  test('settings that are missing are named all at once', async () => {
-    await assert.rejects(startSigner({ env: { SIGNER_ISSUER: 'nonsense', LOG_LEVEL: 'loud' } }), (error: Error) => {
-      for (const key of ['SOCKET', 'DIR', 'KEK_FILE', 'JWKS_FILE', 'AUDIENCE']) {
-        assert.match(error.message, new RegExp(`SIGNER_${key} is missing`))
-      }
-      assert.match(error.message, /SIGNER_ISSUER must be/)
-      assert.match(error.message, /LOG_LEVEL must be/)
-      return true
-    })
-  })
-
-  test('another master key, none, a short one or one open to all: the signer does not start', async (t) => {
-    const { place, signer } = await world(t)
-    await signer.end('SIGTERM')
-    const kek = place.env.SIGNER_KEK_FILE!
-    const right = readFileSync(kek)
-    const put = (bytes: Buffer, mode: number) => {
-      rmSync(kek, { force: true })
-      writeFileSync(kek, bytes, { mode })
-    }
-    put(Buffer.alloc(32, 7), 0o600)
-    await assert.rejects(startSigner(place), /does not open this store/)
-    put(right.subarray(1), 0o600)
-    await assert.rejects(startSigner(place), /exactly 32 bytes/)
-    put(Buffer.concat([right, Buffer.of(10)]), 0o600)
-    await assert.rejects(startSigner(place), /exactly 32 bytes/)
-    put(right, 0o604)
-    await assert.rejects(startSigner(place), /open to every user/)
-    rmSync(kek)
-    await assert.rejects(startSigner(place), /cannot be opened/)
-    put(right, 0o600)
-    const restored = await startSigner(place)
-    assert.equal((await restored.health()).accounts, 1)
-    await restored.end('SIGTERM')
-  })
-
-  test('in production no master key is made, and none is taken from inside the store', async (t) => {
-    const place = await makePlace()
-    t.after(() => place.clear())
-    const production = { more: { NODE_ENV: 'production' } }
-    await assert.rejects(startSigner(place, production), /cannot be opened/)
-    const inside = join(place.env.SIGNER_DIR!, 'kek')
-    const env = { ...place.env, SIGNER_KEK_FILE: inside }
-    await assert.rejects(startSigner({ env }, production), /must not be inside SIGNER_DIR/)
-  })
-
-  test('SIGTERM leaves nothing signed and unanswered, and a store that opens again', async (t) => {
-    const { place, signer, address, accessToken, again } = await world(t)
-    const nonces = Array.from({ length: 400 }, (_, nonce) => nonce)
-    const underWay = nonces.map((nonce) => signer.sign(ask(address, { nonce, accessToken })))
-    const settled = Promise.allSettled(underWay)
-    await underWay[0]
-    process.kill(signer.pid, 'SIGTERM')
-    const answered = (await settled).filter(({ status }) => status === 'fulfilled').length
-    assert.equal(await signer.ended, 0)
-    assert.equal((await (await again()).health()).ledgerEntries, 1 + answered)
-    assert.deepEqual(verifyStore(place.env.SIGNER_DIR!).problems, [])
-  })
-
-  test('with --with-parent it ends when its standard input does', async (t) => {
-    const place = await makePlace()
-    t.after(() => place.clear())
-    const signer = await startSigner(place, { flags: ['--with-parent'] })
-    signer.stdin.end()
-    assert.equal(await signer.ended, 0)
-  })
-
-  test('a file at the socket’s path that is no socket is left alone', async (t) => {
-    const place = await makePlace()
-    t.after(() => place.clear())
-    writeFileSync(place.env.SIGNER_SOCKET!, 'mine')
-    await assert.rejects(startSigner(place), /no socket/)
-    assert.equal(readFileSync(place.env.SIGNER_SOCKET!, 'utf8'), 'mine')
   })
 })

@@ -10,17 +10,20 @@ import { Refusal } from './refusal.ts'
 import { listen, type Handlers } from './socket.ts'
 import { encodeFrame, frameReader, type AnswerFrame } from './wire.ts'
 
-/** A socket with handlers that only count. `recall` gives its answer when `release` is called. */
+/** A socket with handlers that only count. `sign` and `recall` answer when what they put into `held` is called. */
 async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-socket-'))
   const path = join(folder, inside, 'signer.sock')
-  const calls = { recall: 0, health: 0 }
+  const calls = { sign: 0, recall: 0, health: 0 }
   const held: (() => void)[] = []
   const handlers: Handlers = {
     createAccount: () => {
       throw new Refusal('bad_request', 'No.')
     },
-    sign: () => ({}),
+    sign: () => {
+      calls.sign += 1
+      return new Promise<object>((resolve) => held.push(() => resolve({})))
+    },
     recall: () => {
       calls.recall += 1
       return new Promise<object>((resolve) => held.push(() => resolve({ raw: 'f'.repeat(500_000) })))
@@ -85,6 +88,25 @@ test('answers come for every request of a chunk that held more than may be under
     if (ids.size === asked) break
   }
   assert.equal(calls.health, asked)
+})
+
+test('a thousand and twenty-four small requests of one connection are under way, and the others wait', async (t) => {
+  const { calls, held, open, ask } = await world(t)
+  const socket = open()
+  const asked = 3_000
+  socket.write(Buffer.concat(Array.from({ length: asked }, (_, id) => encodeFrame({ id, verb: 'sign' }))))
+  let answered = 0
+  const read = frameReader(() => (answered += 1))
+  socket.on('data', read)
+  const others = open()
+  let most = 0
+  while (answered < asked) {
+    await ask(others, { id: 1, verb: 'health' })
+    most = Math.max(most, held.length)
+    // Only a full house is released before the rest has come: so much must be reached, and no more.
+    if (held.length >= 1_024 || calls.sign > asked - 1_024) for (const release of held.splice(0)) release()
+  }
+  assert.equal(most, 1_024)
 })
 
 test('what a peer calls a verb does not reach the log', async (t) => {

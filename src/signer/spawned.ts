@@ -5,7 +5,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
-import { connectSigner, type Signer } from './client.ts'
+import { AppError } from '../errors.ts'
+import { connectSigner, SignerRefused, type Signer } from './client.ts'
 import type { Hex, SignRequest } from './wire.ts'
 
 /** The real signer program on a folder of its own, and an authorization server reduced to its key. For tests and the bench. */
@@ -114,4 +115,30 @@ export function ask(from: Hex, changes: Partial<SignRequest> = {}): SignRequest 
     kind: 'send',
     ...changes,
   }
+}
+
+export const ALICE = 'DISCORD-1'
+export const BOB = 'DISCORD-2'
+
+/** For `assert.rejects`: a refusal with this code. */
+export const refusal = (code: string) => (error: unknown) =>
+  (error instanceof AppError || error instanceof SignerRefused) && error.code === code
+
+/** A place with a running signer, an account and a token; cleared when the test ends. */
+export async function world(t: { after: (end: () => Promise<void>) => void }) {
+  const place = await makePlace()
+  const signer = await startSigner(place)
+  const running = new Set([signer])
+  t.after(async () => {
+    for (const each of running) await each.end('SIGKILL')
+    place.clear()
+  })
+  const { address } = await signer.createAccount({ userId: ALICE })
+  const accessToken = await place.token(ALICE)
+  const again = async (...options: Parameters<typeof startSigner> extends [unknown, ...infer O] ? O : never) => {
+    const next = await startSigner(place, ...options)
+    running.add(next)
+    return next
+  }
+  return { place, signer, address, accessToken, again }
 }

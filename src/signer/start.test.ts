@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, test } from 'node:test'
+import { ask, makePlace, startSigner, world } from './spawned.ts'
+import { verifyStore } from './verify.ts'
+
+describe('starting and ending', () => {
+  test('settings that are missing are named all at once', async () => {
+    await assert.rejects(startSigner({ env: { SIGNER_ISSUER: 'nonsense', LOG_LEVEL: 'loud' } }), (error: Error) => {
+      for (const key of ['SOCKET', 'DIR', 'KEK_FILE', 'JWKS_FILE', 'AUDIENCE']) {
+        assert.match(error.message, new RegExp(`SIGNER_${key} is missing`))
+      }
+      assert.match(error.message, /SIGNER_ISSUER must be/)
+      assert.match(error.message, /LOG_LEVEL must be/)
+      return true
+    })
+  })
+
+  test('another master key, none, a short one or one open to all: the signer does not start', async (t) => {
+    const { place, signer } = await world(t)
+    await signer.end('SIGTERM')
+    const kek = place.env.SIGNER_KEK_FILE!
+    const right = readFileSync(kek)
+    const put = (bytes: Buffer, mode: number) => {
+      rmSync(kek, { force: true })
+      writeFileSync(kek, bytes, { mode })
+    }
+    put(Buffer.alloc(32, 7), 0o600)
+    await assert.rejects(startSigner(place), /does not open this store/)
+    put(right.subarray(1), 0o600)
+    await assert.rejects(startSigner(place), /exactly 32 bytes/)
+    put(Buffer.concat([right, Buffer.of(10)]), 0o600)
+    await assert.rejects(startSigner(place), /exactly 32 bytes/)
+    put(right, 0o604)
+    await assert.rejects(startSigner(place), /open to every user/)
+    rmSync(kek)
+    await assert.rejects(startSigner(place), /cannot be opened/)
+    put(right, 0o600)
+    const restored = await startSigner(place)
+    assert.equal((await restored.health()).accounts, 1)
+    await restored.end('SIGTERM')
+  })
+
+  test('in production no master key is made, and none is taken from inside the store', async (t) => {
+    const place = await makePlace()
+    t.after(() => place.clear())
+    const production = { more: { NODE_ENV: 'production' } }
+    await assert.rejects(startSigner(place, production), /cannot be opened/)
+    const inside = join(place.env.SIGNER_DIR!, 'kek')
+    const env = { ...place.env, SIGNER_KEK_FILE: inside }
+    await assert.rejects(startSigner({ env }, production), /must not be inside SIGNER_DIR/)
+  })
+
+  test('SIGTERM leaves nothing signed and unanswered, and a store that opens again', async (t) => {
+    const { place, signer, address, accessToken, again } = await world(t)
+    const nonces = Array.from({ length: 400 }, (_, nonce) => nonce)
+    const underWay = nonces.map((nonce) => signer.sign(ask(address, { nonce, accessToken })))
+    const settled = Promise.allSettled(underWay)
+    await underWay[0]
+    process.kill(signer.pid, 'SIGTERM')
+    const answered = (await settled).filter(({ status }) => status === 'fulfilled').length
+    assert.equal(await signer.ended, 0)
+    assert.equal((await (await again()).health()).ledgerEntries, 1 + answered)
+    assert.deepEqual(verifyStore(place.env.SIGNER_DIR!).problems, [])
+  })
+
+  test('with --with-parent it ends when its standard input does', async (t) => {
+    const place = await makePlace()
+    t.after(() => place.clear())
+    const signer = await startSigner(place, { flags: ['--with-parent'] })
+    signer.stdin.end()
+    assert.equal(await signer.ended, 0)
+  })
+
+  test('a file at the socket’s path that is no socket is left alone', async (t) => {
+    const place = await makePlace()
+    t.after(() => place.clear())
+    writeFileSync(place.env.SIGNER_SOCKET!, 'mine')
+    await assert.rejects(startSigner(place), /no socket/)
+    assert.equal(readFileSync(place.env.SIGNER_SOCKET!, 'utf8'), 'mine')
+  })
+
+  test('the socket is opened to the group only when asked to, and to nobody else', async (t) => {
+    const place = await makePlace()
+    t.after(() => place.clear())
+    await assert.rejects(
+      startSigner(place, { more: { SIGNER_SOCKET_MODE: '666' } }),
+      /SIGNER_SOCKET_MODE must be one of/,
+    )
+    const signer = await startSigner(place, { more: { SIGNER_SOCKET_MODE: '660' } })
+    assert.equal((statSync(place.env.SIGNER_SOCKET!).mode & 0o777).toString(8), '660')
+    assert.equal((await signer.health()).ok, true)
+    await signer.end('SIGTERM')
+  })
+})
