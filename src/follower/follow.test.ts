@@ -238,14 +238,14 @@ suite('the follower', () => {
       await following(script, listener, async () => {
         await settled(script)
         script.faults[fault] = 4
-        script.mine(TRANSACTION)
+        script.mine(TRANSACTION, TRANSACTION, TRANSACTION)
         script.mine(TRANSACTION)
         await settled(script)
       })
       assert.equal(script.faults[fault], 0)
       assert.deepEqual(
         told.map((block) => block.receipts.length),
-        [0, 1, 1],
+        [0, 3, 1],
       )
     })
   }
@@ -284,13 +284,15 @@ suite('the follower', () => {
   test('a listener that fails leaves nothing of its block behind and is told it again', async () => {
     const script = scriptedChain({ isDevelopment: true })
     script.mine()
-    let failures = 3
+    let failures = 4
     const failing: BlockListener = {
-      onBlock: async (db, _app, _chain, block) => {
-        await sql`insert into networks (chain_id, name, genesis_hash) values (${block.number}, ${block.hash}, ''::bytea)`.execute(
+      onBlock: async (db, _app, _chain, { number, hash }) => {
+        // Fails before it has written and after.
+        if (number === 1 && failures-- > 2) throw new Error('not yet')
+        await sql`insert into networks (chain_id, name, genesis_hash) values (${number}, ${hash}, ''::bytea)`.execute(
           db,
         )
-        if (block.number === 1 && failures-- > 0) throw new Error('not now')
+        if (number === 1 && failures-- > 0) throw new Error('not now')
       },
       onRetract: async () => {},
       onFinalize: async () => {},
@@ -361,6 +363,20 @@ suite('the follower', () => {
     script.mine(TRANSACTION)
     await following(script, listener, () => settled(script))
     assert.deepEqual(hashes(told), hashes(script.blocks))
+  })
+
+  test('a finalized block that is not in our chain makes nothing final', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const { listener, told, finalized } = recorder()
+    await following(script, listener, () => settled(script))
+    const held = (await takeLease(app.db, 31337, 'test'))!
+    const next = { ...told[0]!, number: 1, hash: `0x${'11'.repeat(32)}` as const, parentHash: told[0]!.hash }
+    const other = { number: 0, hash: `0x${'22'.repeat(32)}` as const }
+    const after = await applyBlocks(app, script.chain, [listener], { held, blocks: [next], finality: other })
+    assert.equal(after.finalized, -1)
+    const last = { ...next, number: 2, hash: `0x${'33'.repeat(32)}` as const, parentHash: next.hash }
+    await applyBlocks(app, script.chain, [listener], { held: after, blocks: [last], finality: next })
+    assert.equal(finalized(), 1)
   })
 
   test('two processes follow as one: each block is told once, and the other goes on when one stops', async () => {
