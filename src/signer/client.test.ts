@@ -117,6 +117,19 @@ test('a request too large to send is refused here, and the connection lives on',
   assert.equal(sockets.length, 1)
 })
 
+test('a signer that does not read is given 16 MiB, then calls fail at once', async (t) => {
+  const { signer, sockets } = await world(t, () => {})
+  await assert.rejects(signer.health(), isUnavailable)
+  sockets[0]!.pause()
+  const userId = 'x'.repeat(500_000)
+  const calls = Array.from({ length: 60 }, () => signer.createAccount({ userId }))
+  const ends = await Promise.allSettled(calls)
+  const reasons = ends.map((end) => (end.status === 'rejected' && isUnavailable(end.reason) ? end.reason.message : ''))
+  const atOnce = reasons.filter((reason) => reason.includes('does not read')).length
+  assert.ok(atOnce > 15 && atOnce < 30, `${atOnce} of 60`)
+  assert.equal(reasons.filter((reason) => reason.includes('in time')).length, 60 - atOnce)
+})
+
 test('closed means closed', async (t) => {
   const { signer } = await world(t, () => {})
   const underWay = signer.health()

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { ask, makePlace, startSigner, world } from './spawned.ts'
@@ -50,6 +53,8 @@ describe('starting and ending', () => {
     const inside = join(place.env.SIGNER_DIR!, 'kek')
     const env = { ...place.env, SIGNER_KEK_FILE: inside }
     await assert.rejects(startSigner({ env }, production), /must not be inside SIGNER_DIR/)
+    const hidden = { ...place.env, SIGNER_KEK_FILE: join(place.env.SIGNER_DIR!, '..kek') }
+    await assert.rejects(startSigner({ env: hidden }, production), /must not be inside SIGNER_DIR/)
   })
 
   test('SIGTERM leaves nothing signed and unanswered, and a store that opens again', async (t) => {
@@ -71,6 +76,32 @@ describe('starting and ending', () => {
     const signer = await startSigner(place, { flags: ['--with-parent'] })
     signer.stdin.end()
     assert.equal(await signer.ended, 0)
+  })
+
+  test('a program that listens at the socket’s path is left alone, also when its queue is full', async (t) => {
+    const place = await makePlace()
+    const path = place.env.SIGNER_SOCKET!
+    const listening = `require('net').createServer().listen({ path: process.argv[1], backlog: 1 }, () => console.log(1))`
+    const other = spawn(process.execPath, ['-e', listening, path], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const callers: Socket[] = []
+    t.after(() => {
+      for (const caller of callers) caller.destroy()
+      other.kill('SIGKILL')
+      place.clear()
+    })
+    await once(other.stdout, 'data')
+    await assert.rejects(startSigner(place), /Another program listens/)
+    other.kill('SIGSTOP')
+    for (let isFull = false; !isFull;) {
+      const caller = connect(path)
+      callers.push(caller)
+      isFull = await once(caller, 'connect').then(
+        () => false,
+        () => true,
+      )
+    }
+    await assert.rejects(startSigner(place), /Another program listens/)
+    assert.ok(existsSync(path))
   })
 
   test('a file at the socket’s path that is no socket is left alone', async (t) => {
