@@ -28,7 +28,7 @@ import { transactions } from './transactions/routes.ts'
 import { users } from './users/routes.ts'
 
 /** Headers of ours that pages of other origins may read. */
-const EXPOSED = ['X-Request-Id', 'X-Block-Number', 'X-Next-Cursor', 'X-Indexed-To-Block', 'X-Finalized-To-Block', 'Link', 'Location', 'Idempotent-Replayed', 'RateLimit', 'RateLimit-Policy', 'Retry-After', 'WWW-Authenticate']
+const EXPOSED = ['X-Request-Id', 'X-Block-Number', 'X-Unanswered-Tokens', 'X-Next-Cursor', 'X-Indexed-To-Block', 'X-Finalized-To-Block', 'Link', 'Location', 'Idempotent-Replayed', 'RateLimit', 'RateLimit-Policy', 'Retry-After', 'WWW-Authenticate']
 
 export type ServerOptions = {
   keys: PrivateKeys

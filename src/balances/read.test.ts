@@ -20,8 +20,22 @@ test('a native balance has every field of the specification, as ethers 5 writes 
     assert.equal(status, 200)
     assert.deepEqual(Object.keys(body), ['ETH'])
     const { formatted, ...rest } = body.ETH
-    assert.deepEqual(rest, { balance: wei.toString(), balanceBn: ofEthers5(wei), decimals: 18, symbol: 'ETH', name: 'Ether', tokenAddress: null, network: 'devnet', chainId: 31_337 })
-    assert.equal(formatted, { '0': '0', '1': '0.000000000000000001', '25000000000000000': '0.025', '7569809500000000000000000': '7569809.5' }[wei.toString()])
+    assert.deepEqual(rest, {
+      balance: wei.toString(),
+      balanceBn: ofEthers5(wei),
+      decimals: 18,
+      symbol: 'ETH',
+      name: 'Ether',
+      tokenAddress: null,
+      network: 'devnet',
+      chainId: 31_337,
+    })
+    assert.equal(
+      formatted,
+      { '0': '0', '1': '0.000000000000000001', '25000000000000000': '0.025', '7569809500000000000000000': '7569809.5' }[
+        wei.toString()
+      ],
+    )
     assert.ok(Number(headers.get('x-block-number')) > 0)
   }
   await rpc('anvil_setBalance', alice.address, '0x8ac7230489e80000')
@@ -31,7 +45,11 @@ test('a native balance has every field of the specification, as ethers 5 writes 
 test('a token balance is keyed by the lower-case address, shows the checksummed one, and gives decimals as text', async () => {
   const { alice, facts } = here
   const token = facts.contracts.erc20!
-  await alice.write({ address: token, abi: 'mint(address to, uint256 amount) public', args: [alice.address, '1500000000000000000'] })
+  await alice.write({
+    address: token,
+    abi: 'mint(address to, uint256 amount) public',
+    args: [alice.address, '1500000000000000000'],
+  })
   for (const written of [token, token.toLowerCase(), `0x${token.slice(2).toUpperCase()}`]) {
     const { status, body } = await alice.get(`/v1/users/${alice.userId}/balance/${written}`)
     assert.equal(status, 200)
@@ -54,7 +72,11 @@ test('a token balance is keyed by the lower-case address, shows the checksummed 
 test('a balance is refused: no token, another user, an unknown user, no user id, bad addresses, no token contract', async () => {
   const { alice, bob, facts, request } = here
   const token = facts.contracts.erc20!
-  const expect = async (answer: Promise<{ status: number; body: { code: string; errors?: unknown } }>, status: number, code: string) => {
+  const expect = async (
+    answer: Promise<{ status: number; body: { code: string; errors?: unknown } }>,
+    status: number,
+    code: string,
+  ) => {
     const { status: got, body } = await answer
     assert.deepEqual([got, body.code], [status, code])
     return body
@@ -67,7 +89,9 @@ test('a balance is refused: no token, another user, an unknown user, no user id,
   await expect(alice.get('/v1/users/alice/balance'), 400, 'invalid_user_id')
   await expect(alice.get(`/v1/users/${alice.userId}/balance?at=latest`), 400, 'unknown_parameter')
   await expect(alice.get(`/v1/users/${alice.userId}/balance/0x1234`), 400, 'invalid_address')
-  const wrongChecksum = token.replace(/[a-f]/, (letter) => letter.toUpperCase()).replace(/[A-F](?=[^A-F]*$)/, (letter) => letter.toLowerCase())
+  const wrongChecksum = token
+    .replace(/[a-f]/, (letter) => letter.toUpperCase())
+    .replace(/[A-F](?=[^A-F]*$)/, (letter) => letter.toLowerCase())
   await expect(alice.get(`/v1/users/${alice.userId}/balance/${wrongChecksum}`), 400, 'invalid_address')
   await expect(alice.get(`/v1/users/${alice.userId}/balance/${alice.address}`), 422, 'not_a_token')
   await expect(alice.get(`/v1/users/${alice.userId}/balance/${facts.contracts.multicall3}`), 422, 'not_a_token')

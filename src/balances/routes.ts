@@ -1,16 +1,22 @@
 import type { FastifyInstance } from 'fastify'
+import type { Static } from 'typebox'
 import type { App } from '../app.ts'
+import { listBalances } from './list.ts'
 import { readNativeBalance, readTokenBalance } from './read.ts'
 import * as wire from './wire.ts'
 
 /** Balances of the caller's own account. */
 export function balances(server: FastifyInstance, app: App): void {
   /** GET /v1/users/:userId/balance: scope `wallet:read`. */
-  server.get<{ Params: { userId: string } }>('/v1/users/:userId/balance', { schema: wire.nativeBalance, config: { scope: 'wallet:read' } }, async (request, reply) => {
-    const { blockNumber, entries } = await readNativeBalance(app, request.caller, request.params)
-    reply.header('x-block-number', blockNumber)
-    return entries
-  })
+  server.get<{ Params: { userId: string } }>(
+    '/v1/users/:userId/balance',
+    { schema: wire.nativeBalance, config: { scope: 'wallet:read' } },
+    async (request, reply) => {
+      const { blockNumber, entries } = await readNativeBalance(app, request.caller, request.params)
+      reply.header('x-block-number', blockNumber)
+      return entries
+    },
+  )
 
   /** GET /v1/users/:userId/balance/:tokenAddress: scope `wallet:read`. */
   server.get<{ Params: { userId: string; tokenAddress: string } }>(
@@ -20,6 +26,32 @@ export function balances(server: FastifyInstance, app: App): void {
       const { blockNumber, entries } = await readTokenBalance(app, request.caller, request.params)
       reply.header('x-block-number', blockNumber)
       return entries
+    },
+  )
+
+  /** GET /v1/users/:userId/balances: scope `wallet:read`. Errors: invalid_cursor. */
+  server.get<{ Params: { userId: string }; Querystring: Static<typeof wire.BalancesQuery> }>(
+    '/v1/users/:userId/balances',
+    { schema: wire.balances, config: { scope: 'wallet:read' } },
+    async (request, reply) => {
+      const { userId } = request.params
+      const { limit, cursor } = request.query
+      const page = await listBalances(app, request.caller, {
+        userId,
+        cursor,
+        limit: limit === undefined ? undefined : Number(limit),
+      })
+      reply.header('x-block-number', page.blockNumber).header('x-unanswered-tokens', page.unanswered)
+      if (page.indexedTo !== null) reply.header('x-indexed-to-block', page.indexedTo)
+      if (page.nextCursor !== null) {
+        const query = new URLSearchParams({ ...request.query, cursor: page.nextCursor })
+        reply.header('x-next-cursor', page.nextCursor)
+        reply.header(
+          'link',
+          `<${app.origin}/v1/users/${encodeURIComponent(userId)}/balances?${query.toString()}>; rel="next"`,
+        )
+      }
+      return page.entries
     },
   )
 }

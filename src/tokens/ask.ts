@@ -1,4 +1,5 @@
 import { decodeTokenText } from '../abi/text.ts'
+import { isExecutionError } from '../chain/call.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcError } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
@@ -64,11 +65,17 @@ function readResult(result: unknown): Hex | null {
   return typeof result === 'string' && /^0x([0-9a-f]{2})+$/i.test(result) ? (result as Hex) : null
 }
 
-/** Limits of a provider: -32005 (EIP-1474), 429 and their texts. Everything else is the execution's. */
-const isNodesFault = ({ rpcCode, message }: RpcError): boolean =>
-  [-32005, -32603, 429].includes(rpcCode)
+/**
+ * Limits of a provider: -32005 (EIP-1474), 429 and their texts. Everything else is the execution's, and a revert is,
+ * whatever it says: a token may revert with "rate limit exceeded".
+ */
+function isNodesFault(error: RpcError): boolean {
+  if (isExecutionError(error)) return false
+  const { rpcCode, message } = error
+  return [-32005, -32603, 429].includes(rpcCode)
     ? !/revert|gas|opcode|stack|vm/i.test(message)
     : /rate limit|too many requests|capacity|compute units/i.test(message)
+}
 
 /** null when the answer is no number at all; a number outside 0..77 counts as 0, because no amount could be shown with it */
 function readDecimals(data: Hex | null): number | null {

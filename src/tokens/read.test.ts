@@ -158,6 +158,14 @@ suite('what tokens call themselves', () => {
     }
   })
 
+  test('a revert that reads like the limits of a node is the token’s own failure', async () => {
+    for (const rpcCode of [3, -32000, -32603]) {
+      const revert = new RpcError(rpcCode, 'execution reverted: rate limit exceeded, too many requests', undefined)
+      const node = badNode(async (_asked, answer) => [(await answer())[0], revert, revert, revert])
+      assert.deepEqual(await readTokenFacts(app, { ...node.chain }, addressOf('RevertingToken')), NOTHING)
+    }
+  })
+
   test('a token that takes the node down with it does not keep the others waiting', async () => {
     const bomb = addressOf('RevertingToken')
     const others = ['Bytes32Token', 'Decimals255Token'].map(addressOf)

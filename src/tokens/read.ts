@@ -2,10 +2,10 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import { askTokens, type TokenFacts } from './ask.ts'
-import { storeAnswers } from './refresh.ts'
+import { askTokens, MOST_TOKENS, type TokenFacts } from './ask.ts'
+import { askAll, storeAnswers, typeOf } from './refresh.ts'
 
 const REMEMBERED_MS = 30_000
 const MOST_REMEMBERED = 10_000
@@ -33,6 +33,56 @@ export async function readTokenFacts(app: App, chain: Chain, address: Hex): Prom
   return facts
 }
 
+/**
+ * What many tokens call themselves, with one look into the table and one question for each dozen that it does not hold.
+ * A token that cannot be asked although others can has "", "" and 0 this once.
+ * @param addresses  20 bytes, lower-case
+ * @throws chain_unavailable | chain_timeout  when there are tokens that were never asked and the node is away
+ */
+export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]): Promise<Map<Hex, TokenFacts>> {
+  const memory = memoryOf(chain)
+  const now = app.now()
+  const known = new Map<Hex, TokenFacts>()
+  const learn = (address: Hex, facts: TokenFacts) => {
+    known.set(address, facts)
+    remember(memory, address, { facts, until: now + REMEMBERED_MS })
+  }
+  for (const address of addresses) {
+    const remembered = memory.facts.get(address)
+    if (remembered !== undefined && remembered.until > now) known.set(address, remembered.facts)
+  }
+  const missing = addresses.filter((address) => !known.has(address))
+  if (missing.length === 0) return known
+  const rows = await retrying(() =>
+    app.db
+      .selectFrom('tokens')
+      .select(['address', 'symbol', 'name', 'decimals', 'state', 'token_type'])
+      .where('chain_id', '=', chain.chainId)
+      .where('address', 'in', missing.map(fromHex))
+      .execute(),
+  )
+  for (const { address, symbol, name, decimals, state } of rows)
+    if (state !== 'NEW') learn(toHex(address), { symbol, name, decimals })
+  const types = new Map(rows.map((row) => [toHex(row.address), typeOf(row.token_type)]))
+  const unasked = missing.filter((address) => !known.has(address))
+  for (let start = 0; start < unasked.length; start += MOST_TOKENS) {
+    const tokens = unasked
+      .slice(start, start + MOST_TOKENS)
+      .map((address) => ({ address, tokenType: types.get(address) ?? 'ERC20' }))
+    const told = await askAll(app, chain, tokens).catch((error: unknown) => {
+      throw mapChainError(error)
+    })
+    await storeAnswers(
+      app.db,
+      chain,
+      told.filter(({ answer }) => answer.isContract),
+    )
+    for (const { address, answer } of told) learn(address, answer.facts)
+  }
+  for (const address of missing) if (!known.has(address)) known.set(address, { symbol: '', name: '', decimals: 0 })
+  return known
+}
+
 async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts> {
   const row = await retrying(() =>
     app.db
@@ -43,10 +93,7 @@ async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts>
       .executeTakeFirst(),
   )
   if (row !== undefined && row.state !== 'NEW') return { symbol: row.symbol, name: row.name, decimals: row.decimals }
-  const token = {
-    address,
-    tokenType: row?.token_type === 721 ? 'ERC721' : row?.token_type === 1155 ? 'ERC1155' : 'ERC20',
-  } as const
+  const token = { address, tokenType: row === undefined ? 'ERC20' : typeOf(row.token_type) } as const
   const answers = await askTokens(chain, [token]).catch((error: unknown) => {
     throw mapChainError(error)
   })

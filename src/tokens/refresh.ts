@@ -48,8 +48,13 @@ async function refreshAll(app: App, chain: Chain): Promise<void> {
 
 type Token = { address: Hex; tokenType: TokenType }
 
-/** All at once; when that fails, one by one, so that a token that takes the node down with it hurts itself only. */
-async function askAll(app: App, chain: Chain, tokens: Token[]): Promise<(Token & { answer: TokenAnswer })[]> {
+/**
+ * What tokens say of themselves: all at once; when that fails, one by one, so that a token that takes the node down
+ * with it hurts itself only, is missing in the answer and is asked again later.
+ * @param tokens  at most MOST_TOKENS
+ * @throws RpcUnavailable | RpcError  when not one of them could be asked
+ */
+export async function askAll(app: App, chain: Chain, tokens: Token[]): Promise<(Token & { answer: TokenAnswer })[]> {
   try {
     const answers = await askTokens(chain, tokens)
     return tokens.map((token, index) => ({ ...token, answer: answers[index]! }))
@@ -87,6 +92,7 @@ async function postpone(db: Db, chain: Chain, tokens: Token[]): Promise<void> {
 
 /** Stores what tokens said. A token that did not tell everything is asked again, later each time. */
 export async function storeAnswers(db: Db, chain: Chain, answers: (Token & { answer: TokenAnswer })[]): Promise<void> {
+  if (answers.length === 0) return
   const rows = answers.map(({ address, tokenType, answer: { facts, isComplete } }) => ({
     chain_id: chain.chainId,
     address: fromHex(address),
@@ -114,4 +120,5 @@ export async function storeAnswers(db: Db, chain: Chain, answers: (Token & { ans
     .execute()
 }
 
-const typeOf = (number: number): TokenType => (number === 721 ? 'ERC721' : number === 1155 ? 'ERC1155' : 'ERC20')
+/** The name that the table's small number stands for. */
+export const typeOf = (number: number): TokenType => (number === 721 ? 'ERC721' : number === 1155 ? 'ERC1155' : 'ERC20')

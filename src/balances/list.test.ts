@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { world, until, type Person, type World } from '../../test/world.ts'
+
+let here: World
+let carol: Person
+before(async () => {
+  here = await world()
+  carol = await here.person('carol')
+})
+after(() => here.close())
+
+/** Once the history has reached the block that is the newest now. */
+async function indexed(person: Person): Promise<void> {
+  const newest = Number(await here.rpc('eth_blockNumber'))
+  await until('the history reaches the newest block', async () => {
+    const { headers } = await person.get(`/v1/users/${person.userId}/balances?limit=1`)
+    return Number(headers.get('x-indexed-to-block')) >= newest
+  })
+}
+
+test('a user without tokens has the coin alone, also when there is none of it', async () => {
+  const nobody = await here.person('nobody')
+  await here.rpc('anvil_setBalance', nobody.address, '0x0')
+  await here.rpc('evm_mine')
+  const { status, headers, body } = await nobody.get(`/v1/users/${nobody.userId}/balances`)
+  assert.equal(status, 200)
+  assert.deepEqual(body, (await nobody.get(`/v1/users/${nobody.userId}/balance`)).body)
+  assert.equal(body.ETH.balance, '0')
+  assert.equal(headers.get('x-unanswered-tokens'), '0')
+  assert.equal(headers.get('link'), null)
+})
+
+test('every token the user holds is there once, tokens that went away and ERC-1155 are not', async () => {
+  const { facts, alice, bob } = here
+  const { erc20, erc721, erc1155 } = facts.contracts as { erc20: string; erc721: string; erc1155: string }
+  await alice.write({ address: erc20, abi: 'mint(address to, uint256 amount) public', args: [alice.address, '700'] })
+  await alice.write({ address: erc20, abi: 'mint(address to, uint256 amount) public', args: [alice.address, '77'] })
+  await alice.write({
+    address: erc721,
+    abi: 'mint(address to, uint256 tokenId) public',
+    args: [alice.address, '900001'],
+  })
+  await alice.write({
+    address: erc1155,
+    abi: 'mint(address to, uint256 id, uint256 amount) public',
+    args: [alice.address, '3', '9'],
+  })
+  await indexed(alice)
+  const { status, headers, body } = await alice.get(`/v1/users/${alice.userId}/balances`)
+  assert.equal(status, 200)
+  const tokens = [erc20, erc721].map((address) => address.toLowerCase()).toSorted()
+  assert.deepEqual(Object.keys(body), ['ETH', ...tokens])
+  assert.equal(body[erc721.toLowerCase()].balance, '1')
+  assert.equal(body[erc20.toLowerCase()].balance, '777')
+  for (const token of tokens) {
+    const alone = await alice.get(`/v1/users/${alice.userId}/balance/${token}`)
+    assert.deepEqual(alone.body, { [token]: body[token] })
+    assert.equal(alone.headers.get('x-block-number'), headers.get('x-block-number'))
+  }
+
+  await alice.write({
+    address: erc20,
+    abi: 'transfer(address to, uint256 amount) public returns (bool)',
+    args: [bob.address, '777'],
+  })
+  await indexed(alice)
+  const after = await alice.get(`/v1/users/${alice.userId}/balances`)
+  assert.deepEqual(Object.keys(after.body), ['ETH', erc721.toLowerCase()])
+})
+
+test('pages follow each other by Link and X-Next-Cursor, the coin is on the first, a cursor names a place and not a row', async () => {
+  const { facts, rpc } = here
+  const code = await rpc<string>('eth_getCode', facts.contracts.erc20, 'latest')
+  const copies = Array.from({ length: 7 }, (_, index) => `0x${(0xc0de0000 + index).toString(16).padStart(40, '0')}`)
+  for (const address of copies) {
+    await rpc('anvil_setCode', address, code)
+    await carol.write({ address, abi: 'mint(address to, uint256 amount) public', args: [carol.address, '5'] })
+  }
+  await indexed(carol)
+  const path = `/v1/users/${carol.userId}/balances`
+  const whole = await carol.get(path)
+  assert.deepEqual(Object.keys(whole.body), ['ETH', ...copies])
+  assert.equal(whole.headers.get('x-next-cursor'), null)
+
+  const seen: string[] = []
+  let next: string | null = `${facts.origin}${path}?limit=3`
+  for (let page = 0; next !== null; page++) {
+    const { status, headers, body } = await carol.get(next)
+    assert.equal(status, 200)
+    assert.ok(page < 3)
+    seen.push(...Object.keys(body))
+    const link: RegExpMatchArray | null = headers.get('link')?.match(/^<([^>]+)>; rel="next"$/) ?? null
+    assert.equal(link === null, headers.get('x-next-cursor') === null)
+    next = link?.[1] ?? null
+  }
+  assert.deepEqual(seen, ['ETH', ...copies])
+})
+
+test('balances are refused: no token, another user, no user id, bad limits, cursors of others and of other queries', async () => {
+  const { alice, request } = here
+  const path = `/v1/users/${alice.userId}/balances`
+  assert.equal((await request(path)).status, 401)
+  const cases: [path: string, status: number, code: string][] = [
+    ['/v1/users/DEV-bob/balances', 403, 'forbidden_user'],
+    ['/v1/users/bob/balances', 400, 'invalid_user_id'],
+    [`${path}?limit=0`, 400, 'invalid_request'],
+    [`${path}?limit=201`, 400, 'invalid_request'],
+    [`${path}?limit=5&limit=5`, 400, 'invalid_request'],
+    [`${path}?page=2`, 400, 'unknown_parameter'],
+    [`${path}?cursor=AAAA`, 400, 'invalid_cursor'],
+    [`${path}?cursor=${Buffer.from('["history","x"]').toString('base64url')}`, 400, 'invalid_cursor'],
+    [`${path}?cursor=${Buffer.from('["balances","\\u0000"]').toString('base64url')}`, 400, 'invalid_cursor'],
+  ]
+  for (const [where, status, code] of cases) {
+    const answer = await alice.get(where)
+    assert.deepEqual([answer.status, answer.body.code], [status, code], where)
+  }
+  assert.equal((await alice.post(path, {})).status, 405)
+})

@@ -1,0 +1,117 @@
+import type { Static } from 'typebox'
+import type { App } from '../app.ts'
+import { readAt } from '../chain/reads.ts'
+import { AppError } from '../errors.ts'
+import type { Caller } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
+import { readCursor, writeCursor } from '../http/cursor.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { retrying, type Db } from '../store/db.ts'
+import { TOKEN_TYPE_NUMBERS } from '../tokens/note.ts'
+import { readFactsOfTokens } from '../tokens/read.ts'
+import { ownAccount } from '../users/own.ts'
+import { askBalance } from './ask.ts'
+import { nativeEntry, tokenEntry } from './entry.ts'
+import type { Balances } from './read.ts'
+import type { AnyEntry } from './wire.ts'
+
+/** One page of an account's balances. */
+export type BalancesPage = Balances<Static<typeof AnyEntry>> & {
+  /** null on the last page */
+  nextCursor: string | null
+  /** the block up to which the history knows the account's tokens; null before the first */
+  indexedTo: number | null
+  /** tokens of this page that gave no balance: each tells why when it is asked alone */
+  unanswered: number
+}
+
+/** tokens asked for one page, unless told otherwise */
+const DEFAULT_LIMIT = 100
+
+/**
+ * The user's coin and every token that the history has seen in the account and of which something is there, all at one
+ * block. Tokens come in the order of their addresses, `limit` of them asked for a page; the coin is on the first page.
+ * A collection (ERC-721) counts its pieces; ERC-1155 has no balance without a token id and is left out. A token that
+ * does not answer is left out and counted: it hides nothing but itself.
+ * @throws forbidden_user | invalid_user_id | invalid_cursor
+ */
+export async function listBalances(
+  app: App,
+  caller: Caller,
+  {
+    userId,
+    limit = DEFAULT_LIMIT,
+    cursor,
+  }: { userId: string; limit?: number | undefined; cursor?: string | undefined },
+): Promise<BalancesPage> {
+  const { accountId, address: owner } = await ownAccount(app, caller, userId)
+  const chain = chainOf(app, caller)
+  const after = cursor === undefined ? null : readPlace(cursor)
+  const { indexedTo, tokens: found } = await retrying(async () => ({
+    // Before the tokens: what is said to be indexed is in them.
+    indexedTo: await readIndexedTo(app.db, chain.chainId),
+    tokens: await selectTokens(app.db, { accountId, chainId: chain.chainId, after, limit: limit + 1 }),
+  }))
+  const tokens = found.slice(0, limit)
+
+  const { blockNumber, coins, balances } = await readAt(chain, 'latest', async (reads) => {
+    const [coins, balances] = await Promise.all([
+      after === null ? reads.balance(owner) : null,
+      Promise.all(tokens.map(async (token) => ({ token, balance: await askBalance(reads, { token, owner }) }))),
+    ])
+    return { blockNumber: reads.block.number, coins, balances }
+  })
+  const held = balances.flatMap(({ token, balance }) => (balance === null || balance === 0n ? [] : [{ token, balance }])) // prettier-ignore
+  const facts = await readFactsOfTokens(
+    app,
+    chain,
+    held.map(({ token }) => token),
+  )
+  return {
+    blockNumber,
+    indexedTo,
+    unanswered: balances.filter(({ balance }) => balance === null).length,
+    nextCursor: found.length > limit ? writeCursor(['balances', tokens.at(-1)!]) : null,
+    entries: {
+      ...(coins === null ? {} : { [chain.symbol]: nativeEntry(chain, coins) }),
+      ...Object.fromEntries(
+        held.map(({ token, balance }) => [token, tokenEntry(chain, { token, balance, facts: facts.get(token)! })]),
+      ),
+    },
+  }
+}
+
+/** The address after which a page starts. It names a place in an order that all accounts share, so it needs no owner. */
+function readPlace(cursor: string): Hex {
+  const [kind, token] = readCursor(cursor, ['string', 'string']) as [string, string]
+  if (kind === 'balances' && /^0x[0-9a-f]{40}$/.test(token)) return token as Hex
+  throw new AppError('invalid_cursor', 'The cursor was given for another query.', {
+    errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Take it from X-Next-Cursor of the same query.' }],
+  })
+}
+
+async function readIndexedTo(db: Db, chainId: number): Promise<number | null> {
+  const row = await db.selectFrom('cursors').select('block_number').where('chain_id', '=', chainId).executeTakeFirst()
+  // A cursor below zero stands before the first block.
+  return row === undefined || row.block_number < 0 ? null : row.block_number
+}
+
+/** Index: transfers (account, network, token, type), read in its order until the page is full. */
+async function selectTokens(
+  db: Db,
+  { accountId, chainId, after, limit }: { accountId: string; chainId: number; after: Hex | null; limit: number },
+): Promise<Hex[]> {
+  const rows = await db
+    .selectFrom('transfers')
+    .select('token')
+    .distinct()
+    .where('account_id', '=', accountId)
+    .where('chain_id', '=', chainId)
+    .where('token_type', '!=', TOKEN_TYPE_NUMBERS.ERC1155)
+    .$if(after !== null, (query) => query.where('token', '>', fromHex(after!)))
+    .orderBy('token')
+    .limit(limit)
+    .execute()
+  return rows.map(({ token }) => toHex(token))
+}
