@@ -139,7 +139,7 @@ async function openNetwork(config: Config, { db, embedded, origin, telemetry }: 
     explorer: explorerAt(config.NETWORK_EXPLORER ?? `${origin}/explorer`),
     faucet: embedded === null ? null : (address) => embedded.faucet(address),
     now: () => Date.now(),
-    onCall: (method, outcome) => telemetry.rpcCalls.inc({ method, outcome }),
+    onCall: (method, outcome, count) => telemetry.rpcCalls.inc({ method, outcome }, count),
   })
   try {
     await bindNetwork(db, { chainId: chain.chainId, name: chain.name, genesisHash }, { mayBegin: embedded !== null })

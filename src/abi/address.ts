@@ -2,14 +2,24 @@ import { keccak256 } from 'viem/utils'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 
+const MAX_REMEMBERED = 4_096
+// Valid addresses of 42 characters each, the oldest leave first: callers can change what is here, not how much.
+const remembered = new Map<string, Hex>()
+
 /**
- * An address from a path or a body, checksummed.
+ * An address from a path or a body, checksummed. Contracts are named again and again, and a checksum costs a
+ * Keccak-256, so the last ones are remembered.
  * @throws invalid_address  unless it is 0x and 40 digits, in one case or with the right checksum
  */
 export function readAddress(text: string): Hex {
+  const known = remembered.get(text)
+  if (known !== undefined) return known
   const problem = explainAddress(text)
   if (problem) throw new AppError('invalid_address', `The address ${problem.detail}.`)
-  return checksumAddress(text.toLowerCase())
+  const address = checksumAddress(text.toLowerCase())
+  if (remembered.size >= MAX_REMEMBERED) remembered.delete(remembered.keys().next().value!)
+  remembered.set(text, address)
+  return address
 }
 
 /** What is wrong with an address, as the end of a sentence; null when nothing is. */
@@ -24,7 +34,7 @@ export function explainAddress(text: string): { code: string; detail: string } |
 }
 
 /**
- * Costs about 7 µs, and keeps nothing: a cache of addresses would be filled by callers.
+ * Costs about 7 µs, and keeps nothing: the addresses of results are all different.
  * @param address  0x and 40 lower-case digits
  * Source: EIP-55
  */

@@ -24,9 +24,16 @@ export function signatureOf(item: { name: string; inputs: AbiParameter[] }): str
   return `${item.name}(${item.inputs.map(canonicalType).join(',')})`
 }
 
-/** The first 4 bytes of the Keccak-256 of the signature, as 0x and 8 digits. Costs about 8 µs. */
+// Lives as long as the item itself, so nothing grows here.
+const selectors = new WeakMap<object, Hex>()
+
+/** The first 4 bytes of the Keccak-256 of the signature, as 0x and 8 digits. Costs about 8 µs the first time. */
 export function selectorOf(item: { name: string; inputs: AbiParameter[] }): Hex {
-  return keccak256(Buffer.from(signatureOf(item), 'utf8')).slice(0, 10) as Hex
+  const known = selectors.get(item)
+  if (known !== undefined) return known
+  const selector = keccak256(Buffer.from(signatureOf(item), 'utf8')).slice(0, 10) as Hex
+  selectors.set(item, selector)
+  return selector
 }
 
 function canonicalType({ type, components }: AbiParameter): string {

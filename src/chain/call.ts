@@ -1,5 +1,7 @@
+import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import { RpcError, type Rpc } from './rpc.ts'
+import { RpcTooLarge } from './failures.ts'
+import { RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
 
 /** `latest`-like tag, a block number, or the hash that pins a read to one block. */
 export type At = { blockHash: Hex } | { blockNumber: number } | 'latest' | 'finalized'
@@ -22,12 +24,15 @@ export type CallResult = { data: Hex } | { reverted: RpcError }
  * eth_call at one block.
  * @param gas  highest gas the call may burn on the node
  * @throws RpcUnavailable, or RpcError when the node knows no such block or failed itself
+ * @throws invalid_return_data  when the contract answers more than is read
  */
 export async function ethCall(rpc: Rpc, { to, data, from, at, gas = CALL_GAS }: { to: Hex; data: Hex; from?: Hex; at: At; gas?: number }): Promise<CallResult> {
   try {
     const answer = await rpc.call<Hex>('eth_call', [{ to, data, ...(from === undefined ? {} : { from }), gas: `0x${gas.toString(16)}` }, blockParameter(at)])
+    if (typeof answer !== 'string' || !answer.startsWith('0x')) throw new RpcUnavailable('the node answered a call with something else than bytes', { timedOut: false })
     return { data: answer }
   } catch (error) {
+    if (error instanceof RpcTooLarge) throw new AppError('invalid_return_data', 'The contract answered with more than 1 MiB.', { cause: error })
     if (error instanceof RpcError && isExecutionError(error)) return { reverted: error }
     throw error
   }

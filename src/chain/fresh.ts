@@ -52,9 +52,12 @@ function start(chain: Chain): Promise<Block> {
   return entry.running
 }
 
+const isBlock = (raw: RawBlock | null): raw is RawBlock =>
+  typeof raw === 'object' && raw !== null && /^0x[0-9a-f]{1,12}$/i.test(raw.number) && /^0x[0-9a-f]{64}$/i.test(raw.hash)
+
 async function askNode(chain: Chain): Promise<Block> {
   const raw = await chain.rpc.call<RawBlock | null>('eth_getBlockByNumber', ['latest', false])
-  if (raw === null) throw new RpcUnavailable('the node has no latest block', { timedOut: false })
+  if (!isBlock(raw)) throw new RpcUnavailable('the node shows no latest block', { timedOut: false })
   const block = readBlock(raw)
   const known = chain.head.current()
   if (known !== null && block.number < known.number) {

@@ -1,7 +1,7 @@
 import type { Hex } from '../ids.ts'
 import { openHead } from './head.ts'
 import type { Chain, Explorer } from './network.ts'
-import { openRpc } from './rpc.ts'
+import { openRpc, type OnCall } from './rpc.ts'
 
 export type ChainSettings = {
   rpcUrl: string
@@ -17,7 +17,7 @@ export type ChainSettings = {
   explorer: Explorer
   faucet: Chain['faucet']
   now: () => number
-  onCall: (method: string, outcome: 'ok' | 'error' | 'unavailable') => void
+  onCall: OnCall
 }
 
 /**

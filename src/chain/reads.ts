@@ -4,7 +4,7 @@ import { ethCall, isUnknownBlock, type CallResult } from './call.ts'
 import { newestBlock, readBlock, type RawBlock } from './fresh.ts'
 import type { Block } from './head.ts'
 import type { Chain } from './network.ts'
-import { RpcError, type Rpc } from './rpc.ts'
+import { RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
 
 /**
  * Reads pinned to one block by its hash: a node that lags answers an error, never old data. Equal reads at the
@@ -74,8 +74,8 @@ function readsAt({ rpc }: { rpc: Rpc }, block: Block, generation: Generation | n
   return {
     block,
     call: (request) => shared(`c${request.to}${request.from ?? ''}:${request.gas ?? ''}:${request.data}`, () => ethCall(rpc, { ...request, at })),
-    balance: (address) => shared(`b${address}`, async () => BigInt(await rpc.call<Hex>('eth_getBalance', [address, at]))),
-    hasCode: (address) => shared(`k${address}`, async () => (await rpc.call<Hex>('eth_getCode', [address, at])).length > 2),
+    balance: (address) => shared(`b${address}`, async () => readQuantity(await rpc.call('eth_getBalance', [address, at]))),
+    hasCode: (address) => shared(`k${address}`, async () => /^0x./.test(String(await rpc.call('eth_getCode', [address, at])))),
   }
 }
 
@@ -96,3 +96,8 @@ function share<T>(generation: Generation, key: string, ask: () => Promise<T>): P
 }
 
 const isCallData = (value: unknown): value is { data: Hex } => typeof value === 'object' && value !== null && 'data' in value
+
+function readQuantity(answer: unknown): bigint {
+  if (typeof answer !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(answer)) throw new RpcUnavailable('the node answered a balance with something else than a number', { timedOut: false })
+  return BigInt(answer)
+}

@@ -1,6 +1,6 @@
 import type { Static } from 'typebox'
 import { encodeCall, readAddress } from '../abi/args.ts'
-import { parseAbi, type ParsedAbi } from '../abi/parse.ts'
+import type { ParsedAbi } from '../abi/parse.ts'
 import { decodeResult, type Output } from '../abi/results.ts'
 import { decodeRevert } from '../abi/reverts.ts'
 import type { App } from '../app.ts'
@@ -13,6 +13,7 @@ import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { problemOf, toAppError, type Problem } from '../http/problems.ts'
 import type { Hex } from '../ids.ts'
+import { parsedAbi } from './parsed.ts'
 import type { BatchRequest, ReadRequest } from './wire.ts'
 
 export type ReadAnswer = { status: 'SUCCESS'; explorerUrl: string; response: unknown; outputs: Output[]; blockNumber: number }
@@ -58,7 +59,7 @@ type Prepared = { to: Hex; parsed: ParsedAbi; data: Hex; asUser: boolean }
 /** Everything that can be refused without asking the chain. */
 function prepare({ address, abi, args = [], sender = false }: CallRequest): Prepared {
   const to = readContractAddress(address)
-  const parsed = parseAbi(abi)
+  const parsed = parsedAbi(abi)
   const { stateMutability } = parsed.function
   if (stateMutability !== 'view' && stateMutability !== 'pure') {
     throw new AppError('abi_not_view', 'A read needs a view function: write `view` behind the parameters.', { errors: [{ pointer: '/abi', code: 'not_view', detail: 'The function is not marked view or pure.' }] })

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { createLocalJWKSet, jwtVerify } from 'jose'
 import type { FastifyRequest } from 'fastify'
 import { audienceOf, issuerOf, type App } from '../app.ts'
@@ -42,7 +42,7 @@ const states = new WeakMap<App, State>()
 export async function verifyAccessToken(app: App, token: string): Promise<Caller> {
   if (token.length > MAX_TOKEN_CHARACTERS) throw new AppError('invalid_token', 'The access token is malformed.')
   const state = stateOf(app)
-  const key = createHash('sha256').update(token).digest('base64')
+  const key = hash('sha256', token, 'base64')
   const caller = state.cache.get(key) ?? remember(state, key, await readToken(app, state, token))
   if (caller.expiresAt * 1_000 <= app.now()) {
     state.cache.delete(key)

@@ -1,0 +1,167 @@
+import { fork, spawn, type ChildProcess } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import type { Profiler } from 'node:inspector/promises'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { deploySamples, type Samples } from '../src/devnet/deploy.ts'
+import { rpc } from '../src/devnet/rpc.ts'
+import type { Hex } from '../src/ids.ts'
+import { emptyPostgres } from '../test/database.ts'
+
+/** What a benchmark starts: a node, the plain service, the program; ended with `end` in reverse order. */
+export type Started = { url: string; pid: number; end(): Promise<void> }
+
+/** anvil with a block a second and the sample contracts; its own mining on every transaction freezes it under load. */
+export async function startNode(): Promise<Started & { contracts: Samples }> {
+  const args = [
+    '--port',
+    '0',
+    '--block-time',
+    '1',
+    '--chain-id',
+    '31337',
+    '--host',
+    '127.0.0.1',
+    '--prune-history',
+    '64',
+  ]
+  const child = spawn(findAnvil(), args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const port = await firstMatch(child, /Listening on \S+:(\d+)/)
+  const url = `http://127.0.0.1:${port}`
+  await rpc(url, 'anvil_setLoggingEnabled', false)
+  return { url, ...handleOf(child), contracts: await deploySamples(url) }
+}
+
+/** @param keys  private keys of the accounts that write */
+export async function startPlainService(
+  rpcUrl: string,
+  { keys = [], estimatesAt = 'default' }: { keys?: Hex[]; estimatesAt?: 'default' | 'latest' } = {},
+): Promise<Started> {
+  const child = spawn(process.execPath, [new URL('plain-service.ts', import.meta.url).pathname], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, NODE_ENV: 'production', RPC_URL: rpcUrl, KEYS: keys.join(), PLAIN_GAS: estimatesAt },
+  })
+  return { url: await firstMatch(child, /(http:\S+)/), ...handleOf(child) }
+}
+
+export type Person = { userId: string; token: string }
+export type Program = Started & {
+  /** access tokens of users of the development provider, who have accounts then */
+  people(names: string[]): Promise<Person[]>
+  /** bytes, after a garbage collection */
+  memory(): Promise<NodeJS.MemoryUsage>
+  /** what its main thread does while `work` runs */
+  profile(work: () => Promise<void>): Promise<Profiler.Profile>
+}
+
+/**
+ * The program on a node: on PostgreSQL when TEST_DATABASE_URL names a cluster, else on the embedded database.
+ * @param flags  of Node.js, such as --cpu-prof
+ */
+export async function startProgram(
+  rpcUrl: string,
+  { settings = {}, flags = [] }: { settings?: Record<string, string>; flags?: string[] } = {},
+): Promise<Program> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'chatelaine-bench-'))
+  const cluster = process.env.TEST_DATABASE_URL
+  const database = cluster === undefined ? null : await emptyPostgres(cluster)
+  const child = fork(new URL('program.ts', import.meta.url).pathname, {
+    execArgv: ['--disable-warning=ExperimentalWarning', '--expose-gc', ...flags],
+    env: {
+      ...process.env,
+      ...{
+        NODE_ENV: 'development',
+        PORT: '0',
+        DATA_DIR: dataDir,
+        RPC_URL: rpcUrl,
+        RATE_LIMITS: 'off',
+        LOG_LEVEL: 'warn',
+      },
+      ...(database === null ? {} : { DATABASE_URL: database.url }),
+      ...settings,
+    },
+  })
+  const { origin } = await answerOf<{ origin: string }>(child, (message) => 'origin' in message)
+  let id = 0
+  const ask = <T>(question: object): Promise<T> => {
+    const mine = ++id
+    child.send({ id: mine, ...question })
+    return answerOf<T & { id: number }>(child, (message) => message.id === mine)
+  }
+  const { pid, end } = handleOf(child)
+  return {
+    url: origin,
+    pid,
+    people: async (users) => (await ask<{ tokens: Person[] }>({ users })).tokens,
+    memory: async () => (await ask<{ memory: NodeJS.MemoryUsage }>({ memory: true })).memory,
+    profile: async (work) => {
+      await ask({ profile: 'start' })
+      await work()
+      return (await ask<{ profile: Profiler.Profile }>({ profile: 'stop' })).profile
+    },
+    end: async () => {
+      await end()
+      await database?.drop()
+      await rm(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** User and system time of a process and all its threads, milliseconds; proc(5), fields 14 and 15, in ticks of 10 ms. Linux only. */
+export function cpuMillis(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
+function findAnvil(): string {
+  const name = `@foundry-rs/anvil-${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}/bin/anvil`
+  try {
+    const path = createRequire(import.meta.url).resolve(name)
+    if (existsSync(path)) return path
+  } catch {
+    // An optional dependency: not there on every platform.
+  }
+  return 'anvil'
+}
+
+function handleOf(child: ChildProcess): { pid: number; end(): Promise<void> } {
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
+  const isOver = () => child.exitCode !== null || child.signalCode !== null
+  const end = async () => {
+    if (!isOver()) child.kill('SIGTERM')
+    const late = setTimeout(() => child.kill('SIGKILL'), 10_000)
+    if (!isOver()) await ended
+    clearTimeout(late)
+  }
+  return { pid: child.pid!, end }
+}
+
+async function firstMatch(child: ChildProcess, pattern: RegExp): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let said = ''
+    child.once('exit', (code) => reject(new Error(`${child.spawnfile} ended with ${code}`)))
+    child.once('error', reject)
+    child.stdout!.on('data', function listen(chunk) {
+      said += chunk
+      const found = pattern.exec(said)
+      if (found === null) return
+      child.stdout!.off('data', listen).resume()
+      resolve(found[1]!)
+    })
+  })
+}
+
+async function answerOf<T>(child: ChildProcess, isIt: (message: Record<string, unknown>) => boolean): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const gone = (code: number | null) => reject(new Error(`the program ended with ${code}`))
+    child.once('exit', gone)
+    child.on('message', function listen(message) {
+      if (!isIt(message as Record<string, unknown>)) return
+      child.off('message', listen)
+      child.off('exit', gone)
+      resolve(message as T)
+    })
+  })
+}

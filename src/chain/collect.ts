@@ -1,0 +1,56 @@
+import type { Ask } from './node.ts'
+import { RpcError, RpcUnavailable } from './failures.ts'
+import type { Call } from './rpc.ts'
+
+const MAX_BATCH = 50
+/** batches in the air at a time; more would be smaller ones */
+const LANES = 4
+
+type Waiting = Call & { resolve: (value: never) => void; reject: (error: unknown) => void }
+
+/**
+ * Sends calls in batches: those made in one turn of the event loop travel together, and while all lanes are busy
+ * calls collect. Nothing waits for company.
+ */
+export function collected(ask: Ask, timeoutMs: number): (method: string, params: unknown[]) => Promise<never> {
+  let waiting: Waiting[] = []
+  let inFlight = 0
+  let isScheduled = false
+
+  function flush(): void {
+    isScheduled = false
+    while (waiting.length > 0 && inFlight < LANES) {
+      const calls = waiting.length <= MAX_BATCH ? waiting : waiting.slice(0, MAX_BATCH)
+      waiting = waiting.length <= MAX_BATCH ? [] : waiting.slice(MAX_BATCH)
+      void send(calls)
+    }
+  }
+
+  async function send(calls: Waiting[]): Promise<void> {
+    inFlight++
+    try {
+      const answers = await ask(calls, { timeoutMs })
+      for (const [index, answer] of answers.entries()) {
+        const call = calls[index]!
+        if (answer instanceof RpcError || answer instanceof RpcUnavailable) call.reject(answer)
+        else call.resolve(answer as never)
+      }
+    } catch (error) {
+      for (const call of calls) call.reject(error)
+    } finally {
+      inFlight--
+      if (waiting.length > 0 && !isScheduled) flush()
+    }
+  }
+
+  return (method, params) => {
+    const { promise, resolve, reject } = Promise.withResolvers<never>()
+    waiting.push({ method, params, resolve, reject })
+    if (!isScheduled && inFlight < LANES) {
+      isScheduled = true
+      // After the sockets that are readable now were read: what they ask for goes into the same batch.
+      setImmediate(flush)
+    }
+    return promise
+  }
+}

@@ -1,0 +1,29 @@
+/** The node understood the request and answered with an error: code, text and, for reverts, data. */
+export class RpcError extends Error {
+  readonly rpcCode: number
+  readonly data: unknown
+  constructor(rpcCode: number, message: string, data: unknown) {
+    super(message)
+    this.name = 'RpcError'
+    this.rpcCode = rpcCode
+    this.data = data
+  }
+}
+
+/** No usable answer: refused, dropped, not JSON, 5xx. For a broadcast this means unknown, never failed. */
+export class RpcUnavailable extends Error {
+  readonly timedOut: boolean
+  constructor(message: string, options: { cause?: unknown; timedOut: boolean }) {
+    super(message, { cause: options.cause })
+    this.name = 'RpcUnavailable'
+    this.timedOut = options.timedOut
+  }
+}
+
+/** The answer was longer than what is read. Another node would answer the same. */
+export class RpcTooLarge extends RpcUnavailable {
+  constructor() {
+    super('the answer of the node is too large', { timedOut: false })
+    this.name = 'RpcTooLarge'
+  }
+}

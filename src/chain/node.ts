@@ -1,0 +1,107 @@
+import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
+import { openPost } from './post.ts'
+import type { Call } from './rpc.ts'
+
+/**
+ * Asks several calls at once. Each answer is a result, an RpcError, or an RpcUnavailable where the answer lacks this
+ * one call.
+ * @throws RpcUnavailable for all of them
+ */
+export type Ask = (calls: readonly Call[], options: { timeoutMs: number }) => Promise<unknown[]>
+
+/** One node, behind one URL. */
+export type Node = { ask: Ask; close(): void }
+
+/**
+ * bytes of an answer to calls that have short ones, one or many: 30 M gas pay for 3.9 MB of memory to return or to
+ * revert with, which some nodes write in hexadecimal twice, as `data` and within `message`
+ */
+const MAX_SHORT_BYTES = 24 * 1_048_576
+/** bytes of an answer with whole blocks, receipts or traces */
+const MAX_LONG_BYTES = 128 * 1_048_576
+
+export function openNode(url: string): Node {
+  const post = openPost(url)
+  /** calls of one batch; lower when the node turned out to refuse as many */
+  let maxBatch = Number.POSITIVE_INFINITY
+
+  const ask: Ask = async (calls, options) => {
+    if (calls.length > maxBatch) return inParts(calls, maxBatch, options)
+    try {
+      const answers = readAnswers(calls, await post(bodyOf(calls), { ...options, maxBytes: maxBytesOf(calls) }))
+      if (answers !== 'batch refused') return answers
+      maxBatch = Math.max(1, calls.length >> 1)
+      return await inParts(calls, maxBatch, options)
+    } catch (error) {
+      // One long answer must not cost its neighbours theirs.
+      if (!(error instanceof RpcTooLarge) || calls.length === 1) throw error
+      return inParts(calls, Math.ceil(calls.length / 2), options)
+    }
+  }
+
+  async function inParts(calls: readonly Call[], size: number, options: { timeoutMs: number }): Promise<unknown[]> {
+    const parts = Array.from({ length: Math.ceil(calls.length / size) }, (_, index) =>
+      calls.slice(index * size, (index + 1) * size),
+    )
+    const answers = await Promise.all(
+      parts.map((part) =>
+        ask(part, options).catch((error: unknown) => {
+          if (error instanceof RpcTooLarge && part.length === 1) return [error]
+          throw error
+        }),
+      ),
+    )
+    return answers.flat()
+  }
+
+  return { ask, close: () => post.close() }
+}
+
+function bodyOf(calls: readonly Call[]): string {
+  const texts = calls.map(
+    ({ method, params }, id) => `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${JSON.stringify(params)}}`,
+  )
+  return texts.length === 1 ? texts[0]! : `[${texts.join()}]`
+}
+
+function maxBytesOf(calls: readonly Call[]): number {
+  if (calls.some(({ method }) => /^eth_getBlock|^eth_getLogs|^debug_/.test(method))) return MAX_LONG_BYTES
+  return MAX_SHORT_BYTES
+}
+
+type Answer = { id?: unknown; result?: unknown; error?: { code?: unknown; message?: unknown; data?: unknown } | null }
+
+function readAnswers(calls: readonly Call[], body: unknown): unknown[] | 'batch refused' {
+  const answers = (Array.isArray(body) ? body : [body]) as (Answer | null)[]
+  const [only] = answers
+  // A node may refuse a whole request with one error object that names no id.
+  const forAll = answers.length === 1 && only && !isIdOf(only.id, calls) ? errorOf(only) : null
+  if (forAll !== null) {
+    // -32600 is JSON-RPC's "invalid request": what nodes say to a batch that is longer than they accept.
+    if (calls.length > 1 && (forAll.rpcCode === -32600 || /batch/i.test(forAll.message))) return 'batch refused'
+    return calls.map(() => forAll)
+  }
+  // Nearly every node answers in order.
+  if (answers.length === calls.length && answers.every((answer, id) => answer?.id === id)) {
+    return answers.map((answer, id) => readAnswer(answer, calls[id]!.method))
+  }
+  const byId = new Map(answers.map((answer) => [answer?.id, answer]))
+  return calls.map(({ method }, id) => readAnswer(byId.get(id), method))
+}
+
+const isIdOf = (id: unknown, calls: readonly Call[]): boolean => typeof id === 'number' && id >= 0 && id < calls.length
+
+function readAnswer(answer: Answer | null | undefined, method: string): unknown {
+  if (answer !== null && typeof answer === 'object') {
+    const error = errorOf(answer)
+    if (error !== null) return error
+    if (answer.result !== undefined) return answer.result
+  }
+  return new RpcUnavailable(`the node gave no answer to ${method}`, { timedOut: false })
+}
+
+/** Gateways answer `{"error":"bad gateway"}`: an error without a code is none of a node. */
+function errorOf({ error }: Answer): RpcError | null {
+  if (typeof error !== 'object' || error === null || typeof error.code !== 'number') return null
+  return new RpcError(error.code, typeof error.message === 'string' ? error.message : '', error.data)
+}
