@@ -46,11 +46,10 @@ export async function buildServer(app: App, { keys, providers, explorerRpcUrl, i
   await openapi(server, app)
   await server.register(cors, {
     // The authorization server answers for itself, by client.
-    delegator: (request, callback) => {
-      const origin = request.headers.origin
-      if (origin === undefined || !request.url.startsWith('/v1/')) callback(null, { origin: false })
-      else allowsOrigin(app.db, origin).then((isAllowed) => callback(null, { origin: isAllowed, exposedHeaders: EXPOSED, methods: ['GET', 'POST'], maxAge: 600 }), callback)
-    },
+    delegator: async ({ headers: { origin }, url }) =>
+      origin !== undefined && url.startsWith('/v1/') && (await allowsOrigin(app.db, origin))
+        ? { origin: true, exposedHeaders: EXPOSED, methods: ['GET', 'POST'], maxAge: 600 }
+        : { origin: false },
   })
   authenticated(server, app)
   health(server, app, { isDraining })
