@@ -1,5 +1,5 @@
 import cors from '@fastify/cors'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { App } from './app.ts'
 import { allowsOrigin } from './applications/origins.ts'
 import { balances } from './balances/routes.ts'
@@ -44,13 +44,12 @@ export async function buildServer(app: App, { keys, providers, explorerRpcUrl, i
   const isDevelopment = app.config.NODE_ENV !== 'production'
 
   await openapi(server, app)
-  await server.register(cors, {
-    // The authorization server answers for itself, by client.
-    delegator: async ({ headers: { origin }, url }) =>
-      origin !== undefined && url.startsWith('/v1/') && (await allowsOrigin(app.db, origin))
-        ? { origin: true, exposedHeaders: EXPOSED, methods: ['GET', 'POST'], maxAge: 600 }
-        : { origin: false },
-  })
+  // The authorization server answers for itself, by client.
+  await server.register(cors, () => async ({ headers: { origin }, url }: FastifyRequest) =>
+    origin !== undefined && url.startsWith('/v1/') && (await allowsOrigin(app.db, origin))
+      ? { origin: true, exposedHeaders: EXPOSED, methods: ['GET', 'POST'], maxAge: 600 }
+      : { origin: false },
+  )
   authenticated(server, app)
   health(server, app, { isDraining })
   pageAssets(server)
