@@ -133,8 +133,13 @@ function parseTime(text: string): number | Refusal {
     return new Refusal('A time like 2026-01-31T12:00:00Z (write + as %2B) or a date like 2026-01-31.')
   const [, year, month, day] = match
   const daysOfMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
-  return Number(day) <= daysOfMonth ? at : new Refusal('There is no such day.')
+  if (Number(day) > daysOfMonth) return new Refusal('There is no such day.')
+  return at >= FIRST_MS && at <= LAST_MS ? at : new Refusal('A time in the years 1 to 9999.')
 }
+
+/** PostgreSQL knows no year 0, and a zone may lead out of four digits. */
+const FIRST_MS = Date.parse('0001-01-01T00:00:00Z')
+const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 
 /**
  * The cursor behind a place. It holds only for the same account, network and filters, and stays good for ever:

@@ -36,6 +36,13 @@ test('an unknown route, and a known one with another method, are problem documen
   assert.equal(wrong.headers.get('allow'), 'POST')
 })
 
+test('an expectation that nobody knows is ignored, never a 417 without a body', async () => {
+  const { host } = new URL(here.facts.origin)
+  const answer = await raw(`GET /v1/me HTTP/1.1\r\nHost: ${host}\r\nExpect: the best\r\nConnection: close\r\n\r\n`)
+  assert.match(answer, /^HTTP\/1\.1 401 /)
+  assert.match(answer, /"code":"invalid_token"/)
+})
+
 test('bodies that are no JSON are refused with the reason', async () => {
   const { alice } = here
   assertProblem(await alice.post(READ, '{"address": '), 400, 'invalid_json')

@@ -35,6 +35,8 @@ export function openListener(app: App): FastifyInstance {
     clientErrorHandler: (error, socket) => refuseRaw(app, error, socket as Socket),
   }) as unknown as FastifyInstance
 
+  // Left to itself Node answers an unknown `Expect` with a 417 that has no body. We may ignore it: RFC 9110 §10.1.1.
+  server.server.on('checkExpectation', (request, response) => void server.server.emit('request', request, response))
   rememberRoutes(server)
   problems(server, app)
   strictJson(server)

@@ -163,6 +163,7 @@ suite('what tokens call themselves', () => {
       const revert = new RpcError(rpcCode, 'execution reverted: rate limit exceeded, too many requests', undefined)
       const node = badNode(async (_asked, answer) => [(await answer())[0], revert, revert, revert])
       assert.deepEqual(await readTokenFacts(app, { ...node.chain }, addressOf('RevertingToken')), NOTHING)
+      await app.db.deleteFrom('tokens').execute()
     }
   })
 

@@ -110,7 +110,7 @@ export async function listTransactions(
 ): Promise<{ transactions: Transaction[]; nextCursor: string | null }> {
   const chain = chainOf(app, caller)
   const after = cursor === undefined ? null : readCursor(cursor, ['string', 'string', 'string'])
-  if (after !== null && (after[0] !== (state ?? '') || Number.isNaN(Date.parse(after[1] as string)))) {
+  if (after !== null && (after[0] !== (state ?? '') || !isPlace(after[1] as string, after[2] as string))) {
     throw new AppError('invalid_cursor', 'The cursor belongs to another query.', {
       errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Take it from X-Next-Cursor of the same query.' }],
     })
@@ -143,6 +143,10 @@ export async function listTransactions(
         : null,
   }
 }
+
+/** What a cursor of ours holds. Others are forged: the database knows no year 0, and no NUL in a text. */
+const isPlace = (createdAt: string, id: string): boolean =>
+  /^[1-9]\d{3}-\d\d-\d\dT[\d:.]+Z$/.test(createdAt) && !Number.isNaN(Date.parse(createdAt)) && /^tx_[0-9a-f-]{36}$/.test(id) // prettier-ignore
 
 async function attemptsOf({ db }: App, rows: TransactionRow[]): Promise<Map<string, AttemptRow[]>> {
   if (rows.length === 0) return new Map()

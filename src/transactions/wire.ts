@@ -126,11 +126,11 @@ export const cancel = {
   ...shared,
   summary: 'Try to cancel a pending transaction',
   params: IdParam,
-  ...answers(Transaction, 404, 422, 502, 504),
+  ...answers(Transaction, 404, 413, 415, 422, 502, 504),
 }
 export const speedUp = {
   ...shared,
   summary: 'Raise the fee of a pending transaction',
   params: IdParam,
-  ...answers(Transaction, 404, 422, 502, 504),
+  ...answers(Transaction, 404, 413, 415, 422, 502, 504),
 }

@@ -68,7 +68,8 @@ function expectedText(data: Hex | null): string | undefined {
 }
 
 function assertClean(name: string, text: string): void {
-  assert.ok([...text].length <= 64, `${name}: ${[...text].length} characters`)
+  const characters = Array.from(text).length
+  assert.ok(characters <= 64, `${name}: ${characters} characters`)
   assert.ok(text.isWellFormed(), name)
   assert.doesNotMatch(text, /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u, name)
 }

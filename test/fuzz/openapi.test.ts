@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict'
+import http from 'node:http'
+import { after, before, test } from 'node:test'
+import fc from 'fast-check'
+import { deploy } from '../../src/devnet/deploy.ts'
+import { world, type World } from '../world.ts'
+import { TIMES } from './junk.ts'
+import { openJudge, type FuzzAnswer } from './judge.ts'
+import { operationsOf, requestsFor, type Call, type FuzzRequest, type Pool } from './requests.ts'
+
+/** Requests of the run; 200,000 in the long form (`npm run fuzz`). A failure names the seed that makes it again. */
+const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 5_000)
+const SEED = Number(process.env.FUZZ_SEED ?? 1)
+const CHUNK = 500
+const LANES = 8
+/** One real write costs a signature and a place in a block; what is over this becomes a dry run. */
+const REAL_WRITES = Math.ceil(REQUESTS / 25)
+const TIMEOUT_MS = 20_000
+
+let here: World
+let agent: http.Agent
+before(async () => {
+  agent = new http.Agent({ keepAlive: true, maxSockets: LANES })
+  here = await world({ LOG_LEVEL: 'silent' })
+})
+after(async () => {
+  agent.destroy()
+  await here.close()
+})
+
+test(
+  `${REQUESTS} requests made from the OpenAPI document, valid and broken, are answered as it says`,
+  { timeout: 3_600_000 },
+  async () => {
+    const { alice, bob, facts, request } = here
+    const document = (await request('/openapi.json')).body
+    const operations = operationsOf(document)
+    const judge = openJudge(document, [alice.token, bob.token, facts.rpcUrl, new URL(facts.rpcUrl).host, here.dataDir])
+    const { pool, learn } = await openPool()
+    const outcomes = new Map<string, Map<number, number>>()
+    const failures = new Map<string, string[]>()
+    let realWrites = 0
+
+    for (let start = 0; start < REQUESTS && failures.size < 20; start += CHUNK) {
+      const seed = SEED * 1_000_003 + start
+      // Made anew: ids and cursors that came back meanwhile are used.
+      const arbitraries = operations.map((operation) => requestsFor(operation, pool))
+      const requests = fc.sample(fc.oneof(...arbitraries), { numRuns: Math.min(CHUNK, REQUESTS - start), seed })
+      const waiting = requests.entries()
+      await Promise.all(
+        Array.from({ length: LANES }, async () => {
+          for (const [index, made] of waiting) {
+            const one = isRealWrite(made) && ++realWrites > REAL_WRITES ? asDryRun(made) : made
+            const answer = await send(one).catch((error: Error): string => `no answer: ${error.message}`)
+            const wrong = typeof answer === 'string' ? answer : judge(one, answer)
+            if (wrong !== null)
+              group(failures, `${wrong}: ${one.method} ${one.template}`, describe({ seed, index, one, answer, wrong }))
+            if (typeof answer === 'string') continue
+            learn(answer)
+            const of = `${one.method} ${one.template}`
+            if (!outcomes.has(of)) outcomes.set(of, new Map())
+            outcomes.get(of)!.set(answer.status, (outcomes.get(of)!.get(answer.status) ?? 0) + 1)
+          }
+        }),
+      )
+    }
+
+    if (process.env.FUZZ_SHOW !== undefined) console.log(outcomes)
+    const report = [...failures].map(([kind, all]) => [`${all.length} × ${kind}`, ...all.slice(0, 2)].join('\n'))
+    assert.equal(failures.size, 0, report.join('\n\n'))
+    // A run in which nothing is ever accepted, or nothing ever refused, would prove nothing.
+    for (const { method, template } of operations) {
+      const seen = outcomes.get(`${method} ${template}`)
+      const statuses = [...(seen?.keys() ?? [])]
+      assert.ok(
+        statuses.some((status) => status < 300) || /cancel|speed-up/.test(template),
+        `nothing was accepted: ${method} ${template}`,
+      )
+      assert.ok(
+        statuses.some((status) => status >= 400),
+        `nothing was refused: ${method} ${template}`,
+      )
+    }
+  },
+)
+
+/** One defect fails many requests: told once. */
+const group = (groups: Map<string, string[]>, key: string, one: string): void =>
+  void groups.set(key, [...(groups.get(key) ?? []).slice(0, 500), one])
+
+/** What requests are made from: users, contracts and calls that exist, and ids and cursors as answers bring them. */
+async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => void }> {
+  const { alice, bob, facts } = here
+  const [probe] = (await deploy(facts.rpcUrl, ['Probe'])) as [string]
+  const { erc20, erc721, erc1155 } = facts.contracts as { erc20: string; erc721: string; erc1155: string }
+  await alice.write({
+    address: erc20,
+    abi: 'mint(address to, uint256 amount) public',
+    args: [alice.address, '1000000'],
+  })
+  const ids: string[] = ['tx_00000000-0000-4000-8000-000000000000', `0x${'ab'.repeat(32)}`]
+  const cursors: string[] = []
+  const addresses = [
+    erc20,
+    erc721,
+    erc1155,
+    probe,
+    erc20.toLowerCase(),
+    alice.address,
+    bob.address,
+    `0x${'0'.repeat(39)}1`,
+  ]
+  const users = [alice.userId, alice.userId, alice.userId, alice.userId, bob.userId, 'DEV-nobody', 'DEV-%', 'X-1-2']
+  const read = (address: string, abi: string, ...args: string[]): Call => ({ address, abi, args })
+  const remember = (list: string[], value: string) => {
+    list.push(value)
+    if (list.length > 300) list.splice(5, 100)
+  }
+  return {
+    learn: ({ headers, text }) => {
+      const cursor = headers['x-next-cursor']
+      if (typeof cursor === 'string') remember(cursors, cursor)
+      const found = /"(tx_[0-9a-f-]{36})"/.exec(text)?.[1] ?? /"hash":"(0x[0-9a-f]{64})"/.exec(text)?.[1]
+      if (found !== undefined && !ids.includes(found)) remember(ids, found)
+    },
+    pool: {
+      tokens: { own: alice.token, other: bob.token },
+      values: {
+        userId: () => users,
+        id: () => ids,
+        address: () => addresses,
+        tokenAddress: () => addresses,
+        token: () => addresses,
+        counterparty: () => addresses,
+        cursor: () => cursors,
+        value: () => ['0', '1', '1000'],
+        from: () => ['2020-01-01', '2026-01-31T12:00:00Z', ...TIMES],
+        to: () => ['2030-01-01T00:00:00.000+02:00', ...TIMES],
+        'idempotency-key': () => ['a', 'b', 'c', 'one key'],
+        // Half a minute of waiting is for few.
+        wait: () => [],
+      },
+      reads: [
+        read(erc20, 'balanceOf(address) public view returns (uint256)', alice.address),
+        read(erc20, 'name() view returns (string)'),
+        read(erc721, 'ownerOf(uint256) view returns (address)', '99999'),
+        read(probe, 'several() public view returns (address who, bool yes, string words, bytes raw, bytes4 four)'),
+        read(probe, 'integers() public pure returns (uint8, uint64, uint256, int8, int24, int256, uint256)'),
+        read(probe, 'matrix() public pure returns (uint16[2][] rows)'),
+        read(probe, 'echoString(string) public pure returns (string)', 'Zo\u00eb \u{1f511}'),
+        read(probe, 'echoBytes(bytes) public pure returns (bytes)', '0x00ff'),
+        read(probe, 'echoList(uint256[]) public pure returns (uint256[])', '[1,"2"]'),
+        read(probe, 'failError(string) public view', 'no \u0000 \u202e'),
+        read(probe, 'failRaw(bytes) public view', '0x08c379a0ff'),
+        read(probe, 'failAssert() public view'),
+        read(probe, 'nothing() public pure'),
+        read(alice.address, 'count() view returns (uint256)'),
+      ],
+      writes: [
+        read(erc20, 'mint(address to, uint256 amount) public', alice.address, '7'),
+        read(erc20, 'transfer(address to, uint256 amount) public returns (bool)', bob.address, '1'),
+        read(erc20, 'transfer(address to, uint256 amount) public returns (bool)', bob.address, '99999999999999'),
+        read(erc721, 'mint(address to) public returns (uint256)', alice.address),
+        read(erc1155, 'mint(address to, uint256 id, uint256 amount) public', alice.address, '1', '2'),
+        read(probe, 'increment() public returns (uint256)'),
+        read(bob.address, 'pay() public payable'),
+      ],
+    },
+  }
+}
+
+function send({ method, path, headers, body }: FuzzRequest): Promise<FuzzAnswer> {
+  const { hostname, port } = new URL(here.facts.origin)
+  const { promise, resolve, reject } = Promise.withResolvers<FuzzAnswer>()
+  const waitsMs = /wait=mined/.test(path) ? 35_000 : TIMEOUT_MS
+  const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
+  const request = http.request(
+    { hostname, port, agent, method, path, headers: { ...headers, ...length }, signal: AbortSignal.timeout(waitsMs) },
+    (response) => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', reject)
+      response.on('end', () =>
+        resolve({
+          status: response.statusCode!,
+          headers: response.headers,
+          text: Buffer.concat(chunks).toString('utf8'),
+        }),
+      )
+    },
+  )
+  request.on('error', reject)
+  request.end(body)
+  return promise
+}
+
+function isRealWrite({ method, template, body }: FuzzRequest): boolean {
+  return method === 'POST' && template.endsWith('/write') && typeof body === 'string' && !body.includes('"dryRun":true')
+}
+
+const asDryRun = (request: FuzzRequest): FuzzRequest => ({
+  ...request,
+  body: String(request.body)
+    .replace(/^\{(?="dryRun")?/, '{"dryRun":true,')
+    .replace(/,"dryRun":false|,(?=\})/g, ''),
+})
+
+function describe({
+  seed,
+  index,
+  one,
+  answer,
+  wrong,
+}: {
+  seed: number
+  index: number
+  one: FuzzRequest
+  answer: FuzzAnswer | string
+  wrong: string
+}): string {
+  const { authorization, ...headers } = one.headers
+  return [
+    `${wrong} (chunk seed ${seed}, request ${index})`,
+    `${one.method} ${one.path.slice(0, 600)}`,
+    `headers ${JSON.stringify(headers).slice(0, 600)}, token ${authorization === `Bearer ${here.alice.token}` ? 'own' : 'another'}`,
+    `body ${JSON.stringify(one.body?.toString('utf8').slice(0, 1_000))}`,
+    `answer ${typeof answer === 'string' ? answer : `${answer.status} ${answer.text.slice(0, 600)}`}`,
+  ].join('\n')
+}
