@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
  * Every setting of both programs, in one table. `docs/reference/configuration.md` is generated from it.
  * Without NODE_ENV=production the defaults are a development installation on loopback.
  */
-type Kind = 'text' | 'integer' | 'url' | 'path' | 'choice' | 'wei'
+type Kind = 'text' | 'integer' | 'url' | 'urls' | 'path' | 'choice' | 'wei'
 type Key = {
   kind: Kind
   unit?: string
@@ -27,7 +27,7 @@ const keys = {
   DATA_DIR: { kind: 'path', default: '.chatelaine', part: 'server', help: 'folder of everything kept on disk: embedded database, development chain, the signer in development mode' },
   DATABASE_URL: { kind: 'text', part: 'server', productionRequired: true, help: 'PostgreSQL connection string; without it the embedded database' },
   DATABASE_POOL: { kind: 'integer', unit: 'connections', min: 1, max: 200, default: 16, part: 'server', help: 'connections to PostgreSQL per process' },
-  RPC_URL: { kind: 'url', part: 'server', productionRequired: true, help: 'EVM node instead of the embedded chain' },
+  RPC_URL: { kind: 'urls', part: 'server', productionRequired: true, help: 'EVM node instead of the embedded chain; or several of the same network, with commas or spaces between: one that fails, lags or is slow is left aside' },
   CHAIN_PORT: { kind: 'integer', min: 0, max: 65535, part: 'server', help: 'port of the embedded chain; default 8545 if free, else any' },
   CHAIN_BLOCK_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, max: 60, default: 1, part: 'server', help: 'block time of the embedded chain' },
   NETWORK_NAME: { kind: 'text', default: 'devnet', part: 'server', help: 'lower-case name of the network behind RPC_URL, as it stands in balances' },
@@ -71,7 +71,7 @@ const keys = {
 } as const satisfies Record<string, Key>
 
 export type ConfigKey = keyof typeof keys
-type ValueOf<K extends Key> = K['kind'] extends 'integer' ? number : K['kind'] extends 'wei' ? bigint : K extends { choices: readonly (infer C)[] } ? C : string
+type ValueOf<K extends Key> = K['kind'] extends 'integer' ? number : K['kind'] extends 'wei' ? bigint : K['kind'] extends 'urls' ? readonly string[] : K extends { choices: readonly (infer C)[] } ? C : string
 export type Config = {
   [K in ConfigKey]: (typeof keys)[K] extends { default: string | number } ? ValueOf<(typeof keys)[K]> : ValueOf<(typeof keys)[K]> | undefined
 }
@@ -115,7 +115,7 @@ export function readConfig(env: Record<string, string | undefined>, part: 'serve
   return done
 }
 
-function readValue(key: Key, text: string): string | number | bigint | Error {
+function readValue(key: Key, text: string): string | number | bigint | string[] | Error {
   switch (key.kind) {
     case 'integer': {
       const value = Number(text)
@@ -128,6 +128,11 @@ function readValue(key: Key, text: string): string | number | bigint | Error {
       return /^\d{1,78}$/.test(text) ? BigInt(text) : new Error('must be decimal digits (wei)')
     case 'url':
       return /^https?:\/\//.test(text) && URL.canParse(text) ? text.replace(/\/+$/, '') : new Error('must be an http or https URL')
+    case 'urls': {
+      const urls = text.split(/[\s,]+/).filter((url) => url !== '')
+      const isFine = urls.length > 0 && urls.every((url) => /^https?:\/\//.test(url) && URL.canParse(url))
+      return isFine ? [...new Set(urls)] : new Error('must be an http or https URL, or several with commas or spaces between')
+    }
     case 'choice':
       return key.choices!.includes(text) ? text : new Error(`must be one of ${key.choices!.join(', ')}`)
     case 'path':

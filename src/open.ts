@@ -84,7 +84,7 @@ export async function open(config: Config): Promise<Opened> {
     const providers = [...(config.PROVIDERS_FILE === undefined ? [] : readProviders(config.PROVIDERS_FILE)), ...(isDevelopment ? [developmentProvider(origin)] : [])]
 
     let isDraining = false
-    const explorerRpcUrl = config.NETWORK_EXPLORER === undefined ? (embedded?.rpcUrl ?? config.RPC_URL!) : null
+    const explorerRpcUrl = config.NETWORK_EXPLORER === undefined ? (embedded?.rpcUrl ?? config.RPC_URL![0]!) : null
     const server = await buildServer(app, { keys, providers, explorerRpcUrl, isDraining: () => isDraining })
     // Opened before the server, so closed after it: requests that wait for a block still get theirs.
     opened('workers', startWorkers(app), (workers) => workers.stop())
@@ -127,7 +127,7 @@ async function openDatabase(config: Config, { log }: Telemetry): Promise<RootDb>
 
 async function openNetwork(config: Config, { db, embedded, origin, telemetry }: { db: RootDb; embedded: EmbeddedChain | null; origin: string; telemetry: Telemetry }): Promise<Chain> {
   const { chain, genesisHash } = await openChain({
-    rpcUrl: embedded?.rpcUrl ?? config.RPC_URL!,
+    rpcUrls: embedded === null ? config.RPC_URL! : [embedded.rpcUrl],
     chainId: config.NETWORK_CHAIN_ID,
     name: config.NETWORK_NAME,
     symbol: config.NETWORK_SYMBOL,
@@ -140,6 +140,7 @@ async function openNetwork(config: Config, { db, embedded, origin, telemetry }: 
     faucet: embedded === null ? null : (address) => embedded.faucet(address),
     now: () => Date.now(),
     onCall: (method, outcome, count) => telemetry.rpcCalls.inc({ method, outcome }, count),
+    onNode: (position, event) => telemetry.log.warn('chain_node', { chain: config.NETWORK_NAME, position, event }),
   })
   try {
     await bindNetwork(db, { chainId: chain.chainId, name: chain.name, genesisHash }, { mayBegin: embedded !== null })
@@ -180,7 +181,7 @@ async function announce(app: App, { chain, embedded, issueToken }: { chain: Chai
     origin: app.origin,
     baseUrl: audienceOf(app.origin),
     issuer: issuerOf(app.origin),
-    rpcUrl: embedded?.rpcUrl ?? app.config.RPC_URL!,
+    rpcUrl: embedded?.rpcUrl ?? app.config.RPC_URL![0]!,
     chainId: chain.chainId,
     clientId: DEMO,
     contracts: embedded?.contracts ?? { erc20: null, erc721: null, erc1155: null, multicall3: chain.multicall3 },

@@ -83,7 +83,7 @@ export async function writing(settings: Record<string, string> = {}): Promise<Wr
     }
     const { chain } = await openChain({
       ...{
-        rpcUrl: node.url,
+        rpcUrls: [node.url],
         chainId: 31_337,
         name: 'devnet',
         symbol: 'ETH',

@@ -26,13 +26,21 @@ export type CallResult = { data: Hex } | { reverted: RpcError }
  * @throws RpcUnavailable, or RpcError when the node knows no such block or failed itself
  * @throws invalid_return_data  when the contract answers more than is read
  */
-export async function ethCall(rpc: Rpc, { to, data, from, at, gas = CALL_GAS }: { to: Hex; data: Hex; from?: Hex; at: At; gas?: number }): Promise<CallResult> {
+export async function ethCall(
+  rpc: Rpc,
+  { to, data, from, at, gas = CALL_GAS }: { to: Hex; data: Hex; from?: Hex; at: At; gas?: number },
+): Promise<CallResult> {
   try {
-    const answer = await rpc.call<Hex>('eth_call', [{ to, data, ...(from === undefined ? {} : { from }), gas: `0x${gas.toString(16)}` }, blockParameter(at)])
-    if (typeof answer !== 'string' || !answer.startsWith('0x')) throw new RpcUnavailable('the node answered a call with something else than bytes', { timedOut: false })
+    const answer = await rpc.call<Hex>('eth_call', [
+      { to, data, ...(from === undefined ? {} : { from }), gas: `0x${gas.toString(16)}` },
+      blockParameter(at),
+    ])
+    if (typeof answer !== 'string' || !answer.startsWith('0x'))
+      throw new RpcUnavailable('the node answered a call with something else than bytes', { timedOut: false })
     return { data: answer }
   } catch (error) {
-    if (error instanceof RpcTooLarge) throw new AppError('invalid_return_data', 'The contract answered with more than 1 MiB.', { cause: error })
+    if (error instanceof RpcTooLarge)
+      throw new AppError('invalid_return_data', 'The contract answered with more than 1 MiB.', { cause: error })
     if (error instanceof RpcError && isExecutionError(error)) return { reverted: error }
     throw error
   }
@@ -43,12 +51,19 @@ export function isUnknownBlock(error: RpcError): boolean {
   // geth: "header not found", "unknown block", "header for hash not found"; anvil: "Resource not found" (-32001) for a
   // hash, "BlockOutOfRangeError" for a number; erigon: "block not found"; nethermind: "... could not be found";
   // besu: "Unknown block"; pruned state in geth: "missing trie node".
-  return /block.{0,20}not found|header.{0,30}not found|resource not found|unknown block|could not be found|missing trie node|BlockOutOfRange|state .{0,40}not available|historical state/i.test(error.message)
+  return /block.{0,20}not found|header.{0,30}not found|resource not found|unknown block|could not be found|missing trie node|BlockOutOfRange|state .{0,40}not available|historical state/i.test(
+    error.message,
+  )
 }
 
 /** The call itself failed in the EVM: reverted, out of gas, invalid code. Anything else is the node's failure. */
 export function isExecutionError(error: RpcError): boolean {
   // Code 3 is geth's and anvil's for reverts (EIP-1474 leaves it open); the texts are geth's core/vm/errors.go,
   // revm's halt reasons as anvil prints them, nethermind's and besu's.
-  return error.rpcCode === 3 || /revert|out of ?gas|invalid opcode|invalid jump|stack (under|over)flow|stack limit|write protection|return data out of bounds|gas uint64 overflow|max code size|invalid code|EVM error|VM execution error|OpcodeNotFound|InvalidFEOpcode|InvalidJump|StackUnderflow|StackOverflow|OutOfOffset|CreateContract|NotActivated|intrinsic gas|memory limit/i.test(error.message)
+  return (
+    error.rpcCode === 3 ||
+    /revert|out of ?gas|invalid opcode|invalid jump|stack (under|over)flow|stack limit|write protection|return data out of bounds|gas uint64 overflow|max code size|invalid code|EVM error|VM execution error|OpcodeNotFound|InvalidFEOpcode|InvalidJump|StackUnderflow|StackOverflow|OutOfOffset|CreateContract|NotActivated|intrinsic gas|memory limit/i.test(
+      error.message,
+    )
+  )
 }

@@ -45,15 +45,18 @@ export async function newestBlock(chain: Chain, maxAgeMs = chain.faucet === null
 function start(chain: Chain): Promise<Block> {
   const entry: Asking = { running: askNode(chain), next: null }
   asking.set(chain, entry)
-  const done = () => {
+  const forget = () => {
     if (asking.get(chain) === entry && entry.next === null) asking.delete(chain)
   }
-  entry.running.then(done, done)
+  entry.running.then(forget, forget)
   return entry.running
 }
 
 const isBlock = (raw: RawBlock | null): raw is RawBlock =>
-  typeof raw === 'object' && raw !== null && /^0x[0-9a-f]{1,12}$/i.test(raw.number) && /^0x[0-9a-f]{64}$/i.test(raw.hash)
+  typeof raw === 'object' &&
+  raw !== null &&
+  /^0x[0-9a-f]{1,12}$/i.test(raw.number) &&
+  /^0x[0-9a-f]{64}$/i.test(raw.hash)
 
 async function askNode(chain: Chain): Promise<Block> {
   const raw = await chain.rpc.call<RawBlock | null>('eth_getBlockByNumber', ['latest', false])

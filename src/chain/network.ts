@@ -22,7 +22,11 @@ export type Chain = {
   faucet: ((address: Hex) => Promise<void>) | null
 }
 
-export type Explorer = { tx: (hash: Hex) => string; address: (address: Hex) => string; block: (number: number) => string }
+export type Explorer = {
+  tx: (hash: Hex) => string
+  address: (address: Hex) => string
+  block: (number: number) => string
+}
 
 /** Links of an explorer that follows the common layout: /tx/…, /address/…, /block/…. */
 export const explorerAt = (base: string): Explorer => ({

@@ -1,11 +1,14 @@
 import type { Hex } from '../ids.ts'
+import { connect } from './connect.ts'
 import { openHead } from './head.ts'
 import type { Chain, Explorer } from './network.ts'
-import { openRpc, type OnCall } from './rpc.ts'
+import type { OnNode } from './pool.ts'
+import type { OnCall } from './rpc.ts'
 
 export type ChainSettings = {
-  rpcUrl: string
-  /** what the node must say; undefined takes what it says */
+  /** one or several nodes of the same network; they hold keys, so they appear in no message */
+  rpcUrls: readonly string[]
+  /** what the nodes must say; undefined takes what they say */
   chainId: number | undefined
   name: string
   symbol: string
@@ -18,20 +21,33 @@ export type ChainSettings = {
   faucet: Chain['faucet']
   now: () => number
   onCall: OnCall
+  onNode?: OnNode
 }
 
 /**
- * Connects to a network's node and makes sure that it is the right network.
- * @throws Error when the node has another chain id; RpcUnavailable when it does not answer
+ * Connects to a network's nodes and makes sure that it is the right network.
+ * @throws Error when a node has another chain id; RpcUnavailable when none answers
  */
 export async function openChain(settings: ChainSettings): Promise<{ chain: Chain; genesisHash: Hex }> {
-  const { rpcUrl, chainId: wanted, name, symbol, coin, decimals, finality, feeCapWei, multicall3, explorer, faucet, now, onCall } = settings
-  const rpc = openRpc({ url: rpcUrl, onCall })
-  const [chainId, genesis] = await Promise.all([rpc.call<Hex>('eth_chainId', []), rpc.call<{ hash: Hex } | null>('eth_getBlockByNumber', ['0x0', false])])
-  if (wanted !== undefined && Number(chainId) !== wanted) throw new Error(`the node has chain id ${Number(chainId)}, the settings say ${wanted}`)
-  if (genesis === null) throw new Error('the node does not show its genesis block')
+  const { rpcUrls, chainId: wantedChainId, name, symbol, coin, decimals, finality, feeCapWei } = settings
+  const { multicall3, explorer, faucet, now, onCall, onNode = () => {} } = settings
+  const { rpc, identity } = await connect(rpcUrls, { wantedChainId, onCall, onNode })
+  const { chainId, genesisHash } = identity
   return {
-    chain: { chainId: Number(chainId), name, symbol, coin, decimals, finality, feeCapWei, multicall3, explorer, faucet, rpc, head: openHead(now) },
-    genesisHash: genesis.hash,
+    chain: {
+      chainId,
+      name,
+      symbol,
+      coin,
+      decimals,
+      finality,
+      feeCapWei,
+      multicall3,
+      explorer,
+      faucet,
+      rpc,
+      head: openHead(now),
+    },
+    genesisHash,
   }
 }

@@ -46,15 +46,21 @@ export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads
 }
 
 async function readAtOld<T>(chain: Chain, tag: 'finalized' | number, work: (reads: Reads) => Promise<T>): Promise<T> {
-  const raw = await chain.rpc.call<RawBlock | null>('eth_getBlockByNumber', [typeof tag === 'number' ? `0x${tag.toString(16)}` : tag, false]).catch((error: unknown) => {
-    if (error instanceof RpcError && isUnknownBlock(error)) return null
-    throw error
-  })
-  if (raw === null) throw new AppError('invalid_request', 'The chain has no such block yet.', { errors: [{ pointer: '/blockTag', code: 'unknown_block', detail: 'The chain has no such block yet.' }] })
+  const raw = await chain.rpc
+    .call<RawBlock | null>('eth_getBlockByNumber', [typeof tag === 'number' ? `0x${tag.toString(16)}` : tag, false])
+    .catch((error: unknown) => {
+      if (error instanceof RpcError && isUnknownBlock(error)) return null
+      throw error
+    })
+  if (raw === null)
+    throw new AppError('invalid_request', 'The chain has no such block yet.', {
+      errors: [{ pointer: '/blockTag', code: 'unknown_block', detail: 'The chain has no such block yet.' }],
+    })
   try {
     return await work(readsAt(chain, readBlock(raw), null))
   } catch (error) {
-    if (error instanceof RpcError && isUnknownBlock(error)) throw new AppError('chain_unsupported', 'The node no longer has the state of that block.', { cause: error })
+    if (error instanceof RpcError && isUnknownBlock(error))
+      throw new AppError('chain_unsupported', 'The node no longer has the state of that block.', { cause: error })
     throw error
   }
 }
@@ -70,12 +76,18 @@ function generationOf(chain: Chain, hash: Hex): Generation {
 
 function readsAt({ rpc }: { rpc: Rpc }, block: Block, generation: Generation | null): Reads {
   const at = { blockHash: block.hash }
-  const shared = <T>(key: string, ask: () => Promise<T>): Promise<T> => (generation === null ? ask() : share(generation, key, ask))
+  const shared = <T>(key: string, ask: () => Promise<T>): Promise<T> =>
+    generation === null ? ask() : share(generation, key, ask)
   return {
     block,
-    call: (request) => shared(`c${request.to}${request.from ?? ''}:${request.gas ?? ''}:${request.data}`, () => ethCall(rpc, { ...request, at })),
-    balance: (address) => shared(`b${address}`, async () => readQuantity(await rpc.call('eth_getBalance', [address, at]))),
-    hasCode: (address) => shared(`k${address}`, async () => /^0x./.test(String(await rpc.call('eth_getCode', [address, at])))),
+    call: (request) =>
+      shared(`c${request.to}${request.from ?? ''}:${request.gas ?? ''}:${request.data}`, () =>
+        ethCall(rpc, { ...request, at }),
+      ),
+    balance: (address) =>
+      shared(`b${address}`, async () => readQuantity(await rpc.call('eth_getBalance', [address, at]))),
+    hasCode: (address) =>
+      shared(`k${address}`, async () => /^0x./.test(String(await rpc.call('eth_getCode', [address, at])))),
   }
 }
 
@@ -88,16 +100,19 @@ function share<T>(generation: Generation, key: string, ask: () => Promise<T>): P
   answer.then(
     (value) => {
       generation.characters += key.length + (isCallData(value) ? value.data.length : 100)
-      if (generation.characters > MAX_CHARACTERS || generation.answers.size > MAX_ENTRIES) generation.answers.delete(key)
+      if (generation.characters > MAX_CHARACTERS || generation.answers.size > MAX_ENTRIES)
+        generation.answers.delete(key)
     },
     () => generation.answers.delete(key),
   )
   return answer
 }
 
-const isCallData = (value: unknown): value is { data: Hex } => typeof value === 'object' && value !== null && 'data' in value
+const isCallData = (value: unknown): value is { data: Hex } =>
+  typeof value === 'object' && value !== null && 'data' in value
 
 function readQuantity(answer: unknown): bigint {
-  if (typeof answer !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(answer)) throw new RpcUnavailable('the node answered a balance with something else than a number', { timedOut: false })
+  if (typeof answer !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(answer))
+    throw new RpcUnavailable('the node answered a balance with something else than a number', { timedOut: false })
   return BigInt(answer)
 }

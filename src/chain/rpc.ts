@@ -27,7 +27,15 @@ export const isSend = (method: string): boolean => method.startsWith('eth_send')
 const TIMEOUT_MS = 10_000
 
 /** JSON-RPC over keep-alive HTTP with one node. */
-export function openRpc({ url, timeoutMs = TIMEOUT_MS, onCall = () => {} }: { url: string; timeoutMs?: number; onCall?: OnCall }): Rpc {
+export function openRpc({
+  url,
+  timeoutMs = TIMEOUT_MS,
+  onCall = () => {},
+}: {
+  url: string
+  timeoutMs?: number
+  onCall?: OnCall
+}): Rpc {
   const node = openNode(url)
   return rpcOver({ ask: node.ask, askOneNode: node.ask, close: () => node.close() }, { timeoutMs, onCall })
 }
@@ -36,7 +44,10 @@ export function openRpc({ url, timeoutMs = TIMEOUT_MS, onCall = () => {} }: { ur
  * @param source.ask         collected calls: answers may come from several nodes
  * @param source.askOneNode  a batch whose answers have to fit together
  */
-export function rpcOver(source: { ask: Ask; askOneNode: Ask; close(): void }, { timeoutMs = TIMEOUT_MS, onCall }: { timeoutMs?: number; onCall: OnCall }): Rpc {
+export function rpcOver(
+  source: { ask: Ask; askOneNode: Ask; close(): void },
+  { timeoutMs = TIMEOUT_MS, onCall }: { timeoutMs?: number; onCall: OnCall },
+): Rpc {
   const ask = counted(source.ask, onCall)
   const askOneNode = counted(source.askOneNode, onCall)
   const read = collected(ask, timeoutMs)
@@ -94,6 +105,7 @@ export function mapChainError(error: unknown): unknown {
       ? new AppError('chain_timeout', 'The chain node took too long to answer.', { cause: error, retryAfter: 1 })
       : new AppError('chain_unavailable', 'The chain node cannot be reached.', { cause: error, retryAfter: 1 })
   }
-  if (error instanceof RpcError) return new AppError('chain_unavailable', 'The chain node refused the request.', { cause: error, retryAfter: 1 })
+  if (error instanceof RpcError)
+    return new AppError('chain_unavailable', 'The chain node refused the request.', { cause: error, retryAfter: 1 })
   return error
 }

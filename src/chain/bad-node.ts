@@ -1,0 +1,96 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { TestContext } from 'node:test'
+
+type Asked = { jsonrpc: string; id: number; method: string; params: unknown[] }
+type Told = { result: unknown } | { error: { code: number; message: string; data?: unknown } }
+
+/** A node of a test: it has a short chain and does what the test says. */
+export type BadNode = {
+  url: string
+  /** every call in the order it came */
+  asked: Asked[]
+  /** sizes of the requests in the order they came, in calls */
+  requests: number[]
+  chainId: number
+  genesis: string
+  /** newest block */
+  head: number
+  /** milliseconds before every answer */
+  delayMs: number
+  /** answers one call; undefined leaves it to the node's chain */
+  answer: (call: Asked) => Told | undefined
+  /** answers a whole request instead of the node; true when it did */
+  interfere: (calls: Asked[], response: ServerResponse, request: IncomingMessage) => boolean
+  close(): Promise<void>
+}
+
+export const hashOf = (number: number): string => `0x${number.toString(16).padStart(64, '0')}`
+
+/** Starts one on a free port; it is closed when the test ends. */
+export async function badNode(t: TestContext, behaviour: Partial<BadNode> = {}): Promise<BadNode> {
+  const server = createServer((request, response) => void serve(request, response))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const node: BadNode = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/key-${'k'.repeat(40)}`,
+    asked: [],
+    requests: [],
+    chainId: 31_337,
+    genesis: hashOf(0xabc),
+    head: 100,
+    delayMs: 0,
+    answer: () => undefined,
+    interfere: () => false,
+    close: async () => {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+    ...behaviour,
+  }
+  t.after(() => node.close())
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let text = ''
+    for await (const chunk of request) text += chunk
+    const body = JSON.parse(text) as Asked | Asked[]
+    const calls = [body].flat()
+    node.asked.push(...calls)
+    node.requests.push(calls.length)
+    if (node.interfere(calls, response, request)) return
+    if (node.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, node.delayMs))
+    const answers = calls.map((call) => ({ jsonrpc: '2.0', id: call.id, ...(node.answer(call) ?? known(call)) }))
+    reply(response, Array.isArray(body) ? answers : answers[0])
+  }
+
+  function known({ method, params }: Asked): Told {
+    const at = (params.find((one) => typeof one === 'object' && one !== null && 'blockHash' in one) ?? {}) as {
+      blockHash?: string
+    }
+    if (at.blockHash !== undefined && Number(at.blockHash) > node.head)
+      return { error: { code: -32000, message: 'header not found' } }
+    if (method === 'eth_chainId') return { result: `0x${node.chainId.toString(16)}` }
+    if (method === 'eth_blockNumber') return { result: `0x${node.head.toString(16)}` }
+    if (method === 'eth_getBlockByNumber')
+      return { result: block(params[0] === 'latest' ? node.head : Number(params[0])) }
+    if (method === 'eth_getBlockByHash')
+      return { result: Number(params[0]) > node.head ? null : block(Number(params[0])) }
+    if (method === 'eth_getBalance') return { result: '0x2a' }
+    if (method === 'eth_call') return { result: hashOf(42) }
+    return { error: { code: -32601, message: 'Method not found' } }
+  }
+
+  const block = (number: number) => ({
+    number: `0x${number.toString(16)}`,
+    hash: number === 0 ? node.genesis : hashOf(number),
+    parentHash: hashOf(number - 1),
+    timestamp: '0x1',
+  })
+
+  return node
+}
+
+export function reply(response: ServerResponse, body: unknown, status = 200): void {
+  response
+    .writeHead(status, { 'content-type': 'application/json' })
+    .end(typeof body === 'string' ? body : JSON.stringify(body))
+}

@@ -1,0 +1,220 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { badNode, reply } from './bad-node.ts'
+import { ethCall } from './call.ts'
+import { openRpc, RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
+
+const balanceOf = (rpc: Rpc, number = 1) =>
+  rpc.call('eth_getBalance', [`0x${number.toString(16).padStart(40, '0')}`, 'latest'])
+const at = 'latest'
+const to = `0x${'11'.repeat(20)}` as const
+
+test('calls made together travel in one request, a lone call at once', async (t) => {
+  const node = await badNode(t)
+  const rpc = openRpc({ url: node.url })
+  await balanceOf(rpc)
+  await Promise.all(Array.from({ length: 40 }, (_, index) => balanceOf(rpc, index)))
+  assert.deepEqual(node.requests, [1, 40])
+  rpc.close()
+})
+
+test('calls that are made while the connections are busy collect, at most fifty in a request', async (t) => {
+  const node = await badNode(t, { delayMs: 20 })
+  const rpc = openRpc({ url: node.url })
+  await Promise.all(Array.from({ length: 430 }, (_, index) => balanceOf(rpc, index)))
+  assert.deepEqual(node.requests.slice(0, 4), [50, 50, 50, 50])
+  assert.equal(Math.max(...node.requests), 50)
+  assert.equal(
+    node.requests.reduce((sum, size) => sum + size),
+    430,
+  )
+  rpc.close()
+})
+
+test('answers of a batch are matched by id: out of order, and a missing one costs only itself', async (t) => {
+  const node = await badNode(t, {
+    interfere: (calls, response) => {
+      reply(
+        response,
+        calls
+          .filter(({ id }) => id !== 3)
+          .toReversed()
+          .map(({ id, params }) => ({ jsonrpc: '2.0', id, result: params[0] })),
+      )
+      return true
+    },
+  })
+  const rpc = openRpc({ url: node.url })
+  const answers = await Promise.allSettled(Array.from({ length: 6 }, (_, index) => rpc.call('eth_getBalance', [index])))
+  assert.deepEqual(
+    answers.map((one) => (one.status === 'fulfilled' ? one.value : one.reason.name)),
+    [0, 1, 2, 'RpcUnavailable', 4, 5],
+  )
+  await assert.rejects(
+    rpc.batch([
+      { method: 'a', params: [] },
+      { method: 'b', params: [] },
+      { method: 'c', params: [] },
+      { method: 'd', params: [] },
+    ]),
+    RpcUnavailable,
+  )
+  rpc.close()
+})
+
+test('a node that refuses batches is asked one by one from then on', async (t) => {
+  const node = await badNode(t, {
+    interfere: (calls, response) => {
+      if (calls.length < 2) return false
+      reply(response, {
+        jsonrpc: '2.0',
+        id: null,
+        error: { code: -32600, message: 'batch requests are not supported' },
+      })
+      return true
+    },
+  })
+  const rpc = openRpc({ url: node.url })
+  const answers = await Promise.all(Array.from({ length: 8 }, (_, index) => balanceOf(rpc, index)))
+  assert.deepEqual(answers, Array(8).fill('0x2a'))
+  node.requests.length = 0
+  assert.deepEqual(
+    await rpc.batch([
+      { method: 'eth_chainId', params: [] },
+      { method: 'eth_blockNumber', params: [] },
+    ]),
+    ['0x7a69', '0x64'],
+  )
+  assert.deepEqual(node.requests, [1, 1])
+  rpc.close()
+})
+
+test('one error object for a whole batch is the answer to each of its calls', async (t) => {
+  const node = await badNode(t, {
+    interfere: (_calls, response) => {
+      reply(response, { jsonrpc: '2.0', id: null, error: { code: -32005, message: 'limit exceeded' } })
+      return true
+    },
+  })
+  const rpc = openRpc({ url: node.url })
+  for (const answer of await Promise.allSettled([balanceOf(rpc, 1), balanceOf(rpc, 2)])) {
+    assert.equal((answer as PromiseRejectedResult).reason.rpcCode, -32005)
+  }
+  rpc.close()
+})
+
+const useless: [string, Parameters<typeof badNode>[1]][] = [
+  ['garbage', { interfere: (_calls, response) => (reply(response, 'no JSON {'), true) }],
+  [
+    'half an answer',
+    {
+      interfere: (_calls, response) => (
+        response.writeHead(200, { 'content-length': 100 }).write('{"jsonrpc"'),
+        response.destroy(),
+        true
+      ),
+    },
+  ],
+  ['a 502 page', { interfere: (_calls, response) => (reply(response, '<html>Bad gateway</html>', 502), true) }],
+  [
+    'a 500 with an error that is none of JSON-RPC',
+    { interfere: (_calls, response) => (reply(response, { error: 'internal' }, 500), true) },
+  ],
+  [
+    'another id',
+    { interfere: (_calls, response) => (reply(response, { jsonrpc: '2.0', id: 77, result: '0x1' }), true) },
+  ],
+  ['null', { interfere: (_calls, response) => (reply(response, 'null'), true) }],
+  ['a hung-up connection', { interfere: (_calls, response) => (response.destroy(), true) }],
+]
+for (const [what, behaviour] of useless) {
+  test(`${what} is no answer, and nobody takes it for one`, async (t) => {
+    const node = await badNode(t, behaviour)
+    const rpc = openRpc({ url: node.url })
+    await assert.rejects(
+      balanceOf(rpc),
+      (error: RpcUnavailable) => error instanceof RpcUnavailable && !error.timedOut && !error.message.includes('kkkk'),
+    )
+    rpc.close()
+  })
+}
+
+test('a node that hangs is given up after the time a call may take', async (t) => {
+  const node = await badNode(t, { interfere: () => true })
+  const rpc = openRpc({ url: node.url, timeoutMs: 60 })
+  await assert.rejects(balanceOf(rpc), (error: RpcUnavailable) => error.timedOut)
+  rpc.close()
+})
+
+test('a node that is not there is unavailable at once', async (t) => {
+  const node = await badNode(t)
+  await node.close()
+  const rpc = openRpc({ url: node.url })
+  await assert.rejects(balanceOf(rpc), (error: RpcUnavailable) => error instanceof RpcUnavailable && !error.timedOut)
+  rpc.close()
+})
+
+test('connections that the node has closed meanwhile are not noticed', async (t) => {
+  const node = await badNode(t)
+  const rpc = openRpc({ url: node.url })
+  let isClosing = false
+  node.interfere = (_calls, response, request) => {
+    if (isClosing) request.socket.destroy()
+    isClosing = false
+    return response.socket === null || request.socket.destroyed
+  }
+  await balanceOf(rpc)
+  isClosing = true
+  assert.equal(await balanceOf(rpc), '0x2a')
+  rpc.close()
+})
+
+test('one answer of 30 MB costs its neighbours in the batch nothing, and is a refusal to its caller', async (t) => {
+  const long = `0x${'ab'.repeat(15_000_000)}`
+  const node = await badNode(t, {
+    answer: ({ params }) => ((params[0] as { data?: string }).data === '0x02' ? { result: long } : undefined),
+  })
+  const rpc = openRpc({ url: node.url })
+  const answers = await Promise.allSettled(
+    (['0x01', '0x02', '0x03', '0x04'] as const).map((data) => ethCall(rpc, { to, data, at })),
+  )
+  assert.deepEqual(
+    answers.map((one) => (one.status === 'fulfilled' ? 'data' in one.value : one.reason.code)),
+    [true, 'invalid_return_data', true, true],
+  )
+  rpc.close()
+})
+
+test('a call answered with something else than bytes is no answer', async (t) => {
+  for (const result of [5, null, {}, 'text', true]) {
+    const node = await badNode(t, { answer: () => ({ result }) })
+    const rpc = openRpc({ url: node.url })
+    await assert.rejects(ethCall(rpc, { to, data: '0x01', at }), RpcUnavailable)
+    rpc.close()
+  }
+})
+
+test('an error of the node keeps its code and its data', async (t) => {
+  const node = await badNode(t, { answer: () => ({ error: { code: 3, message: 'execution reverted', data: '0x01' } }) })
+  const rpc = openRpc({ url: node.url })
+  await assert.rejects(
+    balanceOf(rpc),
+    (error: RpcError) => error instanceof RpcError && error.rpcCode === 3 && error.data === '0x01',
+  )
+  rpc.close()
+})
+
+test('calls are counted by method and outcome', async (t) => {
+  const node = await badNode(t)
+  const counted: unknown[][] = []
+  const rpc = openRpc({ url: node.url, onCall: (...count) => counted.push(count) })
+  await Promise.allSettled([balanceOf(rpc, 1), balanceOf(rpc, 2), rpc.call('eth_nonsense', [])])
+  await node.close()
+  await balanceOf(rpc).catch(() => {})
+  assert.deepEqual(counted, [
+    ['eth_getBalance', 'ok', 2],
+    ['eth_nonsense', 'error', 1],
+    ['eth_getBalance', 'unavailable', 1],
+  ])
+  rpc.close()
+})
