@@ -41,6 +41,7 @@ const keys = {
   FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed' },
   LANE_BUMP_AFTER_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, default: 20, part: 'server', help: 'how long an attempt waits before its fee is raised' },
   FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, default: 250, part: 'server', help: 'how often the follower asks the node for a new head' },
+  FOLLOW_STRICT: { kind: 'choice', choices: ['off', 'on', 'lax'], default: 'off', part: 'server', help: '`on` checks every block and receipt the node sends against the block’s hash (networks with Ethereum’s own headers and receipts); `off` the logs against the block’s Bloom filter; `lax` counts receipts only, for networks whose filter is empty or leaves logs out' },
   SIGNER_SOCKET: { kind: 'path', part: 'both', productionRequired: true, help: 'Unix socket of the signer' },
   SIGNER_SOCKET_MODE: { kind: 'choice', choices: ['600', '660'], default: '600', part: 'signer', help: 'permissions of SIGNER_SOCKET, octal: 600 for the signer’s own user, 660 for its group too, where the server is another user of that group' },
   SIGNER_DIR: { kind: 'path', part: 'signer', productionRequired: true, help: 'the signer’s own store: wrapped keys and sign ledger' },

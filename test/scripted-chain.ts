@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto'
 import { openHead } from '../src/chain/head.ts'
 import { explorerAt, type Chain } from '../src/chain/network.ts'
 import { RpcError, RpcUnavailable, type Rpc } from '../src/chain/rpc.ts'
+import { bloomOf } from '../src/follower/bloom.ts'
+import { headerHash, receiptsRoot } from '../src/follower/strict.ts'
 import type { Hex } from '../src/ids.ts'
 
 /** A transfer as a test writes it down; the log is made from it, and so is what the history should say. */
@@ -22,6 +24,8 @@ export type ScriptedBlock = {
   parentHash: Hex
   timestamp: number
   transactions: (ScriptedTransaction & { hash: Hex })[]
+  /** what only a whole header has */
+  header: Record<string, Hex>
 }
 
 /** What the node does wrong, until it is switched off again. */
@@ -37,6 +41,10 @@ export type Faults = {
   partialReceipts: number
   /** the next so many blocks asked for by hash are unknown */
   nullBlocks: number
+  /** the next so many receipt lists lack one log, name another token, or have another amount */
+  missingLogs: number
+  falseTopics: number
+  falseAmounts: number
   /** shows a head so many blocks behind */
   lag: number
 }
@@ -53,6 +61,8 @@ export type ScriptedChain = {
   lose(depth: number): ScriptedBlock[]
   /** Makes blocks canonical again that were lost. */
   restore(blocks: ScriptedBlock[]): void
+  /** What the node answers when nothing is wrong with the way to it. @throws RpcError */
+  respond(method: string, params: unknown[]): unknown
   /** Called before each answer; its promise holds the answer back. */
   onAsk: (method: string, params: unknown[]) => Promise<void> | void
   /** answers of `eth_call` and others that a test needs */
@@ -87,6 +97,9 @@ export function scriptedChain({
     nullReceipts: 0,
     partialReceipts: 0,
     nullBlocks: 0,
+    missingLogs: 0,
+    falseTopics: 0,
+    falseAmounts: 0,
     lag: 0,
   }
   let salt = 0
@@ -108,6 +121,7 @@ export function scriptedChain({
     blocks: [],
     faults,
     asked: new Map(),
+    respond,
     onAsk: () => {},
     answer: () => {
       throw new RpcError(-32601, 'Method not found', undefined)
@@ -115,15 +129,31 @@ export function scriptedChain({
     mine: (...transactions) => {
       const parent = script.blocks.at(-1)
       const number = (parent?.number ?? -1) + 1
-      const hash = hashOf(`block ${number} ${salt++}`)
+      const made = transactions.map((transaction, index) => ({
+        ...transaction,
+        hash: hashOf(`transaction ${number} ${salt} ${index}`),
+      }))
+      const logs = made.flatMap(logsOf)
+      const header: Record<string, Hex> = {
+        ...EMPTY_HEADER,
+        parentHash: parent?.hash ?? `0x${'00'.repeat(32)}`,
+        receiptsRoot: receiptsRoot(receiptAnswers({ hash: EMPTY, transactions: made })),
+        logsBloom: `0x${bloomOf(logs).toString('hex')}`,
+        number: quantity(number),
+        timestamp: quantity(1_767_225_600 + number * 12),
+        // Two blocks with the same content are two blocks.
+        extraData: `0x${word(salt++)}`,
+        baseFeePerGas: quantity(1_000_000_000 + number),
+      }
       const block: ScriptedBlock = {
         number,
-        hash,
-        parentHash: parent?.hash ?? `0x${'00'.repeat(32)}`,
-        timestamp: 1_767_225_600 + number * 12,
-        transactions: transactions.map((transaction, index) => ({ ...transaction, hash: hashOf(`${hash} ${index}`) })),
+        hash: headerHash(header),
+        parentHash: header.parentHash!,
+        timestamp: Number(header.timestamp),
+        transactions: made,
+        header,
       }
-      known.set(hash, block)
+      known.set(block.hash, block)
       script.blocks.push(block)
       return block
     },
@@ -177,6 +207,8 @@ export function scriptedChain({
         const receipts = receiptAnswers(block)
         if (take('emptyReceipts')) return []
         if (take('partialReceipts')) return receipts.slice(0, -1)
+        const logs = receipts.flatMap((receipt) => receipt.logs)
+        if (logs.length > 0) tamper(receipts, logs)
         return receipts
       }
       case 'eth_getTransactionReceipt':
@@ -190,7 +222,16 @@ export function scriptedChain({
     }
   }
 
-  function take(fault: 'emptyReceipts' | 'nullReceipts' | 'partialReceipts' | 'nullBlocks'): boolean {
+  /** Receipts as an honest node never sends them; their number stays right. */
+  function tamper(receipts: ReceiptAnswer[], logs: ReceiptAnswer['logs']): void {
+    const victim = logs[logs.length >> 1]!
+    if (take('missingLogs')) for (const receipt of receipts) receipt.logs = receipt.logs.filter((log) => log !== victim)
+    if (take('falseTopics')) victim.address = addressOf(0xbad)
+    if (take('falseAmounts'))
+      victim.data = `${victim.data.slice(0, -2)}${victim.data.endsWith('aa') ? 'bb' : 'aa'}` as Hex
+  }
+
+  function take(fault: keyof { [F in keyof Faults as Faults[F] extends number ? F : never]: 1 }): boolean {
     if (faults[fault] === 0) return false
     faults[fault]--
     return true
@@ -200,24 +241,29 @@ export function scriptedChain({
   return script
 }
 
+const EMPTY: Hex = `0x${'00'.repeat(32)}`
+const EMPTY_HEADER: Record<string, Hex> = {
+  ...{ sha3Uncles: EMPTY, miner: addressOf(0), stateRoot: EMPTY, transactionsRoot: EMPTY, difficulty: '0x0' },
+  ...{ gasLimit: '0x1c9c380', gasUsed: '0x0', mixHash: EMPTY, nonce: '0x0000000000000000' },
+}
+
 function blockAnswer(block: ScriptedBlock, isWhole: boolean) {
-  const hasLogs = block.transactions.some((transaction) => logsOf(transaction).length > 0)
   return {
-    number: quantity(block.number),
+    ...block.header,
     hash: block.hash,
-    parentHash: block.parentHash,
-    timestamp: quantity(block.timestamp),
-    baseFeePerGas: quantity(1_000_000_000 + block.number),
-    logsBloom: `0x${(hasLogs ? '01' : '00').padEnd(512, '0')}`,
     transactions: block.transactions.map(({ hash, from }, index) =>
       isWhole ? { hash, from, to: addressOf(0xc0), nonce: quantity(index) } : hash,
     ),
   }
 }
 
-function receiptAnswers(block: ScriptedBlock) {
+type ReceiptAnswer = ReturnType<typeof receiptAnswers>[number]
+
+function receiptAnswers(block: Pick<ScriptedBlock, 'hash' | 'transactions'>) {
   let logIndex = 0
-  return block.transactions.map((transaction) => ({
+  return block.transactions.map((transaction, index) => ({
+    type: quantity(index % 5),
+    cumulativeGasUsed: quantity(21_000 * (index + 1)),
     blockHash: block.hash,
     transactionHash: transaction.hash,
     from: transaction.from,

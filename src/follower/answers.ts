@@ -60,7 +60,8 @@ export function readReceipt(answer: unknown): Receipt & { blockHash: Hex } {
   }
 }
 
-function readLog(answer: unknown): Log {
+/** A log of a receipt or of `eth_getLogs`. @throws BadAnswer */
+export function readLog(answer: unknown): Log {
   const log = readObject(answer, 'a log')
   if (!Array.isArray(log.topics) || log.topics.length > 4) throw new BadAnswer('a log has no list of topics')
   if (typeof log.data !== 'string' || !/^0x[0-9a-f]*$/i.test(log.data)) throw new BadAnswer('a log has no data')
@@ -74,7 +75,8 @@ function readLog(answer: unknown): Log {
 
 const isAbsent = (value: unknown): value is null | undefined => value === null || value === undefined
 
-function readObject(value: unknown, what: string): Record<string, unknown> {
+/** @throws BadAnswer  naming what was asked for */
+export function readObject(value: unknown, what: string): Record<string, unknown> {
   if (typeof value !== 'object' || value === null) throw new BadAnswer(`the node did not answer ${what}`)
   return value as Record<string, unknown>
 }

@@ -6,7 +6,13 @@ import { readConfig } from '../config.ts'
 import { toHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
-import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransaction } from '../../test/scripted-chain.ts'
+import {
+  addressOf,
+  logOf,
+  scriptedChain,
+  type ScriptedChain,
+  type ScriptedTransaction,
+} from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
 import { applyBlocks } from './apply.ts'
 import type { BlockListener, FollowedBlock } from './block.ts'
@@ -231,7 +237,14 @@ suite('the follower', () => {
     assert.match((await indexedTo(app.db, 31337)).halted!, /genesis/)
   })
 
-  for (const fault of ['emptyReceipts', 'nullReceipts', 'partialReceipts', 'nullBlocks'] as const) {
+  for (const fault of [
+    'emptyReceipts',
+    'nullReceipts',
+    'partialReceipts',
+    'nullBlocks',
+    'missingLogs',
+    'falseTopics',
+  ] as const) {
     test(`a node that answers ${fault} is asked again, nothing is taken as empty`, async () => {
       const script = scriptedChain({ isDevelopment: true })
       const { listener, told } = recorder()
@@ -249,6 +262,66 @@ suite('the follower', () => {
       )
     })
   }
+
+  test('in strict mode not even another amount is believed', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const { listener, told } = recorder()
+    const strict = { ...app, config: { ...app.config, FOLLOW_STRICT: 'on' as const } }
+    script.faults.falseAmounts = 3
+    const { data } = logOf(TRANSACTION.transfers[0]!)
+    script.mine(TRANSACTION)
+    const follower = startFollower(strict, script.chain, [listener])
+    await settled(script)
+    await follower.stop()
+    assert.equal(script.faults.falseAmounts, 0)
+    assert.equal(told.at(-1)!.receipts[0]!.logs[0]!.data, data)
+  })
+
+  test('on a network without Bloom filters the lax mode follows, and the others take nothing', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    script.mine(TRANSACTION).header.logsBloom = `0x${'00'.repeat(256)}`
+    const { listener, told } = recorder()
+    const asked = () => script.asked.get('eth_getBlockReceipts') ?? 0
+    await following(script, listener, () => until('the block was asked for again and again', () => asked() > 4))
+    assert.equal(told.length, 1)
+    const lax = { ...app, config: { ...app.config, FOLLOW_STRICT: 'lax' as const } }
+    const follower = startFollower(lax, script.chain, [listener])
+    await settled(script)
+    await follower.stop()
+    assert.equal(told.length, 2)
+  })
+
+  test('two forks behind one address: whatever is stored is one of them, and the one that stays is reached', async () => {
+    const script = scriptedChain({ finality: 40 })
+    for (let count = 0; count < 50; count++) script.mine(TRANSACTION)
+    const { listener, told } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      const trunk = script.blocks.slice(0, -6)
+      const forks = [script.blocks, [...trunk]]
+      script.blocks = forks[1]!
+      for (let count = 0; count < 7; count++) script.mine(TRANSACTION)
+      // Every request goes to the other node; both go on mining.
+      let turn = 0
+      script.onAsk = () => void (script.blocks = forks[turn++ % 2]!)
+      for (let count = 0; count < 20; count++) {
+        script.blocks = forks[count % 2]!
+        script.mine(TRANSACTION)
+        const asked = turn
+        await until('the nodes were asked', () => turn > asked + 3)
+        const known = new Set(hashes(forks.flat()))
+        assert.ok(
+          told.every(({ hash, parentHash }, at) => known.has(hash) && (at === 0 || parentHash === told[at - 1]!.hash)),
+        )
+      }
+      script.onAsk = () => {}
+      script.blocks = forks[0]!
+      for (let count = 0; count < 8; count++) script.mine(TRANSACTION)
+      await settled(script)
+    })
+    assert.deepEqual(hashes(told), hashes(script.blocks.slice(told[0]!.number)))
+    assert.equal((await indexedTo(app.db, 31337)).halted, null)
+  })
 
   test('a node without eth_getBlockReceipts is followed by single receipts', async () => {
     const script = scriptedChain({ isDevelopment: true })

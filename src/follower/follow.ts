@@ -45,7 +45,7 @@ export function startFollower(app: App, chain: Chain, listeners: BlockListener[]
     renewedAt: Number.NEGATIVE_INFINITY,
     hasStarted: false,
     heard: null,
-    receipts: { hasBlockReceipts: true },
+    receipts: { hasBlockReceipts: true, strictness: app.config.FOLLOW_STRICT },
     hasWarnedOfFinality: false,
   }
   const done = run(follower)

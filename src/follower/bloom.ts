@@ -1,0 +1,43 @@
+import { keccak256 } from 'viem/utils'
+import type { Hex } from '../ids.ts'
+
+/** items remembered: a Keccak-256 costs 8 µs, and addresses and topics come again and again */
+const MOST_REMEMBERED = 65_536
+/** the three bits of an item, 11 bits each, in one number */
+const remembered = new Map<Hex, number>()
+
+/**
+ * The Bloom filter of logs as a block or a receipt carries it: 2,048 bits, three for each address and topic.
+ * Source: Ethereum yellow paper 4.4.3
+ */
+export function bloomOf(logs: Iterable<{ address: Hex; topics: readonly Hex[] }>): Buffer {
+  const bloom = Buffer.alloc(256)
+  for (const { address, topics } of logs) {
+    add(bloom, address)
+    for (const topic of topics) add(bloom, topic)
+  }
+  return bloom
+}
+
+function add(bloom: Buffer, item: Hex): void {
+  let bits = remembered.get(item)
+  if (bits === undefined) {
+    if (remembered.size >= MOST_REMEMBERED) remembered.delete(remembered.keys().next().value!)
+    bits = bitsOf(item)
+    remembered.set(item, bits)
+  }
+  set(bloom, bits & 2047)
+  set(bloom, (bits >>> 11) & 2047)
+  set(bloom, Math.floor(bits / 4_194_304))
+}
+
+function set(bloom: Buffer, bit: number): void {
+  const at = 255 - (bit >> 3)
+  bloom[at] = bloom[at]! | (1 << (bit & 7))
+}
+
+function bitsOf(item: Hex): number {
+  const hash = keccak256(Buffer.from(item.slice(2), 'hex'), 'bytes')
+  const bit = (at: number) => ((hash[at]! << 8) | hash[at + 1]!) & 2047
+  return bit(0) + bit(2) * 2_048 + bit(4) * 4_194_304
+}

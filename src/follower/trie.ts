@@ -1,0 +1,55 @@
+import { keccak256 } from 'viem/utils'
+import { bytesOf, encodeRlp, type Rlp } from './rlp.ts'
+
+type Leaf = { nibbles: number[]; value: Buffer }
+
+/**
+ * Root of the Merkle-Patricia trie of a list, by which a block commits to its transactions and receipts: keys are the
+ * RLP of the index. Source: Ethereum yellow paper, appendix D
+ */
+export function listRoot(values: readonly Buffer[]): Buffer {
+  const leaves = values.map((value, index) => ({ nibbles: nibblesOf(encodeRlp(bytesOf(index))), value }))
+  return hash(leaves.length === 0 ? encodeRlp(Buffer.alloc(0)) : encodeNode(leaves, 0))
+}
+
+/** The node over all leaves that share their first `depth` nibbles. */
+function encodeNode(leaves: Leaf[], depth: number): Buffer {
+  const [first] = leaves
+  if (leaves.length === 1) return encodeRlp([compact(first!.nibbles.slice(depth), true), first!.value])
+  const shared = sharedNibbles(leaves, depth)
+  if (shared > 0) {
+    const path = compact(first!.nibbles.slice(depth, depth + shared), false)
+    return encodeRlp([path, referTo(encodeNode(leaves, depth + shared))])
+  }
+  const children = Array.from({ length: 16 }, (_, nibble): Rlp => {
+    const below = leaves.filter(({ nibbles }) => nibbles[depth] === nibble)
+    return below.length === 0 ? Buffer.alloc(0) : referTo(encodeNode(below, depth + 1))
+  })
+  // No key of a list is the start of another, so no branch has a value of its own.
+  return encodeRlp([...children, Buffer.alloc(0)])
+}
+
+/** A node of less than 32 bytes stands in its parent itself, a longer one by its hash. */
+const referTo = (node: Buffer): Rlp => (node.length < 32 ? { encoded: node } : hash(node))
+
+function sharedNibbles(leaves: Leaf[], depth: number): number {
+  const { nibbles } = leaves[0]!
+  let shared = 0
+  while (
+    depth + shared < nibbles.length &&
+    leaves.every((leaf) => leaf.nibbles[depth + shared] === nibbles[depth + shared])
+  )
+    shared++
+  return shared
+}
+
+/** Hex-prefix encoding: a nibble with the kind of node and whether the path is odd, then the path. */
+function compact(nibbles: number[], isLeaf: boolean): Buffer {
+  const flag = isLeaf ? 2 : 0
+  const path = nibbles.length % 2 === 1 ? [flag + 1, ...nibbles] : [flag, 0, ...nibbles]
+  return Buffer.from(Array.from({ length: path.length / 2 }, (_, at) => path[at * 2]! * 16 + path[at * 2 + 1]!))
+}
+
+const nibblesOf = (bytes: Buffer): number[] => [...bytes].flatMap((byte) => [byte >> 4, byte & 15])
+
+const hash = (bytes: Buffer): Buffer => Buffer.from(keccak256(bytes, 'bytes'))
