@@ -64,11 +64,33 @@ const BLOCK_GAS = '0x1c9c380'
 
 /** Real database, real signer, a real chain that mines when told to, a real follower; no HTTP but through inject. */
 export async function writing(settings: Record<string, string> = {}): Promise<Writing> {
-  const [database, place, node] = await Promise.all([testDatabase(), makePlace(), startAnvil()])
-  const signer = await startSigner(place, { more: { LOG_LEVEL: 'silent' } })
+  const place = await makePlace()
+  const closers: (() => unknown)[] = [() => place.clear()]
+  try {
+    const [database, node] = await Promise.all([testDatabase(), startAnvil()])
+    closers.unshift(database.close, node.stop)
+    const signer = await startSigner(place, { more: { LOG_LEVEL: 'silent' } })
+    closers.unshift(() => signer.end('SIGKILL'))
+    return await assemble({ db: database.db, place, node, signer, settings, closers })
+  } catch (error) {
+    // What was started must not outlive a world that never came to be.
+    for (const close of closers) await close()
+    throw error
+  }
+}
+
+type Parts = {
+  db: App['db']
+  place: Place
+  node: Node
+  signer: Running
+  settings: Record<string, string>
+  /** run in this order at the end; what is opened later goes in front */
+  closers: (() => unknown)[]
+}
+
+async function assemble({ db, place, node, signer, settings, closers }: Parts): Promise<Writing> {
   const jwks = JSON.parse(readFileSync(place.env.SIGNER_JWKS_FILE!, 'utf8'))
-  const opened: { close(): void | Promise<void> }[] = []
-  const { db } = database
 
   async function replica(more: Record<string, string> = {}): Promise<Replica> {
     const config: Config = readConfig(
@@ -123,12 +145,10 @@ export async function writing(settings: Record<string, string> = {}): Promise<Wr
     transactions(server, app)
     await server.ready()
     const keepers: Keeper[] = []
-    opened.push({
-      close: async () => {
-        await Promise.all(keepers.map((keeper) => keeper.stop()))
-        await server.close()
-        real.close()
-      },
+    closers.unshift(async () => {
+      await Promise.all(keepers.map((keeper) => keeper.stop()))
+      await server.close()
+      real.close()
     })
     return {
       app,
@@ -150,6 +170,7 @@ export async function writing(settings: Record<string, string> = {}): Promise<Wr
   const rpc = <T>(method: string, ...params: unknown[]): Promise<T> => node.rpc<T>(method, params)
   const probe = await deployProbe(rpc)
   const follower = startFollower(first.app, first.chain, [followTransactions])
+  closers.unshift(() => follower.stop())
 
   const followed = async () => {
     const { hash } = await rpc<{ hash: Hex }>('eth_getBlockByNumber', 'latest', false)
@@ -193,12 +214,7 @@ export async function writing(settings: Record<string, string> = {}): Promise<Wr
         await rpc<Hex>('eth_call', { to: probe, data: `0x${COUNT_OF}${address.slice(2).padStart(64, '0')}` }, 'latest'),
       ),
     close: async () => {
-      await follower.stop()
-      for (const one of opened) await one.close()
-      await signer.end('SIGKILL')
-      await node.stop()
-      place.clear()
-      await database.close()
+      for (const close of closers) await close()
     },
   }
 }

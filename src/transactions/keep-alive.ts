@@ -191,7 +191,13 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
  * Marks what the follower has passed. Only for a block that the follower has stored, and while its cursor stands still:
  * otherwise nobody would take it back when the chain does.
  */
-async function catchUp(app: App, chain: Chain, row: TransactionRow, receipt: Receipt, isCancel: boolean): Promise<void> {
+async function catchUp(
+  app: App,
+  chain: Chain,
+  row: TransactionRow,
+  receipt: Receipt,
+  isCancel: boolean,
+): Promise<void> {
   const { chainId } = chain
   const [blockNumber, blockHash] = [Number(receipt.blockNumber), receipt.blockHash]
   await app.db.transaction().execute(async (db) => {
