@@ -11,7 +11,7 @@ import { readTransaction } from './read.ts'
 
 const SEED = Number(process.env.CHAOS_SEED ?? 1)
 const WRITERS = 4
-const WRITES_EACH = Number(process.env.CHAOS_WRITES ?? 20)
+const WRITES_EACH = Number(process.env.CHAOS_WRITES ?? 30)
 
 /** mulberry32: the same seed makes the same decisions, as far as timing lets them come in the same order. */
 function random(seed: number): () => number {
@@ -74,34 +74,37 @@ async function run(world: Writing): Promise<void> {
     heads(replicas, () => isOver),
   ])
   const answered: { writer: Writer; hash: Hex; amount: number }[] = []
-  await Promise.all(
-    writers.map(async (writer, which) => {
-      for (let count = 0; count < WRITES_EACH; count++) {
-        const amount = 1_000_000 + which * 1_000 + count
-        answered.push({ writer, amount, hash: await insist(world, replicas, writer, amount, roll) })
-      }
-    }),
-  )
+  try {
+    await Promise.all(
+      writers.map(async (writer, which) => {
+        for (let count = 0; count < WRITES_EACH; count++) {
+          const amount = 1_000_000 + which * 1_000 + count
+          answered.push({ writer, amount, hash: await insist(world, replicas, writer, amount, roll) })
+        }
+      }),
+    )
 
-  // The faults stop; what was accepted must settle within a bound.
-  for (const replica of replicas) {
-    replica.misbehave(null)
-    interruptSteps(replica.app, null)
+    // The faults stop; what was accepted must settle within a bound.
+    for (const replica of replicas) {
+      replica.misbehave(null)
+      interruptSteps(replica.app, null)
+    }
+    await until(
+      'every nonce is settled',
+      async () => {
+        const open = await world.db
+          .selectFrom('transactions')
+          .select(['state'])
+          .where('state', 'in', ['BOUND', 'SUBMITTED'])
+          .execute()
+        return open.length === 0
+      },
+      30_000,
+    )
+  } finally {
+    isOver = true
+    await weather
   }
-  await until(
-    'every nonce is settled',
-    async () => {
-      const open = await world.db
-        .selectFrom('transactions')
-        .select(['state'])
-        .where('state', 'in', ['BOUND', 'SUBMITTED'])
-        .execute()
-      return open.length === 0
-    },
-    30_000,
-  )
-  isOver = true
-  await weather
   await Promise.all(keepers.map((keeper) => keeper.stop()))
   await world.mine()
   await compare(world, writers, answered)
