@@ -29,7 +29,7 @@ after(async () => {
 })
 
 test(
-  `${REQUESTS} requests made from the OpenAPI document, valid and broken, are answered as it says`,
+  `${REQUESTS} requests made from the OpenAPI document, valid and broken, are answered as it says (seed ${SEED})`,
   { timeout: 3_600_000 },
   async () => {
     const { alice, bob, facts, request } = here
