@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { RpcError } from '../chain/rpc.ts'
 import { world, until, type Person, type World } from '../../test/world.ts'
 
 let here: World
@@ -95,6 +96,49 @@ test('pages follow each other by Link and X-Next-Cursor, the coin is on the firs
     next = link?.[1] ?? null
   }
   assert.deepEqual(seen, ['ETH', ...copies])
+})
+
+test('a token that is gone, and one that became a bomb, are left out and counted, and hide nothing else', async () => {
+  const { facts, rpc } = here
+  const dave = await here.person('dave')
+  const code = await rpc<string>('eth_getCode', facts.contracts.erc20, 'latest')
+  const [gone, bomb, fine] = ['0xdead0001', '0xdead0002', '0xdead0003'].map((end) => `0x${end.slice(2).padStart(40, '0')}`) as [string, string, string] // prettier-ignore
+  for (const address of [gone, bomb, fine]) {
+    await rpc('anvil_setCode', address, code)
+    await dave.write({ address, abi: 'mint(address to, uint256 amount) public', args: [dave.address, '5'] })
+  }
+  await rpc('anvil_setCode', gone, '0x')
+  await rpc('anvil_setCode', bomb, '0x5b5f56')
+  await rpc('evm_mine')
+  await indexed(dave)
+  const { status, headers, body } = await dave.get(`/v1/users/${dave.userId}/balances`)
+  assert.equal(status, 200)
+  assert.deepEqual(Object.keys(body), ['ETH', fine])
+  assert.equal(headers.get('x-unanswered-tokens'), '2')
+  for (const address of [gone, bomb]) {
+    const alone = await dave.get(`/v1/users/${dave.userId}/balance/${address}`)
+    assert.deepEqual([alone.status, alone.body.code], [422, 'not_a_token'])
+  }
+  const history = await dave.get(`/v1/users/${dave.userId}/history`)
+  assert.equal(history.body.length, 3)
+})
+
+test('a list of balances is not shorter because the node limits us: it is refused', async () => {
+  const { app, alice } = here
+  const chain = app.chains.get(31_337)!
+  const { rpc } = chain
+  const limited: typeof rpc.call = async (method, params, options) => {
+    if (method === 'eth_call') throw new RpcError(-32005, 'rate limit exceeded', undefined)
+    return rpc.call(method, params, options)
+  }
+  await here.rpc('evm_mine')
+  chain.rpc = { ...rpc, call: limited }
+  try {
+    const { status, body } = await alice.get(`/v1/users/${alice.userId}/balances`)
+    assert.deepEqual([status, body.code], [502, 'chain_unavailable'])
+  } finally {
+    chain.rpc = rpc
+  }
 })
 
 test('balances are refused: no token, another user, no user id, bad limits, cursors of others and of other queries', async () => {
