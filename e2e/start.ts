@@ -1,0 +1,126 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, readdir } from 'node:fs/promises'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { DevelopmentFacts } from '../src/devnet/development.ts'
+import { emptyPostgres, testCluster } from '../test/database.ts'
+import { until } from '../test/world.ts'
+
+const launcher = fileURLToPath(new URL('../scripts/run.mjs', import.meta.url))
+
+/** The real program, started as a newcomer starts it. */
+export type Program = {
+  facts: DevelopmentFacts
+  port: number
+  dataDir: string
+  /** everything it printed */
+  printed(): string
+  /** ends it as Ctrl-C does; resolves with the exit code */
+  interrupt(): Promise<number | null>
+  /** SIGKILL of every process of it at once */
+  kill(): Promise<void>
+}
+
+export type Place = { dataDir: string; port: number; env: Record<string, string>; drop(): Promise<void> }
+
+/** A folder, a port and, on PostgreSQL, a database for one installation. */
+export async function place(): Promise<Place> {
+  const database = testCluster === null ? null : await emptyPostgres(testCluster)
+  return {
+    dataDir: await mkdtemp(join(tmpdir(), 'chatelaine-e2e-')),
+    port: await freePort(),
+    env: { RATE_LIMITS: 'off', CHAIN_PORT: String(await freePort()), ...(database === null ? {} : { DATABASE_URL: database.url }) },
+    drop: async () => database?.drop(),
+  }
+}
+
+/** Runs `npm start`'s command and waits until it says that it is ready. */
+export async function start({ dataDir, port, env }: Place): Promise<Program> {
+  const { child, printed } = launch({ dataDir, port, env })
+  try {
+    await until('the program is ready', async () => {
+      if (child.exitCode !== null) throw new Error(`it ended with code ${child.exitCode}:\n${printed()}`)
+      return printed().includes('Ctrl-C stops everything')
+    }, 90_000)
+  } catch (error) {
+    child.kill('SIGKILL')
+    throw error
+  }
+  const facts = JSON.parse(await readFile(join(dataDir, 'dev.json'), 'utf8')) as DevelopmentFacts
+  const ready = await fetch(`${facts.origin}/readyz`)
+  if (ready.status !== 200) throw new Error(`ready, it says, but /readyz answers ${ready.status}`)
+  const gone = once(child, 'exit')
+  return {
+    facts,
+    port,
+    dataDir,
+    printed,
+    interrupt: async () => {
+      child.kill('SIGINT')
+      await gone
+      return child.exitCode
+    },
+    kill: async () => {
+      for (const pid of await family(child.pid!)) killNow(pid)
+      await gone
+    },
+  }
+}
+
+/** Starts it without waiting: for starts that must fail. */
+export function launch({ dataDir, port, env }: { dataDir: string; port: number; env: Record<string, string> }): { child: ChildProcess; printed(): string; ended: Promise<number | null> } {
+  const { PATH, HOME, TMPDIR } = process.env
+  const child = spawn(process.execPath, [launcher, 'start'], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH, HOME, TMPDIR, DATA_DIR: dataDir, PORT: String(port), ...env },
+  })
+  let text = ''
+  child.stdout!.on('data', (chunk: Buffer) => (text += chunk.toString()))
+  child.stderr!.on('data', (chunk: Buffer) => (text += chunk.toString()))
+  return { child, printed: () => text, ended: once(child, 'exit').then(() => child.exitCode) }
+}
+
+/** A process and all its descendants, whatever groups they made for themselves. */
+export async function family(pid: number): Promise<number[]> {
+  const parents = new Map<number, number>()
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const stat = await readFile(`/proc/${name}/stat`, 'utf8').catch(() => '')
+    if (stat !== '') parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]))
+  }
+  const found = [pid]
+  for (let index = 0; index < found.length; index++) for (const [child, parent] of parents) if (parent === found[index]) found.push(child)
+  return found
+}
+
+/** Living processes whose command line or working files name a folder. */
+export async function processesOf(dataDir: string): Promise<string[]> {
+  const found: string[] = []
+  for (const name of await readdir('/proc')) {
+    if (!/^\d+$/.test(name) || Number(name) === process.pid) continue
+    const [line, environment] = await Promise.all(['cmdline', 'environ'].map((file) => readFile(`/proc/${name}/${file}`, 'utf8').catch(() => '')))
+    if (`${line}${environment}`.includes(dataDir)) found.push(line!.replaceAll('\0', ' ').slice(0, 120))
+  }
+  return found
+}
+
+function killNow(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It ended by itself in between.
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const probe = createServer()
+  probe.listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return port
+}
