@@ -15,12 +15,14 @@ export type Outcome = {
 /**
  * Keeps `connections` keep-alive connections busy, one request at a time on each, for so many seconds after as much
  * warming up as told. Bare sockets: an HTTP client would take more of the shared cores than what is measured.
- * @param next  makes the request of the given number; called once per request
+ * @param next      makes the request of the given number; called once per request
+ * @param answered  told of every answer, warming up included
  */
 export async function load(
   url: string,
   { connections, seconds, warmUpSeconds = 0.5 }: { connections: number; seconds: number; warmUpSeconds?: number },
   next: (number: number) => Request,
+  answered: (number: number, status: number, text: () => string) => void = () => {},
 ): Promise<Outcome> {
   const { hostname, port } = new URL(url)
   const latencies: number[] = []
@@ -34,12 +36,15 @@ export async function load(
     new Promise<void>((resolve, reject) => {
       const socket = connect({ host: hostname, port: Number(port), noDelay: true })
       let sentAt = 0
+      let sent = 0
       const send = () => {
         sentAt = performance.now()
-        socket.write(textOf(next(number++), `${hostname}:${port}`))
+        sent = number++
+        socket.write(textOf(next(sent), `${hostname}:${port}`))
       }
       onAnswers(socket, (status, text) => {
         const now = performance.now()
+        answered(sent, status, text)
         if (status !== 200) {
           failures++
           firstFailure ??= text().slice(0, 1_000)

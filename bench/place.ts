@@ -13,8 +13,11 @@ import { emptyPostgres } from '../test/database.ts'
 /** What a benchmark starts: a node, the plain service, the program; ended with `end` in reverse order. */
 export type Started = { url: string; pid: number; end(): Promise<void> }
 
-/** anvil with a block a second and the sample contracts; its own mining on every transaction freezes it under load. */
-export async function startNode(): Promise<Started & { contracts: Samples }> {
+/**
+ * anvil with a block a second and the sample contracts; its own mining on every transaction freezes it under load.
+ * @param flags  more of anvil's
+ */
+export async function startNode({ flags = [] }: { flags?: string[] } = {}): Promise<Started & { contracts: Samples }> {
   const args = [
     '--port',
     '0',
@@ -26,6 +29,7 @@ export async function startNode(): Promise<Started & { contracts: Samples }> {
     '127.0.0.1',
     '--prune-history',
     '64',
+    ...flags,
   ]
   const child = spawn(findAnvil(), args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const port = await firstMatch(child, /Listening on \S+:(\d+)/)
@@ -47,11 +51,19 @@ export async function startPlainService(
 }
 
 export type Person = { userId: string; token: string }
+/** `commits`: transactions that wrote something; `requests`: HTTP requests to the node; `rpc`: calls in them, by method. */
+export type Counts = { statements: number; commits: number; requests: number; rpc: Record<string, number> }
 export type Program = Started & {
   /** access tokens of users of the development provider, who have accounts then */
   people(names: string[]): Promise<Person[]>
   /** bytes, after a garbage collection */
   memory(): Promise<NodeJS.MemoryUsage>
+  /** the signer's process, which the program has started */
+  signerPid: number
+  /** null on the embedded database */
+  databaseUrl: string | null
+  /** what it has asked of database and node so far */
+  counts(): Promise<Counts>
   /** what its main thread does while `work` runs */
   profile(work: () => Promise<void>): Promise<Profiler.Profile>
 }
@@ -83,7 +95,10 @@ export async function startProgram(
       ...settings,
     },
   })
-  const { origin } = await answerOf<{ origin: string }>(child, (message) => 'origin' in message)
+  const { origin, signerPid } = await answerOf<{ origin: string; signerPid: number }>(
+    child,
+    (message) => 'origin' in message,
+  )
   let id = 0
   const ask = <T>(question: object): Promise<T> => {
     const mine = ++id
@@ -94,6 +109,9 @@ export async function startProgram(
   return {
     url: origin,
     pid,
+    signerPid,
+    databaseUrl: database?.url ?? null,
+    counts: async () => (await ask<{ counts: Counts }>({ counts: true })).counts,
     people: async (users) => (await ask<{ tokens: Person[] }>({ users })).tokens,
     memory: async () => (await ask<{ memory: NodeJS.MemoryUsage }>({ memory: true })).memory,
     profile: async (work) => {

@@ -2,10 +2,17 @@
  * The program as `src/main.ts` runs it, in a process of its own that a benchmark started: it says where it listens
  * and issues access tokens over the channel between the two, where a person would sign in with a browser.
  */
+import { readFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
+import http from 'node:http'
 import { Session } from 'node:inspector/promises'
+import pg from 'pg'
 import { readConfig } from '../src/config.ts'
 import { open } from '../src/open.ts'
+
+const counts = { statements: 0, commits: 0, requests: 0 }
+countStatements()
+countRequests()
 
 const config = readConfig(process.env, 'server')
 await mkdir(config.DATA_DIR, { recursive: true, mode: 0o700 })
@@ -22,12 +29,18 @@ process.on(
     users,
     memory,
     profile,
+    counts: isCounting,
   }: {
     id: number
     users?: string[]
     memory?: true
     profile?: 'start' | 'stop'
+    counts?: true
   }) => {
+    if (isCounting) {
+      process.send!({ id, counts: { ...counts, rpc: await rpcCalls() } })
+      return
+    }
     if (profile === 'start') {
       await inspector.post('Profiler.enable')
       await inspector.post('Profiler.start')
@@ -50,4 +63,49 @@ process.on(
 )
 process.on('SIGTERM', () => void close().then(() => process.exit()))
 process.on('disconnect', () => void close().then(() => process.exit()))
-process.send!({ origin: app.origin })
+process.send!({ origin: app.origin, signerPid: signerOf() })
+
+/** Every statement that goes to PostgreSQL, and those that end a transaction in which something was written. */
+function countStatements(): void {
+  const query = pg.Client.prototype.query as (this: unknown, ...args: unknown[]) => unknown
+  const inside = new WeakMap<object, { wrote: boolean }>()
+  pg.Client.prototype.query = function (this: object, ...args: unknown[]) {
+    const [first] = args
+    const text = (typeof first === 'string' ? first : (first as { text: string }).text).trimStart().toLowerCase()
+    counts.statements++
+    const open = inside.get(this)
+    const writes = !text.startsWith('select') && (!text.startsWith('with') || /\b(insert|update|delete)\b/.test(text))
+    if (text.startsWith('begin') || text.startsWith('start transaction')) inside.set(this, { wrote: false })
+    else if (text.startsWith('commit') || text.startsWith('rollback')) {
+      if (open?.wrote && text.startsWith('commit')) counts.commits++
+      inside.delete(this)
+    } else if (writes && open === undefined) counts.commits++
+    else if (writes) open!.wrote = true
+    return query.apply(this, args)
+  } as typeof pg.Client.prototype.query
+}
+
+function countRequests(): void {
+  const { request } = http
+  const node = new URL(process.env.RPC_URL!)
+  http.request = ((...args: Parameters<typeof request>) => {
+    if (String((args[0] as http.RequestOptions).port) === node.port) counts.requests++
+    return request(...args)
+  }) as typeof request
+}
+
+async function rpcCalls(): Promise<Record<string, number>> {
+  const calls: Record<string, number> = {}
+  for (const [, method, count] of (await app.telemetry.registry.metrics()).matchAll(
+    /^rpc_calls_total\{method="(\w+)".*\} (\d+)/gm,
+  ))
+    calls[method!] = (calls[method!] ?? 0) + Number(count)
+  return calls
+}
+
+/** The only child that the program has besides its database is the signer; proc(5). Linux only. */
+function signerOf(): number {
+  const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim().split(' ').map(Number)
+  return children.find((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('signer/main.ts')) ?? 0
+}
+

@@ -38,11 +38,21 @@ async function main([command, ...rest]) {
       return runNode(await everything(), ['scripts/check.mjs', ...rest])
     case 'contracts':
       return runNode(await everything(), ['scripts/contracts.mjs', ...rest])
+    case 'bench': {
+      const file = benchmark(rest[0])
+      return runNode(await everything(), [file, ...rest.slice(1)])
+    }
     case 'docs':
       return runNode(await production(), ['src/cli/docs.ts', ...rest])
     default:
       return runNode(await production(), ['src/cli/main.ts', ...process.argv.slice(2)])
   }
+}
+
+function benchmark(name = '') {
+  const file = join('bench', `${name}.ts`)
+  if (/^[a-z-]+$/.test(name) && existsSync(join(ROOT, file))) return file
+  throw new InstallError(`There is no benchmark "${name}": see bench/.`)
 }
 
 /** Runs a script of the project; the script's folder is made absolute so that the caller's own folder stays its own. */

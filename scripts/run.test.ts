@@ -34,6 +34,16 @@ test('test after start adds the tools without emptying the folder, start after t
   assert.deepEqual(clone.installs(), ['ci --omit=dev', 'install --no-save --include=dev'])
 })
 
+test('a benchmark that is not there is refused before anything is installed', async (t) => {
+  const clone = project(t)
+  for (const name of ['nothing', '../src/main', '']) {
+    const { code, err } = await clone.run('bench', name)
+    assert.equal(code, 1)
+    assert.match(err, /There is no benchmark/)
+  }
+  assert.deepEqual(clone.installs(), [])
+})
+
 test('packages that somebody installed by hand are taken as they are', async (t) => {
   const clone = project(t)
   const lock = {

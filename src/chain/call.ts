@@ -1,5 +1,6 @@
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
+import { isBomb, noteBomb } from './bombs.ts'
 import { RpcTooLarge } from './failures.ts'
 import { RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
 
@@ -30,19 +31,25 @@ export async function ethCall(
   rpc: Rpc,
   { to, data, from, at, gas = CALL_GAS }: { to: Hex; data: Hex; from?: Hex; at: At; gas?: number },
 ): Promise<CallResult> {
+  const params = [
+    { to, data, ...(from === undefined ? {} : { from }), gas: `0x${gas.toString(16)}` },
+    blockParameter(at),
+  ]
   try {
-    const answer = await rpc.call<Hex>('eth_call', [
-      { to, data, ...(from === undefined ? {} : { from }), gas: `0x${gas.toString(16)}` },
-      blockParameter(at),
-    ])
+    const answer = await (isBomb(rpc, { to, data })
+      ? rpc.call('eth_call', params, { alone: true })
+      : rpc.call('eth_call', params))
     if (typeof answer !== 'string' || !answer.startsWith('0x'))
       throw new RpcUnavailable('the node answered a call with something else than bytes', { timedOut: false })
-    return { data: answer }
+    return { data: answer as Hex }
   } catch (error) {
-    if (error instanceof RpcTooLarge)
+    if (error instanceof RpcTooLarge) {
+      noteBomb(rpc, { to, data })
       throw new AppError('invalid_return_data', 'The contract answered with more than 1 MiB.', { cause: error })
-    if (error instanceof RpcError && isExecutionError(error)) return { reverted: error }
-    throw error
+    }
+    if (!(error instanceof RpcError && isExecutionError(error))) throw error
+    if (/out ?of ?gas/i.test(error.message)) noteBomb(rpc, { to, data })
+    return { reverted: error }
   }
 }
 

@@ -12,7 +12,10 @@ type Waiting = Call & { resolve: (value: never) => void; reject: (error: unknown
  * Sends calls in batches: those made in one turn of the event loop travel together, and while all lanes are busy
  * calls collect. Nothing waits for company.
  */
-export function collected(ask: Ask, timeoutMs: number): (method: string, params: unknown[]) => Promise<never> {
+export function collected(
+  ask: Ask,
+  { timeoutMs, maxBatch = MAX_BATCH }: { timeoutMs: number; maxBatch?: number },
+): (method: string, params: unknown[]) => Promise<never> {
   let waiting: Waiting[] = []
   let inFlight = 0
   let isScheduled = false
@@ -20,8 +23,8 @@ export function collected(ask: Ask, timeoutMs: number): (method: string, params:
   function flush(): void {
     isScheduled = false
     while (waiting.length > 0 && inFlight < LANES) {
-      const calls = waiting.length <= MAX_BATCH ? waiting : waiting.slice(0, MAX_BATCH)
-      waiting = waiting.length <= MAX_BATCH ? [] : waiting.slice(MAX_BATCH)
+      const calls = waiting.length <= maxBatch ? waiting : waiting.slice(0, maxBatch)
+      waiting = waiting.length <= maxBatch ? [] : waiting.slice(maxBatch)
       void send(calls)
     }
   }

@@ -185,6 +185,27 @@ test('one answer of 30 MB costs its neighbours in the batch nothing, and is a re
   rpc.close()
 })
 
+test('a function that burnt all its gas is called outside of the batches of others', async (t) => {
+  const bomb = '0xb0b0b0b0'
+  const isBomb = (params: unknown[]) => (params[0] as { data: string }).data.startsWith(bomb)
+  const node = await badNode(t, {
+    answer: ({ params }) => (isBomb(params) ? { error: { code: -32003, message: 'EVM error OutOfGas' } } : undefined),
+  })
+  const rpc = openRpc({ url: node.url })
+  const round = () => {
+    node.requests.length = 0
+    const calls = (['0x01020304', bomb, '0x05060708', `${bomb}01`] as const).map((data) =>
+      ethCall(rpc, { to, data, at }),
+    )
+    return Promise.all(calls)
+  }
+  const first = await round()
+  assert.deepEqual(node.requests, [4])
+  assert.deepEqual(await round(), first, 'with the same answers')
+  assert.deepEqual(node.requests.toSorted((a, b) => a - b), [1, 1, 2])
+  rpc.close()
+})
+
 test('a call answered with something else than bytes is no answer', async (t) => {
   for (const result of [5, null, {}, 'text', true]) {
     const node = await badNode(t, { answer: () => ({ result }) })

@@ -10,9 +10,10 @@ export type Call = { method: string; params: unknown[] }
 export type Rpc = {
   /**
    * One JSON-RPC call. Calls made while others are in the air travel together in one batch.
+   * @param options.alone  keeps a call that is known to be slow out of the batches of others
    * @throws RpcError | RpcUnavailable
    */
-  call<T = unknown>(method: string, params: unknown[], options?: { timeoutMs?: number }): Promise<T>
+  call<T = unknown>(method: string, params: unknown[], options?: { timeoutMs?: number; alone?: boolean }): Promise<T>
   /** Several calls in one request to one node; each answered on its own, by its result or an RpcError. @throws RpcUnavailable for all of them */
   batch(calls: Call[], options?: { timeoutMs?: number }): Promise<unknown[]>
   close(): void
@@ -50,8 +51,9 @@ export function rpcOver(
 ): Rpc {
   const ask = counted(source.ask, onCall)
   const askOneNode = counted(source.askOneNode, onCall)
-  const read = collected(ask, timeoutMs)
-  const send = collected(ask, timeoutMs)
+  const read = collected(ask, { timeoutMs })
+  const send = collected(ask, { timeoutMs })
+  const alone = collected(ask, { timeoutMs, maxBatch: 1 })
 
   async function batch(calls: Call[], options: { timeoutMs?: number } = {}): Promise<unknown[]> {
     const answers = await askOneNode(calls, { timeoutMs: options.timeoutMs ?? timeoutMs })
@@ -63,6 +65,7 @@ export function rpcOver(
   return {
     batch,
     call: async (method, params, options) => {
+      if (options?.alone === true) return alone(method, params)
       if (options?.timeoutMs === undefined) return isSend(method) ? send(method, params) : read(method, params)
       const [answer] = await ask([{ method, params }], { timeoutMs: options.timeoutMs })
       if (answer instanceof RpcError || answer instanceof RpcUnavailable) throw answer

@@ -1,0 +1,53 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { rpc } from '../src/devnet/rpc.ts'
+import type { Hex } from '../src/ids.ts'
+
+/** The chain's own word on which writes it holds, by their calldata: each was given a number of its own. */
+export type Oracle = {
+  /** how often each number was mined so far */
+  mined: Map<number, number>
+  /** blocks in the order they were seen: when (performance.now, ms) and how many numbered writes they hold */
+  blocks: { at: number; count: number }[]
+  /** Waits until no block brought anything for `quietBlocks` blocks. */
+  settle(quietBlocks?: number): Promise<void>
+  stop(): Promise<void>
+}
+
+/** @param numberOf  the number in a transaction's calldata, or null when it is none of the benchmark's */
+export function watchChain(url: string, numberOf: (input: Hex) => number | null): Oracle {
+  const mined = new Map<number, number>()
+  const blocks: Oracle['blocks'] = []
+  let next: number | null = null
+  let isStopped = false
+  const done = (async () => {
+    while (!isStopped) {
+      const newest = Number(await rpc<Hex>(url, 'eth_blockNumber'))
+      next ??= newest + 1
+      for (; next <= newest; next++) {
+        const at = performance.now()
+        const block = await rpc<{ transactions: { input: Hex }[] }>(url, 'eth_getBlockByNumber', `0x${next.toString(16)}`, true)
+        let count = 0
+        for (const { input } of block.transactions) {
+          const number = numberOf(input)
+          if (number === null) continue
+          mined.set(number, (mined.get(number) ?? 0) + 1)
+          count++
+        }
+        blocks.push({ at, count })
+      }
+      await wait(100)
+    }
+  })()
+  return {
+    mined,
+    blocks,
+    settle: async (quietBlocks = 2) => {
+      const from = blocks.length
+      while (blocks.length < from + quietBlocks || blocks.slice(-quietBlocks).some(({ count }) => count > 0)) await wait(100)
+    },
+    stop: async () => {
+      isStopped = true
+      await done
+    },
+  }
+}
