@@ -9,6 +9,7 @@ import { retrying, type Db } from '../store/db.ts'
 import { writeFees, type Bound, type Intent, type Terms } from './intent.ts'
 import { inFlight, type KeyScope } from './key.ts'
 import { inLane } from './lane.ts'
+import { reach } from './steps.ts'
 
 /** Who wants it, with the key and the hash of the request if there is a key. */
 export type Binding = {
@@ -70,6 +71,7 @@ async function commit(app: App, chain: Chain, binding: Binding, place: Place): P
     await takeKey(db, binding.key!, place.id)
     const nonce = await takeNonce(app, db, chain, binding, place)
     if (nonce === null) await db.deleteFrom('idempotency_keys').where('transaction_id', '=', place.id).execute()
+    await reach(app, 'in-bind')
     return nonce
   })
 }

@@ -13,6 +13,7 @@ import { toBound, type Bound, type TransactionRow } from './intent.ts'
 import { secondsAgo } from './lane.ts'
 import { adopt } from './recall.ts'
 import { cancelGas } from './replace.ts'
+import { reach } from './steps.ts'
 import { append, storeFill, type Attempt } from './store.ts'
 
 /** seconds after which an intent without bytes is given up and its nonce filled */
@@ -87,9 +88,11 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
   // Used on the chain by bytes that we do not know: final, or left alone until it is.
   if (final > bound.nonce) return giveUp(app, bound)
   if (newest > bound.nonce) return
+  await reach(app, 'before-fill')
   if (!(await claim(app.db, bound.id))) return
   const attempt = await signCancel(app, chain, bound)
   if (attempt === null) return
+  await reach(app, 'after-fill-sign')
   await storeFill(app, chain, bound, attempt)
   app.telemetry.log.info('nonce_filled', { chainId: bound.chainId, id: bound.id, nonce: bound.nonce })
   await broadcast(app, chain, { id: bound.id, ...attempt })

@@ -117,7 +117,9 @@ async function signAndSend(app: App, chain: Chain, bound: Bound, request: Reques
   await storeReplacement(app, chain, bound, attempt)
   await reach(app, 'after-replace-store')
   txReplaced(app, bound, attempt)
-  return { hash: attempt.hash, sent: await broadcast(app, chain, { id: bound.id, ...attempt }) }
+  const sent = await broadcast(app, chain, { id: bound.id, ...attempt })
+  await reach(app, 'after-replace-broadcast')
+  return { hash: attempt.hash, sent }
 }
 
 async function signOrAdopt(app: App, chain: Chain, bound: Bound, request: Request): Promise<Attempt> {
