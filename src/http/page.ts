@@ -24,7 +24,7 @@ export function page({ title, body, layout = 'narrow', notice }: PageParts): str
         <link rel="stylesheet" href="${STYLESHEET.path}" />
       </head>
       <body class="${layout}">
-        !${notice === undefined ? '' : html`<p class="notice strip">${notice}</p>`}
+        !${notice === undefined ? '' : html`<aside class="notice strip" aria-label="Notice">${notice}</aside>`}
         <header class="masthead">!${KEY_MARK}<span>Chatelaine</span></header>
         <main class="stack">!${body}</main>
         <footer class="muted">Chatelaine, self-hosted wallet accounts</footer>

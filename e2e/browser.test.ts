@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { mkdtemp, stat } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { AxeBuilder } from '@axe-core/playwright'
+import * as openid from 'openid-client'
+import { chromium, type Browser, type Page } from 'playwright-core'
+import { place, start, type Place, type Program } from './start.ts'
+
+const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
+const isThere = existsSync(executablePath)
+// On a machine without Chromium the rest of the suite must still run; a check before landing must not pass without it.
+if (!isThere && process.env.CI === 'true') throw new Error(`there is no Chromium at ${executablePath}: install it, or set CHROMIUM`)
+const skip = isThere ? false : `there is no Chromium at ${executablePath}`
+
+let here: Place
+let program: Program
+let browser: Browser
+let shots: string
+before(async () => {
+  if (!isThere) return
+  here = await place()
+  program = await start(here)
+  shots = process.env.SCREENSHOTS ?? (await mkdtemp(join(tmpdir(), 'chatelaine-shots-')))
+  browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'] })
+})
+after(async () => {
+  await browser?.close()
+  await program?.interrupt()
+  await here?.drop()
+})
+
+type View = { name: string; javaScriptEnabled: boolean; colorScheme: 'light' | 'dark'; width: number }
+const views: View[] = [
+  { name: 'desktop-light', javaScriptEnabled: true, colorScheme: 'light', width: 1280 },
+  { name: 'phone-dark', javaScriptEnabled: true, colorScheme: 'dark', width: 390 },
+]
+
+async function open({ javaScriptEnabled, colorScheme, width }: View): Promise<Page> {
+  const context = await browser.newContext({ javaScriptEnabled, colorScheme, viewport: { width, height: 844 } })
+  return context.newPage()
+}
+
+/** A picture for people, and what a machine can say about it: nothing wider than the screen, no accessibility violation. */
+async function look(page: Page, name: string, view: View): Promise<void> {
+  const path = join(shots, `${name}-${view.name}.png`)
+  await page.screenshot({ path, fullPage: true })
+  assert.ok((await stat(path)).size > 5_000, `${name} is an empty picture`)
+  const overflow = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+  assert.ok(Number(overflow) <= 1, `${name} is ${String(overflow)} px wider than a ${view.width} px screen`)
+  const { violations } = await new AxeBuilder({ page }).analyze()
+  assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`), [], name)
+}
+
+/** A client on a loopback port that waits for the browser to come back. */
+async function client(): Promise<{ url: string; back: Promise<URL>; verifier: string; config: openid.Configuration; close(): void }> {
+  const { facts } = program
+  const config = await openid.discovery(new URL(facts.issuer), facts.clientId, undefined, openid.None(), { execute: [openid.allowInsecureRequests] })
+  const { promise: back, resolve } = Promise.withResolvers<URL>()
+  const server = createServer((request, response) => {
+    response.end('<!doctype html><title>back</title><p>back at the application')
+    if (request.url?.startsWith('/callback')) resolve(new URL(request.url, redirectUri))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const redirectUri = `http://127.0.0.1:${(server.address() as AddressInfo).port}/callback`
+  const verifier = openid.randomPKCECodeVerifier()
+  const url = openid.buildAuthorizationUrl(config, { redirect_uri: redirectUri, scope: 'openid email', code_challenge: await openid.calculatePKCECodeChallenge(verifier), code_challenge_method: 'S256' }).href
+  return { url, back, verifier, config, close: () => server.close() }
+}
+
+for (const view of views) {
+  test(`a person signs in and every page on the way is sound: ${view.name}`, { skip }, async () => {
+    const { facts } = program
+    const page = await open(view)
+    const errors: string[] = []
+    page.on('pageerror', (error) => errors.push(error.message))
+    const { url, back, verifier, config, close } = await client()
+
+    await page.goto(url)
+    await look(page, 'chooser', view)
+    await page.getByRole('button', { name: /Continue with/ }).click()
+    await look(page, 'development-sign-in', view)
+    await page.getByRole('textbox').fill(`Person-${view.name}`)
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/consent\//)
+    await look(page, 'consent', view)
+    await page.getByRole('button', { name: 'Allow', exact: true }).click()
+    const tokens = await openid.authorizationCodeGrant(config, await back, { pkceCodeVerifier: verifier, idTokenExpected: true })
+    close()
+    const userId = `DEV-person-${view.name}`
+    assert.equal(tokens.claims()!.sub, userId)
+
+    const call = async (path: string, body?: unknown) => {
+      const response = await fetch(`${facts.baseUrl}${path}`, { method: body === undefined ? 'GET' : 'POST', headers: { authorization: `Bearer ${tokens.access_token}`, 'content-type': 'application/json' }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+      // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape
+      return (await response.json()) as any
+    }
+    const { address } = await call(`/users/${userId}`)
+    const write = await call('/contracts/method/write?wait=mined', { address: facts.contracts.erc20, abi: 'mint(address,uint256) public', args: [address, '7'] })
+    const { blockNumber } = await call(`/transactions/${write.id}`)
+    for (const [name, path] of [
+      ['front', '/'],
+      ['errors', '/docs/errors'],
+      ['explorer', '/explorer'],
+      ['explorer-transaction', new URL(write.explorerUrl).pathname],
+      ['explorer-address', `/explorer/address/${address}`],
+      ['explorer-block', `/explorer/block/${blockNumber}`],
+      ['explorer-missing', `/explorer/tx/0x${'00'.repeat(32)}`],
+      ['sign-in-over', '/login/nothing-of-the-kind'],
+      ['bad-request', '/oauth/auth?client_id=nobody&response_type=code'],
+    ] as const) {
+      await page.goto(`${facts.origin}${path}`)
+      await look(page, name, view)
+    }
+    assert.deepEqual(errors, [])
+    await page.context().close()
+  })
+}
+
+test('the whole sign-in works without JavaScript', { skip }, async () => {
+  const page = await open({ name: 'plain', javaScriptEnabled: false, colorScheme: 'light', width: 390 })
+  const { url, back, verifier, config, close } = await client()
+  await page.goto(url)
+  await page.getByRole('button', { name: /Continue with/ }).click()
+  await page.getByRole('textbox').fill('plain')
+  await page.getByRole('button').first().click()
+  await page.waitForURL(/\/consent\//)
+  await page.getByRole('button', { name: 'Allow', exact: true }).click()
+  const tokens = await openid.authorizationCodeGrant(config, await back, { pkceCodeVerifier: verifier, idTokenExpected: true })
+  assert.equal(tokens.claims()!.sub, 'DEV-plain')
+  close()
+  await page.context().close()
+})
+
+test('the API reference draws itself under its own policy and asks nobody else', { skip }, async () => {
+  const { facts } = program
+  const page = await open(views[0]!)
+  const problems: string[] = []
+  page.on('request', (request) => {
+    if (new URL(request.url()).origin !== facts.origin && !request.url().startsWith('data:') && !request.url().startsWith('blob:')) problems.push(`asked ${request.url()}`)
+  })
+  page.on('console', (message) => {
+    if (/Content Security Policy/.test(message.text())) problems.push(message.text())
+  })
+  await page.goto(`${facts.origin}/docs/`)
+  await page.getByRole('heading', { name: 'Chatelaine' }).first().waitFor()
+  await page.getByRole('link', { name: /Balances/ }).or(page.getByRole('button', { name: /Balances/ })).first().waitFor()
+  await page.screenshot({ path: join(shots, 'reference.png') })
+  assert.deepEqual(problems, [])
+  await page.context().close()
+})
