@@ -68,6 +68,7 @@ test(
     if (process.env.FUZZ_SHOW !== undefined) console.log(outcomes)
     const report = [...failures].map(([kind, all]) => [`${all.length} × ${kind}`, ...all.slice(0, 2)].join('\n'))
     assert.equal(failures.size, 0, report.join('\n\n'))
+    if (REQUESTS < 2_000) return
     // A run in which nothing is ever accepted, or nothing ever refused, would prove nothing.
     for (const { method, template } of operations) {
       const seen = outcomes.get(`${method} ${template}`)

@@ -7,7 +7,7 @@ import { deploy } from '../../src/devnet/deploy.ts'
 import { fromHex, toHex } from '../../src/store/bytes.ts'
 import { noteTokens } from '../../src/tokens/note.ts'
 import { refreshTokens } from '../../src/tokens/refresh.ts'
-import { world, type World } from '../world.ts'
+import { until, world, type World } from '../world.ts'
 import { answer, contract } from './assembler.ts'
 import { anyAbi, anyText } from './junk.ts'
 
@@ -63,8 +63,14 @@ test('what tokens call themselves is stored and shown, whatever it is', async ()
     })
   }
   await here.rpc('evm_mine')
+  // Tokens are asked at the block that the service has seen.
+  assert.notEqual(await chain.head.waitFor(Number(await here.rpc('eth_blockNumber')), 15_000), null)
   await noteTokens(app.db, chain, tokens.map(({ address }) => ({ address, tokenType: 'ERC20' }))) // prettier-ignore
-  await refreshTokens(app, chain)
+  await until('each token was asked', async () => {
+    // A run that is about to end does not see the newest.
+    await refreshTokens(app, chain)
+    return (await app.db.selectFrom('tokens').select('address').where('state', '=', 'NEW').execute()).length === 0
+  })
 
   const rows = await app.db.selectFrom('tokens').selectAll().where('address', 'in', tokens.map(({ address }) => fromHex(address))).execute() // prettier-ignore
   const stored = new Map(rows.map((row) => [toHex(row.address), row]))
