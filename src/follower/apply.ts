@@ -40,8 +40,9 @@ export async function applyBlocks(
     const finalized = await nextFinalized(db, chain.chainId, { held, blocks, finality })
     const next = { ...held, number: last.number, hash: last.hash, finalized }
     await moveCursor(db, chain.chainId, held, next)
-    for (const block of blocks) {
-      for (const listener of listeners) await listener.onBlock(db, app, chain, block)
+    for (const listener of listeners) {
+      if ('onBlocks' in listener) await listener.onBlocks(db, app, chain, blocks)
+      else for (const block of blocks) await listener.onBlock(db, app, chain, block)
     }
     await storeBlocks(db, chain.chainId, blocks)
     if (finalized > held.finalized) {

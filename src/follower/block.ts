@@ -31,13 +31,21 @@ export type Log = { address: Hex; topics: Hex[]; data: Hex; logIndex: number }
  * the cursor, so its rows and the cursor change together or not at all: use only the `db` given. An error stops
  * the follower at this block until it passes.
  */
-export type BlockListener = {
-  /** The next block of the canonical chain. */
-  onBlock(db: Db, app: App, chain: Chain, block: FollowedBlock): Promise<void>
+export type BlockListener = (EachBlock | ManyBlocks) & {
   /** Blocks from this number on are no longer part of the chain. Others may follow in their place. */
   onRetract(db: Db, app: App, chain: Chain, fromNumber: number): Promise<void>
   /** Blocks up to this number can no longer be retracted (on a development chain that lost blocks they still are). */
   onFinalize(db: Db, app: App, chain: Chain, throughNumber: number): Promise<void>
   /** After the commit, in the process that follows. Must return at once and never throw. */
   afterCommit?(app: App, chain: Chain): void
+}
+
+type EachBlock = {
+  /** The next block of the canonical chain. */
+  onBlock(db: Db, app: App, chain: Chain, block: FollowedBlock): Promise<void>
+}
+
+type ManyBlocks = {
+  /** The next blocks of the canonical chain, in order: one at its head, several that share a commit while catching up. */
+  onBlocks(db: Db, app: App, chain: Chain, blocks: readonly FollowedBlock[]): Promise<void>
 }

@@ -12,8 +12,8 @@ import { retrying, type Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/note.ts'
 import { ownAccount } from '../users/own.ts'
-import { DIRECTION } from './index-transfers.ts'
 import { placeCursor, readParameters, readPlace, type Filters, type HistoryParameters, type Place } from './query.ts'
+import { DIRECTION } from './rows.ts'
 import type { Entry, Party } from './wire.ts'
 
 /** A page, newest first, and how far the index behind it reached. `nextCursor` is null on the last page. */

@@ -1,0 +1,59 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import type { Db } from '../store/db.ts'
+import type { TransferRow } from './rows.ts'
+
+/** rows of one insert: what one transaction may hold on the engines we want to stay portable to */
+const CHUNK = 2_000
+
+/**
+ * Stores rows that are not stored yet. Columns travel as arrays: with a parameter for each value PostgreSQL spent
+ * longer on reading the statement than on the rows.
+ */
+export async function insertTransfers(db: Db, chain: Chain, rows: readonly TransferRow[]): Promise<void> {
+  // In the order of the primary key neighbours share a page of the index.
+  const sorted = rows.toSorted((a, b) => (a.accountId < b.accountId ? -1 : a.accountId > b.accountId ? 1 : 0))
+  for (let start = 0; start < sorted.length; start += CHUNK) await insert(db, chain, sorted.slice(start, start + CHUNK))
+}
+
+async function insert(db: Db, { chainId }: Chain, rows: TransferRow[]): Promise<void> {
+  const list = (read: (row: TransferRow) => string | number | boolean): string => `{${rows.map(read).join()}}`
+  const bytes = (read: (row: TransferRow) => Hex | null): string => `{${rows.map((row) => element(read(row))).join()}}`
+  await sql`
+    insert into transfers (
+      account_id, chain_id, block_number, log_index, batch_index, direction, token_type, token, sender, recipient,
+      token_id, value, hash, block_hash, mined_at, is_spam
+    )
+    select
+      account_id, ${chainId}::bigint, block_number, log_index, batch_index, direction, token_type, token, sender,
+      recipient, token_id, value, hash, block_hash, to_timestamp(mined_at), is_spam
+    from unnest(
+      ${list((row) => row.accountId)}::uuid[],
+      ${list((row) => row.blockNumber)}::bigint[],
+      ${list((row) => row.logIndex)}::int[],
+      ${list((row) => row.batchIndex)}::int[],
+      ${list((row) => row.direction)}::smallint[],
+      ${list((row) => row.tokenType)}::smallint[],
+      ${bytes((row) => row.token)}::bytea[],
+      ${bytes((row) => row.sender)}::bytea[],
+      ${bytes((row) => row.recipient)}::bytea[],
+      ${bytes((row) => row.tokenId)}::bytea[],
+      ${bytes((row) => row.value)}::bytea[],
+      ${bytes((row) => row.hash)}::bytea[],
+      ${bytes((row) => row.blockHash)}::bytea[],
+      ${list((row) => row.minedAt)}::bigint[],
+      ${list((row) => row.isSpam)}::boolean[]
+    ) as row (
+      account_id, block_number, log_index, batch_index, direction, token_type, token, sender, recipient, token_id,
+      value, hash, block_hash, mined_at, is_spam
+    )
+    on conflict do nothing`.execute(db)
+}
+
+/** Many bytea values as one parameter. */
+export const byteaArray = (values: readonly Hex[]): RawBuilder<Uint8Array[]> =>
+  sql<Uint8Array[]>`${`{${values.map(element).join()}}`}::bytea[]`
+
+// Inside an array's text a backslash has to be doubled, and quoted.
+const element = (value: Hex | null): string => (value === null ? 'null' : `"\\\\x${value.slice(2)}"`)

@@ -1,0 +1,154 @@
+import { decodeTransferLog, type DecodedTransfer } from '../abi/transfers.ts'
+import type { Chain } from '../chain/network.ts'
+import type { FollowedBlock, Log } from '../follower/block.ts'
+import type { Hex } from '../ids.ts'
+import { toHex } from '../store/bytes.ts'
+import type { Db } from '../store/db.ts'
+import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/note.ts'
+import { byteaArray } from './columns.ts'
+
+/** `direction` in the table. */
+export const DIRECTION = { IN: 0, OUT: 1, SELF: 2 } as const
+
+/** A transfer in the chain: where it stands, and who sent its transaction. */
+export type Found = DecodedTransfer & {
+  token: Hex
+  logIndex: number
+  hash: Hex
+  /** null where it was not asked for, because the transfer moved something */
+  sentBy: Hex | null
+  /** `timestamp` in seconds since 1970 */
+  block: { number: number; hash: Hex; timestamp: number }
+}
+
+/** A row of `transfers` on its way into the table or out of it; `tokenId` and `value` are 32 bytes, `minedAt` seconds. */
+export type TransferRow = {
+  accountId: string
+  blockNumber: number
+  logIndex: number
+  batchIndex: number
+  direction: number
+  tokenType: number
+  token: Hex
+  sender: Hex
+  recipient: Hex
+  tokenId: Hex | null
+  value: Hex
+  hash: Hex
+  blockHash: Hex
+  minedAt: number
+  isSpam: boolean
+}
+
+/** addresses or hashes of one probe */
+const PROBE = 5_000
+
+/** The token transfers of a whole block, in its order. Failed transactions have none. */
+export function findTransfers(block: FollowedBlock): Found[] {
+  const found: Found[] = []
+  for (const { status, logs, transactionHash, from } of block.receipts) {
+    if (!status) continue
+    for (const log of logs) addTransfers(found, log, { hash: transactionHash, sentBy: from, block })
+  }
+  return found
+}
+
+/** The transfers that one log announces: none, one, or those of a batch. */
+export function addTransfers(found: Found[], log: Log, of: Pick<Found, 'hash' | 'sentBy' | 'block'>): void {
+  for (const { tokenType, from, to, tokenId, value, batchIndex } of decodeTransferLog(log)) {
+    const { hash, sentBy, block } = of
+    const { address: token, logIndex } = log
+    found.push({ tokenType, from, to, tokenId, value, batchIndex, token, logIndex, hash, sentBy, block })
+  }
+}
+
+/**
+ * What the table has to hold of these transfers: a row for each of our accounts that takes part, and the tokens.
+ * The cost depends on the transfers and not on the number of users: one probe finds which addresses are ours.
+ */
+export async function rowsOf(
+  db: Db,
+  chain: Chain,
+  found: Found[],
+): Promise<{ rows: TransferRow[]; tokens: { address: Hex; tokenType: TokenType }[] }> {
+  const accounts = await findAccounts(db, found)
+  const ours = accounts.size === 0 ? [] : found.filter(({ from, to }) => accounts.has(from) || accounts.has(to))
+  const initiators = await findInitiators(db, chain, ours)
+  const rows: TransferRow[] = []
+  const tokens = new Map<Hex, TokenType>()
+  for (const transfer of ours) {
+    const { from, to, token, tokenType } = transfer
+    if (!tokens.has(token)) tokens.set(token, tokenType)
+    const sides = from === to ? ([[from, DIRECTION.SELF]] as const) : ([[from, DIRECTION.OUT], [to, DIRECTION.IN]] as const) // prettier-ignore
+    for (const [address, direction] of sides) {
+      const accountId = accounts.get(address)
+      if (accountId === undefined) continue
+      // Whoever signed the transaction with the account's own key initiated it too, wherever it was sent from.
+      const isInitiator = transfer.sentBy === address || initiators.get(transfer.hash) === accountId
+      rows.push(rowOf(transfer, { accountId, direction, isSpam: transfer.value === 0n && !isInitiator }))
+    }
+  }
+  return { rows, tokens: [...tokens].map(([address, tokenType]) => ({ address, tokenType })) }
+}
+
+function rowOf(
+  { tokenType, from, to, tokenId, value, batchIndex, token, logIndex, hash, block }: Found,
+  { accountId, direction, isSpam }: { accountId: string; direction: number; isSpam: boolean },
+): TransferRow {
+  return {
+    accountId,
+    blockNumber: block.number,
+    logIndex,
+    batchIndex,
+    direction,
+    tokenType: TOKEN_TYPE_NUMBERS[tokenType],
+    token,
+    sender: from,
+    recipient: to,
+    tokenId: tokenId === null ? null : wordOf(tokenId),
+    value: wordOf(value),
+    hash,
+    blockHash: block.hash,
+    minedAt: block.timestamp,
+    isSpam,
+  }
+}
+
+const wordOf = (value: bigint): Hex => `0x${value.toString(16).padStart(64, '0')}`
+
+/** Accounts by address, of those addresses that are ours. Index: accounts (address). */
+async function findAccounts(db: Db, found: Found[]): Promise<Map<Hex, string>> {
+  const addresses = new Set<Hex>()
+  for (const { from, to } of found) addresses.add(from).add(to)
+  const all = [...addresses]
+  const accounts = new Map<Hex, string>()
+  for (let start = 0; start < all.length; start += PROBE) {
+    const rows = await db
+      .selectFrom('accounts')
+      .select(['account_id', 'address'])
+      .where((eb) => eb('address', '=', eb.fn.any(byteaArray(all.slice(start, start + PROBE)))))
+      .execute()
+    for (const row of rows) accounts.set(toHex(row.address), row.account_id)
+  }
+  return accounts
+}
+
+/**
+ * Which account initiated the transactions that moved nothing. Our own record decides, not the sender on chain:
+ * with a sponsor that is somebody else. The record is committed before a transaction is broadcast.
+ */
+async function findInitiators(db: Db, chain: Chain, ours: Found[]): Promise<Map<Hex, string>> {
+  const hashes = [...new Set(ours.filter(({ value }) => value === 0n).map(({ hash }) => hash))]
+  const initiators = new Map<Hex, string>()
+  for (let start = 0; start < hashes.length; start += PROBE) {
+    const rows = await db
+      .selectFrom('attempts as attempt')
+      .innerJoin('transactions as transaction', 'transaction.id', 'attempt.transaction_id')
+      .select(['attempt.hash', 'transaction.account_id'])
+      .where('attempt.chain_id', '=', chain.chainId)
+      .where((eb) => eb('attempt.hash', '=', eb.fn.any(byteaArray(hashes.slice(start, start + PROBE)))))
+      .execute()
+    for (const row of rows) initiators.set(toHex(row.hash), row.account_id)
+  }
+  return initiators
+}
