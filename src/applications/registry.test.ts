@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { testDatabase } from '../../test/database.ts'
+import { coversRedirect, explainRedirect } from './redirects.ts'
+import {
+  findApplication,
+  isOriginAllowed,
+  isPostLogoutAllowed,
+  noteUser,
+  saveApplication,
+  type Application,
+} from './registry.ts'
+
+const shop: Application = {
+  clientId: 'shop',
+  name: 'Shop',
+  chainId: 1,
+  kind: 'public',
+  redirectUris: ['https://shop.example/callback'],
+  permissions: ['wallet:read'],
+  allowedOrigins: ['https://shop.example', 'http://localhost'],
+  secretHashes: [],
+  logoUri: null,
+  isSuspended: false,
+}
+
+test('what is saved is found again, and changed by saving it again', async (t) => {
+  const { db, close } = await testDatabase()
+  t.after(close)
+  await saveApplication(db, shop)
+  assert.deepEqual(await findApplication(db, 'shop'), shop)
+  await saveApplication(db, { ...shop, name: 'Other', isSuspended: true })
+  assert.deepEqual(await findApplication(db, 'shop'), { ...shop, name: 'Other', isSuspended: true })
+  for (const unknown of ['nobody', 'shop\0', 'x'.repeat(300), ''])
+    assert.equal(await findApplication(db, unknown), null)
+  const user = { clientId: 'shop', accountId: '00000000-0000-8000-8000-000000000000' }
+  await noteUser(db, user)
+  await noteUser(db, user)
+  assert.equal((await db.selectFrom('application_users').selectAll().execute()).length, 1)
+})
+
+test('an application that cannot be used safely is not saved, and every reason is named', async (t) => {
+  const { db, close } = await testDatabase()
+  t.after(close)
+  await saveApplication(db, shop)
+  const bad = {
+    ...shop,
+    clientId: 'a b',
+    name: ' ',
+    redirectUris: ['http://shop.example/'],
+    permissions: ['everything' as never],
+    kind: 'confidential' as const,
+  }
+  await assert.rejects(saveApplication(db, bad), (error: Error) => {
+    for (const part of ['client id', 'name', 'http and not loopback', 'everything', 'secret'])
+      assert.ok(error.message.includes(part), part)
+    return true
+  })
+  await assert.rejects(saveApplication(db, { ...shop, redirectUris: [] }), /redirect/)
+  assert.deepEqual(await findApplication(db, 'shop'), shop)
+})
+
+test('addresses that may be registered', () => {
+  for (const good of [
+    'https://a.example/x',
+    'https://a.example/x?y=z',
+    'http://localhost:3000/x',
+    'http://127.0.0.1/',
+    'http://[::1]/x',
+    'http://localhost/*',
+    'com.example.app:/x',
+  ])
+    assert.equal(explainRedirect(good), null, good)
+  for (const bad of [
+    'x',
+    '/x',
+    'http://a.example/',
+    'https://a.example/*',
+    'https://*.example/',
+    'http://localhost/a/*',
+    'https://a.example/#x',
+    'https://u:p@a.example/',
+    'javascript:alert(1)',
+    'data:text/html,x',
+    'myapp:/x',
+    'ftp://a.example/',
+  ])
+    assert.notEqual(explainRedirect(bad), null, bad)
+})
+
+test('a wildcard is never an address itself, and covers loopback only', () => {
+  assert.equal(coversRedirect('https://a.example/*', 'https://a.example/*'), false)
+  assert.equal(coversRedirect('https://a.example/*', 'https://a.example/x'), false)
+  assert.equal(coversRedirect('http://localhost/*', 'http://localhost:1/x'), true)
+  assert.equal(coversRedirect('http://localhost/*', 'http://127.0.0.1:1/x'), false)
+})
+
+test('origins and the way out', () => {
+  assert.equal(isOriginAllowed(shop, 'https://shop.example'), true)
+  assert.equal(isOriginAllowed(shop, 'http://localhost:5173'), true)
+  for (const other of ['https://shop.example.evil.example', 'http://shop.example', 'null', ''])
+    assert.equal(isOriginAllowed(shop, other), false, other)
+  assert.equal(isPostLogoutAllowed(shop, 'https://shop.example/'), true)
+  assert.equal(isPostLogoutAllowed(shop, 'https://shop.example/elsewhere'), false)
+})
