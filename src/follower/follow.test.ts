@@ -303,7 +303,10 @@ suite('the follower', () => {
       for (let count = 0; count < 7; count++) script.mine(TRANSACTION)
       // Every request goes to the other node; both go on mining.
       let turn = 0
-      script.onAsk = () => void (script.blocks = forks[turn++ % 2]!)
+      script.onAsk = async () => {
+        await new Promise((resolve) => setImmediate(resolve))
+        script.blocks = forks[turn++ % 2]!
+      }
       for (let count = 0; count < 20; count++) {
         script.blocks = forks[count % 2]!
         script.mine(TRANSACTION)
