@@ -25,6 +25,7 @@ const catalogue = {
   // the request as bytes
   request_timeout: [408, 'The request took too long to arrive', 'Send the body within 10 seconds.'],
   idempotency_in_flight: [409, 'This idempotency key is being worked on', 'Repeat the same request in a moment.'],
+  already_exists: [409, 'There is one already', 'Something of this name exists; change it, or choose another name.'],
   body_too_large: [413, 'The body is too large', 'At most 64 KiB.'],
   uri_too_long: [414, 'The address is too long', 'At most 8 kB.'],
   unsupported_media_type: [415, 'The body is not JSON', 'Send `Content-Type: application/json`.'],
@@ -56,8 +57,8 @@ const catalogue = {
   provider_unavailable: [502, 'The identity provider does not answer', 'Try to sign in again in a moment.', true],
   chain_timeout: [504, 'The chain node took too long', 'The node did not answer in time.', true],
   // sign-in pages
-  sign_in_expired: [400, 'This sign-in is over', 'It expired, was finished, or was started in another browser. Go back to the application and sign in again.'],
-  sign_in_refused: [400, 'The sign-in was refused', 'The identity provider’s answer did not pass a check. Go back to the application and sign in again.'],
+  sign_in_expired: [400, 'This sign-in is over', 'Go back to the application and sign in again.'],
+  sign_in_refused: [400, 'The sign-in was refused', 'Go back to the application and sign in again.'],
   unknown_provider: [400, 'Unknown identity provider', 'This installation has no identity provider of that name.'],
 } as const satisfies Record<string, readonly [status: number, title: string, help: string, retryable?: true]>
 

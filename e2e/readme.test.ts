@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cp, mkdtemp, readFile, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { until } from '../test/world.ts'
+import { freePort, place, start, type Place, type Program } from './start.ts'
+import { walk } from './walk.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+let here: Place
+let program: Program
+let examples: { language: string; code: string }[]
+before(async () => {
+  const readme = await readFile(join(root, 'README.md'), 'utf8')
+  examples = [...readme.matchAll(/<!-- run -->\n```(\w+)\n([\s\S]*?)```/g)].map(([, language, code]) => ({ language: language!, code: code! }))
+  here = await place()
+  program = await start(here)
+})
+after(async () => {
+  await program?.interrupt()
+  await here?.drop()
+})
+
+/** An example as it stands in the README, pointed at this installation. */
+const example = (language: string): string => examples.find((one) => one.language === language)!.code.replaceAll('http://localhost:4000', program.facts.origin)
+
+test('what the README says npm start prints is what it prints', async () => {
+  const readme = await readFile(join(root, 'README.md'), 'utf8')
+  for (const line of ['Development mode: anyone on this machine may sign in as anyone.', 'API docs ', 'Try it as DEV-demo; the token is good for an hour:']) {
+    assert.ok(readme.includes(line), line)
+    assert.ok(program.printed().includes(line), line)
+  }
+})
+
+test('the shell example works when pasted', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-readme-'))
+  await cp(program.dataDir, join(folder, '.chatelaine'), { recursive: true, filter: (name) => name === program.dataDir || name.endsWith('dev.json') })
+  const token = /Bearer ([^']+)'/.exec(program.printed())![1]!
+  const { stdout } = await promisify(execFile)('sh', ['-eu', '-c', example('sh')], { cwd: folder, env: { PATH: process.env.PATH, TOKEN: token } })
+  assert.match(stdout, /"id":"DEV-demo"/)
+  assert.match(stdout, /"status":"SUCCESS","hash":"0x[0-9a-f]{64}"/)
+  assert.match(stdout, /"response":\{"type":"BigNumber","hex":"0x4563918244f40000"\}/)
+  assert.match(stdout, /"formatted":"5"/)
+  assert.match(stdout, /"type":"TRANSFER"|\[\]/)
+  assert.doesNotMatch(stdout, /"code"/)
+})
+
+test('the sign-in example works as it stands', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-readme-'))
+  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+  const port = await freePort()
+  await writeFile(join(folder, 'example.mjs'), example('js').replaceAll('3000', String(port)))
+  const child = spawn(process.execPath, [join(folder, 'example.mjs')], { stdio: ['ignore', 'pipe', 'pipe'] })
+  let printed = ''
+  child.stdout.on('data', (chunk: Buffer) => (printed += chunk.toString()))
+  child.stderr.on('data', (chunk: Buffer) => (printed += chunk.toString()))
+  const gone = once(child, 'exit')
+  const url = await until('it asks to open a page', async () => /Open (\S+)/.exec(printed)?.[1])
+  const { url: back } = await walk(url, { origin: program.facts.origin, username: 'reader' })
+  await fetch(back)
+  await gone
+  assert.equal(child.exitCode, 0, printed)
+  assert.match(printed, /DEV-reader/)
+})
