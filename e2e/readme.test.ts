@@ -43,7 +43,7 @@ test('the shell example works when pasted', async () => {
   const token = /Bearer ([^']+)'/.exec(program.printed())![1]!
   const { stdout } = await promisify(execFile)('sh', ['-eu', '-c', example('sh')], { cwd: folder, env: { PATH: process.env.PATH, TOKEN: token } })
   assert.match(stdout, /"id":"DEV-demo"/)
-  assert.match(stdout, /"status":"SUCCESS","hash":"0x[0-9a-f]{64}"/)
+  assert.match(stdout, /"hash":"0x[0-9a-f]{64}","id":"tx_[^"]+","state":"MINED"/)
   assert.match(stdout, /"response":\{"type":"BigNumber","hex":"0x4563918244f40000"\}/)
   assert.match(stdout, /"formatted":"5"/)
   assert.match(stdout, /"type":"TRANSFER"|\[\]/)
