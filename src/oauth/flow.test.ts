@@ -149,7 +149,7 @@ test('discovery is the same at both addresses and names our own endpoints', asyn
 
 test('the published keys hold nothing private', async () => {
   const { keys } = (await (await fetch(`${world.origin}/oauth/jwks`)).json()) as { keys: Record<string, string>[] }
-  assert.deepEqual(keys.map(({ alg }) => alg).toSorted(), ['ES256', 'RS256'])
+  assert.deepEqual(new Set(keys.map(({ alg }) => alg)), new Set(['ES256', 'RS256']))
   for (const key of keys)
     for (const secret of ['d', 'p', 'q', 'dp', 'dq', 'qi', 'k']) assert.equal(key[secret], undefined)
 })

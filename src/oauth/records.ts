@@ -170,7 +170,8 @@ async function readAccessToken(app: App, marked: string): Promise<AdapterPayload
       extra: { chain_id: caller.chainId },
     }
   } catch (error) {
-    if (error instanceof AppError && error.code === 'invalid_token') return undefined
+    if (error instanceof AppError && (error.code === 'invalid_token' || error.code === 'application_suspended'))
+      return undefined
     throw error
   }
 }
