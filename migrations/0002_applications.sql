@@ -1,9 +1,17 @@
 -- applications: networks, the registry of applications, and who signed in to which.
--- RPC addresses are configuration, not data: they may hold keys.
+-- The addresses of nodes are not data: they may hold keys, and live in NETWORKS_FILE.
 create table networks (
   chain_id bigint primary key,
   name text not null unique,
   genesis_hash bytea not null,
+  symbol text not null default 'ETH',
+  coin text not null default 'Ether',
+  decimals int not null default 18,
+  -- { tx, address, block }: templates with {hash}, {address}, {number}; null where this service shows its own pages
+  explorer jsonb,
+  -- `finalized` (the node's tag) or a number of blocks
+  finality text not null default 'finalized',
+  multicall3 bytea,
   created_at timestamptz not null default now()
 );
 

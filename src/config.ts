@@ -27,7 +27,8 @@ const keys = {
   DATA_DIR: { kind: 'path', default: '.chatelaine', part: 'server', help: 'folder of everything kept on disk: embedded database, development chain, the signer in development mode' },
   DATABASE_URL: { kind: 'text', part: 'server', productionRequired: true, help: 'PostgreSQL connection string; without it the embedded database' },
   DATABASE_POOL: { kind: 'integer', unit: 'connections', min: 1, max: 200, default: 16, part: 'server', help: 'connections to PostgreSQL per process' },
-  RPC_URL: { kind: 'urls', part: 'server', productionRequired: true, help: 'EVM node instead of the embedded chain; or several of the same network, with commas or spaces between: one that fails, lags or is slow is left aside' },
+  NETWORKS_FILE: { kind: 'path', part: 'server', help: 'nodes of the networks added with `chatelaine network add`: a JSON list of addresses by network name, which may hold keys; default DATA_DIR/networks.json' },
+  RPC_URL: { kind: 'urls', part: 'server', help: 'EVM node instead of the embedded chain, of one more network that the NETWORK_… settings describe; or several of the same network, with commas or spaces between: one that fails, lags or is slow is left aside' },
   CHAIN_PORT: { kind: 'integer', min: 0, max: 65535, part: 'server', help: 'port of the embedded chain; default 8545 if free, else any' },
   CHAIN_BLOCK_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, max: 60, default: 1, part: 'server', help: 'block time of the embedded chain' },
   NETWORK_NAME: { kind: 'text', default: 'devnet', part: 'server', help: 'lower-case name of the network behind RPC_URL, as it stands in balances' },
@@ -35,7 +36,7 @@ const keys = {
   NETWORK_COIN: { kind: 'text', default: 'Ether', part: 'server', help: 'name of the native coin' },
   NETWORK_DECIMALS: { kind: 'integer', min: 0, max: 36, default: 18, part: 'server', help: 'decimals of the native coin' },
   NETWORK_CHAIN_ID: { kind: 'integer', min: 1, part: 'server', help: 'chain id that the node must answer with; default: what it answers first, kept for ever' },
-  NETWORK_EXPLORER: { kind: 'url', part: 'server', productionRequired: true, help: 'block explorer with /tx/, /address/ and /block/ pages; default: the pages of this service' },
+  NETWORK_EXPLORER: { kind: 'url', part: 'server', help: 'block explorer with /tx/, /address/ and /block/ pages, needed with RPC_URL in production; default: the pages of this service' },
   NETWORK_FINALITY: { kind: 'text', default: 'finalized', part: 'server', help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final' },
   MULTICALL3: { kind: 'text', part: 'server', help: 'address of Multicall3 on the network, if it is deployed' },
   FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed' },
@@ -53,6 +54,7 @@ const keys = {
   AUTH_KEYS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'private keys of the authorization server as a JWK set; made at the first start in development' },
   AUTH_JWKS_FILE: { kind: 'path', part: 'server', help: 'where the public half is written for the signer; default beside AUTH_KEYS_FILE' },
   PROVIDERS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'JSON list of the OpenID providers people may sign in with' },
+  OPERATOR_TOKEN_FILE: { kind: 'path', part: 'server', help: 'SHA-256 hashes of the tokens that open the operator API, hexadecimal, one a line; without it there is none, in development a token in DATA_DIR/operator-token' },
   CODE_SECONDS: { kind: 'integer', unit: 'seconds', min: 10, max: 600, default: 60, part: 'server', help: 'life of an authorization code' },
   ACCESS_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, default: 3600, part: 'server', help: 'life of an access token' },
   ID_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, default: 3600, part: 'server', help: 'life of an id token' },
@@ -116,6 +118,16 @@ export function readConfig(env: Record<string, string | undefined>, part: 'serve
   return done
 }
 
+/**
+ * Reads a few settings and looks at no other: for commands, which run where the server's settings are not all there.
+ * @throws ConfigError naming every problem of these
+ */
+export function readSome<K extends ConfigKey>(env: Record<string, string | undefined>, names: readonly K[]): Pick<Config, K> {
+  const chosen = Object.fromEntries(names.map((name) => [name, env[name]]))
+  const config = readConfig(chosen, 'server')
+  return Object.fromEntries(names.map((name) => [name, config[name]])) as Pick<Config, K>
+}
+
 function readValue(key: Key, text: string): string | number | bigint | string[] | Error {
   switch (key.kind) {
     case 'integer': {
@@ -151,6 +163,7 @@ function crossCheck(config: Config): string[] {
   if (!production && !LOOPBACK.has(config.HOST)) problems.push('HOST must be a loopback address in development mode: anyone may sign in as anyone there')
   if (production && config.RATE_LIMITS === 'off') problems.push('RATE_LIMITS cannot be off in production')
   if (production && config.PUBLIC_ORIGIN !== undefined && !config.PUBLIC_ORIGIN.startsWith('https:')) problems.push('PUBLIC_ORIGIN must be https in production')
+  if (production && config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined) problems.push('NETWORK_EXPLORER is missing: the network of RPC_URL needs an explorer')
   if (config.PUBLIC_ORIGIN !== undefined && URL.canParse(config.PUBLIC_ORIGIN) && new URL(config.PUBLIC_ORIGIN).origin !== config.PUBLIC_ORIGIN) problems.push('PUBLIC_ORIGIN must be an origin without a path')
   if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(config.NETWORK_NAME)) problems.push('NETWORK_NAME must be lower-case letters, digits and hyphens')
   if (!/^(finalized|\d{1,4})$/.test(config.NETWORK_FINALITY)) problems.push('NETWORK_FINALITY must be `finalized` or a number of blocks')

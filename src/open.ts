@@ -2,17 +2,16 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { audienceOf, issuerOf, type App } from './app.ts'
-import { bindNetwork } from './applications/networks.ts'
+import { openNetwork, openNetworks, settingsNetwork, storedNetworks, type Place } from './applications/open-networks.ts'
 import { saveApplication } from './applications/registry.ts'
-import { explorerAt, type Chain } from './chain/network.ts'
-import { openChain } from './chain/open.ts'
+import type { Chain } from './chain/network.ts'
 import type { Config } from './config.ts'
 import { openEmbeddedChain, writeFacts, type DevelopmentFacts, type EmbeddedChain } from './devnet/development.ts'
 import { startSigner } from './devnet/signer.ts'
-import type { Hex } from './ids.ts'
 import { issueToken } from './oauth/issue.ts'
 import { loadKeys, publicKeys } from './oauth/keys.ts'
 import { developmentProvider, readProviders } from './oauth/providers.ts'
+import { openOperatorDoor } from './operator/door.ts'
 import { buildServer, startWorkers } from './server.ts'
 import { connectSigner } from './signer/client.ts'
 import { toHex } from './store/bytes.ts'
@@ -58,7 +57,8 @@ export async function open(config: Config): Promise<Opened> {
     }
   }
   try {
-    if (isDevelopment || config.DATABASE_URL === undefined) opened('lock', await lockFolder(config.DATA_DIR), (unlock) => unlock())
+    if (isDevelopment || config.DATABASE_URL === undefined)
+      opened('lock', await lockFolder(config.DATA_DIR), (unlock) => unlock())
     const port = await freePort(config)
     const origin = config.PUBLIC_ORIGIN ?? `http://localhost:${port}`
     const keysFile = config.AUTH_KEYS_FILE ?? join(config.DATA_DIR, 'auth-keys.json')
@@ -68,26 +68,60 @@ export async function open(config: Config): Promise<Opened> {
     const [db, embedded, socket] = await allOpened([
       openDatabase(config, telemetry).then((handle) => opened('database', handle, () => handle.destroy())),
       config.RPC_URL === undefined
-        ? openEmbeddedChain({ dir: config.DATA_DIR, port: config.CHAIN_PORT, blockSeconds: config.CHAIN_BLOCK_SECONDS, log: telemetry.log }).then((chain) => opened('chain', chain, () => chain.stop()))
+        ? openEmbeddedChain({
+            dir: config.DATA_DIR,
+            port: config.CHAIN_PORT,
+            blockSeconds: config.CHAIN_BLOCK_SECONDS,
+            log: telemetry.log,
+          }).then((chain) => opened('chain', chain, () => chain.stop()))
         : null,
       config.SIGNER_SOCKET ??
-        startSigner({ dataDir: config.DATA_DIR, jwksFile, issuer: issuerOf(origin), audience: audienceOf(origin), logLevel: config.LOG_LEVEL, log: telemetry.log }).then(
-          (signer) => opened('signer', signer, () => signer.stop()).socket,
-        ),
+        startSigner({
+          dataDir: config.DATA_DIR,
+          jwksFile,
+          issuer: issuerOf(origin),
+          audience: audienceOf(origin),
+          logLevel: config.LOG_LEVEL,
+          log: telemetry.log,
+        }).then((signer) => opened('signer', signer, () => signer.stop()).socket),
     ])
     const signer = opened('signer connection', connectSigner({ path: socket }), (client) => client.close())
-    const chain = await openNetwork(config, { db, embedded, origin, telemetry })
-    opened('node', null, () => chain.rpc.close())
+    const chains = opened('nodes', new Map<number, Chain>(), (open) => open.forEach((chain) => chain.rpc.close()))
+    const place: Place = { config, db, telemetry, origin }
+    const main = isDevelopment ? await openMain(place, embedded) : null
+    if (main !== null) chains.set(main.chainId, main)
+    const keepTrying = await openOthers(place, chains)
 
-    const app: App = { config, origin, db, chains: new Map([[chain.chainId, chain]]), signer, telemetry, tokenKeys: publicKeys(keys), now: () => Date.now() }
-    if (isDevelopment) await registerDemo(app, chain)
-    const providers = [...(config.PROVIDERS_FILE === undefined ? [] : readProviders(config.PROVIDERS_FILE)), ...(isDevelopment ? [developmentProvider(origin)] : [])]
+    const app: App = {
+      config,
+      origin,
+      db,
+      chains,
+      signer,
+      telemetry,
+      tokenKeys: publicKeys(keys),
+      now: () => Date.now(),
+    }
+    if (main !== null) await registerDemo(app, main)
+    const providers = [
+      ...(config.PROVIDERS_FILE === undefined ? [] : readProviders(config.PROVIDERS_FILE)),
+      ...(isDevelopment ? [developmentProvider(origin)] : []),
+    ]
 
     let isDraining = false
-    const explorerRpcUrl = config.NETWORK_EXPLORER === undefined ? (embedded?.rpcUrl ?? config.RPC_URL![0]!) : null
-    const server = await buildServer(app, { keys, providers, explorerRpcUrl, isDraining: () => isDraining })
+    const explored =
+      main === null || config.NETWORK_EXPLORER !== undefined
+        ? null
+        : { chain: main, rpcUrl: embedded?.rpcUrl ?? config.RPC_URL![0]! }
+    const operator = await openOperatorDoor(config)
+    const server = await buildServer(app, { keys, providers, explored, operator, isDraining: () => isDraining })
     // Opened before the server, so closed after it: requests that wait for a block still get theirs.
-    opened('workers', startWorkers(app), (workers) => workers.stop())
+    const workers = opened('workers', startWorkers(app), (running) => running.stop())
+    opened(
+      'networks',
+      keepTrying((chain) => workers.serve(chain)),
+      (stop) => stop(),
+    )
     opened('server', server, () => server.close())
     await server.listen({ host: config.HOST, port })
     // Not ready at once, so that a balancer stops sending before the door closes.
@@ -95,9 +129,12 @@ export async function open(config: Config): Promise<Opened> {
       isDraining = true
       await setTimeout(config.DRAIN_SECONDS * 1_000)
     })
-    telemetry.log.info('listening', { port, chainId: chain.chainId })
+    telemetry.log.info('listening', { port, networks: [...chains.keys()].join(' ') })
 
-    const development = isDevelopment ? await announce(app, { chain, embedded, issueToken: (request) => issueToken(app, keys, request) }) : null
+    const development =
+      main !== null
+        ? await announce(app, { chain: main, embedded, issueToken: (request) => issueToken(app, keys, request) })
+        : null
     return { app, development, untilOver: (signal) => untilOver(signal, embedded), close }
   } catch (error) {
     await close()
@@ -106,7 +143,9 @@ export async function open(config: Config): Promise<Opened> {
 }
 
 /** Waits for all of them, also when one fails: what was opened beside it must be known before it can be closed. */
-async function allOpened<T extends readonly unknown[]>(opening: T): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
+async function allOpened<T extends readonly unknown[]>(
+  opening: T,
+): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
   await Promise.allSettled(opening)
   return Promise.all(opening) as Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }>
 }
@@ -115,7 +154,11 @@ async function openDatabase(config: Config, { log }: Telemetry): Promise<RootDb>
   const db =
     config.DATABASE_URL === undefined
       ? await openEmbedded({ dir: join(config.DATA_DIR, 'db') })
-      : await openPostgres({ url: config.DATABASE_URL, pool: config.DATABASE_POOL, onError: (error) => log.warn('database_connection_lost', {}, error) })
+      : await openPostgres({
+          url: config.DATABASE_URL,
+          pool: config.DATABASE_POOL,
+          onError: (error) => log.warn('database_connection_lost', {}, error),
+        })
   try {
     await migrate(db)
     return db
@@ -125,37 +168,47 @@ async function openDatabase(config: Config, { log }: Telemetry): Promise<RootDb>
   }
 }
 
-async function openNetwork(config: Config, { db, embedded, origin, telemetry }: { db: RootDb; embedded: EmbeddedChain | null; origin: string; telemetry: Telemetry }): Promise<Chain> {
-  const { chain, genesisHash } = await openChain({
-    rpcUrls: embedded === null ? config.RPC_URL! : [embedded.rpcUrl],
-    chainId: config.NETWORK_CHAIN_ID,
-    name: config.NETWORK_NAME,
-    symbol: config.NETWORK_SYMBOL,
-    coin: config.NETWORK_COIN,
-    decimals: config.NETWORK_DECIMALS,
-    finality: config.NETWORK_FINALITY === 'finalized' ? 'finalized' : Number(config.NETWORK_FINALITY),
-    feeCapWei: BigInt(config.FEE_CAP_GWEI) * 1_000_000_000n,
-    multicall3: (config.MULTICALL3 as Hex | undefined) ?? embedded?.contracts.multicall3 ?? null,
-    explorer: explorerAt(config.NETWORK_EXPLORER ?? `${origin}/explorer`),
-    faucet: embedded === null ? null : (address) => embedded.faucet(address),
-    now: () => Date.now(),
-    onCall: (method, outcome, count) => telemetry.rpcCalls.inc({ method, outcome }, count),
-    onNode: (position, event) => telemetry.log.warn('chain_node', { chain: config.NETWORK_NAME, position, event }),
-  })
-  try {
-    await bindNetwork(db, { chainId: chain.chainId, name: chain.name, genesisHash }, { mayBegin: embedded !== null })
-    if (embedded !== null) await refillAccounts(db, embedded, telemetry)
-    return chain
-  } catch (error) {
+/** The network of a development installation: the embedded chain, or the one of RPC_URL. */
+async function openMain(place: Place, embedded: EmbeddedChain | null): Promise<Chain> {
+  const { config, db, telemetry } = place
+  const wanted = settingsNetwork(config, embedded === null ? config.RPC_URL! : [embedded.rpcUrl])
+  if (embedded === null) return openNetwork(place, wanted)
+  const multicall3 = wanted.multicall3 ?? embedded.contracts.multicall3
+  const chain = await openNetwork(place, { ...wanted, multicall3 }, { faucet: (address) => embedded.faucet(address) })
+  await refillAccounts(db, embedded, telemetry).catch((error: unknown) => {
     chain.rpc.close()
     throw error
-  }
+  })
+  return chain
+}
+
+/** The networks that may be down while others are served; in production that of RPC_URL too. */
+async function openOthers(place: Place, chains: Map<number, Chain>): ReturnType<typeof openNetworks> {
+  const { config } = place
+  const fromSettings =
+    config.NODE_ENV === 'production' && config.RPC_URL !== undefined ? [settingsNetwork(config, config.RPC_URL)] : []
+  const stored = await storedNetworks(place, config.NETWORKS_FILE ?? join(config.DATA_DIR, 'networks.json'))
+  const taken = config.RPC_URL !== undefined || config.NODE_ENV !== 'production' ? config.NETWORK_NAME : null
+  if (stored.some(({ name }) => name === taken))
+    throw new Error(`the network ${taken} has nodes in NETWORKS_FILE and in RPC_URL: take one of them out`)
+  if (chains.size + fromSettings.length + stored.length === 0)
+    throw new Error('there is no network to serve: add one with `chatelaine network add`, or set RPC_URL')
+  return openNetworks(place, [...fromSettings, ...stored], chains)
 }
 
 /** An embedded chain that lost its last seconds in a crash has lost the coins it gave in them. */
 async function refillAccounts(db: RootDb, embedded: EmbeddedChain, { log }: Telemetry): Promise<void> {
-  const accounts = await db.selectFrom('accounts').select('address').orderBy('created_at', 'desc').limit(1_000).execute()
-  await Promise.all(accounts.map(({ address }) => embedded.faucet(toHex(address)).catch((error: unknown) => log.warn('faucet_failed', {}, error))))
+  const accounts = await db
+    .selectFrom('accounts')
+    .select('address')
+    .orderBy('created_at', 'desc')
+    .limit(1_000)
+    .execute()
+  await Promise.all(
+    accounts.map(({ address }) =>
+      embedded.faucet(toHex(address)).catch((error: unknown) => log.warn('faucet_failed', {}, error)),
+    ),
+  )
 }
 
 /** The application that every newcomer tries first: public, any redirect on loopback, all permissions of its user. */
@@ -176,7 +229,10 @@ async function registerDemo({ db }: App, { chainId }: Chain): Promise<void> {
 }
 
 /** Waits for the first block and writes DATA_DIR/dev.json. */
-async function announce(app: App, { chain, embedded, issueToken }: { chain: Chain; embedded: EmbeddedChain | null; issueToken: IssueToken }): Promise<Announced> {
+async function announce(
+  app: App,
+  { chain, embedded, issueToken }: { chain: Chain; embedded: EmbeddedChain | null; issueToken: IssueToken },
+): Promise<Announced> {
   const facts = {
     origin: app.origin,
     baseUrl: audienceOf(app.origin),

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { App } from './app.ts'
 import { allowsOrigin } from './applications/origins.ts'
 import { balances } from './balances/routes.ts'
+import type { Chain } from './chain/network.ts'
 import { contractReads } from './contracts/routes.ts'
 import { contractWrites } from './contracts/write-route.ts'
 import { explorer } from './devnet/explorer.ts'
@@ -25,6 +26,8 @@ import { followTransactions } from './transactions/follow.ts'
 import { startKeeper } from './transactions/keep-alive.ts'
 import { sweepKeys } from './transactions/key.ts'
 import { transactions } from './transactions/routes.ts'
+import type { OperatorDoor } from './operator/door.ts'
+import { operatorApi } from './operator/routes.ts'
 import { users } from './users/routes.ts'
 
 /** Headers of ours that pages of other origins may read. */
@@ -33,13 +36,15 @@ const EXPOSED = ['X-Request-Id', 'X-Block-Number', 'X-Unanswered-Tokens', 'X-Nex
 export type ServerOptions = {
   keys: PrivateKeys
   providers: ProviderSettings[]
-  /** node of the network whose explorer pages this service shows; null where another explorer does */
-  explorerRpcUrl: string | null
+  /** the network whose explorer pages this service shows, and its node; null where other explorers do */
+  explored: { chain: Chain; rpcUrl: string } | null
+  /** null: there is no operator API */
+  operator: OperatorDoor | null
   isDraining: () => boolean
 }
 
 /** The HTTP server with all its slices, not yet listening. */
-export async function buildServer(app: App, { keys, providers, explorerRpcUrl, isDraining }: ServerOptions): Promise<FastifyInstance> {
+export async function buildServer(app: App, { keys, providers, explored, operator, isDraining }: ServerOptions): Promise<FastifyInstance> {
   const server = openListener(app)
   const isDevelopment = app.config.NODE_ENV !== 'production'
 
@@ -65,29 +70,35 @@ export async function buildServer(app: App, { keys, providers, explorerRpcUrl, i
   contractReads(server, app)
   contractWrites(server, app)
   transactions(server, app)
+  if (operator !== null) await operatorApi(server, app, operator)
 
   if (providers.some((provider) => provider.isDevelopment)) await developmentIdp(server, { origin: app.origin, redirectUri: `${app.origin}/login/callback/DEV` })
-  if (explorerRpcUrl !== null) {
-    const [chain] = app.chains.values()
-    await explorer(server, { rpcUrl: explorerRpcUrl, networkName: chain!.name, symbol: chain!.symbol })
-  }
+  if (explored !== null) await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
   return server
 }
 
 const SWEEP_EVERY_MS = 60_000
 
+export type Workers = {
+  /** follows a network that was opened later */
+  serve(chain: Chain): void
+  stop(): Promise<void>
+}
+
 /** What runs beside the requests: a follower and a keeper per network, and the sweeping of what has expired. */
-export function startWorkers(app: App): { stop(): Promise<void> } {
-  const chains = [...app.chains.values()]
-  const followers = chains.map((chain) => startFollower(app, chain, [followTransactions, indexTransfers]))
-  const keepers = chains.map((chain) => startKeeper(app, chain))
+export function startWorkers(app: App): Workers {
+  const running: { stop(): Promise<void> }[] = []
+  const serve = (chain: Chain) =>
+    void running.push(startKeeper(app, chain), startFollower(app, chain, [followTransactions, indexTransfers]))
+  app.chains.forEach(serve)
   const timer = setInterval(() => {
     Promise.all([sweep(app.db), sweepKeys(app)]).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error))
   }, SWEEP_EVERY_MS)
   return {
+    serve,
     stop: async () => {
       clearInterval(timer)
-      await Promise.all([...keepers, ...followers].map((worker) => worker.stop()))
+      await Promise.all(running.map((worker) => worker.stop()))
     },
   }
 }

@@ -32,6 +32,7 @@ const table: Record<string, string[]> = {
   transactions: [...core, 'users', 'applications', 'follower'],
   contracts: [...core, 'users', 'applications', 'transactions'],
   oauth: [...core, 'users', 'applications'],
+  operator: [...core, 'users', 'applications'],
   signer: ['errors', 'ids', 'config', 'telemetry', 'signer-wire'],
   devnet: ['errors', 'ids', 'telemetry', 'chain', 'http'],
 }

@@ -1,29 +1,62 @@
+import type { Explorer } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type RootDb } from '../store/db.ts'
-import type { Hex } from '../ids.ts'
+import type { ExplorerTemplates } from '../store/rows.ts'
 
+/** What people and programs have to know of a network, but for its nodes. */
+export type NetworkFacts = {
+  chainId: number
+  /** lower-case; kept for ever */
+  name: string
+  symbol: string
+  coin: string
+  decimals: number
+  /** null: this service shows pages of its own */
+  explorer: ExplorerTemplates | null
+  finality: 'finalized' | number
+  multicall3: Hex | null
+}
 export type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
  * Ties a network's name and chain id to one chain, told by its genesis block, for ever: a database that knows
- * transactions of one chain must not meet another under the same number.
+ * transactions of one chain must not meet another under the same number. Then keeps what else is said of it.
  * @param mayBegin  true for the embedded chain, which may have lost everything in a crash: its new genesis replaces
  *   the old one, and the follower treats it as the deepest of reorganisations
  * @throws Error when the chain is another one
  */
 export async function bindNetwork(
   db: RootDb,
-  { chainId, name, genesisHash }: NetworkIdentity,
+  facts: NetworkFacts & { genesisHash: Hex },
   { mayBegin }: { mayBegin: boolean },
 ): Promise<void> {
+  const { chainId, name, genesisHash } = facts
   const genesis = fromHex(genesisHash)
+  const columns = columnsOf(facts)
   await retrying(() =>
     db
       .insertInto('networks')
-      .values({ chain_id: chainId, name, genesis_hash: genesis })
+      .values({ chain_id: chainId, name, genesis_hash: genesis, ...columns })
       .onConflict((on) => on.doNothing())
       .execute(),
   )
+  await checkNetwork(db, facts, { mayBegin })
+  await retrying(() =>
+    db
+      .updateTable('networks')
+      .set({ genesis_hash: genesis, ...columns })
+      .where('chain_id', '=', chainId)
+      .execute(),
+  )
+}
+
+/** Checks a chain against the one that this database was made for. Errors and `mayBegin` as above. */
+export async function checkNetwork(
+  db: RootDb,
+  { chainId, name, genesisHash }: NetworkIdentity,
+  { mayBegin }: { mayBegin: boolean },
+): Promise<void> {
   const known = await retrying(() =>
     db.selectFrom('networks').selectAll().where('chain_id', '=', chainId).executeTakeFirst(),
   )
@@ -32,12 +65,116 @@ export async function bindNetwork(
     throw new Error(
       `chain id ${chainId} is known to this database as ${known.name}, not ${name}: a network keeps its name`,
     )
-  if (toHex(known.genesis_hash) === genesisHash) return
-  if (!mayBegin)
+  if (toHex(known.genesis_hash) !== genesisHash && !mayBegin)
     throw new Error(
       `the node is on another chain: the genesis block of chain id ${chainId} is not the one this database was made for`,
     )
-  await retrying(() =>
-    db.updateTable('networks').set({ genesis_hash: genesis }).where('chain_id', '=', chainId).execute(),
-  )
 }
+
+export type ListedNetwork = NetworkFacts & { applications: number }
+
+/** All networks by name, each with how many applications are bound to it. */
+export async function listNetworks(db: RootDb): Promise<ListedNetwork[]> {
+  const rows = await retrying(() => db.selectFrom('networks').selectAll().orderBy('name').execute())
+  const bound = await retrying(() =>
+    db
+      .selectFrom('applications')
+      .select(({ fn }) => ['chain_id', fn.countAll<string | number>().as('count')])
+      .groupBy('chain_id')
+      .execute(),
+  )
+  return rows.map((row) => ({
+    chainId: row.chain_id,
+    name: row.name,
+    symbol: row.symbol,
+    coin: row.coin,
+    decimals: row.decimals,
+    explorer: row.explorer,
+    finality: row.finality === 'finalized' ? 'finalized' : Number(row.finality),
+    multicall3: row.multicall3 === null ? null : toHex(row.multicall3),
+    applications: Number(bound.find(({ chain_id }) => chain_id === row.chain_id)?.count ?? 0),
+  }))
+}
+
+/**
+ * Takes a network out.
+ * @throws Error when there is none of that name, or applications are bound to it
+ */
+export async function removeNetwork(db: RootDb, name: string): Promise<void> {
+  const gone = await retrying(() =>
+    db
+      .deleteFrom('networks')
+      .where('name', '=', name)
+      .where(({ not, exists, selectFrom }) =>
+        not(
+          exists(
+            selectFrom('applications').select('client_id').whereRef('applications.chain_id', '=', 'networks.chain_id'),
+          ),
+        ),
+      )
+      .returning('chain_id')
+      .executeTakeFirst(),
+  )
+  if (gone !== undefined) return
+  const network = (await listNetworks(db)).find((one) => one.name === name)
+  if (network === undefined) throw new Error(`There is no network ${name}.`)
+  throw new Error(`The network ${name} cannot be removed: applications bound to it: ${network.applications}.`)
+}
+
+/** Links of an explorer with pages of any layout. */
+export const explorerOf = ({ tx, address, block }: ExplorerTemplates): Explorer => ({
+  tx: (hash) => tx.replaceAll('{hash}', hash),
+  address: (of) => address.replaceAll('{address}', of),
+  block: (number) => block.replaceAll('{number}', String(number)),
+})
+
+/** The layout that most explorers share. */
+export const templatesAt = (base: string): ExplorerTemplates => {
+  const root = base.replace(/\/+$/, '')
+  return { tx: `${root}/tx/{hash}`, address: `${root}/address/{address}`, block: `${root}/block/{number}` }
+}
+
+/** Everything wrong with what somebody says of a network, a sentence each. */
+export function explainNetwork({
+  chainId,
+  name,
+  symbol,
+  coin,
+  decimals,
+  explorer,
+  finality,
+  multicall3,
+}: NetworkFacts): string[] {
+  const problems: string[] = []
+  if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(name))
+    problems.push('The name must be lower-case letters, digits and hyphens, at most 32.')
+  if (!Number.isSafeInteger(chainId) || chainId < 1) problems.push('The chain id must be a whole number above 0.')
+  if (!/^[^\p{C}\s]{1,16}$/u.test(symbol)) problems.push('The symbol must have 1 to 16 characters without spaces.')
+  if (!/^[^\p{C}]{1,64}$/u.test(coin)) problems.push('The name of the coin must have 1 to 64 characters.')
+  if (!Number.isInteger(decimals) || decimals < 0 || decimals > 36) problems.push('The decimals must be 0 to 36.')
+  if (finality !== 'finalized' && !(Number.isInteger(finality) && finality >= 0 && finality <= 9_999))
+    problems.push('The finality must be `finalized` or a number of blocks up to 9999.')
+  if (multicall3 !== null && !/^0x[0-9a-fA-F]{40}$/.test(multicall3)) problems.push('Multicall3 must be an address.')
+  for (const [page, value] of [
+    ['tx', '{hash}'],
+    ['address', '{address}'],
+    ['block', '{number}'],
+  ] as const) {
+    const template = explorer?.[page]
+    if (template === undefined) continue
+    if (!/^https?:\/\//.test(template) || !URL.canParse(template))
+      problems.push(`The explorer’s ${page} page must be an http or https address.`)
+    else if (!template.includes(value))
+      problems.push(`The explorer’s ${page} page must have ${value} where the value goes.`)
+  }
+  return problems
+}
+
+const columnsOf = ({ symbol, coin, decimals, explorer, finality, multicall3 }: NetworkFacts) => ({
+  symbol,
+  coin,
+  decimals,
+  explorer: explorer === null ? null : JSON.stringify(explorer),
+  finality: String(finality),
+  multicall3: multicall3 === null ? null : fromHex(multicall3),
+})

@@ -11,7 +11,9 @@ const known = new WeakMap<RootDb, { origins: string[]; readAt: number }>()
 export async function allowsOrigin(db: RootDb, origin: string): Promise<boolean> {
   let list = known.get(db)
   if (list === undefined || Date.now() - list.readAt >= CACHE_MS) {
-    const rows = await retrying(() => db.selectFrom('applications').select('allowed_origins').where('suspended_at', 'is', null).execute())
+    const rows = await retrying(() =>
+      db.selectFrom('applications').select('allowed_origins').where('suspended_at', 'is', null).execute(),
+    )
     list = { origins: [...new Set(rows.flatMap((row) => row.allowed_origins))], readAt: Date.now() }
     known.set(db, list)
   }

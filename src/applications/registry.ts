@@ -1,7 +1,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { explainApplication } from './explain.ts'
 import { isPermission, type Permission } from './permissions.ts'
-import { coversRedirect, explainRedirect } from './redirects.ts'
+import { coversRedirect } from './redirects.ts'
 
 /** A client of the authorization server, bound to one network. */
 export type Application = {
@@ -47,7 +48,9 @@ export async function findApplication(db: RootDb, clientId: string): Promise<App
 export async function saveApplication(db: RootDb, application: Application): Promise<void> {
   const problems = explainApplication(application)
   if (problems.length > 0)
-    throw new Error(`the application ${application.clientId} cannot be saved: ${problems.join('; ')}`)
+    throw new Error(
+      `the application ${application.clientId} cannot be saved: ${problems.map(({ detail }) => detail).join(' ')}`,
+    )
   const values = {
     name: application.name,
     chain_id: application.chainId,
@@ -66,7 +69,12 @@ export async function saveApplication(db: RootDb, application: Application): Pro
       .onConflict((on) => on.column('client_id').doUpdateSet(values))
       .execute(),
   )
-  caches.get(db)?.delete(application.clientId)
+  forgetApplication(db, application.clientId)
+}
+
+/** The next look reads it again, in this process at once. */
+export function forgetApplication(db: RootDb, clientId: string): void {
+  caches.get(db)?.delete(clientId)
 }
 
 /** Remembers that a user signed in to an application. */
@@ -118,21 +126,4 @@ async function readApplication(db: Db, clientId: string): Promise<Application | 
     logoUri: row.logo_uri,
     isSuspended: row.suspended_at !== null,
   }
-}
-
-function explainApplication({ clientId, name, kind, redirectUris, permissions, secretHashes }: Application): string[] {
-  const problems: string[] = []
-  if (!/^[\w.-]{1,100}$/.test(clientId)) problems.push('the client id must be letters, digits, `.`, `_` or `-`')
-  if (name.trim() === '' || name.length > 100) problems.push('the name must have 1 to 100 characters')
-  if (redirectUris.length === 0) problems.push('there must be a redirect address')
-  for (const uri of redirectUris) {
-    const problem = explainRedirect(uri)
-    if (problem !== null) problems.push(`the redirect address ${uri} ${problem}`)
-  }
-  for (const permission of permissions)
-    if (!isPermission(permission)) problems.push(`there is no permission ${String(permission)}`)
-  if (kind === 'confidential' && secretHashes.length === 0) problems.push('a confidential application needs a secret')
-  if (secretHashes.some((hash) => !/^[0-9a-f]{64}$/.test(hash)))
-    problems.push('a secret is kept as 64 hexadecimal digits')
-  return problems
 }

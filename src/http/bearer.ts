@@ -29,14 +29,14 @@ const MAX_CACHED = 20_000
 const MAX_TOKEN_CHARACTERS = 4_096
 const REVOCATIONS_EVERY_MS = 5_000
 
-type State = { cache: Map<string, Caller>; revoked: Set<string>; revokedReadAt: number; reading: Promise<void> | null; verify: ReturnType<typeof createLocalJWKSet> }
+type State = { cache: Map<string, Caller>; revoked: Set<string>; suspended: Set<string>; revokedReadAt: number; reading: Promise<void> | null; verify: ReturnType<typeof createLocalJWKSet> }
 const states = new WeakMap<App, State>()
 
 /**
  * The caller behind an access token: signature, issuer, audience, type, life and revocation are checked.
- * A verified token is remembered by its hash, so that the next request costs a look-up; revocations are read
- * every 5 s, so a revoked token stops working everywhere within 10 s.
- * @throws invalid_token
+ * A verified token is remembered by its hash, so that the next request costs a look-up; revocations and suspended
+ * applications are read every 5 s, so their tokens stop working everywhere within 10 s.
+ * @throws invalid_token, application_suspended
  * Source: RFC 9068 §4
  */
 export async function verifyAccessToken(app: App, token: string): Promise<Caller> {
@@ -50,6 +50,8 @@ export async function verifyAccessToken(app: App, token: string): Promise<Caller
   }
   await refreshRevocations(app, state)
   if (state.revoked.has(caller.grantId)) throw new AppError('invalid_token', 'The access token was revoked.')
+  // Not invalid_token: clients sign their user out on 401, and signing in again would not help.
+  if (state.suspended.has(caller.clientId)) throw new AppError('application_suspended', 'The operator suspended this application.')
   return caller
 }
 
@@ -68,7 +70,7 @@ export function bearerToken(request: FastifyRequest): string {
 function stateOf(app: App): State {
   let state = states.get(app)
   if (state === undefined) {
-    state = { cache: new Map(), revoked: new Set(), revokedReadAt: Number.NEGATIVE_INFINITY, reading: null, verify: createLocalJWKSet(app.tokenKeys) }
+    state = { cache: new Map(), revoked: new Set(), suspended: new Set(), revokedReadAt: Number.NEGATIVE_INFINITY, reading: null, verify: createLocalJWKSet(app.tokenKeys) }
     states.set(app, state)
   }
   return state
@@ -111,13 +113,15 @@ async function readToken(app: App, state: State, token: string): Promise<Caller>
   }
 }
 
-/** Reads the grants revoked and not yet forgotten; one reader at a time, the others go on with what is known unless it is old. */
+/** Reads the grants revoked and not yet forgotten, and the applications suspended; one reader at a time, the others go on with what is known unless it is old. */
 async function refreshRevocations(app: App, state: State): Promise<void> {
   if (app.now() - state.revokedReadAt < REVOCATIONS_EVERY_MS) return
   state.reading ??= (async () => {
     try {
-      const rows = await retrying(() => app.db.selectFrom('revoked_grants').select('grant_id').where('forget_at', '>', new Date(app.now())).execute())
-      state.revoked = new Set(rows.map((row) => row.grant_id))
+      const grants = await retrying(() => app.db.selectFrom('revoked_grants').select('grant_id').where('forget_at', '>', new Date(app.now())).execute())
+      const applications = await retrying(() => app.db.selectFrom('applications').select('client_id').where('suspended_at', 'is not', null).execute())
+      state.revoked = new Set(grants.map((row) => row.grant_id))
+      state.suspended = new Set(applications.map((row) => row.client_id))
       state.revokedReadAt = app.now()
     } finally {
       state.reading = null

@@ -25,6 +25,7 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
       components: {
         securitySchemes: {
           bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'A user’s access token' },
+          operator: { type: 'http', scheme: 'bearer', description: 'A token of the operator; never a user’s' },
           oauth: { type: 'openIdConnect', openIdConnectUrl: `${app.origin}/oauth/.well-known/openid-configuration` },
         },
       },
@@ -34,6 +35,7 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
         { name: 'History', description: 'Transfers of ERC-20, ERC-721 and ERC-1155 tokens' },
         { name: 'Contracts', description: 'Reads and writes of any contract' },
         { name: 'Transactions', description: 'What became of a write' },
+        { name: 'Operator', description: 'Applications and networks of this installation, for whoever runs it' },
       ],
     },
     // Only what carries a tag belongs to the API; pages and probes do not.

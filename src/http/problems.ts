@@ -123,7 +123,7 @@ export function rememberRoutes(server: FastifyInstance): void {
   const known: { method: string; pattern: RegExp }[] = []
   patterns.set(server, known)
   server.addHook('onRoute', ({ method, url }) => {
-    if (!url.startsWith('/v1/')) return
+    if (!/^\/(operator\/)?v1\//.test(url)) return
     const pattern = new RegExp(`^${url.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`).replaceAll(/:\w+/g, '[^/]+')}/?$`)
     for (const one of [method].flat()) if (one !== 'HEAD' && one !== 'OPTIONS') known.push({ method: one, pattern })
   })

@@ -23,7 +23,18 @@ export type Database = {
     created_at: DefaultTime
     signed_in_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
-  networks: { chain_id: number; name: string; genesis_hash: Bytes; created_at: DefaultTime }
+  networks: {
+    chain_id: number
+    name: string
+    genesis_hash: Bytes
+    symbol: Generated<string>
+    coin: Generated<string>
+    decimals: Generated<number>
+    explorer: ColumnType<ExplorerTemplates | null, string | null | undefined, string | null>
+    finality: Generated<string>
+    multicall3: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
+    created_at: DefaultTime
+  }
   applications: {
     client_id: string
     name: string
@@ -159,7 +170,17 @@ export type Database = {
     retry_at: Time | null
     updated_at: DefaultTime
   }
+  backfills: {
+    chain_id: number
+    from_block: number
+    members: Bytes
+    accounts: number
+    next_block: number
+    updated_at: DefaultTime
+  }
 }
 
+/** Addresses of an explorer's pages, with {hash}, {address} and {number} where the value goes. */
+export type ExplorerTemplates = { tx: string; address: string; block: string }
 export type TransactionState = 'BOUND' | 'VACANT' | 'SUBMITTED' | 'MINED' | 'FINALIZED' | 'REVERTED' | 'FAILED' | 'REPLACED' | 'CANCELLED'
 export type Transition = { state: TransactionState; at: string; hash?: string; blockNumber?: number }

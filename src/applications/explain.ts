@@ -1,0 +1,92 @@
+import type { FieldError } from '../errors.ts'
+import { isPermission, machinePermissions, userPermissions } from './permissions.ts'
+import { explainRedirect } from './redirects.ts'
+import type { Application } from './registry.ts'
+
+const MAX_LIST = 50
+const MAX_URI = 2_000
+
+/** What somebody wrote: texts that may be anything. */
+export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended'> & { permissions: readonly string[] }
+
+/** Everything that keeps an application from being used safely, each with its place; empty when nothing does. */
+export function explainApplication(application: Claimed): FieldError[] {
+  const { clientId, name, kind, redirectUris, permissions, allowedOrigins, secretHashes, logoUri } = application
+  const problems: FieldError[] = []
+  const refuse = (pointer: string, detail: string) => problems.push({ pointer, code: 'invalid', detail })
+
+  if (!/^[\w.-]{1,100}$/.test(clientId)) refuse('/clientId', 'The client id must be letters, digits, `.`, `_` or `-`.')
+  const problem = explainName(name)
+  if (problem !== null) refuse('/name', `The name ${problem}.`)
+  if (redirectUris.length === 0) refuse('/redirectUris', 'There must be a redirect address.')
+  if (redirectUris.length > MAX_LIST) refuse('/redirectUris', `There may be ${MAX_LIST} redirect addresses.`)
+  for (const [index, uri] of redirectUris.entries()) {
+    const wrong = explainLength(uri) ?? explainRedirect(uri)
+    if (wrong !== null) refuse(`/redirectUris/${index}`, `The redirect address ${shown(uri)} ${wrong}.`)
+  }
+  if (permissions.length === 0) refuse('/permissions', 'There must be a permission.')
+  for (const [index, permission] of permissions.entries()) {
+    if (!isPermission(permission))
+      refuse(
+        `/permissions/${index}`,
+        `There is no permission ${shown(permission)}; there are ${[...userPermissions, ...machinePermissions].join(', ')}.`,
+      )
+  }
+  if (allowedOrigins.length > MAX_LIST) refuse('/allowedOrigins', `There may be ${MAX_LIST} origins.`)
+  for (const [index, origin] of allowedOrigins.entries()) {
+    const wrong = explainOrigin(origin)
+    if (wrong !== null) refuse(`/allowedOrigins/${index}`, `The origin ${shown(origin)} ${wrong}.`)
+  }
+  if (logoUri !== null && !(explainLength(logoUri) === null && URL.canParse(logoUri) && logoUri.startsWith('https://')))
+    refuse('/logoUri', 'The logo must be an https address.')
+  if (kind === 'public' && secretHashes.length > 0) refuse('/kind', 'A public application has no secret.')
+  if (kind === 'confidential' && secretHashes.length === 0)
+    refuse('/kind', 'A confidential application needs a secret.')
+  if (secretHashes.some((hash) => !/^[0-9a-f]{64}$/.test(hash)))
+    refuse('/kind', 'A secret is kept as 64 hexadecimal digits.')
+  return problems
+}
+
+/** The same, and what an operator is refused though the program itself may do it, for its demo application. */
+export function explainRegistration(application: Claimed): FieldError[] {
+  const { kind, redirectUris, permissions } = application
+  const problems = explainApplication(application)
+  for (const [index, uri] of redirectUris.entries())
+    if (uri.endsWith('/*') && explainRedirect(uri) === null)
+      problems.push({
+        pointer: `/redirectUris/${index}`,
+        code: 'invalid',
+        detail: `The redirect address ${shown(uri)} has a wildcard.`,
+      })
+  for (const [index, permission] of permissions.entries())
+    if (kind === 'public' && (machinePermissions as readonly string[]).includes(permission))
+      problems.push({
+        pointer: `/permissions/${index}`,
+        code: 'invalid',
+        detail: `The permission ${permission} needs a confidential application.`,
+      })
+  return problems
+}
+
+function explainLength(uri: string): string | null {
+  if (uri.length > MAX_URI) return `is longer than ${MAX_URI} characters`
+  // URL parsers pass over them, PostgreSQL refuses some of them.
+  return /[\p{C}\s]/u.test(uri) ? 'has characters that cannot stand in an address' : null
+}
+
+/** A name stands on the consent page: nothing in it may be invisible or turn the text around. */
+function explainName(name: string): string | null {
+  if (name.trim() === '' || name.length > 100) return 'must have 1 to 100 characters'
+  if (name !== name.trim()) return 'begins or ends with a space'
+  return /\p{C}|[\u2028\u2029]/u.test(name) ? 'has characters that cannot be seen' : null
+}
+
+function explainOrigin(text: string): string | null {
+  if (text.length > MAX_URI || !URL.canParse(text) || new URL(text).origin !== text)
+    return 'must be a scheme, a host and nothing behind it, such as https://app.example'
+  return /^https:|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:|$)/.test(text)
+    ? null
+    : 'must be https, or http on loopback'
+}
+
+const shown = (text: string): string => JSON.stringify(text.slice(0, 200))

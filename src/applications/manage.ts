@@ -1,0 +1,266 @@
+import { createHash, randomInt } from 'node:crypto'
+import { AppError, type FieldError } from '../errors.ts'
+import { newSecret } from '../ids.ts'
+import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { explainRegistration } from './explain.ts'
+import { forgetApplication } from './registry.ts'
+
+/** An application as its operator sees it: of secrets only how many are live. */
+export type Registered = {
+  clientId: string
+  name: string
+  /** null when the network was taken out of this installation */
+  network: string | null
+  chainId: number
+  kind: 'public' | 'confidential'
+  redirectUris: string[]
+  permissions: string[]
+  allowedOrigins: string[]
+  logoUri: string | null
+  liveSecrets: number
+  createdAt: string
+  suspendedAt: string | null
+}
+
+/** What is asked for. Everything but the network, the kind and the client id can be changed later. */
+export type Draft = {
+  /** made from the name when left out */
+  clientId?: string | undefined
+  name: string
+  /** name of a network of this installation */
+  network: string
+  kind: 'public' | 'confidential'
+  redirectUris: string[]
+  permissions: string[]
+  allowedOrigins: string[]
+  logoUri: string | null
+}
+
+/** Lists are replaced as a whole. */
+export type Changes = {
+  [K in 'name' | 'redirectUris' | 'permissions' | 'allowedOrigins' | 'logoUri']?: Draft[K] | undefined
+}
+
+const MAX_PAGE = 200
+
+/** Applications by client id, from the one behind `after`. */
+export async function listApplications(
+  db: RootDb,
+  { after = '', limit = MAX_PAGE }: { after?: string; limit?: number } = {},
+): Promise<Registered[]> {
+  const rows = await retrying(() =>
+    registered(db).where('client_id', '>', after).orderBy('client_id').limit(Math.min(limit, MAX_PAGE)).execute(),
+  )
+  return rows.map(wireOf)
+}
+
+/** @throws not_found */
+export async function readApplication(db: Db, clientId: string): Promise<Registered> {
+  const row = isClientId(clientId)
+    ? await retrying(() => registered(db).where('client_id', '=', clientId).executeTakeFirst())
+    : undefined
+  if (row === undefined) throw new AppError('not_found', 'There is no application with this client id.')
+  return wireOf(row)
+}
+
+/**
+ * Registers an application. The secret of a confidential one is in the answer and nowhere else: only its hash is kept.
+ * @throws invalid_request naming everything that is wrong, already_exists
+ */
+export async function createApplication(
+  db: RootDb,
+  draft: Draft,
+): Promise<{ application: Registered; secret: string | null }> {
+  const secret = draft.kind === 'confidential' ? newClientSecret() : null
+  const clientId = draft.clientId ?? clientIdFor(draft.name)
+  const secretHashes = secret === null ? [] : [hashOf(secret)]
+  const problems = explainRegistration({ ...draft, clientId, secretHashes })
+  const network = await findChainId(db, draft.network)
+  if ('problem' in network) problems.push(network.problem)
+  refuseIfAny(problems)
+  const inserted = await retrying(() =>
+    db
+      .insertInto('applications')
+      .values({
+        client_id: clientId,
+        chain_id: (network as { chainId: number }).chainId,
+        kind: draft.kind,
+        secret_hashes: JSON.stringify(secretHashes),
+        ...columnsOf(draft),
+      } as never)
+      .onConflict((on) => on.column('client_id').doNothing())
+      .returning('client_id')
+      .executeTakeFirst(),
+  )
+  if (inserted === undefined) throw new AppError('already_exists', `There is an application ${clientId} already.`)
+  forgetApplication(db, clientId)
+  return { application: await readApplication(db, clientId), secret }
+}
+
+/**
+ * Changes what is named and leaves the rest.
+ * @throws not_found, invalid_request naming everything that is wrong
+ */
+export async function updateApplication(db: RootDb, clientId: string, changes: Changes): Promise<Registered> {
+  const before = await readApplication(db, clientId)
+  const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Changes
+  const after = { ...before, ...given, secretHashes: before.kind === 'public' ? [] : ['0'.repeat(64)] }
+  // What stands there already was accepted once; only what is changed now is judged.
+  refuseIfAny(explainRegistration(after).filter(({ pointer }) => pointer!.split('/')[1]! in given))
+  const columns = columnsOf(given)
+  if (Object.keys(columns).length > 0)
+    await retrying(() =>
+      db
+        .updateTable('applications')
+        .set(columns as never)
+        .where('client_id', '=', clientId)
+        .execute(),
+    )
+  forgetApplication(db, clientId)
+  return readApplication(db, clientId)
+}
+
+/**
+ * Gives a confidential application another secret; the newest of the old ones stays valid until the next rotation.
+ * @throws not_found, invalid_request for a public application
+ */
+export const rotateSecret = (db: RootDb, clientId: string): Promise<{ application: Registered; secret: string }> =>
+  addSecret(db, clientId, { kept: 1 })
+
+/** Gives a confidential application another secret and ends all others at once. Errors as above. */
+export const resetSecret = (db: RootDb, clientId: string): Promise<{ application: Registered; secret: string }> =>
+  addSecret(db, clientId, { kept: 0 })
+
+/** Ends an application's sign-ins and tokens: within seconds, in every process. Suspended again it stays as it was. */
+export async function suspendApplication(db: RootDb, clientId: string): Promise<Registered> {
+  await readApplication(db, clientId)
+  await retrying(() =>
+    db
+      .updateTable('applications')
+      .set({ suspended_at: new Date() })
+      .where('client_id', '=', clientId)
+      .where('suspended_at', 'is', null)
+      .execute(),
+  )
+  forgetApplication(db, clientId)
+  return readApplication(db, clientId)
+}
+
+/** Lets a suspended application go on; its unexpired tokens are good again. */
+export async function resumeApplication(db: RootDb, clientId: string): Promise<Registered> {
+  await readApplication(db, clientId)
+  await retrying(() =>
+    db.updateTable('applications').set({ suspended_at: null }).where('client_id', '=', clientId).execute(),
+  )
+  forgetApplication(db, clientId)
+  return readApplication(db, clientId)
+}
+
+async function addSecret(
+  root: RootDb,
+  clientId: string,
+  { kept }: { kept: number },
+): Promise<{ application: Registered; secret: string }> {
+  const secret = newClientSecret()
+  const application = await retrying(() =>
+    root.transaction().execute(async (db) => {
+      const { kind } = await readApplication(db, clientId)
+      if (kind === 'public')
+        refuseIfAny([{ pointer: '/clientId', code: 'invalid', detail: 'A public application has no secret.' }])
+      const row = await db
+        .selectFrom('applications')
+        .select('secret_hashes')
+        .where('client_id', '=', clientId)
+        // Two rotations at once: the second one must see the first one's secret, or that would be lost unused.
+        .forUpdate()
+        .executeTakeFirstOrThrow()
+      const hashes = [hashOf(secret), ...row.secret_hashes.slice(0, kept)]
+      await db
+        .updateTable('applications')
+        .set({ secret_hashes: JSON.stringify(hashes) })
+        .where('client_id', '=', clientId)
+        .execute()
+      return readApplication(db, clientId)
+    }),
+  )
+  forgetApplication(root, clientId)
+  return { application, secret }
+}
+
+async function findChainId(db: RootDb, name: string): Promise<{ chainId: number } | { problem: FieldError }> {
+  const networks = await retrying(() =>
+    db.selectFrom('networks').select(['name', 'chain_id']).orderBy('name').execute(),
+  )
+  const found = networks.find((network) => network.name === name)
+  if (found !== undefined) return { chainId: found.chain_id }
+  const known =
+    networks.length === 0 ? 'this installation has none yet' : `there are ${networks.map((one) => one.name).join(', ')}`
+  return { problem: { pointer: '/network', code: 'unknown', detail: `There is no network of this name; ${known}.` } }
+}
+
+function refuseIfAny(problems: FieldError[]): void {
+  if (problems.length > 0)
+    throw new AppError('invalid_request', problems.map(({ detail }) => detail).join(' '), { errors: problems })
+}
+
+/** Columns of what is given, and of nothing else. */
+function columnsOf({
+  name,
+  redirectUris,
+  permissions,
+  allowedOrigins,
+  logoUri,
+}: Changes): Record<string, string | null> {
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(redirectUris === undefined ? {} : { redirect_uris: JSON.stringify([...new Set(redirectUris)]) }),
+    ...(permissions === undefined ? {} : { permissions: JSON.stringify([...new Set(permissions)]) }),
+    ...(allowedOrigins === undefined ? {} : { allowed_origins: JSON.stringify([...new Set(allowedOrigins)]) }),
+    ...(logoUri === undefined ? {} : { logo_uri: logoUri }),
+  }
+}
+
+const registered = (db: Db) =>
+  db
+    .selectFrom('applications')
+    .leftJoin('networks', 'networks.chain_id', 'applications.chain_id')
+    .selectAll('applications')
+    .select('networks.name as network')
+
+type Row = Awaited<ReturnType<ReturnType<typeof registered>['executeTakeFirstOrThrow']>>
+
+const wireOf = (row: Row): Registered => ({
+  clientId: row.client_id,
+  name: row.name,
+  network: row.network,
+  chainId: row.chain_id,
+  kind: row.kind,
+  redirectUris: row.redirect_uris,
+  permissions: row.permissions,
+  allowedOrigins: row.allowed_origins,
+  logoUri: row.logo_uri,
+  liveSecrets: row.secret_hashes.length,
+  createdAt: row.created_at.toISOString(),
+  suspendedAt: row.suspended_at?.toISOString() ?? null,
+})
+
+/** PostgreSQL refuses NUL, and no client id is this long. */
+const isClientId = (text: string): boolean => text.length <= 255 && !text.includes('\0')
+
+/** The prefix lets scanners of source code find a secret that was committed by mistake. */
+const newClientSecret = (): string => `chs_${newSecret()}`
+const hashOf = (secret: string): string => createHash('sha256').update(secret).digest('hex')
+
+const ID_LETTERS = 'abcdefghjkmnpqrstuvwxyz23456789'
+
+/** A client id that tells people which application it is, and is not the next one's too. */
+function clientIdFor(name: string): string {
+  const word = name
+    .toLowerCase()
+    .normalize('NFKD')
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-+|-+$/g, '')
+    .slice(0, 40)
+  const tail = Array.from({ length: 6 }, () => ID_LETTERS[randomInt(ID_LETTERS.length)]).join('')
+  return `${word === '' ? 'app' : word}-${tail}`
+}

@@ -1,0 +1,137 @@
+import type { Chain } from '../chain/network.ts'
+import { openChain } from '../chain/open.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
+import type { Config } from '../config.ts'
+import type { RootDb } from '../store/db.ts'
+import type { Telemetry } from '../telemetry.ts'
+import { bindNetwork, explorerOf, listNetworks, templatesAt, type NetworkFacts } from './networks.ts'
+import { isOpenToAll, readNodes } from './nodes-file.ts'
+
+/** A network to serve. Without a chain id, the one its node says. */
+export type Wanted = Omit<NetworkFacts, 'chainId'> & { chainId: number | undefined; rpcUrls: readonly string[] }
+
+export type Place = { db: RootDb; config: Config; telemetry: Telemetry; origin: string }
+
+const RETRY_EVERY_MS = 5_000
+
+/** The networks that this database knows and NETWORKS_FILE has nodes for. */
+export async function storedNetworks({ db, config, telemetry }: Place, file: string): Promise<Wanted[]> {
+  const nodes = await readNodes(file)
+  if (await isOpenToAll(file)) telemetry.log.warn('networks_file_open_to_all', {})
+  const known = await listNetworks(db)
+  for (const name of Object.keys(nodes))
+    if (!known.some((one) => one.name === name)) telemetry.log.warn('nodes_of_unknown_network', { network: name })
+  return known.flatMap((facts) => {
+    const rpcUrls = nodes[facts.name]
+    if (rpcUrls !== undefined) return [{ ...facts, rpcUrls }]
+    const isElsewhere = facts.name === config.NETWORK_NAME
+    if (!isElsewhere) telemetry.log.warn('network_without_nodes', { network: facts.name })
+    return []
+  })
+}
+
+/** The network of RPC_URL and NETWORK_…. */
+export const settingsNetwork = (config: Config, rpcUrls: readonly string[]): Wanted & { name: string } => ({
+  rpcUrls,
+  chainId: config.NETWORK_CHAIN_ID,
+  name: config.NETWORK_NAME,
+  symbol: config.NETWORK_SYMBOL,
+  coin: config.NETWORK_COIN,
+  decimals: config.NETWORK_DECIMALS,
+  explorer: config.NETWORK_EXPLORER === undefined ? null : templatesAt(config.NETWORK_EXPLORER),
+  finality: config.NETWORK_FINALITY === 'finalized' ? 'finalized' : Number(config.NETWORK_FINALITY),
+  multicall3: (config.MULTICALL3 as Wanted['multicall3'] | undefined) ?? null,
+})
+
+/**
+ * Connects to one network and ties it to its chain.
+ * @param development  of the embedded chain: it may begin anew, and it gives coins
+ * @throws Error when it is another chain; RpcUnavailable, RpcError when no node answers
+ */
+export async function openNetwork(
+  { db, config, telemetry, origin }: Place,
+  wanted: Wanted,
+  development: { faucet: NonNullable<Chain['faucet']> } | null = null,
+): Promise<Chain> {
+  const { chain, genesisHash } = await openChain({
+    ...wanted,
+    feeCapWei: BigInt(config.FEE_CAP_GWEI) * 1_000_000_000n,
+    explorer: explorerOf(wanted.explorer ?? templatesAt(`${origin}/explorer`)),
+    faucet: development?.faucet ?? null,
+    now: () => Date.now(),
+    onCall: (method, outcome, count) => telemetry.rpcCalls.inc({ method, outcome }, count),
+    onNode: (position, event) => telemetry.log.warn('chain_node', { chain: wanted.name, position, event }),
+  })
+  try {
+    await bindNetwork(db, { ...wanted, chainId: chain.chainId, genesisHash }, { mayBegin: development !== null })
+    return chain
+  } catch (error) {
+    chain.rpc.close()
+    throw error
+  }
+}
+
+/**
+ * Opens networks side by side into `chains`. One whose nodes are down keeps nobody from starting: it is tried again.
+ * @returns what begins to try again, and itself returns the way to stop
+ * @throws Error when a network is another chain than the one said
+ */
+export async function openNetworks(
+  place: Place,
+  wanted: readonly Wanted[],
+  chains: Map<number, Chain>,
+): Promise<(onOpened: (chain: Chain) => void) => () => Promise<void>> {
+  const waiting = new Set<Wanted>()
+  const ends = await Promise.allSettled(wanted.map(async (network) => open(network)))
+  const failure = ends.find((end) => end.status === 'rejected')
+  if (failure !== undefined) throw failure.reason
+
+  async function open(network: Wanted): Promise<Chain | null> {
+    try {
+      const chain = await openNetwork(place, network)
+      chains.set(chain.chainId, chain)
+      waiting.delete(network)
+      return chain
+    } catch (error) {
+      if (!(error instanceof RpcUnavailable || error instanceof RpcError)) {
+        waiting.delete(network)
+        throw error instanceof Error && error.constructor === Error
+          ? new Error(`network ${network.name}: ${error.message}`)
+          : error
+      }
+      if (!waiting.has(network)) place.telemetry.log.warn('network_down', { network: network.name }, error)
+      waiting.add(network)
+      return null
+    }
+  }
+
+  return (onOpened) => {
+    let trying: Promise<void> = Promise.resolve()
+    let isBusy = false
+    let isStopped = false
+    const timer = setInterval(() => {
+      if (isBusy || waiting.size === 0) return
+      isBusy = true
+      trying = Promise.all([...waiting].map(tryAgain)).then(() => void (isBusy = false))
+    }, RETRY_EVERY_MS)
+    timer.unref()
+
+    async function tryAgain(network: Wanted): Promise<void> {
+      try {
+        const chain = await open(network)
+        if (chain === null || isStopped) return
+        place.telemetry.log.info('network_up', { network: network.name })
+        onOpened(chain)
+      } catch (error) {
+        // Another chain behind these nodes, or the database is away: what runs goes on, this network is not served.
+        place.telemetry.log.error('network_refused', { network: network.name }, error)
+      }
+    }
+
+    return async () => {
+      clearInterval(timer)
+      isStopped = true
+      await trying
+    }
+  }
+}

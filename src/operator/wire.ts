@@ -1,0 +1,127 @@
+import Type, { type TSchema } from 'typebox'
+import { answers, NoQuery } from '../http/wire.ts'
+
+const Uri = Type.String({ maxLength: 2_000 })
+const Text = Type.String({ maxLength: 200 })
+const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
+
+/** An application as its operator sees it. */
+const Application = Type.Object({
+  clientId: Type.String(),
+  name: Type.String(),
+  network: Nullable(Type.String()),
+  chainId: Type.Integer(),
+  kind: Type.Union([Type.Literal('public'), Type.Literal('confidential')]),
+  redirectUris: Type.Array(Type.String()),
+  permissions: Type.Array(Type.String()),
+  allowedOrigins: Type.Array(Type.String()),
+  logoUri: Nullable(Type.String()),
+  liveSecrets: Type.Integer({ description: 'How many secrets are valid: 0, 1 or, while one is being replaced, 2' }),
+  createdAt: Type.String(),
+  suspendedAt: Nullable(Type.String()),
+})
+
+const Secret = Type.String({ description: 'Shown this once; only its hash is kept' })
+const WithSecret = Type.Object({ application: Application, secret: Secret })
+
+const Network = Type.Object({
+  name: Type.String(),
+  chainId: Type.Integer(),
+  symbol: Type.String(),
+  coin: Type.String(),
+  decimals: Type.Integer(),
+  explorer: Nullable(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() })),
+  finality: Type.Union([Type.Literal('finalized'), Type.Integer()]),
+  multicall3: Nullable(Type.String()),
+  applications: Type.Integer({ description: 'How many applications are bound to it' }),
+  isServed: Type.Boolean({ description: 'This process is connected to it' }),
+})
+
+const changeable = {
+  name: Type.String({ maxLength: 200, description: 'As people read it when they are asked to allow the application' }),
+  redirectUris: Type.Array(Uri, { maxItems: 50, description: 'Exact; on loopback any port' }),
+  permissions: Type.Array(Text, { maxItems: 20, examples: [['wallet:read', 'contracts:read']] }),
+  allowedOrigins: Type.Array(Uri, { maxItems: 50, description: 'Origins whose pages may call the API' }),
+  logoUri: Nullable(Uri),
+}
+
+export const NewApplication = Type.Object(
+  {
+    name: changeable.name,
+    network: Type.String({ maxLength: 200, description: 'Name of a network of this installation; kept for ever' }),
+    redirectUris: changeable.redirectUris,
+    clientId: Type.Optional(Type.String({ maxLength: 200, description: 'Made from the name when left out' })),
+    kind: Type.Optional(
+      Type.Union([Type.Literal('public'), Type.Literal('confidential')], { description: 'Default public' }),
+    ),
+    permissions: Type.Optional(changeable.permissions),
+    allowedOrigins: Type.Optional(changeable.allowedOrigins),
+    logoUri: Type.Optional(changeable.logoUri),
+  },
+  { additionalProperties: false },
+)
+
+export const ApplicationChanges = Type.Partial(Type.Object(changeable), {
+  additionalProperties: false,
+  minProperties: 1,
+})
+
+export const ApplicationsQuery = Type.Object(
+  {
+    limit: Type.Optional(Type.String({ pattern: '^([1-9]\\d?|1\\d\\d|200)$', description: '1 to 200, default 200' })),
+    after: Type.Optional(Type.String({ maxLength: 200, description: 'Client id that the page before ended with' })),
+  },
+  { additionalProperties: false },
+)
+
+const ClientIdParams = Type.Object({ clientId: Type.String({ minLength: 1, maxLength: 300 }) })
+const shared = { tags: ['Operator'], security: [{ operator: [] }] }
+const ofOne = { ...shared, params: ClientIdParams, querystring: NoQuery }
+
+export const listApplications = {
+  ...shared,
+  summary: 'Applications, by client id',
+  querystring: ApplicationsQuery,
+  ...answers(Type.Array(Application)),
+}
+export const createApplication = {
+  ...shared,
+  summary: 'Register an application',
+  querystring: NoQuery,
+  body: NewApplication,
+  ...answersWith(201, Type.Object({ application: Application, secret: Nullable(Secret) }), 409, 413, 415),
+}
+export const readApplication = { ...ofOne, summary: 'An application', ...answers(Application, 404) }
+export const updateApplication = {
+  ...ofOne,
+  summary: 'Change an application',
+  description:
+    'What is left out stays as it is; a list is replaced as a whole. Network, kind and client id never change.',
+  body: ApplicationChanges,
+  ...answers(Application, 404, 413, 415),
+}
+export const rotateSecret = {
+  ...ofOne,
+  summary: 'Another secret beside the present one',
+  description: 'The present secret stays valid until the next rotation.',
+  ...answers(WithSecret, 404),
+}
+export const resetSecret = {
+  ...ofOne,
+  summary: 'Another secret instead of all present ones',
+  ...answers(WithSecret, 404),
+}
+export const suspend = {
+  ...ofOne,
+  summary: 'Stop an application',
+  description: 'Its tokens answer 403 `application_suspended` and nobody can sign in to it, everywhere within seconds.',
+  ...answers(Application, 404),
+}
+export const resume = { ...ofOne, summary: 'Let a suspended application go on', ...answers(Application, 404) }
+export const listNetworks = { ...shared, summary: 'Networks', querystring: NoQuery, ...answers(Type.Array(Network)) }
+
+/** The response table of a route whose success is not 200. */
+function answersWith(status: number, success: object, ...others: number[]): { response: Record<string, unknown> } {
+  const { 200: ok, ...problems } = answers(success, ...others).response
+  return { response: { [status]: ok, ...problems } }
+}
