@@ -1,4 +1,4 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
@@ -9,12 +9,12 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** set before the handler of every route that names a scope */
     caller: Caller
+    /** Counts a request that holds several reads as what it is: `more` on top of the one it was let in for. @throws rate_limited */
+    chargeReads: (more: number, reply: FastifyReply) => void
   }
   interface FastifyContextConfig {
     /** permission that the access token must carry; a route without one needs no token */
     scope?: 'any' | 'wallet:read' | 'contracts:read' | 'contracts:write'
-    /** how many reads the request counts as, default 1 */
-    cost?: number
   }
 }
 
@@ -29,6 +29,9 @@ export function authenticated(server: FastifyInstance, app: App): void {
   const application = openLimit({ name: 'application', perSecond: config.APPLICATION_PER_SECOND, burst: config.APPLICATION_PER_SECOND, now })
 
   server.decorateRequest('caller', null as never)
+  server.decorateRequest('chargeReads', function (this: FastifyRequest, more: number, reply: FastifyReply) {
+    if (config.RATE_LIMITS === 'on') for (let count = 0; count < more; count++) spend(reads, this.caller.tokenId, reply)
+  })
   server.addHook('onRequest', async (request, reply) => {
     const { scope } = request.routeOptions.config
     if (scope === undefined) return

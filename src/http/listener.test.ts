@@ -13,11 +13,11 @@ before(async () => {
 })
 after(() => here.close())
 
-function assertProblem(answer: Answer, status: number, code: string): void {
+function assertProblem(answer: Answer, status: number, code: string, origin = here.facts.origin): void {
   assert.deepEqual([answer.status, answer.body.code], [status, code], JSON.stringify(answer.body))
   assert.match(answer.headers.get('content-type') ?? '', /^application\/problem\+json/)
   const { type, title, status: inBody, detail, requestId, retryable, error } = answer.body
-  assert.equal(type, `${here.facts.origin}/docs/errors#${code}`)
+  assert.equal(type, `${origin}/docs/errors#${code}`)
   assert.equal(inBody, status)
   assert.equal(error, detail)
   assert.equal(requestId, answer.headers.get('x-request-id'))
@@ -262,4 +262,7 @@ test('limits answer 429 with the seconds to wait', async (t) => {
   assert.equal(refused[0]!.body.code, 'rate_limited')
   assert.ok(Number(refused[0]!.headers.get('retry-after')) >= 1)
   assert.match(answers[0]!.headers.get('ratelimit-policy') ?? '', /"reads";q=3/)
+  const erin = await limited.person('erin')
+  const batch = { calls: Array.from({ length: 5 }, () => ({ address: limited.facts.contracts.erc20, abi: 'totalSupply() public view returns (uint256)' })) }
+  assertProblem(await erin.post(`${READ}/batch`, batch), 429, 'rate_limited', limited.facts.origin)
 })
