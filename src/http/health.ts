@@ -12,16 +12,23 @@ export function health(server: FastifyInstance, app: App, { isDraining }: { isDr
   server.get('/healthz', { schema: { hide: true } }, () => ({ status: 'ok' }))
 
   server.get('/readyz', { schema: { hide: true } }, async (_request, reply) => {
-    const checks = await Promise.all([checkDatabase(app), checkSigner(app), ...[...app.chains.keys()].map((chainId) => checkChain(app, chainId))])
-    if (isDraining()) checks.push({ name: 'server', ok: false, detail: 'shutting down' })
-    const isReady = checks.every((check) => check.ok)
+    const [own, chains] = await Promise.all([
+      Promise.all([checkDatabase(app), checkSigner(app)]),
+      Promise.all([...app.chains.keys()].map((chainId) => checkChain(app, chainId))),
+    ])
+    if (isDraining()) own.push({ name: 'server', ok: false, detail: 'shutting down' })
+    // One network of several that is down must not take the others out of service.
+    const isReady = own.every((check) => check.ok) && chains.some((check) => check.ok)
+    const checks = [...own, ...chains]
     return reply
       .code(isReady ? 200 : 503)
       .header('cache-control', 'no-store')
       .send({ status: isReady ? 'ready' : 'not ready', checks })
   })
 
-  server.get('/metrics', { schema: { hide: true } }, async (_request, reply) => reply.type(app.telemetry.registry.contentType).send(await app.telemetry.registry.metrics()))
+  server.get('/metrics', { schema: { hide: true } }, async (_request, reply) =>
+    reply.type(app.telemetry.registry.contentType).send(await app.telemetry.registry.metrics()),
+  )
 }
 
 async function checkDatabase({ db }: App): Promise<Check> {

@@ -1,0 +1,163 @@
+import { Command } from 'commander'
+import type { Registered } from '../applications/manage.ts'
+import { withRegistry } from './place.ts'
+import { facts, print, table } from './print.ts'
+
+type Json = { json?: boolean }
+type Given = Json & {
+  name?: string
+  network?: string
+  redirectUri?: string[]
+  permission?: string[]
+  origin?: string[] | false
+  logo?: string | false
+  clientId?: string
+  confidential?: boolean
+}
+
+/** `chatelaine app …`: the applications of this installation. */
+export function app(): Command {
+  const command = new Command('app').description('applications: register, change, suspend')
+  const json = ['--json', 'print JSON'] as const
+  const described = (one: Command) =>
+    one
+      .option('--name <name>', 'as people read it when they are asked to allow it')
+      .option('--redirect-uri <uri>', 'where people come back to; exact, repeat it for several', collect)
+      .option(
+        '--permission <name>',
+        'wallet:read, contracts:read, contracts:write, users:directory, users:read; repeat it for several',
+        collect,
+      )
+      .option('--origin <origin>', 'whose pages may call the API; repeat it for several', collect)
+      .option('--logo <uri>', 'https address of an image')
+
+  described(command.command('create').description('register an application'))
+    .option('--network <name>', 'the network it is bound to, for ever')
+    .option('--client-id <id>', 'made from the name when left out')
+    .option('--confidential', 'it runs on a server and can keep a secret; shown once, here')
+    .option(...json)
+    .action(create)
+  command
+    .command('list')
+    .description('all applications')
+    .option(...json)
+    .action(list)
+  command
+    .command('show <client-id>')
+    .description('one application')
+    .option(...json)
+    .action(show)
+  described(command.command('update <client-id>').description('change what is named; a list is replaced as a whole'))
+    .option('--no-origin', 'no origin may call any more')
+    .option('--no-logo', 'no logo any more')
+    .option(...json)
+    .action(update)
+  command
+    .command('rotate-secret <client-id>')
+    .description('another secret; the present one stays valid until the next rotation')
+    .option('--end-old', 'end all present secrets at once')
+    .option(...json)
+    .action(rotate)
+  command
+    .command('suspend <client-id>')
+    .description('stop its tokens and sign-ins within a minute')
+    .option(...json)
+    .action(suspend)
+  command
+    .command('resume <client-id>')
+    .description('let a suspended application go on')
+    .option(...json)
+    .action(resume)
+  return command
+}
+
+async function create(given: Given): Promise<void> {
+  const { application, secret } = await withRegistry((registry) =>
+    registry.create({
+      ...(given.clientId === undefined ? {} : { clientId: given.clientId }),
+      name: given.name ?? '',
+      network: given.network ?? '',
+      kind: given.confidential === true ? 'confidential' : 'public',
+      redirectUris: given.redirectUri ?? [],
+      permissions: given.permission ?? ['wallet:read'],
+      allowedOrigins: given.origin || [],
+      logoUri: given.logo || null,
+    }),
+  )
+  print(given, { application, secret }, `Registered.\n\n${describe(application, secret)}`)
+}
+
+async function list(given: Json): Promise<void> {
+  const applications = await withRegistry((registry) => registry.list())
+  const rows = applications.map((one) => [
+    one.clientId,
+    one.name,
+    one.network ?? `chain ${one.chainId}`,
+    one.kind,
+    stateOf(one),
+  ])
+  print(
+    given,
+    applications,
+    rows.length === 0 ? 'No applications yet.' : table(['client id', 'name', 'network', 'kind', 'state'], rows),
+  )
+}
+
+async function show(clientId: string, given: Json): Promise<void> {
+  const application = await withRegistry((registry) => registry.read(clientId))
+  print(given, application, describe(application))
+}
+
+async function update(clientId: string, given: Given): Promise<void> {
+  const application = await withRegistry((registry) =>
+    registry.update(clientId, {
+      name: given.name,
+      redirectUris: given.redirectUri,
+      permissions: given.permission,
+      allowedOrigins: given.origin === false ? [] : given.origin,
+      logoUri: given.logo === false ? null : given.logo,
+    }),
+  )
+  print(given, application, describe(application))
+}
+
+async function rotate(clientId: string, given: Json & { endOld?: boolean }): Promise<void> {
+  const done = await withRegistry((registry) =>
+    given.endOld === true ? registry.resetSecret(clientId) : registry.rotateSecret(clientId),
+  )
+  print(given, done, describe(done.application, done.secret))
+}
+
+async function suspend(clientId: string, given: Json): Promise<void> {
+  const application = await withRegistry((registry) => registry.suspend(clientId))
+  print(given, application, `${application.clientId} is suspended: its tokens and sign-ins stop within a minute.`)
+}
+
+async function resume(clientId: string, given: Json): Promise<void> {
+  const application = await withRegistry((registry) => registry.resume(clientId))
+  print(given, application, `${application.clientId} goes on.`)
+}
+
+function describe(application: Registered, secret: string | null = null): string {
+  return facts([
+    ['Client id', application.clientId],
+    ...(secret === null ? [] : [['Secret', `${secret}   (shown this once)`] as [string, string]]),
+    ['Name', application.name],
+    ['Network', `${application.network ?? 'not of this installation'} (chain id ${application.chainId})`],
+    [
+      'Kind',
+      application.kind === 'public'
+        ? 'public: PKCE, no secret'
+        : `confidential: ${application.liveSecrets} live ${application.liveSecrets === 1 ? 'secret' : 'secrets'}`,
+    ],
+    ['Redirect URIs', application.redirectUris],
+    ['Permissions', application.permissions],
+    ['Origins', application.allowedOrigins],
+    ['Logo', application.logoUri ?? 'none'],
+    ['Registered', application.createdAt],
+    ['State', stateOf(application)],
+  ])
+}
+
+const stateOf = ({ suspendedAt }: Registered): string => (suspendedAt === null ? 'active' : `suspended ${suspendedAt}`)
+const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value]

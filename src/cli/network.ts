@@ -1,0 +1,265 @@
+import { text } from 'node:stream/consumers'
+import { Command } from 'commander'
+import { connect } from '../chain/connect.ts'
+import { RpcError, RpcUnavailable } from '../chain/failures.ts'
+import {
+  bindNetwork,
+  explainNetwork,
+  listNetworks,
+  removeNetwork,
+  templatesAt,
+  type ListedNetwork,
+  type NetworkFacts,
+} from '../applications/networks.ts'
+import { isNodeUrl, readNodes, writeNodes } from '../applications/nodes-file.ts'
+import { readSome } from '../config.ts'
+import { AppError } from '../errors.ts'
+import type { Hex } from '../ids.ts'
+import { FolderInUse } from '../store/folder-lock.ts'
+import type { RootDb } from '../store/db.ts'
+import { findPlace, withDatabase, withRegistry, type Place } from './place.ts'
+import { findPreset, readPresets } from './presets.ts'
+import { facts, print, table } from './print.ts'
+
+type Json = { json?: boolean }
+type Given = Json & {
+  rpcUrl?: string[]
+  chainId?: string
+  symbol?: string
+  coin?: string
+  decimals?: string
+  explorer?: string
+  explorerTx?: string
+  explorerAddress?: string
+  explorerBlock?: string
+  finality?: string
+  multicall3?: string
+}
+type Shown = ListedNetwork & { isServed?: boolean; nodes: number }
+
+/** `chatelaine network …`: the networks of this installation. */
+export function network(): Command {
+  const command = new Command('network').description('networks: add from a preset or by hand, list, remove')
+  const json = ['--json', 'print JSON'] as const
+  command
+    .command('add <name>')
+    .description(
+      'add a network, by the name of a preset or by hand, or change one; its nodes are asked for the chain id',
+    )
+    .option(
+      '--rpc-url <url>',
+      'node; repeat it for several of the same network; - reads them from standard input',
+      collect,
+    )
+    .option('--chain-id <id>', 'by hand: what the nodes must say')
+    .option('--symbol <symbol>', 'by hand: symbol of the coin')
+    .option('--coin <name>', 'name of the coin; default its symbol')
+    .option('--decimals <n>', 'decimals of the coin; default 18')
+    .option('--explorer <url>', 'by hand: block explorer with /tx/, /address/ and /block/ pages')
+    .option('--explorer-tx <template>', 'page of a transaction, with {hash}')
+    .option('--explorer-address <template>', 'page of an account, with {address}')
+    .option('--explorer-block <template>', 'page of a block, with {number}')
+    .option('--finality <blocks>', '`finalized`, the node’s tag, or a number of blocks; default finalized')
+    .option('--multicall3 <address>', 'Multicall3, if it is deployed')
+    .option(...json)
+    .action(add)
+  command
+    .command('presets')
+    .description('networks that can be added by name')
+    .option(...json)
+    .action(listPresets)
+  command
+    .command('list')
+    .description('all networks')
+    .option(...json)
+    .action(list)
+  command
+    .command('show <name>')
+    .description('one network')
+    .option(...json)
+    .action(show)
+  command
+    .command('remove <name>')
+    .description('take a network out; refused while applications are bound to it')
+    .option(...json)
+    .action(remove)
+  return command
+}
+
+async function add(name: string, given: Given): Promise<void> {
+  const place = findPlace()
+  const { NETWORK_NAME } = readSome(process.env, ['NETWORK_NAME'])
+  if (name === NETWORK_NAME)
+    throw new Error(`${name} is the network of the settings (NETWORK_NAME); choose another name.`)
+  const preset = await findPreset(name)
+  const added = await alone(place, async (db) => {
+    const before = (await listNetworks(db)).find((one) => one.name === name)
+    const nodes = await readNodes(place.networksFile)
+    const rpcUrls = given.rpcUrl === undefined ? (nodes[name] ?? []) : await expand(given.rpcUrl)
+    const wanted = choose({
+      name,
+      given,
+      known:
+        before ??
+        (preset === null ? null : { ...preset, explorer: templatesAt(preset.explorer), finality: 'finalized' }),
+    })
+    const problems = [
+      ...explainMissing(given, { isNew: before === undefined && preset === null }),
+      ...explainNetwork(wanted),
+    ]
+    if (rpcUrls.length === 0) problems.push('Give a node: --rpc-url.')
+    else if (!rpcUrls.every(isNodeUrl)) problems.push('A node must be an http or https address.')
+    if (problems.length > 0) throw refusal(problems)
+    const genesisHash = await askNodes(rpcUrls, wanted)
+    await bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false })
+    await writeNodes(place.networksFile, { ...nodes, [name]: rpcUrls })
+    return { ...wanted, applications: before?.applications ?? 0, nodes: rpcUrls.length }
+  })
+  print(given, added, `Stored; a server that runs serves it after its next start.\n\n${describe(added)}`)
+}
+
+async function listPresets(given: Json): Promise<void> {
+  const presets = await readPresets()
+  const rows = presets.map((one) => [one.name, one.title, String(one.chainId), one.symbol, one.explorer])
+  print(given, presets, table(['name', 'network', 'chain id', 'coin', 'explorer'], rows))
+}
+
+async function list(given: Json): Promise<void> {
+  const networks = await readAll()
+  const rows = networks.map((one) => [
+    one.name,
+    String(one.chainId),
+    one.symbol,
+    nodesOf(one),
+    String(one.applications),
+    servedOf(one),
+  ])
+  print(
+    given,
+    networks,
+    rows.length === 0
+      ? 'No networks yet.'
+      : table(['name', 'chain id', 'coin', 'nodes', 'applications', 'served'], rows),
+  )
+}
+
+async function show(name: string, given: Json): Promise<void> {
+  const found = (await readAll()).find((one) => one.name === name)
+  if (found === undefined) throw new AppError('not_found', `There is no network ${name}.`)
+  print(given, found, describe(found))
+}
+
+async function remove(name: string, given: Json): Promise<void> {
+  const place = findPlace()
+  await alone(place, async (db) => {
+    await removeNetwork(db, name)
+    const { [name]: _, ...others } = await readNodes(place.networksFile)
+    if (_ !== undefined) await writeNodes(place.networksFile, others)
+  })
+  print(given, { name, removed: true }, `Removed ${name}; a server that runs serves it until it is stopped.`)
+}
+
+/** Networks are opened when the server starts, so nothing is lost by asking it to be stopped. */
+async function alone<T>(place: Place, work: (db: RootDb) => Promise<T>): Promise<T> {
+  try {
+    return await withDatabase(place, work)
+  } catch (error) {
+    if (!(error instanceof FolderInUse)) throw error
+    throw new Error(
+      `Process ${error.pid} works on DATA_DIR ${place.dataDir}. Stop it, repeat this, and start it again: networks are opened at the start.`,
+    )
+  }
+}
+
+async function readAll(): Promise<Shown[]> {
+  const nodes = await readNodes(findPlace().networksFile)
+  const networks = await withRegistry((registry) => registry.networks())
+  return networks.map((one) => ({ ...one, nodes: nodes[one.name]?.length ?? 0 }))
+}
+
+/** What is given, else what is known, else what most networks have. */
+function choose({
+  name,
+  given,
+  known,
+}: {
+  name: string
+  given: Given
+  known: Omit<NetworkFacts, 'name'> | null
+}): NetworkFacts {
+  const base = given.explorer === undefined ? (known?.explorer ?? null) : templatesAt(given.explorer)
+  const pages = {
+    tx: given.explorerTx ?? base?.tx ?? '',
+    address: given.explorerAddress ?? base?.address ?? '',
+    block: given.explorerBlock ?? base?.block ?? '',
+  }
+  const number = (value: string): number => (/^\d{1,15}$/.test(value) ? Number(value) : Number.NaN)
+  const symbol = given.symbol ?? known?.symbol ?? ''
+  return {
+    name,
+    chainId: given.chainId === undefined ? (known?.chainId ?? Number.NaN) : number(given.chainId),
+    symbol,
+    coin: given.coin ?? known?.coin ?? symbol,
+    decimals: given.decimals === undefined ? (known?.decimals ?? 18) : number(given.decimals),
+    explorer: Object.values(pages).every((page) => page === '') ? null : pages,
+    finality:
+      given.finality === undefined
+        ? (known?.finality ?? 'finalized')
+        : given.finality === 'finalized'
+          ? 'finalized'
+          : number(given.finality),
+    multicall3: (given.multicall3 as Hex | undefined) ?? known?.multicall3 ?? null,
+  }
+}
+
+function explainMissing(
+  { explorer, explorerTx, explorerAddress, explorerBlock }: Given,
+  { isNew }: { isNew: boolean },
+): string[] {
+  const hasPages =
+    explorer !== undefined || [explorerTx, explorerAddress, explorerBlock].every((page) => page !== undefined)
+  return isNew && !hasPages
+    ? ['Give its explorer: --explorer, or --explorer-tx, --explorer-address and --explorer-block.']
+    : []
+}
+
+async function askNodes(rpcUrls: string[], { chainId }: NetworkFacts): Promise<Hex> {
+  const told = (position: number) => console.error(`Node ${position} does not answer; it is kept and tried again.`)
+  try {
+    const { rpc, identity } = await connect(rpcUrls, { wantedChainId: chainId, onCall: () => {}, onNode: told })
+    rpc.close()
+    return identity.genesisHash
+  } catch (error) {
+    if (error instanceof RpcUnavailable || error instanceof RpcError)
+      throw new Error('No node answers as one: check the address and its key.')
+    if (error instanceof Error && /settings say/.test(error.message))
+      throw new Error(error.message.replace('the settings say', 'not').replace(' of RPC_URL', ''))
+    throw error
+  }
+}
+
+/** Addresses with keys need not stand in the history of a shell. */
+async function expand(rpcUrls: string[]): Promise<string[]> {
+  const read = async (url: string) => (url === '-' ? (await text(process.stdin)).split(/\s+/) : [url])
+  return [...new Set((await Promise.all(rpcUrls.map(read))).flat().filter((url) => url !== ''))]
+}
+
+function describe(one: Shown): string {
+  return facts([
+    ['Name', one.name],
+    ['Chain id', String(one.chainId)],
+    ['Coin', `${one.coin} (${one.symbol}), ${one.decimals} decimals`],
+    ['Explorer', one.explorer === null ? 'pages of this service' : Object.values(one.explorer)],
+    ['Finality', one.finality === 'finalized' ? 'finalized' : `after ${one.finality} blocks`],
+    ['Multicall3', one.multicall3 ?? 'none'],
+    ['Nodes', nodesOf(one)],
+    ['Applications', String(one.applications)],
+    ...(one.isServed === undefined ? [] : [['Served', servedOf(one)] as [string, string]]),
+  ])
+}
+
+const nodesOf = ({ nodes }: Shown): string => (nodes === 0 ? 'of the settings' : String(nodes))
+const servedOf = ({ isServed }: Shown): string => (isServed === undefined ? '-' : isServed ? 'yes' : 'no')
+const refusal = (details: string[]): AppError =>
+  new AppError('invalid_request', details.join(' '), { errors: details.map((detail) => ({ code: 'invalid', detail })) })
+const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value]

@@ -1,0 +1,26 @@
+/** Columns as wide as their widest cell, two spaces between, titles in capitals. */
+export function table(titles: string[], rows: string[][]): string {
+  const widths = titles.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]!.length)))
+  const line = (cells: string[]) =>
+    cells
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join('  ')
+      .trimEnd()
+  return [titles.map((title) => title.toUpperCase()), ...rows].map(line).join('\n')
+}
+
+/** One fact a line; a fact of several lines is indented under its name. */
+export function facts(pairs: [name: string, value: string | string[]][]): string {
+  const width = Math.max(...pairs.map(([name]) => name.length))
+  return pairs
+    .flatMap(([name, value]) => {
+      const lines = typeof value === 'string' ? [value] : value.length === 0 ? ['none'] : value
+      return lines.map((line, index) => `  ${(index === 0 ? name : '').padEnd(width)}  ${line}`)
+    })
+    .join('\n')
+}
+
+/** An answer on standard output: JSON for programs, the text for people. */
+export function print({ json }: { json?: boolean }, value: unknown, text: string): void {
+  console.log(json === true ? JSON.stringify(value, null, 2) : text)
+}

@@ -1,0 +1,61 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { AppError, isErrorCode, type FieldError } from '../errors.ts'
+import { ownTokenFile } from '../operator/door.ts'
+import { allPages, type Place, type Registry } from './place.ts'
+
+const TIMEOUT_MS = 15_000
+
+/**
+ * The registry behind a running development server, through its operator API: its address and a token are in DATA_DIR.
+ * @param pid  the process that holds the folder
+ * @throws Error when that is no server that can be reached
+ */
+export async function reachOperator({ dataDir }: Place, pid: number): Promise<Registry> {
+  const [facts, token] = await Promise.all([
+    readFile(join(dataDir, 'dev.json'), 'utf8').catch(() => '{}'),
+    readFile(ownTokenFile(dataDir), 'utf8').catch(() => ''),
+  ])
+  const { origin } = JSON.parse(facts) as { origin?: string }
+  if (origin === undefined || token === '') throw busy(dataDir, pid)
+
+  async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+    const response = await fetch(`${origin}/operator/v1${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${token.trim()}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    }).catch(() => {
+      throw busy(dataDir, pid)
+    })
+    const answer = (await response.json()) as T & { code?: string; detail?: string; errors?: FieldError[] }
+    if (response.ok) return answer
+    const { code = '', detail = 'The server refused.', errors } = answer
+    throw new AppError(isErrorCode(code) ? code : 'internal_error', detail, errors === undefined ? {} : { errors })
+  }
+
+  const of = (clientId: string): string => `/applications/${encodeURIComponent(clientId)}`
+  return {
+    list: () =>
+      allPages((after) => ask('GET', `/applications?${after === '' ? '' : `after=${encodeURIComponent(after)}`}`)),
+    read: (clientId) => ask('GET', of(clientId)),
+    create: (draft) => ask('POST', '/applications', draft),
+    update: (clientId, changes) =>
+      Object.values(changes).every((value) => value === undefined)
+        ? ask('GET', of(clientId))
+        : ask('PATCH', of(clientId), changes),
+    rotateSecret: (clientId) => ask('POST', `${of(clientId)}/rotate-secret`),
+    resetSecret: (clientId) => ask('POST', `${of(clientId)}/reset-secret`),
+    suspend: (clientId) => ask('POST', `${of(clientId)}/suspend`),
+    resume: (clientId) => ask('POST', `${of(clientId)}/resume`),
+    networks: () => ask('GET', '/networks'),
+  }
+}
+
+const busy = (dataDir: string, pid: number): Error =>
+  new Error(
+    `Process ${pid} works on DATA_DIR ${dataDir} and cannot be asked: wait until it is started or finished, or stop it, and try again.`,
+  )
