@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { test } from 'node:test'
 import { emptyPostgres, testCluster, testDatabase } from '../../test/database.ts'
 import { fromWord, toHex, toWord } from './bytes.ts'
@@ -57,4 +59,10 @@ test('an embedded database in memory can be opened without a folder', async () =
   await migrate(db)
   assert.deepEqual(await db.selectFrom('accounts').selectAll().execute(), [])
   await db.destroy()
+})
+
+test('an embedded database that was never asked anything lets its process end', async () => {
+  const child = spawn(process.execPath, ['-e', `import(${JSON.stringify(new URL('db.ts', import.meta.url).href)}).then((m) => m.openEmbedded({ dir: 'memory://' })).then((db) => db.destroy())`], { stdio: 'ignore', timeout: 60_000 })
+  const [code] = await once(child, 'exit')
+  assert.equal(code, 0)
 })

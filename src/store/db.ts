@@ -1,4 +1,4 @@
-import { Kysely, PGliteDialect, PostgresDialect, type Transaction } from 'kysely'
+import { Kysely, PGliteDialect, PostgresDialect, sql, type Transaction } from 'kysely'
 import { AppError } from '../errors.ts'
 import type { Database } from './rows.ts'
 
@@ -45,7 +45,10 @@ export async function openEmbedded(place: { dir: string } | { snapshot: Blob }):
   const { PGlite } = await import('@electric-sql/pglite')
   const parsers = { [INT8]: readInt8 }
   const pglite = 'dir' in place ? await PGlite.create({ dataDir: place.dir, parsers }) : await PGlite.create({ loadDataDir: place.snapshot, parsers })
-  return new Kysely<Database>({ dialect: new PGliteDialect({ pglite }) })
+  const db = new Kysely<Database>({ dialect: new PGliteDialect({ pglite }) })
+  // Kysely closes what it has used: a database destroyed before its first query would stay open and keep the process alive.
+  await sql`select 1`.execute(db)
+  return db
 }
 
 const RETRYABLE = new Set(['40001', '40P01'])
