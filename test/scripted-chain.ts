@@ -47,7 +47,13 @@ export type Faults = {
   falseAmounts: number
   /** shows a head so many blocks behind */
   lag: number
+  /** limits of eth_getLogs, and whether it cuts a long list instead of refusing */
+  mostBlocks: number
+  mostLogs: number
+  cutsSilently: boolean
 }
+
+type LogFilter = { fromBlock: Hex; toBlock: Hex; topics: (Hex | Hex[] | null)[] }
 
 export type ScriptedChain = {
   chain: Chain
@@ -101,6 +107,9 @@ export function scriptedChain({
     falseTopics: 0,
     falseAmounts: 0,
     lag: 0,
+    mostBlocks: Number.POSITIVE_INFINITY,
+    mostLogs: Number.POSITIVE_INFINITY,
+    cutsSilently: false,
   }
   let salt = 0
   const script: ScriptedChain = {
@@ -211,6 +220,16 @@ export function scriptedChain({
         if (logs.length > 0) tamper(receipts, logs)
         return receipts
       }
+      case 'eth_chainId':
+        return quantity(script.chain.chainId)
+      case 'eth_getLogs':
+        return logAnswers(params[0] as LogFilter)
+      case 'eth_getTransactionByHash':
+        for (const block of script.blocks) {
+          const sent = block.transactions.find(({ hash }) => hash === params[0])
+          if (sent !== undefined) return { hash: sent.hash, from: sent.from, blockHash: block.hash }
+        }
+        return null
       case 'eth_getTransactionReceipt':
         for (const block of script.blocks) {
           const receipt = receiptAnswers(block).find((one) => one.transactionHash === params[0])
@@ -220,6 +239,28 @@ export function scriptedChain({
       default:
         return script.answer(method, params)
     }
+  }
+
+  /** By range and topics, as nodes do it. @throws RpcError when more match than the limit allows */
+  function logAnswers({ fromBlock, toBlock, topics: wanted }: LogFilter): unknown[] {
+    const [from, to] = [Number(fromBlock), Number(toBlock)]
+    if (to - from + 1 > faults.mostBlocks)
+      throw new RpcError(-32602, `eth_getLogs is limited to a ${faults.mostBlocks} range`, undefined)
+    const logs = script.blocks
+      .filter(({ number }) => number >= from && number <= Math.min(to, script.blocks.length - 1 - faults.lag))
+      .flatMap((block) =>
+        receiptAnswers(block).flatMap(({ logs: some, transactionHash }) =>
+          some.map((log) => ({ ...log, transactionHash, blockHash: block.hash, blockNumber: quantity(block.number) })),
+        ),
+      )
+      .filter(
+        ({ topics }) =>
+          topics.length >= wanted.length &&
+          wanted.every((one, at) => one === null || [one].flat().includes(topics[at]!)),
+      )
+    if (logs.length <= faults.mostLogs) return logs
+    if (faults.cutsSilently) return logs.slice(0, faults.mostLogs)
+    throw new RpcError(-32005, `query returned more than ${faults.mostLogs} results`, undefined)
   }
 
   /** Receipts as an honest node never sends them; their number stays right. */

@@ -10,17 +10,22 @@ const CHUNK = 2_000
 /**
  * Stores rows that are not stored yet. Columns travel as arrays: with a parameter for each value PostgreSQL spent
  * longer on reading the statement than on the rows.
+ * @returns how many were new
  */
-export async function insertTransfers(db: Db, chain: Chain, rows: readonly TransferRow[]): Promise<void> {
+export async function insertTransfers(db: Db, chain: Chain, rows: readonly TransferRow[]): Promise<number> {
   // In the order of the primary key neighbours share a page of the index.
   const sorted = rows.toSorted((a, b) => (a.accountId < b.accountId ? -1 : a.accountId > b.accountId ? 1 : 0))
-  for (let start = 0; start < sorted.length; start += CHUNK) await insert(db, chain, sorted.slice(start, start + CHUNK))
+  let stored = 0
+  for (let start = 0; start < sorted.length; start += CHUNK) {
+    stored += await insert(db, chain, sorted.slice(start, start + CHUNK))
+  }
+  return stored
 }
 
-async function insert(db: Db, { chainId }: Chain, rows: TransferRow[]): Promise<void> {
+async function insert(db: Db, { chainId }: Chain, rows: TransferRow[]): Promise<number> {
   const list = (read: (row: TransferRow) => string | number | boolean): string => `{${rows.map(read).join()}}`
   const bytes = (read: (row: TransferRow) => Hex | null): string => `{${rows.map((row) => element(read(row))).join()}}`
-  await sql`
+  const { numAffectedRows } = await sql`
     insert into transfers (
       account_id, chain_id, block_number, log_index, batch_index, direction, token_type, token, sender, recipient,
       token_id, value, hash, block_hash, mined_at, is_spam
@@ -49,6 +54,7 @@ async function insert(db: Db, { chainId }: Chain, rows: TransferRow[]): Promise<
       value, hash, block_hash, mined_at, is_spam
     )
     on conflict do nothing`.execute(db)
+  return Number(numAffectedRows)
 }
 
 /** Many bytea values as one parameter. */

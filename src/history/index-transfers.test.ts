@@ -15,6 +15,8 @@ import {
   type ScriptedChain,
   type ScriptedTransfer,
 } from '../../test/scripted-chain.ts'
+import { expectedTransfers, storedTransfers } from '../../test/expected-transfers.ts'
+import { randomOf } from '../../test/random.ts'
 import { until } from '../../test/until.ts'
 import { indexTransfers } from './index-transfers.ts'
 
@@ -53,46 +55,6 @@ const piece = (from: Hex, to: Hex, id: bigint): ScriptedTransfer => ({
   items: [{ id, value: 1n }],
 })
 
-/** What the table must hold for a chain, made from what the test wrote down and not from any log. */
-function expectedRows(blocks: ScriptedBlock[]): string[] {
-  const rows: string[] = []
-  for (const block of blocks) {
-    let logIndex = 0
-    for (const transaction of block.transactions.filter(({ reverted }) => !reverted)) {
-      for (const transfer of transaction.transfers) {
-        const index = logIndex++
-        for (const [place, { id, value }] of transfer.items.entries()) {
-          const sides: [Hex, number][] = transfer.from === transfer.to ? [[transfer.from, 2]] : [[transfer.from, 1], [transfer.to, 0]] // prettier-ignore
-          for (const [address, direction] of sides) {
-            if (ACCOUNTS[address] === undefined) continue
-            const isSpam = value === 0n && transaction.from !== address
-            rows.push(
-              [
-                ACCOUNTS[address],
-                block.number,
-                index,
-                place,
-                direction,
-                transfer.type.slice(3),
-                transfer.token,
-                transfer.from,
-                transfer.to,
-                id,
-                value,
-                transaction.hash,
-                block.hash,
-                block.timestamp,
-                isSpam,
-              ].join(' '),
-            )
-          }
-        }
-      }
-    }
-  }
-  return rows.toSorted()
-}
-
 suite('the index of transfers', () => {
   let database: TestDatabase
   let app: App
@@ -127,30 +89,8 @@ suite('the index of transfers', () => {
       await follower.stop()
     }
   }
-  const storedRows = async () => {
-    const rows = await app.db.selectFrom('transfers').selectAll().execute()
-    return rows
-      .map((row) =>
-        [
-          row.account_id,
-          row.block_number,
-          row.log_index,
-          row.batch_index,
-          row.direction,
-          row.token_type,
-          toHex(row.token),
-          toHex(row.sender),
-          toHex(row.recipient),
-          row.token_id === null ? null : fromWord(row.token_id),
-          fromWord(row.value),
-          toHex(row.hash),
-          toHex(row.block_hash),
-          row.mined_at.getTime() / 1_000,
-          row.is_spam,
-        ].join(' '),
-      )
-      .toSorted()
-  }
+  const storedRows = () => storedTransfers(app.db)
+  const expectedRows = (blocks: ScriptedBlock[]) => expectedTransfers(blocks, ACCOUNTS)
 
   test('keeps each kind of transfer that touches an account, once for each side of ours', async () => {
     const script = scriptedChain({ isDevelopment: true })
@@ -347,14 +287,3 @@ suite('the index of transfers', () => {
     })
   }
 })
-
-/** Whole numbers below a limit, the same for the same seed (mulberry32). */
-function randomOf(seed: number): (below: number) => number {
-  let state = seed
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
-  }
-}

@@ -1,0 +1,61 @@
+import { InvalidArgumentError, type Command } from 'commander'
+import type { App } from '../app.ts'
+import { backfill, type BackfillProgress } from '../history/backfill.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import { openInstallation } from './installation.ts'
+
+/** milliseconds between looks for blocks that become final */
+const WAIT_MS = 2_000
+
+/** `chatelaine backfill`: transfers of accounts that existed before this installation knew them. */
+export function addBackfill(program: Command): void {
+  program
+    .command('backfill')
+    .description('look up the transfers of accounts that existed before this installation knew them')
+    .requiredOption('--from-block <number>', 'first block to look at', readBlock)
+    .option('--account <id>', 'user id or address; may be repeated; default: every account', collect, [])
+    .option('--no-wait', 'end at what is final now instead of waiting until all is that the server follows now')
+    .action(run)
+}
+
+async function run({ fromBlock, account, wait }: { fromBlock: number; account: string[]; wait: boolean }) {
+  const stopping = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort())
+  const { app, chain, close } = await openInstallation(process.env)
+  try {
+    const accountIds = account.length === 0 ? null : await Promise.all(account.map((text) => findAccount(app, text)))
+    const order = { fromBlock, accountIds, stopping: stopping.signal, waitMs: wait ? WAIT_MS : 0 }
+    const { nextBlock, target } = await backfill(app, chain, {
+      ...order,
+      onProgress: (progress) => console.log(lineOf(progress)),
+    })
+    if (nextBlock > target) console.log(`Done: everything up to block ${target} is in the history.`)
+    else console.log(`Blocks from ${nextBlock} to ${target} are left: the same command goes on there.`)
+    if (stopping.signal.aborted) process.exitCode = 130
+  } finally {
+    await close()
+  }
+}
+
+const lineOf = ({ group, groups, accounts, nextBlock, toBlock, transfers }: BackfillProgress): string =>
+  `group ${group} of ${groups} (${accounts} accounts): block ${nextBlock - 1} of ${toBlock}, ${transfers} new transfers`
+
+/** @throws Error when there is no such account */
+async function findAccount({ db }: App, text: string): Promise<string> {
+  const isAddress = /^0x[0-9a-fA-F]{40}$/.test(text)
+  const query = db.selectFrom('accounts').select('account_id')
+  const row = await (
+    isAddress ? query.where('address', '=', fromHex(text.toLowerCase() as Hex)) : query.where('user_id', '=', text)
+  ).executeTakeFirst()
+  if (row === undefined) throw new Error(`There is no account ${text}.`)
+  return row.account_id
+}
+
+/** A block number of an option. @throws InvalidArgumentError */
+export function readBlock(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('A block number in decimal digits.')
+  return Number(text)
+}
+
+const collect = (text: string, list: string[]): string[] => [...list, text]

@@ -1,0 +1,310 @@
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, suite, test } from 'node:test'
+import type { App } from '../app.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
+import { readConfig } from '../config.ts'
+import { startFollower } from '../follower/follow.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
+import { until } from '../../test/until.ts'
+import { audit, type Difference } from './audit.ts'
+import { backfill } from './backfill.ts'
+import { indexTransfers } from './index-transfers.ts'
+
+const ACCOUNTS = Array.from({ length: 12 }, (_, index) => addressOf(0xa00 + index))
+const STRANGER = addressOf(0x57)
+const idOf = (address: Hex) => `00000000-0000-8000-8000-${address.slice(-12)}`
+
+type Place = { account_id: string; block_number: number; log_index: number }
+
+/** Fifty blocks with every kind of transfer between accounts and strangers, some of nothing. */
+function busyChain(): ScriptedChain {
+  const script = scriptedChain({ finality: 3 })
+  for (let block = 1; block <= 50; block++) {
+    const at = (step: number) => (block * 7 + step * 3) % 16
+    const party = (step: number) => ACCOUNTS[at(step)] ?? STRANGER
+    const transfer = (step: number): ScriptedTransfer => {
+      const ends = { from: party(step), to: party(step + 1) }
+      const amount = BigInt((block + step) % 3)
+      if (step % 3 === 0)
+        return { type: 'ERC20', token: addressOf(0x70), ...ends, items: [{ id: null, value: amount }] }
+      if (step % 3 === 1) return { type: 'ERC721', token: addressOf(0x71), ...ends, items: [{ id: 5n, value: 1n }] }
+      const items = Array.from({ length: 1 + (block % 2) }, (_, id) => ({ id: BigInt(id), value: amount }))
+      return { type: 'ERC1155', token: addressOf(0x72), ...ends, items }
+    }
+    script.mine(
+      { from: party(block), transfers: [0, 1, 2].map(transfer) },
+      { from: party(block + 1), transfers: [3, 4, 5].map(transfer) },
+      { from: STRANGER, transfers: [transfer(6)], reverted: block % 5 === 0 },
+    )
+  }
+  return script
+}
+
+suite('transfers of accounts that existed before', () => {
+  let database: TestDatabase
+  let app: App
+  before(async () => {
+    database = await testDatabase()
+    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+    app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+  })
+  beforeEach(async () => {
+    for (const table of ['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const)
+      await app.db.deleteFrom(table).execute()
+  })
+  after(() => database.close())
+
+  const addAccounts = async (addresses = ACCOUNTS) => {
+    const rows = addresses.map((address) => ({
+      account_id: idOf(address),
+      user_id: `DEV-${address}`,
+      address: fromHex(address),
+    }))
+    await app.db.insertInto('accounts').values(rows).execute()
+  }
+  /** Follows a chain to its newest block, from block 0 when the follower begins with it. */
+  const follow = async (script: ScriptedChain) => {
+    const follower = startFollower(app, script.chain, [indexTransfers])
+    await until('the cursor is at the head', async () => {
+      const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
+      return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
+    })
+    await follower.stop()
+  }
+  const dump = async (throughBlock = Number.MAX_SAFE_INTEGER) =>
+    app.db
+      .selectFrom('transfers')
+      .selectAll()
+      .where('block_number', '<=', throughBlock)
+      .orderBy('account_id')
+      .orderBy('block_number')
+      .orderBy('log_index')
+      .orderBy('batch_index')
+      .orderBy('direction')
+      .execute()
+  /** What an index of the whole chain holds, when the accounts were there from the beginning. */
+  const expected = async (script: ScriptedChain) => {
+    await addAccounts()
+    const { lag } = script.faults
+    const all = script.blocks.splice(1)
+    await follow(script)
+    script.blocks.push(...all)
+    await follow(script)
+    const rows = await dump()
+    script.faults.lag = lag
+    for (const table of ['accounts', 'blocks', 'cursors', 'transfers', 'tokens'] as const)
+      await app.db.deleteFrom(table).execute()
+    return rows
+  }
+  const fill = (script: ScriptedChain, more: Partial<Parameters<typeof backfill>[2]> = {}) =>
+    backfill(app, script.chain, {
+      ...{ fromBlock: 0, accountIds: null, onProgress: () => {}, stopping: new AbortController().signal, waitMs: 0 },
+      ...more,
+    })
+
+  test('what was followed without the accounts is filled in, up to what is final, and then the table is whole', async () => {
+    const script = busyChain()
+    const all = await expected(script)
+    await follow(script)
+    assert.deepEqual(await dump(), [])
+    await addAccounts()
+    const { nextBlock, target } = await fill(script)
+    assert.deepEqual([nextBlock, target], [48, 50])
+    assert.deepEqual(
+      await dump(),
+      all.filter(({ block_number }) => block_number <= 47),
+    )
+    assert.ok(all.length > 200)
+    // The blocks above become final while the command waits.
+    const waiting = fill(script, { waitMs: 5 })
+    for (let count = 0; count < 3; count++) script.mine()
+    await follow(script)
+    assert.equal((await waiting).nextBlock, 51)
+    assert.deepEqual(await dump(), all)
+    const types = await app.db.selectFrom('tokens').select('token_type').orderBy('token_type').execute()
+    assert.deepEqual(
+      types.map(({ token_type }) => token_type),
+      [20, 721, 1155],
+    )
+  })
+
+  for (const [name, faults] of Object.entries({
+    'a limit of blocks': { mostBlocks: 7 },
+    'a limit of results': { mostLogs: 40 },
+    'a limit of results below what one block has': { mostLogs: 1 },
+  })) {
+    test(`${name} costs more questions and no transfer`, async () => {
+      const script = busyChain()
+      const all = await expected(script)
+      await follow(script)
+      await addAccounts()
+      Object.assign(script.faults, faults)
+      await fill(script)
+      assert.deepEqual(
+        await dump(),
+        all.filter(({ block_number }) => block_number <= 47),
+      )
+    })
+  }
+
+  test('a list that ends at a round number is asked for in halves', async () => {
+    const script = scriptedChain({ finality: 3 })
+    const transfer: ScriptedTransfer = {
+      type: 'ERC20',
+      token: addressOf(0x70),
+      from: STRANGER,
+      to: ACCOUNTS[0]!,
+      items: [{ id: null, value: 1n }],
+    }
+    for (let block = 0; block < 60; block++)
+      script.mine({ from: STRANGER, transfers: Array.from({ length: 20 }, () => transfer) })
+    await follow(script)
+    await addAccounts()
+    Object.assign(script.faults, { mostLogs: 500, cutsSilently: true })
+    await fill(script)
+    assert.equal((await dump()).length, 57 * 20)
+  })
+
+  test('a backfill that was broken off goes on where it ended, and asks for nothing twice', async () => {
+    const script = busyChain()
+    const all = await expected(script)
+    await follow(script)
+    await addAccounts()
+    script.faults.mostBlocks = 5
+    const stopping = new AbortController()
+    const first = await fill(script, {
+      stopping: stopping.signal,
+      onProgress: ({ nextBlock }) => void (nextBlock > 20 && stopping.abort()),
+    })
+    assert.ok(first.nextBlock > 20 && first.nextBlock < 30)
+    const asked: number[] = []
+    script.onAsk = (method, params) =>
+      void (method === 'eth_getLogs' && asked.push(Number((params[0] as { fromBlock: Hex }).fromBlock)))
+    await fill(script)
+    assert.equal(Math.min(...asked), first.nextBlock)
+    assert.deepEqual(
+      await dump(),
+      all.filter(({ block_number }) => block_number <= 47),
+    )
+  })
+
+  test('a node that hurries, is away, lags or has another chain is asked again, and what it says is not taken', async () => {
+    const script = busyChain()
+    const all = await expected(script)
+    await follow(script)
+    await addAccounts()
+    let turn = 0
+    script.onAsk = (method) => {
+      if (method === 'eth_getBlockByNumber') script.faults.lag = ++turn === 3 ? 20 : 0
+      if (method !== 'eth_getLogs') return
+      if (turn === 1) throw new RpcError(-32005, 'daily request count exceeded, request rate limited', undefined)
+      if (turn === 2) throw new RpcUnavailable('away', { timedOut: false })
+    }
+    await fill(script)
+    assert.ok(turn > 3)
+    assert.deepEqual(
+      await dump(),
+      all.filter(({ block_number }) => block_number <= 47),
+    )
+  })
+
+  test('one account can be filled in alone, and accounts that come later begin anew', async () => {
+    const script = busyChain()
+    const all = await expected(script)
+    await follow(script)
+    const [first, ...others] = ACCOUNTS
+    await addAccounts([first!])
+    await fill(script, { accountIds: [idOf(first!)] })
+    const mine = (rows: typeof all) =>
+      rows.filter(({ account_id, block_number }) => account_id === idOf(first!) && block_number <= 47)
+    assert.deepEqual(await dump(), mine(all))
+    await addAccounts(others)
+    await fill(script)
+    assert.deepEqual(
+      await dump(),
+      all.filter(({ block_number }) => block_number <= 47),
+    )
+  })
+
+  suite('the auditor', () => {
+    const compare = async (script: ScriptedChain, repairs = false) => {
+      const told: Difference[] = []
+      const order = { from: 0, to: 47, rpc: script.chain.rpc, repairs, onProgress: () => {} }
+      const result = await audit(app, script.chain, {
+        ...order,
+        onDifference: (difference) => void told.push(difference),
+      })
+      return { ...result, told }
+    }
+
+    test('says nothing of a history that is right', async () => {
+      const script = busyChain()
+      await addAccounts()
+      const all = script.blocks.splice(1)
+      await follow(script)
+      script.blocks.push(...all)
+      await follow(script)
+      const { blocks, transfers, differences } = await compare(script)
+      assert.deepEqual([blocks, transfers, differences], [48, (await dump(47)).length, 0])
+    })
+
+    test('names every row that is missing, extra or changed, and repairs them', async () => {
+      const script = busyChain()
+      await addAccounts()
+      const all = script.blocks.splice(1)
+      await follow(script)
+      script.blocks.push(...all)
+      await follow(script)
+      const right = await dump()
+      const final = right.filter(({ block_number }) => block_number <= 47)
+      const [missing, changed, moved] = [final[5]!, final[50]!, final[90]!].map(
+        ({ account_id, block_number, log_index }) => ({ account_id, block_number, log_index }),
+      ) as [Place, Place, Place]
+      await app.db
+        .deleteFrom('transfers')
+        .where((eb) => eb.and(missing))
+        .execute()
+      await app.db
+        .updateTable('transfers')
+        .set({ value: Buffer.alloc(32, 9) })
+        .where((eb) => eb.and(changed))
+        .execute()
+      await app.db
+        .updateTable('transfers')
+        .set({ log_index: 999 })
+        .where((eb) => eb.and(moved))
+        .execute()
+      const before = await dump()
+      const { told } = await compare(script)
+      assert.deepEqual(await dump(), before)
+      const kinds = told.map(({ stored, expected: wanted }) =>
+        stored === null ? 'missing' : wanted === null ? 'extra' : 'changed',
+      )
+      assert.ok(
+        ['missing', 'extra', 'changed'].every((kind) => kinds.includes(kind as never)),
+        kinds.join(),
+      )
+      await compare(script, true)
+      assert.deepEqual(await dump(), right)
+      assert.equal((await compare(script)).differences, 0)
+    })
+
+    test('compares final blocks only', async () => {
+      const script = busyChain()
+      await follow(script)
+      const order = {
+        from: 40,
+        to: 48,
+        rpc: script.chain.rpc,
+        repairs: false,
+        onProgress: () => {},
+        onDifference: () => {},
+      }
+      await assert.rejects(audit(app, script.chain, order), /end at 47/)
+    })
+  })
+})

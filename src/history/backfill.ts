@@ -1,0 +1,210 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { AppError } from '../errors.ts'
+import type { Hex } from '../ids.ts'
+import { toHex } from '../store/bytes.ts'
+import type { Db } from '../store/db.ts'
+import { noteTokens } from '../tokens/note.ts'
+import { refreshTokens } from '../tokens/refresh.ts'
+import { insertTransfers } from './columns.ts'
+import { fetchPast, fetchWhole, isTooMuch } from './past-logs.ts'
+import { rowsOf, type Found } from './rows.ts'
+
+/** accounts of one call: nodes cap the values of a topic at 1,000 */
+const GROUP = 1_000
+/** blocks of one call: at first, and at most when everything goes well */
+const FIRST_RANGE = 1_000
+const LONGEST_RANGE = 10_000
+/** how often a node may fail in a row */
+const PATIENCE = 8
+
+type Group = { accountIds: string[]; addresses: Hex[]; members: Buffer }
+
+/** Where a backfill stands: blocks below `nextBlock` are done for this group of accounts. */
+export type BackfillProgress = {
+  group: number
+  groups: number
+  accounts: number
+  nextBlock: number
+  toBlock: number
+  transfers: number
+}
+
+type Order = {
+  fromBlock: number
+  /** null for every account */
+  accountIds: readonly string[] | null
+  onProgress: (progress: BackfillProgress) => void
+  stopping: AbortSignal
+  /** milliseconds between looks for blocks that become final; 0 ends at what is final now */
+  waitMs: number
+}
+
+/**
+ * Looks up the transfers of accounts that existed before this installation followed the chain, from `fromBlock` to
+ * where the follower stands now. Only final blocks are read, rows that are there stay, and what is done is remembered:
+ * a repeat goes on where the last one ended.
+ * @returns the first block that is not done, at most one above the follower's block
+ * @throws RpcUnavailable | BadAnswer | RpcError  when the node fails again and again; AppError not_found
+ */
+export async function backfill(app: App, chain: Chain, order: Order): Promise<{ nextBlock: number; target: number }> {
+  const { target } = await readCursor(app, chain)
+  const groups = await readGroups(app.db, order.accountIds)
+  let nextBlock = target + 1
+  for (const [index, group] of groups.entries()) {
+    const report = (progress: Pick<BackfillProgress, 'nextBlock' | 'transfers'>) => {
+      const told = { group: index + 1, groups: groups.length, accounts: group.accountIds.length, toBlock: target, ...progress } // prettier-ignore
+      app.telemetry.log.info('backfill', { chainId: chain.chainId, ...told })
+      order.onProgress(told)
+    }
+    nextBlock = Math.min(nextBlock, await fillGroup(app, chain, { ...order, group, target, report }))
+  }
+  await refreshTokens(app, chain)
+  return { nextBlock, target }
+}
+
+/** The follower's block, once the transaction that may not know our accounts yet is through. */
+async function readCursor({ db }: App, { chainId }: Chain): Promise<{ target: number }> {
+  return db.transaction().execute(async (tx) => {
+    const row = await tx
+      .selectFrom('cursors')
+      .select('block_number')
+      .where('chain_id', '=', chainId)
+      .forUpdate()
+      .executeTakeFirst()
+    if (row === undefined) throw new AppError('not_found', 'This network was never followed: start the server once.')
+    return { target: row.block_number }
+  })
+}
+
+/** Oldest accounts first, so that new ones change the last group only. */
+async function readGroups(db: Db, accountIds: readonly string[] | null): Promise<Group[]> {
+  let query = db.selectFrom('accounts').select(['account_id', 'address']).orderBy('created_at').orderBy('account_id')
+  if (accountIds !== null) query = query.where('account_id', 'in', accountIds)
+  const rows = await query.execute()
+  return Array.from({ length: Math.ceil(rows.length / GROUP) }, (_, index) => {
+    const some = rows.slice(index * GROUP, (index + 1) * GROUP)
+    const ids = some.map((row) => row.account_id)
+    const members = createHash('sha256').update(ids.toSorted().join()).digest()
+    return { accountIds: ids, addresses: some.map((row) => toHex(row.address)), members }
+  })
+}
+
+async function fillGroup(
+  app: App,
+  chain: Chain,
+  {
+    group,
+    target,
+    fromBlock,
+    stopping,
+    waitMs,
+    report,
+  }: Order & {
+    group: Group
+    target: number
+    report: (progress: Pick<BackfillProgress, 'nextBlock' | 'transfers'>) => void
+  },
+): Promise<number> {
+  let next = await readNext(app.db, chain, { fromBlock, group })
+  let range = FIRST_RANGE
+  let failures = 0
+  let transfers = 0
+  while (next <= target && !stopping.aborted) {
+    const last = Math.min(target, await readFinalized(app.db, chain))
+    if (next > last) {
+      if (waitMs === 0) break
+      await pause(waitMs, undefined, { signal: stopping }).catch(() => {})
+      continue
+    }
+    const to = Math.min(last, next + range - 1)
+    try {
+      const found = await fetchRange(app, chain, { from: next, to, addresses: group.addresses })
+      transfers += await store(app, chain, { found, fromBlock, group, next: to + 1 })
+      next = to + 1
+      range = Math.min(LONGEST_RANGE, range * 2)
+      failures = 0
+      report({ nextBlock: next, transfers })
+    } catch (error) {
+      if (isTooMuch(error) && to > next) {
+        range = Math.max(1, (to - next + 1) >> 1)
+        continue
+      }
+      if (++failures > PATIENCE) throw error
+      app.telemetry.log.warn('backfill waits', { chainId: chain.chainId, block: next, failures }, error)
+      await pause(50 * 2 ** failures, undefined, { signal: stopping }).catch(() => {})
+    }
+  }
+  return next
+}
+
+/** By filter; a single block that the node does not give by filter is read whole. */
+async function fetchRange(
+  { config }: App,
+  { rpc }: Chain,
+  range: { from: number; to: number; addresses: Hex[] },
+): Promise<Found[]> {
+  try {
+    return await fetchPast(rpc, range)
+  } catch (error) {
+    if (range.from < range.to || !isTooMuch(error)) throw error
+    return fetchWhole(rpc, range.from, { hasBlockReceipts: true, strictness: config.FOLLOW_STRICT })
+  }
+}
+
+/** Rows and how far they reach, together. The follower's cursor is held meanwhile: what is final stays so. */
+async function store(
+  app: App,
+  chain: Chain,
+  { found, fromBlock, group, next }: { found: Found[]; fromBlock: number; group: Group; next: number },
+): Promise<number> {
+  return app.db.transaction().execute(async (db) => {
+    if ((await lockFinalized(db, chain)) < next - 1) throw new Error('a final block is final no more')
+    const { rows, tokens } = await rowsOf(db, chain, found)
+    const stored = await insertTransfers(db, chain, rows)
+    await noteTokens(db, chain, tokens)
+    const { accountIds, members } = group
+    const progress = { next_block: next, updated_at: sql<Date>`now()` }
+    await db
+      .insertInto('backfills')
+      .values({ chain_id: chain.chainId, from_block: fromBlock, members, accounts: accountIds.length, ...progress })
+      .onConflict((on) => on.columns(['chain_id', 'from_block', 'members']).doUpdateSet(progress))
+      .execute()
+    return stored
+  })
+}
+
+async function readNext(db: Db, { chainId }: Chain, { fromBlock, group }: { fromBlock: number; group: Group }) {
+  const row = await db
+    .selectFrom('backfills')
+    .select('next_block')
+    .where('chain_id', '=', chainId)
+    .where('from_block', '=', fromBlock)
+    .where('members', '=', group.members)
+    .executeTakeFirst()
+  return row?.next_block ?? fromBlock
+}
+
+/** The newest final block that the follower has; -1 before the first. */
+export async function readFinalized(db: Db, { chainId }: Chain): Promise<number> {
+  const row = await db
+    .selectFrom('cursors')
+    .select('finalized_number')
+    .where('chain_id', '=', chainId)
+    .executeTakeFirst()
+  return row?.finalized_number ?? -1
+}
+
+/** The same, and the follower waits until this transaction is over. */
+export async function lockFinalized(db: Db, { chainId }: Chain): Promise<number> {
+  const row = await db
+    .selectFrom('cursors')
+    .select('finalized_number')
+    .where('chain_id', '=', chainId)
+    .forUpdate()
+    .executeTakeFirst()
+  return row?.finalized_number ?? -1
+}

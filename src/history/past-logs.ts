@@ -1,0 +1,138 @@
+import { TRANSFER_BATCH_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_TOPIC } from '../abi/transfers.ts'
+import { RpcError, RpcUnavailable, type Rpc } from '../chain/rpc.ts'
+import { RpcTooLarge } from '../chain/failures.ts'
+import { BadAnswer, readLog, readObject } from '../follower/answers.ts'
+import { fetchBlock, fetchHeaders, type ReceiptSource } from '../follower/fetch.ts'
+import type { Hex } from '../ids.ts'
+import { addTransfers, findTransfers, type Found } from './rows.ts'
+
+/** calls of one JSON-RPC batch */
+const BATCH = 50
+
+/** Nodes that cut a list short without a word cut it at a round number. */
+const SUSPICIOUS = 500
+
+/** The node has more than it answers at once: ask for less. */
+export class TooMuch extends Error {
+  constructor(options?: ErrorOptions) {
+    super('the node answers only a part of this range', options)
+    this.name = 'TooMuch'
+  }
+}
+
+/**
+ * The transfers from and to some addresses in a range of blocks that are final. The old form without indexed
+ * addresses cannot be asked for by address: only whole blocks show it.
+ * @param addresses  lower-case, at most 1,000: nodes cap the values of a topic there
+ * @throws TooMuch | RpcError | RpcUnavailable | BadAnswer
+ */
+export async function fetchPast(
+  rpc: Rpc,
+  { from, to, addresses }: { from: number; to: number; addresses: readonly Hex[] },
+): Promise<Found[]> {
+  const range = { fromBlock: hexOf(from), toBlock: hexOf(to) }
+  const some = addresses.map((address) => `0x${'0'.repeat(24)}${address.slice(2)}`)
+  const all = [TRANSFER_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_BATCH_TOPIC]
+  const filters = [
+    [[TRANSFER_TOPIC], some],
+    [all, null, some],
+    [all.slice(1), null, null, some],
+  ]
+  const [last, ...lists] = await rpc.batch([
+    { method: 'eth_getBlockByNumber', params: [hexOf(to), false] },
+    ...filters.map((topics) => ({ method: 'eth_getLogs', params: [{ ...range, topics }] })),
+  ])
+  for (const answer of [last, ...lists]) if (answer instanceof RpcError) throw isHurried(answer) ? answer : new TooMuch({ cause: answer }) // prettier-ignore
+  // A node that lags answers an empty list for blocks that it does not have yet.
+  if (last === null) throw new BadAnswer('the node lacks a block that is final')
+  return readLogs(rpc, lists, { from, to })
+}
+
+type PastLog = ReturnType<typeof readPastLog>
+
+async function readLogs(rpc: Rpc, lists: unknown[], { from, to }: { from: number; to: number }): Promise<Found[]> {
+  const logs = new Map<string, PastLog>()
+  for (const list of lists) {
+    if (!Array.isArray(list)) throw new BadAnswer('the node did not answer a list of logs')
+    if (list.length > 0 && list.length % SUSPICIOUS === 0) throw new TooMuch()
+    for (const answer of list) {
+      const log = readPastLog(answer)
+      if (log.blockNumber < from || log.blockNumber > to) throw new BadAnswer('a log lies outside the range')
+      // A transfer between two of the addresses is in two lists.
+      logs.set(`${log.blockNumber} ${log.log.logIndex}`, log)
+    }
+  }
+  const blocks = await fetchBlocks(rpc, [...logs.values()])
+  const found: Found[] = []
+  for (const { log, hash, blockNumber } of logs.values()) {
+    addTransfers(found, log, { hash, sentBy: null, block: blocks.get(blockNumber)! })
+  }
+  const senders = await fetchSenders(rpc, [
+    ...new Set(found.filter(({ value }) => value === 0n).map(({ hash }) => hash)),
+  ])
+  for (const transfer of found) transfer.sentBy = senders.get(transfer.hash) ?? null
+  return found
+}
+
+function readPastLog(answer: unknown) {
+  const { blockNumber, blockHash, transactionHash, removed } = readObject(answer, 'a log')
+  if (removed === true) throw new BadAnswer('a log of a final block was removed')
+  if (![blockNumber, blockHash, transactionHash].every((text) => typeof text === 'string' && /^0x[0-9a-f]+$/i.test(text))) throw new BadAnswer('a log says not where it stands') // prettier-ignore
+  return {
+    log: readLog(answer),
+    blockNumber: Number(blockNumber),
+    blockHash: (blockHash as string).toLowerCase() as Hex,
+    hash: (transactionHash as string).toLowerCase() as Hex,
+  }
+}
+
+/** The blocks that logs stand in, by number. @throws BadAnswer when a log and the chain name different ones */
+async function fetchBlocks(rpc: Rpc, logs: PastLog[]): Promise<Map<number, Found['block']>> {
+  const hashes = new Map(logs.map(({ blockNumber, blockHash }) => [blockNumber, blockHash]))
+  const headers = await fetchHeaders(rpc, [...hashes.keys()])
+  const blocks = new Map<number, Found['block']>()
+  for (const header of headers) {
+    if (header === null) throw new BadAnswer('the node lacks a block that it has logs of')
+    blocks.set(header.number, header)
+  }
+  for (const { blockNumber, blockHash } of logs) {
+    if (blocks.get(blockNumber)!.hash !== blockHash) throw new BadAnswer('a log belongs to another chain')
+  }
+  return blocks
+}
+
+/** Who sent transactions. Asked only for those that moved nothing: it decides whether they are spam. */
+async function fetchSenders(rpc: Rpc, hashes: Hex[]): Promise<Map<Hex, Hex>> {
+  const senders = new Map<Hex, Hex>()
+  for (let start = 0; start < hashes.length; start += BATCH) {
+    const some = hashes.slice(start, start + BATCH)
+    const answers = await rpc.batch(some.map((hash) => ({ method: 'eth_getTransactionByHash', params: [hash] })))
+    for (const [index, answer] of answers.entries()) {
+      if (answer instanceof RpcError) throw answer
+      const { from } = readObject(answer, 'a transaction')
+      if (typeof from !== 'string') throw new BadAnswer('a transaction has no sender')
+      senders.set(some[index]!, from.toLowerCase() as Hex)
+    }
+  }
+  return senders
+}
+
+/** All transfers of one block, from its receipts: for a block whose logs a node does not give by filter. */
+export async function fetchWhole(rpc: Rpc, number: number, source: ReceiptSource): Promise<Found[]> {
+  const [header] = await fetchHeaders(rpc, [number])
+  if (header === null || header === undefined) throw new BadAnswer('the node lacks a block that is final')
+  return findTransfers(await fetchBlock(rpc, header.hash, source))
+}
+
+/** True when a smaller range may get through: a limit in whatever words, an answer too long, a query too slow. */
+export const isTooMuch = (error: unknown): boolean =>
+  error instanceof TooMuch || error instanceof RpcTooLarge || (error instanceof RpcUnavailable && error.timedOut)
+
+/**
+ * Limits of requests in a time, not of one answer: waiting helps. -32005 stands for both (EIP-1474; Infura says it
+ * to "query returned more than 10000 results"), so the text decides.
+ */
+const isHurried = ({ rpcCode, message }: RpcError): boolean =>
+  rpcCode === 429 || /rate.?limit|too many requests|compute units|capacity|throttl|credits/i.test(message)
+
+const hexOf = (number: number): Hex => `0x${number.toString(16)}`
