@@ -1,6 +1,7 @@
-import http from 'node:http'
-import https from 'node:https'
+import net from 'node:net'
+import tls from 'node:tls'
 import { RpcTooLarge, RpcUnavailable } from './failures.ts'
+import { newHttpReader, type HttpAnswer, type HttpReader } from './http-reader.ts'
 
 /** Posts JSON to one address over kept connections. @throws RpcUnavailable, RpcTooLarge */
 export type Post = {
@@ -8,83 +9,141 @@ export type Post = {
   close(): void
 }
 
-/** @param url  of the node; user and password in it become basic authentication */
-export function openPost(url: string): Post {
-  const target = new URL(url)
-  const client = target.protocol === 'https:' ? https : http
-  const agent = new client.Agent({ keepAlive: true, maxSockets: 32 })
-  const options: https.RequestOptions = {
-    agent,
-    host: target.hostname.replace(/^\[|\]$/g, ''),
-    port: target.port,
-    path: target.pathname + target.search,
-    method: 'POST',
-    ...(target.username === ''
-      ? {}
-      : { auth: `${decodeURIComponent(target.username)}:${decodeURIComponent(target.password)}` }),
-  }
+const MAX_CONNECTIONS = 32
 
-  function once(body: string, limits: { timeoutMs: number; maxBytes: number }): Promise<unknown> {
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
-    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
-    const request = client.request({ ...options, headers }, (response) => {
-      const chunks: Buffer[] = []
-      let size = 0
-      response.on('data', (chunk: Buffer) => {
-        size += chunk.length
-        if (size > limits.maxBytes) stop(new RpcTooLarge())
-        else chunks.push(chunk)
-      })
-      response.on('error', fail)
-      response.on('end', () => {
-        clearTimeout(timer)
-        try {
-          resolve(JSON.parse(chunks.length === 1 ? chunks[0]!.toString() : Buffer.concat(chunks).toString()))
-        } catch (cause) {
-          const message = `the node answered with status ${response.statusCode} and no JSON`
-          reject(new RpcUnavailable(message, { cause, timedOut: false }))
-        }
-      })
-    })
-    const stop = (reason: RpcUnavailable) => {
-      clearTimeout(timer)
-      reject(reason)
-      request.destroy()
-    }
-    const timer = setTimeout(
-      () => stop(new RpcUnavailable('the node took too long', { timedOut: true })),
-      limits.timeoutMs,
-    )
-    const fail = (cause: Error) => {
-      clearTimeout(timer)
-      reject(
-        isStale(request, cause)
-          ? new StaleConnection()
-          : new RpcUnavailable('the node could not be reached', { cause, timedOut: false }),
-      )
-    }
-    request.on('error', fail)
-    request.end(body)
-    return promise
-  }
-
-  const post = async (body: string, limits: { timeoutMs: number; maxBytes: number }): Promise<unknown> => {
-    for (let attempt = 0; ; attempt++) {
-      try {
-        return await once(body, limits)
-      } catch (error) {
-        if (!(error instanceof StaleConnection)) throw error
-        // As many as the agent may have kept: all of them can be stale after the node's restart.
-        if (attempt === agent.maxSockets)
-          throw new RpcUnavailable('the node closes its connections', { timedOut: false })
-      }
-    }
-  }
-  return Object.assign(post, { close: () => agent.destroy() })
+type Connection = { socket: net.Socket; exchange: Exchange | null; isUsed: boolean }
+type Exchange = {
+  reader: HttpReader
+  isReused: boolean
+  hasAnswer: boolean
+  end: (outcome: HttpAnswer | Error) => void
 }
 
 /** A kept connection that the node had closed in the meantime: nothing was answered, the same is asked on another. */
 class StaleConnection extends Error {}
 
-const isStale = (request: http.ClientRequest, cause: Error): boolean =>
-  request.reusedSocket && ['ECONNRESET', 'EPIPE'].includes((cause as NodeJS.ErrnoException).code ?? '')
+/** @param url  of the node; user and password in it become basic authentication */
+export function openPost(url: string): Post {
+  const target = new URL(url)
+  const head = headOf(target)
+  const idle: Connection[] = []
+  const open = new Set<Connection>()
+  const waiting: (() => void)[] = []
+
+  function connect(): Connection {
+    const host = target.hostname.replace(/^\[|\]$/g, '')
+    const isTls = target.protocol === 'https:'
+    const port = Number(target.port) || (isTls ? 443 : 80)
+    const name = net.isIP(host) === 0 ? { servername: host } : {}
+    const socket = isTls
+      ? tls.connect({ host, port, ALPNProtocols: ['http/1.1'], ...name })
+      : net.connect({ host, port })
+    socket.setNoDelay(true).setKeepAlive(true, 30_000)
+    const connection: Connection = { socket, exchange: null, isUsed: false }
+    open.add(connection)
+    const fail = (cause?: Error) => {
+      const { exchange } = connection
+      if (exchange === null) return
+      const isStale = exchange.isReused && !exchange.hasAnswer
+      exchange.end(isStale ? new StaleConnection() : unreachable(cause))
+    }
+    socket.on('data', (chunk) => {
+      const { exchange } = connection
+      // Nobody asked: what comes would be taken for the answer to the next question.
+      if (exchange === null) return void socket.destroy()
+      exchange.hasAnswer = true
+      try {
+        const answer = exchange.reader.take(chunk)
+        if (answer !== null) exchange.end(answer)
+      } catch (cause) {
+        exchange.end(
+          cause instanceof RpcTooLarge
+            ? cause
+            : new RpcUnavailable('the node does not speak HTTP', { cause, timedOut: false }),
+        )
+      }
+    })
+    socket.on('end', () => {
+      const answer = connection.exchange?.reader.finish() ?? null
+      if (answer !== null) connection.exchange!.end(answer)
+    })
+    socket.on('error', fail)
+    socket.on('close', () => {
+      open.delete(connection)
+      const place = idle.indexOf(connection)
+      if (place !== -1) idle.splice(place, 1)
+      fail()
+      waiting.shift()?.()
+    })
+    return connection
+  }
+
+  function once(body: string, { timeoutMs, maxBytes }: { timeoutMs: number; maxBytes: number }): Promise<HttpAnswer> {
+    const { promise, resolve, reject } = Promise.withResolvers<HttpAnswer>()
+    let connection: Connection | null = null
+    const end = (outcome: HttpAnswer | Error) => {
+      clearTimeout(timer)
+      if (connection !== null) release(connection, !(outcome instanceof Error) && outcome.isReusable)
+      if (outcome instanceof Error) reject(outcome)
+      else resolve(outcome)
+    }
+    const begin = () => {
+      connection = idle.pop() ?? connect()
+      const { socket, isUsed } = connection
+      connection.exchange = { reader: newHttpReader(maxBytes), isReused: isUsed, hasAnswer: false, end }
+      connection.isUsed = true
+      socket.ref()
+      socket.write(`${head}${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    }
+    const timer = setTimeout(() => {
+      const place = waiting.indexOf(begin)
+      if (place !== -1) waiting.splice(place, 1)
+      end(new RpcUnavailable('the node took too long', { timedOut: true }))
+    }, timeoutMs)
+    if (idle.length === 0 && open.size >= MAX_CONNECTIONS) waiting.push(begin)
+    else begin()
+    return promise
+  }
+
+  function release(connection: Connection, isReusable: boolean): void {
+    connection.exchange = null
+    if (!isReusable) return void connection.socket.destroy()
+    // An idle connection does not keep the process alive.
+    connection.socket.unref()
+    idle.push(connection)
+    waiting.shift()?.()
+  }
+
+  const post = async (body: string, limits: { timeoutMs: number; maxBytes: number }): Promise<unknown> => {
+    // After a restart of the node all kept connections can be stale.
+    for (let attempt = 0; attempt <= MAX_CONNECTIONS; attempt++) {
+      try {
+        return readJson(await once(body, limits))
+      } catch (error) {
+        if (!(error instanceof StaleConnection)) throw error
+      }
+    }
+    throw new RpcUnavailable('the node closes its connections', { timedOut: false })
+  }
+  const close = () => {
+    for (const { socket } of open) socket.destroy()
+  }
+  return Object.assign(post, { close })
+}
+
+/** Everything before the length of the body. */
+function headOf({ host, pathname, search, username, password }: URL): string {
+  const secret = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  const authorization = username === '' ? '' : `authorization: Basic ${Buffer.from(secret).toString('base64')}\r\n`
+  return `POST ${pathname}${search} HTTP/1.1\r\nhost: ${host}\r\n${authorization}content-type: application/json\r\naccept: application/json\r\nconnection: keep-alive\r\ncontent-length: `
+}
+
+function readJson({ status, body }: HttpAnswer): unknown {
+  try {
+    return JSON.parse(body.toString())
+  } catch (cause) {
+    throw new RpcUnavailable(`the node answered with status ${status} and no JSON`, { cause, timedOut: false })
+  }
+}
+
+const unreachable = (cause?: Error) => new RpcUnavailable('the node could not be reached', { cause, timedOut: false })

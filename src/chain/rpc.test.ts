@@ -202,7 +202,10 @@ test('a function that burnt all its gas is called outside of the batches of othe
   const first = await round()
   assert.deepEqual(node.requests, [4])
   assert.deepEqual(await round(), first, 'with the same answers')
-  assert.deepEqual(node.requests.toSorted((a, b) => a - b), [1, 1, 2])
+  assert.deepEqual(
+    node.requests.toSorted((a, b) => a - b),
+    [1, 1, 2],
+  )
   rpc.close()
 })
 

@@ -1,0 +1,163 @@
+import { RpcTooLarge } from './failures.ts'
+
+/** What stands in an HTTP answer, as far as JSON-RPC cares. */
+export type HttpAnswer = { status: number; body: Buffer; isReusable: boolean }
+
+export type HttpReader = {
+  /** @returns the answer once it is whole @throws BadHttp, RpcTooLarge */
+  take(chunk: Buffer): HttpAnswer | null
+  /** The connection ended. @returns the answer when its body lasts until then */
+  finish(): HttpAnswer | null
+}
+
+/** What came is no HTTP/1.1 that we read. */
+export class BadHttp extends Error {}
+
+const MAX_HEAD_BYTES = 32_768
+const MAX_LINE_BYTES = 1_024
+
+type State =
+  | { at: 'head' }
+  | { at: 'length'; left: number }
+  | { at: 'end' }
+  | { at: 'chunk size' | 'chunk end' | 'trailer' }
+  | { at: 'chunk'; left: number }
+
+/**
+ * Reads one answer to a POST from the bytes of a connection, whatever pieces they come in. Node.js's own client costs
+ * 60 µs more per request, which is most of what a lone read costs us.
+ * Source: RFC 9112 §4, §6, §7.1
+ */
+export function newHttpReader(maxBytes: number): HttpReader {
+  let state: State = { at: 'head' }
+  let held: Buffer = Buffer.alloc(0)
+  let status = 0
+  let isKept = false
+  const body: Buffer[] = []
+  let size = 0
+
+  const whole = (isReusable: boolean): HttpAnswer => ({
+    status,
+    body: body.length === 1 ? body[0]! : Buffer.concat(body),
+    isReusable,
+  })
+
+  function keep(bytes: Buffer): void {
+    if (bytes.length === 0) return
+    size += bytes.length
+    if (size > maxBytes) throw new RpcTooLarge()
+    body.push(bytes)
+  }
+
+  /** The next line without its end, taken from what is held; null while it is not there. */
+  function takeLine(): string | null {
+    const end = held.indexOf('\r\n')
+    if (end > MAX_LINE_BYTES || (end === -1 && held.length > MAX_LINE_BYTES))
+      throw new BadHttp('a line of a chunked body is too long')
+    if (end === -1) return null
+    const line = held.toString('latin1', 0, end)
+    held = held.subarray(end + 2)
+    return line
+  }
+
+  /** @returns false when more bytes are needed */
+  function step(): boolean {
+    switch (state.at) {
+      case 'head': {
+        const end = held.indexOf('\r\n\r\n')
+        if (end > MAX_HEAD_BYTES || (end === -1 && held.length > MAX_HEAD_BYTES))
+          throw new BadHttp('the head is too long')
+        if (end === -1) return false
+        const head = readHead(held.toString('latin1', 0, end))
+        held = held.subarray(end + 4)
+        // Interim answers, such as 103 Early Hints, come before the one that counts.
+        if (head.status < 200) return true
+        if (head.length !== null && head.length > maxBytes) throw new RpcTooLarge()
+        status = head.status
+        isKept = head.isKept
+        if (status === 204 || status === 304) state = { at: 'length', left: 0 }
+        else if (head.isChunked) state = { at: 'chunk size' }
+        else state = head.length === null ? { at: 'end' } : { at: 'length', left: head.length }
+        return true
+      }
+      case 'length':
+      case 'chunk': {
+        const bytes = held.subarray(0, state.left)
+        held = held.subarray(bytes.length)
+        keep(bytes)
+        state.left -= bytes.length
+        if (state.left > 0 || state.at === 'length') return false
+        state = { at: 'chunk end' }
+        return true
+      }
+      case 'end':
+        keep(held)
+        held = held.subarray(held.length)
+        return false
+      case 'chunk size': {
+        const line = takeLine()
+        if (line === null) return false
+        const digits = /^([0-9a-f]{1,8})[ \t]*(;.*)?$/i.exec(line)
+        if (digits === null) throw new BadHttp('a chunk without its size')
+        const left = Number.parseInt(digits[1]!, 16)
+        state = left === 0 ? { at: 'trailer' } : { at: 'chunk', left }
+        return true
+      }
+      case 'chunk end': {
+        const line = takeLine()
+        if (line === null) return false
+        if (line !== '') throw new BadHttp('a chunk longer than its size')
+        state = { at: 'chunk size' }
+        return true
+      }
+      case 'trailer': {
+        const line = takeLine()
+        if (line === null) return false
+        if (line !== '') return true
+        state = { at: 'length', left: 0 }
+        return false
+      }
+    }
+  }
+
+  return {
+    take: (chunk) => {
+      held = held.length === 0 ? chunk : Buffer.concat([held, chunk])
+      while (step());
+      // Bytes behind the answer belong to no question of ours.
+      return state.at === 'length' && state.left === 0 ? whole(isKept && held.length === 0) : null
+    },
+    finish: () => (state.at === 'end' ? whole(false) : null),
+  }
+}
+
+type Head = { status: number; length: number | null; isChunked: boolean; isKept: boolean }
+
+function readHead(text: string): Head {
+  const [first = '', ...lines] = text.split('\r\n')
+  const start = /^HTTP\/1\.([01]) ([1-5]\d\d)( |$)/.exec(first)
+  if (start === null) throw new BadHttp('the answer does not begin like HTTP/1.1')
+  const head: Head = { status: Number(start[2]), length: null, isChunked: false, isKept: start[1] === '1' }
+  for (const line of lines) {
+    const colon = line.indexOf(':')
+    const name = line.slice(0, colon).toLowerCase()
+    if (name !== 'content-length' && name !== 'transfer-encoding' && name !== 'connection') continue
+    const value = line
+      .slice(colon + 1)
+      .trim()
+      .toLowerCase()
+    if (name === 'connection')
+      head.isKept = value.includes('close') ? false : head.isKept || value.includes('keep-alive')
+    else if (name === 'transfer-encoding') {
+      if (value !== 'chunked') throw new BadHttp('an encoding that was not asked for')
+      head.isChunked = true
+    } else {
+      if (!/^\d{1,15}$/.test(value) || (head.length !== null && head.length !== Number(value)))
+        throw new BadHttp('a length that is none')
+      head.length = Number(value)
+    }
+  }
+  // RFC 9112 §6.3: both at once is how answers are smuggled.
+  if (head.isChunked && head.length !== null) throw new BadHttp('two lengths')
+  return head
+}
