@@ -1,41 +1,13 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import {
-  createApplication,
-  listApplications,
-  readApplication,
-  resetSecret,
-  resumeApplication,
-  rotateSecret,
-  suspendApplication,
-  updateApplication,
-  type Changes,
-  type Draft,
-  type Registered,
-} from '../applications/manage.ts'
-import { listNetworks, type ListedNetwork } from '../applications/networks.ts'
 import { readSome } from '../config.ts'
 import { openEmbedded, openPostgres, type RootDb } from '../store/db.ts'
 import { FolderInUse, lockFolder } from '../store/folder-lock.ts'
 import { migrate } from '../store/migrate.ts'
 import { reachOperator } from './reach.ts'
-
-/** What the commands do, with the database in their own hands or through a server that holds it. */
-export type Registry = {
-  list(): Promise<Registered[]>
-  read(clientId: string): Promise<Registered>
-  create(draft: Draft): Promise<{ application: Registered; secret: string | null }>
-  update(clientId: string, changes: Changes): Promise<Registered>
-  rotateSecret(clientId: string): Promise<{ application: Registered; secret: string }>
-  resetSecret(clientId: string): Promise<{ application: Registered; secret: string }>
-  suspend(clientId: string): Promise<Registered>
-  resume(clientId: string): Promise<Registered>
-  networks(): Promise<(ListedNetwork & { isServed?: boolean })[]>
-}
+import { registryIn, type Registry } from './registry.ts'
 
 export type Place = { dataDir: string; databaseUrl: string | undefined; networksFile: string }
-
-const PAGE = 200
 
 /** Where the installation is, from the settings of the server. */
 export function findPlace(env: Record<string, string | undefined> = process.env): Place {
@@ -60,7 +32,7 @@ export async function withRegistry<T>(work: (registry: Registry) => Promise<T>):
     return await withDatabase(place, (db) => work(registryIn(db)))
   } catch (error) {
     if (!(error instanceof FolderInUse)) throw error
-    return work(await reachOperator(place, error.pid))
+    return work(await reachOperator(place.dataDir, error.pid))
   }
 }
 
@@ -87,27 +59,5 @@ async function using<T>(db: RootDb, work: (db: RootDb) => Promise<T>): Promise<T
     return await work(db)
   } finally {
     await db.destroy()
-  }
-}
-
-const registryIn = (db: RootDb): Registry => ({
-  list: () => allPages((after) => listApplications(db, { after, limit: PAGE })),
-  read: (clientId) => readApplication(db, clientId),
-  create: (draft) => createApplication(db, draft),
-  update: (clientId, changes) => updateApplication(db, clientId, changes),
-  rotateSecret: (clientId) => rotateSecret(db, clientId),
-  resetSecret: (clientId) => resetSecret(db, clientId),
-  suspend: (clientId) => suspendApplication(db, clientId),
-  resume: (clientId) => resumeApplication(db, clientId),
-  networks: () => listNetworks(db),
-})
-
-/** Every page of a list, one after the other. */
-export async function allPages(page: (after: string) => Promise<Registered[]>): Promise<Registered[]> {
-  const all: Registered[] = []
-  for (;;) {
-    const next = await page(all.at(-1)?.clientId ?? '')
-    all.push(...next)
-    if (next.length < PAGE) return all
   }
 }

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError, isErrorCode, type FieldError } from '../errors.ts'
 import { ownTokenFile } from '../operator/door.ts'
-import { allPages, type Place, type Registry } from './place.ts'
+import { allPages, type Registry } from './registry.ts'
 
 const TIMEOUT_MS = 15_000
 
@@ -11,7 +11,7 @@ const TIMEOUT_MS = 15_000
  * @param pid  the process that holds the folder
  * @throws Error when that is no server that can be reached
  */
-export async function reachOperator({ dataDir }: Place, pid: number): Promise<Registry> {
+export async function reachOperator(dataDir: string, pid: number): Promise<Registry> {
   const [facts, token] = await Promise.all([
     readFile(join(dataDir, 'dev.json'), 'utf8').catch(() => '{}'),
     readFile(ownTokenFile(dataDir), 'utf8').catch(() => ''),

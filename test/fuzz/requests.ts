@@ -61,16 +61,18 @@ export type Document = {
   >
 }
 
-/** All operations of a document. */
+/** The operations of users. The operator's need a token that is not handed out here. */
 export function operationsOf({ paths }: Document): Operation[] {
-  return Object.entries(paths).flatMap(([template, methods]) =>
-    Object.entries(methods).map(([method, { parameters = [], requestBody }]) => ({
-      method: method.toUpperCase(),
-      template,
-      parameters,
-      body: requestBody?.content['application/json']!.schema,
-    })),
-  )
+  return Object.entries(paths)
+    .filter(([template]) => template.startsWith('/v1/'))
+    .flatMap(([template, methods]) =>
+      Object.entries(methods).map(([method, { parameters = [], requestBody }]) => ({
+        method: method.toUpperCase(),
+        template,
+        parameters,
+        body: requestBody?.content['application/json']!.schema,
+      })),
+    )
 }
 
 /** Requests for one operation: as the document says, then broken in up to three ways. */

@@ -1,0 +1,204 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { AppError } from '../errors.ts'
+import {
+  createApplication,
+  listApplications,
+  resetSecret,
+  resumeApplication,
+  rotateSecret,
+  suspendApplication,
+  updateApplication,
+  type Draft,
+} from './manage.ts'
+import { bindNetwork, listNetworks, removeNetwork, templatesAt } from './networks.ts'
+import { findApplication, isSecretRight } from './registry.ts'
+
+let here: TestDatabase
+before(async () => {
+  here = await testDatabase()
+  await bindNetwork(here.db, { ...sepolia, genesisHash: `0x${'11'.repeat(32)}` }, { mayBegin: false })
+})
+after(() => here.close())
+
+const sepolia = {
+  chainId: 11_155_111,
+  name: 'sepolia',
+  symbol: 'ETH',
+  coin: 'Sepolia Ether',
+  decimals: 18,
+  explorer: templatesAt('https://sepolia.etherscan.io/'),
+  finality: 'finalized' as const,
+  multicall3: `0x${'ca'.repeat(20)}` as const,
+}
+const shop: Draft = {
+  name: 'Shop',
+  network: 'sepolia',
+  kind: 'public',
+  redirectUris: ['https://shop.example/callback'],
+  permissions: ['wallet:read'],
+  allowedOrigins: ['https://shop.example'],
+  logoUri: null,
+}
+
+const refusal =
+  (code: string, ...pointers: string[]) =>
+  (error: unknown): boolean => {
+    assert.ok(error instanceof AppError)
+    assert.equal(error.code, code)
+    assert.deepEqual(new Set((error.errors ?? []).map(({ pointer }) => pointer)), new Set(pointers))
+    return true
+  }
+
+test('a public application is registered under an id made from its name, and has no secret', async () => {
+  const { application, secret } = await createApplication(here.db, shop)
+  assert.equal(secret, null)
+  assert.match(application.clientId, /^shop-[a-z2-9]{6}$/)
+  assert.deepEqual(
+    { ...application, clientId: '', createdAt: '' },
+    { ...shop, clientId: '', chainId: 11_155_111, liveSecrets: 0, createdAt: '', suspendedAt: null },
+  )
+  const again = await createApplication(here.db, shop)
+  assert.notEqual(again.application.clientId, application.clientId)
+})
+
+test('every reason against a registration is named at once, with its place, and nothing is stored', async () => {
+  const stored = (await listApplications(here.db)).length
+  const bad: Draft = {
+    clientId: 'a b',
+    name: 'Sh\u202eop',
+    network: 'mainnet',
+    kind: 'public',
+    redirectUris: ['http://shop.example/', 'https://shop.example/ok', 'http://localhost/*', 'https://a.example/\0'],
+    permissions: ['users:read', 'everything'],
+    allowedOrigins: ['https://shop.example/', 'http://shop.example', 'null'],
+    logoUri: 'http://shop.example/logo.png',
+  }
+  await assert.rejects(
+    createApplication(here.db, bad),
+    refusal(
+      'invalid_request',
+      ...['/clientId', '/name', '/network', '/redirectUris/0', '/redirectUris/2', '/redirectUris/3', '/permissions/0'],
+      ...['/permissions/1', '/allowedOrigins/0', '/allowedOrigins/1', '/allowedOrigins/2', '/logoUri'],
+    ),
+  )
+  await assert.rejects(
+    createApplication(here.db, { ...shop, name: '', redirectUris: [], permissions: [] }),
+    refusal('invalid_request', '/name', '/redirectUris', '/permissions'),
+  )
+  assert.equal((await listApplications(here.db)).length, stored)
+})
+
+test('a client id is given once', async () => {
+  await createApplication(here.db, { ...shop, clientId: 'once' })
+  await assert.rejects(
+    createApplication(here.db, { ...shop, clientId: 'once', name: 'Thief' }),
+    refusal('already_exists'),
+  )
+  assert.equal((await findApplication(here.db, 'once'))?.name, 'Shop')
+})
+
+test('of the secrets of a confidential application the two newest are valid, and only hashes are kept', async () => {
+  const { secret: first } = await createApplication(here.db, { ...shop, clientId: 'server', kind: 'confidential' })
+  const { secret: second } = await rotateSecret(here.db, 'server')
+  const { secret: third, application } = await rotateSecret(here.db, 'server')
+  assert.equal(application.liveSecrets, 2)
+  const live = async () => {
+    const found = (await findApplication(here.db, 'server'))!
+    return [first!, second, third].map((secret) => isSecretRight(found, secret))
+  }
+  assert.deepEqual(await live(), [false, true, true])
+  await resetSecret(here.db, 'server')
+  assert.deepEqual(await live(), [false, false, false])
+  const rows = JSON.stringify(await here.db.selectFrom('applications').selectAll().execute())
+  for (const secret of [first!, second, third]) assert.ok(!rows.includes(secret))
+})
+
+test('rotations at the same moment leave two secrets that were really handed out', async () => {
+  await createApplication(here.db, { ...shop, clientId: 'race', kind: 'confidential' })
+  const made = await Promise.all(Array.from({ length: 6 }, () => rotateSecret(here.db, 'race')))
+  const found = (await findApplication(here.db, 'race'))!
+  assert.equal(made.filter(({ secret }) => isSecretRight(found, secret)).length, 2)
+})
+
+test('a public application has no secret to rotate', async () => {
+  await createApplication(here.db, { ...shop, clientId: 'open' })
+  await assert.rejects(rotateSecret(here.db, 'open'), refusal('invalid_request', '/clientId'))
+  await assert.rejects(rotateSecret(here.db, 'nobody'), refusal('not_found'))
+})
+
+test('a change touches what it names; a suspension survives it', async () => {
+  await createApplication(here.db, { ...shop, clientId: 'changing', logoUri: 'https://shop.example/logo.png' })
+  await suspendApplication(here.db, 'changing')
+  const changed = await updateApplication(here.db, 'changing', {
+    permissions: ['wallet:read', 'contracts:write', 'wallet:read'],
+    logoUri: null,
+    name: undefined,
+  })
+  assert.deepEqual(
+    [changed.name, changed.permissions, changed.logoUri],
+    ['Shop', ['wallet:read', 'contracts:write'], null],
+  )
+  assert.notEqual(changed.suspendedAt, null)
+  assert.equal((await findApplication(here.db, 'changing'))?.isSuspended, true)
+  await assert.rejects(
+    updateApplication(here.db, 'changing', {
+      redirectUris: ['http://a.example/', 'https://b.example/#x'],
+      permissions: ['users:read'],
+    }),
+    refusal('invalid_request', '/redirectUris/0', '/redirectUris/1', '/permissions/0'),
+  )
+})
+
+test('suspended twice it keeps its first time; resumed it is as before', async () => {
+  await createApplication(here.db, { ...shop, clientId: 'paused' })
+  const first = await suspendApplication(here.db, 'paused')
+  assert.deepEqual(await suspendApplication(here.db, 'paused'), first)
+  assert.equal((await resumeApplication(here.db, 'paused')).suspendedAt, null)
+  assert.equal((await findApplication(here.db, 'paused'))?.isSuspended, false)
+  for (const act of [suspendApplication, resumeApplication])
+    for (const nobody of ['nobody', 'a\0b', 'x'.repeat(300)])
+      await assert.rejects(act(here.db, nobody), refusal('not_found'))
+})
+
+test('a list goes on behind the client id that the page before ended with', async () => {
+  const all = (await listApplications(here.db)).map(({ clientId }) => clientId)
+  const first = (await listApplications(here.db, { limit: 2 })).map(({ clientId }) => clientId)
+  const rest = (await listApplications(here.db, { after: first[1]! })).map(({ clientId }) => clientId)
+  assert.deepEqual([...first, ...rest], all)
+})
+
+test('a network keeps its chain for ever, and what else is said of it can be changed', async () => {
+  const { db } = here
+  const genesisHash = `0x${'11'.repeat(32)}` as const
+  const bind = (changes: object) => bindNetwork(db, { ...sepolia, genesisHash, ...changes }, { mayBegin: false })
+  await assert.rejects(bind({ genesisHash: `0x${'22'.repeat(32)}` }), /another chain/)
+  await assert.rejects(bind({ name: 'other' }), /known to this database as sepolia/)
+  await assert.rejects(bind({ chainId: 5 }), /belongs to another chain id/)
+  await bind({ symbol: 'SEP', finality: 12, explorer: null, multicall3: null })
+  const [changed] = await listNetworks(db)
+  assert.deepEqual(
+    [changed!.symbol, changed!.finality, changed!.explorer, changed!.multicall3],
+    ['SEP', 12, null, null],
+  )
+  await bind({})
+  const { applications, ...facts } = (await listNetworks(db))[0]!
+  assert.deepEqual(facts, sepolia)
+  assert.ok(applications > 0)
+})
+
+test('a network is not removed while applications are bound to it, suspended ones included', async () => {
+  const { db } = here
+  await bindNetwork(
+    db,
+    { ...sepolia, chainId: 10, name: 'optimism', genesisHash: `0x${'33'.repeat(32)}` },
+    { mayBegin: false },
+  )
+  await createApplication(db, { ...shop, clientId: 'bound', network: 'optimism' })
+  await suspendApplication(db, 'bound')
+  await assert.rejects(removeNetwork(db, 'optimism'), /applications bound to it: 1/)
+  await db.deleteFrom('applications').where('client_id', '=', 'bound').execute()
+  await removeNetwork(db, 'optimism')
+  await assert.rejects(removeNetwork(db, 'optimism'), /There is no network/)
+})

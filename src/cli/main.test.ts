@@ -1,0 +1,329 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { PGlite } from '@electric-sql/pglite'
+import { command, type Ended } from '../../test/command.ts'
+import { emptyPostgres, migratedSnapshot, testCluster } from '../../test/database.ts'
+import { world, type World } from '../../test/world.ts'
+import { doorOf } from '../operator/door.ts'
+
+/** A node that knows its chain id and its genesis block, which is all that a new network is asked for. */
+async function openNode(chainId: number): Promise<{ url: string; server: Server }> {
+  const answers: Record<string, unknown> = {
+    eth_chainId: `0x${chainId.toString(16)}`,
+    eth_getBlockByNumber: { hash: `0x${'5e'.repeat(32)}` },
+  }
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk as Buffer)
+    const calls = JSON.parse(Buffer.concat(chunks).toString()) as
+      | { id: number; method: string }
+      | { id: number; method: string }[]
+    const answer = ({ id, method }: { id: number; method: string }) => ({ jsonrpc: '2.0', id, result: answers[method] })
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify(Array.isArray(calls) ? calls.map(answer) : answer(calls)))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/key-of-the-node`, server }
+}
+
+describe('beside a database that nobody holds', () => {
+  let folder: string
+  let settings: Record<string, string>
+  let node: Awaited<ReturnType<typeof openNode>>
+  let drop: () => Promise<void> = async () => {}
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'chatelaine-cli-'))
+    settings = { DATA_DIR: folder }
+    if (testCluster === null)
+      await (await PGlite.create({ dataDir: join(folder, 'db'), loadDataDir: await migratedSnapshot() })).close()
+    else {
+      const database = await emptyPostgres(testCluster)
+      settings.DATABASE_URL = database.url
+      drop = database.drop
+    }
+    node = await openNode(11_155_111)
+  })
+  after(async () => {
+    node.server.close()
+    await drop()
+    await rm(folder, { recursive: true, force: true })
+  })
+  const run = (...words: string[]): Promise<Ended> => command(settings, words)
+  const json = async (...words: string[]) => {
+    const { code, out, err } = await run(...words, '--json')
+    assert.deepEqual([code, err], [0, ''])
+    return JSON.parse(out)
+  }
+
+  test('a network is added from a preset, its node asked, and the node’s address kept in a file of this user alone', async () => {
+    const added = await run('network', 'add', 'sepolia', '--rpc-url', node.url)
+    assert.deepEqual([added.code, added.err], [0, ''])
+    const shown = await json('network', 'show', 'sepolia')
+    assert.deepEqual(
+      [shown.chainId, shown.symbol, shown.decimals, shown.finality, shown.nodes],
+      [11_155_111, 'ETH', 18, 'finalized', 1],
+    )
+    assert.equal(shown.explorer.tx, 'https://sepolia.etherscan.io/tx/{hash}')
+    const file = join(folder, 'networks.json')
+    assert.equal((await stat(file)).mode & 0o777, 0o600)
+    assert.deepEqual(JSON.parse(await readFile(file, 'utf8')), { sepolia: [node.url] })
+    const list = await run('network', 'list')
+    const { out } = await run('network', 'show', 'sepolia')
+    for (const text of [JSON.stringify(shown), list.out, added.out, out]) assert.doesNotMatch(text, /key-of-the-node/)
+    assert.match(list.out, /^NAME +CHAIN ID +COIN +NODES +APPLICATIONS +SERVED\nsepolia +11155111 +ETH +1 +0 +-\n$/)
+  })
+
+  test('a network by hand names everything that is missing at once, and a node of another chain is refused', async () => {
+    const bare = await run('network', 'add', 'Mine', '--decimals', 'x')
+    assert.equal(bare.code, 1)
+    for (const part of ['explorer', 'name', 'chain id', 'symbol', 'decimals', 'node'])
+      assert.match(bare.err, new RegExp(part))
+    const byHand = [
+      'network',
+      'add',
+      'mine',
+      '--symbol',
+      'ME',
+      '--explorer',
+      'https://scan.example',
+      '--rpc-url',
+      node.url,
+    ]
+    const wrong = await run(...byHand, '--chain-id', '5')
+    assert.deepEqual([wrong.code, wrong.err], [1, 'the node has chain id 11155111, not 5\n'])
+    const taken = await run(...byHand, '--chain-id', '11155111')
+    assert.match(taken.err, /known to this database as sepolia/)
+    const silent = await run('network', 'add', 'base', '--rpc-url', 'http://127.0.0.1:9/secret-key')
+    assert.deepEqual([silent.code, silent.err], [1, 'No node answers as one: check the address and its key.\n'])
+    assert.match((await run('network', 'add', 'devnet', '--rpc-url', node.url)).err, /of the settings/)
+    assert.deepEqual(
+      (await json('network', 'list')).map(({ name }: { name: string }) => name),
+      ['sepolia'],
+    )
+  })
+
+  test('nodes are read from standard input, so that a key stands in no history; what is known already need not be said again', async () => {
+    const { code } = await command(
+      settings,
+      ['network', 'add', 'sepolia', '--finality', '12', '--rpc-url', '-'],
+      `${node.url}\nhttp://127.0.0.1:9/other\n`,
+    )
+    assert.equal(code, 0)
+    const shown = await json('network', 'show', 'sepolia')
+    assert.deepEqual([shown.finality, shown.nodes, shown.coin], [12, 2, 'Sepolia Ether'])
+  })
+
+  test('an application goes through its whole life', async () => {
+    const { application, secret } = await json(
+      ...[
+        'app',
+        'create',
+        '--name',
+        'Shop',
+        '--network',
+        'sepolia',
+        '--redirect-uri',
+        'https://shop.example/callback',
+        '--redirect-uri',
+        'http://localhost:3000/x',
+      ],
+      ...[
+        '--permission',
+        'wallet:read',
+        '--permission',
+        'users:read',
+        '--origin',
+        'https://shop.example',
+        '--logo',
+        'https://shop.example/logo.png',
+        '--confidential',
+      ],
+    )
+    assert.match(secret, /^chs_/)
+    assert.deepEqual(
+      [application.kind, application.redirectUris.length, application.logoUri],
+      ['confidential', 2, 'https://shop.example/logo.png'],
+    )
+    const id: string = application.clientId
+    assert.equal((await json('app', 'update', id, '--name', 'Shop 2', '--no-origin', '--no-logo')).name, 'Shop 2')
+    const shown = await json('app', 'show', id)
+    assert.deepEqual(
+      [shown.allowedOrigins, shown.logoUri, shown.redirectUris.length, shown.permissions],
+      [[], null, 2, ['wallet:read', 'users:read']],
+    )
+    const rotated = await json('app', 'rotate-secret', id)
+    assert.equal(rotated.application.liveSecrets, 2)
+    assert.equal((await json('app', 'rotate-secret', id, '--end-old')).application.liveSecrets, 1)
+    assert.match((await run('app', 'suspend', id)).out, /within a minute/)
+    const list = await run('app', 'list')
+    assert.match(list.out, new RegExp(`${id} +Shop 2 +sepolia +confidential +suspended 2`))
+    assert.equal((await json('app', 'resume', id)).suspendedAt, null)
+    const every = JSON.stringify(await json('app', 'list')) + list.out + JSON.stringify(shown)
+    assert.doesNotMatch(every, /chs_|[0-9a-f]{64}/)
+    const bound = await run('network', 'remove', 'sepolia')
+    assert.deepEqual(
+      [bound.code, bound.err],
+      [1, 'The network sepolia cannot be removed: applications bound to it: 1.\n'],
+    )
+  })
+
+  test('a secret is shown once, to a person as well', async () => {
+    const { out } = await run(
+      'app',
+      'create',
+      '--name',
+      'Seen',
+      '--client-id',
+      'seen',
+      '--network',
+      'sepolia',
+      '--redirect-uri',
+      'https://a.example/',
+      '--confidential',
+    )
+    assert.equal(out.match(/chs_[\w-]{43} +\(shown this once\)/g)?.length, 1)
+  })
+
+  test('every refusal is a sentence on standard error and exit code 1; for programs, JSON', async () => {
+    const bad = [
+      'app',
+      'create',
+      '--name',
+      'Shop',
+      '--network',
+      'mars',
+      '--redirect-uri',
+      'http://shop.example/',
+      '--permission',
+      'fly',
+      '--origin',
+      'shop',
+    ]
+    const { code, out, err } = await run(...bad)
+    assert.deepEqual([code, out, err.trim().split('\n').length], [1, '', 4])
+    const forProgram = await run(...bad, '--json')
+    assert.deepEqual(
+      JSON.parse(forProgram.err).errors.map(({ pointer }: { pointer: string }) => pointer),
+      ['/redirectUris/0', '/permissions/0', '/allowedOrigins/0', '/network'],
+    )
+    const cases: [string[], RegExp][] = [
+      [['app', 'show', 'nobody'], /There is no application/],
+      [['app', 'show'], /missing required argument/],
+      [['app', 'create', '--colour', 'red'], /unknown option/],
+      [['network', 'remove', 'mars'], /There is no network mars/],
+      [['dance'], /unknown command/],
+    ]
+    for (const [words, sentence] of cases) {
+      const ended = await run(...words)
+      assert.deepEqual([ended.code, ended.out], [1, ''], words.join(' '))
+      assert.match(ended.err, sentence)
+    }
+  })
+
+  test('without an installation nothing is made where nobody meant it', async () => {
+    const elsewhere = join(folder, 'elsewhere')
+    assert.match((await command({ DATA_DIR: elsewhere }, ['app', 'list'])).err, /There is no installation in/)
+    await assert.rejects(stat(elsewhere))
+    assert.match(
+      (await command({ DATA_DIR: folder, NODE_ENV: 'production' }, ['app', 'list'])).err,
+      /DATABASE_URL is missing/,
+    )
+    const unreachable = await command({ DATABASE_URL: 'postgres://me:password@127.0.0.1:9/x' }, ['app', 'list'])
+    assert.equal(unreachable.code, 1)
+    assert.doesNotMatch(unreachable.err, /password/)
+  })
+
+  test('keys of the authorization server are made once and never written over', async () => {
+    const keysFile = join(folder, 'keys', 'auth.json')
+    const first = await command({ AUTH_KEYS_FILE: keysFile }, ['auth-keys', 'create'])
+    assert.equal(first.code, 0)
+    const keys = await readFile(keysFile, 'utf8')
+    assert.equal((await stat(keysFile)).mode & 0o777, 0o600)
+    assert.doesNotMatch(await readFile(join(folder, 'keys', 'auth.public.json'), 'utf8'), /"d"/)
+    const second = await command({ AUTH_KEYS_FILE: keysFile }, ['auth-keys', 'create'])
+    assert.deepEqual([second.code, await readFile(keysFile, 'utf8')], [1, keys])
+    assert.equal((await command({}, ['auth-keys', 'create'])).code, 1)
+  })
+
+  test('a token of the operator is shown once, and its file holds the hash', async () => {
+    const file = join(folder, 'operators')
+    const { out } = await command({ OPERATOR_TOKEN_FILE: file }, ['operator-token', 'create', '--json'])
+    await command({ OPERATOR_TOKEN_FILE: file }, ['operator-token', 'create'])
+    const { token } = JSON.parse(out)
+    const lines = (await readFile(file, 'utf8')).trim().split('\n')
+    assert.equal(lines.length, 2)
+    assert.ok(!lines.includes(token) && doorOf(lines.map((line) => Buffer.from(line, 'hex'))).isOperator(token))
+    assert.equal((await command({}, ['operator-token', 'create'])).code, 1)
+  })
+})
+
+describe('beside a running server', () => {
+  let here: World
+  let settings: Record<string, string>
+  before(async () => {
+    here = await world()
+    const { DATABASE_URL } = here.app.config
+    settings = { DATA_DIR: here.dataDir, ...(DATABASE_URL === undefined ? {} : { DATABASE_URL }) }
+  })
+  after(() => here.close())
+
+  test('the same commands work, and the server knows at once or within seconds', async () => {
+    const made = await command(settings, [
+      'app',
+      'create',
+      '--name',
+      'Late',
+      '--client-id',
+      'late',
+      '--network',
+      'devnet',
+      '--redirect-uri',
+      'https://late.example/x',
+      '--confidential',
+      '--json',
+    ])
+    assert.deepEqual([made.code, made.err], [0, ''])
+    const run = async (...words: string[]) => {
+      const { code, out, err } = await command(settings, [...words, '--json'])
+      assert.deepEqual([code, err], [0, ''])
+      return JSON.parse(out)
+    }
+    assert.deepEqual(
+      (await run('app', 'list')).map(({ clientId }: { clientId: string }) => clientId),
+      ['demo', 'late'],
+    )
+    assert.equal(
+      (await run('app', 'update', 'late', '--permission', 'wallet:read', '--permission', 'contracts:read')).permissions
+        .length,
+      2,
+    )
+    assert.equal((await run('app', 'update', 'late')).name, 'Late')
+    assert.equal((await run('app', 'rotate-secret', 'late')).application.liveSecrets, 2)
+    assert.equal((await run('app', 'rotate-secret', 'late', '--end-old')).application.liveSecrets, 1)
+    assert.notEqual((await run('app', 'suspend', 'late')).suspendedAt, null)
+    assert.equal((await run('app', 'resume', 'late')).suspendedAt, null)
+    assert.equal((await run('app', 'show', 'late')).name, 'Late')
+    assert.equal((await run('network', 'show', 'devnet')).applications, 2)
+    const refused = await command(settings, ['app', 'create', '--network', 'mars'])
+    assert.equal(refused.code, 1)
+    for (const part of ['name', 'redirect', 'mars|network']) assert.match(refused.err, new RegExp(part))
+  })
+
+  test('what cannot be done while it runs is said plainly', { skip: testCluster !== null }, async () => {
+    const { code, err } = await command(settings, ['network', 'remove', 'devnet'])
+    assert.equal(code, 1)
+    assert.match(
+      err,
+      new RegExp(`Process ${process.pid} works on DATA_DIR .* Stop it, repeat this, and start it again`),
+    )
+    await rm(join(here.dataDir, 'operator-token'))
+    assert.match((await command(settings, ['app', 'list'])).err, /cannot be asked/)
+    await writeFile(join(here.dataDir, 'operator-token'), 'another-token-that-is-long-enough-to-be-one\n')
+    assert.match((await command(settings, ['app', 'list'])).err, /not a token of the operator/)
+  })
+})

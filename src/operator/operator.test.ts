@@ -1,0 +1,255 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { mkdtemp, readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { world, type Answer, type World } from '../../test/world.ts'
+import { openListener } from '../http/listener.ts'
+import { doorOf, newOperatorToken, openOperatorDoor } from './door.ts'
+import { operatorApi } from './routes.ts'
+
+let here: World
+let token: string
+let loud: string[]
+before(async () => {
+  // Everything written to standard error, where log lines go.
+  loud = []
+  const write = process.stderr.write.bind(process.stderr)
+  process.stderr.write = ((chunk: string | Uint8Array, ...rest: never[]) => {
+    loud.push(String(chunk))
+    return write(chunk, ...rest)
+  }) as typeof process.stderr.write
+  here = await world()
+  token = (await readFile(join(here.dataDir, 'operator-token'), 'utf8')).trim()
+})
+after(() => here.close())
+
+function operate(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+  return here.request(`/operator/v1${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  })
+}
+
+const shop = { name: 'Shop', network: 'devnet', redirectUris: ['https://shop.example/callback'] }
+
+test('an application is registered, read, changed, given secrets, suspended and resumed', async () => {
+  const made = await operate('POST', '/applications', {
+    ...shop,
+    clientId: 'shop',
+    kind: 'confidential',
+    permissions: ['wallet:read', 'users:read'],
+  })
+  assert.equal(made.status, 201)
+  assert.equal(made.headers.get('location'), `${here.facts.origin}/operator/v1/applications/shop`)
+  assert.equal(made.headers.get('cache-control'), 'no-store')
+  assert.match(made.body.secret, /^chs_[\w-]{43}$/)
+  assert.equal(made.body.application.liveSecrets, 1)
+
+  const read = await operate('GET', '/applications/shop')
+  assert.deepEqual([read.status, read.body], [200, made.body.application])
+  const changed = await operate('PATCH', '/applications/shop', { name: 'Shop 2', logoUri: null })
+  assert.deepEqual(
+    [changed.status, changed.body.name, changed.body.permissions],
+    [200, 'Shop 2', ['wallet:read', 'users:read']],
+  )
+
+  const rotated = await operate('POST', '/applications/shop/rotate-secret')
+  assert.deepEqual([rotated.status, rotated.body.application.liveSecrets], [200, 2])
+  const reset = await operate('POST', '/applications/shop/reset-secret')
+  assert.deepEqual([reset.status, reset.body.application.liveSecrets], [200, 1])
+
+  assert.notEqual((await operate('POST', '/applications/shop/suspend')).body.suspendedAt, null)
+  assert.equal((await operate('POST', '/applications/shop/resume')).body.suspendedAt, null)
+
+  const listed = await operate('GET', '/applications')
+  assert.deepEqual(
+    listed.body.map(({ clientId }: { clientId: string }) => clientId),
+    ['demo', 'shop'],
+  )
+  assert.equal((await operate('GET', '/applications?limit=1&after=demo')).body[0].clientId, 'shop')
+  const [network] = (await operate('GET', '/networks')).body
+  assert.deepEqual([network.name, network.chainId, network.isServed, network.applications], ['devnet', 31_337, true, 2])
+
+  // What is shown once is in no list and in no log.
+  const secrets = [made.body.secret, rotated.body.secret, reset.body.secret, token]
+  const hashes = secrets.map((secret) => createHash('sha256').update(secret).digest('hex'))
+  const shown = JSON.stringify([read.body, listed.body, changed.body]) + loud.join('')
+  for (const secret of [...secrets, ...hashes]) assert.ok(!shown.includes(secret))
+})
+
+test('only a token of the operator opens it: none, a user’s, a wrong one and an empty one are 401, everywhere', async () => {
+  const routes = Object.entries((await here.request('/openapi.json')).body.paths as Record<string, object>).filter(
+    ([path]) => path.startsWith('/operator/'),
+  )
+  assert.equal(routes.length, 7)
+  const wrong = [
+    `Bearer ${here.alice.token}`,
+    `Bearer ${token}x`,
+    `Bearer ${token.slice(0, -1)}`,
+    'Bearer x',
+    `Bearer ${'a'.repeat(5_000)}`,
+    `Basic ${token}`,
+    'Bearer ',
+    '',
+  ]
+  for (const [path, methods] of routes)
+    for (const method of Object.keys(methods)) {
+      for (const authorization of wrong) {
+        const { status, headers, body } = await here.request(path.replace('{clientId}', 'demo'), {
+          method: method.toUpperCase(),
+          headers: { authorization },
+        })
+        assert.deepEqual(
+          [status, body.code, headers.get('www-authenticate')],
+          [401, 'invalid_token', 'Bearer error="invalid_token"'],
+          `${method} ${path}`,
+        )
+      }
+    }
+  const { status } = await here.request('/v1/me', { headers: { authorization: `Bearer ${token}` } })
+  assert.equal(status, 401)
+})
+
+test('what cannot be is refused with its places', async () => {
+  const many = await operate('POST', '/applications', {
+    ...shop,
+    name: ' ',
+    network: 'mars',
+    redirectUris: ['http://shop.example/'],
+    permissions: ['users:read'],
+  })
+  assert.deepEqual([many.status, many.body.code], [400, 'invalid_request'])
+  assert.deepEqual(
+    many.body.errors.map(({ pointer }: { pointer: string }) => pointer),
+    ['/name', '/redirectUris/0', '/permissions/0', '/network'],
+  )
+  const cases: [string, string, unknown, number, string][] = [
+    ['POST', '/applications', { ...shop, clientId: 'demo' }, 409, 'already_exists'],
+    ['POST', '/applications', { ...shop, isSuspended: false }, 400, 'unknown_parameter'],
+    ['POST', '/applications', { ...shop, kind: 'secret' }, 400, 'invalid_request'],
+    ['POST', '/applications', { name: 'x' }, 400, 'invalid_request'],
+    ['POST', '/applications', '{', 400, 'invalid_json'],
+    ['POST', '/applications', 'x'.repeat(70_000), 413, 'body_too_large'],
+    ['PATCH', '/applications/demo', {}, 400, 'invalid_request'],
+    ['PATCH', '/applications/demo', { chainId: 1 }, 400, 'unknown_parameter'],
+    ['PATCH', '/applications/demo', { redirectUris: [] }, 400, 'invalid_request'],
+    ['PATCH', '/applications/nobody', { name: 'x' }, 404, 'not_found'],
+    ['GET', '/applications/nobody', undefined, 404, 'not_found'],
+    ['GET', '/applications/%00', undefined, 404, 'not_found'],
+    ['POST', '/applications/nobody/suspend', undefined, 404, 'not_found'],
+    ['POST', '/applications/nobody/resume', undefined, 404, 'not_found'],
+    ['POST', '/applications/nobody/rotate-secret', undefined, 404, 'not_found'],
+    ['POST', '/applications/demo/rotate-secret', undefined, 400, 'invalid_request'],
+    ['POST', '/applications/demo/reset-secret', undefined, 400, 'invalid_request'],
+    ['GET', '/applications?limit=0', undefined, 400, 'invalid_request'],
+    ['GET', '/applications?offset=1', undefined, 400, 'unknown_parameter'],
+    ['GET', '/networks?x=1', undefined, 400, 'unknown_parameter'],
+    ['DELETE', '/networks', undefined, 405, 'method_not_allowed'],
+    ['GET', '/nothing', undefined, 404, 'not_found'],
+  ]
+  for (const [method, path, body, status, code] of cases) {
+    const answer = await operate(method, path, body)
+    assert.deepEqual(
+      [answer.status, answer.body.code],
+      [status, code],
+      `${method} ${path} ${JSON.stringify(body)?.slice(0, 80)}`,
+    )
+  }
+})
+
+test('pages of other origins cannot call it, registered or not', async () => {
+  for (const origin of ['http://localhost:3000', 'https://evil.example']) {
+    const preflight = await here.request('/operator/v1/applications', {
+      method: 'OPTIONS',
+      headers: { origin, 'access-control-request-method': 'GET', 'access-control-request-headers': 'authorization' },
+    })
+    assert.equal(preflight.headers.get('access-control-allow-origin'), null)
+    const { headers } = await operate('GET', '/applications', undefined, { origin })
+    assert.equal(headers.get('access-control-allow-origin'), null)
+  }
+})
+
+test('a suspended application’s tokens answer 403 on every route and in every process, its sign-ins stop, and both go on when it is resumed', async (t) => {
+  const { alice } = here
+  assert.equal((await alice.get('/v1/me')).status, 200)
+  let clock = Date.now()
+  t.mock.method(here.app, 'now', () => clock)
+  assert.equal((await operate('POST', '/applications/demo/suspend')).status, 200)
+  // A minute is promised; five seconds is how old the list of suspended applications may be.
+  clock += 5_001
+  for (const path of ['/v1/me', `/v1/users/${alice.userId}/balance`, '/v1/transactions', '/oauth/me']) {
+    const { status, body } = await alice.get(path)
+    assert.deepEqual([status, body.code], [403, 'application_suspended'], path)
+  }
+  assert.equal((await alice.post('/v1/contracts/method/write', {})).body.code, 'application_suspended')
+  const form = { grant_type: 'refresh_token', refresh_token: 'x', client_id: 'demo' }
+  const token = await here.request('/oauth/token', { method: 'POST', body: new URLSearchParams(form) })
+  assert.equal(token.body.error, 'invalid_client')
+  const page = await here.request(
+    '/oauth/auth?client_id=demo&response_type=code&scope=openid&redirect_uri=http%3A%2F%2Flocalhost%2Fx&code_challenge=abc&code_challenge_method=S256',
+  )
+  assert.equal(page.status, 400)
+
+  assert.equal((await operate('POST', '/applications/demo/resume')).status, 200)
+  clock += 5_001
+  assert.equal((await alice.get('/v1/me')).status, 200)
+})
+
+test('the token of a development installation is kept for its user alone', async () => {
+  const path = join(here.dataDir, 'operator-token')
+  assert.equal((await stat(path)).mode & 0o777, 0o600)
+  const again = await openOperatorDoor({
+    NODE_ENV: 'development',
+    DATA_DIR: here.dataDir,
+    OPERATOR_TOKEN_FILE: undefined,
+  })
+  assert.ok(again!.isOperator(token))
+  // A crash between making the file and writing it must not make the empty token the right one.
+  const folder = await mkdtemp(join(here.dataDir, 'half-'))
+  await writeFile(join(folder, 'operator-token'), '')
+  const settings = { NODE_ENV: 'development' as const, DATA_DIR: folder, OPERATOR_TOKEN_FILE: undefined }
+  await assert.rejects(openOperatorDoor(settings), /holds no token/)
+})
+
+test('production opens it with the hashes of a file, and not at all without', async () => {
+  const file = join(here.dataDir, 'operators')
+  const [first, second] = [newOperatorToken(), newOperatorToken()]
+  const settings = { NODE_ENV: 'production' as const, DATA_DIR: here.dataDir, OPERATOR_TOKEN_FILE: file }
+  await writeFile(file, `# the first\n${first.hash}\n\n${second.hash.toUpperCase()}  # the second\n`)
+  const door = (await openOperatorDoor(settings))!
+  assert.deepEqual(
+    [first.token, second.token, token, '', first.hash].map((one) => door.isOperator(one)),
+    [true, true, false, false, false],
+  )
+  assert.equal(await openOperatorDoor({ ...settings, OPERATOR_TOKEN_FILE: undefined }), null)
+  for (const text of ['', '# nothing', first.token, `${first.hash}\nnonsense`]) {
+    await writeFile(file, text)
+    await assert.rejects(
+      openOperatorDoor(settings),
+      (error: Error) => /^OPERATOR_TOKEN_FILE/.test(error.message) && !error.message.includes(first.token),
+    )
+  }
+  await assert.rejects(
+    openOperatorDoor({ ...settings, OPERATOR_TOKEN_FILE: join(here.dataDir, 'missing') }),
+    /cannot be read/,
+  )
+  assert.equal(doorOf([]).isOperator(''), false)
+})
+
+test('guessing is limited for each address, right tokens included', async () => {
+  const app = { ...here.app, config: { ...here.app.config, RATE_LIMITS: 'on' as const } }
+  const server = openListener(app)
+  await operatorApi(server, app, doorOf([Buffer.alloc(32)]))
+  const ask = async () =>
+    (await server.inject({ url: '/operator/v1/networks', headers: { authorization: 'Bearer guess' } })).statusCode
+  const statuses = new Set<number>()
+  for (let tries = 0; tries < 100; tries++) statuses.add(await ask())
+  assert.deepEqual([...statuses], [401, 429])
+  await server.close()
+})
