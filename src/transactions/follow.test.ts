@@ -1,7 +1,9 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
+import { until } from '../../test/until.ts'
 import { writing, type Replica, type Writer, type Writing } from '../../test/writing.ts'
+import { RpcUnavailable } from '../chain/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -300,4 +302,22 @@ test('two keepers at once send and raise like one', async () => {
   assert.ok(raised.hashes.length <= 3, `${raised.hashes.length} hashes`)
   await world.mine()
   assert.equal(await world.countOf(writer), 1n)
+})
+
+test('what is final for the node but not yet read by us is never given up, though the node has no receipt for it', async () => {
+  const writer = await world.writer('unread')
+  const { answer } = await world.add(world.first, writer)
+  world.first.misbehave((method, _params, next) =>
+    method === 'eth_getBlockByNumber' ? Promise.reject(new RpcUnavailable('away', { timedOut: false })) : next(),
+  )
+  for (let block = 0; block < 6; block++) await world.rpc('evm_mine')
+  const beside = await world.replica()
+  beside.misbehave((method, _params, next) => (method === 'eth_getTransactionReceipt' ? Promise.resolve(null) : next()))
+  await round(beside)
+  assert.ok(beside.calls.some(({ method }) => method === 'eth_getTransactionReceipt'))
+  assert.equal((await read(writer, answer.id)).state, 'SUBMITTED')
+  world.first.misbehave(null)
+  await until('the follower has read its block', async () => (await read(writer, answer.id)).receipt !== null)
+  assert.equal((await read(writer, answer.id)).hash, answer.hash)
+  await world.add(world.first, writer)
 })

@@ -8,7 +8,7 @@ import { toHex } from '../store/bytes.ts'
 import { broadcast } from './broadcast.ts'
 import { readFees, toBound, type Bound, type TransactionRow } from './intent.ts'
 import { laneStopped, secondsAgo, stopLane } from './lane.ts'
-import { attend, countAt, finalTag, giveUp, recoverBound } from './recover.ts'
+import { attend, countAt, giveUp, recoverBound } from './recover.ts'
 import { raiseFee, readAttempts } from './replace.ts'
 import { markMined } from './settle.ts'
 
@@ -174,7 +174,8 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
   if (receipt !== undefined && receipt !== null) {
     return catchUp(app, chain, row, receipt, attempts[receipts.indexOf(receipt)]!.is_cancel)
   }
-  if ((await countAt(chain, bound.from, finalTag(chain))) <= row.nonce) return
+  if ((await countAt(chain, bound.from, await followedFinality(app, chain))) <= row.nonce) return
+  if (!(await giveUp(app, bound))) return
   const intrusion = {
     chainId: chain.chainId,
     sender: bound.from,
@@ -184,7 +185,19 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
   } as const
   await stopLane(app.db, intrusion)
   laneStopped(app, intrusion)
-  await giveUp(app, bound)
+}
+
+/**
+ * The newest final block that our own follower has passed, as a parameter of a call. What is final for the node only may
+ * hold our hash in a block that is not read yet, and a node that has no receipt for it may merely lag.
+ */
+async function followedFinality({ db }: App, { chainId }: Chain): Promise<string> {
+  const cursor = await db
+    .selectFrom('cursors')
+    .select('finalized_number')
+    .where('chain_id', '=', chainId)
+    .executeTakeFirst()
+  return `0x${Math.max(0, cursor?.finalized_number ?? 0).toString(16)}`
 }
 
 /**

@@ -86,7 +86,7 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
     countAt(chain, bound.from, finalTag(chain)),
   ])
   // Used on the chain by bytes that we do not know: final, or left alone until it is.
-  if (final > bound.nonce) return giveUp(app, bound)
+  if (final > bound.nonce) return void (await giveUp(app, bound))
   if (newest > bound.nonce) return
   await reach(app, 'before-fill')
   if (!(await claim(app.db, bound.id))) return
@@ -130,10 +130,13 @@ export function finalTag({ finality, head }: Chain): string {
   return `0x${Math.max(0, (head.current()?.number ?? 0) - finality).toString(16)}`
 }
 
-/** The nonce of an intent is used for good, by nothing that we know of: it can never be mined. */
-export async function giveUp({ db, now, telemetry }: App, bound: Bound): Promise<void> {
-  await db.transaction().execute(async (inner) => {
-    await inner
+/**
+ * The nonce of an intent is used for good, by nothing that we know of: it can never be mined.
+ * @returns false when it was settled in the meantime
+ */
+export async function giveUp({ db, now, telemetry }: App, bound: Bound): Promise<boolean> {
+  const isGivenUp = await db.transaction().execute(async (inner) => {
+    const mine = await inner
       .updateTable('transactions')
       .set({
         state: 'FAILED',
@@ -143,13 +146,17 @@ export async function giveUp({ db, now, telemetry }: App, bound: Bound): Promise
       })
       .where('id', '=', bound.id)
       .where('state', 'in', ['BOUND', 'SUBMITTED'])
-      .execute()
+      .returning('id')
+      .executeTakeFirst()
+    if (mine === undefined) return false
     await inner
       .deleteFrom('idempotency_keys')
       .where('transaction_id', '=', bound.id)
       .where('response', 'is', null)
       .execute()
+    return true
   })
+  if (!isGivenUp) return false
   telemetry.writes.inc({ state: 'FAILED' })
   telemetry.log.error('transaction_failed', {
     chainId: bound.chainId,
@@ -157,4 +164,5 @@ export async function giveUp({ db, now, telemetry }: App, bound: Bound): Promise
     sender: bound.from,
     nonce: bound.nonce,
   })
+  return true
 }
