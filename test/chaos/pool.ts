@@ -1,0 +1,101 @@
+import { keccak256, parseTransaction, recoverTransactionAddress, type TransactionSerialized } from 'viem'
+import type { Hex } from '../../src/ids.ts'
+import type { Anvil } from './anvil.ts'
+
+/** Signed bytes that somebody gave to the node. */
+export type Offered = {
+  raw: Hex
+  hash: Hex
+  /** lower-case */
+  from: Hex
+  nonce: number
+  to: Hex
+  data: Hex
+  /** wei per gas */
+  maxFee: bigint
+  tip: bigint
+  /** the chain took it, whatever its sender was told */
+  isAccepted: boolean
+}
+
+export type Pool = {
+  /** Every raw transaction ever offered, by hash: the node's own record. */
+  offered: Map<Hex, Offered>
+  read(raw: Hex): Promise<Offered>
+  /** what geth would say against it, or null; anvil is asked only then */
+  refusal(offered: Offered): string | null
+  took(offered: Offered): void
+  /** learns from anvil what is still in its pool */
+  sync(): Promise<void>
+  size(): number
+}
+
+/** geth keeps 16 of an account for sure (--txpool.accountslots) */
+const MOST_PER_ACCOUNT = 16
+
+/**
+ * The transaction pool as geth would run it, on top of anvil's, which is laxer.
+ * Source: go-ethereum core/txpool/errors.go and legacypool/list.go
+ */
+export function poolOver(anvil: Anvil): Pool {
+  const offered = new Map<Hex, Offered>()
+  let pending = new Map<Hex, Map<number, Offered>>()
+
+  const put = (one: Offered) => {
+    const mine = pending.get(one.from) ?? new Map<number, Offered>()
+    pending.set(one.from, mine.set(one.nonce, one))
+  }
+
+  return {
+    offered,
+    async read(raw) {
+      const hash = keccak256(raw)
+      const known = offered.get(hash)
+      if (known !== undefined) return known
+      const tx = parseTransaction(raw)
+      const from = (await recoverTransactionAddress({
+        serializedTransaction: raw as TransactionSerialized,
+      })) as Hex
+      const one: Offered = {
+        raw,
+        hash,
+        from: from.toLowerCase() as Hex,
+        nonce: tx.nonce ?? 0,
+        to: (tx.to ?? '0x').toLowerCase() as Hex,
+        data: (tx.data ?? '0x') as Hex,
+        maxFee: tx.maxFeePerGas ?? tx.gasPrice ?? 0n,
+        tip: tx.maxPriorityFeePerGas ?? tx.gasPrice ?? 0n,
+        isAccepted: false,
+      }
+      offered.set(hash, offered.get(hash) ?? one)
+      return offered.get(hash)!
+    },
+    refusal({ hash, from, nonce, maxFee, tip }) {
+      const mine = pending.get(from)
+      const before = mine?.get(nonce)
+      if (before?.hash === hash) return 'already known'
+      if (before !== undefined) {
+        const outbids = maxFee * 10n >= before.maxFee * 11n && tip * 10n >= before.tip * 11n
+        return outbids ? null : 'replacement transaction underpriced'
+      }
+      return (mine?.size ?? 0) >= MOST_PER_ACCOUNT ? 'account limit exceeded' : null
+    },
+    took(one) {
+      one.isAccepted = true
+      put(one)
+    },
+    async sync() {
+      const content =
+        await anvil.rpc<Record<'pending' | 'queued', Record<string, Record<string, { hash: Hex }>>>>('txpool_content')
+      const held = [content.pending, content.queued].flatMap((part) =>
+        Object.values(part).flatMap((byNonce) => Object.values(byNonce)),
+      )
+      pending = new Map()
+      for (const { hash } of held) {
+        const one = offered.get(hash)
+        if (one !== undefined) put(one)
+      }
+    },
+    size: () => [...pending.values()].reduce((sum, mine) => sum + mine.size, 0),
+  }
+}

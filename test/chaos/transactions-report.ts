@@ -1,0 +1,29 @@
+import type { RunReport } from './transactions-run.ts'
+
+/** One run in a few lines, for people. */
+export function describe({
+  seed,
+  replicas,
+  verdict,
+  kills,
+  points,
+  missed,
+  faults,
+  database,
+  refusals,
+  seconds,
+}: RunReport): string {
+  const { writes, mined, cancels, lost, doubled, wrong, gaps, unanswered, settledMs, problems } = verdict
+  const pairs = (counts: Record<string, number>) =>
+    Object.entries(counts)
+      .map(([what, count]) => `${what} ${count}`)
+      .join(', ')
+  return [
+    `seed ${seed}, ${replicas} replica(s): ${writes} writes, ${mined} mined, lost ${lost}, doubled ${doubled}, wrong hash ${wrong}, gaps ${gaps}, unanswered ${unanswered}; ${cancels} nonces filled; settled in ${(settledMs / 1_000).toFixed(1)} s; ${seconds} s in all`,
+    `  killed: server ${kills.server}, signer ${kills.signer}; at points: ${points.length} (${[...new Set(points)].join(', ')})${missed.length > 0 ? `; not reached: ${missed.join(', ')}` : ''}`,
+    `  node: ${pairs(faults)}`,
+    `  database: terminated ${database.terminated}, torn before commit ${database.tornBefore}, after ${database.tornAfter}`,
+    `  refused: ${pairs(refusals)}`,
+    ...problems.slice(0, 20).map((problem) => `  PROBLEM ${problem}`),
+  ].join('\n')
+}
