@@ -80,6 +80,7 @@ export async function openNetworks(
   place: Place,
   wanted: readonly Wanted[],
   chains: Map<number, Chain>,
+  { retryEveryMs = RETRY_EVERY_MS } = {},
 ): Promise<(onOpened: (chain: Chain) => void) => () => Promise<void>> {
   const waiting = new Set<Wanted>()
   const ends = await Promise.allSettled(wanted.map(async (network) => open(network)))
@@ -113,7 +114,7 @@ export async function openNetworks(
       if (isBusy || waiting.size === 0) return
       isBusy = true
       trying = Promise.all([...waiting].map(tryAgain)).then(() => void (isBusy = false))
-    }, RETRY_EVERY_MS)
+    }, retryEveryMs)
     timer.unref()
 
     async function tryAgain(network: Wanted): Promise<void> {

@@ -91,6 +91,11 @@ export async function noteUser(
   )
 }
 
+/** Forgets which applications a user signed in to. */
+export async function forgetUses(db: Db, accountId: string): Promise<void> {
+  await retrying(() => db.deleteFrom('application_users').where('account_id', '=', accountId).execute())
+}
+
 export const isRedirectAllowed = ({ redirectUris }: Application, asked: string): boolean =>
   redirectUris.some((registered) => coversRedirect(registered, asked))
 

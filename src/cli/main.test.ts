@@ -1,40 +1,19 @@
 import assert from 'node:assert/strict'
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { PGlite } from '@electric-sql/pglite'
 import { command, type Ended } from '../../test/command.ts'
 import { emptyPostgres, migratedSnapshot, testCluster } from '../../test/database.ts'
+import { openSilentNode, type SilentNode } from '../../test/silent-node.ts'
 import { world, type World } from '../../test/world.ts'
 import { doorOf } from '../operator/door.ts'
-
-/** A node that knows its chain id and its genesis block, which is all that a new network is asked for. */
-async function openNode(chainId: number): Promise<{ url: string; server: Server }> {
-  const answers: Record<string, unknown> = {
-    eth_chainId: `0x${chainId.toString(16)}`,
-    eth_getBlockByNumber: { hash: `0x${'5e'.repeat(32)}` },
-  }
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = []
-    for await (const chunk of request) chunks.push(chunk as Buffer)
-    const calls = JSON.parse(Buffer.concat(chunks).toString()) as
-      | { id: number; method: string }
-      | { id: number; method: string }[]
-    const answer = ({ id, method }: { id: number; method: string }) => ({ jsonrpc: '2.0', id, result: answers[method] })
-    response.setHeader('content-type', 'application/json')
-    response.end(JSON.stringify(Array.isArray(calls) ? calls.map(answer) : answer(calls)))
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/key-of-the-node`, server }
-}
 
 describe('beside a database that nobody holds', () => {
   let folder: string
   let settings: Record<string, string>
-  let node: Awaited<ReturnType<typeof openNode>>
+  let node: SilentNode
   let drop: () => Promise<void> = async () => {}
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'chatelaine-cli-'))
@@ -46,10 +25,10 @@ describe('beside a database that nobody holds', () => {
       settings.DATABASE_URL = database.url
       drop = database.drop
     }
-    node = await openNode(11_155_111)
+    node = await openSilentNode({ chainId: 11_155_111 })
   })
   after(async () => {
-    node.server.close()
+    await node.close()
     await drop()
     await rm(folder, { recursive: true, force: true })
   })

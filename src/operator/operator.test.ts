@@ -4,6 +4,7 @@ import { mkdtemp, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { world, type Answer, type World } from '../../test/world.ts'
+import { findApplication, saveApplication } from '../applications/registry.ts'
 import { openListener } from '../http/listener.ts'
 import { doorOf, newOperatorToken, openOperatorDoor } from './door.ts'
 import { operatorApi } from './routes.ts'
@@ -199,6 +200,16 @@ test('a suspended application’s tokens answer 403 on every route and in every 
   assert.equal((await operate('POST', '/applications/demo/resume')).status, 200)
   clock += 5_001
   assert.equal((await alice.get('/v1/me')).status, 200)
+})
+
+test('requests for a network that is not served at the moment are chain_unavailable, others are served', async () => {
+  const demo = (await findApplication(here.app.db, 'demo'))!
+  await saveApplication(here.app.db, { ...demo, chainId: 5 })
+  const carol = await here.person('carol')
+  await saveApplication(here.app.db, demo)
+  const answer = await carol.get('/v1/users/DEV-carol/balance')
+  assert.deepEqual([answer.status, answer.body.code, answer.body.retryable], [502, 'chain_unavailable', true])
+  assert.equal((await here.alice.get(`/v1/users/${here.alice.userId}/balance`)).status, 200)
 })
 
 test('the token of a development installation is kept for its user alone', async () => {

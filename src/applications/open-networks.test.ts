@@ -1,0 +1,147 @@
+import assert from 'node:assert/strict'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { openSilentNode } from '../../test/silent-node.ts'
+import type { Chain } from '../chain/network.ts'
+import { readConfig } from '../config.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { bindNetwork, templatesAt, type NetworkFacts } from './networks.ts'
+import { readNodes, writeNodes } from './nodes-file.ts'
+import { openNetworks, storedNetworks, type Place, type Wanted } from './open-networks.ts'
+
+const GENESIS = `0x${'5e'.repeat(32)}` as const
+
+let here: TestDatabase
+let folder: string
+let place: Place
+const logged: unknown[] = []
+before(async () => {
+  here = await testDatabase()
+  folder = await mkdtemp(join(tmpdir(), 'chatelaine-networks-'))
+  const line = (event: string, fields?: unknown, error?: unknown) =>
+    void logged.push({ event, fields, error: String(error) })
+  const telemetry = { ...openTelemetry('test', 'silent'), log: { debug: line, info: line, warn: line, error: line } }
+  place = {
+    db: here.db,
+    config: readConfig({ NODE_ENV: 'test' }, 'server'),
+    telemetry,
+    origin: 'https://wallet.example',
+  }
+  for (const [name, chainId] of [
+    ['one', 1],
+    ['two', 2],
+    ['three', 3],
+  ] as const)
+    await bindNetwork(here.db, { ...facts(name, chainId), genesisHash: GENESIS }, { mayBegin: false })
+})
+after(async () => {
+  await here.close()
+  await rm(folder, { recursive: true })
+})
+
+const facts = (name: string, chainId: number): NetworkFacts => ({
+  chainId,
+  name,
+  symbol: 'ONE',
+  coin: 'One',
+  decimals: 6,
+  explorer: templatesAt('https://scan.example'),
+  finality: 7,
+  multicall3: null,
+})
+const want = (name: string, chainId: number, ...rpcUrls: string[]): Wanted => ({ ...facts(name, chainId), rpcUrls })
+const closeAll = (chains: Map<number, Chain>) => chains.forEach(({ rpc }) => rpc.close())
+
+test('a network whose node is down keeps no other from starting, and is served when the node comes', async () => {
+  const up = await openSilentNode({ chainId: 1 })
+  const down = await openSilentNode({ chainId: 2 })
+  await down.close()
+  const chains = new Map<number, Chain>()
+  const keepTrying = await openNetworks(place, [want('one', 1, up.url), want('two', 2, down.url)], chains, {
+    retryEveryMs: 20,
+  })
+  assert.deepEqual([...chains.keys()], [1])
+  const { symbol, decimals, finality, explorer } = chains.get(1)!
+  assert.deepEqual([symbol, decimals, finality, explorer.tx('0xab')], ['ONE', 6, 7, 'https://scan.example/tx/0xab'])
+
+  const back = await openSilentNode({ chainId: 2, port: down.port })
+  const opened = Promise.withResolvers<Chain>()
+  const stop = keepTrying(opened.resolve)
+  assert.equal((await opened.promise).chainId, 2)
+  assert.deepEqual([...chains.keys()], [1, 2])
+  await stop()
+  closeAll(chains)
+  await Promise.all([up.close(), back.close()])
+  assert.equal(logged.filter((line) => (line as { event: string }).event === 'network_down').length, 1)
+  assert.doesNotMatch(JSON.stringify(logged), /key-of-the-node/)
+})
+
+test('a node of another chain refuses the start, with the network’s name and without the node’s address', async () => {
+  const node = await openSilentNode({ chainId: 9 })
+  const chains = new Map<number, Chain>()
+  await assert.rejects(openNetworks(place, [want('one', 1, node.url)], chains), (error: Error) => {
+    assert.match(error.message, /^network one: the node has chain id 9/)
+    assert.doesNotMatch(error.message, /127\.0\.0\.1|key/)
+    return true
+  })
+  await node.close()
+  assert.equal(chains.size, 0)
+})
+
+test('a network that turns out to be another chain later is not served, and the others go on', async () => {
+  const down = await openSilentNode({ chainId: 3 })
+  await down.close()
+  const chains = new Map<number, Chain>()
+  const keepTrying = await openNetworks(place, [want('three', 3, down.url)], chains, { retryEveryMs: 20 })
+  const wrong = await openSilentNode({ chainId: 4, port: down.port })
+  const refused = Promise.withResolvers<void>()
+  const { log } = place.telemetry
+  place.telemetry.log = { ...log, error: (event) => (event === 'network_refused' ? refused.resolve() : undefined) }
+  const stop = keepTrying(() => assert.fail('another chain was served'))
+  await refused.promise
+  await stop()
+  place.telemetry.log = log
+  await wrong.close()
+  assert.equal(chains.size, 0)
+})
+
+test('the networks of the database are served with the nodes of the file; what has none is told', async () => {
+  const file = join(folder, 'networks.json')
+  assert.deepEqual(await storedNetworks(place, file), [])
+  await writeNodes(file, { one: ['https://a.example/key'], unknown: ['https://b.example'] })
+  logged.length = 0
+  const stored = await storedNetworks(place, file)
+  assert.deepEqual(
+    stored.map(({ name, rpcUrls, chainId }) => [name, rpcUrls, chainId]),
+    [['one', ['https://a.example/key'], 1]],
+  )
+  const told = logged
+    .map((line) => line as { event: string; fields: { network?: string } })
+    .map(({ event, fields }) => `${event} ${fields.network}`)
+  assert.deepEqual(told, [
+    'nodes_of_unknown_network unknown',
+    'network_without_nodes three',
+    'network_without_nodes two',
+  ])
+  await chmod(file, 0o644)
+  await storedNetworks(place, file)
+  assert.ok(JSON.stringify(logged).includes('networks_file_open_to_all'))
+})
+
+test('a file of nodes that cannot be used is refused with every place, never with an address', async () => {
+  const file = join(folder, 'bad.json')
+  for (const [text, problem] of [
+    ['{ "one": ["https://secret-key"', /does not hold JSON/],
+    ['["https://secret-key"]', /must hold lists/],
+    ['{ "one": "https://secret-key", "two": [], "three": ["ws://secret-key"] }', /one must[^]*two must[^]*three must/],
+  ] as const) {
+    await writeFile(file, text)
+    await assert.rejects(
+      readNodes(file),
+      (error: Error) => problem.test(error.message) && !error.message.includes('secret-key'),
+    )
+  }
+})
