@@ -1,12 +1,12 @@
 type Answer = { result?: unknown; error?: { message: string } }
 
-/** One JSON-RPC call to the development chain. @throws Error with the node's own words, or when it does not answer in 10 s */
+/** One JSON-RPC call to the development chain. @throws Error with the node's own words, or when it does not answer in 60 s */
 export async function rpc<Result = unknown>(url: string, method: string, ...params: unknown[]): Promise<Result> {
   const response = await fetch(url, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
-    signal: AbortSignal.timeout(10_000),
+    signal: AbortSignal.timeout(60_000),
   })
   const { result, error } = (await response.json()) as Answer
   if (error !== undefined) throw new Error(`${method}: ${error.message}`)

@@ -104,20 +104,20 @@ export const rotateSecret = {
   ...ofOne,
   summary: 'Another secret beside the present one',
   description: 'The present secret stays valid until the next rotation.',
-  ...answers(WithSecret, 404),
+  ...answers(WithSecret, 404, 413, 415),
 }
 export const resetSecret = {
   ...ofOne,
   summary: 'Another secret instead of all present ones',
-  ...answers(WithSecret, 404),
+  ...answers(WithSecret, 404, 413, 415),
 }
 export const suspend = {
   ...ofOne,
   summary: 'Stop an application',
   description: 'Its tokens answer 403 `application_suspended` and nobody can sign in to it, everywhere within seconds.',
-  ...answers(Application, 404),
+  ...answers(Application, 404, 413, 415),
 }
-export const resume = { ...ofOne, summary: 'Let a suspended application go on', ...answers(Application, 404) }
+export const resume = { ...ofOne, summary: 'Let a suspended application go on', ...answers(Application, 404, 413, 415) }
 export const listNetworks = { ...shared, summary: 'Networks', querystring: NoQuery, ...answers(Type.Array(Network)) }
 
 /** The response table of a route whose success is not 200. */
