@@ -113,7 +113,7 @@ test('production without its settings refuses to start and names every missing o
   t.after(here.drop)
   const { ended, printed } = launch({ ...here, env: { NODE_ENV: 'production', RATE_LIMITS: 'off', HOST: '0.0.0.0', DATABASE_POOL: 'hunter2secret' } })
   assert.equal(await ended, 1)
-  for (const name of ['PUBLIC_ORIGIN', 'DATABASE_URL', 'SIGNER_SOCKET', 'AUTH_KEYS_FILE', 'PROVIDERS_FILE', 'RATE_LIMITS', 'DATABASE_POOL']) assert.ok(printed().includes(name), `${name}: ${printed()}`)
+  for (const name of ['PUBLIC_ORIGIN', 'DATABASE_URL', 'RPC_URL', 'SIGNER_SOCKET', 'AUTH_KEYS_FILE', 'PROVIDERS_FILE', 'RATE_LIMITS', 'DATABASE_POOL']) assert.ok(printed().includes(name), `${name}: ${printed()}`)
   assert.doesNotMatch(printed(), /hunter2secret/)
 })
 

@@ -113,7 +113,7 @@ export function readConfig(env: Record<string, string | undefined>, part: 'serve
     else config[name] = value
   }
   const done = config as Config
-  if (part === 'server') problems.push(...crossCheck(done))
+  if (part === 'server') problems.push(...crossCheck(done, problems.length > 0))
   if (problems.length > 0) throw new ConfigError(problems)
   return done
 }
@@ -157,12 +157,14 @@ function readValue(key: Key, text: string): string | number | bigint | string[] 
 
 const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
 
-function crossCheck(config: Config): string[] {
+function crossCheck(config: Config, hasMissing: boolean): string[] {
   const problems: string[] = []
   const production = config.NODE_ENV === 'production'
   if (!production && !LOOPBACK.has(config.HOST)) problems.push('HOST must be a loopback address in development mode: anyone may sign in as anyone there')
   if (production && config.RATE_LIMITS === 'off') problems.push('RATE_LIMITS cannot be off in production')
   if (production && config.PUBLIC_ORIGIN !== undefined && !config.PUBLIC_ORIGIN.startsWith('https:')) problems.push('PUBLIC_ORIGIN must be https in production')
+  // Networks may also be in DATA_DIR, which only the start itself can see: named here beside other reasons, there alone.
+  if (production && config.RPC_URL === undefined && config.NETWORKS_FILE === undefined && hasMissing) problems.push('RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` put one into DATA_DIR')
   if (production && config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined) problems.push('NETWORK_EXPLORER is missing: the network of RPC_URL needs an explorer')
   if (config.PUBLIC_ORIGIN !== undefined && URL.canParse(config.PUBLIC_ORIGIN) && new URL(config.PUBLIC_ORIGIN).origin !== config.PUBLIC_ORIGIN) problems.push('PUBLIC_ORIGIN must be an origin without a path')
   if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(config.NETWORK_NAME)) problems.push('NETWORK_NAME must be lower-case letters, digits and hyphens')
