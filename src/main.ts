@@ -1,5 +1,7 @@
 import { mkdir } from 'node:fs/promises'
+import { RpcError, RpcUnavailable } from './chain/rpc.ts'
 import { ConfigError, readConfig, type Config } from './config.ts'
+import { ChainStartError } from './devnet/anvil.ts'
 import { banner } from './devnet/development.ts'
 import { open, type Opened } from './open.ts'
 import { FolderInUse } from './store/folder-lock.ts'
@@ -49,10 +51,18 @@ async function greet({ facts, isEmbedded, issueToken }: NonNullable<Opened['deve
   console.log(banner(facts, { token, userId, isEmbedded, seconds: ((Date.now() - startedAt) / 1_000).toFixed(1) }))
 }
 
-/** Why it could not start, for a person; the stack only for what nobody foresaw. */
+/** Why it could not start, for a person: what is wrong, which setting it is, and the way out where we know it. */
 function explain(error: unknown): void {
-  if (error instanceof FolderInUse) console.error(`Another Chatelaine runs on DATA_DIR ${config.DATA_DIR} (process ${error.pid}). Stop it, or choose another DATA_DIR and PORT.`)
-  else if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') console.error(`PORT ${config.PORT} is in use. Choose another: PORT=4001 npm start`)
-  else if (error instanceof Error && error.constructor === Error) console.error(`Cannot start: ${error.message}`)
+  const { DATA_DIR, PORT } = config
+  if (error instanceof FolderInUse)
+    console.error(
+      `Another Chatelaine runs on DATA_DIR ${DATA_DIR} (process ${error.pid}). Stop it, or choose another DATA_DIR and PORT.`,
+    )
+  else if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE')
+    console.error(`PORT ${PORT} is in use. Choose another: PORT=${PORT + 1} npm start`)
+  else if (error instanceof RpcUnavailable || error instanceof RpcError)
+    console.error(`Cannot start: no EVM node answers at RPC_URL: ${error.message}`)
+  else if (error instanceof Error && (error.constructor === Error || error instanceof ChainStartError))
+    console.error(`Cannot start: ${error.message}`)
   else console.error('Cannot start:', error instanceof Error ? `${error.name}: ${error.message}` : 'unknown error')
 }

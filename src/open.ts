@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -31,7 +32,8 @@ export type Opened = {
 }
 
 type Announced = { facts: DevelopmentFacts; isEmbedded: boolean; issueToken: IssueToken }
-type IssueToken = (request: { username: string; clientId: string }) => Promise<{ token: string; userId: string }>
+type IssueToken = (request: Whose) => Promise<{ token: string; userId: string }>
+type Whose = { username: string; clientId: string }
 
 /** What was opened is closed in reverse order, also when a later step fails. */
 type Closer = { name: string; close: () => Promise<void> | void }
@@ -59,6 +61,8 @@ export async function open(config: Config): Promise<Opened> {
   try {
     if (isDevelopment || config.DATABASE_URL === undefined)
       opened('lock', await lockFolder(config.DATA_DIR), (unlock) => unlock())
+    // What the last run wrote there may be true no more: another port, another chain.
+    if (isDevelopment) await rm(join(config.DATA_DIR, 'dev.json'), { force: true })
     const port = await freePort(config)
     const origin = config.PUBLIC_ORIGIN ?? `http://localhost:${port}`
     const keysFile = config.AUTH_KEYS_FILE ?? join(config.DATA_DIR, 'auth-keys.json')
@@ -123,6 +127,8 @@ export async function open(config: Config): Promise<Opened> {
       (stop) => stop(),
     )
     opened('server', server, () => server.close())
+    // Before the door opens: whoever waits for /readyz finds the file.
+    const facts = main === null ? null : await announce(app, main, embedded)
     await server.listen({ host: config.HOST, port })
     // Not ready at once, so that a balancer stops sending before the door closes.
     opened('drain', null, async () => {
@@ -132,9 +138,10 @@ export async function open(config: Config): Promise<Opened> {
     telemetry.log.info('listening', { port, networks: [...chains.keys()].join(' ') })
 
     const development =
-      main !== null
-        ? await announce(app, { chain: main, embedded, issueToken: (request) => issueToken(app, keys, request) })
-        : null
+      facts === null
+        ? null
+        : { facts, isEmbedded: embedded !== null, issueToken: (request: Whose) => issueToken(app, keys, request) }
+    await main?.head.waitFor(0, 10_000)
     return { app, development, untilOver: (signal) => untilOver(signal, embedded), close }
   } catch (error) {
     await close()
@@ -150,10 +157,22 @@ async function allOpened<T extends readonly unknown[]>(
   return Promise.all(opening) as Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }>
 }
 
-async function openDatabase(config: Config, { log }: Telemetry): Promise<RootDb> {
+/** @throws Error  a sentence that names the setting; never the connection string, which holds a password */
+async function openDatabase(config: Config, telemetry: Telemetry): Promise<RootDb> {
+  const dir = join(config.DATA_DIR, 'db')
+  try {
+    return await openMigrated(config, dir, telemetry)
+  } catch (error) {
+    const why = error instanceof Error && error.message !== '' ? error.message : 'it gave no reason'
+    const which = config.DATABASE_URL === undefined ? `in ${dir}` : 'of DATABASE_URL'
+    throw new Error(`the database ${which} cannot be used: ${why}`, { cause: error })
+  }
+}
+
+async function openMigrated(config: Config, dir: string, { log }: Telemetry): Promise<RootDb> {
   const db =
     config.DATABASE_URL === undefined
-      ? await openEmbedded({ dir: join(config.DATA_DIR, 'db') })
+      ? await openEmbedded({ dir })
       : await openPostgres({
           url: config.DATABASE_URL,
           pool: config.DATABASE_POOL,
@@ -228,11 +247,8 @@ async function registerDemo({ db }: App, { chainId }: Chain): Promise<void> {
   })
 }
 
-/** Waits for the first block and writes DATA_DIR/dev.json. */
-async function announce(
-  app: App,
-  { chain, embedded, issueToken }: { chain: Chain; embedded: EmbeddedChain | null; issueToken: IssueToken },
-): Promise<Announced> {
+/** Writes DATA_DIR/dev.json. */
+async function announce(app: App, chain: Chain, embedded: EmbeddedChain | null): Promise<DevelopmentFacts> {
   const facts = {
     origin: app.origin,
     baseUrl: audienceOf(app.origin),
@@ -242,9 +258,8 @@ async function announce(
     clientId: DEMO,
     contracts: embedded?.contracts ?? { erc20: null, erc721: null, erc1155: null, multicall3: chain.multicall3 },
   }
-  await chain.head.waitFor(0, 10_000)
   await writeFacts(app.config.DATA_DIR, facts)
-  return { facts, isEmbedded: embedded !== null, issueToken }
+  return facts
 }
 
 async function untilOver(signal: AbortSignal, embedded: EmbeddedChain | null): Promise<void> {
