@@ -15,7 +15,8 @@ import { place, start, type Place, type Program } from './start.ts'
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
 const isThere = existsSync(executablePath)
 // On a machine without Chromium the rest of the suite must still run; a check before landing must not pass without it.
-if (!isThere && process.env.CI === 'true') throw new Error(`there is no Chromium at ${executablePath}: install it, or set CHROMIUM`)
+if (!isThere && process.env.CI === 'true')
+  throw new Error(`there is no Chromium at ${executablePath}: install it, or set CHROMIUM`)
 const skip = isThere ? false : `there is no Chromium at ${executablePath}`
 
 let here: Place
@@ -27,7 +28,18 @@ before(async () => {
   here = await place()
   program = await start(here)
   shots = process.env.SCREENSHOTS ?? (await mkdtemp(join(tmpdir(), 'chatelaine-shots-')))
-  browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'] })
+  browser = await chromium.launch({
+    executablePath,
+    args: [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ],
+  })
 })
 after(async () => {
   await browser?.close()
@@ -54,13 +66,25 @@ async function look(page: Page, name: string, view: View): Promise<void> {
   const overflow = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
   assert.ok(Number(overflow) <= 1, `${name} is ${String(overflow)} px wider than a ${view.width} px screen`)
   const { violations } = await new AxeBuilder({ page }).analyze()
-  assert.deepEqual(violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`), [], name)
+  assert.deepEqual(
+    violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`),
+    [],
+    name,
+  )
 }
 
 /** A client on a loopback port that waits for the browser to come back. */
-async function client(): Promise<{ url: string; back: Promise<URL>; verifier: string; config: openid.Configuration; close(): void }> {
+async function client(): Promise<{
+  url: string
+  back: Promise<URL>
+  verifier: string
+  config: openid.Configuration
+  close(): void
+}> {
   const { facts } = program
-  const config = await openid.discovery(new URL(facts.issuer), facts.clientId, undefined, openid.None(), { execute: [openid.allowInsecureRequests] })
+  const config = await openid.discovery(new URL(facts.issuer), facts.clientId, undefined, openid.None(), {
+    execute: [openid.allowInsecureRequests],
+  })
   const { promise: back, resolve } = Promise.withResolvers<URL>()
   const server = createServer((request, response) => {
     response.end('<!doctype html><title>back</title><p>back at the application')
@@ -69,7 +93,12 @@ async function client(): Promise<{ url: string; back: Promise<URL>; verifier: st
   await once(server, 'listening')
   const redirectUri = `http://127.0.0.1:${(server.address() as AddressInfo).port}/callback`
   const verifier = openid.randomPKCECodeVerifier()
-  const url = openid.buildAuthorizationUrl(config, { redirect_uri: redirectUri, scope: 'openid email', code_challenge: await openid.calculatePKCECodeChallenge(verifier), code_challenge_method: 'S256' }).href
+  const url = openid.buildAuthorizationUrl(config, {
+    redirect_uri: redirectUri,
+    scope: 'openid email',
+    code_challenge: await openid.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+  }).href
   return { url, back, verifier, config, close: () => server.close() }
 }
 
@@ -90,31 +119,42 @@ for (const view of views) {
     await page.waitForURL(/\/consent\//)
     await look(page, 'consent', view)
     await page.getByRole('button', { name: 'Allow', exact: true }).click()
-    const tokens = await openid.authorizationCodeGrant(config, await back, { pkceCodeVerifier: verifier, idTokenExpected: true })
+    const tokens = await openid.authorizationCodeGrant(config, await back, {
+      pkceCodeVerifier: verifier,
+      idTokenExpected: true,
+    })
     close()
     const userId = `DEV-person-${view.name}`
     assert.equal(tokens.claims()!.sub, userId)
 
     const call = async (path: string, body?: unknown) => {
-      const response = await fetch(`${facts.baseUrl}${path}`, { method: body === undefined ? 'GET' : 'POST', headers: { authorization: `Bearer ${tokens.access_token}`, 'content-type': 'application/json' }, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+      const response = await fetch(`${facts.baseUrl}${path}`, {
+        method: body === undefined ? 'GET' : 'POST',
+        headers: { authorization: `Bearer ${tokens.access_token}`, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
       // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape
       return (await response.json()) as any
     }
     const { address } = await call(`/users/${userId}`)
-    const write = await call('/contracts/method/write?wait=mined', { address: facts.contracts.erc20, abi: 'mint(address,uint256) public', args: [address, '7'] })
-    const { blockNumber } = await call(`/transactions/${write.id}`)
-    for (const [name, path] of [
-      ['front', '/'],
-      ['errors', '/docs/errors'],
-      ['explorer', '/explorer'],
-      ['explorer-transaction', new URL(write.explorerUrl).pathname],
-      ['explorer-address', `/explorer/address/${address}`],
-      ['explorer-block', `/explorer/block/${blockNumber}`],
-      ['explorer-missing', `/explorer/tx/0x${'00'.repeat(32)}`],
-      ['sign-in-over', '/login/nothing-of-the-kind'],
-      ['bad-request', '/oauth/auth?client_id=nobody&response_type=code'],
+    const write = await call('/contracts/method/write?wait=mined', {
+      address: facts.contracts.erc20,
+      abi: 'mint(address,uint256) public',
+      args: [address, '7'],
+    })
+    const { receipt } = await call(`/transactions/${write.id}`)
+    for (const [name, path, status] of [
+      ['front', '/', 200],
+      ['errors', '/docs/errors', 200],
+      ['explorer', '/explorer', 200],
+      ['explorer-transaction', new URL(write.explorerUrl).pathname, 200],
+      ['explorer-address', `/explorer/address/${address}`, 200],
+      ['explorer-block', `/explorer/block/${receipt.blockNumber}`, 200],
+      ['explorer-missing', `/explorer/tx/0x${'00'.repeat(32)}`, 404],
+      ['sign-in-over', '/login/nothing-of-the-kind', 400],
+      ['bad-request', '/oauth/auth?client_id=nobody&response_type=code', 400],
     ] as const) {
-      await page.goto(`${facts.origin}${path}`)
+      assert.equal((await page.goto(`${facts.origin}${path}`))?.status(), status, name)
       await look(page, name, view)
     }
     assert.deepEqual(errors, [])
@@ -131,7 +171,10 @@ test('the whole sign-in works without JavaScript', { skip }, async () => {
   await page.getByRole('button').first().click()
   await page.waitForURL(/\/consent\//)
   await page.getByRole('button', { name: 'Allow', exact: true }).click()
-  const tokens = await openid.authorizationCodeGrant(config, await back, { pkceCodeVerifier: verifier, idTokenExpected: true })
+  const tokens = await openid.authorizationCodeGrant(config, await back, {
+    pkceCodeVerifier: verifier,
+    idTokenExpected: true,
+  })
   assert.equal(tokens.claims()!.sub, 'DEV-plain')
   close()
   await page.context().close()
@@ -142,14 +185,23 @@ test('the API reference draws itself under its own policy and asks nobody else',
   const page = await open(views[0]!)
   const problems: string[] = []
   page.on('request', (request) => {
-    if (new URL(request.url()).origin !== facts.origin && !request.url().startsWith('data:') && !request.url().startsWith('blob:')) problems.push(`asked ${request.url()}`)
+    if (
+      new URL(request.url()).origin !== facts.origin &&
+      !request.url().startsWith('data:') &&
+      !request.url().startsWith('blob:')
+    )
+      problems.push(`asked ${request.url()}`)
   })
   page.on('console', (message) => {
     if (/Content Security Policy/.test(message.text())) problems.push(message.text())
   })
   await page.goto(`${facts.origin}/docs/`)
   await page.getByRole('heading', { name: 'Chatelaine' }).first().waitFor()
-  await page.getByRole('link', { name: /Balances/ }).or(page.getByRole('button', { name: /Balances/ })).first().waitFor()
+  await page
+    .getByRole('link', { name: /Balances/ })
+    .or(page.getByRole('button', { name: /Balances/ }))
+    .first()
+    .waitFor()
   await page.screenshot({ path: join(shots, 'reference.png') })
   assert.deepEqual(problems, [])
   await page.context().close()

@@ -35,7 +35,9 @@ type Tokens = { access: string; refresh: string | undefined; subject: string }
 /** Signs in as openid-client does: discovery, PKCE, RS256 id token, all checks of the library. */
 async function signIn(username: string): Promise<Tokens & { config: openid.Configuration }> {
   const { facts } = program
-  const config = await openid.discovery(new URL(facts.issuer), facts.clientId, undefined, openid.None(), { execute: [openid.allowInsecureRequests] })
+  const config = await openid.discovery(new URL(facts.issuer), facts.clientId, undefined, openid.None(), {
+    execute: [openid.allowInsecureRequests],
+  })
   const verifier = openid.randomPKCECodeVerifier()
   const [state, nonce] = [openid.randomState(), openid.randomNonce()]
   const url = openid.buildAuthorizationUrl(config, {
@@ -48,17 +50,28 @@ async function signIn(username: string): Promise<Tokens & { config: openid.Confi
   })
   const { url: back } = await walk(url.href, { origin: facts.origin, username })
   assert.equal(back.searchParams.get('iss'), facts.issuer)
-  const tokens = await openid.authorizationCodeGrant(config, back, { pkceCodeVerifier: verifier, expectedState: state, expectedNonce: nonce, idTokenExpected: true })
+  const tokens = await openid.authorizationCodeGrant(config, back, {
+    pkceCodeVerifier: verifier,
+    expectedState: state,
+    expectedNonce: nonce,
+    idTokenExpected: true,
+  })
   const header = JSON.parse(Buffer.from(tokens.id_token!.split('.')[0]!, 'base64url').toString())
   assert.equal(header.alg, 'RS256')
   return { access: tokens.access_token, refresh: tokens.refresh_token, subject: tokens.claims()!.sub, config }
 }
 
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape
-async function call(token: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<{ status: number; headers: Headers; body: any }> {
+type Reply = { status: number; headers: Headers; body: any }
+
+async function call(token: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Reply> {
   const response = await fetch(path.startsWith('http') ? path : `${program.facts.baseUrl}${path}`, {
     method: body === undefined ? 'GET' : 'POST',
-    headers: { authorization: `Bearer ${token}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
   return { status: response.status, headers: response.headers, body: await response.json() }
@@ -71,7 +84,7 @@ test('the command that npm start prints works when pasted', async () => {
   assert.ok(command !== null)
   const response = await fetch(command[2]!, { headers: { authorization: command[1]! } })
   assert.equal(response.status, 200)
-  assert.deepEqual(Object.keys(await response.json() as object), ['ETH'])
+  assert.deepEqual(Object.keys((await response.json()) as object), ['ETH'])
 })
 
 test('openid-client signs in with scope "openid email" and does the whole main job', async () => {
@@ -84,7 +97,10 @@ test('openid-client signs in with scope "openid email" and does the whole main j
   const info = await openid.fetchUserInfo(alice.config, alice.access, alice.subject)
   const me = await call(alice.access, '/me')
   const user = await call(alice.access, `/users/${alice.subject}`)
-  assert.deepEqual([info.id, info.provider, info.username, info.address, info.email], ['DEV-alice', 'DEV', 'alice', user.body.address, 'alice@dev.invalid'])
+  assert.deepEqual(
+    [info.id, info.provider, info.username, info.address, info.email],
+    ['DEV-alice', 'DEV', 'alice', user.body.address, 'alice@dev.invalid'],
+  )
   assert.deepEqual(Object.keys(user.body).toSorted(), ['address', 'id', 'imageSrc', 'provider', 'username'])
   assert.deepEqual([me.body.network, me.body.chainId], ['devnet', 31_337])
 
@@ -93,20 +109,49 @@ test('openid-client signs in with scope "openid email" and does the whole main j
   assert.equal(native.body.ETH.network, 'devnet')
 
   const bobAddress = (await call(bob.access, '/users/DEV-bob')).body.address
-  const mint = await call(alice.access, '/contracts/method/write?wait=mined', { address: erc20, abi: 'mint(address to, uint256 amount) public', args: [user.body.address, '2500000000000000000'] })
+  const mint = await call(alice.access, '/contracts/method/write?wait=mined', {
+    address: erc20,
+    abi: 'mint(address to, uint256 amount) public',
+    args: [user.body.address, '2500000000000000000'],
+  })
   assert.equal(mint.status, 200, JSON.stringify(mint.body))
   assert.deepEqual([mint.body.status, typeof mint.body.tx.type, mint.body.tx.chainId], ['SUCCESS', 'number', 31_337])
   assert.match(mint.body.hash, /^0x[0-9a-f]{64}$/)
-  const send = await call(alice.access, '/contracts/method/write?wait=mined', { address: erc20, abi: 'transfer(address,uint256) public returns (bool)', args: [bobAddress, '1000000000000000000'] }, { 'idempotency-key': 'once' })
+  const send = await call(
+    alice.access,
+    '/contracts/method/write?wait=mined',
+    {
+      address: erc20,
+      abi: 'transfer(address,uint256) public returns (bool)',
+      args: [bobAddress, '1000000000000000000'],
+    },
+    { 'idempotency-key': 'once' },
+  )
   assert.equal(send.status, 200, JSON.stringify(send.body))
-  const again = await call(alice.access, '/contracts/method/write', { address: erc20, abi: 'transfer(address,uint256) public returns (bool)', args: [bobAddress, '1000000000000000000'] }, { 'idempotency-key': 'once' })
+  const again = await call(
+    alice.access,
+    '/contracts/method/write',
+    {
+      address: erc20,
+      abi: 'transfer(address,uint256) public returns (bool)',
+      args: [bobAddress, '1000000000000000000'],
+    },
+    { 'idempotency-key': 'once' },
+  )
   assert.deepEqual([again.body.hash, again.headers.get('idempotent-replayed')], [send.body.hash, 'true'])
 
-  const read = await call(alice.access, '/contracts/method/read', { address: erc20, abi: 'balanceOf(address) public view returns (uint256)', args: [user.body.address] })
+  const read = await call(alice.access, '/contracts/method/read', {
+    address: erc20,
+    abi: 'balanceOf(address) public view returns (uint256)',
+    args: [user.body.address],
+  })
   assert.deepEqual(read.body.response, asEthers5(1_500_000_000_000_000_000n))
   const token = await call(alice.access, `/users/DEV-alice/balance/${erc20}`)
   const entry = token.body[erc20.toLowerCase()]
-  assert.deepEqual([entry.balance, entry.formatted, entry.decimals, entry.tokenAddress], ['1500000000000000000', '1.5', '18', erc20])
+  assert.deepEqual(
+    [entry.balance, entry.formatted, entry.decimals, entry.tokenAddress],
+    ['1500000000000000000', '1.5', '18', erc20],
+  )
 
   const history = await until('both transfers are in the history', async () => {
     const { body } = await call(alice.access, '/users/DEV-alice/history')
@@ -119,9 +164,19 @@ test('openid-client signs in with scope "openid email" and does the whole main j
   const { valueBn, formatted, decimals, symbol, name, tokenAddress, network, chainId } = newest.amount
   assert.deepEqual(
     { valueBn, formatted, decimals, symbol, name, tokenAddress, network, chainId },
-    { valueBn: asEthers5(10n ** 18n), formatted: 1, decimals: 18, symbol: 'SMPL', name: 'Sample Token', tokenAddress: erc20, network: 'DEVNET', chainId: 31_337 },
+    {
+      valueBn: asEthers5(10n ** 18n),
+      formatted: 1,
+      decimals: 18,
+      symbol: 'SMPL',
+      name: 'Sample Token',
+      tokenAddress: erc20,
+      network: 'DEVNET',
+      chainId: 31_337,
+    },
   )
-  for (const page of [send.body.explorerUrl, read.body.explorerUrl, newest.explorerUrl]) assert.equal((await fetch(page)).status, 200, page)
+  for (const page of [send.body.explorerUrl, read.body.explorerUrl, newest.explorerUrl])
+    assert.equal((await fetch(page)).status, 200, page)
 
   const refreshed = await openid.refreshTokenGrant(alice.config, alice.refresh!)
   assert.notEqual(refreshed.refresh_token, alice.refresh)
@@ -133,19 +188,44 @@ test('oauth4webapi completes the flow and its checks', async () => {
   const { facts } = program
   const insecure = { [oauth.allowInsecureRequests]: true }
   const issuer = new URL(facts.issuer)
-  const server = await oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, { algorithm: 'oidc', ...insecure }))
+  const server = await oauth.processDiscoveryResponse(
+    issuer,
+    await oauth.discoveryRequest(issuer, { algorithm: 'oidc', ...insecure }),
+  )
   const client: oauth.Client = { client_id: facts.clientId }
   const redirect = await redirectUri()
   const verifier = oauth.generateRandomCodeVerifier()
   const state = oauth.generateRandomState()
   const url = new URL(server.authorization_endpoint!)
-  url.search = new URLSearchParams({ client_id: facts.clientId, response_type: 'code', redirect_uri: redirect, scope: 'openid', state, code_challenge: await oauth.calculatePKCECodeChallenge(verifier), code_challenge_method: 'S256', login_provider: 'dev' }).toString()
+  url.search = new URLSearchParams({
+    client_id: facts.clientId,
+    response_type: 'code',
+    redirect_uri: redirect,
+    scope: 'openid',
+    state,
+    code_challenge: await oauth.calculatePKCECodeChallenge(verifier),
+    code_challenge_method: 'S256',
+    login_provider: 'dev',
+  }).toString()
   const { url: back, pages } = await walk(url.href, { origin: facts.origin, username: 'olga' })
   assert.ok(!pages[0]!.includes('class="providers"'), 'login_provider skips the chooser')
   const parameters = oauth.validateAuthResponse(server, client, back, state)
-  const response = await oauth.authorizationCodeGrantRequest(server, client, oauth.None(), parameters, redirect, verifier, insecure)
+  const response = await oauth.authorizationCodeGrantRequest(
+    server,
+    client,
+    oauth.None(),
+    parameters,
+    redirect,
+    verifier,
+    insecure,
+  )
   const tokens = await oauth.processAuthorizationCodeResponse(server, client, response, { requireIdToken: true })
-  const info = await oauth.processUserInfoResponse(server, client, oauth.getValidatedIdTokenClaims(tokens)!.sub, await oauth.userInfoRequest(server, client, tokens.access_token, insecure))
+  const info = await oauth.processUserInfoResponse(
+    server,
+    client,
+    oauth.getValidatedIdTokenClaims(tokens)!.sub,
+    await oauth.userInfoRequest(server, client, tokens.access_token, insecure),
+  )
   assert.equal(info.sub, 'DEV-olga')
   assert.equal((await call(tokens.access_token, '/users/DEV-olga/balance')).status, 200)
 })
@@ -156,7 +236,16 @@ test('passport-oauth2 completes the flow', async () => {
   const session: Record<string, unknown> = {}
   let profileOf: string | null = null
   const strategy = new OAuth2Strategy(
-    { authorizationURL: `${facts.issuer}/auth`, tokenURL: `${facts.issuer}/token`, clientID: facts.clientId, clientSecret: '', callbackURL: redirect, scope: 'openid email', pkce: true, state: true },
+    {
+      authorizationURL: `${facts.issuer}/auth`,
+      tokenURL: `${facts.issuer}/token`,
+      clientID: facts.clientId,
+      clientSecret: '',
+      callbackURL: redirect,
+      scope: 'openid email',
+      pkce: true,
+      state: true,
+    },
     (accessToken: string, _refresh: string, _profile: unknown, done: (error: unknown, user?: unknown) => void) => {
       profileOf = accessToken
       done(null, { accessToken })
@@ -174,7 +263,12 @@ test('passport-oauth2 completes the flow', async () => {
     })
   const away = await handle({ query: {}, session, headers: {}, url: '/' })
   const { url: back } = await walk(away.redirect!, { origin: facts.origin, username: 'pia' })
-  const home = await handle({ query: Object.fromEntries(back.searchParams), session, headers: {}, url: back.pathname + back.search })
+  const home = await handle({
+    query: Object.fromEntries(back.searchParams),
+    session,
+    headers: {},
+    url: back.pathname + back.search,
+  })
   assert.ok(home.user !== undefined)
   const info = await call(profileOf!, `${facts.issuer}/me`)
   assert.equal(info.body.sub, 'DEV-pia')
@@ -183,7 +277,10 @@ test('passport-oauth2 completes the flow', async () => {
 test('a person who says no goes back with access_denied', async () => {
   const { facts } = program
   const verifier = openid.randomPKCECodeVerifier()
-  const url = `${facts.issuer}/auth?${new URLSearchParams({ client_id: facts.clientId, response_type: 'code', redirect_uri: await redirectUri(), scope: 'openid', state: 's', code_challenge: await openid.calculatePKCECodeChallenge(verifier), code_challenge_method: 'S256' })}`
+  const url = `${facts.issuer}/auth?${new URLSearchParams({ client_id: facts.clientId, response_type: 'code', redirect_uri: await redirectUri(), scope: 'openid', state: 's', code_challenge: await openid.calculatePKCECodeChallenge(verifier), code_challenge_method: 'S256' }).toString()}`
   const { url: back } = await walk(url, { origin: facts.origin, username: 'nora', consent: 'deny' })
-  assert.deepEqual([back.searchParams.get('error'), back.searchParams.get('state'), back.searchParams.get('iss')], ['access_denied', 's', facts.issuer])
+  assert.deepEqual(
+    [back.searchParams.get('error'), back.searchParams.get('state'), back.searchParams.get('iss')],
+    ['access_denied', 's', facts.issuer],
+  )
 })

@@ -29,21 +29,43 @@ test('a stranger deploys a contract of their own on the development chain, calls
   const token = /Bearer ([^']+)'/.exec(program.printed())![1]!
   // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape
   const call = async (path: string, body: unknown): Promise<{ status: number; body: any }> => {
-    const response = await fetch(`${facts.baseUrl}/contracts/method/${path}`, { method: 'POST', headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' }, body: JSON.stringify(body) })
+    const response = await fetch(`${facts.baseUrl}/contracts/method/${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
     return { status: response.status, body: await response.json() }
   }
   const count = { address, abi: 'count() public view returns (uint256)' }
   assert.deepEqual((await call('read', count)).body.response, { type: 'BigNumber', hex: '0x00' })
-  const write = await call('write?wait=mined', { address, abi: 'add(uint256 amount) public returns (uint256)', args: ['41'] })
+  const write = await call('write?wait=mined', {
+    address,
+    abi: 'add(uint256 amount) public returns (uint256)',
+    args: ['41'],
+  })
   assert.deepEqual([write.status, write.body.status, write.body.state], [200, 'SUCCESS', 'MINED'])
   assert.deepEqual((await call('read', count)).body.response, { type: 'BigNumber', hex: '0x29' })
 
-  const paid = await call('write?wait=mined', { address, abi: 'pay() public payable returns (uint256)', value: '12345' })
+  const paid = await call('write?wait=mined', {
+    address,
+    abi: 'pay() public payable returns (uint256)',
+    value: '12345',
+  })
   assert.equal(paid.status, 200)
-  assert.deepEqual((await call('read', { address, abi: 'paid() public view returns (uint256)' })).body.response, { type: 'BigNumber', hex: '0x3039' })
+  assert.deepEqual((await call('read', { address, abi: 'paid() public view returns (uint256)' })).body.response, {
+    type: 'BigNumber',
+    hex: '0x3039',
+  })
 
-  const refused = await call('write', { address, abi: 'failTooMuch(uint256,uint256) public; error TooMuch(address who, uint256 asked, uint256 held)', args: ['2', '1'] })
-  assert.deepEqual([refused.status, refused.body.code, refused.body.revert.name], [422, 'execution_reverted', 'TooMuch'])
+  const refused = await call('write', {
+    address,
+    abi: 'failTooMuch(uint256,uint256) public; error TooMuch(address who, uint256 asked, uint256 held)',
+    args: ['2', '1'],
+  })
+  assert.deepEqual(
+    [refused.status, refused.body.code, refused.body.revert.name],
+    [422, 'execution_reverted', 'TooMuch'],
+  )
   const late = await call('write', { address, abi: 'failError(string) public', args: ['closed on Sundays'] })
   assert.match(late.body.detail, /closed on Sundays/)
 })

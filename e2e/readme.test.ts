@@ -17,7 +17,10 @@ let program: Program
 let examples: { language: string; code: string }[]
 before(async () => {
   const readme = await readFile(join(root, 'README.md'), 'utf8')
-  examples = [...readme.matchAll(/<!-- run -->\n```(\w+)\n([\s\S]*?)```/g)].map(([, language, code]) => ({ language: language!, code: code! }))
+  examples = [...readme.matchAll(/<!-- run -->\n```(\w+)\n([\s\S]*?)```/g)].map(([, language, code]) => ({
+    language: language!,
+    code: code!,
+  }))
   here = await place()
   program = await start(here)
 })
@@ -27,11 +30,16 @@ after(async () => {
 })
 
 /** An example as it stands in the README, pointed at this installation. */
-const example = (language: string): string => examples.find((one) => one.language === language)!.code.replaceAll('http://localhost:4000', program.facts.origin)
+const example = (language: string): string =>
+  examples.find((one) => one.language === language)!.code.replaceAll('http://localhost:4000', program.facts.origin)
 
 test('what the README says npm start prints is what it prints', async () => {
   const readme = await readFile(join(root, 'README.md'), 'utf8')
-  for (const line of ['Development mode: anyone on this machine may sign in as anyone.', 'API docs ', 'Try it as DEV-demo; the token is good for an hour:']) {
+  for (const line of [
+    'Development mode: anyone on this machine may sign in as anyone.',
+    'API docs ',
+    'Try it as DEV-demo; the token is good for an hour:',
+  ]) {
     assert.ok(readme.includes(line), line)
     assert.ok(program.printed().includes(line), line)
   }
@@ -39,9 +47,15 @@ test('what the README says npm start prints is what it prints', async () => {
 
 test('the shell example works when pasted', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-readme-'))
-  await cp(program.dataDir, join(folder, '.chatelaine'), { recursive: true, filter: (name) => name === program.dataDir || name.endsWith('dev.json') })
+  await cp(program.dataDir, join(folder, '.chatelaine'), {
+    recursive: true,
+    filter: (name) => name === program.dataDir || name.endsWith('dev.json'),
+  })
   const token = /Bearer ([^']+)'/.exec(program.printed())![1]!
-  const { stdout } = await promisify(execFile)('sh', ['-eu', '-c', example('sh')], { cwd: folder, env: { PATH: process.env.PATH, TOKEN: token } })
+  const { stdout } = await promisify(execFile)('sh', ['-eu', '-c', example('sh')], {
+    cwd: folder,
+    env: { PATH: process.env.PATH, TOKEN: token },
+  })
   assert.match(stdout, /"id":"DEV-demo"/)
   assert.match(stdout, /"hash":"0x[0-9a-f]{64}","id":"tx_[^"]+","state":"MINED"/)
   assert.match(stdout, /"response":\{"type":"BigNumber","hex":"0x4563918244f40000"\}/)

@@ -32,7 +32,11 @@ export async function place(): Promise<Place> {
   return {
     dataDir: await mkdtemp(join(tmpdir(), 'chatelaine-e2e-')),
     port: await freePort(),
-    env: { RATE_LIMITS: 'off', CHAIN_PORT: String(await freePort()), ...(database === null ? {} : { DATABASE_URL: database.url }) },
+    env: {
+      RATE_LIMITS: 'off',
+      CHAIN_PORT: String(await freePort()),
+      ...(database === null ? {} : { DATABASE_URL: database.url }),
+    },
     drop: async () => database?.drop(),
   }
 }
@@ -41,10 +45,14 @@ export async function place(): Promise<Place> {
 export async function start({ dataDir, port, env }: Place): Promise<Program> {
   const { child, printed } = launch({ dataDir, port, env })
   try {
-    await until('the program is ready', async () => {
-      if (child.exitCode !== null) throw new Error(`it ended with code ${child.exitCode}:\n${printed()}`)
-      return printed().includes('Ctrl-C stops everything')
-    }, 90_000)
+    await until(
+      'the program is ready',
+      async () => {
+        if (child.exitCode !== null) throw new Error(`it ended with code ${child.exitCode}:\n${printed()}`)
+        return printed().includes('Ctrl-C stops everything')
+      },
+      90_000,
+    )
   } catch (error) {
     child.kill('SIGKILL')
     throw error
@@ -71,7 +79,11 @@ export async function start({ dataDir, port, env }: Place): Promise<Program> {
 }
 
 /** Starts it without waiting: for starts that must fail. */
-export function launch({ dataDir, port, env }: { dataDir: string; port: number; env: Record<string, string> }): { child: ChildProcess; printed(): string; ended: Promise<number | null> } {
+export function launch({ dataDir, port, env }: { dataDir: string; port: number; env: Record<string, string> }): {
+  child: ChildProcess
+  printed(): string
+  ended: Promise<number | null>
+} {
   const { PATH, HOME, TMPDIR } = process.env
   const child = spawn(process.execPath, [launcher, 'start'], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -92,7 +104,8 @@ export async function family(pid: number): Promise<number[]> {
     if (stat !== '') parents.set(Number(name), Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]))
   }
   const found = [pid]
-  for (let index = 0; index < found.length; index++) for (const [child, parent] of parents) if (parent === found[index]) found.push(child)
+  for (let index = 0; index < found.length; index++)
+    for (const [child, parent] of parents) if (parent === found[index]) found.push(child)
   return found
 }
 
@@ -101,7 +114,9 @@ export async function processesOf(dataDir: string): Promise<string[]> {
   const found: string[] = []
   for (const name of await readdir('/proc')) {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) continue
-    const [line, environment] = await Promise.all(['cmdline', 'environ'].map((file) => readFile(`/proc/${name}/${file}`, 'utf8').catch(() => '')))
+    const [line, environment] = await Promise.all(
+      ['cmdline', 'environ'].map((file) => readFile(`/proc/${name}/${file}`, 'utf8').catch(() => '')),
+    )
     if (`${line}${environment}`.includes(dataDir)) found.push(line!.replaceAll('\0', ' ').slice(0, 120))
   }
   return found

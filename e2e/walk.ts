@@ -3,14 +3,21 @@
  * Stops at the first address of another origin, which is the client's redirect URI.
  * @param answers  `username` for the development sign-in, `consent` for the question
  */
-export async function walk(from: string, { origin, username, consent = 'allow' }: { origin: string; username: string; consent?: 'allow' | 'deny' }): Promise<{ url: URL; pages: string[] }> {
+export async function walk(
+  from: string,
+  { origin, username, consent = 'allow' }: { origin: string; username: string; consent?: 'allow' | 'deny' },
+): Promise<{ url: URL; pages: string[] }> {
   const jar = new Map<string, string>()
   const pages: string[] = []
   let url = new URL(from)
-  let init: RequestInit = {}
+  let init: { method?: string; body?: string; headers?: Record<string, string> } = {}
   for (let hops = 0; hops < 30; hops++) {
     if (url.origin !== origin) return { url, pages }
-    const response = await fetch(url, { ...init, redirect: 'manual', headers: { ...init.headers, cookie: [...jar].map(([name, value]) => `${name}=${value}`).join('; ') } })
+    const response = await fetch(url, {
+      ...init,
+      redirect: 'manual',
+      headers: { ...init.headers, cookie: [...jar].map(([name, value]) => `${name}=${value}`).join('; ') },
+    })
     for (const line of response.headers.getSetCookie()) {
       const [pair = ''] = line.split(';')
       const at = pair.indexOf('=')
@@ -27,7 +34,10 @@ export async function walk(from: string, { origin, username, consent = 'allow' }
     const html = await response.text()
     pages.push(html)
     const form = fill(html, { username, consent })
-    if (form === null) throw new Error(`a page without a way on, status ${response.status}: ${html.replaceAll(/\s+/g, ' ').slice(0, 600)}`)
+    if (form === null)
+      throw new Error(
+        `a page without a way on, status ${response.status}: ${html.replaceAll(/\s+/g, ' ').slice(0, 600)}`,
+      )
     url = new URL(form.action, url)
     init = { method: 'POST', headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: form.body }
   }
@@ -35,7 +45,10 @@ export async function walk(from: string, { origin, username, consent = 'allow' }
 }
 
 /** The first form of a page with its hidden fields, its text field and the wanted button. */
-function fill(html: string, { username, consent }: { username: string; consent: string }): { action: string; body: string } | null {
+function fill(
+  html: string,
+  { username, consent }: { username: string; consent: string },
+): { action: string; body: string } | null {
   const form = /<form[^>]*action="([^"]+)"[^>]*>([\s\S]*?)<\/form>/.exec(html)
   if (form === null) return null
   const body = new URLSearchParams()
