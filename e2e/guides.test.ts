@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { until } from '../test/world.ts'
+import { freePort, place, start, type Place, type Program } from './start.ts'
+import { walk } from './walk.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+let here: Place
+let program: Program
+before(async () => {
+  here = await place()
+  program = await start(here)
+})
+after(async () => {
+  await program?.interrupt()
+  await here?.drop()
+})
+
+test('the application of the first guide works as it stands', async (t) => {
+  const guide = await readFile(join(root, 'docs/guides/first-application.md'), 'utf8')
+  const { facts } = program
+  const port = await freePort()
+  const code = /<!-- run -->\n```js\n([\s\S]*?)```/
+    .exec(guide)![1]!
+    .replaceAll('http://localhost:4000', facts.origin)
+    .replaceAll('3000', String(port))
+  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-guide-'))
+  t.after(() => rm(folder, { recursive: true, force: true }))
+  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+  await writeFile(join(folder, 'shop.mjs'), code)
+  const shop = spawn(process.execPath, [join(folder, 'shop.mjs')], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH, ERC20: facts.contracts.erc20! },
+  })
+  const gone = once(shop, 'exit')
+  t.after(async () => {
+    shop.kill('SIGKILL')
+    await gone
+  })
+  let printed = ''
+  for (const stream of [shop.stdout, shop.stderr])
+    stream.on('data', (chunk: Buffer) => {
+      printed += chunk.toString()
+    })
+  const site = await until(
+    'the application listens',
+    async () => {
+      if (shop.exitCode !== null) throw new Error(printed)
+      return /Open (\S+)/.exec(printed)?.[1]
+    },
+    30_000,
+  )
+
+  const away = await fetch(`${site}/sign-in`, { redirect: 'manual' })
+  const cookie = away.headers.get('set-cookie')!.split(';')[0]!
+  const visit = async (path: string, init: RequestInit = {}): Promise<{ status: number; text: string }> => {
+    const response = await fetch(new URL(path, site), { ...init, redirect: 'manual', headers: { cookie } })
+    return { status: response.status, text: await response.text() }
+  }
+  assert.match(await fetch(site).then((response) => response.text()), /href="\/sign-in"/)
+  const { url: back } = await walk(away.headers.get('location')!, { origin: facts.origin, username: 'gwen' })
+  assert.equal((await visit(back.pathname + back.search)).status, 303)
+
+  const before = await visit('/')
+  assert.match(before.text, /<h1>gwen<\/h1><p>0x[0-9a-fA-F]{40}\s+<p>10 ETH, 0 SMPL/)
+  const minted = await visit('/mint', { method: 'POST' })
+  assert.equal(minted.status, 303, minted.text)
+  const shown = await until('the transfer is shown', async () => {
+    const { text } = await visit('/')
+    return text.includes('<li>') ? text : null
+  })
+  assert.match(shown, /, 1 SMPL/)
+  const explorer = /<li>[^<]*<a href="([^"]+)">1 SMPL/.exec(shown)![1]!
+  assert.equal((await fetch(explorer)).status, 200)
+})
