@@ -1,19 +1,18 @@
 import assert from 'node:assert/strict'
-import { spawn, type ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import http from 'node:http'
-import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { launchAnvil, type Anvil } from '../src/devnet/anvil.ts'
 import { rpc } from '../src/devnet/rpc.ts'
 import { command } from '../test/command.ts'
 import { emptyPostgres, testCluster } from '../test/database.ts'
 import { openSilentNode } from '../test/silent-node.ts'
 import { until } from '../test/until.ts'
+import { endAll, startProgram, type RunningProgram } from './programs.ts'
+import { freePort } from './start.ts'
 
 /**
  * The programs as an operator runs them on one machine: PostgreSQL, a signer of its own, a proxy in front that ends
@@ -22,7 +21,6 @@ import { until } from '../test/until.ts'
 const ORIGIN = 'https://wallet.example'
 const skip = testCluster === null ? 'needs TEST_DATABASE_URL' : false
 
-type Program = { child: ChildProcess; err: () => string; ended: Promise<number | null> }
 type Answer = { status: number; headers: http.IncomingHttpHeaders; text: string }
 
 let folder: string
@@ -31,7 +29,6 @@ let signerSettings: Record<string, string>
 let drop: () => Promise<void>
 let chain: Anvil
 let port: number
-const running: Program[] = []
 
 before(async () => {
   if (testCluster === null) return
@@ -80,7 +77,7 @@ before(async () => {
   }
 })
 after(async () => {
-  for (const { child } of running) child.kill('SIGKILL')
+  endAll()
   if (testCluster === null) return
   await chain.stop()
   await drop()
@@ -217,21 +214,7 @@ test('a network whose node is another chain by now refuses the start', { skip },
   await other.close()
 })
 
-function start(file: string, env: Record<string, string>): Program {
-  const { PATH = '' } = process.env
-  const path = fileURLToPath(new URL(`../src/${file}`, import.meta.url))
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', path], {
-    cwd: folder,
-    env: { PATH, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  let err = ''
-  child.stderr!.on('data', (chunk: Buffer) => (err += chunk.toString()))
-  const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
-  const program = { child, err: () => err, ended }
-  running.push(program)
-  return program
-}
+const start = (file: string, env: Record<string, string>): RunningProgram => startProgram(file, env, folder)
 
 /** A request as the proxy passes it on: plain http on loopback, under the name that clients used. */
 function ask(
@@ -253,12 +236,4 @@ function ask(
     request.once('error', reject)
     request.end()
   })
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer()
-  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve))
-  const { port: free } = probe.address() as AddressInfo
-  await new Promise((resolve) => probe.close(resolve))
-  return free
 }

@@ -1,0 +1,26 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+/** A program of ours with the settings it was given and no others. */
+export type RunningProgram = { child: ChildProcess; err: () => string; ended: Promise<number | null> }
+
+const running: ChildProcess[] = []
+
+/** @param file  main.ts or signer/main.ts */
+export function startProgram(file: string, env: Record<string, string>, cwd: string): RunningProgram {
+  const { PATH = '' } = process.env
+  const path = fileURLToPath(new URL(`../src/${file}`, import.meta.url))
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', path], {
+    cwd,
+    env: { PATH, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let err = ''
+  child.stderr!.on('data', (chunk: Buffer) => (err += chunk.toString()))
+  const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
+  running.push(child)
+  return { child, err: () => err, ended }
+}
+
+/** Whatever a failed test left running. */
+export const endAll = (): void => running.forEach((child) => void child.kill('SIGKILL'))
