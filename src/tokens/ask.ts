@@ -24,6 +24,15 @@ export const MOST_TOKENS = 12
 
 const MOST_DECIMALS = 77n
 
+/** Where a question is answered: a block or a tag. */
+export type At = { blockHash: Hex } | Hex | 'latest' | 'finalized'
+
+/** The newest block that this process answers from. */
+export function atHead({ head }: Chain): At {
+  const block = head.current()
+  return block === null ? 'latest' : { blockHash: block.hash }
+}
+
 /**
  * Asks tokens what they call themselves, all at one block in one batch. A token that reverts, burns its gas or
  * answers nonsense has empty facts.
@@ -32,9 +41,8 @@ const MOST_DECIMALS = 77n
 export async function askTokens(
   chain: Chain,
   tokens: { address: Hex; tokenType: TokenType }[],
+  at: At,
 ): Promise<TokenAnswer[]> {
-  const head = chain.head.current()
-  const at = head === null ? 'latest' : { blockHash: head.hash }
   const calls = tokens.flatMap(({ address }) => [
     { method: 'eth_getCode', params: [address, at] },
     ...SELECTORS.map((data) => ({ method: 'eth_call', params: [{ to: address, data, gas: GAS }, at] })),

@@ -47,7 +47,7 @@ export async function reviewTokens(db: Db, chain: Chain, fromNumber: number): Pr
   const isDevelopment = chain.faucet !== null
   await db
     .updateTable('tokens')
-    .set({ state: 'NEW', attempts: 0, retry_at: sql<Date>`now()` })
+    .set({ state: 'NEW', attempts: 0, retry_at: sql<Date>`now()`, updated_at: sql<Date>`now()` })
     .where('chain_id', '=', chainId)
     .$if(!isDevelopment, (query) =>
       query.where('address', 'in', (eb) =>

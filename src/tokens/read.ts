@@ -4,8 +4,8 @@ import { mapChainError } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import { askTokens, MOST_TOKENS, type TokenFacts } from './ask.ts'
-import { askAll, storeAnswers, typeOf } from './refresh.ts'
+import { askTokens, atHead, MOST_TOKENS, type TokenFacts } from './ask.ts'
+import { askAll, storeAnswers, typeOf, versionOfRow, type Token } from './refresh.ts'
 
 const REMEMBERED_MS = 30_000
 const MOST_REMEMBERED = 10_000
@@ -56,20 +56,18 @@ export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]
   const rows = await retrying(() =>
     app.db
       .selectFrom('tokens')
-      .select(['address', 'symbol', 'name', 'decimals', 'state', 'token_type'])
+      .select(['address', 'symbol', 'name', 'decimals', 'state', 'token_type', versionOfRow])
       .where('chain_id', '=', chain.chainId)
       .where('address', 'in', missing.map(fromHex))
       .execute(),
   )
   for (const { address, symbol, name, decimals, state } of rows)
     if (state !== 'NEW') learn(toHex(address), { symbol, name, decimals })
-  const types = new Map(rows.map((row) => [toHex(row.address), typeOf(row.token_type)]))
+  const stored = new Map(rows.map((row) => [toHex(row.address), row]))
   const unasked = missing.filter((address) => !known.has(address))
   for (let start = 0; start < unasked.length; start += MOST_TOKENS) {
-    const tokens = unasked
-      .slice(start, start + MOST_TOKENS)
-      .map((address) => ({ address, tokenType: types.get(address) ?? 'ERC20' }))
-    const told = await askAll(app, chain, tokens).catch((error: unknown) => {
+    const tokens = unasked.slice(start, start + MOST_TOKENS).map((address) => tokenOf(address, stored.get(address)))
+    const told = await askAll(app, chain, tokens, atHead(chain)).catch((error: unknown) => {
       throw mapChainError(error)
     })
     await storeAnswers(
@@ -87,14 +85,14 @@ async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts>
   const row = await retrying(() =>
     app.db
       .selectFrom('tokens')
-      .select(['symbol', 'name', 'decimals', 'state', 'token_type'])
+      .select(['symbol', 'name', 'decimals', 'state', 'token_type', versionOfRow])
       .where('chain_id', '=', chain.chainId)
       .where('address', '=', fromHex(address))
       .executeTakeFirst(),
   )
   if (row !== undefined && row.state !== 'NEW') return { symbol: row.symbol, name: row.name, decimals: row.decimals }
-  const token = { address, tokenType: row === undefined ? 'ERC20' : typeOf(row.token_type) } as const
-  const answers = await askTokens(chain, [token]).catch((error: unknown) => {
+  const token = tokenOf(address, row)
+  const answers = await askTokens(chain, [token], atHead(chain)).catch((error: unknown) => {
     throw mapChainError(error)
   })
   const { facts, isContract } = answers[0]!
@@ -102,6 +100,13 @@ async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts>
   if (isContract) await storeAnswers(app.db, chain, [{ ...token, answer: answers[0]! }])
   return facts
 }
+
+/** A token that was never seen in a transfer is taken for a coin. */
+const tokenOf = (address: Hex, row: { token_type: number; version: string } | undefined): Token => ({
+  address,
+  tokenType: row === undefined ? 'ERC20' : typeOf(row.token_type),
+  version: row?.version ?? null,
+})
 
 function memoryOf(chain: Chain): Memory {
   let memory = memories.get(chain)

@@ -4,7 +4,7 @@ import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
-import { askTokens, MOST_TOKENS, type TokenAnswer } from './ask.ts'
+import { askTokens, atHead, MOST_TOKENS, type At, type TokenAnswer } from './ask.ts'
 import { TOKEN_TYPE_NUMBERS, type TokenType } from './note.ts'
 
 /** seconds until a token that did not tell everything is asked again: doubled from a minute up to a day */
@@ -34,19 +34,43 @@ async function refreshAll(app: App, chain: Chain): Promise<void> {
   for (;;) {
     const due = await app.db
       .selectFrom('tokens')
-      .select(['address', 'token_type'])
+      .select(['address', 'token_type', versionOfRow])
       .where('chain_id', '=', chain.chainId)
       .where('retry_at', '<=', sql<Date>`now()`)
       .orderBy('retry_at')
       .limit(MOST_TOKENS)
       .execute()
     if (due.length === 0) return
-    const tokens = due.map((row) => ({ address: toHex(row.address), tokenType: typeOf(row.token_type) }))
-    await storeAnswers(app.db, chain, await askAll(app, chain, tokens))
+    const tokens = due.map((row) => ({
+      ...{ address: toHex(row.address), tokenType: typeOf(row.token_type), version: row.version },
+    }))
+    await storeAnswers(app.db, chain, await askAll(app, chain, tokens, await atCursor(app, chain)))
   }
 }
 
-type Token = { address: Hex; tokenType: TokenType }
+/**
+ * The block that is stored, not the newest one: what a token says in a branch that was never stored would never be
+ * taken back. Of blocks that are final, as while catching up, the newest: nodes forget old states.
+ */
+async function atCursor({ db }: App, chain: Chain): Promise<At> {
+  const row = await db
+    .selectFrom('cursors')
+    .select(['block_number', 'block_hash', 'finalized_number'])
+    .where('chain_id', '=', chain.chainId)
+    .executeTakeFirst()
+  const head = chain.head.current()
+  if (row === undefined || head === null) return atHead(chain)
+  const isDevelopment = chain.faucet !== null
+  if (isDevelopment || row.block_number > row.finalized_number) return { blockHash: toHex(row.block_hash) }
+  if (chain.finality === 'finalized') return 'finalized'
+  return `0x${Math.max(row.block_number, head.number - chain.finality).toString(16)}`
+}
+
+/** `version` of the row when the token was asked, null when there was none */
+export type Token = { address: Hex; tokenType: TokenType; version: string | null }
+
+/** Another one after each change, also after a review. */
+export const versionOfRow = sql<string>`tokens.address::text || ' ' || tokens.updated_at::text`.as('version')
 
 /**
  * What tokens say of themselves: all at once; when that fails, one by one, so that a token that takes the node down
@@ -54,13 +78,18 @@ type Token = { address: Hex; tokenType: TokenType }
  * @param tokens  at most MOST_TOKENS
  * @throws RpcUnavailable | RpcError  when not one of them could be asked
  */
-export async function askAll(app: App, chain: Chain, tokens: Token[]): Promise<(Token & { answer: TokenAnswer })[]> {
+export async function askAll(
+  app: App,
+  chain: Chain,
+  tokens: Token[],
+  at: At,
+): Promise<(Token & { answer: TokenAnswer })[]> {
   try {
-    const answers = await askTokens(chain, tokens)
+    const answers = await askTokens(chain, tokens, at)
     return tokens.map((token, index) => ({ ...token, answer: answers[index]! }))
   } catch (error) {
     if (tokens.length === 1) throw error
-    const results = await Promise.allSettled(tokens.map((token) => askTokens(chain, [token])))
+    const results = await Promise.allSettled(tokens.map((token) => askTokens(chain, [token], at)))
     const told = tokens.flatMap((token, index) => {
       const result = results[index]!
       return result.status === 'fulfilled' ? [{ ...token, answer: result.value[0]! }] : []
@@ -90,9 +119,13 @@ async function postpone(db: Db, chain: Chain, tokens: Token[]): Promise<void> {
     .execute()
 }
 
-/** Stores what tokens said. A token that did not tell everything is asked again, later each time. */
+/**
+ * Stores what tokens said. A token that did not tell everything is asked again, later each time. A row that changed
+ * since it was asked stays: after a reorganisation the answer may be one of the lost branch.
+ */
 export async function storeAnswers(db: Db, chain: Chain, answers: (Token & { answer: TokenAnswer })[]): Promise<void> {
   if (answers.length === 0) return
+  const versions = answers.flatMap(({ version }) => version ?? [])
   const rows = answers.map(({ address, tokenType, answer: { facts, isComplete } }) => ({
     chain_id: chain.chainId,
     address: fromHex(address),
@@ -106,16 +139,19 @@ export async function storeAnswers(db: Db, chain: Chain, answers: (Token & { ans
     .insertInto('tokens')
     .values(rows)
     .onConflict((on) =>
-      on.columns(['chain_id', 'address']).doUpdateSet((eb) => ({
-        symbol: eb.ref('excluded.symbol'),
-        name: eb.ref('excluded.name'),
-        decimals: eb.ref('excluded.decimals'),
-        state: eb.ref('excluded.state'),
-        attempts: eb('tokens.attempts', '+', 1),
-        retry_at: sql<Date | null>`case when excluded.retry_at is null then null else
+      on
+        .columns(['chain_id', 'address'])
+        .doUpdateSet((eb) => ({
+          symbol: eb.ref('excluded.symbol'),
+          name: eb.ref('excluded.name'),
+          decimals: eb.ref('excluded.decimals'),
+          state: eb.ref('excluded.state'),
+          attempts: eb('tokens.attempts', '+', 1),
+          retry_at: sql<Date | null>`case when excluded.retry_at is null then null else
           now() + least(${sql.lit(LAST_RETRY_SECONDS)}, ${sql.lit(FIRST_RETRY_SECONDS)} * power(2, least(tokens.attempts, 20))) * interval '1 second' end`,
-        updated_at: sql<Date>`now()`,
-      })),
+          updated_at: sql<Date>`now()`,
+        }))
+        .where(sql<string>`tokens.address::text || ' ' || tokens.updated_at::text`, 'in', ['', ...versions]),
     )
     .execute()
 }
