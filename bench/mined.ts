@@ -8,10 +8,12 @@ export type Oracle = {
   mined: Map<number, number>
   /** blocks in the order they were seen: when (performance.now, ms) and how many numbered writes they hold */
   blocks: { at: number; count: number }[]
-  /** Waits until no block brought anything for `quietBlocks` blocks. */
-  settle(quietBlocks?: number): Promise<void>
+  /** Waits until all of these are mined, or nothing was for 15 s. @returns those that are not */
+  settle(numbers: ReadonlySet<number>): Promise<number[]>
   stop(): Promise<void>
 }
+
+const QUIET_MS = 15_000
 
 /** @param numberOf  the number in a transaction's calldata, or null when it is none of the benchmark's */
 export function watchChain(url: string, numberOf: (input: Hex) => number | null): Oracle {
@@ -25,7 +27,12 @@ export function watchChain(url: string, numberOf: (input: Hex) => number | null)
       next ??= newest + 1
       for (; next <= newest; next++) {
         const at = performance.now()
-        const block = await rpc<{ transactions: { input: Hex }[] }>(url, 'eth_getBlockByNumber', `0x${next.toString(16)}`, true)
+        const block = await rpc<{ transactions: { input: Hex }[] }>(
+          url,
+          'eth_getBlockByNumber',
+          `0x${next.toString(16)}`,
+          true,
+        )
         let count = 0
         for (const { input } of block.transactions) {
           const number = numberOf(input)
@@ -41,9 +48,16 @@ export function watchChain(url: string, numberOf: (input: Hex) => number | null)
   return {
     mined,
     blocks,
-    settle: async (quietBlocks = 2) => {
-      const from = blocks.length
-      while (blocks.length < from + quietBlocks || blocks.slice(-quietBlocks).some(({ count }) => count > 0)) await wait(100)
+    settle: async (numbers) => {
+      const missing = () => [...numbers].filter((number) => !mined.has(number))
+      let [left, movedAt] = [missing(), performance.now()]
+      while (left.length > 0 && performance.now() - movedAt < QUIET_MS) {
+        await wait(100)
+        const now = missing()
+        if (now.length < left.length) movedAt = performance.now()
+        left = now
+      }
+      return left
     },
     stop: async () => {
       isStopped = true

@@ -7,7 +7,11 @@ import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
 
 /** A PostgreSQL cluster, and what its processes have used so far. */
-export type Cluster = { url: string; /** milliseconds of CPU, of all its processes; 0 where that cannot be seen */ cpuMillis(): number; end(): Promise<void> }
+export type Cluster = {
+  url: string
+  /** milliseconds of CPU, of all its processes; 0 where that cannot be seen */ cpuMillis(): number
+  end(): Promise<void>
+}
 
 /**
  * The cluster of TEST_DATABASE_URL, else one of our own with PostgreSQL's own settings, thrown away at the end.
@@ -34,7 +38,11 @@ async function launch(binaries: string): Promise<Cluster> {
   const user = process.getuid?.() === 0 ? { uid: idOf('postgres'), gid: idOf('postgres') } : {}
   if (user.uid !== undefined) chownSync(folder, user.uid, user.gid)
   const data = join(folder, 'data')
-  execFileSync(join(binaries, 'initdb'), ['-D', data, '-U', 'chatelaine', '-A', 'trust'], { ...user, cwd: folder, stdio: 'ignore' })
+  execFileSync(join(binaries, 'initdb'), ['-D', data, '-U', 'chatelaine', '-A', 'trust'], {
+    ...user,
+    cwd: folder,
+    stdio: 'ignore',
+  })
   const port = await freePort()
   const child = spawn(
     join(binaries, 'postgres'),

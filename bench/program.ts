@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
-import http from 'node:http'
+import net from 'node:net'
 import { Session } from 'node:inspector/promises'
 import pg from 'pg'
 import { readConfig } from '../src/config.ts'
@@ -85,13 +85,14 @@ function countStatements(): void {
   } as typeof pg.Client.prototype.query
 }
 
+/** What is written to the node's port begins a request, or goes on with a long one; the sockets are the program's own. */
 function countRequests(): void {
-  const { request } = http
-  const node = new URL(process.env.RPC_URL!)
-  http.request = ((...args: Parameters<typeof request>) => {
-    if (String((args[0] as http.RequestOptions).port) === node.port) counts.requests++
-    return request(...args)
-  }) as typeof request
+  const { write } = net.Socket.prototype
+  const port = Number(new URL(process.env.RPC_URL!).port)
+  net.Socket.prototype.write = function (this: net.Socket, ...args: Parameters<typeof write>) {
+    if (this.remotePort === port) counts.requests++
+    return write.apply(this, args)
+  } as typeof write
 }
 
 async function rpcCalls(): Promise<Record<string, number>> {
@@ -108,4 +109,3 @@ function signerOf(): number {
   const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim().split(' ').map(Number)
   return children.find((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('signer/main.ts')) ?? 0
 }
-

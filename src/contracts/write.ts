@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Static } from 'typebox'
 import { encodeCall } from '../abi/args.ts'
-import { parseAbi } from '../abi/parse.ts'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
@@ -10,6 +9,7 @@ import type { WriteAnswer } from '../transactions/answer.ts'
 import { dryRun, type DryRunAnswer } from '../transactions/dry-run.ts'
 import type { Intent } from '../transactions/intent.ts'
 import { sendTransaction } from '../transactions/send.ts'
+import { parsedAbi } from './parsed.ts'
 import { readContractAddress } from './read.ts'
 import type { WriteRequest } from './write-wire.ts'
 
@@ -43,7 +43,7 @@ export function dryRunContract(app: App, caller: Caller, body: Body): Promise<Dr
 /** Everything that can be refused without asking the chain. */
 function readIntent({ address, abi, args = [], value = '0' }: Body): Intent {
   const to = readContractAddress(address).toLowerCase() as Hex
-  const { function: fn, errors } = parseAbi(abi)
+  const { function: fn, errors } = parsedAbi(abi)
   const { stateMutability } = fn
   if (stateMutability === 'view' || stateMutability === 'pure') {
     throw new AppError('abi_is_view', `A ${stateMutability} function changes nothing: read it instead.`, {

@@ -6,8 +6,11 @@ export const toHex = (bytes: Uint8Array): Hex => `0x${Buffer.from(bytes.buffer, 
 /** Bytes of 0x-hex; the text must be well-formed, of even length. */
 export const fromHex = (hex: Hex): Buffer => Buffer.from(hex.slice(2), 'hex')
 
+/** The 64 hexadecimal digits of a uint256. */
+export const wordDigits = (value: bigint): string => value.toString(16).padStart(64, '0')
+
 /** uint256 as the 32 big-endian bytes that the database holds. */
-export const toWord = (value: bigint): Buffer => Buffer.from(value.toString(16).padStart(64, '0'), 'hex')
+export const toWord = (value: bigint): Buffer => Buffer.from(wordDigits(value), 'hex')
 
 /** The number in a uint256 column. */
 export const fromWord = (bytes: Uint8Array): bigint => BigInt(toHex(bytes))

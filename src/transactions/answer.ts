@@ -1,4 +1,4 @@
-import { checksumAddress } from '../abi/address.ts'
+import { readAddress } from '../abi/address.ts'
 import { bigNumber, type BigNumber } from '../abi/bignumber.ts'
 import type { Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
@@ -43,13 +43,13 @@ export function answerOf(chain: Chain, bound: Bound, hash: Hex): WriteAnswer {
   }
 }
 
-export function wireTransaction(bound: Omit<Bound, 'id' | 'accountId'>): WireTransaction {
+export function wireTransaction(bound: Omit<Bound, 'id' | 'accountId' | 'hasKey'>): WireTransaction {
   return {
     type: bound.fees.type === 'legacy' ? 0 : 2,
     chainId: bound.chainId,
     nonce: bound.nonce,
-    from: checksumAddress(bound.from),
-    to: checksumAddress(bound.to),
+    from: readAddress(bound.from),
+    to: readAddress(bound.to),
     data: bound.data,
     value: bigNumber(bound.value),
     gasLimit: bigNumber(bound.gas),

@@ -3,57 +3,64 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc.ts'
 import { AppError } from '../errors.ts'
-import { newTransactionId } from '../ids.ts'
+import { newTransactionId, type Hex } from '../ids.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { writeFees, type Bound, type Intent, type Terms } from './intent.ts'
-import { inFlight, type KeyScope } from './key.ts'
-import { inLane } from './lane.ts'
+import { writeFees, type Bound } from './intent.ts'
+import { inFlight } from './key.ts'
 import { reach } from './steps.ts'
+import { takeNonce, type Binding, type Lane } from './take-nonce.ts'
 
-/** Who wants it, with the key and the hash of the request if there is a key. */
-export type Binding = {
-  accountId: string
-  clientId: string
-  from: `0x${string}`
-  intent: Intent
-  terms: Terms
-  key: { scope: KeyScope; requestHash: Uint8Array } | null
-}
+/** An account that always loses its race is one that somebody else is hammering. */
+const MOST_RACES = 64
 
 /**
- * Commit 1: the intent, its nonce and its idempotency key, in one database transaction. The nonce is one more than the
- * highest row of the account on this network, or one that was vacated; the unique key decides races between replicas,
- * and the loser takes the next. The chain is asked for its count only for an account without a row.
+ * Commit 1: the intent, its nonce and its idempotency key, in one database transaction that many writes share. The
+ * nonce is one more than the highest row of the account on this network, or one that was vacated; who loses a race to
+ * another replica takes the next. The chain is asked for its count only for an account without a row.
  * @throws idempotency_in_flight, too_many_pending, account_stopped, chain_unavailable, chain_timeout, database_unavailable
  */
-export function bind(app: App, chain: Chain, binding: Binding): Promise<Bound> {
+export async function bind(app: App, chain: Chain, binding: Binding): Promise<Bound> {
   const id = newTransactionId()
-  // Writes of one account in one process take their turn: in the database they would only collide.
-  return inLane(app, chain.chainId, binding.from, async () => {
-    for (let first: number | null = null; ;) {
-      const nonce = await retrying(() => commit(app, chain, binding, { id, first }))
-      if (nonce !== null) {
-        const { intent, terms, from, accountId } = binding
-        return {
-          id,
-          accountId,
-          chainId: chain.chainId,
-          from,
-          nonce,
-          to: intent.to,
-          value: intent.value,
-          data: intent.data,
-          ...terms,
-        }
-      }
-      first = await countOnChain(chain, binding.from)
-    }
-  })
+  let first: number | null = null
+  for (let race = 0; race < MOST_RACES; race++) {
+    const taken = await takeNonce(app, chain, binding, { id, first })
+    if (taken === 'key is taken') throw inFlight()
+    if ('nonce' in taken) return toBound(chain, binding, { id, nonce: taken.nonce })
+    const { lane } = taken
+    refuseWhileFull(app, lane)
+    if (lane.vacant !== null) {
+      const isMine = await takeOver(app, chain, binding, { id, nonce: lane.vacant })
+      if (isMine) return toBound(chain, binding, { id, nonce: lane.vacant })
+    } else if (lane.isNew) first = await countOnChain(chain, binding.from)
+  }
+  throw new AppError('overloaded', 'Too many writes of this account at once.', { retryAfter: 1 })
+}
+
+function toBound({ chainId }: Chain, { intent, terms, from, accountId, key }: Binding, owned: Owned): Bound {
+  const { to, value, data } = intent
+  return { ...owned, accountId, chainId, from, to, value, data, ...terms, hasKey: key !== null }
+}
+
+type Owned = { id: string; nonce: number }
+
+/** @throws account_stopped, too_many_pending */
+function refuseWhileFull({ config }: App, { isStopped, pending, turn }: Lane): void {
+  if (isStopped) {
+    throw new AppError('account_stopped', 'The account is stopped: the operator has to look at it.', { retryAfter: 60 })
+  }
+  const before = pending + turn - 1
+  if (before >= config.MAX_PENDING_WRITES) {
+    throw new AppError(
+      'too_many_pending',
+      `The account has ${before} unconfirmed writes; at most ${config.MAX_PENDING_WRITES} are allowed.`,
+      { retryAfter: 2 },
+    )
+  }
 }
 
 /** The count of mined transactions of an account: where an account that we have no row of starts. */
-async function countOnChain({ rpc }: Chain, from: `0x${string}`): Promise<number> {
+async function countOnChain({ rpc }: Chain, from: Hex): Promise<number> {
   try {
     return Number(await rpc.call<string>('eth_getTransactionCount', [from, 'latest']))
   } catch (error) {
@@ -61,19 +68,17 @@ async function countOnChain({ rpc }: Chain, from: `0x${string}`): Promise<number
   }
 }
 
-type Place = { id: string; first: number | null }
-
-/** @returns the nonce, or null when the chain has to be asked first */
-async function commit(app: App, chain: Chain, binding: Binding, place: Place): Promise<number | null> {
-  // Without a key it is a single statement, which needs no transaction around it.
-  if (binding.key === null) return takeNonce(app, app.db, chain, binding, place)
-  return app.db.transaction().execute(async (db) => {
-    await takeKey(db, binding.key!, place.id)
-    const nonce = await takeNonce(app, db, chain, binding, place)
-    if (nonce === null) await db.deleteFrom('idempotency_keys').where('transaction_id', '=', place.id).execute()
-    await reach(app, 'in-bind')
-    return nonce
-  })
+/** Takes over a nonce that was refused before anything was signed for it. @returns false when another write has it */
+function takeOver(app: App, chain: Chain, binding: Binding, owned: Owned): Promise<boolean> {
+  return retrying(() =>
+    app.db.transaction().execute(async (db) => {
+      if (binding.key !== null) await takeKey(db, binding.key, owned.id)
+      const isMine = await takeVacant(db, chain, binding, owned)
+      await reach(app, 'in-bind')
+      if (!isMine) await db.deleteFrom('idempotency_keys').where('transaction_id', '=', owned.id).execute()
+      return isMine
+    }),
+  )
 }
 
 async function takeKey(db: Db, { scope, requestHash }: NonNullable<Binding['key']>, id: string): Promise<void> {
@@ -94,86 +99,8 @@ async function takeKey(db: Db, { scope, requestHash }: NonNullable<Binding['key'
   if (mine === undefined) throw inFlight()
 }
 
-/** An account that always loses its race is one that somebody else is hammering. */
-const MOST_RACES = 64
-
-async function takeNonce(app: App, db: Db, chain: Chain, binding: Binding, place: Place): Promise<number | null> {
-  for (let race = 0; race < MOST_RACES; race++) {
-    const next = await takeNext(app, db, chain, binding, place)
-    if (next !== null) return next
-    const lane = await look(db, chain, binding.from)
-    if (lane.isStopped)
-      throw new AppError('account_stopped', 'The account is stopped: the operator has to look at it.', {
-        retryAfter: 60,
-      })
-    if (lane.pending >= app.config.MAX_PENDING_WRITES) {
-      throw new AppError(
-        'too_many_pending',
-        `The account has ${lane.pending} unconfirmed writes; at most ${app.config.MAX_PENDING_WRITES} are allowed.`,
-        { retryAfter: 2 },
-      )
-    }
-    if (lane.vacant !== null) {
-      const taken = await takeVacant(db, chain, binding, { id: place.id, nonce: lane.vacant })
-      if (taken) return lane.vacant
-    } else if (lane.isNew && place.first === null) return null
-  }
-  throw new AppError('overloaded', 'Too many writes of this account at once.', { retryAfter: 1 })
-}
-
-/**
- * The next nonce, if the account may have one: nothing vacant below, not stopped, fewer than the limit pending. One
- * statement, so that its reads and its insert see one state; whoever was faster makes it insert nothing.
- */
-async function takeNext(
-  app: App,
-  db: Db,
-  { chainId }: Chain,
-  binding: Binding,
-  { id, first }: Place,
-): Promise<number | null> {
-  const { intent, terms, accountId, clientId } = binding
-  const fees = writeFees(terms.fees)
-  const sender = fromHex(binding.from)
-  const { rows } = await sql<{ nonce: number }>`
-    insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, state, transitions, created_at)
-    select ${id}, ${accountId}::uuid, ${clientId}, ${chainId}::bigint, ${sender}::bytea, lane.next,
-      ${fromHex(intent.to)}::bytea, ${toWord(intent.value)}::bytea, ${fromHex(intent.data)}::bytea, ${terms.gas.toString()}::bigint,
-      ${fees.max_fee}::bytea, ${fees.max_priority_fee}::bytea, ${intent.abi}, 'BOUND', '[]'::jsonb, date_trunc('milliseconds', now())
-    from (select coalesce(
-      (select nonce + 1 from transactions where chain_id = ${chainId}::bigint and sender = ${sender}::bytea order by nonce desc limit 1),
-      ${first}::bigint) as next) as lane
-    where lane.next is not null
-      and not exists (select 1 from stopped_lanes where chain_id = ${chainId}::bigint and sender = ${sender}::bytea)
-      and not exists (select 1 from transactions where chain_id = ${chainId}::bigint and state = 'VACANT' and sender = ${sender}::bytea)
-      and (select count(*) from transactions where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED') and sender = ${sender}::bytea) < ${app.config.MAX_PENDING_WRITES}::int
-    on conflict (chain_id, sender, nonce) do nothing
-    returning nonce`.execute(db)
-  return rows[0]?.nonce ?? null
-}
-
-/** Why `takeNext` gave nothing. Never more than one of them is the reason for long. */
-async function look(db: Db, { chainId }: Chain, from: `0x${string}`) {
-  const sender = fromHex(from)
-  const { rows } = await sql<{ stopped: boolean; pending: number; vacant: number | null; known: boolean }>`
-    select
-      exists (select 1 from stopped_lanes where chain_id = ${chainId}::bigint and sender = ${sender}::bytea) as stopped,
-      (select count(*) from transactions where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED') and sender = ${sender}::bytea) as pending,
-      (select min(nonce) from transactions where chain_id = ${chainId}::bigint and state = 'VACANT' and sender = ${sender}::bytea) as vacant,
-      exists (select 1 from transactions where chain_id = ${chainId}::bigint and sender = ${sender}::bytea) as known`.execute(
-    db,
-  )
-  const { stopped, pending, vacant, known } = rows[0]!
-  return { isStopped: stopped, pending, vacant, isNew: !known }
-}
-
-/** Takes over a nonce that was refused before anything was signed for it. The row lock decides between two. */
-async function takeVacant(
-  db: Db,
-  { chainId }: Chain,
-  binding: Binding,
-  { id, nonce }: { id: string; nonce: number },
-): Promise<boolean> {
+/** The row lock decides between two. */
+async function takeVacant(db: Db, { chainId }: Chain, binding: Binding, { id, nonce }: Owned): Promise<boolean> {
   const { intent, terms, accountId, clientId, from } = binding
   const taken = await db
     .updateTable('transactions')

@@ -4,6 +4,7 @@ import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { gasStrategy } from './gas.ts'
+import { sendInTurn } from './send-in-turn.ts'
 
 /** `sent`: a node took it, or has it already. `unknown` counts as sent too, and is sent again soon. */
 export type Sent = 'sent' | Exclude<SendRefusal, 'known'>
@@ -15,10 +16,10 @@ export type Sent = 'sent' | Exclude<SendRefusal, 'known'>
 export async function broadcast(
   app: App,
   chain: Chain,
-  { id, raw, hash }: { id: string; raw: Hex; hash: Hex },
+  { id, from, raw, hash }: { id: string; from: Hex; raw: Hex; hash: Hex },
 ): Promise<Sent> {
   try {
-    await chain.rpc.call('eth_sendRawTransaction', [raw])
+    await sendInTurn(chain, { from, raw })
     return 'sent'
   } catch (error) {
     const outcome = gasStrategy(chain).classify(error)

@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely'
 import type { AbiErrorItem, AbiFunction } from '../abi/parse.ts'
 import type { Fees } from '../chain/fees.ts'
 import type { Hex } from '../ids.ts'
-import { fromWord, toHex, toWord } from '../store/bytes.ts'
+import { fromWord, toHex, toWord, wordDigits } from '../store/bytes.ts'
 import type { Database } from '../store/rows.ts'
 
 /** What a caller wants to happen on the chain. `to` and `data` are lower-case; `value` is wei. */
@@ -30,6 +30,8 @@ export type Bound = Terms & {
   to: Hex
   value: bigint
   data: Hex
+  /** false when there is certainly no idempotency key that waits for its answer */
+  hasKey: boolean
 }
 
 export type TransactionRow = Selectable<Database['transactions']>
@@ -47,6 +49,7 @@ export function toBound(row: TransactionRow): Bound {
     data: toHex(row.data),
     gas: BigInt(row.gas_limit),
     fees: readFees(row),
+    hasKey: true,
   }
 }
 
@@ -60,4 +63,10 @@ export function readFees({ max_fee, max_priority_fee }: FeeColumns): Fees {
 export function writeFees(fees: Fees): { max_fee: Buffer; max_priority_fee: Buffer | null } {
   if (fees.type === 'legacy') return { max_fee: toWord(fees.gasPrice), max_priority_fee: null }
   return { max_fee: toWord(fees.maxFeePerGas), max_priority_fee: toWord(fees.maxPriorityFeePerGas) }
+}
+
+/** The fee columns as hexadecimal digits, for rows that travel as JSON. */
+export function feeDigits(fees: Fees): { max_fee: string; max_priority_fee: string | null } {
+  if (fees.type === 'legacy') return { max_fee: wordDigits(fees.gasPrice), max_priority_fee: null }
+  return { max_fee: wordDigits(fees.maxFeePerGas), max_priority_fee: wordDigits(fees.maxPriorityFeePerGas) }
 }

@@ -107,7 +107,9 @@ async function resend(app: App, chain: Chain, { afterSeconds }: { afterSeconds: 
     const due = await takeDue(app, chain, { afterSeconds, last })
     await Promise.all(
       due.map((one) =>
-        attend(app, one, () => resendOne(app, chain, { id: one.id, raw: toHex(one.raw), hash: toHex(one.hash) })),
+        attend(app, one, () =>
+          resendOne(app, chain, { id: one.id, from: toHex(one.sender), raw: toHex(one.raw), hash: toHex(one.hash) }),
+        ),
       ),
     )
     if (due.length < RESEND_CHUNK) return
@@ -137,7 +139,11 @@ async function takeDue(
   )
 }
 
-async function resendOne(app: App, chain: Chain, attempt: { id: string; raw: Hex; hash: Hex }): Promise<void> {
+async function resendOne(
+  app: App,
+  chain: Chain,
+  attempt: { id: string; from: Hex; raw: Hex; hash: Hex },
+): Promise<void> {
   const sent = await broadcast(app, chain, attempt)
   if (sent !== 'nonce_too_low' && sent !== 'insufficient_funds') return
   const row = await app.db

@@ -4,23 +4,6 @@ import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 
-const queues = new WeakMap<App, Map<string, Promise<unknown>>>()
-
-/** Runs `work` after all earlier work of this account in this process; a failure holds nobody up. */
-export async function inLane<T>(app: App, chainId: number, sender: Hex, work: () => Promise<T>): Promise<T> {
-  const lanes = queues.get(app) ?? new Map<string, Promise<unknown>>()
-  queues.set(app, lanes)
-  const lane = `${chainId} ${sender}`
-  const before = lanes.get(lane)
-  const mine = before === undefined ? work() : before.then(work, work)
-  lanes.set(lane, mine)
-  try {
-    return await mine
-  } finally {
-    if (lanes.get(lane) === mine) lanes.delete(lane)
-  }
-}
-
 /** A nonce of ours was used by somebody else: whoever else holds the key, no new write until an operator has looked. */
 export type Intrusion = { chainId: number; sender: Hex; nonce: number; hash: Hex | null; reason: 'foreign_nonce' }
 

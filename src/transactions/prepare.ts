@@ -10,35 +10,58 @@ import type { Hex } from '../ids.ts'
 import type { Intent, Terms } from './intent.ts'
 
 /**
- * Simulates an intent at the newest block and finds what it costs its sender. One estimate, one balance and, for an
- * address not seen before, one look at its code leave together. On a development chain an account that is short is
- * given coins, once.
+ * Simulates an intent at the newest block and finds what it costs its sender: one estimate; the balance, once a block;
+ * the code, for an address not seen before. They leave together. Before anybody is refused for want of coins the
+ * balance is asked again, and on a development chain an account that is short is given some, once.
  * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
  */
 export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent): Promise<Terms> {
-  const first = await ask(chain, from, intent)
-  if (!isShort(first, intent.value) || chain.faucet === null) return conclude(first, intent)
+  const first = await ask(chain, from, intent, balanceThisBlock(chain, from))
+  if (!isShort(first, intent.value)) return conclude(first, intent)
+  const second = await ask(chain, from, intent, balanceNow(chain, from))
+  if (!isShort(second, intent.value) || chain.faucet === null) return conclude(second, intent)
   await chain.faucet(from)
-  return conclude(await ask(chain, from, intent), intent)
+  return conclude(await ask(chain, from, intent, balanceNow(chain, from)), intent)
 }
 
 type Asked = { gas: bigint | Error; balance: bigint; fees: Fees; hasCode: boolean }
 
-async function ask(chain: Chain, from: Hex, intent: Intent): Promise<Asked> {
+async function ask(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint>): Promise<Asked> {
   // Always at the newest block, never the node's pending state: anvil would execute the whole pool for each estimate.
   const [gas, balance, fees, code] = await Promise.allSettled([
     chain.rpc.call<string>('eth_estimateGas', [callOf(from, intent), 'latest']),
-    chain.rpc.call<string>('eth_getBalance', [from, 'latest']),
+    held,
     currentFees(chain),
     intent.fn === null ? true : hasCode(chain, intent.to),
   ])
   for (const other of [balance, fees, code]) if (other.status === 'rejected') throw mapChainError(other.reason)
   return {
     gas: gas.status === 'fulfilled' ? BigInt(gas.value) : (gas.reason as Error),
-    balance: BigInt(valueOf(balance)),
+    balance: valueOf(balance),
     fees: valueOf(fees),
     hasCode: valueOf(code),
   }
+}
+
+async function balanceNow({ rpc }: Chain, from: Hex): Promise<bigint> {
+  return BigInt(await rpc.call<string>('eth_getBalance', [from, 'latest']))
+}
+
+const MOST_BALANCES = 10_000
+const held = new WeakMap<Chain, { blockHash: Hex; balances: Map<Hex, Promise<bigint>> }>()
+
+/** What an account had at the newest block that we know, asked once: only a block changes it. */
+function balanceThisBlock(chain: Chain, from: Hex): Promise<bigint> {
+  const block = chain.head.current()
+  if (block === null) return balanceNow(chain, from)
+  let known = held.get(chain)
+  if (known?.blockHash !== block.hash) held.set(chain, (known = { blockHash: block.hash, balances: new Map() }))
+  const { balances } = known
+  const balance = balances.get(from) ?? balanceNow(chain, from)
+  if (balances.size >= MOST_BALANCES) balances.delete(balances.keys().next().value!)
+  balances.set(from, balance)
+  balance.catch(() => balances.delete(from))
+  return balance
 }
 
 function valueOf<T>(settled: PromiseSettledResult<T>): T {

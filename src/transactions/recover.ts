@@ -67,7 +67,7 @@ const isAway = (error: unknown): boolean =>
 async function recoverOne(app: App, chain: Chain, row: TransactionRow, isOld: boolean): Promise<void> {
   const bound = toBound(row)
   const found = await adopt(app, chain, bound)
-  if (found !== null) await broadcast(app, chain, { id: bound.id, ...found.newest })
+  if (found !== null) await broadcast(app, chain, { id: bound.id, from: bound.from, ...found.newest })
   else if (isOld) await fill(app, chain, bound)
 }
 
@@ -95,7 +95,7 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
   await reach(app, 'after-fill-sign')
   await storeFill(app, chain, bound, attempt)
   app.telemetry.log.info('nonce_filled', { chainId: bound.chainId, id: bound.id, nonce: bound.nonce })
-  await broadcast(app, chain, { id: bound.id, ...attempt })
+  await broadcast(app, chain, { id: bound.id, from: bound.from, ...attempt })
 }
 
 /** Raises of 12.5 % until the cancel outbids what the ledger holds for the nonce: 60 of them are a factor of 1,000. */

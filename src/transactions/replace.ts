@@ -117,7 +117,7 @@ async function signAndSend(app: App, chain: Chain, bound: Bound, request: Reques
   await storeReplacement(app, chain, bound, attempt)
   await reach(app, 'after-replace-store')
   txReplaced(app, bound, attempt)
-  const sent = await broadcast(app, chain, { id: bound.id, ...attempt })
+  const sent = await broadcast(app, chain, { id: bound.id, from: bound.from, ...attempt })
   await reach(app, 'after-replace-broadcast')
   return { hash: attempt.hash, sent }
 }

@@ -6,7 +6,7 @@ import { chainOf } from '../http/caller.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Signed } from '../signer/wire.ts'
 import { answerOf, type WriteAnswer } from './answer.ts'
-import { bind, claim, markLost, vacate, type Binding } from './bind.ts'
+import { bind, claim, markLost, vacate } from './bind.ts'
 import { broadcast } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
 import { toBound, type Bound, type Intent, type TransactionRow } from './intent.ts'
@@ -14,6 +14,7 @@ import { findKey, inFlight } from './key.ts'
 import { adopt } from './recall.ts'
 import { reach } from './steps.ts'
 import { storeFirst } from './store.ts'
+import type { Binding } from './take-nonce.ts'
 
 export type SendOptions = {
   /** the caller's key, its route and the hash of what was asked; a key without a request hash makes no sense */
@@ -84,7 +85,7 @@ async function resume(app: App, chain: Chain, caller: Caller, row: TransactionRo
     return answer
   }
   if (found.first.isCancel) throw filled()
-  await broadcast(app, chain, { id: bound.id, ...found.newest })
+  await broadcast(app, chain, { id: bound.id, from: bound.from, ...found.newest })
   return answerOf(chain, bound, found.first.hash)
 }
 
@@ -108,7 +109,7 @@ async function finish(
   await storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false })
   await reach(app, 'after-store')
   txSent(app, bound)
-  await broadcast(app, chain, { id: bound.id, raw, hash })
+  await broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })
   await reach(app, 'after-broadcast')
   return answerOf(chain, bound, hash)
 }

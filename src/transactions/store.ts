@@ -7,33 +7,58 @@ import { retrying, type Db } from '../store/db.ts'
 import type { Transition } from '../store/rows.ts'
 import type { Hex } from '../ids.ts'
 import { answerOf } from './answer.ts'
-import { writeFees, type Bound } from './intent.ts'
+import { feeDigits, writeFees, type Bound } from './intent.ts'
+import { oncePer, together } from './together.ts'
 
 /** Signed bytes with the terms they were signed at. */
 export type Attempt = { raw: Hex; hash: Hex; gas: bigint; fees: Fees; isCancel: boolean }
 
+type Member = { bound: Bound; attempt: Attempt }
+
+/** Three rows each, with the transaction far below the 2,000 rows and 4 MiB of a portable one. */
+const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 2 }
+
 /**
- * Commit 2: the first bytes of an intent, its hash, and the answer that its idempotency key gives from now on. One
- * statement. Whoever stores them again, after a crash or beside another replica, changes nothing.
+ * Commit 2, which many writes share: the first bytes of an intent, its hash, and the answer that its idempotency key
+ * gives from now on. Whoever stores them again, after a crash or beside another replica, changes nothing.
+ * @throws database_unavailable
  */
-export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
-  const response = JSON.stringify(answerOf(chain, bound, attempt.hash))
-  await retrying(() =>
-    withAttempt(app, chain, bound.id, attempt)
-      .with('told', (db) =>
-        db
-          .updateTable('idempotency_keys')
-          .set({ response })
-          .where('transaction_id', '=', bound.id)
-          .where('response', 'is', null)
-          .returning('key'),
-      )
-      .updateTable('transactions')
-      .set({ state: 'SUBMITTED', ...submitted(app, attempt) })
-      .where('id', '=', bound.id)
-      .where('state', '=', 'BOUND')
-      .execute(),
-  )
+export function storeFirst(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
+  return groupOf(app, chain)({ bound, attempt })
+}
+
+const groupOf = oncePer((app, chain) =>
+  together(LIMITS, sizeOf, (members: Member[]) => retrying(() => insertFirst(app, chain, members))),
+)
+
+const sizeOf = ({ bound, attempt }: Member): number =>
+  attempt.raw.length + (bound.hasKey ? bound.data.length : 0) + 1_024
+
+/** `broadcast_at` is set here, not after the broadcast: it says that somebody has taken it on, and saves a commit. */
+async function insertFirst(app: App, chain: Chain, members: Member[]): Promise<void[]> {
+  const at = new Date(app.now()).toISOString()
+  const rows = members.map(({ bound, attempt: { raw, hash, gas, fees } }) => ({
+    ...{ id: bound.id, hash: hash.slice(2), raw: raw.slice(2), gas_limit: Number(gas), ...feeDigits(fees) },
+    ...{ transition: [{ state: 'SUBMITTED', at, hash }], response: bound.hasKey ? answerOf(chain, bound, hash) : null },
+  }))
+  await sql`
+    with signed as (
+      select id, decode(hash, 'hex') as hash, decode(raw, 'hex') as raw, gas_limit, decode(max_fee, 'hex') as max_fee,
+        decode(max_priority_fee, 'hex') as max_priority_fee, transition, response
+      from json_to_recordset(${JSON.stringify(rows)}::json)
+        as members (id text, hash text, raw text, gas_limit bigint, max_fee text, max_priority_fee text, transition jsonb, response jsonb)
+    ), kept as (
+      insert into attempts (chain_id, hash, transaction_id, raw, gas_limit, max_fee, max_priority_fee, created_block, broadcast_at)
+      select ${chain.chainId}::bigint, hash, id, raw, gas_limit, max_fee, max_priority_fee, ${chain.head.current()?.number ?? null}::bigint, now()
+      from signed order by hash
+      on conflict (chain_id, hash) do nothing
+    ), told as (
+      update idempotency_keys set response = signed.response from signed
+      where signed.response is not null and idempotency_keys.transaction_id = signed.id and idempotency_keys.response is null
+    )
+    update transactions set state = 'SUBMITTED', hash = signed.hash, transitions = transactions.transitions || signed.transition, updated_at = now()
+    from signed where transactions.id = signed.id and transactions.state = 'BOUND'`.execute(app.db)
+  return members.map(() => undefined)
 }
 
 /**
@@ -71,7 +96,6 @@ export async function storeReplacement(app: App, chain: Chain, bound: Bound, att
   )
 }
 
-/** `broadcast_at` is set here, not after the broadcast: it says that somebody has taken it on, and saves a commit. */
 function withAttempt({ db }: App, chain: Chain, id: string, attempt: Attempt) {
   return (db as Db).with('kept', (inner) =>
     inner

@@ -1,0 +1,336 @@
+/**
+ * `npm run bench:writes [-- --seconds=3 --rounds=1 --only=ours]`: what a write costs, everything in one run, because
+ * only ratios of one run mean something. Node, database, programs and this load generator share the machine. On the
+ * cluster of TEST_DATABASE_URL, else on a throw-away PostgreSQL with its own settings where its binaries are, else on
+ * the embedded database. Every accepted write is looked for on the chain by its calldata. Prints tables, writes nothing.
+ */
+import { parseArgs } from 'node:util'
+import { keccak256 } from 'viem/utils'
+import { openNode } from '../src/chain/node.ts'
+import type { Hex } from '../src/ids.ts'
+import { load, type Outcome, type Request } from './load.ts'
+import { watchChain } from './mined.ts'
+import { partsOf } from './parts.ts'
+import { cpuMillis, startNode, startPlainService, startProgram, type Counts, type Started } from './place.ts'
+import { startPostgres } from './postgres.ts'
+import { hexOf, newKey, signNext } from './presigned.ts'
+
+const { values: flags } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '3' },
+    rounds: { type: 'string', default: '1' },
+    only: { type: 'string', default: '' },
+    connections: { type: 'string', default: '1,32,128' },
+  },
+})
+const seconds = Number(flags.seconds)
+const rounds = Number(flags.rounds)
+const CONNECTIONS = flags.connections.split(',').map(Number)
+const ACCOUNTS = 100
+const BATCH = 50
+const CHAIN_ID = 31_337
+const RECIPIENT = 'b0b'.padStart(40, '0')
+/** Room for 8,000 transfers a block: what a block holds is no part of this. */
+const BLOCK_GAS = '300000000'
+
+const started: { end(): Promise<void> }[] = []
+try {
+  const cluster = await startPostgres()
+  if (cluster !== null) {
+    started.push(cluster)
+    process.env.TEST_DATABASE_URL = cluster.url
+  }
+  const node = await startNode({ flags: ['--gas-limit', BLOCK_GAS] })
+  started.push(node)
+  const { erc20 } = node.contracts
+  const [rawKeys, plainKeys, latestKeys] = [1, 2, 3].map(() => Array.from({ length: ACCOUNTS + 1 }, newKey)) as [
+    Keys,
+    Keys,
+    Keys,
+  ]
+  const keysOf = (keys: Keys) => keys.map(({ key }) => hexOf(key))
+  const plain = await startPlainService(node.url, { keys: keysOf(plainKeys) })
+  started.push(plain)
+  const latest = await startPlainService(node.url, { keys: keysOf(latestKeys), estimatesAt: 'latest' })
+  started.push(latest)
+  const program = await startProgram(node.url, { settings: { MAX_PENDING_WRITES: '1000000' } })
+  started.push(program)
+  const people = await program.people(Array.from({ length: ACCOUNTS + 1 }, (_, index) => `bench-${index}`))
+  const addresses = await Promise.all(people.map(({ userId, token }) => addressOfUser(program.url, userId, token)))
+  await give([...[rawKeys, plainKeys, latestKeys].flat().map(({ address }) => hexOf(address)), ...addresses])
+  const oracle = watchChain(node.url, numberOf)
+  started.push({ end: oracle.stop })
+
+  const signed: { raw: Hex; number: number }[] = []
+  let numbers = 0
+  const rawBody = (raw: Hex, id: number) =>
+    `{"jsonrpc":"2.0","id":${id},"method":"eth_sendRawTransaction","params":["${raw}"]}`
+  const post = (path: string, body: string, headers = ''): Request => ({ method: 'POST', path, body, headers })
+  const call = (number: number) => ({
+    address: erc20,
+    abi: 'transfer(address to, uint256 amount)',
+    args: [`0x${RECIPIENT}`, String(number)],
+  })
+
+  const raw = (name: string, size: number, connections: number): Side => ({
+    ...{ name, accounts: ACCOUNTS, of: node, connections: [connections], perRequest: size },
+    prepare: () => {
+      while (signed.length < seconds * 7_000) {
+        const number = numbers++
+        signed.push({
+          number,
+          raw: signNext(rawKeys[1 + (number % ACCOUNTS)]!, { chainId: CHAIN_ID, to: erc20, data: transferOf(number) }),
+        })
+      }
+    },
+    next: () => {
+      const some = signed.splice(0, size)
+      const bodies = some.map((one, id) => rawBody(one.raw, id))
+      return {
+        numbers: some.map(({ number }) => number),
+        request: post('/', size === 1 ? bodies[0]! : `[${bodies.join()}]`),
+      }
+    },
+  })
+  const service = (name: string, of: Started, accounts: number): Side => ({
+    ...{ name, accounts, of, connections: CONNECTIONS, perRequest: 1 },
+    next: () => {
+      const number = numbers++
+      const account = accounts === 1 ? 0 : 1 + (number % accounts)
+      return { numbers: [number], request: post('/write', JSON.stringify({ ...call(number), account })) }
+    },
+  })
+  const ours = (name: string, accounts: number): Side => ({
+    ...{ name, accounts, of: program, connections: CONNECTIONS, perRequest: 1 },
+    next: () => {
+      const number = numbers++
+      const { token } = people[accounts === 1 ? 0 : 1 + (number % accounts)]!
+      return {
+        numbers: [number],
+        request: post('/v1/contracts/method/write', JSON.stringify(call(number)), `authorization: Bearer ${token}\r\n`),
+      }
+    },
+  })
+  const sides = [
+    raw('raw sends, one by one', 1, 32),
+    raw(`raw sends, batches of ${BATCH}`, BATCH, 4),
+    service('plain, viem defaults', plain, 1),
+    service('plain, viem defaults', plain, ACCOUNTS),
+    service('plain, estimates at latest', latest, 1),
+    service('plain, estimates at latest', latest, ACCOUNTS),
+    ours('ours', 1),
+    ours('ours', ACCOUNTS),
+  ].filter(({ name }) => name.includes(flags.only))
+
+  const watched = { node: node.pid, server: program.pid, signer: program.signerPid }
+  const cpuNow = (): Record<string, number> => ({
+    ...Object.fromEntries(Object.entries(watched).map(([name, pid]) => [name, cpuMillis(pid)])),
+    database: cluster?.cpuMillis() ?? 0,
+    load: ownCpuMillis(),
+  })
+
+  async function run(side: Side, connections: number, forSeconds = seconds): Promise<Phase> {
+    side.prepare?.()
+    const accepted = new Set<number>()
+    const sent = new Map<number, number[]>()
+    const [countsBefore, cpuBefore, from] = [await program.counts(), cpuNow(), performance.now()]
+    let firstFailure: string | null = null
+    const outcome = await load(
+      side.of.url,
+      { connections, seconds: forSeconds },
+      (index) => {
+        const { numbers, request } = side.next()
+        sent.set(index, numbers)
+        return request
+      },
+      (index, status, text) => {
+        const mine = sent.get(index)!
+        sent.delete(index)
+        if (status !== 200) return void (firstFailure ??= text().slice(-600))
+        if (side.of !== node) return void accepted.add(mine[0]!)
+        const answers = [JSON.parse(text().split('\r\n\r\n')[1]!)].flat() as { id: number; result?: Hex }[]
+        for (const { id, result } of answers) {
+          if (result !== undefined) accepted.add(mine[side.perRequest === 1 ? 0 : id]!)
+          else firstFailure ??= text().slice(-600)
+        }
+      },
+    )
+    const until = performance.now()
+    const [cpuAfter, countsAfter] = [cpuNow(), await program.counts()]
+    const lost = await oracle.settle(accepted)
+    const doubled = [...accepted].filter((number) => (oracle.mined.get(number) ?? 0) > 1)
+    const inside = oracle.blocks.filter(({ at, count }) => at >= from && count > 0)
+    const during = inside.filter(({ at }) => at <= until + 200)
+    const [first, last] = [during[0], during.at(-1)]
+    const perWrite = (difference: number) => difference / accepted.size
+    return {
+      ...outcome,
+      rate: outcome.rate * side.perRequest,
+      count: accepted.size,
+      lost: lost.length,
+      doubled: doubled.length,
+      firstFailure,
+      mined:
+        during.length < 2
+          ? Number.NaN
+          : (during.slice(1).reduce((sum, { count }) => sum + count, 0) * 1_000) / (last!.at - first!.at),
+      cpu: Object.fromEntries(
+        Object.entries(cpuAfter).map(([name, millis]) => [name, perWrite((millis - cpuBefore[name]!) * 1_000)]),
+      ),
+      counts: differenceOf(countsBefore, countsAfter, perWrite),
+    }
+  }
+
+  // Every path is compiled, every token was checked once, every account has a row.
+  for (const side of sides) await run(side, 8, 1)
+  const results = new Map<string, Phase[]>()
+  for (let round = 0; round < rounds; round++) {
+    for (const side of sides) {
+      for (const connections of side.connections) {
+        const phase = await run(side, connections)
+        const key = `${side.name}|${side.accounts}|${connections}`
+        results.set(key, [...(results.get(key) ?? []), phase])
+        report(side, connections, phase)
+      }
+    }
+  }
+  printGoals(results)
+  const many = sides.find(({ of, accounts }) => of === program && accounts === ACCOUNTS)
+  if (many !== undefined) {
+    let phase: Phase | null = null
+    const profile = await program.profile(async () => {
+      phase = await run(many, 32)
+    })
+    console.log(
+      `\nCPU of the server per write, ${ACCOUNTS} accounts, 32 connections: ${phase!.cpu.server!.toFixed(0)} µs, profiler included`,
+    )
+    for (const { part, share } of partsOf(profile))
+      console.log(
+        `  ${part.padEnd(38)} ${(share * phase!.cpu.server!).toFixed(0).padStart(5)} µs ${(share * 100).toFixed(0).padStart(3)} %`,
+      )
+  }
+
+  /** Coins, and tokens in the token's own storage. */
+  async function give(to: Hex[]): Promise<void> {
+    const { ask, close } = openNode(node.url)
+    const calls = to.flatMap((address) => [
+      { method: 'anvil_setBalance', params: [address, '0xd3c21bcecceda1000000'] },
+      // Slot 0 of OpenZeppelin's ERC20 is the mapping of balances; docs.soliditylang.org, "Layout of State Variables".
+      {
+        method: 'anvil_setStorageAt',
+        params: [
+          erc20,
+          keccak256(`0x${address.slice(2).padStart(64, '0')}${'0'.repeat(64)}`),
+          `0x${'f'.repeat(24).padStart(64, '0')}`,
+        ],
+      },
+    ])
+    for (let at = 0; at < calls.length; at += 100) await ask(calls.slice(at, at + 100), { timeoutMs: 30_000 })
+    close()
+  }
+} finally {
+  for (const thing of started.toReversed()) await thing.end()
+}
+
+type Keys = ReturnType<typeof newKey>[]
+type Side = {
+  name: string
+  accounts: number
+  of: Started
+  connections: number[]
+  perRequest: number
+  prepare?: () => void
+  next: () => { numbers: number[]; request: Request }
+}
+type Phase = Outcome & {
+  /** writes accepted in all, warming up included */
+  count: number
+  lost: number
+  doubled: number
+  mined: number
+  /** µs per accepted write, by process */
+  cpu: Record<string, number>
+  /** per accepted write */
+  counts: Counts
+}
+
+function transferOf(number: number): Hex {
+  return `0xa9059cbb${RECIPIENT.padStart(64, '0')}${number.toString(16).padStart(64, '0')}`
+}
+
+function numberOf(input: Hex): number | null {
+  const prefix = `0xa9059cbb${RECIPIENT.padStart(64, '0')}`
+  return input.startsWith(prefix) ? Number(`0x${input.slice(prefix.length)}`) : null
+}
+
+async function addressOfUser(url: string, userId: string, token: string): Promise<Hex> {
+  const response = await fetch(`${url}/v1/users/${userId}`, { headers: { authorization: `Bearer ${token}` } })
+  return JSON.stringify(await response.json())
+    .match(/0x[0-9a-fA-F]{40}/)![0]
+    .toLowerCase() as Hex
+}
+
+function ownCpuMillis(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1_000
+}
+
+function differenceOf(before: Counts, after: Counts, perWrite: (difference: number) => number): Counts {
+  const methods = Object.keys(after.rpc)
+  return {
+    statements: perWrite(after.statements - before.statements),
+    commits: perWrite(after.commits - before.commits),
+    requests: perWrite(after.requests - before.requests),
+    rpc: Object.fromEntries(
+      methods.map((method) => [method, perWrite(after.rpc[method]! - (before.rpc[method] ?? 0))]),
+    ),
+  }
+}
+
+function report(side: Side, connections: number, phase: Phase): void {
+  const { rate, mined, p50, p99, lost, doubled, failures, count } = phase
+  console.log(
+    `${side.name.padEnd(28)} ${String(side.accounts).padStart(3)} accounts ${String(connections).padStart(3)} connections: ` +
+      `${rate.toFixed(0).padStart(5)} accepted/s ${mined.toFixed(0).padStart(5)} mined/s  p50 ${p50.toFixed(1).padStart(6)}  p99 ${p99.toFixed(1).padStart(6)} ms` +
+      `  ${count} accepted, ${lost} lost, ${doubled} doubled, ${failures} refused`,
+  )
+  if (phase.firstFailure !== null) console.log(`    first refusal: ${phase.firstFailure}`)
+  const micros = Object.entries(phase.cpu).map(([name, value]) => `${name} ${value.toFixed(0)}`)
+  console.log(`    CPU, µs per write: ${micros.join(', ')}`)
+  if (side.name !== 'ours') return
+  const { statements, commits, requests, rpc } = phase.counts
+  const calls = Object.entries(rpc)
+    .filter(([, value]) => value >= 0.005)
+    .map(([method, value]) => `${method} ${value.toFixed(2)}`)
+  console.log(
+    `    per write: ${statements.toFixed(2)} statements, ${commits.toFixed(2)} commits, ${requests.toFixed(2)} requests to the node with ${calls.join(', ')}`,
+  )
+}
+
+function printGoals(results: Map<string, Phase[]>): void {
+  const middle = (key: string, of: 'rate' | 'mined' | 'p50' | 'p99') => {
+    const values = (results.get(key) ?? []).map((phase) => phase[of]).toSorted((a, b) => a - b)
+    return values[values.length >> 1] ?? Number.NaN
+  }
+  const line = (text: string, value: number, isMet: boolean) =>
+    console.log(`  ${text.padEnd(74)} ${value.toFixed(2).padStart(8)}  ${isMet ? 'met' : 'MISSED'}`)
+  console.log('\nGoals, by what was mined')
+  const batched = middle(`raw sends, batches of ${BATCH}|${ACCOUNTS}|4`, 'mined')
+  for (const accounts of [1, ACCOUNTS]) {
+    for (const connections of CONNECTIONS.filter((some) => some > 1)) {
+      const mine = middle(`ours|${accounts}|${connections}`, 'mined')
+      const named = `${accounts} accounts, ${connections} connections`
+      line(`mined/s, ${named}: at least 1000`, mine, mine >= 1_000)
+      line(`/ raw batched sends, ${named}: at least 0.25`, mine / batched, mine / batched >= 0.25)
+      const defaults = mine / middle(`plain, viem defaults|${accounts}|${connections}`, 'mined')
+      line(`/ plain service with defaults, ${named}: at least 4`, defaults, defaults >= 4)
+      const latest = mine / middle(`plain, estimates at latest|${accounts}|${connections}`, 'mined')
+      line(`/ plain service at latest, ${named}: at least 0.6`, latest, latest >= 0.6)
+    }
+    const p50 = middle(`ours|${accounts}|32`, 'p50')
+    line(`p50 in ms, ${accounts} accounts, 32 connections: under 25`, p50, p50 < 25)
+  }
+  const all = [...results.values()].flat()
+  const wrong = all.reduce((sum, { lost, doubled }) => sum + lost + doubled, 0)
+  line('accepted writes that were not mined exactly once: 0', wrong, wrong === 0)
+}

@@ -1,0 +1,51 @@
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+
+/** transactions that leave together; as many as `chain/collect.ts` puts into one JSON-RPC batch */
+const MOST_TOGETHER = 50
+
+type Waiting = { from: Hex; raw: Hex; resolve: () => void; reject: (error: unknown) => void }
+type Queue = { waiting: Waiting[]; /** accounts that have some in the air */ busy: Set<Hex>; isScheduled: boolean }
+
+const queues = new WeakMap<Chain, Queue>()
+
+/**
+ * Gives signed bytes to a node, those of one account in the order in which they come here: a nonce that overtakes the
+ * one below it is set aside by the node, or refused. Several of an account travel in one batch; those that come while
+ * it is in the air wait for its end, and other accounts do not wait for them.
+ * @throws what the node says of these bytes, RpcError | RpcUnavailable
+ */
+export function sendInTurn(chain: Chain, { from, raw }: { from: Hex; raw: Hex }): Promise<void> {
+  const queue = queues.get(chain) ?? { waiting: [], busy: new Set(), isScheduled: false }
+  queues.set(chain, queue)
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  queue.waiting.push({ from, raw, resolve, reject })
+  if (!queue.isScheduled) {
+    queue.isScheduled = true
+    setImmediate(() => start(chain, queue))
+  }
+  return promise
+}
+
+function start(chain: Chain, queue: Queue): void {
+  queue.isScheduled = false
+  for (;;) {
+    const wave: Waiting[] = []
+    const later: Waiting[] = []
+    for (const one of queue.waiting) (wave.length < MOST_TOGETHER && !queue.busy.has(one.from) ? wave : later).push(one)
+    queue.waiting = later
+    if (wave.length === 0) return
+    void send(chain, queue, wave)
+  }
+}
+
+async function send(chain: Chain, queue: Queue, wave: Waiting[]): Promise<void> {
+  for (const { from } of wave) queue.busy.add(from)
+  await Promise.all(
+    wave.map(({ raw, resolve, reject }) =>
+      chain.rpc.call('eth_sendRawTransaction', [raw]).then(() => resolve(), reject),
+    ),
+  )
+  for (const { from } of wave) queue.busy.delete(from)
+  if (queue.waiting.length > 0 && !queue.isScheduled) start(chain, queue)
+}

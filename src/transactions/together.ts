@@ -1,0 +1,98 @@
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { AppError } from '../errors.ts'
+
+export type Limits = {
+  /** members of one group */
+  most: number
+  /** bytes of one group; a larger member goes alone */
+  mostBytes: number
+  /** groups under way at a time */
+  lanes: number
+}
+
+type Waiting<Item, Result> = {
+  item: Item
+  bytes: number
+  resolve: (result: Result) => void
+  reject: (error: unknown) => void
+}
+
+/**
+ * Commits the work of many together: what arrives while a commit is under way becomes the next group. Nobody waits for
+ * company, so alone it costs nothing, and under load it saves a commit, a plan and a round trip for all but one.
+ *
+ * @param commit  one database transaction for all of these, in the order they came; a result for each, in that order
+ * @param sizeOf  bytes of a member, roughly
+ * @returns       resolves after the commit that holds the member is durable. When a group fails for sure, each member
+ *                is tried alone, so that nobody fails for a neighbour; when its end is unknown, all are told so
+ */
+export function together<Item, Result>(
+  { most, mostBytes, lanes }: Limits,
+  sizeOf: (item: Item) => number,
+  commit: (items: Item[]) => Promise<Result[]>,
+): (item: Item) => Promise<Result> {
+  let waiting: Waiting<Item, Result>[] = []
+  let underWay = 0
+  let isScheduled = false
+
+  function start(): void {
+    isScheduled = false
+    while (waiting.length > 0 && underWay < lanes) {
+      const group = takeGroup()
+      underWay++
+      void finish(group).finally(() => {
+        underWay--
+        if (!isScheduled) start()
+      })
+    }
+  }
+
+  function takeGroup(): Waiting<Item, Result>[] {
+    let bytes = 0
+    let count = 0
+    for (; count < waiting.length && count < most; count++) {
+      bytes += waiting[count]!.bytes
+      if (count > 0 && bytes > mostBytes) break
+    }
+    const group = waiting.slice(0, count)
+    waiting = waiting.slice(count)
+    return group
+  }
+
+  async function finish(group: Waiting<Item, Result>[]): Promise<void> {
+    try {
+      const results = await commit(group.map(({ item }) => item))
+      for (const [index, { resolve }] of group.entries()) resolve(results[index]!)
+    } catch (error) {
+      if (group.length > 1 && !isUnknown(error)) for (const member of group) await finish([member])
+      else for (const { reject } of group) reject(error)
+    }
+  }
+
+  return (item) => {
+    const { promise, resolve, reject } = Promise.withResolvers<Result>()
+    waiting.push({ item, bytes: sizeOf(item), resolve, reject })
+    if (!isScheduled && underWay < lanes) {
+      isScheduled = true
+      // After the sockets that are readable now were read: what they ask for goes into the same group.
+      setImmediate(start)
+    }
+    return promise
+  }
+}
+
+/** A connection that was lost may have been lost at COMMIT: what it did is not done again beside it. */
+const isUnknown = (error: unknown): boolean => error instanceof AppError && error.code === 'database_unavailable'
+
+/** One group for each network of each App: a process has one App, tests have several. */
+export function oncePer<T>(open: (app: App, chain: Chain) => T): (app: App, chain: Chain) => T {
+  const apps = new WeakMap<App, WeakMap<Chain, { made: T }>>()
+  return (app, chain) => {
+    const chains = apps.get(app) ?? new WeakMap<Chain, { made: T }>()
+    apps.set(app, chains)
+    const known = chains.get(chain) ?? { made: open(app, chain) }
+    chains.set(chain, known)
+    return known.made
+  }
+}
