@@ -53,7 +53,7 @@ const keys = {
   SIGNER_MAX_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'highest total fee (gas × fee per gas) of one transaction; default 10^18' },
   AUTH_KEYS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'private keys of the authorization server as a JWK set; made at the first start in development' },
   AUTH_JWKS_FILE: { kind: 'path', part: 'server', help: 'where the public half is written for the signer; default beside AUTH_KEYS_FILE' },
-  PROVIDERS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'JSON list of the OpenID providers people may sign in with' },
+  PROVIDERS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'JSON list of the identity providers people may sign in with: docs/guides/providers.md' },
   OPERATOR_TOKEN_FILE: { kind: 'path', part: 'server', help: 'SHA-256 hashes of the tokens that open the operator API, hexadecimal, one a line; without it there is none, in development a token in DATA_DIR/operator-token' },
   CODE_SECONDS: { kind: 'integer', unit: 'seconds', min: 10, max: 600, default: 60, part: 'server', help: 'life of an authorization code' },
   ACCESS_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, default: 3600, part: 'server', help: 'life of an access token' },

@@ -1,18 +1,17 @@
 import * as openid from 'openid-client'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { isSubject, newSecret } from '../ids.ts'
+import { newSecret } from '../ids.ts'
 import { retrying } from '../store/db.ts'
 import type { Profile } from '../users/profile.ts'
+import { openConnections, unavailable } from './connection.ts'
+import { personOf, subjectOf } from './person.ts'
+import { askProfile, withoutIssuer } from './plain.ts'
 import type { ProviderSettings } from './providers.ts'
 import { sha256 } from './secrets.ts'
 
 /** How long a visit to a provider may take, seconds. */
 const VISIT_SECONDS = 600
-/** How long one request to a provider may take, seconds. */
-const PATIENCE_SECONDS = 5
-/** Discovery documents are read again after this, milliseconds: providers move their endpoints, seldom. */
-const DISCOVERY_MS = 3_600_000
 /** Signature algorithms of id tokens; `none` and shared-secret ones are not among them. */
 const ID_TOKEN_ALGORITHMS = new Set(['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA', 'Ed25519'])
 
@@ -20,7 +19,7 @@ export type Federation = {
   /** Prepares a visit and remembers it. @returns where to send the browser. @throws provider_unavailable */
   visit: (
     provider: ProviderSettings,
-    from: { interactionUid: string; browser: string; prompt?: string; loginHint?: string },
+    from: { interactionUid: string; browser: string; asksAgain?: boolean; loginHint?: string },
   ) => Promise<URL>
   /**
    * Takes a visit that comes back out of use: once, in the browser that left, at the provider it left for.
@@ -35,16 +34,17 @@ export type Visit = { interactionUid: string; state: string; nonce: string; code
 
 /**
  * The way to identity providers and back: authorization code flow with PKCE, state and nonce, every check of the
- * answer by the certified client library, the id token's signature included.
+ * answer by the certified client library, the id token's signature included. A provider without id tokens is asked
+ * for the profile with the access token that it gave to us, over the same connection of ours.
  * Source: OpenID Connect Core §3.1, RFC 9700 §2.1
  */
 export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemetry'>): Federation {
   const { db, origin } = app
-  const discovered = new Map<string, { config: openid.Configuration; readAt: number }>()
+  const connect = openConnections(app)
 
   return {
-    async visit(provider, { interactionUid, browser, prompt, loginHint }) {
-      const config = await discover(provider)
+    async visit(provider, { interactionUid, browser, asksAgain = false, loginHint }) {
+      const config = await connect(provider)
       const visit = {
         state: openid.randomState(),
         nonce: openid.randomNonce(),
@@ -64,16 +64,19 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
           })
           .execute(),
       )
+      const { askAgain = { prompt: 'login' }, hintParameter = 'login_hint', endpoints } = provider.dialect ?? {}
       return openid.buildAuthorizationUrl(config, {
         ...provider.parameters,
         redirect_uri: callbackOf(origin, provider),
         scope: provider.scopes.join(' '),
         state: visit.state,
-        nonce: visit.nonce,
+        // Only an id token can bring it back.
+        ...(endpoints === undefined ? { nonce: visit.nonce } : {}),
+        // Sent to everybody: who does not know PKCE leaves it aside (RFC 6749 §3.1).
         code_challenge: await openid.calculatePKCECodeChallenge(visit.codeVerifier),
         code_challenge_method: 'S256',
-        ...(prompt === undefined ? {} : { prompt }),
-        ...(loginHint === undefined ? {} : { login_hint: loginHint }),
+        ...(asksAgain ? askAgain : {}),
+        ...(loginHint === undefined || hintParameter === null ? {} : { [hintParameter]: loginHint }),
       })
     },
 
@@ -99,49 +102,24 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
     },
 
     async identify(provider, visit, callback) {
-      const config = await discover(provider)
+      const config = await connect(provider)
+      const checks = { pkceCodeVerifier: visit.codeVerifier, expectedState: visit.state }
       try {
+        if (provider.dialect?.endpoints !== undefined) {
+          const tokens = await openid.authorizationCodeGrant(config, withoutIssuer(callback), checks)
+          return await askProfile(provider, provider.dialect.endpoints, { config, accessToken: tokens.access_token })
+        }
         const tokens = await openid.authorizationCodeGrant(config, callback, {
-          pkceCodeVerifier: visit.codeVerifier,
-          expectedState: visit.state,
+          ...checks,
           expectedNonce: visit.nonce,
           idTokenExpected: true,
         })
         assertAlgorithm(tokens.id_token!)
-        return await profileOf(provider, config, tokens)
+        return await profileOf(provider, { config, tokens, answer: callback })
       } catch (error) {
         throw refusal(provider, error)
       }
     },
-  }
-
-  /** The provider's own description of itself. Not at start: a provider that is down must not keep the service down. */
-  async function discover(provider: ProviderSettings): Promise<openid.Configuration> {
-    const known = discovered.get(provider.name)
-    if (known !== undefined && app.now() - known.readAt < DISCOVERY_MS) return known.config
-    try {
-      const config = await openid.discovery(
-        new URL(provider.issuer),
-        provider.clientId,
-        undefined,
-        provider.clientSecret === null ? openid.None() : openid.ClientSecretPost(provider.clientSecret),
-        // Without the second, the signature of an id token that came over TLS would not be looked at.
-        {
-          timeout: PATIENCE_SECONDS,
-          execute: [
-            openid.enableNonRepudiationChecks,
-            ...(provider.isDevelopment ? [openid.allowInsecureRequests] : []),
-          ],
-        },
-      )
-      discovered.set(provider.name, { config, readAt: app.now() })
-      return config
-    } catch (error) {
-      // A description that was good an hour ago is better than no sign-in.
-      if (known !== undefined) return known.config
-      app.telemetry.log.warn('provider_unavailable', { provider: provider.name }, error)
-      throw unavailable(provider, error)
-    }
   }
 }
 
@@ -150,13 +128,6 @@ export const callbackOf = (origin: string, { name }: ProviderSettings): string =
 
 /** A random value that stays in one browser. */
 export const newBrowserId = (): string => newSecret(24)
-
-const unavailable = (provider: ProviderSettings, cause: unknown): AppError =>
-  new AppError(
-    'provider_unavailable',
-    `${provider.label} does not answer at the moment. Try again, or sign in another way.`,
-    { cause },
-  )
 
 const AWAY_CODES = new Set(['OAUTH_TIMEOUT', 'OAUTH_ABORT'])
 
@@ -178,29 +149,17 @@ function assertAlgorithm(idToken: string): void {
 
 type Tokens = Awaited<ReturnType<typeof openid.authorizationCodeGrant>>
 
-/** The claims we keep. The key is the subject claim of the signed id token; the rest may come from userinfo. */
-async function profileOf(provider: ProviderSettings, config: openid.Configuration, tokens: Tokens): Promise<Profile> {
+/** The key is the subject claim of the signed id token; the rest may come from userinfo, or from the answer itself. */
+async function profileOf(
+  provider: ProviderSettings,
+  { config, tokens, answer }: { config: openid.Configuration; tokens: Tokens; answer: URL },
+): Promise<Profile> {
   const signed = tokens.claims()!
-  const value = signed[provider.subjectClaim]
-  const subject = typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : value
-  if (typeof subject !== 'string' || !isSubject(subject)) throw new Error('the id token holds no usable subject')
-  let claims: Record<string, unknown> = signed
-  if (
-    !provider.usernameClaims.some((name) => typeof signed[name] === 'string') &&
-    config.serverMetadata().userinfo_endpoint !== undefined
-  ) {
-    claims = { ...(await openid.fetchUserInfo(config, tokens.access_token, signed.sub)), ...signed }
-  }
-  const text = (name: string): string | null =>
-    typeof claims[name] === 'string' && claims[name] !== '' ? claims[name] : null
-  const { email_verified: verified } = claims
-  return {
-    provider: provider.name,
-    subject,
-    username: provider.usernameClaims.map(text).find((name) => name !== null) ?? null,
-    imageSrc: text(provider.pictureClaim),
-    email: text('email'),
-    // Some providers send it as text.
-    emailVerified: text('email') === null ? null : verified === true || verified === 'true',
-  }
+  const subject = subjectOf(provider, signed)
+  if (provider.dialect?.hasNameInAnswer === true)
+    return personOf(provider, subject, { ...signed, name: answer.searchParams.get('name') })
+  const isNamed = provider.usernameClaims.some((name) => typeof signed[name] === 'string')
+  if (isNamed || config.serverMetadata().userinfo_endpoint === undefined) return personOf(provider, subject, signed)
+  const more = await openid.fetchUserInfo(config, tokens.access_token, signed.sub)
+  return personOf(provider, subject, { ...more, ...signed })
 }

@@ -92,6 +92,20 @@ export function loginPages(
     },
   )
 
+  /**
+   * POST /login/callback/:provider: the answer of a provider that posts it. Another site's POST comes without our
+   * cookies (SameSite=Lax), so the browser is sent on to the same address by GET, with which it shows them.
+   */
+  server.post<{ Params: { provider: string } }>('/login/callback/:provider', hidden, async (request, reply) => {
+    const chosen = providerNamed(request.params.provider)
+    if (chosen.parameters.response_mode !== 'form_post')
+      throw new AppError('sign_in_refused', `${chosen.label} does not answer this way.`)
+    return reply
+      .header('cache-control', 'no-store')
+      .header('referrer-policy', 'no-referrer')
+      .redirect(`/login/callback/${chosen.name}?${answerOf(formOf(request)).toString()}`, 303)
+  })
+
   const current = (request: FastifyRequest<{ Params: Uid }>, reply: FastifyReply): Promise<Interaction> =>
     readInteraction(app, provider, {
       request: request.raw,
@@ -127,7 +141,7 @@ export function loginPages(
     const url = await federation.visit(chosen, {
       interactionUid: uid,
       browser,
-      ...(asksAgain ? { prompt: 'login' } : {}),
+      asksAgain,
       ...(loginHint === null ? {} : { loginHint }),
     })
     const secure = app.origin.startsWith('https:') ? '; Secure' : ''
@@ -140,3 +154,25 @@ export function loginPages(
 }
 
 const hidden = { schema: { hide: true } }
+
+/** What is needed of a posted answer: of a person's data only the name, because addresses are written to logs. */
+function answerOf(form: Record<string, string | undefined>): URLSearchParams {
+  const answer = new URLSearchParams()
+  for (const key of ['state', 'code', 'error', 'iss']) if (form[key] !== undefined) answer.set(key, form[key])
+  const name = nameIn(form.user)
+  if (name !== null) answer.set('name', name)
+  return answer
+}
+
+/** The name that Apple sends beside the first answer. The browser could have changed it: it is a name, no identity. */
+function nameIn(user: string | undefined): string | null {
+  if (user === undefined) return null
+  try {
+    const { name } = JSON.parse(user) as { name?: { firstName?: unknown; lastName?: unknown } }
+    const parts = [name?.firstName, name?.lastName].filter((part) => typeof part === 'string' && part.isWellFormed())
+    return parts.join(' ').trim().slice(0, 255) || null
+  } catch {
+    // Not JSON: somebody without a name may sign in all the same.
+    return null
+  }
+}

@@ -1,8 +1,12 @@
+import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { isProviderName } from '../ids.ts'
 import { retrying, type RootDb } from '../store/db.ts'
+import type { AppleKey } from './apple-key.ts'
+import { isPresetName, presets, type Dialect, type Preset } from './presets.ts'
 
-/** An identity provider people may sign in with; found by OpenID discovery. */
+/** An identity provider people may sign in with; found by OpenID discovery, or described by a preset. */
 export type ProviderSettings = {
   /** upper-case letters, digits, underscore: the first part of user ids, for ever */
   name: string
@@ -21,6 +25,12 @@ export type ProviderSettings = {
   parameters: Record<string, string>
   /** the provider inside this program: plain http, marked on the pages */
   isDevelopment: boolean
+  /** how it departs from OpenID Connect; left out where it does not */
+  dialect?: Dialect
+  /** instead of a secret */
+  appleKey?: AppleKey
+  /** it may be in the operator's own network */
+  allowsPrivate?: boolean
 }
 
 /** Claims that people can change, or that are given to somebody else later: never the key of an account. */
@@ -55,18 +65,17 @@ const defaults = {
   usernameClaims: ['preferred_username', 'name', 'nickname'],
   pictureClaim: 'picture',
 }
-const fields = new Set([
-  'name',
-  'label',
-  'issuer',
-  'clientId',
-  'clientSecret',
-  'scopes',
-  'subjectClaim',
-  'usernameClaims',
-  'pictureClaim',
-  'parameters',
-])
+/** Settings of every entry, of those found by discovery, and of presets. */
+const fields = ['name', 'label', 'clientId', 'clientSecret', 'clientSecretFile', 'scopes', 'parameters']
+const discoveredFields = ['issuer', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'allowPrivate']
+const presetFields: Record<Preset['needs'], string[]> = {
+  secret: [],
+  'secret and tenant': ['tenant'],
+  'apple key': ['teamId', 'keyId', 'privateKeyFile'],
+}
+
+/** The tenant of everybody's personal Microsoft account. */
+const CONSUMERS = '9188040d-6c67-4c5b-b112-36a304b66dad'
 
 /**
  * Reads PROVIDERS_FILE: a JSON list of providers.
@@ -86,7 +95,7 @@ export function readProviders(file: string): ProviderSettings[] {
     throw new Error('PROVIDERS_FILE must be a list of at least one provider')
   const problems: string[] = []
   const providers = list.map((entry, index) =>
-    readProvider(entry, (problem) => problems.push(`provider ${index + 1}: ${problem}`)),
+    readProvider(entry, dirname(file), (problem) => problems.push(`provider ${index + 1}: ${problem}`)),
   )
   const names = providers.map(({ name }) => name)
   for (const name of new Set(names))
@@ -96,26 +105,21 @@ export function readProviders(file: string): ProviderSettings[] {
   return providers
 }
 
-function readProvider(entry: unknown, refuse: (problem: string) => void): ProviderSettings {
+function readProvider(entry: unknown, folder: string, refuse: (problem: string) => void): ProviderSettings {
   if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) {
     refuse('must be an object')
     entry = {}
   }
   const given = entry as Record<string, unknown>
-  for (const key of Object.keys(given)) if (!fields.has(key)) refuse(`there is no field ${key}`)
+  const preset = readPreset()
+  const known = [...fields, ...(preset === null ? discoveredFields : ['preset', ...presetFields[preset.needs]])]
+  for (const key of Object.keys(given))
+    if (!known.includes(key)) refuse(`there is no field ${key}${preset === null ? '' : ' beside this preset'}`)
 
-  const name = text('name')
+  const name = text('name', typeof given.preset === 'string' ? given.preset.toUpperCase() : undefined)
   if (name !== '' && !isProviderName(name))
     refuse('name must be upper-case letters, digits and underscores, at most 32')
   if (RESERVED_NAMES.has(name)) refuse(`name ${name} is reserved`)
-  const issuer = text('issuer')
-  if (issuer !== '' && !(URL.canParse(issuer) && new URL(issuer).protocol === 'https:' && !/[?#]/.test(issuer)))
-    refuse('issuer must be an https URL')
-  const subjectClaim = text('subjectClaim', defaults.subjectClaim)
-  if (MUTABLE_CLAIMS.has(subjectClaim.toLowerCase()))
-    refuse(`subjectClaim ${subjectClaim} can change or be given to another person; use an immutable id such as sub`)
-  const scopes = texts('scopes', defaults.scopes)
-  if (!scopes.includes('openid')) refuse('scopes must contain openid')
   const parameters = given.parameters ?? {}
   if (
     typeof parameters !== 'object' ||
@@ -123,19 +127,102 @@ function readProvider(entry: unknown, refuse: (problem: string) => void): Provid
     !Object.values(parameters).every((value) => typeof value === 'string')
   )
     refuse('parameters must be texts by name')
-
-  return {
+  const shared = {
     name,
-    label: text('label', name),
-    issuer,
     clientId: text('clientId'),
-    clientSecret: given.clientSecret === undefined ? null : text('clientSecret'),
-    scopes,
-    subjectClaim,
-    usernameClaims: texts('usernameClaims', defaults.usernameClaims),
-    pictureClaim: text('pictureClaim', defaults.pictureClaim),
-    parameters: parameters as Record<string, string>,
     isDevelopment: false,
+    parameters: { ...(parameters as Record<string, string>), ...preset?.parameters },
+  }
+  return preset === null ? readDiscovered() : readPresetSettings(preset)
+
+  function readDiscovered(): ProviderSettings {
+    const issuer = text('issuer')
+    if (issuer !== '' && !(URL.canParse(issuer) && new URL(issuer).protocol === 'https:' && !/[?#]/.test(issuer)))
+      refuse('issuer must be an https URL')
+    const subjectClaim = text('subjectClaim', defaults.subjectClaim)
+    if (MUTABLE_CLAIMS.has(subjectClaim.toLowerCase()))
+      refuse(`subjectClaim ${subjectClaim} can change or be given to another person; use an immutable id such as sub`)
+    const scopes = texts('scopes', defaults.scopes)
+    if (!scopes.includes('openid')) refuse('scopes must contain openid')
+    const { allowPrivate = false } = given
+    if (typeof allowPrivate !== 'boolean') refuse('allowPrivate must be true or false')
+    return {
+      ...shared,
+      label: text('label', name),
+      issuer,
+      clientSecret: secret(),
+      scopes,
+      subjectClaim,
+      usernameClaims: texts('usernameClaims', defaults.usernameClaims),
+      pictureClaim: text('pictureClaim', defaults.pictureClaim),
+      ...(allowPrivate === true ? { allowsPrivate: true } : {}),
+    }
+  }
+
+  function readPresetSettings({ issuer, label, scopes, needs, ...described }: Preset): ProviderSettings {
+    const isOpenid = described.dialect.endpoints === undefined
+    const asked = texts('scopes', scopes)
+    if (isOpenid && !asked.includes('openid')) refuse('scopes must contain openid')
+    const clientSecret = needs === 'apple key' ? null : secret()
+    if (clientSecret === null && needs !== 'apple key') refuse('clientSecret or clientSecretFile is missing')
+    if (needs === 'apple key' && secret() !== null) refuse('Apple has no client secret; privateKeyFile stands for it')
+    return {
+      ...described,
+      ...shared,
+      label: text('label', label),
+      issuer: needs === 'secret and tenant' ? issuer.replace('{tenant}', tenant()) : issuer,
+      clientSecret,
+      scopes: asked,
+      ...(needs === 'apple key'
+        ? { appleKey: { teamId: text('teamId'), keyId: text('keyId'), key: privateKey() } }
+        : {}),
+    }
+  }
+
+  function readPreset(): Preset | null {
+    if (given.preset === undefined) return null
+    if (typeof given.preset === 'string' && isPresetName(given.preset)) return presets[given.preset]
+    refuse(`preset must be one of ${Object.keys(presets).join(', ')}`)
+    return null
+  }
+
+  /** Shared addresses (`common`, `organizations`) stand for any number of issuers, and a name belongs to one. */
+  function tenant(): string {
+    const id = text('tenant')
+    if (id === 'consumers') return CONSUMERS
+    if (id !== '' && !/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(id))
+      refuse('tenant must be the id of one tenant in lower case, or consumers for personal accounts')
+    return id
+  }
+
+  function secret(): string | null {
+    if (given.clientSecret !== undefined && given.clientSecretFile !== undefined)
+      refuse('clientSecret and clientSecretFile exclude each other')
+    if (given.clientSecretFile !== undefined) return fileText('clientSecretFile')?.trim() ?? null
+    return given.clientSecret === undefined ? null : text('clientSecret')
+  }
+
+  function privateKey(): KeyObject {
+    try {
+      const key = createPrivateKey(fileText('privateKeyFile') ?? '')
+      if (key.asymmetricKeyDetails?.namedCurve === 'prime256v1') return key
+    } catch {
+      // The message of the library may repeat what the file holds.
+    }
+    refuse('privateKeyFile does not hold the .p8 key that Apple gave')
+    return null as never
+  }
+
+  /** Of a file beside PROVIDERS_FILE, or anywhere by its full path. */
+  function fileText(key: string): string | null {
+    try {
+      const content = readFileSync(resolve(folder, text(key)), 'utf8')
+      if (content.trim() !== '') return content
+    } catch {
+      // Said below: why it cannot be read is of no help without its place.
+    }
+    refuse(`${key} cannot be read, or is empty`)
+    return null
   }
 
   function text(key: string, otherwise?: string): string {

@@ -12,7 +12,8 @@ const FAUCET_PATIENCE_MS = 5_000
 
 /**
  * The account of someone whom an identity provider vouches for; made at the first sign-in. Found by provider and
- * subject, by nothing else. Name, picture and e-mail follow the provider at each sign-in.
+ * subject, by nothing else. Name, picture and e-mail follow the provider at each sign-in; a name stays when the
+ * provider gives none: Apple gives it once.
  *
  * Two first sign-ins at once give one account: its id and its key are functions of the identity, and the rows are
  * inserted only where there are none. The account is stored before this returns, so nobody sees an unsaved address.
@@ -22,7 +23,7 @@ export async function signIn(
   { db, signer, chains, telemetry }: Pick<App, 'db' | 'signer' | 'chains' | 'telemetry'>,
   said: Profile,
 ): Promise<SignedIn> {
-  const profile = cleanProfile(said)
+  const profile = { ...cleanProfile(said), isNamed: said.username !== null }
   const known = await retrying(() => refresh(db, profile))
   if (known !== null) return { ...known, isNew: false }
 
@@ -43,15 +44,22 @@ export async function signIn(
 }
 
 type Stored = Omit<SignedIn, 'isNew'>
+type Named = Profile & { username: string; isNamed: boolean }
 
 /** Writes what the provider says now over what it said before; null when the identity is not known yet. */
 async function refresh(
   db: Db,
-  { provider, subject, username, imageSrc, email, emailVerified }: Profile & { username: string },
+  { provider, subject, username, imageSrc, email, emailVerified, isNamed }: Named,
 ): Promise<Stored | null> {
   const identity = await db
     .updateTable('identities')
-    .set({ username, image_src: imageSrc, email, email_verified: emailVerified, signed_in_at: new Date() })
+    .set({
+      ...(isNamed ? { username } : {}),
+      image_src: imageSrc,
+      email,
+      email_verified: emailVerified,
+      signed_in_at: new Date(),
+    })
     .where('provider', '=', provider)
     .where('subject', '=', subject)
     .returning('account_id')

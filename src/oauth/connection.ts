@@ -1,0 +1,102 @@
+import * as openid from 'openid-client'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { appleProof } from './apple-key.ts'
+import { openOutbound, type Outbound } from './outbound.ts'
+import type { ProviderSettings } from './providers.ts'
+
+/** How long one request to a provider may take, seconds. */
+const PATIENCE_SECONDS = 5
+/** Discovery documents are read again after this, milliseconds: providers move their endpoints, seldom. */
+const DISCOVERY_MS = 3_600_000
+
+/** What the client library needs to know of a provider. @throws provider_unavailable */
+export type Connect = (provider: ProviderSettings) => Promise<openid.Configuration>
+
+/**
+ * Providers as the client library sees them: described by themselves, or by their preset. Everything the library
+ * asks them goes out through outbound.ts.
+ */
+export function openConnections(app: Pick<App, 'now' | 'telemetry'>): Connect {
+  const known = new Map<string, { config: openid.Configuration; readAt: number }>()
+  const ways = new Map<string, Outbound>()
+
+  return async (provider) => {
+    const before = known.get(provider.name)
+    if (before !== undefined && app.now() - before.readAt < DISCOVERY_MS) return before.config
+    const way = ways.get(provider.name) ?? wayTo(provider)
+    ways.set(provider.name, way)
+    try {
+      const config = provider.dialect?.endpoints === undefined ? await discover(provider, way) : describe(provider, way)
+      known.set(provider.name, { config, readAt: app.now() })
+      return config
+    } catch (error) {
+      // A description that was good an hour ago is better than no sign-in.
+      if (before !== undefined) return before.config
+      app.telemetry.log.warn('provider_unavailable', { provider: provider.name }, error)
+      throw unavailable(provider, error)
+    }
+  }
+}
+
+export const unavailable = (provider: ProviderSettings, cause: unknown): AppError =>
+  new AppError(
+    'provider_unavailable',
+    `${provider.label} does not answer at the moment. Try again, or sign in another way.`,
+    { cause },
+  )
+
+function wayTo({ isDevelopment, allowsPrivate = false, dialect }: ProviderSettings): Outbound {
+  const out = openOutbound({ isDevelopment, allowsPrivate })
+  return dialect?.hasScopeList === true ? joiningScopes(out) : out
+}
+
+/** The provider's own description of itself. Not at start: a provider that is down must not keep the service down. */
+async function discover(provider: ProviderSettings, way: Outbound): Promise<openid.Configuration> {
+  const config = await openid.discovery(new URL(provider.issuer), provider.clientId, undefined, proofOf(provider), {
+    timeout: PATIENCE_SECONDS,
+    [openid.customFetch]: way,
+    // Without the first, the signature of an id token that came over TLS would not be looked at.
+    execute: [openid.enableNonRepudiationChecks, ...(provider.isDevelopment ? [openid.allowInsecureRequests] : [])],
+  })
+  // The library makes an exception for Microsoft, whose shared addresses stand for any issuer. A name has one.
+  const { issuer } = config.serverMetadata()
+  if (issuer !== provider.issuer && issuer !== `${provider.issuer}/` && `${issuer}/` !== provider.issuer)
+    throw new Error('the provider describes itself as another issuer')
+  return config
+}
+
+/** A provider without id tokens, from its preset. */
+function describe(provider: ProviderSettings, way: Outbound): openid.Configuration {
+  const { authorization, token } = provider.dialect!.endpoints!
+  const metadata = { issuer: provider.issuer, authorization_endpoint: authorization, token_endpoint: token }
+  const config = new openid.Configuration(metadata, provider.clientId, undefined, proofOf(provider))
+  config.timeout = PATIENCE_SECONDS
+  config[openid.customFetch] = way
+  if (provider.isDevelopment) openid.allowInsecureRequests(config)
+  return config
+}
+
+function proofOf({ clientSecret, appleKey, dialect }: ProviderSettings): openid.ClientAuth {
+  if (appleKey !== undefined) return appleProof(appleKey)
+  if (clientSecret === null) return openid.None()
+  return dialect?.proof === 'basic' ? openid.ClientSecretBasic(clientSecret) : openid.ClientSecretPost(clientSecret)
+}
+
+/** Makes the text of RFC 6749 §5.1 out of a list of scopes, which the library would refuse. */
+function joiningScopes(out: Outbound): Outbound {
+  return async (url, options) => {
+    const answer = await out(url, options)
+    if (options?.method !== 'POST' || answer.status !== 200) return answer
+    const text = await answer.text()
+    const { headers, status } = answer
+    try {
+      const body = JSON.parse(text) as { scope?: unknown }
+      if (!Array.isArray(body.scope)) return new Response(text, { headers, status })
+      return Response.json({ ...body, scope: body.scope.join(' ') }, { status })
+    } catch {
+      // Not JSON: the library says so in its own words.
+      return new Response(text, { headers, status })
+    }
+  }
+}

@@ -1,0 +1,149 @@
+import { lookup as resolve, type LookupAddress } from 'node:dns'
+import http from 'node:http'
+import https from 'node:https'
+import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net'
+
+/** How long one request may take, milliseconds. */
+const PATIENCE_MS = 5_000
+/** Descriptions, keys and profiles are a few kilobytes. */
+const MAX_BYTES = 1_048_576
+
+/** One request to a provider; the arguments of `fetch` that the client library uses. Redirects are not followed. */
+export type Outbound = (
+  url: string,
+  options?: {
+    method?: string
+    headers?: ConstructorParameters<typeof Headers>[0]
+    body?: unknown
+    signal?: AbortSignal | null | undefined
+  },
+) => Promise<Response>
+
+type Limits = {
+  /** a provider inside the operator's own network; still https */
+  allowsPrivate: boolean
+  /** the provider in this program, or one that stands in for it in a test: http too */
+  isDevelopment: boolean
+  patienceMs?: number
+  /** stands in for the resolver in tests */
+  lookup?: (
+    host: string,
+    options: { all: true },
+    done: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+  ) => void
+}
+
+/**
+ * The one way out to identity providers. A description that a provider writes names further addresses (token,
+ * userinfo, keys), so each is judged again: https, and a host all of whose addresses are public. The connection goes
+ * to an address that was judged, not to what the name means a moment later.
+ * @throws TypeError `fetch failed`, as fetch does, with what happened as its cause
+ */
+export function openOutbound({
+  allowsPrivate,
+  isDevelopment,
+  patienceMs = PATIENCE_MS,
+  lookup = resolve,
+}: Limits): Outbound {
+  const isAnyAddress = allowsPrivate || isDevelopment
+  const judged: LookupFunction = (host, options, done) =>
+    lookup(host, { ...options, all: true }, (error, addresses) => {
+      const first = addresses?.[0]
+      if (error !== null || first === undefined) return done(error ?? new Error('the host has no address'), '')
+      if (!isAnyAddress && !addresses.every(({ address }) => isPublicAddress(address)))
+        return done(new Error('the host has an address that is not public'), '')
+      return options.all ? done(null, addresses) : done(null, first.address, first.family)
+    })
+  const keep = { keepAlive: true, lookup: judged, maxSockets: 16 }
+  const agents = { 'https:': new https.Agent(keep), 'http:': new http.Agent(keep) }
+
+  return async (address, { method = 'GET', headers, body, signal } = {}) => {
+    try {
+      const url = new URL(address)
+      const { protocol, hostname } = url
+      if (protocol !== 'https:' && !(isDevelopment && protocol === 'http:')) throw new Error('the address is not https')
+      // An address instead of a name is never looked up.
+      const host = hostname.replace(/^\[|\]$/g, '')
+      if (isIP(host) !== 0 && !isAnyAddress && !isPublicAddress(host)) throw new Error('the address is not public')
+      const patience = AbortSignal.timeout(patienceMs)
+      return await send(url, {
+        method,
+        headers: { 'user-agent': 'chatelaine', ...Object.fromEntries(new Headers(headers)) },
+        agent: agents[protocol],
+        body: body instanceof URLSearchParams || typeof body === 'string' ? String(body) : null,
+        signal: signal ? AbortSignal.any([signal, patience]) : patience,
+      })
+    } catch (cause) {
+      throw new TypeError('fetch failed', { cause })
+    }
+  }
+}
+
+function send(
+  url: URL,
+  { body, ...options }: http.RequestOptions & { body: string | null; signal: AbortSignal },
+): Promise<Response> {
+  const { promise, resolve: answered, reject } = Promise.withResolvers<Response>()
+  const request = (url.protocol === 'https:' ? https : http).request(url, options)
+  request.on('error', reject)
+  request.on('response', (answer) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    answer.on('data', (chunk: Buffer) => {
+      size += chunk.length
+      if (size > MAX_BYTES) request.destroy(new Error('the answer is too large'))
+      else chunks.push(chunk)
+    })
+    answer.on('error', reject)
+    answer.on('end', () => {
+      const headers = new Headers()
+      for (const [name, values] of Object.entries(answer.headersDistinct))
+        for (const value of values ?? []) headers.append(name, value)
+      const status = answer.statusCode!
+      const isBodiless = status === 204 || status === 205 || status === 304
+      answered(new Response(isBodiless ? null : Buffer.concat(chunks), { status, headers }))
+    })
+  })
+  request.end(body ?? undefined)
+  return promise
+}
+
+/** What is not the public internet: private, loopback, link-local, carrier, documentation, metadata of clouds. */
+const blocked = new BlockList()
+for (const range of [
+  '0.0.0.0/8',
+  '10.0.0.0/8',
+  '100.64.0.0/10',
+  '127.0.0.0/8',
+  '168.63.129.16/32',
+  '169.254.0.0/16',
+  '172.16.0.0/12',
+  '192.0.0.0/24',
+  '192.0.2.0/24',
+  '192.88.99.0/24',
+  '192.168.0.0/16',
+  '198.18.0.0/15',
+  '198.51.100.0/24',
+  '203.0.113.0/24',
+  '224.0.0.0/3',
+  // Teredo and its neighbours, documentation, 6to4: these carry IPv4 addresses, or nothing real.
+  '2001::/23',
+  '2001:db8::/32',
+  '2002::/16',
+  '3fff::/20',
+])
+  block(blocked, range)
+/** Of IPv6 only this part is the internet: mapped, translated, local and link-local addresses lie outside. */
+const globalUnicast = new BlockList()
+block(globalUnicast, '2000::/3')
+
+function block(list: BlockList, range: string): void {
+  const [net, bits] = range.split('/') as [string, string]
+  list.addSubnet(net, Number(bits), isIPv4(net) ? 'ipv4' : 'ipv6')
+}
+
+/** Whether an address belongs to the public internet. Source: IANA special-purpose address registries (RFC 6890) */
+export const isPublicAddress = (address: string): boolean =>
+  isIPv4(address)
+    ? !blocked.check(address, 'ipv4')
+    : globalUnicast.check(address, 'ipv6') && !blocked.check(address, 'ipv6')

@@ -1,0 +1,171 @@
+/**
+ * How a provider departs from OpenID Connect as we speak it with everybody. Plain data: another provider is another
+ * row below, not another branch.
+ */
+export type Dialect = {
+  /** of a provider without id tokens, which is asked for the profile instead; without them OpenID by discovery */
+  endpoints?: Endpoints
+  /** `basic` proves the client in a header, not in the body (RFC 6749 §2.3.1) */
+  proof?: 'basic'
+  /** member of the profile's answer that holds the profile itself */
+  wrapper?: string
+  /** address of the picture, `{field}` standing for a field of the profile; no picture when one is missing */
+  pictureTemplate?: string
+  emailClaim?: string
+  emailVerifiedClaim?: string
+  /** parameters that make the provider ask again who it is; elsewhere `prompt=login` */
+  askAgain?: Record<string, string>
+  /** parameter that names the person who is expected; null where there is none */
+  hintParameter?: string | null
+  /** the token answer holds its scopes as a list, against RFC 6749 §5.1 */
+  hasScopeList?: true
+  /** the name comes as a field of the answer, the first time only */
+  hasNameInAnswer?: true
+}
+
+export type Endpoints = {
+  authorization: string
+  token: string
+  profile: string
+  /** list of `{ email, primary, verified }`, where the profile does not say which address is verified */
+  emails?: string
+}
+
+export type Preset = {
+  label: string
+  /** `{tenant}` stands for the setting of that name. A provider without id tokens has no issuer: its name here is for ever */
+  issuer: string
+  scopes: string[]
+  subjectClaim: string
+  usernameClaims: string[]
+  pictureClaim: string
+  parameters: Record<string, string>
+  dialect: Dialect
+  /** settings besides client id and secret */
+  needs: 'secret' | 'secret and tenant' | 'apple key'
+}
+
+const openidClaims = { subjectClaim: 'sub', pictureClaim: 'picture' }
+
+/**
+ * Providers that need no more than a registration. What each one knows, and what it does not, is in
+ * docs/guides/providers.md.
+ */
+export const presets = {
+  // Display names, not `preferred_username` or `email`: those are addresses, and names are shown to others.
+  google: {
+    label: 'Google',
+    issuer: 'https://accounts.google.com',
+    scopes: ['openid', 'profile', 'email'],
+    ...openidClaims,
+    usernameClaims: ['name'],
+    parameters: {},
+    // Google refuses `prompt=login`.
+    dialect: { askAgain: { prompt: 'select_account' } },
+    needs: 'secret',
+  },
+  apple: {
+    label: 'Apple',
+    issuer: 'https://appleid.apple.com',
+    scopes: ['openid', 'name', 'email'],
+    ...openidClaims,
+    usernameClaims: ['name'],
+    // Asked for a name or an e-mail, Apple answers by POST only.
+    parameters: { response_mode: 'form_post' },
+    dialect: { askAgain: {}, hintParameter: null, hasNameInAnswer: true },
+    needs: 'apple key',
+  },
+  // No picture: the address that Microsoft gives needs an access token.
+  microsoft: {
+    label: 'Microsoft',
+    issuer: 'https://login.microsoftonline.com/{tenant}/v2.0',
+    scopes: ['openid', 'profile', 'email'],
+    subjectClaim: 'sub',
+    pictureClaim: 'none',
+    usernameClaims: ['name'],
+    parameters: {},
+    dialect: {},
+    needs: 'secret and tenant',
+  },
+  discord: {
+    label: 'Discord',
+    issuer: 'urn:chatelaine:preset:discord',
+    scopes: ['identify', 'email'],
+    subjectClaim: 'id',
+    usernameClaims: ['username'],
+    pictureClaim: 'none',
+    parameters: {},
+    dialect: {
+      endpoints: {
+        authorization: 'https://discord.com/oauth2/authorize',
+        token: 'https://discord.com/api/oauth2/token',
+        profile: 'https://discord.com/api/v10/users/@me',
+      },
+      pictureTemplate: 'https://cdn.discordapp.com/avatars/{id}/{avatar}.png',
+      emailVerifiedClaim: 'verified',
+      askAgain: { prompt: 'consent' },
+      hintParameter: null,
+    },
+    needs: 'secret',
+  },
+  twitch: {
+    label: 'Twitch',
+    issuer: 'https://id.twitch.tv/oauth2',
+    scopes: ['openid', 'user:read:email'],
+    ...openidClaims,
+    usernameClaims: ['preferred_username'],
+    // Twitch puts into the id token what is named here and nothing else.
+    parameters: {
+      claims: JSON.stringify({
+        id_token: { email: null, email_verified: null, picture: null, preferred_username: null },
+      }),
+    },
+    dialect: { askAgain: { force_verify: 'true' }, hintParameter: null, hasScopeList: true },
+    needs: 'secret',
+  },
+  github: {
+    label: 'GitHub',
+    issuer: 'urn:chatelaine:preset:github',
+    scopes: ['read:user', 'user:email'],
+    subjectClaim: 'id',
+    usernameClaims: ['login'],
+    pictureClaim: 'avatar_url',
+    parameters: {},
+    dialect: {
+      endpoints: {
+        authorization: 'https://github.com/login/oauth/authorize',
+        token: 'https://github.com/login/oauth/access_token',
+        profile: 'https://api.github.com/user',
+        emails: 'https://api.github.com/user/emails',
+      },
+      askAgain: { prompt: 'select_account' },
+      hintParameter: 'login',
+    },
+    needs: 'secret',
+  },
+  x: {
+    label: 'X',
+    issuer: 'urn:chatelaine:preset:x',
+    scopes: ['users.read', 'tweet.read'],
+    subjectClaim: 'id',
+    usernameClaims: ['username'],
+    pictureClaim: 'profile_image_url',
+    parameters: {},
+    dialect: {
+      endpoints: {
+        authorization: 'https://x.com/i/oauth2/authorize',
+        token: 'https://api.x.com/2/oauth2/token',
+        profile: 'https://api.x.com/2/users/me?user.fields=profile_image_url',
+      },
+      proof: 'basic',
+      wrapper: 'data',
+      askAgain: {},
+      hintParameter: null,
+    },
+    needs: 'secret',
+  },
+} as const satisfies Record<string, Preset>
+
+export type PresetName = keyof typeof presets
+
+export const isPresetName = (text: string): text is PresetName => Object.hasOwn(presets, text)
