@@ -17,7 +17,7 @@ export type NetworkFacts = {
   finality: 'finalized' | number
   multicall3: Hex | null
 }
-export type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
+type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
  * Ties a network's name and chain id to one chain, told by its genesis block, for ever: a database that knows
@@ -52,7 +52,7 @@ export async function bindNetwork(
 }
 
 /** Checks a chain against the one that this database was made for. Errors and `mayBegin` as above. */
-export async function checkNetwork(
+async function checkNetwork(
   db: RootDb,
   { chainId, name, genesisHash }: NetworkIdentity,
   { mayBegin }: { mayBegin: boolean },
