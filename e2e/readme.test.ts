@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cp, mkdtemp, readFile, symlink, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -45,8 +45,9 @@ test('what the README says npm start prints is what it prints', async () => {
   }
 })
 
-test('the shell example works when pasted', async () => {
+test('the shell example works when pasted', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-readme-'))
+  t.after(() => rm(folder, { recursive: true, force: true }))
   await cp(program.dataDir, join(folder, '.chatelaine'), {
     recursive: true,
     filter: (name) => name === program.dataDir || name.endsWith('dev.json'),
@@ -64,8 +65,9 @@ test('the shell example works when pasted', async () => {
   assert.doesNotMatch(stdout, /"code"/)
 })
 
-test('the sign-in example works as it stands', async () => {
+test('the sign-in example works as it stands', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-readme-'))
+  t.after(() => rm(folder, { recursive: true, force: true }))
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
   const port = await freePort()
   await writeFile(join(folder, 'example.mjs'), example('js').replaceAll('3000', String(port)))

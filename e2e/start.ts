@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, readdir } from 'node:fs/promises'
+import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,39 +24,46 @@ export type Program = {
   kill(): Promise<void>
 }
 
-export type Place = { dataDir: string; port: number; env: Record<string, string>; drop(): Promise<void> }
+export type Place = {
+  dataDir: string
+  port: number
+  env: Record<string, string>
+  /** ends whatever still runs there, and leaves nothing behind */
+  drop(): Promise<void>
+}
 
 /** A folder, a port and, on PostgreSQL, a database for one installation. */
 export async function place(): Promise<Place> {
   const database = testCluster === null ? null : await emptyPostgres(testCluster)
+  const dataDir = await mkdtemp(join(tmpdir(), 'chatelaine-e2e-'))
   return {
-    dataDir: await mkdtemp(join(tmpdir(), 'chatelaine-e2e-')),
+    dataDir,
     port: await freePort(),
     env: {
       RATE_LIMITS: 'off',
       CHAIN_PORT: String(await freePort()),
       ...(database === null ? {} : { DATABASE_URL: database.url }),
     },
-    drop: async () => database?.drop(),
+    drop: async () => {
+      await until('nothing is left', async () => {
+        const left = await processesOf(dataDir)
+        for (const { pid } of left) killNow(pid)
+        return left.length === 0
+      })
+      await database?.drop()
+      await rm(dataDir, { recursive: true, force: true })
+    },
   }
 }
 
-/** Runs `npm start`'s command and waits until it says that it is ready. */
+/** Runs `npm start`'s command and waits until it says that it is ready; `place.drop` ends what did not come so far. */
 export async function start({ dataDir, port, env }: Place): Promise<Program> {
   const { child, printed } = launch({ dataDir, port, env })
-  try {
-    await until(
-      'the program is ready',
-      async () => {
-        if (child.exitCode !== null) throw new Error(`it ended with code ${child.exitCode}:\n${printed()}`)
-        return printed().includes('Ctrl-C stops everything')
-      },
-      90_000,
-    )
-  } catch (error) {
-    child.kill('SIGKILL')
-    throw error
+  const look = async () => {
+    if (child.exitCode !== null) throw new Error(`it ended with code ${child.exitCode}:\n${printed()}`)
+    return printed().includes('Ctrl-C stops everything')
   }
+  await until('the program is ready', look, 90_000)
   const facts = JSON.parse(await readFile(join(dataDir, 'dev.json'), 'utf8')) as DevelopmentFacts
   const ready = await fetch(`${facts.origin}/readyz`)
   if (ready.status !== 200) throw new Error(`ready, it says, but /readyz answers ${ready.status}`)
@@ -109,15 +116,15 @@ export async function family(pid: number): Promise<number[]> {
   return found
 }
 
-/** Living processes whose command line or working files name a folder. */
-export async function processesOf(dataDir: string): Promise<string[]> {
-  const found: string[] = []
+/** Living processes whose command line or environment names a folder. */
+export async function processesOf(dataDir: string): Promise<{ pid: number; line: string }[]> {
+  const found = []
   for (const name of await readdir('/proc')) {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) continue
     const [line, environment] = await Promise.all(
       ['cmdline', 'environ'].map((file) => readFile(`/proc/${name}/${file}`, 'utf8').catch(() => '')),
     )
-    if (`${line}${environment}`.includes(dataDir)) found.push(line!.replaceAll('\0', ' ').slice(0, 120))
+    if (`${line}${environment}`.includes(dataDir)) found.push({ pid: Number(name), line: line!.replaceAll('\0', ' ') })
   }
   return found
 }
