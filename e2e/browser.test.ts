@@ -157,6 +157,17 @@ for (const view of views) {
       assert.equal((await page.goto(`${facts.origin}${path}`))?.status(), status, name)
       await look(page, name, view)
     }
+    // The session of the sign-in above: nobody is asked again.
+    await page.goto(`${facts.origin}/account`)
+    assert.equal(await page.getByRole('textbox', { name: 'Your address' }).inputValue(), address)
+    await page.getByText('+0.000000000000000007 SMPL').waitFor()
+    await look(page, 'account', view)
+    await page.getByRole('link', { name: 'Delete my data' }).click()
+    await look(page, 'account-delete', view)
+    await page.goto(`${facts.origin}/account`)
+    await page.getByRole('button', { name: /Take back/ }).click()
+    await page.getByRole('status').waitFor()
+    await look(page, 'account-revoked', view)
     assert.deepEqual(errors, [])
     await page.context().close()
   })

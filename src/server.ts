@@ -2,6 +2,8 @@ import cors from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { App } from './app.ts'
 import { allowsOrigin } from './applications/origins.ts'
+import { formatUnits } from './abi/units.ts'
+import { listBalances } from './balances/list.ts'
 import { balances } from './balances/routes.ts'
 import type { Chain } from './chain/network.ts'
 import { contractReads } from './contracts/routes.ts'
@@ -10,7 +12,9 @@ import { explorer } from './devnet/explorer.ts'
 import { developmentIdp } from './devnet/provider.ts'
 import { startFollower } from './follower/follow.ts'
 import { indexTransfers } from './history/index-transfers.ts'
+import { readHistory } from './history/read.ts'
 import { history } from './history/routes.ts'
+import type { Caller } from './http/bearer.ts'
 import { authenticated } from './http/caller.ts'
 import { documentation, openapi } from './http/documentation.ts'
 import { front } from './http/front.ts'
@@ -18,6 +22,7 @@ import { health } from './http/health.ts'
 import { openLimit, spend } from './http/limits.ts'
 import { openListener } from './http/listener.ts'
 import { pageAssets } from './http/page.ts'
+import type { AccountOwner, AccountReads } from './oauth/account.ts'
 import { cookieKeysOf, type PrivateKeys } from './oauth/keys.ts'
 import { oauth } from './oauth/oauth.ts'
 import type { ProviderSettings } from './oauth/providers.ts'
@@ -63,7 +68,7 @@ export async function buildServer(app: App, { keys, providers, explored, operato
 
   const signIn = openLimit({ name: 'sign-in', perSecond: app.config.SIGN_IN_PER_MINUTE / 60, burst: app.config.SIGN_IN_PER_MINUTE, now: app.now })
   const isLimited = app.config.RATE_LIMITS === 'on' && !isDevelopment
-  await oauth(server, app, { keys, cookieKeys: cookieKeysOf(keys), providers, ...(isLimited ? { signInLimit: (request, reply) => spend(signIn, request.ip, reply) } : {}) })
+  await oauth(server, app, { keys, cookieKeys: cookieKeysOf(keys), providers, reads: accountReads(app), ...(isLimited ? { signInLimit: (request, reply) => spend(signIn, request.ip, reply) } : {}) })
   users(server, app)
   balances(server, app)
   history(server, app)
@@ -75,6 +80,28 @@ export async function buildServer(app: App, { keys, providers, explored, operato
   if (providers.some((provider) => provider.isDevelopment)) await developmentIdp(server, { origin: app.origin, redirectUri: `${app.origin}/login/callback/DEV` })
   if (explored !== null) await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
   return server
+}
+
+/** tokens and transfers of one network on the account page */
+const ACCOUNT_ROWS = 10
+
+/** What the account page shows of other slices: read with the same verbs as the API, by the owner, with no application between. */
+function accountReads(app: App): AccountReads {
+  const callerOf = (owner: AccountOwner, chainId: number): Caller => ({ ...owner, chainId, clientId: '', scopes: new Set(), grantId: '', tokenId: '', expiresAt: 0, token: '' })
+  return {
+    readHoldings: async (owner, chainId) => {
+      const { entries } = await listBalances(app, callerOf(owner, chainId), { userId: owner.userId, limit: ACCOUNT_ROWS })
+      return Object.values(entries)
+    },
+    readMovements: async (owner, chainId) => {
+      const { entries } = await readHistory(app, callerOf(owner, chainId), owner.userId, { limit: String(ACCOUNT_ROWS) })
+      return entries.map(({ direction, amount, from, to, timestamp, explorerUrl }) => {
+        const { username, address } = direction === 'IN' ? from : to
+        const { value, decimals, symbol } = amount
+        return { direction, amount: `${formatUnits(BigInt(value), decimals)} ${symbol}`, other: username ?? address, at: new Date(timestamp), explorerUrl }
+      })
+    },
+  }
 }
 
 const SWEEP_EVERY_MS = 60_000

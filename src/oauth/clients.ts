@@ -1,13 +1,14 @@
 import type { AdapterPayload } from 'oidc-provider'
-import { findApplication, type Application } from '../applications/registry.ts'
-import type { RootDb } from '../store/db.ts'
+import type { App } from '../app.ts'
+import type { Application } from '../applications/registry.ts'
+import { findClient } from './first-party.ts'
 
 /**
  * An application in the words of the library. Redirect addresses, secrets and origins are judged by our own rules
  * (see authorization.ts), which find the application under `application`. A suspended one does not exist.
  */
-export async function readClient(db: RootDb, clientId: string): Promise<AdapterPayload | undefined> {
-  const application = await findApplication(db, clientId)
+export async function readClient(app: App, clientId: string): Promise<AdapterPayload | undefined> {
+  const application = await findClient(app, clientId)
   if (application === null || application.isSuspended) return undefined
   const isNative = application.redirectUris.some((uri) => !/^https?:/.test(uri))
   return {

@@ -33,7 +33,7 @@ export function consentPages(
       uid,
       csrf: secrets.csrfToken(uid),
       application: application.name,
-      network: networkName(app, application),
+      network: networkName(app, application) ?? 'none',
       username,
       provider: user.provider,
       imageSrc,

@@ -3,6 +3,7 @@ import { audienceOf, type App } from '../app.ts'
 import { noteUser } from '../applications/registry.ts'
 import { findUser } from '../users/find.ts'
 import { readConsent } from './consents.ts'
+import { OWN_CLIENT } from './first-party.ts'
 import { askedOf, openidOf } from './scopes.ts'
 
 /**
@@ -23,7 +24,7 @@ export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant
   if (user === null) return undefined
   const allowed = await readConsent(app.db, { accountId: user.accountId, clientId })
   if (!askedOf(scopes).every((scope) => allowed.has(scope))) return undefined
-  await noteUser(app.db, { clientId, accountId: user.accountId })
+  if (clientId !== OWN_CLIENT) await noteUser(app.db, { clientId, accountId: user.accountId })
   return saveGrant(app, oidc.provider, { userId: accountId, clientId, scopes })
 }
 

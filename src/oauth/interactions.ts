@@ -2,9 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import { errors, type InteractionResults, type Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
-import { findApplication, type Application } from '../applications/registry.ts'
+import type { Application } from '../applications/registry.ts'
 import { AppError } from '../errors.ts'
 import { retrying } from '../store/db.ts'
+import { findClient } from './first-party.ts'
 import { pinOrigin } from './mount.ts'
 
 export type Interaction = InstanceType<Provider['Interaction']>
@@ -37,7 +38,7 @@ export async function readInteraction(
 
 /** The application that an interaction serves. @throws sign_in_expired when it is gone or suspended since */
 export async function applicationAt(app: App, interaction: Interaction): Promise<Application> {
-  const application = await findApplication(app.db, parameterOf(interaction, 'client_id') ?? '')
+  const application = await findClient(app, parameterOf(interaction, 'client_id') ?? '')
   if (application === null || application.isSuspended) throw expired()
   return application
 }

@@ -3,9 +3,11 @@ import type { Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { sendPage } from '../http/page.ts'
+import { linkIdentity } from '../users/identities.ts'
 import { signIn } from '../users/sign-in.ts'
+import { browserOf } from './browser.ts'
 import { cookieNames, readCookie } from './cookies.ts'
-import { newBrowserId, type Federation } from './federation.ts'
+import type { Federation } from './federation.ts'
 import {
   applicationAt,
   dropOtherSession,
@@ -16,10 +18,12 @@ import {
   readInteraction,
   type Interaction,
 } from './interactions.ts'
+import { isLinking, linkingVisitor } from './linking.ts'
 import { chooserBody } from './pages.ts'
 import type { ProviderSettings } from './providers.ts'
 import type { Secrets } from './secrets.ts'
 import { networkName, wayBack } from './steps.ts'
+import { texts } from './texts.ts'
 
 type Parts = { provider: Provider; providers: ProviderSettings[]; federation: Federation; secrets: Secrets }
 type Uid = { uid: string }
@@ -79,11 +83,23 @@ export function loginPages(
         state,
         browser: readCookie(request.headers.cookie, names.browser),
       })
-      // From here on the visitor is known to be the one who left: they may be shown the way back to the chooser.
-      wayBack.set(request, { href: `/login/${visit.interactionUid}?choose`, text: 'Back to the sign-in page' })
+      // From here on the visitor is known to be the one who left: they may be shown the way back.
+      const owner = isLinking(visit.interactionUid)
+        ? await linkingVisitor(app, provider, { purpose: visit.interactionUid, request, reply })
+        : null
+      wayBack.set(
+        request,
+        owner === null
+          ? { href: `/login/${visit.interactionUid}?choose`, text: 'Back to the sign-in page' }
+          : { href: '/account', text: texts.back },
+      )
       if (error === 'access_denied')
         throw new AppError('sign_in_refused', `You cancelled the sign-in with ${chosen.label}, or it refused you.`)
       const profile = await federation.identify(chosen, visit, new URL(request.url, app.origin))
+      if (owner !== null) {
+        const outcome = await linkIdentity(app.db, owner.user, profile)
+        return reply.redirect(`/account?done=${outcome}`, 303)
+      }
       const interaction = await findInteraction(provider, visit.interactionUid)
       const { userId } = await signIn(app, profile)
       await dropOtherSession(app, interaction, userId)
@@ -134,8 +150,7 @@ export function loginPages(
   ): Promise<FastifyReply> {
     const { uid } = interaction
     wayBack.set(request, { href: `/login/${uid}?choose`, text: 'Back to the sign-in page' })
-    const known = readCookie(request.headers.cookie, names.browser)
-    const browser = known !== null && /^[\w-]{32}$/.test(known) ? known : newBrowserId()
+    const { browser, cookie } = browserOf(request, app.origin)
     const asksAgain = parameterOf(interaction, 'prompt')?.split(' ').includes('login') ?? false
     const loginHint = parameterOf(interaction, 'login_hint')
     const url = await federation.visit(chosen, {
@@ -144,9 +159,8 @@ export function loginPages(
       asksAgain,
       ...(loginHint === null ? {} : { loginHint }),
     })
-    const secure = app.origin.startsWith('https:') ? '; Secure' : ''
     return reply
-      .header('set-cookie', `${names.browser}=${browser}; Path=/; HttpOnly; SameSite=Lax${secure}`)
+      .header('set-cookie', cookie)
       .header('cache-control', 'no-store')
       .header('referrer-policy', 'no-referrer')
       .redirect(url.href, 303)

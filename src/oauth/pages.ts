@@ -8,7 +8,8 @@ type Chooser = {
   uid: string
   csrf: string
   application: string
-  network: string
+  /** null for our own pages */
+  network: string | null
   providers: ProviderSettings[]
 }
 
@@ -18,7 +19,10 @@ export function chooserBody({ uid, csrf, application, network, providers }: Choo
     <div class="card stack">
       <div class="stack tight">
         <h1>Sign in to ${application}</h1>
-        <p class="muted">with an account you already have. ${application} works on the network <b>${network}</b>.</p>
+        <p class="muted">
+          with an account you already
+          have.!${network === null ? '' : html` ${application} works on the network <b>${network}</b>.`}
+        </p>
       </div>
       <ul class="providers">
         !${providers.map((provider) => html`<li>!${providerForm({ uid, csrf, provider })}</li>`).join('')}
@@ -33,7 +37,7 @@ export function chooserBody({ uid, csrf, application, network, providers }: Choo
     </div>
     <form method="post" action="/login/${uid}/cancel">
       <input type="hidden" name="csrf" value="${csrf}" />
-      <button class="button quiet">Cancel and go back to ${application}</button>
+      <button class="button quiet">${network === null ? 'Cancel' : `Cancel and go back to ${application}`}</button>
     </form>
   `
 }

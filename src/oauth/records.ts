@@ -20,7 +20,7 @@ export const ACCESS_TOKEN_MARK = 'at.'
  */
 export function recordsOf(app: App): (kind: string) => Adapter {
   return (kind) => {
-    if (kind === 'Client') return { ...readOnly, find: (clientId) => readClient(app.db, clientId) }
+    if (kind === 'Client') return { ...readOnly, find: (clientId) => readClient(app, clientId) }
     if (kind === 'AccessToken') return { ...readOnly, find: (marked) => readAccessToken(app, marked) }
     return storedRecords(app, kind)
   }

@@ -1,0 +1,71 @@
+import type { App } from '../app.ts'
+import { retrying } from '../store/db.ts'
+import { OWN_CLIENT } from './first-party.ts'
+import { revokeGrant } from './revoke.ts'
+
+type Owner = { accountId: string; userId: string }
+
+/** An application that someone allowed, or that is signed in for them. */
+export type AllowedApplication = {
+  clientId: string
+  name: string
+  chainId: number
+  permissions: string[]
+  /** how many of its sign-ins still work */
+  signIns: number
+}
+
+/** Applications that may use an account, by name. */
+export async function listAllowed(
+  { db }: Pick<App, 'db'>,
+  { accountId, userId }: Owner,
+): Promise<AllowedApplication[]> {
+  const grants = await liveGrants({ db }, userId)
+  const consents = await retrying(() =>
+    db.selectFrom('consents').select(['client_id', 'permissions']).where('account_id', '=', accountId).execute(),
+  )
+  const ids = [...new Set([...grants, ...consents].map((row) => row.client_id!))].filter((id) => id !== OWN_CLIENT)
+  if (ids.length === 0) return []
+  const applications = await retrying(() =>
+    db
+      .selectFrom('applications')
+      .select(['client_id', 'name', 'chain_id'])
+      .where('client_id', 'in', ids)
+      .orderBy('name')
+      .execute(),
+  )
+  return applications.map(({ client_id: clientId, name, chain_id: chainId }) => ({
+    clientId,
+    name,
+    chainId,
+    permissions: consents.find((row) => row.client_id === clientId)?.permissions ?? [],
+    signIns: grants.filter((row) => row.client_id === clientId).length,
+  }))
+}
+
+/** Takes back what someone allowed an application: it is asked about again, and its tokens end everywhere within 60 s. */
+export async function revokeAllowed(app: App, owner: Owner, clientId: string): Promise<void> {
+  // Before the grants: an authorization that is running finds nothing to go on with.
+  await retrying(() =>
+    app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).where('client_id', '=', clientId).execute(),
+  )
+  for (const grant of await liveGrants(app, owner.userId))
+    if (grant.client_id === clientId) await revokeGrant(app, grant.grant_id!)
+}
+
+/** Takes back everything from every application. */
+export async function revokeAll(app: App, owner: Owner): Promise<void> {
+  await retrying(() => app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).execute())
+  for (const grant of await liveGrants(app, owner.userId)) await revokeGrant(app, grant.grant_id!)
+}
+
+const liveGrants = ({ db }: Pick<App, 'db'>, userId: string) =>
+  retrying(() =>
+    db
+      .selectFrom('oauth_records')
+      .select(['client_id', 'grant_id'])
+      .where('user_id', '=', userId)
+      .where('kind', '=', 'Grant')
+      .where('expires_at', '>', new Date())
+      .execute(),
+  )

@@ -1,0 +1,12 @@
+import type { FastifyRequest } from 'fastify'
+import { cookieNames, readCookie } from './cookies.ts'
+import { newBrowserId } from './federation.ts'
+
+/** The random value that marks this browser, kept or new, and the cookie that keeps it there. */
+export function browserOf(request: FastifyRequest, origin: string): { browser: string; cookie: string } {
+  const name = cookieNames(origin).browser
+  const known = readCookie(request.headers.cookie, name)
+  const browser = known !== null && /^[\w-]{32}$/.test(known) ? known : newBrowserId()
+  const secure = origin.startsWith('https:') ? '; Secure' : ''
+  return { browser, cookie: `${name}=${browser}; Path=/; HttpOnly; SameSite=Lax${secure}` }
+}

@@ -1,0 +1,49 @@
+import { createHash } from 'node:crypto'
+import { issuerOf, type App } from '../app.ts'
+import { findApplication, type Application } from '../applications/registry.ts'
+import { newSecret } from '../ids.ts'
+
+/** Client id of our own pages. No registered application can have it: theirs hold no colon. */
+export const OWN_CLIENT = 'urn:chatelaine:account'
+
+/** An application as the sign-in pages see it: a registered one, or our own account pages. */
+export const findClient = async ({ db, origin }: Pick<App, 'db' | 'origin'>, clientId: string) =>
+  clientId === OWN_CLIENT ? ownClient(origin) : findApplication(db, clientId)
+
+/**
+ * The account pages as a client of the authorization server: a sign-in for them is one like any other, with the same
+ * providers and checks. It has no permission, no network and one redirect address, on our own origin.
+ */
+const ownClient = (origin: string): Application => ({
+  clientId: OWN_CLIENT,
+  name: 'your account',
+  chainId: 0,
+  kind: 'public',
+  redirectUris: [returnOf(origin)],
+  permissions: [],
+  allowedOrigins: [],
+  secretHashes: [],
+  logoUri: null,
+  isSuspended: false,
+})
+
+const returnOf = (origin: string): string => `${origin}/account/signed-in`
+
+/**
+ * Where a browser signs in for the account pages. What they need is the session that comes of it; the code in the
+ * answer is for nobody, because nobody knows its verifier.
+ * @param again  ask who it is although there is a session
+ */
+export function ownSignIn(origin: string, { again }: { again: boolean }): string {
+  const query = new URLSearchParams({
+    client_id: OWN_CLIENT,
+    response_type: 'code',
+    scope: 'openid',
+    redirect_uri: returnOf(origin),
+    code_challenge: createHash('sha256').update(newSecret()).digest('base64url'),
+    code_challenge_method: 'S256',
+    state: again ? 'again' : 'first',
+    ...(again ? { prompt: 'login' } : {}),
+  })
+  return `${issuerOf(origin)}/auth?${query.toString()}`
+}

@@ -1,0 +1,70 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { KoaContextWithOIDC, Provider } from 'oidc-provider'
+import type { App } from '../app.ts'
+import { retrying, type Db } from '../store/db.ts'
+import { findUser, type User } from '../users/find.ts'
+
+/** A signed-in browser. */
+export type Visitor = { user: User; sessionUid: string; signedInAt: number }
+
+/** Who is signed in in this browser, by the signed cookie of the authorization server; null when nobody is. */
+export async function readVisitor(
+  app: Pick<App, 'db'>,
+  provider: Provider,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Visitor | null> {
+  // All that it reads of a context is the cookie.
+  const context = { req: request.raw, res: reply.raw, secure: false } as unknown as KoaContextWithOIDC
+  const { accountId, uid, loginTs } = await provider.Session.get(context)
+  const user = accountId === undefined ? null : await findUser(app.db, accountId)
+  return user === null ? null : { user, sessionUid: uid, signedInAt: loginTs ?? 0 }
+}
+
+export type ListedSession = { uid: string; signedInAt: Date }
+
+/** Browsers in which someone is signed in, the latest first; 50 at most. */
+export async function listSessions(db: Db, userId: string): Promise<ListedSession[]> {
+  const rows = await retrying(() =>
+    db
+      .selectFrom('oauth_records')
+      .select(['uid', 'payload', 'created_at'])
+      .where('user_id', '=', userId)
+      .where('kind', '=', 'Session')
+      .where('expires_at', '>', new Date())
+      .orderBy('created_at', 'desc')
+      .limit(50)
+      .execute(),
+  )
+  return rows.map(({ uid, payload: { loginTs }, created_at }) => ({
+    uid: uid!,
+    signedInAt: typeof loginTs === 'number' ? new Date(loginTs * 1_000) : created_at,
+  }))
+}
+
+/** Signs one browser of someone out; another person's stays. */
+export async function endSession(db: Db, { userId, uid }: { userId: string; uid: string }): Promise<void> {
+  await retrying(() =>
+    db
+      .deleteFrom('oauth_records')
+      .where('user_id', '=', userId)
+      .where('kind', '=', 'Session')
+      .where('uid', '=', uid)
+      .execute(),
+  )
+}
+
+/** Signs every browser of someone out, but the one that is named. */
+export async function endSessions(
+  db: Db,
+  { userId, except }: { userId: string; except: string | null },
+): Promise<void> {
+  await retrying(() =>
+    db
+      .deleteFrom('oauth_records')
+      .where('user_id', '=', userId)
+      .where('kind', '=', 'Session')
+      .$if(except !== null, (query) => query.where('uid', '!=', except))
+      .execute(),
+  )
+}

@@ -1,0 +1,82 @@
+/** English texts of the account pages, in one place: a translation is another object of this shape. Plain text, escaped where it is shown. */
+export const texts = {
+  title: 'Your account',
+  signOut: 'Sign out',
+  address: 'Your address',
+  addressHint: 'The same on every network and in every application. Select it to copy it, or scan the code.',
+  qrLabel: 'QR code of your address',
+  balances: (network: string) => `On ${network}`,
+  unreadable: 'This network does not answer at the moment. Nothing is lost: look again later.',
+  transfers: 'Latest transfers',
+  noTransfers: 'No transfers of tokens yet.',
+  received: (from: string) => `from ${from}`,
+  sent: (to: string) => `to ${to}`,
+  toMyself: 'to yourself',
+  applications: 'Applications you allowed',
+  noApplications: 'None. An application appears here after you signed in to it.',
+  mayAlways: 'know your name, your picture and your address',
+  signIns: (count: number) =>
+    count === 1 ? 'signed in once' : count === 0 ? 'not signed in' : `signed in ${count} times`,
+  revoke: 'Take back',
+  revokeLabel: (name: string) => `Take back what ${name} may do`,
+  identities: 'Ways to sign in',
+  identitiesHint: 'Each of them leads to this one account.',
+  firstIdentity: 'first',
+  firstHint: 'The first one stays: the account is known by it.',
+  remove: 'Remove',
+  removeLabel: (name: string) => `Remove ${name}`,
+  add: (provider: string) => `Add one from ${provider}`,
+  sessions: 'Where you are signed in',
+  sessionsHint:
+    'Signing a browser out ends its visits here. Applications stay signed in until you take back what they may do.',
+  thisBrowser: 'this browser',
+  since: (time: string) => `since ${time}`,
+  signOutLabel: (time: string) => `Sign out the browser that signed in ${time}`,
+  signOutOthers: 'Sign out all other browsers',
+  erase: 'Delete my data',
+  eraseTitle: 'Delete your data?',
+  eraseGoes: [
+    'your name, your picture and your e-mail address',
+    'which applications you used and what you allowed them; they are signed out',
+    'every way to sign in except the first one',
+    'where you are signed in; you are signed out everywhere',
+  ],
+  eraseStays: [
+    'Everything that is on a chain: your address, its balances and its transfers are public, and nobody can delete them.',
+    'The id of your account and its address, with the record of its transactions, because they belong to what is on the chain.',
+    'The key of your account, in the signer: without it, whatever the address holds would be lost.',
+  ],
+  eraseGoesTitle: 'This is deleted',
+  eraseStaysTitle: 'This stays',
+  eraseBack: (identity: string) =>
+    `Whoever signs in as ${identity} again finds the same account. If you cannot sign in that way any more, move what the account holds elsewhere first.`,
+  eraseSure: 'I understand what is deleted and what stays',
+  eraseDo: 'Delete my data',
+  eraseCancel: 'Keep everything',
+  signedOut: 'You are signed out',
+  signedOutHint: 'You can close this page.',
+  erased: 'Your data is deleted',
+  erasedHint: 'You are signed out everywhere. You can close this page.',
+  notSignedIn: 'You are not signed in',
+  signIn: 'Sign in',
+  back: 'Back to your account',
+  notOurForm: 'The form was not sent from our page.',
+  otherBrowser: 'It expired, or you are no longer signed in here as you were when it began.',
+  notSure: 'The box was not ticked: nothing was deleted.',
+  /** what has just been done, by the code in the address */
+  done: {
+    again: 'You signed in again. Now repeat what you wanted to do.',
+    revoked: 'Taken back. The application has to ask you again, and its access ends within a minute.',
+    linked: 'Added. You can sign in to this account that way now.',
+    already_linked: 'That one leads to this account already.',
+    has_own_account:
+      'That one has an account of its own here, which may hold something, so it cannot be added to this one. Sign in with it to use that account.',
+    unlinked: 'Removed. Signing in that way leads to another account from now on.',
+    kept: 'It could not be removed: it is the first one, or was gone already.',
+    signed_out: 'Signed out there.',
+  } as Record<string, string>,
+}
+
+/** A moment as people everywhere read it. */
+export const timeText = (time: Date): string =>
+  `${new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' }).format(time)} UTC`

@@ -1,0 +1,113 @@
+import { parseUserId, userIdOf, type UserId } from '../ids.ts'
+import { retrying, type Db } from '../store/db.ts'
+import { cleanProfile, type Profile } from './profile.ts'
+
+/** One way of signing in to an account. */
+export type Identity = {
+  userId: UserId
+  provider: string
+  subject: string
+  username: string
+  /** the identity that the account was made for: its id is the account's id, so it never leaves */
+  isFirst: boolean
+}
+
+type Owner = { accountId: string; userId: UserId }
+
+/** The identities of an account, the first one first. */
+export async function listIdentities(db: Db, { accountId, userId }: Owner): Promise<Identity[]> {
+  const rows = await retrying(() =>
+    db
+      .selectFrom('identities')
+      .select(['provider', 'subject', 'username'])
+      .where('account_id', '=', accountId)
+      .orderBy('created_at')
+      .execute(),
+  )
+  const all = rows.map(({ provider, subject, username }) => {
+    const id = userIdOf(provider, subject)
+    return { userId: id, provider, subject, username, isFirst: id === userId }
+  })
+  return all.toSorted((a, b) => Number(b.isFirst) - Number(a.isFirst))
+}
+
+/**
+ * Gives an account one more identity, which the caller has seen its owner prove. An identity belongs to one account:
+ * where it has one, made before its owner came or not, it stays there, because that account may hold something.
+ */
+export async function linkIdentity(
+  db: Db,
+  { accountId }: Pick<Owner, 'accountId'>,
+  said: Profile,
+): Promise<'linked' | 'already_linked' | 'has_own_account'> {
+  const { provider, subject, username, imageSrc, email, emailVerified } = cleanProfile(said)
+  const made = await retrying(() =>
+    db
+      .insertInto('identities')
+      .values({
+        provider,
+        subject,
+        account_id: accountId,
+        username,
+        image_src: imageSrc,
+        email,
+        email_verified: emailVerified,
+        signed_in_at: new Date(),
+      })
+      .onConflict((on) => on.doNothing())
+      .returning('account_id')
+      .executeTakeFirst(),
+  )
+  if (made !== undefined) return 'linked'
+  const there = await retrying(() =>
+    db
+      .selectFrom('identities')
+      .select('account_id')
+      .where('provider', '=', provider)
+      .where('subject', '=', subject)
+      .executeTakeFirst(),
+  )
+  return there?.account_id === accountId ? 'already_linked' : 'has_own_account'
+}
+
+/**
+ * Takes an identity away from its account, never the first one. Who signs in with it next gets an account of its own.
+ * @returns whether it was there and could go
+ */
+export async function unlinkIdentity(db: Db, { accountId, userId }: Owner, identity: UserId): Promise<boolean> {
+  const parts = parseUserId(identity)
+  if (parts === null || identity === userId) return false
+  const gone = await retrying(() =>
+    db
+      .deleteFrom('identities')
+      .where('account_id', '=', accountId)
+      .where('provider', '=', parts.provider)
+      .where('subject', '=', parts.subject)
+      .returning('account_id')
+      .executeTakeFirst(),
+  )
+  return gone !== undefined
+}
+
+/**
+ * Forgets who someone is: name, picture, e-mail, and every identity but the first. The account's id and address stay,
+ * because the chain has them for ever, and so the same person finds the same account with the first identity.
+ */
+export async function forgetPerson(db: Db, { accountId, userId }: Owner): Promise<void> {
+  const first = parseUserId(userId)!
+  await retrying(() =>
+    db
+      .deleteFrom('identities')
+      .where('account_id', '=', accountId)
+      .where(({ not, and, eb }) => not(and([eb('provider', '=', first.provider), eb('subject', '=', first.subject)])))
+      .execute(),
+  )
+  await retrying(() =>
+    db
+      .updateTable('identities')
+      .set({ username: first.subject, image_src: null, email: null, email_verified: null, signed_in_at: null })
+      .where('provider', '=', first.provider)
+      .where('subject', '=', first.subject)
+      .execute(),
+  )
+}
