@@ -2,6 +2,7 @@ import { Command, CommanderError } from 'commander'
 import { ConfigError } from '../config.ts'
 import { AppError } from '../errors.ts'
 import { FolderInUse } from '../store/folder-lock.ts'
+import { account } from './account.ts'
 import { app } from './app.ts'
 import { addAudit } from './audit.ts'
 import { authKeys } from './auth-keys.ts'
@@ -20,7 +21,7 @@ const program = new Command('chatelaine')
   )
   .showHelpAfterError('Add --help for what can be given.')
   .exitOverride()
-for (const command of [app(), network(), authKeys(), operatorToken()]) program.addCommand(command)
+for (const command of [account(), app(), network(), authKeys(), operatorToken()]) program.addCommand(command)
 addAudit(program)
 addBackfill(program)
 inherit(program)

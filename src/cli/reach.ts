@@ -6,12 +6,15 @@ import { allPages, type Registry } from './registry.ts'
 
 const TIMEOUT_MS = 15_000
 
+/** One request to the operator API; refusals are thrown as what they are. */
+export type AskOperator = <T>(method: string, path: string, body?: unknown) => Promise<T>
+
 /**
- * The registry behind a running development server, through its operator API: its address and a token are in DATA_DIR.
+ * The operator API of a running development server: its address and a token are in DATA_DIR.
  * @param pid  the process that holds the folder
  * @throws Error when that is no server that can be reached
  */
-export async function reachOperator(dataDir: string, pid: number): Promise<Registry> {
+export async function openOperator(dataDir: string, pid: number): Promise<AskOperator> {
   const [facts, token] = await Promise.all([
     readFile(join(dataDir, 'dev.json'), 'utf8').catch(() => '{}'),
     readFile(ownTokenFile(dataDir), 'utf8').catch(() => ''),
@@ -19,7 +22,7 @@ export async function reachOperator(dataDir: string, pid: number): Promise<Regis
   const { origin } = JSON.parse(facts) as { origin?: string }
   if (origin === undefined || token === '') throw busy(dataDir, pid)
 
-  async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+  return async <T>(method: string, path: string, body?: unknown): Promise<T> => {
     const response = await fetch(`${origin}/operator/v1${path}`, {
       method,
       headers: {
@@ -36,7 +39,11 @@ export async function reachOperator(dataDir: string, pid: number): Promise<Regis
     const { code = '', detail = 'The server refused.', errors } = answer
     throw new AppError(isErrorCode(code) ? code : 'internal_error', detail, errors === undefined ? {} : { errors })
   }
+}
 
+/** The registry behind a running development server. @throws Error when it cannot be reached */
+export async function reachOperator(dataDir: string, pid: number): Promise<Registry> {
+  const ask = await openOperator(dataDir, pid)
   const of = (clientId: string): string => `/applications/${encodeURIComponent(clientId)}`
   return {
     list: () =>

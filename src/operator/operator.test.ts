@@ -264,3 +264,26 @@ test('guessing is limited for each address, right tokens included', async () => 
   assert.deepEqual([...statuses], [401, 429])
   await server.close()
 })
+
+test('an account is made for someone who has not signed in yet, and is theirs at the first sign-in', async () => {
+  const first = await operate('POST', '/accounts', { provider: 'DEV', providerUserId: 'later' })
+  assert.equal(first.status, 201)
+  assert.deepEqual([first.body.userId, first.body.isNew], ['DEV-later', true])
+  const again = await operate('POST', '/accounts', { provider: 'DEV', providerUserId: 'later' })
+  assert.deepEqual(again.body, { ...first.body, isNew: false })
+  assert.equal((await here.person('later')).address, first.body.address)
+  for (const body of [
+    {},
+    { provider: 'dev', providerUserId: 'x' },
+    { provider: 'DEV', providerUserId: '' },
+    { provider: 'DEV', username: 'later' },
+  ])
+    assert.equal((await operate('POST', '/accounts', body)).status, 400)
+  const stranger = await operate(
+    'POST',
+    '/accounts',
+    { provider: 'DEV', providerUserId: 'x' },
+    { authorization: `Bearer ${here.alice.token}` },
+  )
+  assert.equal(stranger.status, 401)
+})

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
+import { checksumAddress } from '../abi/address.ts'
 import type { App } from '../app.ts'
 import {
   createApplication,
@@ -15,6 +16,7 @@ import { listNetworks } from '../applications/networks.ts'
 import { AppError } from '../errors.ts'
 import { bearerToken } from '../http/bearer.ts'
 import { openLimit, spend } from '../http/limits.ts'
+import { pregenerate } from '../users/pregenerate.ts'
 import type { OperatorDoor } from './door.ts'
 import * as wire from './wire.ts'
 
@@ -101,6 +103,17 @@ export async function operatorApi(server: FastifyInstance, app: App, door: Opera
         return done
       })
     }
+
+    /** POST /operator/v1/accounts: for someone who has not signed in yet. Errors: invalid_request, signer_unavailable. */
+    scope.post<{ Body: Static<typeof wire.NewAccount> }>(
+      '/operator/v1/accounts',
+      { schema: wire.createAccount },
+      async (request, reply) => {
+        const made = await pregenerate(app, request.body)
+        app.telemetry.log.info('operator_acted', { action: 'create-account', requestId: request.id })
+        return reply.code(201).send({ ...made, address: checksumAddress(made.address) })
+      },
+    )
 
     /** GET /operator/v1/networks */
     scope.get('/operator/v1/networks', { schema: wire.listNetworks }, async () =>

@@ -1,5 +1,5 @@
 import Type, { type TSchema } from 'typebox'
-import { answers, NoQuery } from '../http/wire.ts'
+import { Address, answers, NoQuery } from '../http/wire.ts'
 
 const Uri = Type.String({ maxLength: 2_000 })
 const Text = Type.String({ maxLength: 200 })
@@ -119,6 +119,31 @@ export const suspend = {
 }
 export const resume = { ...ofOne, summary: 'Let a suspended application go on', ...answers(Application, 404, 413, 415) }
 export const listNetworks = { ...shared, summary: 'Networks', querystring: NoQuery, ...answers(Type.Array(Network)) }
+
+export const NewAccount = Type.Object(
+  {
+    provider: Type.String({ maxLength: 100, description: 'Upper-case name of the identity provider' }),
+    providerUserId: Type.String({
+      maxLength: 500,
+      description: 'The provider’s immutable id of the person; never a name, an e-mail address or a login',
+    }),
+  },
+  { additionalProperties: false },
+)
+const Account = Type.Object({
+  userId: Type.String({ description: 'Id of the user; of the account that the identity was added to, if it was' }),
+  address: Address,
+  isNew: Type.Boolean({ description: 'This request made it' }),
+})
+export const createAccount = {
+  ...shared,
+  summary: 'An account for someone who has not signed in yet',
+  description:
+    'Its owner gets exactly this account at the first sign-in. The same request again answers with the same account.',
+  querystring: NoQuery,
+  body: NewAccount,
+  ...answersWith(201, Account, 413, 415),
+}
 
 /** The response table of a route whose success is not 200. */
 function answersWith(status: number, success: object, ...others: number[]): { response: Record<string, unknown> } {

@@ -29,10 +29,8 @@ export async function signIn(
 
   const userId = userIdOf(profile.provider, profile.subject)
   const { address } = await signer.createAccount({ userId })
-  const isNew = await retrying(() =>
-    insertAccount(db, { userId, accountId: accountIdOf(profile.provider, profile.subject), address }),
-  )
-  await retrying(() => insertIdentity(db, profile))
+  const isNew = await insertAccount(db, { userId, accountId: accountIdOf(profile.provider, profile.subject), address })
+  await insertIdentity(db, profile)
   const stored = await retrying(() => refresh(db, profile))
   assert(stored !== null, 'an identity is there after it was inserted')
   assert(
@@ -74,30 +72,31 @@ async function refresh(
 }
 
 /** @returns whether this call made it */
-async function insertAccount(db: Db, { accountId, userId, address }: Stored): Promise<boolean> {
-  const row = await db
-    .insertInto('accounts')
-    .values({ account_id: accountId, user_id: userId, address: fromHex(address) })
-    .onConflict((on) => on.doNothing())
-    .returning('account_id')
-    .executeTakeFirst()
+export async function insertAccount(db: Db, { accountId, userId, address }: Stored): Promise<boolean> {
+  const row = await retrying(() =>
+    db
+      .insertInto('accounts')
+      .values({ account_id: accountId, user_id: userId, address: fromHex(address) })
+      .onConflict((on) => on.doNothing())
+      .returning('account_id')
+      .executeTakeFirst(),
+  )
   return row !== undefined
 }
 
-async function insertIdentity(db: Db, { provider, subject, username }: Profile & { username: string }): Promise<void> {
-  await db
-    .insertInto('identities')
-    .values({
-      provider,
-      subject,
-      account_id: accountIdOf(provider, subject),
-      username,
-      image_src: null,
-      email: null,
-      email_verified: null,
-    })
-    .onConflict((on) => on.doNothing())
-    .execute()
+/** The identity that an account is made for, without what its provider says of the person; nothing where there is one. */
+export async function insertIdentity(
+  db: Db,
+  { provider, subject, username }: { provider: string; subject: string; username: string },
+): Promise<void> {
+  const empty = { image_src: null, email: null, email_verified: null }
+  await retrying(() =>
+    db
+      .insertInto('identities')
+      .values({ provider, subject, account_id: accountIdOf(provider, subject), username, ...empty })
+      .onConflict((on) => on.doNothing())
+      .execute(),
+  )
 }
 
 /** On development networks. Waited for, so that a first write works at once; its failure never stops a sign-in. */

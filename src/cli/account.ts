@@ -1,0 +1,52 @@
+import { Command } from 'commander'
+import { checksumAddress } from '../abi/address.ts'
+import { readSome } from '../config.ts'
+import { connectSigner } from '../signer/client.ts'
+import { FolderInUse } from '../store/folder-lock.ts'
+import { pregenerate, type Pregenerated } from '../users/pregenerate.ts'
+import { findPlace, withDatabase } from './place.ts'
+import { facts, print } from './print.ts'
+import { openOperator } from './reach.ts'
+
+type Given = { provider: string; userId: string; json?: boolean }
+
+/** `chatelaine account create`: an account for someone who has not signed in yet. */
+export function account(): Command {
+  const command = new Command('account').description('accounts of people')
+  command
+    .command('create')
+    .description('make the account that someone gets at their first sign-in, or show it when it is there')
+    .requiredOption('--provider <name>', 'upper-case name of the identity provider')
+    .requiredOption('--user-id <id>', 'the provider’s immutable id of the person; never a name or an e-mail address')
+    .option('--json', 'print JSON')
+    .action(create)
+  return command
+}
+
+async function create(given: Given): Promise<void> {
+  const made = await make({ provider: given.provider, providerUserId: given.userId })
+  const shown = { ...made, address: checksumAddress(made.address) }
+  print(given, shown, facts([['user', shown.userId], ['address', shown.address], ['made', shown.isNew ? 'now' : 'before']])) // prettier-ignore
+}
+
+/** With database and signer in our own hands, or through the running server where that holds the embedded database. */
+async function make(identity: { provider: string; providerUserId: string }): Promise<Pregenerated> {
+  const place = findPlace()
+  const { SIGNER_SOCKET: path } = readSome(process.env, ['SIGNER_SOCKET'])
+  try {
+    return await withDatabase(place, async (db) => {
+      if (path === undefined)
+        throw new Error('SIGNER_SOCKET is missing: the key of an account is made by the signer. Or start the server, and this command asks it.') // prettier-ignore
+      const signer = connectSigner({ path })
+      try {
+        return await pregenerate({ db, signer }, identity)
+      } finally {
+        signer.close()
+      }
+    })
+  } catch (error) {
+    if (!(error instanceof FolderInUse)) throw error
+    const ask = await openOperator(place.dataDir, error.pid)
+    return ask('POST', '/accounts', identity)
+  }
+}

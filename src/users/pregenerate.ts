@@ -1,0 +1,34 @@
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { accountIdOf, isProviderName, isSubject, userIdOf, type Hex, type UserId } from '../ids.ts'
+import { insertAccount, insertIdentity } from './sign-in.ts'
+import { findUser } from './find.ts'
+
+/** An account as its operator sees it. `isNew`: this call made it. */
+export type Pregenerated = { userId: UserId; address: Hex; isNew: boolean }
+
+/**
+ * The account of someone who has not signed in yet: its owner gets exactly it at the first sign-in. By the provider's
+ * immutable id of them, never by a name: names change hands, and what was sent would go to somebody else.
+ * Twice is the same as once; where the identity was added to an account, that account is the answer.
+ * @throws invalid_request, signer_unavailable, database_unavailable
+ */
+export async function pregenerate(
+  { db, signer }: Pick<App, 'db' | 'signer'>,
+  { provider, providerUserId: subject }: { provider: string; providerUserId: string },
+): Promise<Pregenerated> {
+  const refuse = (pointer: string, detail: string): AppError =>
+    new AppError('invalid_request', detail, { errors: [{ pointer, code: 'invalid', detail }] })
+  if (!isProviderName(provider))
+    throw refuse('/provider', 'The provider must be its name: upper-case letters, digits and underscores, at most 32.')
+  if (!isSubject(subject))
+    throw refuse('/providerUserId', 'The id must be 1 to 255 characters, none of them a control character.')
+  const userId = userIdOf(provider, subject)
+  const known = await findUser(db, userId)
+  if (known !== null) return { userId: known.userId, address: known.address, isNew: false }
+  const { address } = await signer.createAccount({ userId })
+  const isNew = await insertAccount(db, { userId, accountId: accountIdOf(provider, subject), address })
+  await insertIdentity(db, { provider, subject, username: subject })
+  const stored = (await findUser(db, userId))!
+  return { userId: stored.userId, address: stored.address, isNew }
+}
