@@ -1,5 +1,6 @@
 import type { Block } from '../chain/head.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
+import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { findAncestor } from './ancestor.ts'
 import { BadAnswer } from './answers.ts'
@@ -8,7 +9,7 @@ import type { FollowedBlock } from './block.ts'
 import { BEFORE_GENESIS, setHalted, type Position } from './cursor.ts'
 import { fetchBlock, fetchHeader, fetchHeaders } from './fetch.ts'
 import { findFinality } from './finality.ts'
-import { FAR_BEHIND, showHead, untilStopped, type Follower } from './follower.ts'
+import { FAR_BEHIND, showHead, untilStopped, type Follower, type Window } from './follower.ts'
 
 /** blocks fetched at once while catching up, and how many of them side by side */
 const WINDOW = 32
@@ -28,24 +29,49 @@ export async function advance(follower: Follower, held: Position, latest: Block)
   if (latest.number <= held.number) return reorganise(follower, held, latest)
   if (latest.number - held.number > FAR_BEHIND) showHead(follower, latest)
 
-  const headers = await untilStopped(follower, findHeaders(follower, held, latest))
-  if (headers.length === 0) return reorganise(follower, held, latest)
-  const [finality, fetched] = await untilStopped(
-    follower,
-    Promise.all([
+  const window = await untilStopped(follower, takeWindow(follower, held, latest))
+  const last = window.headers.at(-1)
+  if (last === undefined && window.error !== null) throw window.error
+  if (last === undefined) return reorganise(follower, held, latest)
+  const isBehind = last.hash !== latest.hash
+  // While these blocks are stored the next ones are on their way.
+  if (isBehind && window.error === null)
+    follower.ahead = { after: last.hash, window: fetchWindow(follower, last, latest) }
+  await applyAll(follower, window.blocks, window.finality)
+  if (window.error !== null) throw window.error
+  return isBehind
+}
+
+/** The next blocks, fetched ahead or now. */
+async function takeWindow(follower: Follower, held: Position, latest: Block): Promise<Window> {
+  const { ahead } = follower
+  follower.ahead = null
+  if (ahead?.after !== held.hash) return fetchWindow(follower, held, latest)
+  const window = await ahead.window
+  // What was said of the chain a window ago counts only where it fits.
+  return window.headers.length > 0 ? window : fetchWindow(follower, held, latest)
+}
+
+/** Fetches what follows a block. Whatever goes wrong after the first headers stands in `error`. */
+async function fetchWindow(follower: Follower, after: { number: number; hash: Hex }, latest: Block): Promise<Window> {
+  const nothing = { headers: [], blocks: [], finality: null }
+  try {
+    const headers = await findHeaders(follower, after, latest)
+    if (headers.length === 0) return { ...nothing, error: null }
+    const [finality, fetched] = await Promise.all([
       findFinality(follower, latest).catch((error: unknown) =>
         error instanceof RpcUnavailable || error instanceof BadAnswer ? null : Promise.reject(error),
       ),
       fetchBlocks(follower, headers),
-    ]),
-  )
-  await applyAll(follower, fetched.blocks, finality)
-  if (fetched.error !== null) throw fetched.error
-  return headers.at(-1)!.hash !== latest.hash
+    ])
+    return { headers, finality, ...fetched }
+  } catch (error) {
+    return { ...nothing, headers: [], error }
+  }
 }
 
 /** The next headers, as far as they link to the cursor and to each other; [] when not even the first does. */
-async function findHeaders({ chain }: Follower, held: Position, latest: Block): Promise<Block[]> {
+async function findHeaders({ chain }: Follower, held: { number: number; hash: Hex }, latest: Block): Promise<Block[]> {
   const count = Math.min(WINDOW, latest.number - held.number)
   const numbers = Array.from({ length: count }, (_, index) => held.number + 1 + index)
   const headers =

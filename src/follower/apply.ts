@@ -13,8 +13,8 @@ const KEPT_BELOW_FINALITY = 256
 const KEPT_IN_DEVELOPMENT = 10_000
 
 /** blocks and logs that share a transaction while catching up, so that it stays near 2,000 rows */
-const MOST_BLOCKS = 16
-const MOST_LOGS = 500
+const MOST_BLOCKS = 32
+const MOST_LOGS = 2_000
 
 /** The newest block that counts as final; its hash when the node named it. */
 export type Finality = { number: number; hash: Hex | null }

@@ -46,6 +46,7 @@ export function startFollower(app: App, chain: Chain, listeners: BlockListener[]
     hasStarted: false,
     heard: null,
     receipts: { hasBlockReceipts: true, strictness: app.config.FOLLOW_STRICT },
+    ahead: null,
     hasWarnedOfFinality: false,
   }
   const done = run(follower)
@@ -84,6 +85,7 @@ async function run(follower: Follower): Promise<void> {
 function recover(follower: Follower, error: unknown, failures: number): void {
   const { telemetry } = follower.app
   const { chainId } = follower.chain
+  follower.ahead = null
   if (error instanceof Fenced) {
     follower.held = null
     telemetry.log.info('follower was replaced', { chainId })

@@ -2,7 +2,9 @@ import type { App } from '../app.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
 import { BadAnswer } from './answers.ts'
-import type { BlockListener } from './block.ts'
+import type { Hex } from '../ids.ts'
+import type { Finality } from './apply.ts'
+import type { BlockListener, FollowedBlock } from './block.ts'
 import type { Position } from './cursor.ts'
 import { fetchHeader, type ReceiptSource } from './fetch.ts'
 
@@ -25,8 +27,13 @@ export type Follower = {
   /** the node's newest block, as a process that does not follow last heard of it */
   heard: { block: Block | null; at: number } | null
   receipts: ReceiptSource
+  /** the blocks after a block, on their way while that one is stored; a mere guess, used only where it fits */
+  ahead: { after: Hex; window: Promise<Window> } | null
   hasWarnedOfFinality: boolean
 }
+
+/** Linked headers, the whole blocks of a good start of them, what is final, and what went wrong. */
+export type Window = { headers: Block[]; blocks: FollowedBlock[]; finality: Finality | null; error: unknown }
 
 /** The node's newest block. @throws RpcError | RpcUnavailable | BadAnswer */
 export async function askLatest(follower: Follower): Promise<Block> {

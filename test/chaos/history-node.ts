@@ -31,7 +31,16 @@ const BAD_CALL = 8
  */
 export async function startHistoryNode(
   script: ScriptedChain,
-  { random, isStrict }: { random: (below: number) => number; isStrict: boolean },
+  {
+    random,
+    isStrict,
+    lies = null,
+  }: {
+    random: (below: number) => number
+    isStrict: boolean
+    /** only these, and often */
+    lies?: readonly string[] | null
+  },
 ): Promise<HistoryNode> {
   const node: HistoryNode = { url: '', isBad: false, counts: {}, otherFork: null, close: async () => {} }
   const count = (what: string) => void (node.counts[what] = (node.counts[what] ?? 0) + 1)
@@ -84,7 +93,11 @@ export async function startHistoryNode(
   function answer({ id, method, params }: Asked): object {
     try {
       const result = structuredClone(script.respond(method, params))
-      return { jsonrpc: '2.0', id, result: node.isBad && random(BAD_CALL) === 0 ? lie(method, result) : result }
+      return {
+        jsonrpc: '2.0',
+        id,
+        result: node.isBad && random(lies === null ? BAD_CALL : 4) === 0 ? lie(method, result) : result,
+      }
     } catch (error) {
       if (!(error instanceof RpcError)) throw error
       return { jsonrpc: '2.0', id, error: { code: error.rpcCode, message: error.message } }
@@ -92,7 +105,7 @@ export async function startHistoryNode(
   }
 
   function lie(method: string, result: unknown): unknown {
-    if (method === 'eth_getBlockByHash') {
+    if (lies === null && method === 'eth_getBlockByHash') {
       count('unknown block')
       return null
     }
@@ -101,7 +114,13 @@ export async function startHistoryNode(
   }
 
   function falsify(receipts: Receipt[]): unknown {
-    const kinds = ['empty', 'null', 'partial', ...Object.keys(LIES), ...(isStrict ? Object.keys(STRICT_LIES) : [])]
+    const kinds = lies ?? [
+      'empty',
+      'null',
+      'partial',
+      ...Object.keys(LIES),
+      ...(isStrict ? Object.keys(STRICT_LIES) : []),
+    ]
     const kind = pick(kinds)
     const before = digestOf(receipts)
     if (kind === 'null') return (count(kind), null)

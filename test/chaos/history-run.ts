@@ -67,11 +67,17 @@ export const PROGRAM = new URL('history-program.ts', import.meta.url).pathname
  * final chain from scratch.
  * @param database  migrated; its tables are emptied
  * @param program   the process to kill: a mutant, or the real one
+ * @param lies      the node tells only these, and often
  */
 export async function runHistory(
   seed: number,
   database: { db: RootDb; url: string },
-  { program = PROGRAM, turns = TURNS, boundMs = BOUND_MS } = {},
+  {
+    program = PROGRAM,
+    turns = TURNS,
+    boundMs = BOUND_MS,
+    lies = null,
+  }: { program?: string; turns?: number; boundMs?: number; lies?: readonly string[] | null } = {},
 ): Promise<HistoryOutcome> {
   const startedAt = performance.now()
   const random = randomOf(seed)
@@ -81,7 +87,7 @@ export async function runHistory(
   script.answer = (method, params) => tellOfToken(script, method, params)
   const { db } = database
   await empty(db)
-  const node = await startHistoryNode(script, { random, isStrict })
+  const node = await startHistoryNode(script, { random, isStrict, lies })
   const children: ChildProcess[] = []
   const zeroes = { blocks: 0, transfers: 0, reorganisations: 0, deepest: 0, kills: 0, freezes: 0, ms: 0 }
   const outcome: HistoryOutcome = { seed, problem: null, ...zeroes, lies: node.counts }

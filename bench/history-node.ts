@@ -1,0 +1,97 @@
+/**
+ * A node for `bench:history`, in a process of its own: a chain of blocks with token transfers, every answer made
+ * before the first question. Says its URL over the channel to its parent.
+ * Environment: BLOCKS, TRANSFERS of a block, PER_TRANSACTION transfers of a transaction, PARTIES who transfer.
+ */
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { bloomOf } from '../src/follower/bloom.ts'
+import { addressOf, scriptedChain } from '../test/scripted-chain.ts'
+import { randomOf } from '../test/random.ts'
+
+const BLOCKS = Number(process.env.BLOCKS)
+const PER_TRANSACTION = Number(process.env.PER_TRANSACTION)
+const TRANSACTIONS = Math.ceil(Number(process.env.TRANSFERS) / PER_TRANSACTION)
+const PARTIES = Number(process.env.PARTIES)
+
+const random = randomOf(7)
+const script = scriptedChain()
+const party = () => addressOf(0x1000_0000 + random(PARTIES))
+const answers = new Map<string, string>()
+const logLists: string[] = ['']
+
+for (let number = 0; number <= BLOCKS; number++) {
+  if (number > 0) {
+    const transactions = Array.from({ length: TRANSACTIONS }, () => ({
+      from: party(),
+      transfers: Array.from({ length: PER_TRANSACTION }, () => ({
+        ...{ type: 'ERC20' as const, token: addressOf(0x7000 + random(50)), from: party(), to: party() },
+        items: [{ id: null, value: BigInt(random(1_000_000_000)) * 10n ** 12n }],
+      })),
+    }))
+    script.mine(...transactions)
+  }
+  const { hash } = script.blocks[number]!
+  const place = { blockHash: hash, blockNumber: `0x${number.toString(16)}`, removed: false }
+  const receipts = script.respond('eth_getBlockReceipts', [hash]) as Receipt[]
+  const whole = receipts.map((receipt, index) => ({
+    ...{ ...receipt, ...place, logsBloom: `0x${bloomOf(receipt.logs).toString('hex')}` },
+    transactionIndex: `0x${index.toString(16)}`,
+    logs: receipt.logs.map((log) => ({
+      ...log,
+      ...place,
+      transactionHash: receipt.transactionHash,
+      transactionIndex: `0x${index.toString(16)}`,
+    })),
+  }))
+  answers.set(`receipts ${hash}`, JSON.stringify(whole))
+  logLists[number] = JSON.stringify(whole.flatMap(({ logs }) => logs)).slice(1, -1)
+  const block = script.respond('eth_getBlockByHash', [hash, true]) as { transactions: object[] }
+  const signed = {
+    gas: '0x5208',
+    value: '0x0',
+    v: '0x1',
+    r: hash,
+    s: hash,
+    type: '0x2',
+    input: `0x${'ab'.repeat(68)}`,
+    ...place,
+  }
+  answers.set(
+    `block ${hash}`,
+    JSON.stringify({ ...block, transactions: block.transactions.map((one) => ({ ...one, ...signed })) }),
+  )
+  answers.set(`number ${number}`, JSON.stringify(script.respond('eth_getBlockByNumber', [number, false])))
+}
+type Receipt = { transactionHash: string; logs: Parameters<typeof bloomOf>[0] extends Iterable<infer L> ? L[] : never }
+
+function answer(method: string, params: unknown[]): string {
+  const [first] = params
+  if (method === 'eth_getBlockReceipts') return answers.get(`receipts ${first as string}`)!
+  if (method === 'eth_getBlockByHash') return answers.get(`block ${first as string}`)!
+  if (method === 'eth_getBlockByNumber') return answers.get(`number ${first === 'latest' ? BLOCKS : first === 'finalized' ? Math.max(0, BLOCKS - 64) : Number(first)}`)! // prettier-ignore
+  if (method === 'eth_getLogs') {
+    const { fromBlock, toBlock } = first as { fromBlock: string; toBlock: string }
+    return `[${logLists.slice(Number(fromBlock), Number(toBlock) + 1).filter((list) => list !== '').join()}]` // prettier-ignore
+  }
+  return '"0x"'
+}
+
+const server = http.createServer((request, response) => {
+  void text(request).then((body) => {
+    const asked = JSON.parse(body) as
+      | { id: number; method: string; params: unknown[] }
+      | { id: number; method: string; params: unknown[] }[]
+    const one = (call: { id: number; method: string; params: unknown[] }) =>
+      `{"jsonrpc":"2.0","id":${call.id},"result":${answer(call.method, call.params)}}`
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(Array.isArray(asked) ? `[${asked.map(one).join()}]` : one(asked))
+  })
+})
+server.listen(0, '127.0.0.1', () => {
+  const bytes = [...answers.values()].reduce((sum, one) => sum + one.length, 0)
+  process.send!({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, bytes })
+})
+process.on('disconnect', () => process.exit())

@@ -1,0 +1,353 @@
+/**
+ * `npm run bench:history`: what the index of transfers costs, against fetching and parsing alone and against a loop
+ * made by hand, in one run; then with more and more users; then pages of one user's history. With TEST_DATABASE_URL
+ * on PostgreSQL too.
+ * Arguments: blocks (2000).
+ */
+import { fork, type ChildProcess } from 'node:child_process'
+import { sql } from 'kysely'
+import type { App } from '../src/app.ts'
+import { openHead } from '../src/chain/head.ts'
+import { explorerAt, type Chain } from '../src/chain/network.ts'
+import { openRpc, type Rpc } from '../src/chain/rpc.ts'
+import { readConfig } from '../src/config.ts'
+import { startFollower } from '../src/follower/follow.ts'
+import { indexTransfers } from '../src/history/index-transfers.ts'
+import { readHistory } from '../src/history/read.ts'
+import type { Caller } from '../src/http/bearer.ts'
+import type { Hex } from '../src/ids.ts'
+import { openEmbedded, type RootDb } from '../src/store/db.ts'
+import { openTelemetry } from '../src/telemetry.ts'
+import { followTransactions } from '../src/transactions/follow.ts'
+import { migratedSnapshot, testCluster, testDatabase } from '../test/database.ts'
+import { addressOf } from '../test/scripted-chain.ts'
+
+const BLOCKS = Number(process.argv[2] ?? 2_000)
+const TRANSFERS = 100
+const OURS = 10_000
+const FIRST = 0x1000_0000
+const accountIdOf = (address: Hex) => `00000000-0000-8000-8000-${address.slice(-12)}`
+
+type Node = { url: string; bytes: number; child: ChildProcess }
+/** `cpuSeconds`: of this process alone, without node and database; it holds still when others share the machine */
+type Measured = { seconds: number; cpuSeconds: number; heapMb: number }
+
+async function startNode(perTransaction: number): Promise<Node> {
+  const env = {
+    ...process.env,
+    BLOCKS: String(BLOCKS),
+    TRANSFERS: String(TRANSFERS),
+    PER_TRANSACTION: String(perTransaction),
+    PARTIES: String(2 * OURS),
+  }
+  const child = fork(new URL('history-node.ts', import.meta.url), {
+    env,
+    execArgv: ['--disable-warning=ExperimentalWarning', '--max-old-space-size=6000'],
+  })
+  const { url, bytes } = await new Promise<{ url: string; bytes: number }>((resolve, reject) => {
+    child.once('message', (message) => resolve(message as { url: string; bytes: number }))
+    child.once('exit', (code) => reject(new Error(`the node ended with ${code}`)))
+  })
+  return { url, bytes, child }
+}
+
+async function timed(work: () => Promise<void>): Promise<Measured> {
+  let heap = 0
+  const watch = setInterval(() => (heap = Math.max(heap, process.memoryUsage().rss)), 100)
+  const cpu = process.cpuUsage()
+  const startedAt = performance.now()
+  await work()
+  const seconds = (performance.now() - startedAt) / 1_000
+  clearInterval(watch)
+  const { user, system } = process.cpuUsage(cpu)
+  return { seconds, cpuSeconds: (user + system) / 1e6, heapMb: heap / 1_048_576 }
+}
+
+/** Blocks as everybody here asks for them: headers by number, then block and receipts by hash, eight side by side. */
+async function* wholeBlocks(rpc: Rpc): AsyncGenerator<{ block: RawBlock; receipts: RawReceipt[] }[]> {
+  const fetch = async (from: number) => {
+    const numbers = Array.from(
+      { length: Math.min(32, BLOCKS - from + 1) },
+      (_, index) => `0x${(from + index).toString(16)}`,
+    )
+    const headers = (await rpc.batch(
+      numbers.map((number) => ({ method: 'eth_getBlockByNumber', params: [number, false] })),
+    )) as { hash: Hex }[]
+    const blocks: { block: RawBlock; receipts: RawReceipt[] }[] = []
+    for (let start = 0; start < headers.length; start += 8) {
+      const some = await Promise.all(
+        headers.slice(start, start + 8).map(async ({ hash }) => {
+          const [block, receipts] = await rpc.batch([
+            { method: 'eth_getBlockByHash', params: [hash, true] },
+            { method: 'eth_getBlockReceipts', params: [hash] },
+          ])
+          return { block: block as RawBlock, receipts: receipts as RawReceipt[] }
+        }),
+      )
+      blocks.push(...some)
+    }
+    return blocks
+  }
+  let next = fetch(1)
+  for (let from = 1; from <= BLOCKS; from += 32) {
+    const blocks = await next
+    if (from + 32 <= BLOCKS) next = fetch(from + 32)
+    yield blocks
+  }
+}
+type RawBlock = { number: Hex; hash: Hex; timestamp: Hex }
+type RawLog = {
+  address: Hex
+  topics: [Hex, Hex, Hex]
+  data: Hex
+  logIndex: Hex
+  transactionHash: Hex
+  blockNumber: Hex
+  blockHash: Hex
+}
+type RawReceipt = { logs: RawLog[] }
+
+/** What somebody writes in an afternoon: no checks, no reorganisations, no spam, the addresses in a Set. */
+async function byHand(db: RootDb, windows: AsyncIterable<{ log: RawLog; timestamp: number }[]>): Promise<void> {
+  const ours = new Set(Array.from({ length: OURS }, (_, index) => addressOf(FIRST + index)))
+  for await (const logs of windows) {
+    const rows: unknown[][] = []
+    for (const { log, timestamp } of logs) {
+      const [from, to] = [`0x${log.topics[1].slice(26)}`, `0x${log.topics[2].slice(26)}`] as [Hex, Hex]
+      const add = (address: Hex, direction: number) =>
+        rows.push([
+          accountIdOf(address),
+          31337,
+          Number(log.blockNumber),
+          Number(log.logIndex),
+          0,
+          direction,
+          20,
+          bytesOf(log.address),
+          bytesOf(from),
+          bytesOf(to),
+          null,
+          bytesOf(log.data),
+          bytesOf(log.transactionHash),
+          bytesOf(log.blockHash),
+          new Date(timestamp * 1_000),
+          false,
+        ])
+      if (ours.has(from)) add(from, 1)
+      if (ours.has(to)) add(to, 0)
+    }
+    for (let start = 0; start < rows.length; start += 1_000) {
+      const some = rows.slice(start, start + 1_000)
+      await sql`insert into transfers values ${sql.join(some.map((row) => sql`(${sql.join(row)})`))} on conflict do nothing`.execute(
+        db,
+      )
+    }
+  }
+}
+const bytesOf = (hex: Hex) => Buffer.from(hex.slice(2), 'hex')
+
+async function* fromReceipts(rpc: Rpc) {
+  for await (const blocks of wholeBlocks(rpc))
+    yield blocks.flatMap(({ block, receipts }) =>
+      receipts.flatMap(({ logs }) => logs.map((log) => ({ log, timestamp: Number(block.timestamp) }))),
+    )
+}
+
+async function* fromLogs(rpc: Rpc) {
+  const fetch = async (from: number) => {
+    const range = { fromBlock: `0x${from.toString(16)}`, toBlock: `0x${Math.min(BLOCKS, from + 31).toString(16)}` }
+    const numbers = Array.from(
+      { length: Math.min(32, BLOCKS - from + 1) },
+      (_, index) => `0x${(from + index).toString(16)}`,
+    )
+    const [[logs], headers] = await Promise.all([
+      rpc.batch([{ method: 'eth_getLogs', params: [range] }]),
+      rpc.batch(numbers.map((number) => ({ method: 'eth_getBlockByNumber', params: [number, false] }))),
+    ])
+    const times = new Map((headers as RawBlock[]).map(({ number, timestamp }) => [number, Number(timestamp)]))
+    return (logs as RawLog[]).map((log) => ({ log, timestamp: times.get(log.blockNumber)! }))
+  }
+  let next = fetch(1)
+  for (let from = 1; from <= BLOCKS; from += 32) {
+    const logs = await next
+    if (from + 32 <= BLOCKS) next = fetch(from + 32)
+    yield logs
+  }
+}
+
+async function ours(db: RootDb, url: string, settings: { FOLLOW_STRICT?: string } = {}): Promise<void> {
+  const rpc = openRpc({ url })
+  const config = { ...readConfig(settings, 'server'), FOLLOW_INTERVAL_MS: 20 }
+  const app = { config, db, telemetry: openTelemetry('bench', 'error'), now: Date.now } as unknown as App
+  const chain: Chain = {
+    ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 64, feeCapWei: 1n },
+    ...{ multicall3: null, explorer: explorerAt(''), rpc, head: openHead(Date.now), faucet: async () => {} },
+  }
+  const follower = startFollower(app, chain, [followTransactions, { ...indexTransfers, afterCommit: () => {} }])
+  for (let at = -1; at < BLOCKS;) {
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    at = (await db.selectFrom('cursors').select('block_number').executeTakeFirst())?.block_number ?? -1
+  }
+  await follower.stop()
+  rpc.close()
+}
+
+async function addAccounts(db: RootDb, count: number): Promise<void> {
+  const rows = Array.from({ length: Math.min(count, OURS) }, (_, index) => addressOf(FIRST + index))
+  for (let start = 0; start < rows.length; start += 1_000) {
+    const some = rows
+      .slice(start, start + 1_000)
+      .map((address) => ({ account_id: accountIdOf(address), user_id: `DEV-${address}`, address: bytesOf(address) }))
+    await db.insertInto('accounts').values(some).execute()
+  }
+  await addStrangers(db, count - rows.length)
+}
+
+/** Users who are in no transfer of the chain. */
+async function addStrangers(db: RootDb, count: number): Promise<void> {
+  if (count <= 0) return
+  await sql`insert into accounts (account_id, user_id, address)
+    select gen_random_uuid(), 'FILL-' || gen_random_uuid(), decode(substr(md5(n::text || random()::text) || md5(random()::text), 1, 40), 'hex') from generate_series(1, ${count}::int) as n`.execute(
+    db,
+  )
+}
+
+async function clear(db: RootDb): Promise<void> {
+  await sql`truncate transfers, blocks, cursors, tokens`.execute(db)
+}
+
+const line = (name: string, { seconds, cpuSeconds, heapMb }: Measured, base?: number) => {
+  const rate = (BLOCKS * TRANSFERS) / seconds
+  const ratio = base === undefined ? '' : `, ${(rate / base).toFixed(2)} of the loop by hand`
+  console.log(
+    `${name}: ${Math.round(rate)} transfers/s, ${((seconds / BLOCKS) * 1_000).toFixed(2)} ms a block, ${((cpuSeconds / BLOCKS / TRANSFERS) * 1e6).toFixed(1)} µs of CPU a transfer, ${heapMb.toFixed(0)} MB resident${ratio}`,
+  )
+  return rate
+}
+
+async function measureIndex(perTransaction: number): Promise<void> {
+  const node = await startNode(perTransaction)
+  console.log(
+    `\n${BLOCKS} blocks, ${BLOCKS * TRANSFERS} transfers, ${perTransaction} in a transaction, ${(node.bytes / 1_048_576).toFixed(0)} MB of blocks and receipts; ${OURS} of ${2 * OURS} parties are ours`,
+  )
+  const rpc = openRpc({ url: node.url })
+  line(
+    'fetch and parse only',
+    await timed(async () => {
+      for await (const _ of wholeBlocks(rpc));
+    }),
+  )
+  if (testCluster !== null) {
+    const { db, close } = await testDatabase()
+    await addAccounts(db, OURS)
+    const hand = line('loop by hand, the same calls', await timed(() => byHand(db, fromReceipts(rpc))))
+    await clear(db)
+    line('loop by hand, eth_getLogs by range', await timed(() => byHand(db, fromLogs(rpc))), hand)
+    await clear(db)
+    line('ours on PostgreSQL', await timed(() => ours(db, node.url)), hand)
+    const rows = await db
+      .selectFrom('transfers')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .executeTakeFirstOrThrow()
+    console.log(`(${rows.count} rows)`)
+    await clear(db)
+    line('ours on PostgreSQL, strict', await timed(() => ours(db, node.url, { FOLLOW_STRICT: 'on' })), hand)
+    await close()
+  }
+  const embedded = await openEmbedded({ snapshot: await migratedSnapshot() })
+  await addAccounts(embedded, OURS)
+  line('ours on the embedded database', await timed(() => ours(embedded, node.url)))
+  await embedded.destroy()
+  rpc.close()
+  node.child.disconnect()
+}
+
+async function measureUsers(): Promise<void> {
+  if (testCluster === null) return
+  const node = await startNode(10)
+  console.log('\nusers known, the same 1,000 of them in the transfers')
+  const { db, close } = await testDatabase()
+  await addAccounts(db, 1_000)
+  for (const users of [1_000, 10_000, 100_000, 1_000_000]) {
+    const { count } = await db
+      .selectFrom('accounts')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .executeTakeFirstOrThrow()
+    await addStrangers(db, users - Number(count))
+    await sql`analyze accounts`.execute(db)
+    await clear(db)
+    line(`${users} users`, await timed(() => ours(db, node.url)))
+  }
+  await close()
+  node.child.disconnect()
+}
+
+async function measurePages(): Promise<void> {
+  if (testCluster === null) return
+  console.log('\npages of 50 of one user, by the verb behind the route; every page at another place')
+  const { db, close } = await testDatabase()
+  await addAccounts(db, 1_000)
+  const me = addressOf(FIRST)
+  const accountId = accountIdOf(me)
+  await db
+    .insertInto('identities')
+    .values({ provider: 'DEV', subject: me, account_id: accountId, username: 'me' })
+    .execute()
+  await sql`insert into cursors (chain_id, block_number, block_hash, finalized_number, epoch) values (31337, 10000000, '\\x00', 9999000, 1)`.execute(
+    db,
+  )
+  const chain = { chainId: 31337, name: 'devnet', explorer: explorerAt('') } as Chain
+  const app = {
+    config: readConfig({}, 'server'),
+    db,
+    chains: new Map([[31337, chain]]),
+    telemetry: openTelemetry('bench', 'error'),
+    now: Date.now,
+  } as unknown as App
+  const caller = {
+    kind: 'user',
+    userId: `DEV-${me}`,
+    accountId,
+    chainId: 31337,
+    network: 'devnet',
+  } as unknown as Caller
+  let rows = 0
+  for (const total of [1_000, 100_000, 1_000_000]) {
+    await sql`insert into transfers
+      select ${accountId}::uuid, 31337, n, n % 200, 0, n % 2, 20, decode(lpad(to_hex(28672 + n % 50), 40, '0'), 'hex'), decode(lpad(to_hex(${FIRST}::int + n % 1000), 40, '0'), 'hex'), decode(lpad(to_hex(${FIRST}::int + n % 997), 40, '0'), 'hex'), null, decode(lpad(to_hex(n), 64, '0'), 'hex'), decode(lpad(to_hex(n), 64, '0'), 'hex'), decode(lpad(to_hex(n), 64, '0'), 'hex'), now(), n % 10 = 0
+      from generate_series(${rows + 1}::int, ${total}::int) as n`.execute(db)
+    rows = total
+    await sql`vacuum analyze transfers`.execute(db)
+    for (const [name, query] of [
+      ['any place', () => ({ toBlock: String(1 + Math.floor(Math.random() * total)) })],
+      [
+        'one token of fifty',
+        () => ({
+          token: addressOf(0x7000 + Math.floor(Math.random() * 50)),
+          toBlock: String(1 + Math.floor(Math.random() * total)),
+        }),
+      ],
+      ['a token of nobody', () => ({ token: addressOf(0x9999) })],
+      ['a counterparty', () => ({ counterparty: addressOf(FIRST + Math.floor(Math.random() * 900)) })],
+    ] as [string, () => Record<string, string>][]) {
+      const times: number[] = []
+      for (let count = 0; count < 300; count++) {
+        const startedAt = performance.now()
+        await readHistory(app, caller, `DEV-${me}`, query())
+        times.push(performance.now() - startedAt)
+      }
+      times.sort((a, b) => a - b)
+      console.log(`${total} rows, ${name}: p50 ${times[150]!.toFixed(1)} ms, p99 ${times[296]!.toFixed(1)} ms`)
+    }
+  }
+  await close()
+}
+
+const parts = (process.env.PARTS ?? 'index,users,pages').split(',')
+if (parts.includes('index')) {
+  await measureIndex(10)
+  await measureIndex(1)
+}
+if (parts.includes('users')) await measureUsers()
+if (parts.includes('pages')) await measurePages()
+process.exit()
