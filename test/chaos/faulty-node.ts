@@ -14,6 +14,7 @@ const REQUEST_FAULTS = ['refused', '503', 'dropped-before', 'dropped-after', 'sl
  * sender hears `nonce too low`.
  */
 const CALL_FAULTS = ['error', 'error-after', 'swallowed', 'lagging', 'mined-too-low', 'wrong-chain'] as const
+const READ_FAULTS = ['error', 'lagging', 'wrong-chain'] as const
 
 export type Fault = (typeof REQUEST_FAULTS)[number] | (typeof CALL_FAULTS)[number]
 
@@ -26,10 +27,10 @@ export const BAD_WEATHER: Weather = {
   'dropped-before': 0.01,
   'dropped-after': 0.02,
   slow: 0.02,
-  error: 0.01,
+  error: 0.005,
   'error-after': 0.05,
   swallowed: 0.03,
-  lagging: 0.05,
+  lagging: 0.02,
 }
 
 export type FaultyNode = {
@@ -109,9 +110,10 @@ export async function startFaultyNode(roll: () => number): Promise<FaultyNode> {
     const own = new Map<number, Promise<Answer>>()
     for (const [index, call] of calls.entries()) {
       const told = scripted.get(call.method)
-      const fault = told !== undefined && !isRequestFault(told) ? told : draw(CALL_FAULTS)
-      if (call.method === 'eth_sendRawTransaction') own.set(index, send(call, fault))
-      else if (fault === null || fault === 'swallowed' || fault === 'mined-too-low') plain.push(call)
+      const isSend = call.method === 'eth_sendRawTransaction'
+      const fault = told !== undefined && !isRequestFault(told) ? told : draw(isSend ? CALL_FAULTS : READ_FAULTS)
+      if (isSend) own.set(index, send(call, fault))
+      else if (fault === null) plain.push(call)
       else own.set(index, misanswer(call, fault))
     }
     const answered = await anvil.ask(plain)
@@ -119,7 +121,7 @@ export async function startFaultyNode(roll: () => number): Promise<FaultyNode> {
   }
 
   async function misanswer(call: Asked, fault: Fault): Promise<Answer> {
-    if (fault === 'error' || fault === 'error-after') {
+    if (fault === 'error') {
       count(fault)
       return refuse(call, -32603, 'internal error')
     }

@@ -27,3 +27,9 @@ export function describe({
     ...problems.slice(0, 20).map((problem) => `  PROBLEM ${problem}`),
   ].join('\n')
 }
+
+/** Why a run did not prove anything, or null. A point that nobody was killed at was not proven either. */
+export function failureOf({ verdict, missed }: RunReport): string | null {
+  if (verdict.problems.length > 0) return `${verdict.problems.length} problems, the first: ${verdict.problems[0]}`
+  return missed.length > 0 ? `nobody was killed at ${missed.join(', ')}` : null
+}

@@ -98,7 +98,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
       // Two at a time for one account: they meet in its lane, on one replica or on two.
       [0, 1].map(async () => {
         // The storm lasts until every point was reached too; but the number of writes has a bound.
-        while ((left > 0 || (isTouring(world) && writes.length < many * 4)) && !isDone()) {
+        while ((left > 0 || (isTouring(world) && writes.length < many * 4)) && !storm.signal.aborted) {
           left--
           const write = newWrite(account, seed)
           writes.push(write)
@@ -114,6 +114,10 @@ export async function run(options: RunOptions): Promise<RunReport> {
     world.node.weather(null)
     world.node.spike(null)
     world.torn?.tear(0, roll)
+    for (const one of [...world.servers, world.signer]) {
+      one.points.length = 0
+      if (one.point !== null) one.signal('SIGKILL')
+    }
     log(
       `${writes.length} writes, ${writes.filter(({ hash }) => hash !== null).length} answered, faults stop after ${((performance.now() - startedAt) / 1_000).toFixed(1)} s`,
     )

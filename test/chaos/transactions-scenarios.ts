@@ -1,0 +1,297 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Hex } from '../../src/ids.ts'
+import { insist, lookUp, newWrite, readBack, tryOnce, type Write } from './transactions-client.ts'
+import type { Account, ChaosWorld, Server } from './transactions-world.ts'
+
+/**
+ * One fault at one moment, as exactly as processes allow. What it leaves is judged by the oracle, for the engine as it
+ * is and for every mutant that it is there to catch. Needs PostgreSQL: two replicas, and time that can be made to pass.
+ */
+export type Scenario = { name: string; settings?: Record<string, string>; play: (stage: Stage) => Promise<void> }
+
+export type Stage = {
+  world: ChaosWorld
+  account: Account
+  writes: Write[]
+  /** a new write of the account, in the verdict from now on */
+  write(): Write
+  /** repeats until it is told, at most 15 s */
+  told(write: Write): Promise<void>
+  /** resolves when the process runs again, with that crash point if one is named */
+  restart(one: Server | ChaosWorld['signer'], ...points: string[]): Promise<void>
+}
+
+const SEED = 0x5ce
+
+export function stageOf(world: ChaosWorld, account: Account): Stage {
+  const writes: Write[] = []
+  return {
+    world,
+    account,
+    writes,
+    write: () => {
+      const write = newWrite(account, SEED)
+      writes.push(write)
+      return write
+    },
+    told: async (write) => {
+      const endsAt = performance.now() + 15_000
+      await insist(world, write, { isOver: () => performance.now() > endsAt, refusals: new Map(), looks: 0 })
+    },
+    restart: async (one, ...points) => {
+      one.points.push(...points)
+      one.signal('SIGKILL')
+      await one.gone()
+      await one.ready()
+    },
+  }
+}
+
+async function until(what: string, isSo: () => Promise<boolean> | boolean, withinMs = 20_000): Promise<void> {
+  const endsAt = performance.now() + withinMs
+  while (!(await isSo())) {
+    if (performance.now() > endsAt) throw new Error(`did not happen within ${withinMs} ms: ${what}`)
+    await pause(20)
+  }
+}
+
+const first = ({ servers }: ChaosWorld): Server => servers[0]!
+const second = ({ servers }: ChaosWorld): Server => servers[1]!
+const offeredOf = ({ world: { node }, account }: Stage) =>
+  [...node.pool.offered.values()].filter(({ from }) => from === account.address)
+const isMined = async ({ world }: Stage, write: Write): Promise<boolean> => {
+  const told = await readBack(second(world), write)
+  return ['MINED', 'FINALIZED'].includes(told?.body.state ?? '')
+}
+
+export const scenarios = {
+  'killed-after-broadcast': {
+    name: 'killed after the broadcast and before the answer, and its block is mined at once',
+    play: async (stage) => {
+      const { world } = stage
+      await stage.restart(first(world), 'after-broadcast')
+      const write = stage.write()
+      await tryOnce(world, first(world), write)
+      await world.node.mine(2)
+      await pause(1_500)
+      await stage.told(write)
+    },
+  },
+  'answer-lost': {
+    name: 'the node takes the bytes and its answer is lost, or says that it failed',
+    play: async (stage) => {
+      const { world } = stage
+      for (const fault of ['dropped-after', 'error-after'] as const) {
+        const write = stage.write()
+        world.node.script('eth_sendRawTransaction', fault)
+        const told = await tryOnce(world, first(world), write)
+        world.node.script('eth_sendRawTransaction', null)
+        if (told?.status === 200) write.hash = told.body.hash ?? null
+        await stage.told(write)
+      }
+    },
+  },
+  'reorganised-away': {
+    name: 'its block is reorganised away, and the node does not put it back',
+    play: async (stage) => {
+      const { world } = stage
+      const write = stage.write()
+      await stage.told(write)
+      await world.node.mine()
+      await until('the write is mined', () => isMined(stage, write))
+      const { blockNumber } = await world.node.anvil.rpc<{ blockNumber: Hex }>('eth_getTransactionReceipt', write.hash)
+      const head = Number(await world.node.anvil.rpc<Hex>('eth_blockNumber'))
+      await world.node.reorganise(head - Number(blockNumber) + 1, { putBack: false })
+    },
+  },
+  'killed-in-retract': {
+    name: 'every replica is killed inside the rollback of a reorganisation',
+    play: async (stage) => {
+      const { world } = stage
+      await Promise.all(world.servers.map((server) => stage.restart(server, 'in-retract')))
+      const write = stage.write()
+      await stage.told(write)
+      await world.node.mine(3)
+      await until('the write is mined', () => isMined(stage, write))
+      const fired = () =>
+        world.servers.reduce((sum, server) => sum + server.fired.filter((one) => one === 'in-retract').length, 0)
+      const before = fired()
+      await world.node.reorganise(6, { putBack: false })
+      await until('a replica died in the rollback', () => fired() > before)
+      for (const server of world.servers) if (server.point !== null) await stage.restart(server)
+    },
+  },
+  'dear-blocks': {
+    name: 'blocks become dearer than what was offered',
+    settings: { LANE_BUMP_AFTER_SECONDS: '1' },
+    play: async (stage) => {
+      const { world } = stage
+      const write = stage.write()
+      await stage.told(write)
+      // Until the end: only a raised fee gets in.
+      world.node.spike(40_000_000_000n)
+    },
+  },
+  'lagging-receipts': {
+    name: 'a node knows the count of an account before blocks and receipts',
+    play: async (stage) => {
+      const { world } = stage
+      const write = stage.write()
+      for (const method of ['eth_getBlockByNumber', 'eth_getTransactionReceipt']) world.node.script(method, 'lagging')
+      await stage.told(write)
+      await world.node.mine()
+      await world.age(20)
+      await pause(2_500)
+      for (const method of ['eth_getBlockByNumber', 'eth_getTransactionReceipt']) world.node.script(method, null)
+      await world.node.mine(3)
+      await stage.told(stage.write())
+    },
+  },
+  'wiped-pool': {
+    name: 'the node forgets its pool',
+    settings: { LANE_BUMP_AFTER_SECONDS: '600' },
+    play: async (stage) => {
+      const { world } = stage
+      await stage.told(stage.write())
+      await stage.told(stage.write())
+      await world.node.wipe()
+      await world.age(20)
+    },
+  },
+  'signer-killed': {
+    name: 'the signer is killed before and after it has committed a signature',
+    play: async (stage) => {
+      const { world } = stage
+      for (const point of ['signer.after-commit', 'signer.before-commit', 'signer.after-witness']) {
+        await stage.restart(world.signer, point)
+        const write = stage.write()
+        await tryOnce(world, first(world), write)
+        await world.signer.ready()
+        await stage.told(write)
+      }
+    },
+  },
+  'paused-replica': {
+    name: 'a replica is paused between bind and signature until another gave its nonce up',
+    play: async (stage) => {
+      const { world, account } = stage
+      await stage.restart(first(world), 'after-bind:1:SIGSTOP')
+      const write = stage.write()
+      const asked = tryOnce(world, first(world), write, 30_000)
+      await until('the replica is paused', () => first(world).isStopped())
+      await world.age(40)
+      await until('the nonce is filled', () => offeredOf(stage).some(({ to }) => to === account.address))
+      first(world).signal('SIGCONT')
+      const told = await asked
+      if (told?.status === 200) write.hash = told.body.hash ?? null
+      await stage.told(write)
+    },
+  },
+  'paused-filler': {
+    name: 'a replica is paused before it fills a nonce, and meanwhile its intent is signed and told',
+    play: async (stage) => {
+      const { world } = stage
+      await stage.restart(second(world), 'before-fill:1:SIGSTOP')
+      await stage.restart(first(world), 'after-bind:1:SIGSTOP')
+      const write = stage.write()
+      const asked = tryOnce(world, first(world), write, 30_000)
+      await until('the replica is paused', () => first(world).isStopped())
+      await world.age(40)
+      await until('the other is about to fill', () => second(world).isStopped())
+      first(world).signal('SIGCONT')
+      const told = await asked
+      if (told?.status === 200) write.hash = told.body.hash ?? null
+      second(world).signal('SIGCONT')
+      await pause(500)
+      await stage.told(write)
+    },
+  },
+  'told-is-known': {
+    name: 'a hash that was told is known to every replica at once, and after a SIGKILL',
+    play: async (stage) => {
+      const { world } = stage
+      const write = stage.write()
+      await stage.told(write)
+      await lookUp(world, write)
+      await stage.restart(first(world))
+    },
+  },
+  'older-attempt': {
+    name: 'the fee was raised, the raised bytes are lost, and the older ones are mined',
+    settings: { LANE_BUMP_AFTER_SECONDS: '1' },
+    play: async (stage) => {
+      const { world } = stage
+      const { node } = world
+      const write = stage.write()
+      await stage.told(write)
+      const [before] = offeredOf(stage)
+      node.script('eth_sendRawTransaction', 'swallowed')
+      node.spike(3_000_000_000n)
+      await node.mine(4)
+      await world.age(20)
+      await until('the fee was raised', () =>
+        offeredOf(stage).some(({ nonce, hash }) => nonce === before!.nonce && hash !== before!.hash),
+      )
+      node.spike(7n)
+      await node.mine()
+      // The node may have thrown them out when blocks became dear; another one has not.
+      await node.anvil.ask([{ jsonrpc: '2.0', id: 1, method: 'eth_sendRawTransaction', params: [before!.raw] }])
+      await until('the older bytes are mined', async () => {
+        await node.mine()
+        const receipt = await node.anvil.rpc<unknown>('eth_getTransactionReceipt', before!.hash)
+        return receipt !== null
+      })
+      await node.mine(2)
+      node.script('eth_sendRawTransaction', null)
+      node.spike(null)
+      await stage.told(stage.write())
+    },
+  },
+  'nonce-too-low': {
+    name: 'the node says `nonce too low` for bytes that it has mined itself',
+    play: async (stage) => {
+      const { world } = stage
+      const write = stage.write()
+      world.node.script('eth_sendRawTransaction', 'mined-too-low')
+      const told = await tryOnce(world, first(world), write)
+      world.node.script('eth_sendRawTransaction', null)
+      if (told?.status === 200) write.hash = told.body.hash ?? null
+      await stage.told(write)
+      await stage.told(stage.write())
+    },
+  },
+  'caller-gone': {
+    name: 'killed after signing, and its caller never comes back',
+    play: async (stage) => {
+      const { world } = stage
+      await stage.restart(first(world), 'after-sign')
+      const write = stage.write()
+      write.isAbandoned = true
+      await tryOnce(world, first(world), write)
+      await first(world).ready()
+      await world.age(20)
+      await stage.told(stage.write())
+    },
+  },
+  'killed-while-filling': {
+    name: 'killed before and after the signature of the cancel that fills a nonce',
+    play: async (stage) => {
+      const { world } = stage
+      // One replica: the other would fill it meanwhile.
+      second(world).hold()
+      second(world).signal('SIGKILL')
+      await second(world).gone()
+      await stage.restart(first(world), 'after-bind', 'before-fill', 'after-fill-sign')
+      const write = stage.write()
+      await tryOnce(world, first(world), write)
+      await first(world).gone()
+      await world.age(40)
+      await until('it died at both', () => first(world).fired.slice(-2).join() === 'before-fill,after-fill-sign')
+      second(world).goOn()
+      await Promise.all(world.servers.map((server) => server.ready()))
+      await stage.told(write)
+    },
+  },
+} satisfies Record<string, Scenario>
+
+export type ScenarioName = keyof typeof scenarios
