@@ -26,6 +26,8 @@ export type Rehearsal = {
   /** log lines so far: event, fields and whatever else was written */
   logged: unknown[]
   demo: Application
+  /** what tokens are signed with, for tests that forge some */
+  keys: PrivateKeys
   close(): Promise<void>
 }
 
@@ -84,6 +86,7 @@ export async function rehearse({ env = {}, others = () => [], slow = (db) => db 
     server,
     logged,
     demo: demoApplication,
+    keys,
     close: async () => {
       await server.close()
       await close()

@@ -1,0 +1,204 @@
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, before, suite, test } from 'node:test'
+import { importJWK, SignJWT, type JWK } from 'jose'
+import { audienceOf, issuerOf } from '../app.ts'
+import { saveApplication, type Application } from '../applications/registry.ts'
+import { until, world, type Answer, type World } from '../../test/world.ts'
+import { forgetGrant } from './bearer.ts'
+
+/**
+ * Every route of the API behind every wrong key. The routes are those of the OpenAPI document, so a new one is tried
+ * as soon as it is there, and fails here until somebody has said what it needs.
+ */
+type Route = { method: string; template: string; security: unknown }
+
+/** What a token needs for a route: nothing but to be one of ours. */
+const OPEN_TO_ANY = ['GET /v1/me']
+/** What answers from our own tables alone, whatever network the application is bound to. */
+const WITHOUT_NETWORK = ['GET /v1/users/{userId}', 'GET /v1/transactions', 'GET /v1/transactions/{id}']
+const UNKNOWN_NETWORK = 999_999
+
+let here: World
+let routes: Route[]
+let key: JWK
+let transaction: string
+before(async () => {
+  here = await world()
+  const { body: document } = await here.request('/openapi.json')
+  type Operation = { security?: unknown }
+  routes = Object.entries(document.paths as Record<string, Record<string, Operation>>).flatMap(
+    ([template, operations]) =>
+      template.startsWith('/v1/')
+        ? Object.entries(operations).map(([method, { security }]) => ({
+            method: method.toUpperCase(),
+            template,
+            security,
+          }))
+        : [],
+  )
+  const { keys } = JSON.parse(await readFile(join(here.dataDir, 'auth-keys.json'), 'utf8')) as { keys: JWK[] }
+  key = keys.find(({ alg }) => alg === 'ES256')!
+  const application: Application = {
+    clientId: 'stopped',
+    name: 'Stopped',
+    chainId: here.facts.chainId,
+    kind: 'public',
+    redirectUris: ['http://localhost/x'],
+    permissions: ['wallet:read', 'contracts:read', 'contracts:write'],
+    allowedOrigins: [],
+    secretHashes: [],
+    logoUri: null,
+    isSuspended: true,
+  }
+  await saveApplication(here.app.db, application)
+  const { body } = await here.bob.write({ address: here.facts.contracts.erc20!, abi: 'mint(address,uint256) public', args: [here.bob.address, '1'] }) // prettier-ignore
+  transaction = body.id
+})
+after(() => here.close())
+
+/** A token signed with the right key that says what a case wants. */
+async function tokenOf(claims: Record<string, unknown> = {}): Promise<string> {
+  const now = Math.floor(Date.now() / 1_000)
+  return new SignJWT({
+    iss: issuerOf(here.app.origin),
+    aud: audienceOf(here.app.origin),
+    sub: here.alice.userId,
+    client_id: here.facts.clientId,
+    chain_id: here.facts.chainId,
+    gid: 'doors',
+    jti: Math.random().toString(36),
+    scope: 'openid wallet:read contracts:read contracts:write',
+    iat: now,
+    exp: now + 600,
+    ...claims,
+  })
+    .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: key.kid! })
+    .sign(await importJWK(key, 'ES256'))
+}
+
+/** Bodies that are right, so that only the token can be what is wrong. */
+const bodyOf = (template: string): unknown => {
+  const address = here.facts.contracts.erc20!
+  const read = { address, abi: 'totalSupply() public view returns (uint256)' }
+  const bodies: Record<string, unknown> = {
+    '/v1/contracts/method/read': read,
+    '/v1/contracts/method/read/batch': { calls: [read] },
+    '/v1/contracts/method/write': { address, abi: 'mint(address,uint256) public', args: [here.alice.address, '1'] },
+    '/v1/transactions/{id}/cancel': undefined,
+    '/v1/transactions/{id}/speed-up': undefined,
+  }
+  assert.ok(template in bodies, `say in this test what the body of ${template} is`)
+  return bodies[template]
+}
+
+async function call(
+  { method, template }: Route,
+  token: string | null,
+  values: Record<string, string> = {},
+): Promise<Answer> {
+  const known: Record<string, string> = { userId: here.alice.userId, tokenAddress: here.facts.contracts.erc20!, id: transaction, ...values } // prettier-ignore
+  const path = template.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    assert.ok(known[name] !== undefined, `say in this test what {${name}} of ${template} is`)
+    return encodeURIComponent(known[name])
+  })
+  const body = method === 'GET' ? undefined : bodyOf(template)
+  return here.request(path, {
+    method,
+    headers: {
+      ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+}
+
+const nameOf = ({ method, template }: Route): string => `${method} ${template}`
+const plain = ({ status, body: { requestId: _r, instance: _i, ...rest } }: Answer) => ({ status, ...rest })
+
+suite('every route of the API refuses', () => {
+  const past = Math.floor(Date.now() / 1_000) - 10
+  const wrong: Record<string, () => Promise<string | null> | string | null> = {
+    'no token': () => null,
+    'a word': () => 'word',
+    'an expired token': () => tokenOf({ iat: past - 60, exp: past }),
+    'a token of another issuer': () => tokenOf({ iss: 'https://evil.example/oauth' }),
+    'a token for another service': () => tokenOf({ aud: 'https://evil.example/v1' }),
+    'a token of a user who does not exist': () => tokenOf({ sub: 'DEV-nobody-at-all' }),
+    'a revoked token': () => tokenOf({ gid: 'revoked' }),
+    'a token of the operator': async () => (await readFile(join(here.dataDir, 'operator-token'), 'utf8')).trim(),
+  }
+  for (const [name, make] of Object.entries(wrong))
+    test(name, async () => {
+      await here.app.db.insertInto('revoked_grants').values({ grant_id: 'revoked', forget_at: new Date(Date.now() + 600_000) }).onConflict((on) => on.doNothing()).execute() // prettier-ignore
+      forgetGrant(here.app, 'revoked')
+      for (const route of routes) {
+        const { status, headers, body } = await call(route, await make())
+        assert.deepEqual([status, body.code], [401, 'invalid_token'], nameOf(route))
+        assert.equal(headers.get('www-authenticate'), 'Bearer error="invalid_token"', nameOf(route))
+      }
+    })
+
+  test('a token without the permission, with 403 and never 401', async () => {
+    const token = await tokenOf({ scope: 'openid email' })
+    for (const route of routes) {
+      const { status, headers, body } = await call(route, token)
+      if (OPEN_TO_ANY.includes(nameOf(route))) assert.equal(status, 200, nameOf(route))
+      else {
+        assert.deepEqual([status, body.code], [403, 'insufficient_scope'], nameOf(route))
+        assert.equal(headers.get('www-authenticate'), 'Bearer error="insufficient_scope"', nameOf(route))
+      }
+    }
+  })
+
+  test('a token of an application that was stopped, with 403 and never 401', async () => {
+    const token = await tokenOf({ client_id: 'stopped' })
+    const me = { authorization: `Bearer ${token}` }
+    await until('it is known', async () => (await here.request('/v1/me', { headers: me })).status === 403)
+    for (const route of routes) {
+      const { status, body } = await call(route, token)
+      assert.deepEqual([status, body.code], [403, 'application_suspended'], nameOf(route))
+    }
+  })
+
+  test('another user, in the same words whether there is one or not', async () => {
+    const token = await tokenOf()
+    const named = routes.filter(({ template }) => template.includes('{userId}'))
+    assert.ok(named.length >= 5)
+    for (const route of named) {
+      const there = await call(route, token, { userId: here.bob.userId })
+      const nobody = await call(route, token, { userId: 'DEV-nobody-at-all' })
+      assert.deepEqual([there.status, there.body.code], [403, 'forbidden_user'], nameOf(route))
+      assert.deepEqual(plain(there), plain(nobody), nameOf(route))
+    }
+  })
+
+  test('another user’s transaction, in the same words whether there is one or not', async () => {
+    const token = await tokenOf()
+    const named = routes.filter(({ template }) => template.includes('{id}'))
+    assert.ok(named.length >= 3)
+    for (const route of named) {
+      const there = await call(route, token)
+      const nothing = await call(route, token, { id: 'tx_00000000-0000-4000-8000-000000000000' })
+      assert.deepEqual([there.status, there.body.code], [404, 'transaction_not_found'], nameOf(route))
+      assert.deepEqual(plain(there), plain(nothing), nameOf(route))
+    }
+  })
+
+  test('another network: nothing of ours is answered for it', async () => {
+    const token = await tokenOf({ chain_id: UNKNOWN_NETWORK })
+    for (const route of routes) {
+      const { status, body } = await call(route, token)
+      if (WITHOUT_NETWORK.includes(nameOf(route)))
+        assert.ok([200, 404, 502].includes(status), `${nameOf(route)} ${status}`)
+      else if (route.template.includes('{id}')) assert.ok([404, 502].includes(status), `${nameOf(route)} ${status}`)
+      else assert.deepEqual([status, body.code], [502, 'chain_unavailable'], nameOf(route))
+    }
+  })
+})
+
+test('every route of the document says that it needs a token', () => {
+  assert.ok(routes.length >= 12, `${routes.length} routes`)
+  for (const route of routes) assert.deepEqual(route.security, [{ bearer: [] }], nameOf(route))
+})
