@@ -37,6 +37,10 @@ export type RunOptions = {
   /** milliseconds that a process lives after it got ready, at most, once its points are done; null: no random kills */
   lifeMs?: number | null
   deepest?: number
+  /** milliseconds that the faults last at most; by default as long as the writes and the points take */
+  stormMs?: number
+  /** what is to be shown in the same world after the verdict */
+  epilogue?: (world: ChaosWorld) => Promise<void>
   log?: (line: string) => void
 }
 
@@ -109,7 +113,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
     )
     const answered = Promise.all(clients)
     // The faults stop when nearly all is answered: what is open then has to settle in quiet.
-    await Promise.race([answered, untilStormIsOver(world, writes, many, startedAt)])
+    await Promise.race([answered, untilStormIsOver(world, writes, many, options.stormMs ?? 120_000 + many * 250)])
     storm.abort()
     world.node.weather(null)
     world.node.spike(null)
@@ -124,6 +128,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
     const verdict = await judge(world, writes)
     end.abort()
     await Promise.all([answered, ...weather])
+    if (verdict.problems.length === 0) await options.epilogue?.(world)
     return {
       seed,
       replicas,
@@ -157,8 +162,8 @@ const isTouring = ({ servers, signer }: ChaosWorld): boolean =>
   [...servers, signer].some(({ points, point }) => points.length > 0 || point !== null)
 
 /** A storm has an end too: what cannot be answered in it is answered after it, or never. */
-async function untilStormIsOver(world: ChaosWorld, writes: Write[], many: number, startedAt: number): Promise<void> {
-  const mostMs = 90_000 + many * 250
+async function untilStormIsOver(world: ChaosWorld, writes: Write[], many: number, mostMs: number): Promise<void> {
+  const startedAt = performance.now()
   while (performance.now() - startedAt < mostMs) {
     const answered = writes.filter(({ hash }) => hash !== null).length
     if (answered >= many && !isTouring(world)) return
