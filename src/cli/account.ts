@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { checksumAddress } from '../abi/address.ts'
 import { readSome } from '../config.ts'
+import type { Hex } from '../ids.ts'
 import { connectSigner } from '../signer/client.ts'
 import { FolderInUse } from '../store/folder-lock.ts'
 import { pregenerate, type Pregenerated } from '../users/pregenerate.ts'
@@ -25,7 +26,7 @@ export function account(): Command {
 
 async function create(given: Given): Promise<void> {
   const made = await make({ provider: given.provider, providerUserId: given.userId })
-  const shown = { ...made, address: checksumAddress(made.address) }
+  const shown = { ...made, address: checksumAddress(made.address.toLowerCase() as Hex) }
   print(given, shown, facts([['user', shown.userId], ['address', shown.address], ['made', shown.isNew ? 'now' : 'before']])) // prettier-ignore
 }
 

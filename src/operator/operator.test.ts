@@ -88,7 +88,7 @@ test('only a token of the operator opens it: none, a user’s, a wrong one and a
   const routes = Object.entries((await here.request('/openapi.json')).body.paths as Record<string, object>).filter(
     ([path]) => path.startsWith('/operator/'),
   )
-  assert.equal(routes.length, 7)
+  assert.equal(routes.length, 8)
   const wrong = [
     `Bearer ${here.alice.token}`,
     `Bearer ${token}x`,
