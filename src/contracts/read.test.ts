@@ -226,3 +226,19 @@ test('a batch is answered at one block, each call on its own', async () => {
   assert.equal((await here.alice.post(`${READ}/batch`, { calls: [] })).status, 400)
   assert.equal((await here.request(`${READ}/batch`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })).status, 401)
 })
+
+test('a write may rest on one of the same account that is not mined yet', async () => {
+  const { alice, bob, facts } = here
+  const erc20 = facts.contracts.erc20!
+  const write = (abi: string, args: string[]) => alice.post('/v1/contracts/method/write', { address: erc20, abi, args })
+  const amount = '123456789'
+  const answers = [
+    await write('mint(address,uint256) public', [alice.address, amount]),
+    await write('transfer(address,uint256) public returns (bool)', [bob.address, amount]),
+  ]
+  assert.deepEqual(answers.map(({ status }) => status), [200, 200], JSON.stringify(answers.map(({ body }) => body.detail)))
+  const last = await alice.get(`/v1/transactions/${answers[1]!.body.id}?wait=mined`)
+  assert.deepEqual([last.body.state, last.body.succeeded ?? true], ['MINED', true])
+  const refused = await write('transfer(address,uint256) public returns (bool)', [bob.address, '1'])
+  assert.equal(refused.body.code, 'execution_reverted')
+})

@@ -86,7 +86,7 @@ async function perform(chain: Chain, caller: Caller, { to, parsed, data, asUser 
   const result = await reads.call({ to, data, ...(asUser ? { from: caller.address } : {}) })
   if ('reverted' in result) {
     const revert = decodeRevert(revertDataOf(result.reverted) ?? null, parsed.errors)
-    throw new AppError('execution_reverted', `The contract reverted: ${revert.reason}`, { revert })
+    throw new AppError('execution_reverted', revert.reason, { revert })
   }
   // Nothing came back: either the function returns nothing, or there is nobody to answer.
   if (result.data === '0x' && !(await reads.hasCode(to))) throw new AppError('no_contract', 'There is no contract at this address.', { errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code on this network.' }] })

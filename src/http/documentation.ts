@@ -70,13 +70,16 @@ export async function documentation(server: FastifyInstance): Promise<void> {
   server.get('/docs/errors', { schema: { hide: true } }, (_request, reply) => sendPage(reply, 200, { title: 'Errors', layout: 'wide', body: errorsPage() }))
 }
 
+/** Text between backticks as code; everything escaped. */
+const withCode = (text: string): string => text.split('`').map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : html`${part}`)).join('')
+
 function errorsPage(): string {
   const rows = errorCodes.map((code) => {
     const { status, title, help, retryable } = describeError(code)
     return html`<tr id="${code}">
       <td class="mono">${code}</td>
       <td>${String(status)}</td>
-      <td><strong>${title}.</strong> ${help}${retryable ? ' The same request may be repeated.' : ''}</td>
+      <td><strong>${title}.</strong> !${withCode(help)}${retryable ? ' The same request may be repeated.' : ''}</td>
     </tr>`
   })
   return html`<div class="card stack">

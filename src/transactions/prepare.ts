@@ -16,7 +16,7 @@ import type { Intent, Terms } from './intent.ts'
  * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
  */
 export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent): Promise<Terms> {
-  const first = await ask(chain, from, intent, balanceThisBlock(chain, from))
+  const first = await seeOwnPending(chain, from, intent, await ask(chain, from, intent, balanceThisBlock(chain, from)))
   if (!isShort(first, intent.value)) return conclude(first, intent)
   const second = await ask(chain, from, intent, balanceNow(chain, from))
   if (!isShort(second, intent.value) || chain.faucet === null) return conclude(second, intent)
@@ -40,6 +40,22 @@ async function ask(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint
     balance: valueOf(balance),
     fees: valueOf(fees),
     hasCode: valueOf(code),
+  }
+}
+
+/**
+ * A call that reverts at the newest block may rest on a write of the same account that is not mined yet: an approval
+ * and then its use. Before it is refused it is tried once more on the pending state, where that write has happened;
+ * the nonces keep the order. Only refusals pay for this.
+ */
+async function seeOwnPending(chain: Chain, from: Hex, intent: Intent, asked: Asked): Promise<Asked> {
+  if (!(asked.gas instanceof Error) || revertDataOf(asked.gas) === undefined) return asked
+  try {
+    const gas = BigInt(await chain.rpc.call<string>('eth_estimateGas', [callOf(from, intent), 'pending']))
+    return { ...asked, gas }
+  } catch {
+    // It reverts there too, or the node has no pending state: the first answer stands.
+    return asked
   }
 }
 
