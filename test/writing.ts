@@ -11,7 +11,7 @@ import { readConfig, type Config } from '../src/config.ts'
 import { contractWrites } from '../src/contracts/write-route.ts'
 import { writeContract } from '../src/contracts/write.ts'
 import { startFollower } from '../src/follower/follow.ts'
-import { verifyAccessToken, type Caller } from '../src/http/bearer.ts'
+import { assertUser, verifyAccessToken, type Caller, type Reader } from '../src/http/bearer.ts'
 import { authenticated } from '../src/http/caller.ts'
 import { openListener } from '../src/http/listener.ts'
 import { accountIdOf, type Hex } from '../src/ids.ts'
@@ -205,7 +205,9 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
         scope: 'openid wallet:read contracts:write',
         gid: 'grant',
       })
-      return { ...(await verifyAccessToken(first.app, token)), name }
+      const caller: Reader = await verifyAccessToken(first.app, token)
+      assertUser(caller)
+      return { ...caller, name }
     },
     add: ({ app }, writer, amount = 1, idempotencyKey) =>
       writeContract(app, writer, { address: probe, abi: 'add(uint256)', args: [String(amount)] }, { idempotencyKey }),

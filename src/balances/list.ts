@@ -2,7 +2,7 @@ import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { readAt } from '../chain/reads.ts'
 import { AppError } from '../errors.ts'
-import type { Caller } from '../http/bearer.ts'
+import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { readCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
@@ -38,15 +38,15 @@ const DEFAULT_LIMIT = 100
  */
 export async function listBalances(
   app: App,
-  caller: Caller,
+  reader: Reader,
   {
     userId,
     limit = DEFAULT_LIMIT,
     cursor,
   }: { userId: string; limit?: number | undefined; cursor?: string | undefined },
 ): Promise<BalancesPage> {
-  const { accountId, address: owner } = await ownAccount(app, caller, userId)
-  const chain = chainOf(app, caller)
+  const { accountId, address: owner } = await ownAccount(app, reader, userId)
+  const chain = chainOf(app, reader)
   const after = cursor === undefined ? null : readPlace(cursor)
   const { indexedTo, tokens: found } = await retrying(async () => ({
     // Before the tokens: what is said to be indexed is in them.

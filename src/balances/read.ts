@@ -3,7 +3,7 @@ import { readAddress } from '../abi/args.ts'
 import type { App } from '../app.ts'
 import { readAt } from '../chain/reads.ts'
 import { AppError } from '../errors.ts'
-import type { Caller } from '../http/bearer.ts'
+import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import type { Hex } from '../ids.ts'
 import { readTokenFacts } from '../tokens/read.ts'
@@ -21,11 +21,11 @@ export type Balances<Entry> = { blockNumber: number; entries: Record<string, Ent
  */
 export async function readNativeBalance(
   app: App,
-  caller: Caller,
+  reader: Reader,
   { userId }: { userId: string },
 ): Promise<Balances<Static<typeof NativeEntry>>> {
-  const { address } = await ownAccount(app, caller, userId)
-  const chain = chainOf(app, caller)
+  const { address } = await ownAccount(app, reader, userId)
+  const chain = chainOf(app, reader)
   return readAt(chain, 'latest', async (reads) => ({
     blockNumber: reads.block.number,
     entries: { [chain.symbol]: nativeEntry(chain, await reads.balance(address)) },
@@ -38,12 +38,12 @@ export async function readNativeBalance(
  */
 export async function readTokenBalance(
   app: App,
-  caller: Caller,
+  reader: Reader,
   { userId, tokenAddress }: { userId: string; tokenAddress: string },
 ): Promise<Balances<Static<typeof TokenEntry>>> {
-  const { address: owner } = await ownAccount(app, caller, userId)
+  const { address: owner } = await ownAccount(app, reader, userId)
   const token = readTokenAddress(tokenAddress)
-  const chain = chainOf(app, caller)
+  const chain = chainOf(app, reader)
   const { balance, blockNumber } = await readAt(chain, 'latest', async (reads) => ({
     balance: await askBalance(reads, { token, owner }),
     blockNumber: reads.block.number,

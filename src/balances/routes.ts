@@ -5,38 +5,38 @@ import { listBalances } from './list.ts'
 import { readNativeBalance, readTokenBalance } from './read.ts'
 import * as wire from './wire.ts'
 
-/** Balances of the caller's own account. */
+/** Balances of the caller's own account, or of a user of the application that asks. */
 export function balances(server: FastifyInstance, app: App): void {
-  /** GET /v1/users/:userId/balance: scope `wallet:read`. */
+  /** GET /v1/users/:userId/balance: scope `wallet:read`, machines `users:read`. */
   server.get<{ Params: { userId: string } }>(
     '/v1/users/:userId/balance',
-    { schema: wire.nativeBalance, config: { scope: 'wallet:read' } },
+    { schema: wire.nativeBalance, config: { scope: 'wallet:read', machineScope: 'users:read' } },
     async (request, reply) => {
-      const { blockNumber, entries } = await readNativeBalance(app, request.caller, request.params)
+      const { blockNumber, entries } = await readNativeBalance(app, request.reader, request.params)
       reply.header('x-block-number', blockNumber)
       return entries
     },
   )
 
-  /** GET /v1/users/:userId/balance/:tokenAddress: scope `wallet:read`. */
+  /** GET /v1/users/:userId/balance/:tokenAddress: scope `wallet:read`, machines `users:read`. */
   server.get<{ Params: { userId: string; tokenAddress: string } }>(
     '/v1/users/:userId/balance/:tokenAddress',
-    { schema: wire.tokenBalance, config: { scope: 'wallet:read' } },
+    { schema: wire.tokenBalance, config: { scope: 'wallet:read', machineScope: 'users:read' } },
     async (request, reply) => {
-      const { blockNumber, entries } = await readTokenBalance(app, request.caller, request.params)
+      const { blockNumber, entries } = await readTokenBalance(app, request.reader, request.params)
       reply.header('x-block-number', blockNumber)
       return entries
     },
   )
 
-  /** GET /v1/users/:userId/balances: scope `wallet:read`. Errors: invalid_cursor. */
+  /** GET /v1/users/:userId/balances: scope `wallet:read`, machines `users:read`. Errors: invalid_cursor. */
   server.get<{ Params: { userId: string }; Querystring: Static<typeof wire.BalancesQuery> }>(
     '/v1/users/:userId/balances',
-    { schema: wire.balances, config: { scope: 'wallet:read' } },
+    { schema: wire.balances, config: { scope: 'wallet:read', machineScope: 'users:read' } },
     async (request, reply) => {
       const { userId } = request.params
       const { limit, cursor } = request.query
-      const page = await listBalances(app, request.caller, {
+      const page = await listBalances(app, request.reader, {
         userId,
         cursor,
         limit: limit === undefined ? undefined : Number(limit),

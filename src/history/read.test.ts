@@ -72,9 +72,9 @@ suite('GET /v1/users/:userId/history', () => {
         .execute()
     }
     server = openListener(app)
-    server.decorateRequest('caller', null as never)
+    server.decorateRequest('reader', null as never)
     server.addHook('onRequest', async (request) => {
-      request.caller = caller
+      request.reader = caller
     })
     history(server, app)
 

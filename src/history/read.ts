@@ -4,7 +4,7 @@ import { bigNumber } from '../abi/bignumber.ts'
 import { formatUnits } from '../abi/units.ts'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
-import type { Caller } from '../http/bearer.ts'
+import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { parseUserId, type Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
@@ -30,12 +30,12 @@ export type HistoryPage = {
  */
 export async function readHistory(
   app: App,
-  caller: Caller,
+  reader: Reader,
   userId: string,
   parameters: HistoryParameters,
 ): Promise<HistoryPage> {
-  const { accountId } = await ownAccount(app, caller, userId)
-  const chain = chainOf(app, caller)
+  const { accountId } = await ownAccount(app, reader, userId)
+  const chain = chainOf(app, reader)
   const { limit, filters } = readParameters(parameters)
   const scope = { accountId, chainId: chain.chainId, filters }
   const after = parameters.cursor === undefined ? null : readPlace(scope, parameters.cursor)

@@ -4,14 +4,14 @@ import type { HistoryParameters } from './query.ts'
 import { readHistory } from './read.ts'
 import * as wire from './wire.ts'
 
-/** GET /v1/users/:userId/history: scope `wallet:read`. Errors: forbidden_user, invalid_user_id, invalid_request, unknown_parameter, invalid_cursor. */
+/** GET /v1/users/:userId/history: scope `wallet:read`, machines `users:read`. Errors: forbidden_user, invalid_user_id, invalid_request, unknown_parameter, invalid_cursor. */
 export function history(server: FastifyInstance, app: App): void {
   server.get<{ Params: { userId: string }; Querystring: HistoryParameters }>(
     '/v1/users/:userId/history',
-    { schema: wire.history, config: { scope: 'wallet:read' } },
+    { schema: wire.history, config: { scope: 'wallet:read', machineScope: 'users:read' } },
     async (request, reply) => {
       const { userId } = request.params
-      const page = await readHistory(app, request.caller, userId, request.query)
+      const page = await readHistory(app, request.reader, userId, request.query)
       if (page.indexedTo !== null) reply.header('x-indexed-to-block', String(page.indexedTo))
       if (page.finalizedTo !== null) reply.header('x-finalized-to-block', String(page.finalizedTo))
       if (page.nextCursor !== null) {

@@ -9,6 +9,7 @@ import { toHex } from '../store/bytes.ts'
 
 /** Who asks: the user, the application and what it was allowed, read from a verified access token. */
 export type Caller = {
+  kind?: 'user'
   userId: string
   accountId: string
   /** 20 bytes, lower-case */
@@ -24,22 +25,39 @@ export type Caller = {
   token: string
 }
 
+/**
+ * An application that asks for itself, without a user (`client_credentials`, answers.md 2). A type of its own, so
+ * that nothing made for users takes it by mistake.
+ */
+export type Machine = Omit<Caller, 'kind' | 'userId' | 'accountId' | 'address'> & { kind: 'machine' }
+
+/** Who may read where machines may too. */
+export type Reader = Caller | Machine
+
+/**
+ * Stops a machine where a user is needed. Not invalid_token: the token is good, for other things.
+ * @throws insufficient_scope
+ */
+export function assertUser(reader: Reader): asserts reader is Caller {
+  if (reader.kind === 'machine') throw new AppError('insufficient_scope', 'This needs the token of a user, not of an application.')
+}
+
 const MAX_CACHED = 20_000
 /** A token longer than this is not one of ours; hashing it would only cost. */
 const MAX_TOKEN_CHARACTERS = 4_096
 const REVOCATIONS_EVERY_MS = 5_000
 
-type State = { cache: Map<string, Caller>; revoked: Set<string>; suspended: Set<string>; revokedReadAt: number; reading: Promise<void> | null; verify: ReturnType<typeof createLocalJWKSet> }
+type State = { cache: Map<string, Reader>; revoked: Set<string>; suspended: Set<string>; revokedReadAt: number; reading: Promise<void> | null; verify: ReturnType<typeof createLocalJWKSet> }
 const states = new WeakMap<App, State>()
 
 /**
- * The caller behind an access token: signature, issuer, audience, type, life and revocation are checked.
+ * Who is behind an access token, a user or an application: signature, issuer, audience, type, life and revocation are checked.
  * A verified token is remembered by its hash, so that the next request costs a look-up; revocations and suspended
  * applications are read every 5 s, so their tokens stop working everywhere within 10 s.
  * @throws invalid_token, application_suspended
  * Source: RFC 9068 §4
  */
-export async function verifyAccessToken(app: App, token: string): Promise<Caller> {
+export async function verifyAccessToken(app: App, token: string): Promise<Reader> {
   if (token.length > MAX_TOKEN_CHARACTERS) throw new AppError('invalid_token', 'The access token is malformed.')
   const state = stateOf(app)
   const key = hash('sha256', token, 'base64')
@@ -77,13 +95,13 @@ function stateOf(app: App): State {
 }
 
 /** Oldest entries leave first: a caller who sends many tokens cannot grow the cache. */
-function remember(state: State, key: string, caller: Caller): Caller {
+function remember(state: State, key: string, caller: Reader): Reader {
   if (state.cache.size >= MAX_CACHED) state.cache.delete(state.cache.keys().next().value!)
   state.cache.set(key, caller)
   return caller
 }
 
-async function readToken(app: App, state: State, token: string): Promise<Caller> {
+async function readToken(app: App, state: State, token: string): Promise<Reader> {
   const { payload } = await jwtVerify(token, state.verify, {
     issuer: issuerOf(app.origin),
     audience: audienceOf(app.origin),
@@ -96,22 +114,24 @@ async function readToken(app: App, state: State, token: string): Promise<Caller>
     throw new AppError('invalid_token', expired ? 'The access token has expired.' : 'The access token is not valid for this service.', { cause })
   })
   const { client_id: clientId, chain_id: chainId, gid: grantId, scope, sub, jti, exp } = payload
-  if (typeof clientId !== 'string' || typeof chainId !== 'number' || typeof grantId !== 'string') throw new AppError('invalid_token', 'The access token lacks a claim.')
+  if (typeof clientId !== 'string' || typeof chainId !== 'number') throw new AppError('invalid_token', 'The access token lacks a claim.')
+  const claims = { clientId, chainId, scopes: new Set(typeof scope === 'string' ? scope.split(' ') : []), tokenId: jti!, expiresAt: exp!, token }
+  // An application speaks for itself (RFC 9068 §2.2). Nobody gave it a grant; each of its tokens is revoked alone.
+  if (sub === clientId) return { kind: 'machine', ...claims, grantId: machineGrantOf(jti!) }
+  if (typeof grantId !== 'string') throw new AppError('invalid_token', 'The access token lacks a claim.')
   const account = await retrying(() => app.db.selectFrom('accounts').select(['account_id', 'address']).where('user_id', '=', sub!).executeTakeFirst())
   if (account === undefined) throw new AppError('invalid_token', 'The user of this access token no longer exists.')
   return {
     userId: sub!,
     accountId: account.account_id,
     address: toHex(account.address),
-    clientId,
-    chainId,
-    scopes: new Set(typeof scope === 'string' ? scope.split(' ') : []),
+    ...claims,
     grantId,
-    tokenId: jti!,
-    expiresAt: exp!,
-    token,
   }
 }
+
+/** What stands for a grant in the list of revoked ones. */
+export const machineGrantOf = (tokenId: string): string => `machine ${tokenId}`
 
 /** Reads the grants revoked and not yet forgotten, and the applications suspended; one reader at a time, the others go on with what is known unless it is old. */
 async function refreshRevocations(app: App, state: State): Promise<void> {

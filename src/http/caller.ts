@@ -2,19 +2,23 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
-import { bearerToken, verifyAccessToken, type Caller } from './bearer.ts'
+import { bearerToken, verifyAccessToken, assertUser, type Caller, type Reader } from './bearer.ts'
 import { openLimit, spend } from './limits.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** set before the handler of every route that names a scope */
+    /** set before the handler of every route that names a scope; on routes that name a machine scope too, for users only */
     caller: Caller
+    /** set on the same routes: who reads, a user or an application */
+    reader: Reader
     /** Counts a request that holds several reads as what it is: `more` on top of the one it was let in for. @throws rate_limited */
     chargeReads: (more: number, reply: FastifyReply) => void
   }
   interface FastifyContextConfig {
     /** permission that the access token must carry; a route without one needs no token */
     scope?: 'any' | 'wallet:read' | 'contracts:read' | 'contracts:write'
+    /** permission with which an application may ask for itself; a route without one is for users only */
+    machineScope?: 'users:read'
   }
 }
 
@@ -29,26 +33,30 @@ export function authenticated(server: FastifyInstance, app: App): void {
   const application = openLimit({ name: 'application', perSecond: config.APPLICATION_PER_SECOND, burst: config.APPLICATION_PER_SECOND, now })
 
   server.decorateRequest('caller', null as never)
+  server.decorateRequest('reader', null as never)
   server.decorateRequest('chargeReads', function (this: FastifyRequest, more: number, reply: FastifyReply) {
-    if (config.RATE_LIMITS === 'on') for (let count = 0; count < more; count++) spend(reads, this.caller.tokenId, reply)
+    if (config.RATE_LIMITS === 'on') for (let count = 0; count < more; count++) spend(reads, this.reader.tokenId, reply)
   })
   server.addHook('onRequest', async (request, reply) => {
-    const { scope } = request.routeOptions.config
+    const { scope, machineScope } = request.routeOptions.config
     if (scope === undefined) return
-    const caller = await verifyAccessToken(app, bearerToken(request))
+    const reader = await verifyAccessToken(app, bearerToken(request))
     reply.header('cache-control', 'no-store')
-    if (scope !== 'any' && !caller.scopes.has(scope)) throw new AppError('insufficient_scope', `This needs the permission ${scope}.`)
+    if (machineScope === undefined) assertUser(reader)
+    const needed = reader.kind === 'machine' ? machineScope! : scope
+    if (needed !== 'any' && !reader.scopes.has(needed)) throw new AppError('insufficient_scope', `This needs the permission ${needed}.`)
     if (config.RATE_LIMITS === 'on') {
-      spend(application, caller.clientId, reply)
-      if (scope === 'contracts:write') spend(writes, caller.accountId, reply)
-      else spend(reads, caller.tokenId, reply)
+      spend(application, reader.clientId, reply)
+      if (scope === 'contracts:write' && reader.kind !== 'machine') spend(writes, reader.accountId, reply)
+      else spend(reads, reader.tokenId, reply)
     }
-    request.caller = caller
+    request.reader = reader
+    if (reader.kind !== 'machine') request.caller = reader
   })
 }
 
 /** The network that the caller's application is bound to. */
-export function chainOf(app: App, caller: Caller): Chain {
+export function chainOf(app: App, caller: Pick<Reader, 'chainId'>): Chain {
   const chain = app.chains.get(caller.chainId)
   if (chain === undefined) throw new AppError('chain_unavailable', 'The network of this application is not served at the moment.', { retryAfter: 10 })
   return chain

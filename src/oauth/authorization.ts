@@ -1,7 +1,13 @@
 import { errors, interactionPolicy, Provider, type Configuration, type KoaContextWithOIDC } from 'oidc-provider'
 import { audienceOf, issuerOf, type App } from '../app.ts'
-import { isOriginAllowed, isPostLogoutAllowed, isRedirectAllowed, isSecretRight } from '../applications/registry.ts'
-import { userPermissions } from '../applications/permissions.ts'
+import {
+  type Application,
+  isOriginAllowed,
+  isPostLogoutAllowed,
+  isRedirectAllowed,
+  isSecretRight,
+} from '../applications/registry.ts'
+import { machinePermissions, userPermissions } from '../applications/permissions.ts'
 import { parseUserId } from '../ids.ts'
 import { PAGE_CSP, page } from '../http/page.ts'
 import { findUser, userWire } from '../users/find.ts'
@@ -12,7 +18,7 @@ import type { PrivateKeys } from './keys.ts'
 import { badRequestBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
 import type { ProviderSettings } from './providers.ts'
 import { recordsOf } from './records.ts'
-import { grantable, openidScopes, resolveScopes } from './scopes.ts'
+import { grantable, machineGrantable, openidScopes, resolveScopes } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
 
 /** How long someone may take from the first page to the last, seconds. */
@@ -48,6 +54,7 @@ export function openProvider(
       devInteractions: { enabled: false },
       // `/oauth/me` is our own route: the same access token is good for it and for the API.
       userinfo: { enabled: false },
+      clientCredentials: { enabled: true },
       pushedAuthorizationRequests: { enabled: false },
       dPoP: { enabled: false },
       introspection: { enabled: true, allowedPolicy: (_ctx, client, token) => token.clientId === client.clientId },
@@ -63,11 +70,13 @@ export function openProvider(
         enabled: true,
         defaultResource: () => audienceOf(origin),
         useGrantedResource: () => true,
-        getResourceServerInfo: (_ctx, resource, client) => {
+        getResourceServerInfo: (ctx, resource, client) => {
           if (resource !== audienceOf(origin)) throw new errors.InvalidTarget('the only resource here is the API')
+          const isMachine = ctx.oidc.params?.grant_type === 'client_credentials'
+          if (isMachine) resolveMachineScope(ctx, applicationOf(client))
           return {
             audience: resource,
-            scope: grantable(applicationOf(client)).join(' '),
+            scope: (isMachine ? machineGrantable : grantable)(applicationOf(client)).join(' '),
             accessTokenTTL: config.ACCESS_TOKEN_SECONDS,
             accessTokenFormat: 'jwt',
             jwt: { sign: { alg: 'ES256' } },
@@ -75,9 +84,13 @@ export function openProvider(
         },
       },
     },
-    discovery: { userinfo_endpoint: `${issuerOf(origin)}/me`, scopes_supported: [...openidScopes, ...userPermissions] },
+    discovery: {
+      userinfo_endpoint: `${issuerOf(origin)}/me`,
+      scopes_supported: [...openidScopes, ...userPermissions, ...machinePermissions],
+    },
     ttl: {
       AccessToken: config.ACCESS_TOKEN_SECONDS,
+      ClientCredentials: config.ACCESS_TOKEN_SECONDS,
       AuthorizationCode: config.CODE_SECONDS,
       IdToken: config.ID_TOKEN_SECONDS,
       RefreshToken: config.REFRESH_TOKEN_SECONDS,
@@ -194,6 +207,19 @@ function policy(): interactionPolicy.DefaultPolicy {
     }),
   )
   return prompts
+}
+
+/**
+ * What an application that asks for itself is given: all that it may have, unless it asks for less. Asking for what
+ * only people can give is an error of its developer, which dropping it silently would hide.
+ * @throws invalid_scope
+ */
+function resolveMachineScope({ oidc }: KoaContextWithOIDC, application: Application): void {
+  const allowed: string[] = machineGrantable(application)
+  const params = oidc.params as { scope?: string }
+  params.scope ??= allowed.join(' ')
+  for (const scope of params.scope.split(' '))
+    if (!allowed.includes(scope)) throw new errors.InvalidScope('an application cannot have this for itself', scope)
 }
 
 function cookieSettings(origin: string, keys: string[]): Configuration['cookies'] {

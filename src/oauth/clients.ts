@@ -2,6 +2,7 @@ import type { AdapterPayload } from 'oidc-provider'
 import type { App } from '../app.ts'
 import type { Application } from '../applications/registry.ts'
 import { findClient } from './first-party.ts'
+import { machineGrantable } from './scopes.ts'
 
 /**
  * An application in the words of the library. Redirect addresses, secrets and origins are judged by our own rules
@@ -16,7 +17,7 @@ export async function readClient(app: App, clientId: string): Promise<AdapterPay
     client_name: application.name,
     redirect_uris: application.redirectUris,
     application_type: isNative ? 'native' : 'web',
-    grant_types: ['authorization_code', 'refresh_token'],
+    grant_types: ['authorization_code', 'refresh_token', ...(mayActAlone(application) ? ['client_credentials'] : [])],
     response_types: ['code'],
     // A confidential client may prove its secret either way: the library takes Basic and body alike.
     token_endpoint_auth_method: application.kind === 'public' ? 'none' : 'client_secret_basic',
@@ -25,6 +26,10 @@ export async function readClient(app: App, clientId: string): Promise<AdapterPay
     application,
   }
 }
+
+/** Only who can keep a secret can prove that it is itself. */
+const mayActAlone = (application: Application): boolean =>
+  application.kind === 'confidential' && machineGrantable(application).length > 0
 
 /** The application behind a client of the library. */
 export const applicationOf = (client: unknown): Application => (client as { application: Application }).application

@@ -2,12 +2,12 @@ import type { FastifyInstance } from 'fastify'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { isOriginAllowed, findApplication } from '../applications/registry.ts'
-import { bearerToken, verifyAccessToken } from '../http/bearer.ts'
+import { assertUser, bearerToken, verifyAccessToken, type Reader } from '../http/bearer.ts'
 import { findUser, userWire } from '../users/find.ts'
 
 /**
  * GET and POST /oauth/me: who the access token speaks for; the `userinfo_endpoint` of discovery.
- * `email` and `email_verified` with scope `email`. Errors: invalid_token.
+ * `email` and `email_verified` with scope `email`. Errors: invalid_token, insufficient_scope for a machine.
  * Source: OpenID Connect Core §5.3, answers.md 2
  */
 export function me(server: FastifyInstance, app: App): void {
@@ -23,7 +23,8 @@ export function me(server: FastifyInstance, app: App): void {
     schema: { hide: true },
     exposeHeadRoute: false,
     handler: async (request, reply) => {
-      const caller = await verifyAccessToken(app, bearerToken(request))
+      const caller: Reader = await verifyAccessToken(app, bearerToken(request))
+      assertUser(caller)
       const user = await findUser(app.db, caller.userId)
       if (user === null) throw new AppError('invalid_token', 'The user of this access token no longer exists.')
       const { origin } = request.headers

@@ -2,7 +2,7 @@ import { errors, type Adapter, type AdapterPayload } from 'oidc-provider'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { verifyAccessToken } from '../http/bearer.ts'
+import { machineGrantOf, verifyAccessToken } from '../http/bearer.ts'
 import { retrying } from '../store/db.ts'
 import { readClient } from './clients.ts'
 import { revokeGrant } from './revoke.ts'
@@ -21,7 +21,14 @@ export const ACCESS_TOKEN_MARK = 'at.'
 export function recordsOf(app: App): (kind: string) => Adapter {
   return (kind) => {
     if (kind === 'Client') return { ...readOnly, find: (clientId) => readClient(app, clientId) }
-    if (kind === 'AccessToken') return { ...readOnly, find: (marked) => readAccessToken(app, marked) }
+    if (kind === 'AccessToken') return { ...readOnly, find: (marked) => readAccessToken(app, marked, 'user') }
+    if (kind === 'ClientCredentials') {
+      return {
+        ...readOnly,
+        find: (marked) => readAccessToken(app, marked, 'machine'),
+        destroy: (tokenId) => revokeGrant(app, machineGrantOf(tokenId)),
+      }
+    }
     return storedRecords(app, kind)
   }
 }
@@ -154,17 +161,24 @@ async function extendGrant({ db, config }: App, grantId: string, refreshTokenExp
 }
 
 /** Access tokens are not stored. For introspection and revocation one is read from itself, verified as the API does it. */
-async function readAccessToken(app: App, marked: string): Promise<AdapterPayload | undefined> {
+async function readAccessToken(
+  app: App,
+  marked: string,
+  kind: 'user' | 'machine',
+): Promise<AdapterPayload | undefined> {
   if (!marked.startsWith(ACCESS_TOKEN_MARK)) return undefined
   try {
     const caller = await verifyAccessToken(app, marked.slice(ACCESS_TOKEN_MARK.length))
+    if ((caller.kind ?? 'user') !== kind) return undefined
+    const whose =
+      caller.kind === 'machine'
+        ? { kind: 'ClientCredentials' }
+        : { kind: 'AccessToken', accountId: caller.userId, grantId: caller.grantId }
     return {
-      kind: 'AccessToken',
+      ...whose,
       jti: caller.tokenId,
       exp: caller.expiresAt,
-      accountId: caller.userId,
       clientId: caller.clientId,
-      grantId: caller.grantId,
       scope: [...caller.scopes].join(' '),
       aud: `${app.origin}/v1`,
       extra: { chain_id: caller.chainId },

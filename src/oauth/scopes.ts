@@ -1,5 +1,5 @@
 import type { Application } from '../applications/registry.ts'
-import { userPermissions, type Permission } from '../applications/permissions.ts'
+import { machinePermissions, userPermissions, type Permission } from '../applications/permissions.ts'
 
 /** Scopes of OpenID Connect; those of the API are the permissions of applications. */
 export const openidScopes = ['openid', 'profile', 'email', 'offline_access'] as const
@@ -9,6 +9,10 @@ const isOpenid = (scope: string): boolean => (openidScopes as readonly string[])
 /** Permissions that an application may be given by a person. */
 export const grantable = ({ permissions }: Application): Permission[] =>
   userPermissions.filter((one) => permissions.includes(one))
+
+/** Permissions that an application has for itself. */
+export const machineGrantable = ({ permissions }: Application): Permission[] =>
+  machinePermissions.filter((one) => permissions.includes(one))
 
 /**
  * The scopes of an authorization request, as they are then asked for and granted (answers.md 2).

@@ -1,39 +1,71 @@
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import type { Caller } from '../http/bearer.ts'
+import type { Caller, Reader } from '../http/bearer.ts'
 import { parseUserId, type Hex } from '../ids.ts'
+import { toHex } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
+
+export type Account = { accountId: string; userId: string; address: Hex }
 
 /**
- * The account a path names, when it is the caller's own: by the account's stable id or by any identity linked to it.
- * The refusal has one fixed body, whether or not the other user exists.
+ * The account a path names, when this reader may see it: a user their own, by its stable id or by any identity linked
+ * to it; an application those of users who signed in to it. Each refusal has one fixed body, whether or not there is
+ * such a user.
  * @throws invalid_user_id | forbidden_user
  */
-export async function ownAccount(
-  { db }: Pick<App, 'db'>,
-  caller: Caller,
-  userId: string,
-): Promise<{ accountId: string; userId: string; address: Hex }> {
+export async function ownAccount(app: Pick<App, 'db'>, reader: Reader, userId: string): Promise<Account> {
+  return reader.kind === 'machine' ? memberAccount(app, reader, userId) : callersAccount(app, reader, userId)
+}
+
+async function callersAccount({ db }: Pick<App, 'db'>, caller: Caller, userId: string): Promise<Account> {
   const own = { accountId: caller.accountId, userId: caller.userId, address: caller.address }
   if (userId === caller.userId) return own
-  const identity = parseUserId(userId)
-  if (identity === null) {
-    throw new AppError('invalid_user_id', 'A user id is <PROVIDER>-<provider_user_id>.', {
-      errors: [
-        {
-          parameter: 'userId',
-          code: 'invalid',
-          detail: 'Upper-case provider name, a hyphen, the id at that provider.',
-        },
-      ],
-    })
-  }
-  const linked = await db
-    .selectFrom('identities')
-    .select('account_id')
-    .where('provider', '=', identity.provider)
-    .where('subject', '=', identity.subject)
-    .where('account_id', '=', caller.accountId)
-    .executeTakeFirst()
+  const identity = identityOf(userId)
+  const linked = await retrying(() =>
+    db
+      .selectFrom('identities')
+      .select('account_id')
+      .where('provider', '=', identity.provider)
+      .where('subject', '=', identity.subject)
+      .where('account_id', '=', caller.accountId)
+      .executeTakeFirst(),
+  )
   if (linked === undefined) throw new AppError('forbidden_user', 'This token is for another user.')
   return own
+}
+
+/** Three look-ups by primary key in one statement. */
+async function memberAccount(
+  { db }: Pick<App, 'db'>,
+  { clientId }: Pick<Reader, 'clientId'>,
+  userId: string,
+): Promise<Account> {
+  const { provider, subject } = identityOf(userId)
+  const row = await retrying(() =>
+    db
+      .selectFrom('identities as identity')
+      .innerJoin('application_users as member', 'member.account_id', 'identity.account_id')
+      .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+      .select(['account.account_id', 'account.user_id', 'account.address'])
+      .where('identity.provider', '=', provider)
+      .where('identity.subject', '=', subject)
+      .where('member.client_id', '=', clientId)
+      .executeTakeFirst(),
+  )
+  if (row === undefined) throw new AppError('forbidden_user', 'No user who signed in to this application has this id.')
+  return { accountId: row.account_id, userId: row.user_id, address: toHex(row.address) }
+}
+
+function identityOf(userId: string): { provider: string; subject: string } {
+  const identity = parseUserId(userId)
+  if (identity !== null) return identity
+  throw new AppError('invalid_user_id', 'A user id is <PROVIDER>-<provider_user_id>.', {
+    errors: [
+      {
+        parameter: 'userId',
+        code: 'invalid',
+        detail: 'Upper-case provider name, a hyphen, the id at that provider.',
+      },
+    ],
+  })
 }

@@ -1,20 +1,19 @@
 import { getAddress } from 'viem'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
-import type { Caller } from '../http/bearer.ts'
+import type { Caller, Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { parseUserId, userIdOf } from '../ids.ts'
 import { retrying } from '../store/db.ts'
-import { ownAccount } from './own.ts'
+import { ownAccount, type Account } from './own.ts'
 import type { Me, User } from './wire.ts'
 
 /**
  * The profile a path names.
  * @throws forbidden_user | invalid_user_id
  */
-export async function readUser(app: App, caller: Caller, { userId }: { userId: string }): Promise<Static<typeof User>> {
-  await ownAccount(app, caller, userId)
-  return (await readIdentities(app, caller)).user
+export async function readUser(app: App, reader: Reader, { userId }: { userId: string }): Promise<Static<typeof User>> {
+  return (await readIdentities(app, await ownAccount(app, reader, userId))).user
 }
 
 /** The caller's own profile, the network of the application and what the token allows. */
@@ -25,13 +24,13 @@ export async function readMe(app: App, caller: Caller): Promise<Static<typeof Me
 }
 
 /** The account shows itself as its first identity; that id stays when others are linked. */
-async function readIdentities({ db }: App, caller: Caller): Promise<{ user: Static<typeof User>; linked: string[] }> {
-  const first = parseUserId(caller.userId)!
+async function readIdentities({ db }: App, account: Account): Promise<{ user: Static<typeof User>; linked: string[] }> {
+  const first = parseUserId(account.userId)!
   const rows = await retrying(() =>
     db
       .selectFrom('identities')
       .select(['provider', 'subject', 'username', 'image_src'])
-      .where('account_id', '=', caller.accountId)
+      .where('account_id', '=', account.accountId)
       .orderBy('created_at')
       .execute(),
   )
@@ -39,12 +38,12 @@ async function readIdentities({ db }: App, caller: Caller): Promise<{ user: Stat
   const others = rows.filter((row) => row !== own)
   return {
     user: {
-      id: caller.userId,
+      id: account.userId,
       provider: first.provider,
       username: own?.username ?? first.subject,
-      address: getAddress(caller.address),
+      address: getAddress(account.address),
       imageSrc: own?.image_src ?? null,
     },
-    linked: [caller.userId, ...others.map((row) => userIdOf(row.provider, row.subject))],
+    linked: [account.userId, ...others.map((row) => userIdOf(row.provider, row.subject))],
   }
 }

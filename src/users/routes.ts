@@ -5,11 +5,11 @@ import * as wire from './wire.ts'
 
 /** The signed-in user. */
 export function users(server: FastifyInstance, app: App): void {
-  /** GET /v1/users/:userId: scope `wallet:read`. Errors: forbidden_user, invalid_user_id. */
+  /** GET /v1/users/:userId: scope `wallet:read`, machines `users:read`. Errors: forbidden_user, invalid_user_id. */
   server.get<{ Params: { userId: string } }>(
     '/v1/users/:userId',
-    { schema: wire.readUser, config: { scope: 'wallet:read' } },
-    (request) => readUser(app, request.caller, request.params),
+    { schema: wire.readUser, config: { scope: 'wallet:read', machineScope: 'users:read' } },
+    (request) => readUser(app, request.reader, request.params),
   )
 
   /** GET /v1/me: any token of this service. */
