@@ -45,8 +45,9 @@ export function openProvider(
     enabledJWA: { idTokenSigningAlgValues: ['RS256', 'ES256'] },
     scopes: [...openidScopes],
     claims: {
-      openid: ['sub'],
-      profile: ['name', 'username', 'preferred_username', 'picture'],
+      // Clients that find an id token look no further: NextAuth takes the whole profile from it, with `openid email`.
+      openid: ['sub', 'username', 'address'],
+      profile: ['name', 'preferred_username', 'picture'],
       email: ['email', 'email_verified'],
     },
     extraClientMetadata: { properties: ['application'] },
@@ -116,13 +117,14 @@ export function openProvider(
     findAccount: async (_ctx, userId) => {
       const user = await findUser(app.db, userId)
       if (user === null) return undefined
-      const { id, username, imageSrc } = userWire(user)
+      const { id, username, address, imageSrc } = userWire(user)
       return {
         accountId: id,
         claims: () => ({
           sub: id,
           name: username,
           username,
+          address,
           preferred_username: username,
           ...(imageSrc === null ? {} : { picture: imageSrc }),
           ...(user.email === null ? {} : { email: user.email, email_verified: user.emailVerified === true }),

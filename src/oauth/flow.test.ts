@@ -63,6 +63,11 @@ test('openid-client with scope `openid email` signs a person in and may do what 
     [tokens.claims()?.sub, tokens.claims()?.email, tokens.claims()?.email_verified],
     ['DEV-alice', 'alice@dev.invalid', true],
   )
+  // A client that takes the profile from the id token, as NextAuth v4 does, finds it there.
+  assert.deepEqual(
+    [tokens.claims()?.username, tokens.claims()?.address],
+    ['alice', checksumAddress(addressOf('DEV-alice'))],
+  )
 
   const me = await client.fetchUserInfo(config, tokens.access_token, 'DEV-alice')
   assert.deepEqual(me, {
