@@ -42,8 +42,11 @@ async function main([command, ...rest]) {
       const file = benchmark(rest[0])
       return runNode(await everything(), [file, ...rest.slice(1)])
     }
-    case 'prove':
-      return runNode(await everything(), [proof(rest[0]), ...rest.slice(1)])
+    case 'prove': {
+      // Without a name it is the engine that moves money.
+      const [name, args] = rest[0] === undefined || rest[0].startsWith('-') ? ['transactions', rest] : [rest[0], rest.slice(1)]
+      return runNode(await everything(), [proof(name), ...args])
+    }
     case 'docs':
       return runNode(await production(), ['src/cli/docs.ts', ...rest])
     default:

@@ -117,7 +117,7 @@ export async function startFaultyNode(roll: () => number): Promise<FaultyNode> {
       else own.set(index, misanswer(call, fault))
     }
     const answered = await anvil.ask(plain)
-    return Promise.all(calls.map((_call, index) => own.get(index) ?? answered.shift()!))
+    return Promise.all(calls.map((_call, index) => own.get(index) ?? Promise.resolve(answered.shift()!)))
   }
 
   async function misanswer(call: Asked, fault: Fault): Promise<Answer> {

@@ -22,7 +22,7 @@ export function describe({
     `seed ${seed}, ${replicas} replica(s): ${writes} writes, ${mined} mined, lost ${lost}, doubled ${doubled}, wrong hash ${wrong}, gaps ${gaps}, unanswered ${unanswered}; ${cancels} nonces filled; settled in ${(settledMs / 1_000).toFixed(1)} s; ${seconds} s in all`,
     `  killed: server ${kills.server}, signer ${kills.signer}; at points: ${points.length} (${[...new Set(points)].join(', ')})${missed.length > 0 ? `; not reached: ${missed.join(', ')}` : ''}`,
     `  node: ${pairs(faults)}`,
-    `  database: terminated ${database.terminated}, torn before commit ${database.tornBefore}, after ${database.tornAfter}`,
+    `  database: terminated ${database.terminated}, torn before commit ${database.tornBefore}, after ${database.tornAfter}, crashed ${database.crashed}`,
     `  refused: ${pairs(refusals)}`,
     ...problems.slice(0, 20).map((problem) => `  PROBLEM ${problem}`),
   ].join('\n')

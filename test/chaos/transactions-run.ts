@@ -39,6 +39,8 @@ export type RunOptions = {
   deepest?: number
   /** milliseconds that the faults last at most; by default as long as the writes and the points take */
   stormMs?: number
+  /** crashes the database and lets it be away for some milliseconds; only where the cluster is the run's own */
+  crashDatabase?: (awayMs: number) => Promise<void>
   /** what is to be shown in the same world after the verdict */
   epilogue?: (world: ChaosWorld) => Promise<void>
   log?: (line: string) => void
@@ -52,7 +54,7 @@ export type RunReport = {
   points: string[]
   missed: string[]
   faults: Record<string, number>
-  database: { terminated: number; tornBefore: number; tornAfter: number }
+  database: { terminated: number; tornBefore: number; tornAfter: number; crashed: number }
   refusals: Record<string, number>
   seconds: number
   /** the last of what the processes said, for a run that failed */
@@ -77,7 +79,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
   })
   const storm = new AbortController()
   const end = new AbortController()
-  const terminated = { count: 0 }
+  const terminated = { count: 0, crashes: 0 }
   try {
     log(`ready after ${((performance.now() - startedAt) / 1_000).toFixed(1)} s`)
     world.node.weather(BAD_WEATHER)
@@ -86,6 +88,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
       miner(world, end.signal),
       sky(world, { deepest: options.deepest ?? 64, signal: storm.signal }),
       cutter(world, terminated, storm.signal),
+      crasher(world, { terminated, crash: options.crashDatabase, signal: storm.signal }),
       ...[...world.servers, world.signer].map((one) =>
         reaper(world, one as Server, {
           lifeMs: options.lifeMs === undefined ? 4_000 : options.lifeMs,
@@ -146,6 +149,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
         terminated: terminated.count,
         tornBefore: world.torn?.torn.before ?? 0,
         tornAfter: world.torn?.torn.after ?? 0,
+        crashed: terminated.crashes,
       },
       refusals: Object.fromEntries(refusals),
       seconds: Math.round((performance.now() - startedAt) / 1_000),
@@ -222,6 +226,24 @@ async function cutter({ db, roll }: ChaosWorld, terminated: { count: number }, s
     } catch {
       // It was our own: the next one is another.
     }
+  }
+}
+
+/** Crashes the whole database every half minute or so; the second time it is away for 30 s. */
+async function crasher(
+  { roll }: ChaosWorld,
+  {
+    terminated,
+    crash,
+    signal,
+  }: { terminated: { crashes: number }; crash: RunOptions['crashDatabase']; signal: AbortSignal },
+): Promise<void> {
+  while (!signal.aborted && crash !== undefined) {
+    const until = performance.now() + 15_000 + roll() * 30_000
+    while (!signal.aborted && performance.now() < until) await pause(100)
+    if (signal.aborted) return
+    terminated.crashes++
+    await crash(terminated.crashes === 2 ? 30_000 : roll() * 1_000)
   }
 }
 

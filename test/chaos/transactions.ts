@@ -1,9 +1,11 @@
 /**
  * The long proof of the transaction engine: `npm run prove transactions -- --writes 20000 --seed 7`. Scenarios, mutants,
  * then random faults with 1, 2 and 3 replicas. `--only scenarios|mutants|random` does a part; `--replicas 2` one number.
- * TEST_DATABASE_URL names a PostgreSQL cluster; without it, one replica on the embedded database and random faults only.
+ * It makes itself a PostgreSQL cluster, which it also crashes, where PostgreSQL's programs are on PATH; TEST_DATABASE_URL
+ * names another one, which is not crashed. Without either: random faults on the embedded database, one replica.
  */
 import { parseArgs } from 'node:util'
+import { startCluster } from './cluster.ts'
 import { mutants } from './transactions-mutants.ts'
 import { describe, failureOf } from './transactions-report.ts'
 import { run, SERVER_POINTS, SIGNER_POINTS } from './transactions-run.ts'
@@ -19,7 +21,8 @@ const { values } = parseArgs({
     name: { type: 'string' },
   },
 })
-const cluster = process.env.TEST_DATABASE_URL ?? null
+const own = process.env.TEST_DATABASE_URL === undefined ? await startCluster() : null
+const cluster = process.env.TEST_DATABASE_URL ?? own?.url ?? null
 const wants = (part: string): boolean => values.only === undefined || values.only === part
 const failures: string[] = []
 
@@ -51,6 +54,7 @@ if (wants('random')) {
       points: SERVER_POINTS,
       signerPoints: SIGNER_POINTS,
       log: console.log,
+      ...(own === null ? {} : { crashDatabase: (awayMs) => own.crash(awayMs) }),
     })
     console.log(describe(report))
     const failure = failureOf(report)
@@ -59,5 +63,6 @@ if (wants('random')) {
     console.log(report.said)
   }
 }
+await own?.stop()
 for (const failure of failures) console.error(`FAILED: ${failure}`)
 process.exit(failures.length === 0 ? 0 : 1)
