@@ -203,11 +203,15 @@ async function addAccounts(db: RootDb, count: number): Promise<void> {
   await addStrangers(db, count - rows.length)
 }
 
+/** rows of one statement: it has to end within the time-out of statements */
+const PORTION = 50_000
+
 /** Users who are in no transfer of the chain. */
 async function addStrangers(db: RootDb, count: number): Promise<void> {
+  if (count > PORTION) await addStrangers(db, count - PORTION)
   if (count <= 0) return
   await sql`insert into accounts (account_id, user_id, address)
-    select gen_random_uuid(), 'FILL-' || gen_random_uuid(), decode(substr(md5(n::text || random()::text) || md5(random()::text), 1, 40), 'hex') from generate_series(1, ${count}::int) as n`.execute(
+    select gen_random_uuid(), 'FILL-' || gen_random_uuid(), decode(substr(md5(n::text || random()::text) || md5(random()::text), 1, 40), 'hex') from generate_series(1, ${Math.min(count, PORTION)}::int) as n`.execute(
     db,
   )
 }
@@ -225,38 +229,58 @@ const line = (name: string, { seconds, cpuSeconds, heapMb }: Measured, base?: nu
   return rate
 }
 
+const ROUNDS = 3
+
+/** Every variant once a round, the best of its rounds: others who share the machine make a run slower, never faster. */
+async function best(variants: Record<string, () => Promise<void>>): Promise<Map<string, Measured>> {
+  const results = new Map<string, Measured>()
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [name, work] of Object.entries(variants)) {
+      const measured = await timed(work)
+      if (measured.seconds < (results.get(name)?.seconds ?? Number.POSITIVE_INFINITY)) results.set(name, measured)
+    }
+  }
+  return results
+}
+
 async function measureIndex(perTransaction: number): Promise<void> {
   const node = await startNode(perTransaction)
   console.log(
-    `\n${BLOCKS} blocks, ${BLOCKS * TRANSFERS} transfers, ${perTransaction} in a transaction, ${(node.bytes / 1_048_576).toFixed(0)} MB of blocks and receipts; ${OURS} of ${2 * OURS} parties are ours`,
+    `\n${BLOCKS} blocks, ${BLOCKS * TRANSFERS} transfers, ${perTransaction} in a transaction, ${(node.bytes / 1_048_576).toFixed(0)} MB of blocks and receipts; ${OURS} of ${2 * OURS} parties are ours; best of ${ROUNDS}`,
   )
   const rpc = openRpc({ url: node.url })
-  line(
-    'fetch and parse only',
-    await timed(async () => {
-      for await (const _ of wholeBlocks(rpc));
-    }),
-  )
-  if (testCluster !== null) {
-    const { db, close } = await testDatabase()
-    await addAccounts(db, OURS)
-    const hand = line('loop by hand, the same calls', await timed(() => byHand(db, fromReceipts(rpc))))
-    await clear(db)
-    line('loop by hand, eth_getLogs by range', await timed(() => byHand(db, fromLogs(rpc))), hand)
-    await clear(db)
-    line('ours on PostgreSQL', await timed(() => ours(db, node.url)), hand)
-    const rows = await db
-      .selectFrom('transfers')
-      .select(({ fn }) => fn.countAll<number>().as('count'))
-      .executeTakeFirstOrThrow()
-    console.log(`(${rows.count} rows)`)
-    await clear(db)
-    line('ours on PostgreSQL, strict', await timed(() => ours(db, node.url, { FOLLOW_STRICT: 'on' })), hand)
-    await close()
+  const read = async () => {
+    for await (const _ of wholeBlocks(rpc));
   }
   const embedded = await openEmbedded({ snapshot: await migratedSnapshot() })
   await addAccounts(embedded, OURS)
-  line('ours on the embedded database', await timed(() => ours(embedded, node.url)))
+  const onEmbedded = async () => {
+    await clear(embedded)
+    await ours(embedded, node.url)
+  }
+  if (testCluster === null) {
+    const results = await best({ 'fetch and parse only': read, 'ours on the embedded database': onEmbedded })
+    for (const [name, measured] of results) line(name, measured)
+  } else {
+    const { db, close } = await testDatabase()
+    await addAccounts(db, OURS)
+    const cleared = (work: () => Promise<void>) => async () => {
+      await clear(db)
+      await work()
+    }
+    const hand = 'loop by hand, the same calls'
+    const results = await best({
+      'fetch and parse only': read,
+      [hand]: cleared(() => byHand(db, fromReceipts(rpc))),
+      'loop by hand, eth_getLogs by range': cleared(() => byHand(db, fromLogs(rpc))),
+      'ours on PostgreSQL': cleared(() => ours(db, node.url)),
+      'ours on PostgreSQL, strict': cleared(() => ours(db, node.url, { FOLLOW_STRICT: 'on' })),
+      'ours on the embedded database': onEmbedded,
+    })
+    const base = (BLOCKS * TRANSFERS) / results.get(hand)!.seconds
+    for (const [name, measured] of results) line(name, measured, base)
+    await close()
+  }
   await embedded.destroy()
   rpc.close()
   node.child.disconnect()
@@ -313,11 +337,12 @@ async function measurePages(): Promise<void> {
   } as unknown as Caller
   let rows = 0
   for (const total of [1_000, 100_000, 1_000_000]) {
-    await sql`insert into transfers
+    for (; rows < total; rows = Math.min(total, rows + PORTION)) {
+      await sql`insert into transfers
       select ${accountId}::uuid, 31337, n, n % 200, 0, n % 2, 20, decode(lpad(to_hex(28672 + n % 50), 40, '0'), 'hex'), decode(lpad(to_hex(${FIRST}::int + n % 1000), 40, '0'), 'hex'), decode(lpad(to_hex(${FIRST}::int + n % 997), 40, '0'), 'hex'), null, decode(lpad(to_hex(n), 64, '0'), 'hex'), decode(lpad(to_hex(n), 64, '0'), 'hex'), decode(lpad(to_hex(n), 64, '0'), 'hex'), now(), n % 10 = 0
-      from generate_series(${rows + 1}::int, ${total}::int) as n`.execute(db)
-    rows = total
-    await sql`vacuum analyze transfers`.execute(db)
+      from generate_series(${rows + 1}::int, ${Math.min(total, rows + PORTION)}::int) as n`.execute(db)
+    }
+    await sql`analyze transfers`.execute(db)
     for (const [name, query] of [
       ['any place', () => ({ toBlock: String(1 + Math.floor(Math.random() * total)) })],
       [
@@ -328,6 +353,7 @@ async function measurePages(): Promise<void> {
         }),
       ],
       ['a token of nobody', () => ({ token: addressOf(0x9999) })],
+      ['a counterparty of nobody', () => ({ counterparty: addressOf(0x9999) })],
       ['a counterparty', () => ({ counterparty: addressOf(FIRST + Math.floor(Math.random() * 900)) })],
     ] as [string, () => Record<string, string>][]) {
       const times: number[] = []
@@ -344,6 +370,7 @@ async function measurePages(): Promise<void> {
 }
 
 const parts = (process.env.PARTS ?? 'index,users,pages').split(',')
+if (parts.includes('ten')) await measureIndex(10)
 if (parts.includes('index')) {
   await measureIndex(10)
   await measureIndex(1)
