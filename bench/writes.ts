@@ -4,14 +4,25 @@
  * cluster of TEST_DATABASE_URL, else on a throw-away PostgreSQL with its own settings where its binaries are, else on
  * the embedded database. Every accepted write is looked for on the chain by its calldata. Prints tables, writes nothing.
  */
+import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { keccak256 } from 'viem/utils'
 import { openNode } from '../src/chain/node.ts'
+import { rpc } from '../src/devnet/rpc.ts'
 import type { Hex } from '../src/ids.ts'
 import { load, type Outcome, type Request } from './load.ts'
 import { watchChain } from './mined.ts'
 import { partsOf } from './parts.ts'
-import { cpuMillis, startNode, startPlainService, startProgram, type Counts, type Started } from './place.ts'
+import {
+  cpuMillis,
+  startNode,
+  startPlainService,
+  startProgram,
+  type Counts,
+  type Person,
+  type Program,
+  type Started,
+} from './place.ts'
 import { startPostgres } from './postgres.ts'
 import { hexOf, newKey, signNext } from './presigned.ts'
 
@@ -53,12 +64,8 @@ try {
   started.push(plain)
   const latest = await startPlainService(node.url, { keys: keysOf(latestKeys), estimatesAt: 'latest' })
   started.push(latest)
-  const program = await startProgram(node.url, { settings: { MAX_PENDING_WRITES: '1000000' } })
-  started.push(program)
-  const people = await program.people(Array.from({ length: ACCOUNTS + 1 }, (_, index) => `bench-${index}`))
-  const addresses = await Promise.all(people.map(({ userId, token }) => addressOfUser(program.url, userId, token)))
-  await give([...[rawKeys, plainKeys, latestKeys].flat().map(({ address }) => hexOf(address)), ...addresses])
-  const oracle = watchChain(node.url, numberOf)
+  await give([rawKeys, plainKeys, latestKeys].flat().map(({ address }) => hexOf(address)))
+  const oracle = await watchChain(node.url, numberOf)
   started.push({ end: oracle.stop })
 
   const signed: { raw: Hex; number: number }[] = []
@@ -75,7 +82,7 @@ try {
   const raw = (name: string, size: number, connections: number): Side => ({
     ...{ name, accounts: ACCOUNTS, of: node, connections: [connections], perRequest: size },
     prepare: () => {
-      while (signed.length < seconds * 7_000) {
+      while (signed.length < (seconds + 0.5) * 12_000) {
         const number = numbers++
         signed.push({
           number,
@@ -100,7 +107,7 @@ try {
       return { numbers: [number], request: post('/write', JSON.stringify({ ...call(number), account })) }
     },
   })
-  const ours = (name: string, accounts: number): Side => ({
+  const ours = (name: string, accounts: number, { program, people }: Ours): Side => ({
     ...{ name, accounts, of: program, connections: CONNECTIONS, perRequest: 1 },
     next: () => {
       const number = numbers++
@@ -111,20 +118,19 @@ try {
       }
     },
   })
-  const sides = [
+  const baselines = [
     raw('raw sends, one by one', 1, 32),
     raw(`raw sends, batches of ${BATCH}`, BATCH, 4),
     service('plain, viem defaults', plain, 1),
     service('plain, viem defaults', plain, ACCOUNTS),
     service('plain, estimates at latest', latest, 1),
     service('plain, estimates at latest', latest, ACCOUNTS),
-    ours('ours', 1),
-    ours('ours', ACCOUNTS),
   ].filter(({ name }) => name.includes(flags.only))
 
-  const watched = { node: node.pid, server: program.pid, signer: program.signerPid }
-  const cpuNow = (): Record<string, number> => ({
-    ...Object.fromEntries(Object.entries(watched).map(([name, pid]) => [name, cpuMillis(pid)])),
+  const cpuNow = ({ of }: Side): Record<string, number> => ({
+    node: cpuMillis(node.pid),
+    server: of === node ? 0 : cpuMillis(of.pid),
+    signer: 'signerPid' in of ? cpuMillis((of as Program).signerPid) : 0,
     database: cluster?.cpuMillis() ?? 0,
     load: ownCpuMillis(),
   })
@@ -133,7 +139,8 @@ try {
     side.prepare?.()
     const accepted = new Set<number>()
     const sent = new Map<number, number[]>()
-    const [countsBefore, cpuBefore, from] = [await program.counts(), cpuNow(), performance.now()]
+    const countsBefore = await countsOf(side)
+    const [cpuBefore, machineBefore, from] = [cpuNow(side), machineMillis(), performance.now()]
     let firstFailure: string | null = null
     const outcome = await load(
       side.of.url,
@@ -156,7 +163,9 @@ try {
       },
     )
     const until = performance.now()
-    const [cpuAfter, countsAfter] = [cpuNow(), await program.counts()]
+    const [cpuAfter, machineAfter] = [cpuNow(side), machineMillis()]
+    const countsAfter = await countsOf(side)
+    const own = Object.keys(cpuAfter).reduce((sum, name) => sum + cpuAfter[name]! - cpuBefore[name]!, 0)
     const lost = await oracle.settle(accepted)
     const doubled = [...accepted].filter((number) => (oracle.mined.get(number) ?? 0) > 1)
     const inside = oracle.blocks.filter(({ at, count }) => at >= from && count > 0)
@@ -177,14 +186,15 @@ try {
       cpu: Object.fromEntries(
         Object.entries(cpuAfter).map(([name, millis]) => [name, perWrite((millis - cpuBefore[name]!) * 1_000)]),
       ),
-      counts: differenceOf(countsBefore, countsAfter, perWrite),
+      counts: countsAfter === null ? null : differenceOf(countsBefore!, countsAfter, perWrite),
+      others: (machineAfter.busy - machineBefore.busy - own) / (machineAfter.all - machineBefore.all),
     }
   }
 
-  // Every path is compiled, every token was checked once, every account has a row.
-  for (const side of sides) await run(side, 8, 1)
   const results = new Map<string, Phase[]>()
-  for (let round = 0; round < rounds; round++) {
+  async function measure(sides: Side[]): Promise<void> {
+    // Every path is compiled, every token was checked once, every account has a row.
+    for (const side of sides) await run(side, 8, 1)
     for (const side of sides) {
       for (const connections of side.connections) {
         const phase = await run(side, connections)
@@ -194,19 +204,41 @@ try {
       }
     }
   }
+
+  for (let round = 1; round <= rounds; round++) {
+    await measure(baselines)
+    if (!'ours'.includes(flags.only)) continue
+    // It follows the chain, which the others must not pay for: it runs for its own turn only, and what was mined
+    // before is final by then, so that it does not read it.
+    await rpc(node.url, 'anvil_mine', '0x60')
+    const mine = await startOurs()
+    await measure([ours('ours', 1, mine), ours('ours', ACCOUNTS, mine)])
+    if (round === rounds) await printParts(mine)
+    await mine.program.end()
+    started.splice(started.indexOf(mine.program), 1)
+  }
   printGoals(results)
-  const many = sides.find(({ of, accounts }) => of === program && accounts === ACCOUNTS)
-  if (many !== undefined) {
+
+  async function startOurs(): Promise<Ours> {
+    const program = await startProgram(node.url, { settings: { MAX_PENDING_WRITES: '1000000' } })
+    started.push(program)
+    const people = await program.people(Array.from({ length: ACCOUNTS + 1 }, (_, index) => `bench-${index}`))
+    await give(await Promise.all(people.map(({ userId, token }) => addressOfUser(program.url, userId, token))))
+    return { program, people }
+  }
+
+  async function printParts(mine: Ours): Promise<void> {
     let phase: Phase | null = null
-    const profile = await program.profile(async () => {
-      phase = await run(many, 32)
+    const profile = await mine.program.profile(async () => {
+      phase = await run(ours('ours', ACCOUNTS, mine), 32)
     })
+    const micros = phase!.cpu.server!
     console.log(
-      `\nCPU of the server per write, ${ACCOUNTS} accounts, 32 connections: ${phase!.cpu.server!.toFixed(0)} µs, profiler included`,
+      `\nCPU of the server per write, ${ACCOUNTS} accounts, 32 connections: ${micros.toFixed(0)} µs, profiler included`,
     )
     for (const { part, share } of partsOf(profile))
       console.log(
-        `  ${part.padEnd(38)} ${(share * phase!.cpu.server!).toFixed(0).padStart(5)} µs ${(share * 100).toFixed(0).padStart(3)} %`,
+        `  ${part.padEnd(38)} ${(share * micros).toFixed(0).padStart(5)} µs ${(share * 100).toFixed(0).padStart(3)} %`,
       )
   }
 
@@ -233,6 +265,7 @@ try {
 }
 
 type Keys = ReturnType<typeof newKey>[]
+type Ours = { program: Program; people: Person[] }
 type Side = {
   name: string
   accounts: number
@@ -250,8 +283,10 @@ type Phase = Outcome & {
   mined: number
   /** µs per accepted write, by process */
   cpu: Record<string, number>
-  /** per accepted write */
-  counts: Counts
+  /** per accepted write; null for what is not ours */
+  counts: Counts | null
+  /** what share of the machine went to processes that are no part of this */
+  others: number
 }
 
 function transferOf(number: number): Hex {
@@ -268,6 +303,17 @@ async function addressOfUser(url: string, userId: string, token: string): Promis
   return JSON.stringify(await response.json())
     .match(/0x[0-9a-fA-F]{40}/)![0]
     .toLowerCase() as Hex
+}
+
+async function countsOf({ of }: Side): Promise<Counts | null> {
+  return 'counts' in of ? (of as Program).counts() : null
+}
+
+/** proc(5), /proc/stat: user nice system idle iowait irq softirq steal, in ticks of 10 ms. Linux only. */
+function machineMillis(): { busy: number; all: number } {
+  const ticks = readFileSync('/proc/stat', 'utf8').split('\n')[0]!.split(/ +/).slice(1, 9).map(Number)
+  const all = ticks.reduce((sum, one) => sum + one)
+  return { busy: (all - ticks[3]! - ticks[4]!) * 10, all: all * 10 }
 }
 
 function ownCpuMillis(): number {
@@ -296,8 +342,10 @@ function report(side: Side, connections: number, phase: Phase): void {
   )
   if (phase.firstFailure !== null) console.log(`    first refusal: ${phase.firstFailure}`)
   const micros = Object.entries(phase.cpu).map(([name, value]) => `${name} ${value.toFixed(0)}`)
-  console.log(`    CPU, µs per write: ${micros.join(', ')}`)
-  if (side.name !== 'ours') return
+  console.log(
+    `    CPU, µs per write: ${micros.join(', ')}; ${(phase.others * 100).toFixed(0)} % of the machine went to others`,
+  )
+  if (phase.counts === null) return
   const { statements, commits, requests, rpc } = phase.counts
   const calls = Object.entries(rpc)
     .filter(([, value]) => value >= 0.005)

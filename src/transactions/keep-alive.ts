@@ -126,12 +126,18 @@ async function takeDue(
     last === null
       ? sql`true`
       : sql`(t.sender, t.nonce, a.hash) > (${last.sender}::bytea, ${last.nonce}::bigint, ${last.hash}::bytea)`
+  const before = secondsAgo(afterSeconds)
+  // Two searches by index: under load there are thousands under way, and hardly any of them is due. A row is not
+  // touched after its newest attempt was stored, so one that is due by its age was written before that, too.
   const { rows } = await sql<Due>`
     update attempts set broadcast_at = now() from (
-      select t.id, t.sender, t.nonce, a.chain_id, a.hash from transactions t join attempts a on a.transaction_id = t.id and a.chain_id = t.chain_id
-      where t.chain_id = ${chainId}::bigint and t.state = 'SUBMITTED' and ${isAfter}
-        and (a.broadcast_at is null or (a.hash = t.hash and a.broadcast_at < ${secondsAgo(afterSeconds)}))
-      order by t.sender, t.nonce, a.hash limit ${RESEND_CHUNK}::int) as due
+      select t.id, t.sender, t.nonce, a.chain_id, a.hash from attempts a join transactions t on t.id = a.transaction_id
+      where a.chain_id = ${chainId}::bigint and a.broadcast_at is null
+        and t.chain_id = ${chainId}::bigint and t.state = 'SUBMITTED' and ${isAfter}
+      union
+      select t.id, t.sender, t.nonce, a.chain_id, a.hash from transactions t join attempts a on a.chain_id = t.chain_id and a.hash = t.hash
+      where t.chain_id = ${chainId}::bigint and t.state = 'SUBMITTED' and t.updated_at < ${before} and a.broadcast_at < ${before} and ${isAfter}
+      order by sender, nonce, hash limit ${RESEND_CHUNK}::int) as due
     where attempts.chain_id = due.chain_id and attempts.hash = due.hash
     returning due.id, attempts.raw, attempts.hash, due.sender, due.nonce`.execute(db)
   return rows.toSorted(
