@@ -34,7 +34,7 @@ type Order = {
 /**
  * Reads final blocks again, whole and from another node, and compares what the table should hold of them.
  * @returns how many blocks and transfers were compared, and the differences found
- * @throws RangeError when the range is not final here; RpcError | RpcUnavailable | BadAnswer from the node
+ * @throws Error when the range is not final here; RpcError | RpcUnavailable | BadAnswer from the node
  */
 export async function audit(
   app: App,
@@ -42,7 +42,7 @@ export async function audit(
   { from, to, rpc, repairs, onDifference, onProgress }: Order,
 ): Promise<{ blocks: number; transfers: number; differences: number }> {
   const finalized = await readFinalized(app.db, chain)
-  if (to > finalized) throw new RangeError(`Only final blocks can be compared: they end at ${finalized}.`)
+  if (to > finalized) throw new Error(`Only final blocks can be compared: they end at ${finalized}.`)
   const source: ReceiptSource = { hasBlockReceipts: true, strictness: app.config.FOLLOW_STRICT }
   let transfers = 0
   let differences = 0

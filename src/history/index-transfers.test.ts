@@ -190,7 +190,7 @@ suite('the index of transfers', () => {
     )
   })
 
-  test('after a reorganisation the tokens of retracted transfers are asked again', async () => {
+  test('after a reorganisation the tokens that were asked at a lost block are asked again', async () => {
     const script = scriptedChain()
     for (let count = 0; count < 3; count++) script.mine()
     await index(script, async () => {
@@ -198,7 +198,8 @@ suite('the index of transfers', () => {
       script.mine({ from: ALICE, transfers: [coins(ALICE, BOB, 1n)] })
       script.mine({ from: ALICE, transfers: [coins(ALICE, BOB, 1n, ITEMS)] })
       await settled(script)
-      await app.db.updateTable('tokens').set({ state: 'KNOWN', retry_at: null }).execute()
+      await app.db.updateTable('tokens').set({ state: 'KNOWN', retry_at: null, asked_block: 4 }).execute()
+      await app.db.updateTable('tokens').set({ asked_block: 5 }).where('address', '=', fromHex(ITEMS)).execute()
       script.lose(1)
       script.mine()
       script.mine()

@@ -168,6 +168,7 @@ export type Database = {
     state: 'NEW' | 'KNOWN' | 'FAILED'
     attempts: number
     retry_at: Time | null
+    asked_block: number | null
     updated_at: DefaultTime
   }
   backfills: {

@@ -24,13 +24,18 @@ export const MOST_TOKENS = 12
 
 const MOST_DECIMALS = 77n
 
-/** Where a question is answered: a block or a tag. */
-export type At = { blockHash: Hex } | Hex | 'latest' | 'finalized'
+/**
+ * Where a question is answered: a block or a tag, and the number of a block that is taken back before the answer can
+ * become wrong; null when that is not known.
+ */
+export type At = { block: { blockHash: Hex } | Hex | 'latest' | 'finalized'; number: number | null }
 
 /** The newest block that this process answers from. */
 export function atHead({ head }: Chain): At {
-  const block = head.current()
-  return block === null ? 'latest' : { blockHash: block.hash }
+  const newest = head.current()
+  return newest === null
+    ? { block: 'latest', number: null }
+    : { block: { blockHash: newest.hash }, number: newest.number }
 }
 
 /**
@@ -44,8 +49,8 @@ export async function askTokens(
   at: At,
 ): Promise<TokenAnswer[]> {
   const calls = tokens.flatMap(({ address }) => [
-    { method: 'eth_getCode', params: [address, at] },
-    ...SELECTORS.map((data) => ({ method: 'eth_call', params: [{ to: address, data, gas: GAS }, at] })),
+    { method: 'eth_getCode', params: [address, at.block] },
+    ...SELECTORS.map((data) => ({ method: 'eth_call', params: [{ to: address, data, gas: GAS }, at.block] })),
   ])
   const answers = await chain.rpc.batch(calls, { timeoutMs: 5_000 })
   return tokens.map(({ tokenType }, index) => readAnswer(answers.slice(index * 4, index * 4 + 4), tokenType))

@@ -39,24 +39,15 @@ export async function noteTokens(
 }
 
 /**
- * After a reorganisation another contract may stand at an address: the tokens of the retracted transfers are asked
- * again, on a development chain all of them. Call before those transfers are deleted.
+ * After a reorganisation another contract may stand at an address: tokens that were asked at a block that is lost, or
+ * nobody knows where, are asked again.
  */
 export async function reviewTokens(db: Db, chain: Chain, fromNumber: number): Promise<void> {
-  const { chainId } = chain
-  const isDevelopment = chain.faucet !== null
+  const now = sql<Date>`now()`
   await db
     .updateTable('tokens')
-    .set({ state: 'NEW', attempts: 0, retry_at: sql<Date>`now()`, updated_at: sql<Date>`now()` })
-    .where('chain_id', '=', chainId)
-    .$if(!isDevelopment, (query) =>
-      query.where('address', 'in', (eb) =>
-        eb
-          .selectFrom('transfers')
-          .select('token')
-          .where('chain_id', '=', chainId)
-          .where('block_number', '>=', fromNumber),
-      ),
-    )
+    .set({ state: 'NEW', attempts: 0, retry_at: now, asked_block: null, updated_at: now })
+    .where('chain_id', '=', chain.chainId)
+    .where((eb) => eb.or([eb('asked_block', '>=', fromNumber), eb('asked_block', 'is', null)]))
     .execute()
 }

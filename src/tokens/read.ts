@@ -67,12 +67,14 @@ export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]
   const unasked = missing.filter((address) => !known.has(address))
   for (let start = 0; start < unasked.length; start += MOST_TOKENS) {
     const tokens = unasked.slice(start, start + MOST_TOKENS).map((address) => tokenOf(address, stored.get(address)))
-    const told = await askAll(app, chain, tokens, atHead(chain)).catch((error: unknown) => {
+    const at = atHead(chain)
+    const told = await askAll(app, chain, tokens, at).catch((error: unknown) => {
       throw mapChainError(error)
     })
     await storeAnswers(
       app.db,
       chain,
+      at,
       told.filter(({ answer }) => answer.isContract),
     )
     for (const { address, answer } of told) learn(address, answer.facts)
@@ -92,12 +94,13 @@ async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts>
   )
   if (row !== undefined && row.state !== 'NEW') return { symbol: row.symbol, name: row.name, decimals: row.decimals }
   const token = tokenOf(address, row)
-  const answers = await askTokens(chain, [token], atHead(chain)).catch((error: unknown) => {
+  const at = atHead(chain)
+  const answers = await askTokens(chain, [token], at).catch((error: unknown) => {
     throw mapChainError(error)
   })
   const { facts, isContract } = answers[0]!
   // An address without code is no token: callers could fill the table with them.
-  if (isContract) await storeAnswers(app.db, chain, [{ ...token, answer: answers[0]! }])
+  if (isContract) await storeAnswers(app.db, chain, at, [{ ...token, answer: answers[0]! }])
   return facts
 }
 

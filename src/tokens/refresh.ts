@@ -44,7 +44,8 @@ async function refreshAll(app: App, chain: Chain): Promise<void> {
     const tokens = due.map((row) => ({
       ...{ address: toHex(row.address), tokenType: typeOf(row.token_type), version: row.version },
     }))
-    await storeAnswers(app.db, chain, await askAll(app, chain, tokens, await atCursor(app, chain)))
+    const at = await atCursor(app, chain)
+    await storeAnswers(app.db, chain, at, await askAll(app, chain, tokens, at))
   }
 }
 
@@ -61,9 +62,10 @@ async function atCursor({ db }: App, chain: Chain): Promise<At> {
   const head = chain.head.current()
   if (row === undefined || head === null) return atHead(chain)
   const isDevelopment = chain.faucet !== null
-  if (isDevelopment || row.block_number > row.finalized_number) return { blockHash: toHex(row.block_hash) }
-  if (chain.finality === 'finalized') return 'finalized'
-  return `0x${Math.max(row.block_number, head.number - chain.finality).toString(16)}`
+  const { block_number: number } = row
+  if (isDevelopment || number > row.finalized_number) return { block: { blockHash: toHex(row.block_hash) }, number }
+  if (chain.finality === 'finalized') return { block: 'finalized', number }
+  return { block: `0x${Math.max(number, head.number - chain.finality).toString(16)}`, number }
 }
 
 /** `version` of the row when the token was asked, null when there was none */
@@ -123,7 +125,12 @@ async function postpone(db: Db, chain: Chain, tokens: Token[]): Promise<void> {
  * Stores what tokens said. A token that did not tell everything is asked again, later each time. A row that changed
  * since it was asked stays: after a reorganisation the answer may be one of the lost branch.
  */
-export async function storeAnswers(db: Db, chain: Chain, answers: (Token & { answer: TokenAnswer })[]): Promise<void> {
+export async function storeAnswers(
+  db: Db,
+  chain: Chain,
+  at: At,
+  answers: (Token & { answer: TokenAnswer })[],
+): Promise<void> {
   if (answers.length === 0) return
   const versions = answers.flatMap(({ version }) => version ?? [])
   const rows = answers.map(({ address, tokenType, answer: { facts, isComplete } }) => ({
@@ -133,6 +140,7 @@ export async function storeAnswers(db: Db, chain: Chain, answers: (Token & { ans
     ...facts,
     state: isComplete ? ('KNOWN' as const) : ('FAILED' as const),
     attempts: 1,
+    asked_block: at.number,
     retry_at: isComplete ? null : sql<Date>`now() + ${sql.lit(`${FIRST_RETRY_SECONDS} seconds`)}::interval`,
   }))
   await db
@@ -147,6 +155,7 @@ export async function storeAnswers(db: Db, chain: Chain, answers: (Token & { ans
           decimals: eb.ref('excluded.decimals'),
           state: eb.ref('excluded.state'),
           attempts: eb('tokens.attempts', '+', 1),
+          asked_block: eb.ref('excluded.asked_block'),
           retry_at: sql<Date | null>`case when excluded.retry_at is null then null else
           now() + least(${sql.lit(LAST_RETRY_SECONDS)}, ${sql.lit(FIRST_RETRY_SECONDS)} * power(2, least(tokens.attempts, 20))) * interval '1 second' end`,
           updated_at: sql<Date>`now()`,

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import type { App } from '../app.ts'
+import { readConfig } from '../config.ts'
+import { startFollower } from '../follower/follow.ts'
+import { indexTransfers } from '../history/index-transfers.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { fromHex } from '../store/bytes.ts'
+import { testCluster, testDatabase } from '../../test/database.ts'
+import { startHistoryNode } from '../../test/chaos/history-node.ts'
+import { addressOf, scriptedChain } from '../../test/scripted-chain.ts'
+import { until } from '../../test/until.ts'
+
+const MAIN = fileURLToPath(new URL('main.ts', import.meta.url))
+const ACCOUNT = addressOf(0xa1)
+
+suite(
+  'the history on the command line',
+  { skip: testCluster === null && 'needs PostgreSQL: set TEST_DATABASE_URL' },
+  () => {
+    test('an account that existed before is filled in; the audit ends with 0, after damage with 1, after a repair with 0', async (t) => {
+      const database = await testDatabase()
+      const { db } = database
+      const script = scriptedChain({ finality: 3 })
+      const node = await startHistoryNode(script, { random: () => 1, isStrict: true })
+      const dir = await mkdtemp(join(tmpdir(), 'chatelaine-cli-'))
+      t.after(async () => {
+        await node.close()
+        await database.close()
+        await rm(dir, { recursive: true })
+      })
+      const transfer = {
+        type: 'ERC20' as const,
+        token: addressOf(0x70),
+        from: addressOf(0x57),
+        to: ACCOUNT,
+        items: [{ id: null, value: 5n }],
+      }
+      for (let block = 0; block < 10; block++) script.mine({ from: addressOf(0x57), transfers: [transfer] })
+      const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+      const app = { config, db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+      const follower = startFollower(app, script.chain, [indexTransfers])
+      await until(
+        'the chain is followed',
+        async () => (await db.selectFrom('cursors').select('block_number').executeTakeFirst())?.block_number === 10,
+      )
+      await follower.stop()
+      await db
+        .insertInto('accounts')
+        .values({ account_id: '00000000-0000-8000-8000-0000000000a1', user_id: 'DEV-a', address: fromHex(ACCOUNT) })
+        .execute()
+
+      const run = (...args: string[]) =>
+        new Promise<{ code: number; out: string; err: string }>((resolve) => {
+          const env = {
+            PATH: process.env.PATH,
+            DATABASE_URL: database.url!,
+            RPC_URL: node.url,
+            DATA_DIR: dir,
+            NETWORK_FINALITY: '3',
+          }
+          execFile(
+            process.execPath,
+            ['--disable-warning=ExperimentalWarning', MAIN, ...args],
+            { env },
+            (error, out, err) => resolve({ code: Number(error?.code ?? 0), out, err }),
+          )
+        })
+      const audit = (...more: string[]) => run('audit', '--from', '0', '--to', '7', ...more)
+
+      const before = await audit()
+      assert.deepEqual([before.code, before.out.match(/^missing/gm)?.length], [1, 7], before.err)
+      const filled = await run('backfill', '--from-block', '0', '--account', 'DEV-a', '--no-wait')
+      assert.equal(filled.code, 0, filled.err)
+      assert.match(filled.out, /block 7 of 10, 7 new transfers\nBlocks from 8 to 10 are left/)
+      const after = await audit('--rpc', node.url)
+      assert.deepEqual([after.code, after.out], [0, '8 blocks, 7 transfers, 0 differences\n'], after.err)
+      await db
+        .updateTable('transfers')
+        .set({ value: Buffer.alloc(32) })
+        .where('block_number', '=', 4)
+        .execute()
+      const damaged = await audit('--repair')
+      assert.equal(damaged.code, 1)
+      assert.match(
+        damaged.out,
+        /^changed: block 4, .*differs in value\n8 blocks, 7 transfers, 1 differences, repaired\n$/,
+      )
+      assert.equal((await audit()).code, 0)
+
+      for (const [args, says] of [
+        [['audit', '--from', '0', '--to', '8'], /end at 7/],
+        [['audit', '--from', 'x', '--to', '8'], /decimal digits/],
+        [['backfill', '--from-block', '0', '--account', 'DEV-nobody'], /no account DEV-nobody/],
+      ] as const) {
+        const { code, err } = await run(...args)
+        assert.equal(code, 1)
+        assert.match(err, says)
+      }
+    })
+  },
+)
