@@ -44,7 +44,8 @@ async function main([command, ...rest]) {
     }
     case 'prove': {
       // Without a name it is the engine that moves money.
-      const [name, args] = rest[0] === undefined || rest[0].startsWith('-') ? ['transactions', rest] : [rest[0], rest.slice(1)]
+      const [name, args] =
+        rest[0] === undefined || rest[0].startsWith('-') ? ['transactions', rest] : [rest[0], rest.slice(1)]
       return runNode(await everything(), [proof(name), ...args])
     }
     case 'docs':

@@ -19,64 +19,357 @@ type Key = {
   help: string
 }
 
+// prettier-ignore -- a table: one line for each
 const keys = {
-  NODE_ENV: { kind: 'choice', choices: ['development', 'test', 'production'], default: 'development', part: 'both', help: 'production refuses every development convenience and wants the settings marked so' },
-  HOST: { kind: 'text', default: '127.0.0.1', part: 'server', help: 'address to listen on; development mode accepts loopback addresses only' },
-  PORT: { kind: 'integer', min: 0, max: 65535, default: 4000, part: 'server', help: 'port to listen on; 0 takes any free one' },
-  PUBLIC_ORIGIN: { kind: 'url', part: 'server', productionRequired: true, help: 'origin that clients see, https in production; default http://localhost:PORT' },
-  DATA_DIR: { kind: 'path', default: '.chatelaine', part: 'server', help: 'folder of everything kept on disk: embedded database, development chain, the signer in development mode' },
-  DATABASE_URL: { kind: 'text', part: 'server', productionRequired: true, help: 'PostgreSQL connection string; without it the embedded database' },
-  DATABASE_POOL: { kind: 'integer', unit: 'connections', min: 1, max: 200, default: 16, part: 'server', help: 'connections to PostgreSQL per process' },
-  NETWORKS_FILE: { kind: 'path', part: 'server', help: 'nodes of the networks added with `chatelaine network add`: a JSON list of addresses by network name, which may hold keys; default DATA_DIR/networks.json' },
-  RPC_URL: { kind: 'urls', part: 'server', help: 'EVM node instead of the embedded chain, of one more network that the NETWORK_… settings describe; or several of the same network, with commas or spaces between: one that fails, lags or is slow is left aside' },
-  CHAIN_PORT: { kind: 'integer', min: 0, max: 65535, part: 'server', help: 'port of the embedded chain; default 8545 if free, else any' },
-  CHAIN_BLOCK_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, max: 60, default: 1, part: 'server', help: 'block time of the embedded chain' },
-  NETWORK_NAME: { kind: 'text', default: 'devnet', part: 'server', help: 'lower-case name of the network behind RPC_URL, as it stands in balances' },
+  NODE_ENV: {
+    kind: 'choice',
+    choices: ['development', 'test', 'production'],
+    default: 'development',
+    part: 'both',
+    help: 'production refuses every development convenience and wants the settings marked so',
+  },
+  HOST: {
+    kind: 'text',
+    default: '127.0.0.1',
+    part: 'server',
+    help: 'address to listen on; development mode accepts loopback addresses only',
+  },
+  PORT: {
+    kind: 'integer',
+    min: 0,
+    max: 65535,
+    default: 4000,
+    part: 'server',
+    help: 'port to listen on; 0 takes any free one',
+  },
+  PUBLIC_ORIGIN: {
+    kind: 'url',
+    part: 'server',
+    productionRequired: true,
+    help: 'origin that clients see, https in production; default http://localhost:PORT',
+  },
+  DATA_DIR: {
+    kind: 'path',
+    default: '.chatelaine',
+    part: 'server',
+    help: 'folder of everything kept on disk: embedded database, development chain, the signer in development mode',
+  },
+  DATABASE_URL: {
+    kind: 'text',
+    part: 'server',
+    productionRequired: true,
+    help: 'PostgreSQL connection string; without it the embedded database',
+  },
+  DATABASE_POOL: {
+    kind: 'integer',
+    unit: 'connections',
+    min: 1,
+    max: 200,
+    default: 16,
+    part: 'server',
+    help: 'connections to PostgreSQL per process',
+  },
+  NETWORKS_FILE: {
+    kind: 'path',
+    part: 'server',
+    help: 'nodes of the networks added with `chatelaine network add`: a JSON list of addresses by network name, which may hold keys; default DATA_DIR/networks.json',
+  },
+  RPC_URL: {
+    kind: 'urls',
+    part: 'server',
+    help: 'EVM node instead of the embedded chain, of one more network that the NETWORK_… settings describe; or several of the same network, with commas or spaces between: one that fails, lags or is slow is left aside',
+  },
+  CHAIN_PORT: {
+    kind: 'integer',
+    min: 0,
+    max: 65535,
+    part: 'server',
+    help: 'port of the embedded chain; default 8545 if free, else any',
+  },
+  CHAIN_BLOCK_SECONDS: {
+    kind: 'integer',
+    unit: 'seconds',
+    min: 1,
+    max: 60,
+    default: 1,
+    part: 'server',
+    help: 'block time of the embedded chain',
+  },
+  NETWORK_NAME: {
+    kind: 'text',
+    default: 'devnet',
+    part: 'server',
+    help: 'lower-case name of the network behind RPC_URL, as it stands in balances',
+  },
   NETWORK_SYMBOL: { kind: 'text', default: 'ETH', part: 'server', help: 'symbol of the native coin' },
   NETWORK_COIN: { kind: 'text', default: 'Ether', part: 'server', help: 'name of the native coin' },
-  NETWORK_DECIMALS: { kind: 'integer', min: 0, max: 36, default: 18, part: 'server', help: 'decimals of the native coin' },
-  NETWORK_CHAIN_ID: { kind: 'integer', min: 1, part: 'server', help: 'chain id that the node must answer with; default: what it answers first, kept for ever' },
-  NETWORK_EXPLORER: { kind: 'url', part: 'server', help: 'block explorer with /tx/, /address/ and /block/ pages, needed with RPC_URL in production; default: the pages of this service' },
-  NETWORK_FINALITY: { kind: 'text', default: 'finalized', part: 'server', help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final' },
+  NETWORK_DECIMALS: {
+    kind: 'integer',
+    min: 0,
+    max: 36,
+    default: 18,
+    part: 'server',
+    help: 'decimals of the native coin',
+  },
+  NETWORK_CHAIN_ID: {
+    kind: 'integer',
+    min: 1,
+    part: 'server',
+    help: 'chain id that the node must answer with; default: what it answers first, kept for ever',
+  },
+  NETWORK_EXPLORER: {
+    kind: 'url',
+    part: 'server',
+    help: 'block explorer with /tx/, /address/ and /block/ pages, needed with RPC_URL in production; default: the pages of this service',
+  },
+  NETWORK_FINALITY: {
+    kind: 'text',
+    default: 'finalized',
+    part: 'server',
+    help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final',
+  },
   MULTICALL3: { kind: 'text', part: 'server', help: 'address of Multicall3 on the network, if it is deployed' },
-  FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed' },
-  LANE_BUMP_AFTER_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, default: 20, part: 'server', help: 'how long an attempt waits before its fee is raised' },
-  FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, default: 250, part: 'server', help: 'how often the follower asks the node for a new head' },
-  FOLLOW_STRICT: { kind: 'choice', choices: ['off', 'on', 'lax'], default: 'off', part: 'server', help: '`on` checks every block and receipt the node sends against the block’s hash (networks with Ethereum’s own headers and receipts); `off` the logs against the block’s Bloom filter; `lax` counts receipts only, for networks whose filter is empty or leaves logs out' },
+  FEE_CAP_GWEI: {
+    kind: 'integer',
+    unit: 'gwei',
+    min: 1,
+    default: 1000,
+    part: 'server',
+    help: 'highest maxFeePerGas (or gasPrice) ever signed',
+  },
+  LANE_BUMP_AFTER_SECONDS: {
+    kind: 'integer',
+    unit: 'seconds',
+    min: 1,
+    default: 20,
+    part: 'server',
+    help: 'how long an attempt waits before its fee is raised',
+  },
+  FOLLOW_INTERVAL_MS: {
+    kind: 'integer',
+    unit: 'milliseconds',
+    min: 20,
+    default: 250,
+    part: 'server',
+    help: 'how often the follower asks the node for a new head',
+  },
+  FOLLOW_STRICT: {
+    kind: 'choice',
+    choices: ['off', 'on', 'lax'],
+    default: 'off',
+    part: 'server',
+    help: '`on` checks every block and receipt the node sends against the block’s hash (networks with Ethereum’s own headers and receipts); `off` the logs against the block’s Bloom filter; `lax` counts receipts only, for networks whose filter is empty or leaves logs out',
+  },
   SIGNER_SOCKET: { kind: 'path', part: 'both', productionRequired: true, help: 'Unix socket of the signer' },
-  SIGNER_SOCKET_MODE: { kind: 'choice', choices: ['600', '660'], default: '600', part: 'signer', help: 'permissions of SIGNER_SOCKET, octal: 600 for the signer’s own user, 660 for its group too, where the server is another user of that group' },
-  SIGNER_DIR: { kind: 'path', part: 'signer', productionRequired: true, help: 'the signer’s own store: wrapped keys and sign ledger' },
-  SIGNER_KEK_FILE: { kind: 'path', part: 'signer', productionRequired: true, help: 'file of 32 raw bytes: the key that wraps data keys; keep it away from SIGNER_DIR and its backups' },
-  SIGNER_JWKS_FILE: { kind: 'path', part: 'signer', productionRequired: true, help: 'public keys that access tokens are verified with; read again when it changes' },
-  SIGNER_ISSUER: { kind: 'url', part: 'signer', productionRequired: true, help: 'issuer that access tokens must name: PUBLIC_ORIGIN/oauth' },
-  SIGNER_AUDIENCE: { kind: 'url', part: 'signer', productionRequired: true, help: 'audience that access tokens must name: PUBLIC_ORIGIN/v1' },
-  SIGNER_MAX_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'highest total fee (gas × fee per gas) of one transaction; default 10^18' },
-  AUTH_KEYS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'private keys of the authorization server as a JWK set; made at the first start in development' },
-  AUTH_JWKS_FILE: { kind: 'path', part: 'server', help: 'where the public half is written for the signer; default beside AUTH_KEYS_FILE' },
-  PROVIDERS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'JSON list of the identity providers people may sign in with: docs/guides/providers.md' },
-  OPERATOR_TOKEN_FILE: { kind: 'path', part: 'server', help: 'SHA-256 hashes of the tokens that open the operator API, hexadecimal, one a line; without it there is none, in development a token in DATA_DIR/operator-token' },
-  CODE_SECONDS: { kind: 'integer', unit: 'seconds', min: 10, max: 600, default: 60, part: 'server', help: 'life of an authorization code' },
-  ACCESS_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, default: 3600, part: 'server', help: 'life of an access token' },
-  ID_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, default: 3600, part: 'server', help: 'life of an id token' },
-  REFRESH_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, default: 2592000, part: 'server', help: 'life of a refresh token; each use gives a new one' },
-  REFRESH_GRACE_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 60, default: 20, part: 'server', help: 'for how long a used refresh token answers with its successor again' },
-  SESSION_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, default: 1209600, part: 'server', help: 'life of a signed-in browser session' },
-  RATE_LIMITS: { kind: 'choice', choices: ['on', 'off'], default: 'on', part: 'server', help: 'off for load tests; refused in production' },
-  READS_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 20, part: 'server', help: 'reads of one token' },
-  READS_BURST: { kind: 'integer', unit: 'requests', min: 1, default: 60, part: 'server', help: 'reads of one token at once' },
-  WRITES_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 5, part: 'server', help: 'writes of one account' },
-  APPLICATION_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 100, part: 'server', help: 'requests of one application' },
-  SIGN_IN_PER_MINUTE: { kind: 'integer', unit: 'requests per minute', min: 1, default: 10, part: 'server', help: 'sign-in requests of one IP address; development mode does not limit loopback' },
-  MAX_PENDING_WRITES: { kind: 'integer', unit: 'transactions', min: 1, default: 16, part: 'server', help: 'unconfirmed writes of one account; geth guarantees 16, reth caps at 16' },
-  TRUST_PROXY: { kind: 'choice', choices: ['on', 'off'], default: 'off', part: 'server', help: 'on behind a reverse proxy that sets X-Forwarded-For and X-Forwarded-Proto itself' },
-  LOG_LEVEL: { kind: 'choice', choices: ['debug', 'info', 'warn', 'error', 'silent'], default: 'warn', part: 'both', help: 'least severe log line that is written to standard error' },
-  DRAIN_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 60, default: 0, part: 'server', help: 'how long /readyz says no before the server stops accepting, for a balancer to notice' },
+  SIGNER_SOCKET_MODE: {
+    kind: 'choice',
+    choices: ['600', '660'],
+    default: '600',
+    part: 'signer',
+    help: 'permissions of SIGNER_SOCKET, octal: 600 for the signer’s own user, 660 for its group too, where the server is another user of that group',
+  },
+  SIGNER_DIR: {
+    kind: 'path',
+    part: 'signer',
+    productionRequired: true,
+    help: 'the signer’s own store: wrapped keys and sign ledger',
+  },
+  SIGNER_KEK_FILE: {
+    kind: 'path',
+    part: 'signer',
+    productionRequired: true,
+    help: 'file of 32 raw bytes: the key that wraps data keys; keep it away from SIGNER_DIR and its backups',
+  },
+  SIGNER_JWKS_FILE: {
+    kind: 'path',
+    part: 'signer',
+    productionRequired: true,
+    help: 'public keys that access tokens are verified with; read again when it changes',
+  },
+  SIGNER_ISSUER: {
+    kind: 'url',
+    part: 'signer',
+    productionRequired: true,
+    help: 'issuer that access tokens must name: PUBLIC_ORIGIN/oauth',
+  },
+  SIGNER_AUDIENCE: {
+    kind: 'url',
+    part: 'signer',
+    productionRequired: true,
+    help: 'audience that access tokens must name: PUBLIC_ORIGIN/v1',
+  },
+  SIGNER_MAX_FEE_WEI: {
+    kind: 'wei',
+    unit: 'wei',
+    part: 'signer',
+    help: 'highest total fee (gas × fee per gas) of one transaction; default 10^18',
+  },
+  AUTH_KEYS_FILE: {
+    kind: 'path',
+    part: 'server',
+    productionRequired: true,
+    help: 'private keys of the authorization server as a JWK set; made at the first start in development',
+  },
+  AUTH_JWKS_FILE: {
+    kind: 'path',
+    part: 'server',
+    help: 'where the public half is written for the signer; default beside AUTH_KEYS_FILE',
+  },
+  PROVIDERS_FILE: {
+    kind: 'path',
+    part: 'server',
+    productionRequired: true,
+    help: 'JSON list of the identity providers people may sign in with: docs/guides/providers.md',
+  },
+  OPERATOR_TOKEN_FILE: {
+    kind: 'path',
+    part: 'server',
+    help: 'SHA-256 hashes of the tokens that open the operator API, hexadecimal, one a line; without it there is none, in development a token in DATA_DIR/operator-token',
+  },
+  CODE_SECONDS: {
+    kind: 'integer',
+    unit: 'seconds',
+    min: 10,
+    max: 600,
+    default: 60,
+    part: 'server',
+    help: 'life of an authorization code',
+  },
+  ACCESS_TOKEN_SECONDS: {
+    kind: 'integer',
+    unit: 'seconds',
+    min: 5,
+    default: 3600,
+    part: 'server',
+    help: 'life of an access token',
+  },
+  ID_TOKEN_SECONDS: {
+    kind: 'integer',
+    unit: 'seconds',
+    min: 5,
+    default: 3600,
+    part: 'server',
+    help: 'life of an id token',
+  },
+  REFRESH_TOKEN_SECONDS: {
+    kind: 'integer',
+    unit: 'seconds',
+    min: 60,
+    default: 2592000,
+    part: 'server',
+    help: 'life of a refresh token; each use gives a new one',
+  },
+  REFRESH_GRACE_SECONDS: {
+    kind: 'integer',
+    unit: 'seconds',
+    min: 0,
+    max: 60,
+    default: 20,
+    part: 'server',
+    help: 'for how long a used refresh token answers with its successor again',
+  },
+  SESSION_SECONDS: {
+    kind: 'integer',
+    unit: 'seconds',
+    min: 60,
+    default: 1209600,
+    part: 'server',
+    help: 'life of a signed-in browser session',
+  },
+  RATE_LIMITS: {
+    kind: 'choice',
+    choices: ['on', 'off'],
+    default: 'on',
+    part: 'server',
+    help: 'off for load tests; refused in production',
+  },
+  READS_PER_SECOND: {
+    kind: 'integer',
+    unit: 'requests per second',
+    min: 1,
+    default: 20,
+    part: 'server',
+    help: 'reads of one token',
+  },
+  READS_BURST: {
+    kind: 'integer',
+    unit: 'requests',
+    min: 1,
+    default: 60,
+    part: 'server',
+    help: 'reads of one token at once',
+  },
+  WRITES_PER_SECOND: {
+    kind: 'integer',
+    unit: 'requests per second',
+    min: 1,
+    default: 5,
+    part: 'server',
+    help: 'writes of one account',
+  },
+  APPLICATION_PER_SECOND: {
+    kind: 'integer',
+    unit: 'requests per second',
+    min: 1,
+    default: 100,
+    part: 'server',
+    help: 'requests of one application',
+  },
+  SIGN_IN_PER_MINUTE: {
+    kind: 'integer',
+    unit: 'requests per minute',
+    min: 1,
+    default: 10,
+    part: 'server',
+    help: 'sign-in requests of one IP address; development mode does not limit loopback',
+  },
+  MAX_PENDING_WRITES: {
+    kind: 'integer',
+    unit: 'transactions',
+    min: 1,
+    default: 16,
+    part: 'server',
+    help: 'unconfirmed writes of one account; geth guarantees 16, reth caps at 16',
+  },
+  TRUST_PROXY: {
+    kind: 'choice',
+    choices: ['on', 'off'],
+    default: 'off',
+    part: 'server',
+    help: 'on behind a reverse proxy that sets X-Forwarded-For and X-Forwarded-Proto itself',
+  },
+  LOG_LEVEL: {
+    kind: 'choice',
+    choices: ['debug', 'info', 'warn', 'error', 'silent'],
+    default: 'warn',
+    part: 'both',
+    help: 'least severe log line that is written to standard error',
+  },
+  DRAIN_SECONDS: {
+    kind: 'integer',
+    unit: 'seconds',
+    min: 0,
+    max: 60,
+    default: 0,
+    part: 'server',
+    help: 'how long /readyz says no before the server stops accepting, for a balancer to notice',
+  },
 } as const satisfies Record<string, Key>
 
 export type ConfigKey = keyof typeof keys
-type ValueOf<K extends Key> = K['kind'] extends 'integer' ? number : K['kind'] extends 'wei' ? bigint : K['kind'] extends 'urls' ? readonly string[] : K extends { choices: readonly (infer C)[] } ? C : string
+type ValueOf<K extends Key> = K['kind'] extends 'integer'
+  ? number
+  : K['kind'] extends 'wei'
+    ? bigint
+    : K['kind'] extends 'urls'
+      ? readonly string[]
+      : K extends { choices: readonly (infer C)[] }
+        ? C
+        : string
 export type Config = {
-  [K in ConfigKey]: (typeof keys)[K] extends { default: string | number } ? ValueOf<(typeof keys)[K]> : ValueOf<(typeof keys)[K]> | undefined
+  [K in ConfigKey]: (typeof keys)[K] extends { default: string | number }
+    ? ValueOf<(typeof keys)[K]>
+    : ValueOf<(typeof keys)[K]> | undefined
 }
 
 /** Each key with its kind, unit, default and a line of help, for the generated reference. */
@@ -122,7 +415,10 @@ export function readConfig(env: Record<string, string | undefined>, part: 'serve
  * Reads a few settings and looks at no other: for commands, which run where the server's settings are not all there.
  * @throws ConfigError naming every problem of these
  */
-export function readSome<K extends ConfigKey>(env: Record<string, string | undefined>, names: readonly K[]): Pick<Config, K> {
+export function readSome<K extends ConfigKey>(
+  env: Record<string, string | undefined>,
+  names: readonly K[],
+): Pick<Config, K> {
   const chosen = Object.fromEntries(names.map((name) => [name, env[name]]))
   const config = readConfig(chosen, 'server')
   return Object.fromEntries(names.map((name) => [name, config[name]])) as Pick<Config, K>
@@ -140,11 +436,15 @@ function readValue(key: Key, text: string): string | number | bigint | string[] 
     case 'wei':
       return /^\d{1,78}$/.test(text) ? BigInt(text) : new Error('must be decimal digits (wei)')
     case 'url':
-      return /^https?:\/\//.test(text) && URL.canParse(text) ? text.replace(/\/+$/, '') : new Error('must be an http or https URL')
+      return /^https?:\/\//.test(text) && URL.canParse(text)
+        ? text.replace(/\/+$/, '')
+        : new Error('must be an http or https URL')
     case 'urls': {
       const urls = text.split(/[\s,]+/).filter((url) => url !== '')
       const isFine = urls.length > 0 && urls.every((url) => /^https?:\/\//.test(url) && URL.canParse(url))
-      return isFine ? [...new Set(urls)] : new Error('must be an http or https URL, or several with commas or spaces between')
+      return isFine
+        ? [...new Set(urls)]
+        : new Error('must be an http or https URL, or several with commas or spaces between')
     }
     case 'choice':
       return key.choices!.includes(text) ? text : new Error(`must be one of ${key.choices!.join(', ')}`)
@@ -160,15 +460,29 @@ const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
 function crossCheck(config: Config, hasMissing: boolean): string[] {
   const problems: string[] = []
   const production = config.NODE_ENV === 'production'
-  if (!production && !LOOPBACK.has(config.HOST)) problems.push('HOST must be a loopback address in development mode: anyone may sign in as anyone there')
+  if (!production && !LOOPBACK.has(config.HOST))
+    problems.push('HOST must be a loopback address in development mode: anyone may sign in as anyone there')
   if (production && config.RATE_LIMITS === 'off') problems.push('RATE_LIMITS cannot be off in production')
-  if (production && config.PUBLIC_ORIGIN !== undefined && !config.PUBLIC_ORIGIN.startsWith('https:')) problems.push('PUBLIC_ORIGIN must be https in production')
+  if (production && config.PUBLIC_ORIGIN !== undefined && !config.PUBLIC_ORIGIN.startsWith('https:'))
+    problems.push('PUBLIC_ORIGIN must be https in production')
   // Networks may also be in DATA_DIR, which only the start itself can see: named here beside other reasons, there alone.
-  if (production && config.RPC_URL === undefined && config.NETWORKS_FILE === undefined && hasMissing) problems.push('RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` put one into DATA_DIR')
-  if (production && config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined) problems.push('NETWORK_EXPLORER is missing: the network of RPC_URL needs an explorer')
-  if (config.PUBLIC_ORIGIN !== undefined && URL.canParse(config.PUBLIC_ORIGIN) && new URL(config.PUBLIC_ORIGIN).origin !== config.PUBLIC_ORIGIN) problems.push('PUBLIC_ORIGIN must be an origin without a path')
-  if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(config.NETWORK_NAME)) problems.push('NETWORK_NAME must be lower-case letters, digits and hyphens')
-  if (!/^(finalized|\d{1,4})$/.test(config.NETWORK_FINALITY)) problems.push('NETWORK_FINALITY must be `finalized` or a number of blocks')
-  if (config.MULTICALL3 !== undefined && !/^0x[0-9a-fA-F]{40}$/.test(config.MULTICALL3)) problems.push('MULTICALL3 must be an address')
+  if (production && config.RPC_URL === undefined && config.NETWORKS_FILE === undefined && hasMissing)
+    problems.push(
+      'RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` put one into DATA_DIR',
+    )
+  if (production && config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined)
+    problems.push('NETWORK_EXPLORER is missing: the network of RPC_URL needs an explorer')
+  if (
+    config.PUBLIC_ORIGIN !== undefined &&
+    URL.canParse(config.PUBLIC_ORIGIN) &&
+    new URL(config.PUBLIC_ORIGIN).origin !== config.PUBLIC_ORIGIN
+  )
+    problems.push('PUBLIC_ORIGIN must be an origin without a path')
+  if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(config.NETWORK_NAME))
+    problems.push('NETWORK_NAME must be lower-case letters, digits and hyphens')
+  if (!/^(finalized|\d{1,4})$/.test(config.NETWORK_FINALITY))
+    problems.push('NETWORK_FINALITY must be `finalized` or a number of blocks')
+  if (config.MULTICALL3 !== undefined && !/^0x[0-9a-fA-F]{40}$/.test(config.MULTICALL3))
+    problems.push('MULTICALL3 must be an address')
   return problems
 }

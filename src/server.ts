@@ -36,7 +36,21 @@ import { operatorApi } from './operator/routes.ts'
 import { users } from './users/routes.ts'
 
 /** Headers of ours that pages of other origins may read. */
-const EXPOSED = ['X-Request-Id', 'X-Block-Number', 'X-Unanswered-Tokens', 'X-Next-Cursor', 'X-Indexed-To-Block', 'X-Finalized-To-Block', 'Link', 'Location', 'Idempotent-Replayed', 'RateLimit', 'RateLimit-Policy', 'Retry-After', 'WWW-Authenticate']
+const EXPOSED = [
+  'X-Request-Id',
+  'X-Block-Number',
+  'X-Unanswered-Tokens',
+  'X-Next-Cursor',
+  'X-Indexed-To-Block',
+  'X-Finalized-To-Block',
+  'Link',
+  'Location',
+  'Idempotent-Replayed',
+  'RateLimit',
+  'RateLimit-Policy',
+  'Retry-After',
+  'WWW-Authenticate',
+]
 
 export type ServerOptions = {
   keys: PrivateKeys
@@ -49,16 +63,22 @@ export type ServerOptions = {
 }
 
 /** The HTTP server with all its slices, not yet listening. */
-export async function buildServer(app: App, { keys, providers, explored, operator, isDraining }: ServerOptions): Promise<FastifyInstance> {
+export async function buildServer(
+  app: App,
+  { keys, providers, explored, operator, isDraining }: ServerOptions,
+): Promise<FastifyInstance> {
   const server = openListener(app)
   const isDevelopment = app.config.NODE_ENV !== 'production'
 
   await openapi(server, app)
   // The authorization server answers for itself, by client.
-  await server.register(cors, () => async ({ headers: { origin }, url }: FastifyRequest) =>
-    origin !== undefined && url.startsWith('/v1/') && (await allowsOrigin(app.db, origin))
-      ? { origin: true, exposedHeaders: EXPOSED, methods: ['GET', 'POST'], maxAge: 600 }
-      : { origin: false },
+  await server.register(
+    cors,
+    () =>
+      async ({ headers: { origin }, url }: FastifyRequest) =>
+        origin !== undefined && url.startsWith('/v1/') && (await allowsOrigin(app.db, origin))
+          ? { origin: true, exposedHeaders: EXPOSED, methods: ['GET', 'POST'], maxAge: 600 }
+          : { origin: false },
   )
   authenticated(server, app)
   health(server, app, { isDraining })
@@ -66,9 +86,20 @@ export async function buildServer(app: App, { keys, providers, explored, operato
   front(server, app)
   await documentation(server)
 
-  const signIn = openLimit({ name: 'sign-in', perSecond: app.config.SIGN_IN_PER_MINUTE / 60, burst: app.config.SIGN_IN_PER_MINUTE, now: app.now })
+  const signIn = openLimit({
+    name: 'sign-in',
+    perSecond: app.config.SIGN_IN_PER_MINUTE / 60,
+    burst: app.config.SIGN_IN_PER_MINUTE,
+    now: app.now,
+  })
   const isLimited = app.config.RATE_LIMITS === 'on' && !isDevelopment
-  await oauth(server, app, { keys, cookieKeys: cookieKeysOf(keys), providers, reads: accountReads(app), ...(isLimited ? { signInLimit: (request, reply) => spend(signIn, request.ip, reply) } : {}) })
+  await oauth(server, app, {
+    keys,
+    cookieKeys: cookieKeysOf(keys),
+    providers,
+    reads: accountReads(app),
+    ...(isLimited ? { signInLimit: (request, reply) => spend(signIn, request.ip, reply) } : {}),
+  })
   users(server, app)
   balances(server, app)
   history(server, app)
@@ -77,8 +108,10 @@ export async function buildServer(app: App, { keys, providers, explored, operato
   transactions(server, app)
   if (operator !== null) await operatorApi(server, app, operator)
 
-  if (providers.some((provider) => provider.isDevelopment)) await developmentIdp(server, { origin: app.origin, redirectUri: `${app.origin}/login/callback/DEV` })
-  if (explored !== null) await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
+  if (providers.some((provider) => provider.isDevelopment))
+    await developmentIdp(server, { origin: app.origin, redirectUri: `${app.origin}/login/callback/DEV` })
+  if (explored !== null)
+    await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
   return server
 }
 
@@ -87,18 +120,38 @@ const ACCOUNT_ROWS = 10
 
 /** What the account page shows of other slices: read with the same verbs as the API, by the owner, with no application between. */
 function accountReads(app: App): AccountReads {
-  const callerOf = (owner: AccountOwner, chainId: number): Caller => ({ ...owner, chainId, clientId: '', scopes: new Set(), grantId: '', tokenId: '', expiresAt: 0, token: '' })
+  const callerOf = (owner: AccountOwner, chainId: number): Caller => ({
+    ...owner,
+    chainId,
+    clientId: '',
+    scopes: new Set(),
+    grantId: '',
+    tokenId: '',
+    expiresAt: 0,
+    token: '',
+  })
   return {
     readHoldings: async (owner, chainId) => {
-      const { entries } = await listBalances(app, callerOf(owner, chainId), { userId: owner.userId, limit: ACCOUNT_ROWS })
+      const { entries } = await listBalances(app, callerOf(owner, chainId), {
+        userId: owner.userId,
+        limit: ACCOUNT_ROWS,
+      })
       return Object.values(entries)
     },
     readMovements: async (owner, chainId) => {
-      const { entries } = await readHistory(app, callerOf(owner, chainId), owner.userId, { limit: String(ACCOUNT_ROWS) })
+      const { entries } = await readHistory(app, callerOf(owner, chainId), owner.userId, {
+        limit: String(ACCOUNT_ROWS),
+      })
       return entries.map(({ direction, amount, from, to, timestamp, explorerUrl }) => {
         const { username, address } = direction === 'IN' ? from : to
         const { value, decimals, symbol } = amount
-        return { direction, amount: `${formatUnits(BigInt(value), decimals)} ${symbol}`, other: username ?? address, at: new Date(timestamp), explorerUrl }
+        return {
+          direction,
+          amount: `${formatUnits(BigInt(value), decimals)} ${symbol}`,
+          other: username ?? address,
+          at: new Date(timestamp),
+          explorerUrl,
+        }
       })
     },
   }
@@ -119,7 +172,9 @@ export function startWorkers(app: App): Workers {
     void running.push(startKeeper(app, chain), startFollower(app, chain, [followTransactions, indexTransfers]))
   app.chains.forEach(serve)
   const timer = setInterval(() => {
-    Promise.all([sweep(app.db), sweepKeys(app)]).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error))
+    Promise.all([sweep(app.db), sweepKeys(app)]).catch((error: unknown) =>
+      app.telemetry.log.warn('sweep_failed', {}, error),
+    )
   }, SWEEP_EVERY_MS)
   return {
     serve,

@@ -18,31 +18,77 @@ export type Telemetry = {
 }
 
 type Fields = Record<string, string | number | boolean | bigint | null | undefined>
-export type Log = { [Level in 'debug' | 'info' | 'warn' | 'error']: (event: string, fields?: Fields, error?: unknown) => void }
+export type Log = {
+  [Level in 'debug' | 'info' | 'warn' | 'error']: (event: string, fields?: Fields, error?: unknown) => void
+}
 
 /** Opens the log (JSON lines on standard error) and the metrics registry. `name` is the program: server or signer. */
 export function openTelemetry(name: string, level: string): Telemetry {
-  const out = pino({ level, base: { program: name }, timestamp: pino.stdTimeFunctions.isoTime }, pino.destination({ fd: 2, sync: true }))
-  const line = (severity: 'debug' | 'info' | 'warn' | 'error') => (event: string, fields: Fields = {}, error?: unknown) => {
-    const plain = Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, typeof value === 'bigint' ? value.toString() : value]))
-    out[severity](error === undefined ? plain : { ...plain, error: describe(error) }, event)
-  }
+  const out = pino(
+    { level, base: { program: name }, timestamp: pino.stdTimeFunctions.isoTime },
+    pino.destination({ fd: 2, sync: true }),
+  )
+  const line =
+    (severity: 'debug' | 'info' | 'warn' | 'error') =>
+    (event: string, fields: Fields = {}, error?: unknown) => {
+      const plain = Object.fromEntries(
+        Object.entries(fields).map(([key, value]) => [key, typeof value === 'bigint' ? value.toString() : value]),
+      )
+      out[severity](error === undefined ? plain : { ...plain, error: describe(error) }, event)
+    }
   const registry = new Registry()
   const registers = [registry]
   return {
     log: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
     registry,
-    requests: new Histogram({ name: 'http_request_seconds', help: 'Duration of HTTP requests, seconds', labelNames: ['route', 'method', 'status'], buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10], registers }),
-    refusals: new Counter({ name: 'refusals_total', help: 'Problem documents sent, by code', labelNames: ['code'], registers }),
-    rpcCalls: new Counter({ name: 'rpc_calls_total', help: 'JSON-RPC calls to the chain node', labelNames: ['method', 'outcome'], registers }),
-    writes: new Counter({ name: 'writes_total', help: 'State changes of transactions, by new state', labelNames: ['state'], registers }),
-    headBlock: new Gauge({ name: 'chain_head_block', help: 'Newest block the service has stored', labelNames: ['chain_id'], registers }),
-    indexedBlock: new Gauge({ name: 'history_indexed_block', help: 'Newest block whose transfers are stored', labelNames: ['chain_id'], registers }),
+    requests: new Histogram({
+      name: 'http_request_seconds',
+      help: 'Duration of HTTP requests, seconds',
+      labelNames: ['route', 'method', 'status'],
+      buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
+      registers,
+    }),
+    refusals: new Counter({
+      name: 'refusals_total',
+      help: 'Problem documents sent, by code',
+      labelNames: ['code'],
+      registers,
+    }),
+    rpcCalls: new Counter({
+      name: 'rpc_calls_total',
+      help: 'JSON-RPC calls to the chain node',
+      labelNames: ['method', 'outcome'],
+      registers,
+    }),
+    writes: new Counter({
+      name: 'writes_total',
+      help: 'State changes of transactions, by new state',
+      labelNames: ['state'],
+      registers,
+    }),
+    headBlock: new Gauge({
+      name: 'chain_head_block',
+      help: 'Newest block the service has stored',
+      labelNames: ['chain_id'],
+      registers,
+    }),
+    indexedBlock: new Gauge({
+      name: 'history_indexed_block',
+      help: 'Newest block whose transfers are stored',
+      labelNames: ['chain_id'],
+      registers,
+    }),
   }
 }
 
 /** What may be said of an error in a log: name, code, message and stack with anything URL-like or long and secret-like removed. */
-export function describe(error: unknown): { name: string; code?: string; message: string; stack?: string; cause?: unknown } {
+export function describe(error: unknown): {
+  name: string
+  code?: string
+  message: string
+  stack?: string
+  cause?: unknown
+} {
   if (!(error instanceof Error)) return { name: typeof error, message: 'a value that is no error was thrown' }
   const code = (error as { code?: unknown }).code
   return {

@@ -46,7 +46,9 @@ const programs = ['main.ts', 'signer/main.ts', 'signer/verify.ts']
 
 /** Files of the product, each with its imports. */
 async function product(): Promise<Map<string, Import[]>> {
-  const commands = (await readdir(join(root, 'src/cli'))).filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts')).map((name) => `cli/${name}`)
+  const commands = (await readdir(join(root, 'src/cli')))
+    .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
+    .map((name) => `cli/${name}`)
   const waiting = [...programs, ...commands]
   const reached = new Map<string, Import[]>()
   for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
@@ -62,9 +64,15 @@ const sources = async (): Promise<string[]> => [...(await product()).keys()].toS
 
 async function importsOf(file: string): Promise<Import[]> {
   const text = await readFile(join(root, 'src', file), 'utf8')
-  const found = text.matchAll(/^(?:import|export)\s+(type\s+)?(?:[^'"();]*?\s+from\s+)?['"](\.[^'"]+)['"]|import\(\s*['"](\.[^'"]+)['"]\s*\)/gm)
+  const found = text.matchAll(
+    /^(?:import|export)\s+(type\s+)?(?:[^'"();]*?\s+from\s+)?['"](\.[^'"]+)['"]|import\(\s*['"](\.[^'"]+)['"]\s*\)/gm,
+  )
   return [...found]
-    .map((match) => ({ from: file, to: relative('../src', join('../src', dirname(file), match[2] ?? match[3]!)), typeOnly: match[1] !== undefined }))
+    .map((match) => ({
+      from: file,
+      to: relative('../src', join('../src', dirname(file), match[2] ?? match[3]!)),
+      typeOnly: match[1] !== undefined,
+    }))
     .filter(({ to }) => to.endsWith('.ts'))
 }
 
@@ -77,7 +85,8 @@ test('every import is allowed by the table', async () => {
   const wrong: string[] = []
   for (const { from, to } of [...(await product()).values()].flat()) {
     const [unit, target] = [unitOf(from), unitOf(to)]
-    if (unit !== target && !table[unit]?.includes(target)) wrong.push(`${from} imports ${to}: ${unit} may not import ${target}`)
+    if (unit !== target && !table[unit]?.includes(target))
+      wrong.push(`${from} imports ${to}: ${unit} may not import ${target}`)
   }
   assert.deepEqual(wrong, [])
 })
@@ -86,27 +95,45 @@ test('what no program reaches is used by a test', async () => {
   const reached = new Set(await sources())
   const all = (await readdir(join(root, 'src'), { recursive: true })).filter((name) => name.endsWith('.ts'))
   const used = new Set<string>()
-  for (const file of [...all.filter((name) => !reached.has(name)), ...(await outside())]) for (const { to } of await importsOf(file)) used.add(to)
+  for (const file of [...all.filter((name) => !reached.has(name)), ...(await outside())])
+    for (const { to } of await importsOf(file)) used.add(to)
   const dead = all.filter((name) => !reached.has(name) && !name.endsWith('.test.ts') && !used.has(name))
   assert.deepEqual(dead, [])
 })
 
 /** Tests and benchmarks beside src, as paths relative to it. */
 async function outside(): Promise<string[]> {
-  const folders = await Promise.all(['test', 'e2e', 'bench'].map(async (folder) => (await readdir(join(root, folder), { recursive: true }).catch(() => [])).filter((name) => name.endsWith('.ts')).map((name) => join('..', folder, name))))
+  const folders = await Promise.all(
+    ['test', 'e2e', 'bench'].map(async (folder) =>
+      (await readdir(join(root, folder), { recursive: true }).catch(() => []))
+        .filter((name) => name.endsWith('.ts'))
+        .map((name) => join('..', folder, name)),
+    ),
+  )
   return folders.flat()
 }
 
 test('the table names every folder, and ARCHITECTURE.md shows the same table', async () => {
   const units = new Set((await sources()).map(unitOf))
-  assert.deepEqual([...units].filter((unit) => table[unit] === undefined), [])
+  assert.deepEqual(
+    [...units].filter((unit) => table[unit] === undefined),
+    [],
+  )
   const document = await readFile(join(root, 'ARCHITECTURE.md'), 'utf8')
-  for (const unit of units) assert.ok(document.includes(unit.replace('signer-wire', 'signer/{client,wire}')), `ARCHITECTURE.md does not name ${unit}`)
+  for (const unit of units)
+    assert.ok(
+      document.includes(unit.replace('signer-wire', 'signer/{client,wire}')),
+      `ARCHITECTURE.md does not name ${unit}`,
+    )
 })
 
 test('no files import each other in a circle', async () => {
   const graph = new Map<string, string[]>()
-  for (const [file, imports] of await product()) graph.set(file, imports.filter(({ typeOnly }) => !typeOnly).map(({ to }) => to))
+  for (const [file, imports] of await product())
+    graph.set(
+      file,
+      imports.filter(({ typeOnly }) => !typeOnly).map(({ to }) => to),
+    )
   const done = new Set<string>()
   const visit = (file: string, path: string[]): void => {
     assert.ok(!path.includes(file), `a circle: ${[...path.slice(path.indexOf(file)), file].join(' → ')}`)
@@ -127,9 +154,12 @@ test('every table is written by one slice only', async () => {
   const writers = new Map<string, Set<string>>()
   for (const file of await sources()) {
     const text = await readFile(join(root, 'src', file), 'utf8')
-    for (const [, name] of text.matchAll(/\.(?:insertInto|updateTable|deleteFrom)\(\s*'(\w+)'/g)) writers.set(name!, (writers.get(name!) ?? new Set()).add(unitOf(file)))
+    for (const [, name] of text.matchAll(/\.(?:insertInto|updateTable|deleteFrom)\(\s*'(\w+)'/g))
+      writers.set(name!, (writers.get(name!) ?? new Set()).add(unitOf(file)))
   }
-  const shared = [...writers].filter(([, units]) => units.size > 1).map(([name, units]) => `${name}: ${[...units].join(', ')}`)
+  const shared = [...writers]
+    .filter(([, units]) => units.size > 1)
+    .map(([name, units]) => `${name}: ${[...units].join(', ')}`)
   assert.deepEqual(shared, [])
 })
 

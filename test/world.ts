@@ -41,9 +41,20 @@ export type World = {
 export async function world(settings: Record<string, string> = {}): Promise<World> {
   const dataDir = await mkdtemp(join(tmpdir(), 'chatelaine-world-'))
   const database = testCluster === null ? null : await emptyPostgres(testCluster)
-  if (database === null) await (await PGlite.create({ dataDir: join(dataDir, 'db'), loadDataDir: await migratedSnapshot() })).close()
+  if (database === null)
+    await (await PGlite.create({ dataDir: join(dataDir, 'db'), loadDataDir: await migratedSnapshot() })).close()
   const config = readConfig(
-    { NODE_ENV: 'test', PORT: '0', CHAIN_PORT: '0', DATA_DIR: dataDir, RATE_LIMITS: 'off', LOG_LEVEL: 'error', FOLLOW_INTERVAL_MS: '50', ...(database === null ? {} : { DATABASE_URL: database.url }), ...settings },
+    {
+      NODE_ENV: 'test',
+      PORT: '0',
+      CHAIN_PORT: '0',
+      DATA_DIR: dataDir,
+      RATE_LIMITS: 'off',
+      LOG_LEVEL: 'error',
+      FOLLOW_INTERVAL_MS: '50',
+      ...(database === null ? {} : { DATABASE_URL: database.url }),
+      ...settings,
+    },
     'server',
   )
   const { app, development, close } = await open(config)
@@ -62,7 +73,11 @@ export async function world(settings: Record<string, string> = {}): Promise<Worl
     const authorization = `Bearer ${token}`
     const get: Person['get'] = (path, headers = {}) => request(path, { headers: { authorization, ...headers } })
     const post: Person['post'] = (path, body, headers = {}) =>
-      request(path, { method: 'POST', headers: { authorization, 'content-type': 'application/json', ...headers }, body: typeof body === 'string' ? body : JSON.stringify(body) })
+      request(path, {
+        method: 'POST',
+        headers: { authorization, 'content-type': 'application/json', ...headers },
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+      })
     const { body } = await get('/v1/me')
     return {
       userId,
@@ -72,14 +87,19 @@ export async function world(settings: Record<string, string> = {}): Promise<Worl
       post,
       write: async (call) => {
         const answer = await post('/v1/contracts/method/write?wait=mined', call)
-        if (answer.status !== 200) throw new Error(`the write answered ${answer.status}: ${JSON.stringify(answer.body)}`)
+        if (answer.status !== 200)
+          throw new Error(`the write answered ${answer.status}: ${JSON.stringify(answer.body)}`)
         return answer
       },
     }
   }
 
   async function rpc<T>(method: string, ...params: unknown[]): Promise<T> {
-    const { body } = await request(facts.rpcUrl, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }) })
+    const { body } = await request(facts.rpcUrl, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+    })
     if (body.error !== undefined) throw new Error(body.error.message)
     return body.result
   }
@@ -102,7 +122,11 @@ export async function world(settings: Record<string, string> = {}): Promise<Worl
 }
 
 /** Asks again until `look` gives something; a state that never comes is a failure, not a sleep. */
-export async function until<T>(what: string, look: () => Promise<T | null | undefined | false>, timeoutMs = 15_000): Promise<T> {
+export async function until<T>(
+  what: string,
+  look: () => Promise<T | null | undefined | false>,
+  timeoutMs = 15_000,
+): Promise<T> {
   const end = Date.now() + timeoutMs
   for (;;) {
     const found = await look()

@@ -18,7 +18,8 @@ before(async () => {
 after(() => here.close())
 
 const READ = '/v1/contracts/method/read'
-const read = (abi: string, args?: unknown[], more: Record<string, unknown> = {}): Promise<Answer> => here.alice.post(READ, { address: probe, abi, ...(args === undefined ? {} : { args }), ...more })
+const read = (abi: string, args?: unknown[], more: Record<string, unknown> = {}): Promise<Answer> =>
+  here.alice.post(READ, { address: probe, abi, ...(args === undefined ? {} : { args }), ...more })
 
 /** What ethers 5 says, with its small integers written like its large ones. */
 function asEthers5(value: unknown): unknown {
@@ -33,7 +34,10 @@ const ORDER = '(address maker, uint256 amount, bool open, string note, (int32 x,
 test('every kind of return value is what ethers 5 gives for the same call', async (t) => {
   const cases: [name: string, abi: string][] = [
     ['oneInt', 'oneInt() public pure returns (int256)'],
-    ['integers', 'integers() public pure returns (uint8 small, uint64 middle, uint256 large, int8 negative, int24 odd, int256 lowest, uint256 zero)'],
+    [
+      'integers',
+      'integers() public pure returns (uint8 small, uint64 middle, uint256 large, int8 negative, int24 odd, int256 lowest, uint256 zero)',
+    ],
     ['several', 'several() public view returns (address who, bool yes, string words, bytes raw, bytes4 four)'],
     ['unnamed', 'unnamed() public pure returns (uint256, string, bool)'],
     ['emptyValues', 'emptyValues() public pure returns (string, bytes, uint256[])'],
@@ -61,16 +65,31 @@ test('a function that returns nothing answers null', async () => {
 })
 
 test('outputs carry names and types beside the positions', async () => {
-  const { body } = await read('several() public view returns (address who, bool yes, string words, bytes raw, bytes4 four)')
+  const { body } = await read(
+    'several() public view returns (address who, bool yes, string words, bytes raw, bytes4 four)',
+  )
   assert.deepEqual(
     body.outputs.map(({ name, type }: { name: string; type: string }) => [name, type]),
-    [['who', 'address'], ['yes', 'bool'], ['words', 'string'], ['raw', 'bytes'], ['four', 'bytes4']],
+    [
+      ['who', 'address'],
+      ['yes', 'bool'],
+      ['words', 'string'],
+      ['raw', 'bytes'],
+      ['four', 'bytes4'],
+    ],
   )
   assert.equal(body.outputs[2].value, 'Zoë, 日本, 🔑')
 })
 
 test('arguments of every type come back as they were given', async (t) => {
-  const order = [probe, '1000000000000000000000000000000', true, 'say "hi", ok?', [[-1, 2]], [`0x${'11'.repeat(32)}`, `0x${'00'.repeat(32)}`]]
+  const order = [
+    probe,
+    '1000000000000000000000000000000',
+    true,
+    'say "hi", ok?',
+    [[-1, 2]],
+    [`0x${'11'.repeat(32)}`, `0x${'00'.repeat(32)}`],
+  ]
   const cases: [abi: string, args: string[], ethers: unknown[]][] = [
     ['echoUint8(uint8) public pure returns (uint8)', ['255'], [255]],
     ['echoUint256(uint256) public pure returns (uint256)', [(2n ** 256n - 1n).toString()], [2n ** 256n - 1n]],
@@ -81,12 +100,38 @@ test('arguments of every type come back as they were given', async (t) => {
     ['echoString(string) public pure returns (string)', ['[1,2] "quoted" 🔑'], ['[1,2] "quoted" 🔑']],
     ['echoBytes(bytes) public pure returns (bytes)', ['0x'], ['0x']],
     ['echoBytes4(bytes4) public pure returns (bytes4)', ['0xdeadbeef'], ['0xdeadbeef']],
-    ['echoList(uint256[]) public pure returns (uint256[])', ['[1, "2", 115792089237316195423570985008687907853269984665640564039457584007913129639935]'], [[1n, 2n, 2n ** 256n - 1n]]],
+    [
+      'echoList(uint256[]) public pure returns (uint256[])',
+      ['[1, "2", 115792089237316195423570985008687907853269984665640564039457584007913129639935]'],
+      [[1n, 2n, 2n ** 256n - 1n]],
+    ],
     ['echoThree(int64[3]) public pure returns (int64[3])', ['[-1,0,1]'], [[-1, 0, 1]]],
-    ['echoNested(uint16[2][]) public pure returns (uint16[2][])', ['[[1,2],[3,4]]'], [[[1, 2], [3, 4]]]],
+    [
+      'echoNested(uint16[2][]) public pure returns (uint16[2][])',
+      ['[[1,2],[3,4]]'],
+      [
+        [
+          [1, 2],
+          [3, 4],
+        ],
+      ],
+    ],
     ['echoStrings(string[]) public pure returns (string[])', ['["a","","c\\"d"]'], [['a', '', 'c"d']]],
     [`echoOrder(${ORDER}) public pure returns (${ORDER})`, [JSON.stringify(order)], [order]],
-    [`echoOrder(tuple${ORDER} order) public pure returns (tuple${ORDER})`, [JSON.stringify({ maker: probe, amount: order[1], open: true, note: order[3], path: [{ x: -1, y: '2' }], marks: order[5] })], [order]],
+    [
+      `echoOrder(tuple${ORDER} order) public pure returns (tuple${ORDER})`,
+      [
+        JSON.stringify({
+          maker: probe,
+          amount: order[1],
+          open: true,
+          note: order[3],
+          path: [{ x: -1, y: '2' }],
+          marks: order[5],
+        }),
+      ],
+      [order],
+    ],
   ]
   for (const [abi, args, given] of cases) {
     await t.test(`${abi.slice(0, 30)} ${args[0]!.slice(0, 20)}`, async () => {
@@ -123,7 +168,26 @@ test('every bad input of a read has its refusal, and the chain is not asked', as
     ['1 for a bool', { address: probe, abi: echo('bool'), args: ['1'] }, 422, 'invalid_argument', '/args/0'],
     ['odd hex', { address: probe, abi: echo('bytes'), args: ['0x123'] }, 422, 'invalid_argument', '/args/0'],
     ['bytes4 of 3', { address: probe, abi: echo('bytes4'), args: ['0x010203'] }, 422, 'invalid_argument', '/args/0'],
-    ['a deep place', { address: probe, abi: `echoOrder(${ORDER}) public view`, args: [JSON.stringify({ maker: probe, amount: '1', open: true, note: '', path: [{ x: '3000000000', y: '2' }], marks: [`0x${'00'.repeat(32)}`, `0x${'00'.repeat(32)}`] })] }, 422, 'invalid_argument', '/args/0/path/0/x'],
+    [
+      'a deep place',
+      {
+        address: probe,
+        abi: `echoOrder(${ORDER}) public view`,
+        args: [
+          JSON.stringify({
+            maker: probe,
+            amount: '1',
+            open: true,
+            note: '',
+            path: [{ x: '3000000000', y: '2' }],
+            marks: [`0x${'00'.repeat(32)}`, `0x${'00'.repeat(32)}`],
+          }),
+        ],
+      },
+      422,
+      'invalid_argument',
+      '/args/0/path/0/x',
+    ],
     ['a value on a read', { address: probe, abi: count, value: '1' }, 400, 'unknown_parameter', '/value'],
     ['an unknown block tag', { address: probe, abi: count, blockTag: 'pending' }, 400, 'invalid_request', '/blockTag'],
     ['a block to come', { address: probe, abi: count, blockTag: 99_999_999 }, 400, 'invalid_request', '/blockTag'],
@@ -133,7 +197,10 @@ test('every bad input of a read has its refusal, and the chain is not asked', as
     await t.test(name, async () => {
       const { status: got, body } = await here.alice.post(READ, request)
       assert.deepEqual([got, body.code], [status, code], JSON.stringify(body))
-      assert.ok(body.errors.some((one: { pointer?: string }) => one.pointer === pointer), JSON.stringify(body.errors))
+      assert.ok(
+        body.errors.some((one: { pointer?: string }) => one.pointer === pointer),
+        JSON.stringify(body.errors),
+      )
     })
   }
 })
@@ -146,7 +213,12 @@ test('reverts are decoded: Error, Panic in words, built-in and given errors, raw
     ['failAssert() public view', [], 'Panic', /assert/i],
     ['failOverflow(uint256) public view returns (uint256)', ['1'], 'Panic', /overflow/i],
     ['failDivision(uint256) public view returns (uint256)', ['0'], 'Panic', /zero/i],
-    ['failTooMuch(uint256,uint256) public view; error TooMuch(address who, uint256 asked, uint256 held)', ['5', '3'], 'TooMuch', /TooMuch/],
+    [
+      'failTooMuch(uint256,uint256) public view; error TooMuch(address who, uint256 asked, uint256 held)',
+      ['5', '3'],
+      'TooMuch',
+      /TooMuch/,
+    ],
     [`failRefused() public view; error Refused(${ORDER} order, bytes[] extras)`, [], 'Refused', /Refused/],
     ['failPlain() public view', [], null, /./],
     ['failRaw(bytes) public view', ['0x01'], null, /./],
@@ -160,8 +232,16 @@ test('reverts are decoded: Error, Panic in words, built-in and given errors, raw
       assert.match(body.revert.reason, reason)
     })
   }
-  const { body } = await read('failTooMuch(uint256,uint256) public view; error TooMuch(address who, uint256 asked, uint256 held)', ['5', '3'], { sender: true })
-  assert.deepEqual(body.revert.args, [here.alice.address, { type: 'BigNumber', hex: '0x05' }, { type: 'BigNumber', hex: '0x03' }])
+  const { body } = await read(
+    'failTooMuch(uint256,uint256) public view; error TooMuch(address who, uint256 asked, uint256 held)',
+    ['5', '3'],
+    { sender: true },
+  )
+  assert.deepEqual(body.revert.args, [
+    here.alice.address,
+    { type: 'BigNumber', hex: '0x05' },
+    { type: 'BigNumber', hex: '0x03' },
+  ])
 })
 
 test('an endless loop and a megabyte of revert data are refusals, not failures', async () => {
@@ -172,7 +252,13 @@ test('an endless loop and a megabyte of revert data are refusals, not failures',
 })
 
 test('an answer of another shape is a 422, never a wrong value', async () => {
-  for (const abi of ['oneInt() public view returns (string)', 'oneInt() public view returns (uint8)', 'oneInt() public view returns (bool)', 'list() public view returns (uint256, uint256, uint256, uint256, uint256, uint256)', 'nothing() public view returns (uint256)']) {
+  for (const abi of [
+    'oneInt() public view returns (string)',
+    'oneInt() public view returns (uint8)',
+    'oneInt() public view returns (bool)',
+    'list() public view returns (uint256, uint256, uint256, uint256, uint256, uint256)',
+    'nothing() public view returns (uint256)',
+  ]) {
     const { status, body } = await read(abi)
     assert.deepEqual([status, body.code], [422, 'invalid_return_data'], `${abi}: ${JSON.stringify(body)}`)
   }
@@ -224,7 +310,16 @@ test('a batch is answered at one block, each call on its own', async () => {
   assert.equal(Number(body.results[0].response.hex), body.blockNumber)
   assert.equal(body.results[4].response.hex, body.results[0].response.hex)
   assert.equal((await here.alice.post(`${READ}/batch`, { calls: [] })).status, 400)
-  assert.equal((await here.request(`${READ}/batch`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' })).status, 401)
+  assert.equal(
+    (
+      await here.request(`${READ}/batch`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: '{}',
+      })
+    ).status,
+    401,
+  )
 })
 
 test('a write may rest on one of the same account that is not mined yet', async () => {
@@ -236,7 +331,11 @@ test('a write may rest on one of the same account that is not mined yet', async 
     await write('mint(address,uint256) public', [alice.address, amount]),
     await write('transfer(address,uint256) public returns (bool)', [bob.address, amount]),
   ]
-  assert.deepEqual(answers.map(({ status }) => status), [200, 200], JSON.stringify(answers.map(({ body }) => body.detail)))
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200],
+    JSON.stringify(answers.map(({ body }) => body.detail)),
+  )
   const last = await alice.get(`/v1/transactions/${answers[1]!.body.id}?wait=mined`)
   assert.deepEqual([last.body.state, last.body.succeeded ?? true], ['MINED', true])
   const refused = await write('transfer(address,uint256) public returns (bool)', [bob.address, '1'])

@@ -16,7 +16,13 @@ import type { Hex } from '../ids.ts'
 import { parsedAbi } from './parsed.ts'
 import type { BatchRequest, ReadRequest } from './wire.ts'
 
-export type ReadAnswer = { status: 'SUCCESS'; explorerUrl: string; response: unknown; outputs: Output[]; blockNumber: number }
+export type ReadAnswer = {
+  status: 'SUCCESS'
+  explorerUrl: string
+  response: unknown
+  outputs: Output[]
+  blockNumber: number
+}
 type CallRequest = Pick<Static<typeof ReadRequest>, 'address' | 'abi' | 'args' | 'sender'>
 
 /**
@@ -62,7 +68,9 @@ function prepare({ address, abi, args = [], sender = false }: CallRequest): Prep
   const parsed = parsedAbi(abi)
   const { stateMutability } = parsed.function
   if (stateMutability !== 'view' && stateMutability !== 'pure') {
-    throw new AppError('abi_not_view', 'A read needs a view function: write `view` behind the parameters.', { errors: [{ pointer: '/abi', code: 'not_view', detail: 'The function is not marked view or pure.' }] })
+    throw new AppError('abi_not_view', 'A read needs a view function: write `view` behind the parameters.', {
+      errors: [{ pointer: '/abi', code: 'not_view', detail: 'The function is not marked view or pure.' }],
+    })
   }
   return { to, parsed, data: encodeCall(parsed.function, args), asUser: sender }
 }
@@ -73,7 +81,9 @@ export function readContractAddress(address: string): Hex {
     return readAddress(address)
   } catch (error) {
     if (!(error instanceof AppError)) throw error
-    throw new AppError('invalid_address', error.message, { errors: [{ pointer: '/address', code: 'invalid_address', detail: error.message }] })
+    throw new AppError('invalid_address', error.message, {
+      errors: [{ pointer: '/address', code: 'invalid_address', detail: error.message }],
+    })
   }
 }
 
@@ -82,15 +92,30 @@ function readTag(tag: Static<typeof ReadRequest>['blockTag']): BlockTag {
   return Number(tag)
 }
 
-async function perform(chain: Chain, caller: Caller, { to, parsed, data, asUser }: Prepared, reads: Reads): Promise<ReadAnswer> {
+async function perform(
+  chain: Chain,
+  caller: Caller,
+  { to, parsed, data, asUser }: Prepared,
+  reads: Reads,
+): Promise<ReadAnswer> {
   const result = await reads.call({ to, data, ...(asUser ? { from: caller.address } : {}) })
   if ('reverted' in result) {
     const revert = decodeRevert(revertDataOf(result.reverted) ?? null, parsed.errors)
     throw new AppError('execution_reverted', revert.reason, { revert })
   }
   // Nothing came back: either the function returns nothing, or there is nobody to answer.
-  if (result.data === '0x' && !(await reads.hasCode(to))) throw new AppError('no_contract', 'There is no contract at this address.', { errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code on this network.' }] })
-  if (result.data.length > 2 * MAX_RETURN_BYTES + 2) throw new AppError('invalid_return_data', 'The contract answered with more than 1 MiB.')
+  if (result.data === '0x' && !(await reads.hasCode(to)))
+    throw new AppError('no_contract', 'There is no contract at this address.', {
+      errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code on this network.' }],
+    })
+  if (result.data.length > 2 * MAX_RETURN_BYTES + 2)
+    throw new AppError('invalid_return_data', 'The contract answered with more than 1 MiB.')
   const { response, outputs } = decodeResult(parsed.function, result.data)
-  return { status: 'SUCCESS', explorerUrl: chain.explorer.address(to), response, outputs, blockNumber: reads.block.number }
+  return {
+    status: 'SUCCESS',
+    explorerUrl: chain.explorer.address(to),
+    response,
+    outputs,
+    blockNumber: reads.block.number,
+  }
 }

@@ -24,7 +24,10 @@ export function contractReads(server: FastifyInstance, app: App): void {
     { schema: { ...wire.readBatch, querystring: NoQuery }, config: { scope: 'contracts:read' } },
     async (request, reply) => {
       request.chargeReads(request.body.calls.length - 1, reply)
-      const answer = await readContracts(app, request.caller, request.body, { instance: '/v1/contracts/method/read/batch', requestId: request.id })
+      const answer = await readContracts(app, request.caller, request.body, {
+        instance: '/v1/contracts/method/read/batch',
+        requestId: request.id,
+      })
       reply.header('x-block-number', answer.blockNumber)
       return answer
     },

@@ -6,7 +6,9 @@ const abi = Type.String({
   description: 'Abbreviated ABI of the one function being called, or a JSON ABI item as text',
   examples: ['balanceOf(address) public view returns (uint256)'],
 })
-const args = Type.Optional(Type.Array(Type.String(), { maxItems: 64, description: 'Arguments in order, every one a string' }))
+const args = Type.Optional(
+  Type.Array(Type.String(), { maxItems: 64, description: 'Arguments in order, every one a string' }),
+)
 
 /** 2.4, with the additions of answers.md 9. */
 export const ReadRequest = Type.Object(
@@ -14,8 +16,17 @@ export const ReadRequest = Type.Object(
     address: Type.String({ maxLength: 100, description: 'Contract address' }),
     abi,
     args,
-    sender: Type.Optional(Type.Boolean({ description: 'Run with the user as msg.sender; otherwise with the zero address' })),
-    blockTag: Type.Optional(Type.Union([Type.Literal('latest'), Type.Literal('finalized'), Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), Type.String({ pattern: '^\\d{1,15}$' })])),
+    sender: Type.Optional(
+      Type.Boolean({ description: 'Run with the user as msg.sender; otherwise with the zero address' }),
+    ),
+    blockTag: Type.Optional(
+      Type.Union([
+        Type.Literal('latest'),
+        Type.Literal('finalized'),
+        Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+        Type.String({ pattern: '^\\d{1,15}$' }),
+      ]),
+    ),
   },
   { additionalProperties: false },
 )
@@ -30,7 +41,10 @@ export const ReadResponse = Type.Object({
 
 export const BatchRequest = Type.Object(
   {
-    calls: Type.Array(Type.Omit(ReadRequest, ['blockTag'], { additionalProperties: false }), { minItems: 1, maxItems: 100 }),
+    calls: Type.Array(Type.Omit(ReadRequest, ['blockTag'], { additionalProperties: false }), {
+      minItems: 1,
+      maxItems: 100,
+    }),
     blockTag: Type.Optional(ReadRequest.properties.blockTag),
   },
   { additionalProperties: false },
@@ -40,5 +54,15 @@ export const BatchRequest = Type.Object(
 export const BatchResponse = Type.Object({ blockNumber: Type.Integer(), results: Type.Array(Type.Unknown()) })
 
 const shared = { tags: ['Contracts'], security: [{ bearer: [] }] }
-export const read = { ...shared, summary: 'Call a view function of any contract', body: ReadRequest, ...answers(ReadResponse, 413, 415, 422, 502, 504) }
-export const readBatch = { ...shared, summary: 'Call up to 100 view functions at one block', body: BatchRequest, ...answers(BatchResponse, 413, 415, 422, 502, 504) }
+export const read = {
+  ...shared,
+  summary: 'Call a view function of any contract',
+  body: ReadRequest,
+  ...answers(ReadResponse, 413, 415, 422, 502, 504),
+}
+export const readBatch = {
+  ...shared,
+  summary: 'Call up to 100 view functions at one block',
+  body: BatchRequest,
+  ...answers(BatchResponse, 413, 415, 422, 502, 504),
+}

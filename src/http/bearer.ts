@@ -39,7 +39,8 @@ export type Reader = Caller | Machine
  * @throws insufficient_scope
  */
 export function assertUser(reader: Reader): asserts reader is Caller {
-  if (reader.kind === 'machine') throw new AppError('insufficient_scope', 'This needs the token of a user, not of an application.')
+  if (reader.kind === 'machine')
+    throw new AppError('insufficient_scope', 'This needs the token of a user, not of an application.')
 }
 
 const MAX_CACHED = 20_000
@@ -47,7 +48,14 @@ const MAX_CACHED = 20_000
 const MAX_TOKEN_CHARACTERS = 4_096
 const REVOCATIONS_EVERY_MS = 5_000
 
-type State = { cache: Map<string, Reader>; revoked: Set<string>; suspended: Set<string>; revokedReadAt: number; reading: Promise<void> | null; verify: ReturnType<typeof createLocalJWKSet> }
+type State = {
+  cache: Map<string, Reader>
+  revoked: Set<string>
+  suspended: Set<string>
+  revokedReadAt: number
+  reading: Promise<void> | null
+  verify: ReturnType<typeof createLocalJWKSet>
+}
 const states = new WeakMap<App, State>()
 
 /**
@@ -69,7 +77,8 @@ export async function verifyAccessToken(app: App, token: string): Promise<Reader
   await refreshRevocations(app, state)
   if (state.revoked.has(caller.grantId)) throw new AppError('invalid_token', 'The access token was revoked.')
   // Not invalid_token: clients sign their user out on 401, and signing in again would not help.
-  if (state.suspended.has(caller.clientId)) throw new AppError('application_suspended', 'The operator suspended this application.')
+  if (state.suspended.has(caller.clientId))
+    throw new AppError('application_suspended', 'The operator suspended this application.')
   return caller
 }
 
@@ -88,7 +97,14 @@ export function bearerToken(request: FastifyRequest): string {
 function stateOf(app: App): State {
   let state = states.get(app)
   if (state === undefined) {
-    state = { cache: new Map(), revoked: new Set(), suspended: new Set(), revokedReadAt: Number.NEGATIVE_INFINITY, reading: null, verify: createLocalJWKSet(app.tokenKeys) }
+    state = {
+      cache: new Map(),
+      revoked: new Set(),
+      suspended: new Set(),
+      revokedReadAt: Number.NEGATIVE_INFINITY,
+      reading: null,
+      verify: createLocalJWKSet(app.tokenKeys),
+    }
     states.set(app, state)
   }
   return state
@@ -111,15 +127,29 @@ async function readToken(app: App, state: State, token: string): Promise<Reader>
     currentDate: new Date(app.now()),
   }).catch((cause: unknown) => {
     const expired = (cause as { code?: string }).code === 'ERR_JWT_EXPIRED'
-    throw new AppError('invalid_token', expired ? 'The access token has expired.' : 'The access token is not valid for this service.', { cause })
+    throw new AppError(
+      'invalid_token',
+      expired ? 'The access token has expired.' : 'The access token is not valid for this service.',
+      { cause },
+    )
   })
   const { client_id: clientId, chain_id: chainId, gid: grantId, scope, sub, jti, exp } = payload
-  if (typeof clientId !== 'string' || typeof chainId !== 'number') throw new AppError('invalid_token', 'The access token lacks a claim.')
-  const claims = { clientId, chainId, scopes: new Set(typeof scope === 'string' ? scope.split(' ') : []), tokenId: jti!, expiresAt: exp!, token }
+  if (typeof clientId !== 'string' || typeof chainId !== 'number')
+    throw new AppError('invalid_token', 'The access token lacks a claim.')
+  const claims = {
+    clientId,
+    chainId,
+    scopes: new Set(typeof scope === 'string' ? scope.split(' ') : []),
+    tokenId: jti!,
+    expiresAt: exp!,
+    token,
+  }
   // An application speaks for itself (RFC 9068 §2.2). Nobody gave it a grant; each of its tokens is revoked alone.
   if (sub === clientId) return { kind: 'machine', ...claims, grantId: machineGrantOf(jti!) }
   if (typeof grantId !== 'string') throw new AppError('invalid_token', 'The access token lacks a claim.')
-  const account = await retrying(() => app.db.selectFrom('accounts').select(['account_id', 'address']).where('user_id', '=', sub!).executeTakeFirst())
+  const account = await retrying(() =>
+    app.db.selectFrom('accounts').select(['account_id', 'address']).where('user_id', '=', sub!).executeTakeFirst(),
+  )
   if (account === undefined) throw new AppError('invalid_token', 'The user of this access token no longer exists.')
   return {
     userId: sub!,
@@ -138,8 +168,12 @@ async function refreshRevocations(app: App, state: State): Promise<void> {
   if (app.now() - state.revokedReadAt < REVOCATIONS_EVERY_MS) return
   state.reading ??= (async () => {
     try {
-      const grants = await retrying(() => app.db.selectFrom('revoked_grants').select('grant_id').where('forget_at', '>', new Date(app.now())).execute())
-      const applications = await retrying(() => app.db.selectFrom('applications').select('client_id').where('suspended_at', 'is not', null).execute())
+      const grants = await retrying(() =>
+        app.db.selectFrom('revoked_grants').select('grant_id').where('forget_at', '>', new Date(app.now())).execute(),
+      )
+      const applications = await retrying(() =>
+        app.db.selectFrom('applications').select('client_id').where('suspended_at', 'is not', null).execute(),
+      )
       state.revoked = new Set(grants.map((row) => row.grant_id))
       state.suspended = new Set(applications.map((row) => row.client_id))
       state.revokedReadAt = app.now()

@@ -29,8 +29,18 @@ declare module 'fastify' {
 export function authenticated(server: FastifyInstance, app: App): void {
   const { config, now } = app
   const reads = openLimit({ name: 'reads', perSecond: config.READS_PER_SECOND, burst: config.READS_BURST, now })
-  const writes = openLimit({ name: 'writes', perSecond: config.WRITES_PER_SECOND, burst: config.WRITES_PER_SECOND, now })
-  const application = openLimit({ name: 'application', perSecond: config.APPLICATION_PER_SECOND, burst: config.APPLICATION_PER_SECOND, now })
+  const writes = openLimit({
+    name: 'writes',
+    perSecond: config.WRITES_PER_SECOND,
+    burst: config.WRITES_PER_SECOND,
+    now,
+  })
+  const application = openLimit({
+    name: 'application',
+    perSecond: config.APPLICATION_PER_SECOND,
+    burst: config.APPLICATION_PER_SECOND,
+    now,
+  })
 
   server.decorateRequest('caller', null as never)
   server.decorateRequest('reader', null as never)
@@ -44,7 +54,8 @@ export function authenticated(server: FastifyInstance, app: App): void {
     reply.header('cache-control', 'no-store')
     if (machineScope === undefined) assertUser(reader)
     const needed = reader.kind === 'machine' ? machineScope! : scope
-    if (needed !== 'any' && !reader.scopes.has(needed)) throw new AppError('insufficient_scope', `This needs the permission ${needed}.`)
+    if (needed !== 'any' && !reader.scopes.has(needed))
+      throw new AppError('insufficient_scope', `This needs the permission ${needed}.`)
     if (config.RATE_LIMITS === 'on') {
       spend(application, reader.clientId, reply)
       if (scope === 'contracts:write' && reader.kind !== 'machine') spend(writes, reader.accountId, reply)
@@ -58,6 +69,9 @@ export function authenticated(server: FastifyInstance, app: App): void {
 /** The network that the caller's application is bound to. */
 export function chainOf(app: App, caller: Pick<Reader, 'chainId'>): Chain {
   const chain = app.chains.get(caller.chainId)
-  if (chain === undefined) throw new AppError('chain_unavailable', 'The network of this application is not served at the moment.', { retryAfter: 10 })
+  if (chain === undefined)
+    throw new AppError('chain_unavailable', 'The network of this application is not served at the moment.', {
+      retryAfter: 10,
+    })
   return chain
 }

@@ -10,7 +10,10 @@ export function writeCursor(parts: (string | number)[]): string {
  * @throws invalid_cursor
  */
 export function readCursor(cursor: string, kinds: ('string' | 'number')[]): (string | number)[] {
-  const refuse = () => new AppError('invalid_cursor', 'The cursor is not one of ours.', { errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Take it from X-Next-Cursor of the same query.' }] })
+  const refuse = () =>
+    new AppError('invalid_cursor', 'The cursor is not one of ours.', {
+      errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Take it from X-Next-Cursor of the same query.' }],
+    })
   try {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))
     if (!Array.isArray(parts) || parts.length !== kinds.length) throw refuse()

@@ -20,7 +20,12 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
   await server.register(swagger, {
     openapi: {
       openapi: '3.1.0',
-      info: { title: 'Chatelaine', version: '1', description: DESCRIPTION, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },
+      info: {
+        title: 'Chatelaine',
+        version: '1',
+        description: DESCRIPTION,
+        license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+      },
       servers: [{ url: app.origin }],
       components: {
         securitySchemes: {
@@ -41,7 +46,9 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
     // Only what carries a tag belongs to the API; pages and probes do not.
     transform: ({ schema, url }) => ({ schema: schema?.tags === undefined ? { ...schema, hide: true } : schema, url }),
   })
-  server.get('/openapi.json', { schema: { hide: true } }, (_request, reply) => reply.header('access-control-allow-origin', '*').send(server.swagger()))
+  server.get('/openapi.json', { schema: { hide: true } }, (_request, reply) =>
+    reply.header('access-control-allow-origin', '*').send(server.swagger()),
+  )
 }
 
 /** /docs: the API reference, and a page that explains every error code. */
@@ -50,7 +57,10 @@ export async function documentation(server: FastifyInstance): Promise<void> {
   const nonce = randomBytes(16).toString('base64')
   await server.register(async (docs) => {
     docs.addHook('onSend', async (_request, reply) => {
-      reply.header('content-security-policy', `default-src 'none'; script-src 'self' 'nonce-${nonce}'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; frame-ancestors 'none'`)
+      reply.header(
+        'content-security-policy',
+        `default-src 'none'; script-src 'self' 'nonce-${nonce}'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; frame-ancestors 'none'`,
+      )
     })
     await docs.register(reference, {
       routePrefix: '/docs',
@@ -67,11 +77,17 @@ export async function documentation(server: FastifyInstance): Promise<void> {
       } as object,
     })
   })
-  server.get('/docs/errors', { schema: { hide: true } }, (_request, reply) => sendPage(reply, 200, { title: 'Errors', layout: 'wide', body: errorsPage() }))
+  server.get('/docs/errors', { schema: { hide: true } }, (_request, reply) =>
+    sendPage(reply, 200, { title: 'Errors', layout: 'wide', body: errorsPage() }),
+  )
 }
 
 /** Text between backticks as code; everything escaped. */
-const withCode = (text: string): string => text.split('`').map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : html`${part}`)).join('')
+const withCode = (text: string): string =>
+  text
+    .split('`')
+    .map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : html`${part}`))
+    .join('')
 
 function errorsPage(): string {
   const rows = errorCodes.map((code) => {
@@ -86,8 +102,16 @@ function errorsPage(): string {
     <h1>Errors</h1>
     <p>Every refusal is a problem document (RFC 9457) with one of these codes. A code never changes its meaning.</p>
     <table>
-      <thead><tr><th>Code</th><th>Status</th><th>Meaning</th></tr></thead>
-      <tbody>!${rows.join('')}</tbody>
+      <thead>
+        <tr>
+          <th>Code</th>
+          <th>Status</th>
+          <th>Meaning</th>
+        </tr>
+      </thead>
+      <tbody>
+        !${rows.join('')}
+      </tbody>
     </table>
   </div>`
 }

@@ -20,7 +20,17 @@ const MAX_KEYS = 100_000
  * @param burst      bucket size, requests
  * @param now        clock, milliseconds
  */
-export function openLimit({ name, perSecond, burst, now }: { name: string; perSecond: number; burst: number; now: () => number }): Limit {
+export function openLimit({
+  name,
+  perSecond,
+  burst,
+  now,
+}: {
+  name: string
+  perSecond: number
+  burst: number
+  now: () => number
+}): Limit {
   // A bucket is one number: the time at which it will be full again (GCRA).
   const fullAt = new Map<string, number>()
   const costMs = 1_000 / perSecond
@@ -48,7 +58,14 @@ export function openLimit({ name, perSecond, burst, now }: { name: string; perSe
  */
 export function spend(limit: Limit, key: string, reply: FastifyReply): void {
   const { allowed, remaining, retryAfter } = limit.take(key)
-  reply.header('ratelimit-policy', `"${limit.name}";q=${limit.burst};w=${Math.max(1, Math.ceil(limit.burst / limit.perSecond))}`)
-  reply.header('ratelimit', `"${limit.name}";r=${remaining};t=${allowed ? Math.max(1, Math.ceil((limit.burst - remaining) / limit.perSecond)) : retryAfter}`)
-  if (!allowed) throw new AppError('rate_limited', `Too many requests: at most ${limit.perSecond} per second here.`, { retryAfter })
+  reply.header(
+    'ratelimit-policy',
+    `"${limit.name}";q=${limit.burst};w=${Math.max(1, Math.ceil(limit.burst / limit.perSecond))}`,
+  )
+  reply.header(
+    'ratelimit',
+    `"${limit.name}";r=${remaining};t=${allowed ? Math.max(1, Math.ceil((limit.burst - remaining) / limit.perSecond)) : retryAfter}`,
+  )
+  if (!allowed)
+    throw new AppError('rate_limited', `Too many requests: at most ${limit.perSecond} per second here.`, { retryAfter })
 }

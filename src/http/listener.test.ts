@@ -51,16 +51,32 @@ test('bodies that are no JSON are refused with the reason', async () => {
   assertProblem(await alice.post(READ, 'null'), 400, 'invalid_request')
   assertProblem(await alice.post(READ, '{"__proto__": {"a": 1}}'), 400, 'invalid_json')
   assertProblem(await alice.post(READ, `{"args": ${'['.repeat(40)}${']'.repeat(40)}}`), 400, 'invalid_json')
-  const bytes = await here.request(READ, { method: 'POST', headers: { authorization: `Bearer ${alice.token}`, 'content-type': 'application/json' }, body: Buffer.from([0x22, 0xff, 0xfe, 0x22]) })
+  const bytes = await here.request(READ, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${alice.token}`, 'content-type': 'application/json' },
+    body: Buffer.from([0x22, 0xff, 0xfe, 0x22]),
+  })
   assertProblem(bytes, 400, 'invalid_json')
 })
 
 test('a body of 1 MB is refused, and so is one that is not declared as JSON', async () => {
   const { alice } = here
   assertProblem(await alice.post(READ, { ...call(), args: ['x'.repeat(1_000_000)] }), 413, 'body_too_large')
-  assertProblem(await alice.post(READ, JSON.stringify(call()), { 'content-type': 'text/plain' }), 415, 'unsupported_media_type')
-  assertProblem(await alice.post(READ, 'a=b', { 'content-type': 'application/x-www-form-urlencoded' }), 415, 'unsupported_media_type')
-  const missing = await here.request(READ, { method: 'POST', headers: { authorization: `Bearer ${alice.token}`, 'content-type': '' }, body: Buffer.from(JSON.stringify(call())) })
+  assertProblem(
+    await alice.post(READ, JSON.stringify(call()), { 'content-type': 'text/plain' }),
+    415,
+    'unsupported_media_type',
+  )
+  assertProblem(
+    await alice.post(READ, 'a=b', { 'content-type': 'application/x-www-form-urlencoded' }),
+    415,
+    'unsupported_media_type',
+  )
+  const missing = await here.request(READ, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${alice.token}`, 'content-type': '' },
+    body: Buffer.from(JSON.stringify(call())),
+  })
   assertProblem(missing, 415, 'unsupported_media_type')
 })
 
@@ -68,7 +84,10 @@ test('unknown body fields, wrong types and missing fields name their place', asy
   const { alice } = here
   const unknown = await alice.post(READ, { ...call(), network: 'mainnet' })
   assertProblem(unknown, 400, 'unknown_parameter')
-  assert.deepEqual(unknown.body.errors.map((one: { pointer: string }) => one.pointer), ['/network'])
+  assert.deepEqual(
+    unknown.body.errors.map((one: { pointer: string }) => one.pointer),
+    ['/network'],
+  )
   for (const [change, pointer] of [
     [{ args: [1] }, '/args/0'],
     [{ args: ['1', null] }, '/args/1'],
@@ -115,9 +134,15 @@ test('what is not HTTP, or has headers past the limit, is a problem document too
 })
 
 test('a request id is taken when it is harmless, and made otherwise', async () => {
-  assert.equal((await here.request('/healthz', { headers: { 'x-request-id': 'abcdef-123456' } })).headers.get('x-request-id'), 'abcdef-123456')
+  assert.equal(
+    (await here.request('/healthz', { headers: { 'x-request-id': 'abcdef-123456' } })).headers.get('x-request-id'),
+    'abcdef-123456',
+  )
   for (const bad of ['short', 'with space in it', 'x'.repeat(65), '<script>alert</script>']) {
-    assert.notEqual((await here.request('/healthz', { headers: { 'x-request-id': bad } })).headers.get('x-request-id'), bad)
+    assert.notEqual(
+      (await here.request('/healthz', { headers: { 'x-request-id': bad } })).headers.get('x-request-id'),
+      bad,
+    )
   }
 })
 
@@ -129,8 +154,12 @@ test('every way of not having a token is a 401 that says so, and nothing else is
   const forged = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
   const publicKey = here.app.tokenKeys.keys.find((key) => key.alg === 'ES256')!
   const sign = async (change: Record<string, unknown>, header: Record<string, unknown> = {}) =>
-    new SignJWT({ ...claims, ...change }).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: publicKey.kid!, ...header }).sign(forged)
-  const hmacHead = Buffer.from(JSON.stringify({ alg: 'HS256', typ: 'at+jwt', kid: publicKey.kid })).toString('base64url')
+    new SignJWT({ ...claims, ...change })
+      .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: publicKey.kid!, ...header })
+      .sign(forged)
+  const hmacHead = Buffer.from(JSON.stringify({ alg: 'HS256', typ: 'at+jwt', kid: publicKey.kid })).toString(
+    'base64url',
+  )
   const hmac = createHmac('sha256', JSON.stringify(publicKey)).update(`${hmacHead}.${body}`).digest('base64url')
   const headers: (string | undefined)[] = [
     undefined,
@@ -159,7 +188,9 @@ test('every way of not having a token is a 401 that says so, and nothing else is
 test('a token that is expired, of another audience, issuer or type is refused although its signature is right', async (t) => {
   const { alice, app } = here
   const { readFile } = await import('node:fs/promises')
-  const { keys } = JSON.parse(await readFile(`${here.dataDir}/auth-keys.json`, 'utf8')) as { keys: { alg: string; kid: string }[] }
+  const { keys } = JSON.parse(await readFile(`${here.dataDir}/auth-keys.json`, 'utf8')) as {
+    keys: { alg: string; kid: string }[]
+  }
   const jwk = keys.find(({ alg }) => alg === 'ES256')!
   const key = await importJWK(jwk, 'ES256')
   const claims = JSON.parse(Buffer.from(alice.token.split('.')[1]!, 'base64url').toString())
@@ -178,15 +209,23 @@ test('a token that is expired, of another audience, issuer or type is refused al
   ]
   for (const [name, change, typ] of cases) {
     await t.test(name, async () => {
-      const token = await new SignJWT({ ...claims, ...change }).setProtectedHeader({ alg: 'ES256', typ, kid: jwk.kid }).sign(key)
-      const answer = await here.request(`/v1/users/${alice.userId}/balance`, { headers: { authorization: `Bearer ${token}` } })
+      const token = await new SignJWT({ ...claims, ...change })
+        .setProtectedHeader({ alg: 'ES256', typ, kid: jwk.kid })
+        .sign(key)
+      const answer = await here.request(`/v1/users/${alice.userId}/balance`, {
+        headers: { authorization: `Bearer ${token}` },
+      })
       if (name === 'as it is') assert.equal(answer.status, 200)
       else assertProblem(answer, 401, 'invalid_token')
     })
   }
   await t.test('without the permission', async () => {
-    const token = await new SignJWT({ ...claims, scope: 'openid email' }).setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: jwk.kid }).sign(key)
-    const answer = await here.request(`/v1/users/${alice.userId}/balance`, { headers: { authorization: `Bearer ${token}` } })
+    const token = await new SignJWT({ ...claims, scope: 'openid email' })
+      .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: jwk.kid })
+      .sign(key)
+    const answer = await here.request(`/v1/users/${alice.userId}/balance`, {
+      headers: { authorization: `Bearer ${token}` },
+    })
     assertProblem(answer, 403, 'insufficient_scope')
     assert.equal(answer.headers.get('www-authenticate'), 'Bearer error="insufficient_scope"')
   })
@@ -196,7 +235,10 @@ test('a revoked grant stops working within seconds', async () => {
   const carol = await here.person('carol')
   const { gid } = JSON.parse(Buffer.from(carol.token.split('.')[1]!, 'base64url').toString())
   assert.equal((await carol.get('/v1/me')).status, 200)
-  await here.app.db.insertInto('revoked_grants').values({ grant_id: gid, forget_at: new Date(Date.now() + 3_600_000) }).execute()
+  await here.app.db
+    .insertInto('revoked_grants')
+    .values({ grant_id: gid, forget_at: new Date(Date.now() + 3_600_000) })
+    .execute()
   const { until } = await import('../../test/world.ts')
   const refused = await until('the token is refused', async () => {
     const answer = await carol.get('/v1/me')
@@ -209,10 +251,22 @@ test('profile and /v1/me answer with every field, and another user is refused', 
   const { alice, bob, facts } = here
   const user = await alice.get(`/v1/users/${alice.userId}`)
   assert.equal(user.status, 200)
-  assert.deepEqual(user.body, { id: 'DEV-alice', provider: 'DEV', username: 'alice', address: alice.address, imageSrc: `${facts.origin}/devnet/avatar/alice.svg` })
+  assert.deepEqual(user.body, {
+    id: 'DEV-alice',
+    provider: 'DEV',
+    username: 'alice',
+    address: alice.address,
+    imageSrc: `${facts.origin}/devnet/avatar/alice.svg`,
+  })
   assert.match(user.body.address, /^0x[0-9a-fA-F]{40}$/)
   const me = await alice.get('/v1/me')
-  assert.deepEqual(me.body, { ...user.body, network: 'devnet', chainId: 31_337, scopes: me.body.scopes, linked: ['DEV-alice'] })
+  assert.deepEqual(me.body, {
+    ...user.body,
+    network: 'devnet',
+    chainId: 31_337,
+    scopes: me.body.scopes,
+    linked: ['DEV-alice'],
+  })
   for (const scope of ['wallet:read', 'contracts:read', 'contracts:write']) assert.ok(me.body.scopes.includes(scope))
   assertProblem(await alice.get(`/v1/users/${bob.userId}`), 403, 'forbidden_user')
   assertProblem(await alice.get('/v1/users/nobody'), 400, 'invalid_user_id')
@@ -224,12 +278,23 @@ test('probes, metrics, the OpenAPI document and its page answer without a token'
   assert.deepEqual((await here.request('/healthz')).body, { status: 'ok' })
   const ready = await here.request('/readyz')
   assert.equal(ready.status, 200)
-  assert.deepEqual(ready.body.checks.map((check: { name: string }) => check.name), ['database', 'signer', 'chain devnet'])
+  assert.deepEqual(
+    ready.body.checks.map((check: { name: string }) => check.name),
+    ['database', 'signer', 'chain devnet'],
+  )
   assert.match((await here.request('/metrics')).body, /http_request_seconds_count/)
   assert.match((await here.request('/docs/')).body, /openapi\.json/)
   const { body: document } = await here.request('/openapi.json')
   assert.equal(document.openapi, '3.1.0')
-  for (const path of ['/v1/users/{userId}', '/v1/users/{userId}/balance', '/v1/users/{userId}/balance/{tokenAddress}', '/v1/users/{userId}/history', '/v1/contracts/method/read', '/v1/contracts/method/write', '/v1/me']) {
+  for (const path of [
+    '/v1/users/{userId}',
+    '/v1/users/{userId}/balance',
+    '/v1/users/{userId}/balance/{tokenAddress}',
+    '/v1/users/{userId}/history',
+    '/v1/contracts/method/read',
+    '/v1/contracts/method/write',
+    '/v1/me',
+  ]) {
     assert.ok(document.paths[path] !== undefined, `${path} is missing`)
   }
   for (const path of Object.keys(document.paths)) assert.match(path, /^\/(operator\/)?v1\//)
@@ -244,16 +309,31 @@ test('the page of errors explains every code', async () => {
 test('pages of registered origins may call the API, others may not', async () => {
   const { alice } = here
   const path = `/v1/users/${alice.userId}/balance`
-  const allowed = await here.request(path, { method: 'OPTIONS', headers: { origin: 'http://localhost:3999', 'access-control-request-method': 'GET', 'access-control-request-headers': 'authorization' } })
+  const allowed = await here.request(path, {
+    method: 'OPTIONS',
+    headers: {
+      origin: 'http://localhost:3999',
+      'access-control-request-method': 'GET',
+      'access-control-request-headers': 'authorization',
+    },
+  })
   assert.equal(allowed.headers.get('access-control-allow-origin'), 'http://localhost:3999')
   const answer = await alice.get(path, { origin: 'http://localhost:3999' })
   assert.equal(answer.headers.get('access-control-allow-origin'), 'http://localhost:3999')
   assert.match(answer.headers.get('access-control-expose-headers') ?? '', /X-Next-Cursor/)
-  assert.equal((await alice.get(path, { origin: 'https://elsewhere.example' })).headers.get('access-control-allow-origin'), null)
+  assert.equal(
+    (await alice.get(path, { origin: 'https://elsewhere.example' })).headers.get('access-control-allow-origin'),
+    null,
+  )
 })
 
 test('limits answer 429 with the seconds to wait', async (t) => {
-  const limited = await world({ RATE_LIMITS: 'on', READS_PER_SECOND: '1', READS_BURST: '3', APPLICATION_PER_SECOND: '1000' })
+  const limited = await world({
+    RATE_LIMITS: 'on',
+    READS_PER_SECOND: '1',
+    READS_BURST: '3',
+    APPLICATION_PER_SECOND: '1000',
+  })
   t.after(() => limited.close())
   const dave = await limited.person('dave')
   const answers = await Promise.all(Array.from({ length: 6 }, () => dave.get('/v1/me')))
@@ -263,6 +343,11 @@ test('limits answer 429 with the seconds to wait', async (t) => {
   assert.ok(Number(refused[0]!.headers.get('retry-after')) >= 1)
   assert.match(answers[0]!.headers.get('ratelimit-policy') ?? '', /"reads";q=3/)
   const erin = await limited.person('erin')
-  const batch = { calls: Array.from({ length: 5 }, () => ({ address: limited.facts.contracts.erc20, abi: 'totalSupply() public view returns (uint256)' })) }
+  const batch = {
+    calls: Array.from({ length: 5 }, () => ({
+      address: limited.facts.contracts.erc20,
+      abi: 'totalSupply() public view returns (uint256)',
+    })),
+  }
   assertProblem(await erin.post(`${READ}/batch`, batch), 429, 'rate_limited', limited.facts.origin)
 })

@@ -19,7 +19,13 @@ export function openListener(app: App): FastifyInstance {
     logger: false,
     bodyLimit: BODY_BYTES,
     // Node looks for late requests only every 30 s by default, which would make the 5 s and 10 s below meaningless.
-    http: { maxHeaderSize: HEADER_BYTES, connectionsCheckingInterval: 1_000, headersTimeout: 5_000, requestTimeout: 15_000, keepAliveTimeout: 72_000 },
+    http: {
+      maxHeaderSize: HEADER_BYTES,
+      connectionsCheckingInterval: 1_000,
+      headersTimeout: 5_000,
+      requestTimeout: 15_000,
+      keepAliveTimeout: 72_000,
+    },
     routerOptions: { maxParamLength: 4_096, ignoreTrailingSlash: true },
     trustProxy: app.config.TRUST_PROXY === 'on',
     forceCloseConnections: 'idle',
@@ -43,12 +49,18 @@ export function openListener(app: App): FastifyInstance {
   const isHttps = app.origin.startsWith('https:')
   // Hooks with a callback: as promises these two would cost more than what they do.
   server.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff').header('referrer-policy', 'no-referrer')
+    reply
+      .header('x-request-id', request.id)
+      .header('x-content-type-options', 'nosniff')
+      .header('referrer-policy', 'no-referrer')
     if (isHttps) reply.header('strict-transport-security', 'max-age=31536000; includeSubDomains')
     done()
   })
   server.addHook('onResponse', (request, reply, done) => {
-    app.telemetry.requests.observe({ route: request.routeOptions.url ?? 'none', method: request.method, status: String(reply.statusCode) }, reply.elapsedTime / 1_000)
+    app.telemetry.requests.observe(
+      { route: request.routeOptions.url ?? 'none', method: request.method, status: String(reply.statusCode) },
+      reply.elapsedTime / 1_000,
+    )
     done()
   })
   return server
@@ -75,7 +87,9 @@ function strictJson(server: FastifyInstance): void {
       done(new AppError('invalid_json', `The body is nested deeper than ${MAX_DEPTH}.`))
       return
     }
-    void parse(request, text, (error, value) => done(error === null ? null : new AppError('invalid_json', 'The body is not JSON.', { cause: error }), value))
+    void parse(request, text, (error, value) =>
+      done(error === null ? null : new AppError('invalid_json', 'The body is not JSON.', { cause: error }), value),
+    )
   })
 }
 

@@ -28,7 +28,8 @@ export function toAppError(thrown: unknown): AppError {
   const known: ErrorCode | undefined = FASTIFY_CODES[code ?? '']
   if (known !== undefined) return new AppError(known, describeError(known).help, { cause: thrown })
   // Body parsers and the router throw plain errors with a 4xx status and a message about the request.
-  if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) return new AppError('invalid_request', message ?? 'The request is malformed.', { cause: thrown })
+  if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)
+    return new AppError('invalid_request', message ?? 'The request is malformed.', { cause: thrown })
   return new AppError('internal_error', 'Something went wrong on our side. Quote the request id.', { cause: thrown })
 }
 
@@ -47,25 +48,37 @@ const FASTIFY_CODES: Record<string, ErrorCode> = {
 function readValidation(findings: NonNullable<FastifyError['validation']>, context: string, cause: unknown): AppError {
   const errors = findings.map(({ keyword, instancePath, message, params }): FieldError => {
     const inBody = context === 'body'
-    const extra = keyword === 'additionalProperties' || keyword === 'unevaluatedProperties' ? String((params as { additionalProperty?: unknown }).additionalProperty) : null
+    const extra =
+      keyword === 'additionalProperties' || keyword === 'unevaluatedProperties'
+        ? String((params as { additionalProperty?: unknown }).additionalProperty)
+        : null
     const missing = keyword === 'required' ? String((params as { missingProperty?: unknown }).missingProperty) : null
     const name = extra ?? missing
     const place = name === null ? instancePath : `${instancePath}/${escapePointer(name)}`
     const where = inBody ? { pointer: place } : { parameter: place.slice(1) }
-    if (extra !== null) return { ...where, code: 'unknown', detail: `There is no ${inBody ? 'field' : 'parameter'} of this name.` }
-    if (missing !== null) return { ...where, code: 'missing', detail: `This ${inBody ? 'field' : 'parameter'} is required.` }
+    if (extra !== null)
+      return { ...where, code: 'unknown', detail: `There is no ${inBody ? 'field' : 'parameter'} of this name.` }
+    if (missing !== null)
+      return { ...where, code: 'missing', detail: `This ${inBody ? 'field' : 'parameter'} is required.` }
     return { ...where, code: keyword, detail: sentence(message ?? 'has the wrong shape') }
   })
   const code: ErrorCode = errors.every((one) => one.code === 'unknown') ? 'unknown_parameter' : 'invalid_request'
   const first = errors[0]
-  return new AppError(code, first === undefined ? 'The request is malformed.' : `${first.pointer ?? first.parameter ?? ''}: ${first.detail}`, { errors, cause })
+  return new AppError(
+    code,
+    first === undefined ? 'The request is malformed.' : `${first.pointer ?? first.parameter ?? ''}: ${first.detail}`,
+    { errors, cause },
+  )
 }
 
 const escapePointer = (name: string): string => name.slice(0, 100).replaceAll('~', '~0').replaceAll('/', '~1')
 const sentence = (text: string): string => `${text[0]!.toUpperCase()}${text.slice(1)}.`
 
 /** The document for a refusal. `type` is the page of its code in our own documentation. */
-export function problemOf(error: AppError, { origin, instance, requestId }: { origin: string; instance: string; requestId: string }): Problem {
+export function problemOf(
+  error: AppError,
+  { origin, instance, requestId }: { origin: string; instance: string; requestId: string },
+): Problem {
   const { status, title, retryable } = describeError(error.code)
   return {
     type: `${origin}/docs/errors#${error.code}`,
@@ -87,18 +100,26 @@ export function sendProblem(app: App, request: FastifyRequest, reply: FastifyRep
   const error = toAppError(thrown)
   const { status } = describeError(error.code)
   app.telemetry.refusals.inc({ code: error.code })
-  if (status >= 500) app.telemetry.log[error.code === 'internal_error' ? 'error' : 'warn']('refused', { code: error.code, requestId: request.id, route: request.routeOptions.url ?? '' }, error.cause ?? error)
+  if (status >= 500)
+    app.telemetry.log[error.code === 'internal_error' ? 'error' : 'warn'](
+      'refused',
+      { code: error.code, requestId: request.id, route: request.routeOptions.url ?? '' },
+      error.cause ?? error,
+    )
   if (error.code === 'invalid_token') reply.header('www-authenticate', 'Bearer error="invalid_token"')
   if (error.code === 'insufficient_scope') reply.header('www-authenticate', 'Bearer error="insufficient_scope"')
-  if (error.retryAfter !== undefined || status === 429 || status === 503) reply.header('retry-after', String(error.retryAfter ?? 1))
+  if (error.retryAfter !== undefined || status === 429 || status === 503)
+    reply.header('retry-after', String(error.retryAfter ?? 1))
   const path = request.url.split('?', 1)[0]!.slice(0, 500)
-  return reply
-    .code(status)
-    .header('cache-control', 'no-store')
-    // Refusals of the router come before the hook that sets it.
-    .header('x-request-id', request.id)
-    .type('application/problem+json')
-    .send(JSON.stringify(problemOf(error, { origin: app.origin, instance: path, requestId: request.id })))
+  return (
+    reply
+      .code(status)
+      .header('cache-control', 'no-store')
+      // Refusals of the router come before the hook that sets it.
+      .header('x-request-id', request.id)
+      .type('application/problem+json')
+      .send(JSON.stringify(problemOf(error, { origin: app.origin, instance: path, requestId: request.id })))
+  )
 }
 
 /** Every failure of every route, and every unknown route, as a problem document. */
@@ -106,7 +127,9 @@ export function problems(server: FastifyInstance, app: App): void {
   server.setErrorHandler((error, request, reply) => sendProblem(app, request, reply, error))
   server.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0]!
-    const allowed = routePatterns(server).filter((route) => route.pattern.test(path)).map((route) => route.method)
+    const allowed = routePatterns(server)
+      .filter((route) => route.pattern.test(path))
+      .map((route) => route.method)
     if (allowed.length > 0) {
       reply.header('allow', allowed.join(', '))
       return sendProblem(app, request, reply, new AppError('method_not_allowed', `Use ${allowed.join(' or ')} here.`))
@@ -124,7 +147,9 @@ export function rememberRoutes(server: FastifyInstance): void {
   patterns.set(server, known)
   server.addHook('onRoute', ({ method, url }) => {
     if (!/^\/(operator\/)?v1\//.test(url)) return
-    const pattern = new RegExp(`^${url.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`).replaceAll(/:\w+/g, '[^/]+')}/?$`)
+    const pattern = new RegExp(
+      `^${url.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`).replaceAll(/:\w+/g, '[^/]+')}/?$`,
+    )
     for (const one of [method].flat()) if (one !== 'HEAD' && one !== 'OPTIONS') known.push({ method: one, pattern })
   })
 }

@@ -2,7 +2,11 @@ import Type from 'typebox'
 
 /** Nouns that several slices put on the wire. Schemas validate requests, filter responses and write the OpenAPI document. */
 
-export const Address = Type.String({ pattern: '^0x[0-9a-fA-F]{40}$', description: 'EIP-55 checksummed address', examples: ['0x70997970C51812dc3A010C7d01b50e0d17dc79C8'] })
+export const Address = Type.String({
+  pattern: '^0x[0-9a-fA-F]{40}$',
+  description: 'EIP-55 checksummed address',
+  examples: ['0x70997970C51812dc3A010C7d01b50e0d17dc79C8'],
+})
 
 /** Same JSON as ethers 5's BigNumber. */
 export const BigNumber = Type.Object(
@@ -10,7 +14,12 @@ export const BigNumber = Type.Object(
   { description: 'Big-number form: even-length 0x-hex', examples: [{ type: 'BigNumber', hex: '0x58d15e17628000' }] },
 )
 
-export const UserIdParam = Type.String({ minLength: 1, maxLength: 800, description: '`<PROVIDER>-<provider_user_id>`, percent-encoded', examples: ['DEV-alice'] })
+export const UserIdParam = Type.String({
+  minLength: 1,
+  maxLength: 800,
+  description: '`<PROVIDER>-<provider_user_id>`, percent-encoded',
+  examples: ['DEV-alice'],
+})
 
 export const NoQuery = Type.Object({}, { additionalProperties: false })
 
@@ -26,7 +35,14 @@ export const Problem = Type.Object(
     retryable: Type.Boolean({ description: 'The same request may be repeated' }),
     error: Type.String({ description: 'Same text as detail' }),
     errors: Type.Optional(
-      Type.Array(Type.Object({ pointer: Type.Optional(Type.String()), parameter: Type.Optional(Type.String()), code: Type.String(), detail: Type.String() })),
+      Type.Array(
+        Type.Object({
+          pointer: Type.Optional(Type.String()),
+          parameter: Type.Optional(Type.String()),
+          code: Type.String(),
+          detail: Type.String(),
+        }),
+      ),
     ),
     revert: Type.Optional(
       Type.Object({
@@ -43,9 +59,17 @@ export const Problem = Type.Object(
 )
 
 /** Response table of a route: its success and the problem statuses it may answer with. */
-export const answers = <S extends object>(success: S, ...statuses: number[]): { response: Record<string, unknown> } => ({
+export const answers = <S extends object>(
+  success: S,
+  ...statuses: number[]
+): { response: Record<string, unknown> } => ({
   response: {
     200: success,
-    ...Object.fromEntries([400, 401, 403, 429, 500, 503, ...statuses].map((status) => [status, { description: 'Problem', content: { 'application/problem+json': { schema: Problem } } }])),
+    ...Object.fromEntries(
+      [400, 401, 403, 429, 500, 503, ...statuses].map((status) => [
+        status,
+        { description: 'Problem', content: { 'application/problem+json': { schema: Problem } } },
+      ]),
+    ),
   },
 })

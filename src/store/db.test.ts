@@ -35,7 +35,17 @@ test('bytes, 256-bit words, safe integers, times and JSON come back as they went
   t.after(close)
   const largest = 2n ** 256n - 1n
   const at = new Date('2026-01-02T03:04:05.678Z')
-  await db.insertInto('blocks').values({ chain_id: 2 ** 53 - 1, number: 7, hash: toWord(largest), parent_hash: toWord(0n), mined_at: at, base_fee: toWord(1n) }).execute()
+  await db
+    .insertInto('blocks')
+    .values({
+      chain_id: 2 ** 53 - 1,
+      number: 7,
+      hash: toWord(largest),
+      parent_hash: toWord(0n),
+      mined_at: at,
+      base_fee: toWord(1n),
+    })
+    .execute()
   const row = await db.selectFrom('blocks').selectAll().executeTakeFirstOrThrow()
   assert.equal(fromWord(row.hash), largest)
   assert.equal(fromWord(row.parent_hash), 0n)
@@ -44,15 +54,19 @@ test('bytes, 256-bit words, safe integers, times and JSON come back as they went
   assert.equal(row.mined_at.getTime(), at.getTime())
 })
 
-test('replicas that start together migrate once', { skip: testCluster === null ? 'the embedded database has one connection' : false }, async (t) => {
-  const { url, drop } = await emptyPostgres(testCluster!)
-  t.after(drop)
-  const replicas = await Promise.all([1, 2, 3].map(() => openPostgres({ url, pool: 2, onError: () => {} })))
-  await Promise.all(replicas.map((db) => migrate(db)))
-  const rows = await replicas[0]!.selectFrom('migrations').select('number').execute()
-  assert.equal(new Set(rows.map((row) => row.number)).size, rows.length)
-  await Promise.all(replicas.map((db) => db.destroy()))
-})
+test(
+  'replicas that start together migrate once',
+  { skip: testCluster === null ? 'the embedded database has one connection' : false },
+  async (t) => {
+    const { url, drop } = await emptyPostgres(testCluster!)
+    t.after(drop)
+    const replicas = await Promise.all([1, 2, 3].map(() => openPostgres({ url, pool: 2, onError: () => {} })))
+    await Promise.all(replicas.map((db) => migrate(db)))
+    const rows = await replicas[0]!.selectFrom('migrations').select('number').execute()
+    assert.equal(new Set(rows.map((row) => row.number)).size, rows.length)
+    await Promise.all(replicas.map((db) => db.destroy()))
+  },
+)
 
 test('an embedded database in memory can be opened without a folder', async () => {
   const db = await openEmbedded({ dir: 'memory://' })
@@ -62,7 +76,14 @@ test('an embedded database in memory can be opened without a folder', async () =
 })
 
 test('an embedded database that was never asked anything lets its process end', async () => {
-  const child = spawn(process.execPath, ['-e', `import(${JSON.stringify(new URL('db.ts', import.meta.url).href)}).then((m) => m.openEmbedded({ dir: 'memory://' })).then((db) => db.destroy())`], { stdio: 'ignore', timeout: 60_000 })
+  const child = spawn(
+    process.execPath,
+    [
+      '-e',
+      `import(${JSON.stringify(new URL('db.ts', import.meta.url).href)}).then((m) => m.openEmbedded({ dir: 'memory://' })).then((db) => db.destroy())`,
+    ],
+    { stdio: 'ignore', timeout: 60_000 },
+  )
   const [code] = await once(child, 'exit')
   assert.equal(code, 0)
 })

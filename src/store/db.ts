@@ -21,7 +21,15 @@ function readInt8(text: string): number {
  * @param pool  connections, at most
  * @param onError  told of errors on idle or checked-out connections: a terminated backend emits one, and without a listener it would end the process
  */
-export async function openPostgres({ url, pool, onError }: { url: string; pool: number; onError: (error: Error) => void }): Promise<RootDb> {
+export async function openPostgres({
+  url,
+  pool,
+  onError,
+}: {
+  url: string
+  pool: number
+  onError: (error: Error) => void
+}): Promise<RootDb> {
   const { default: pg } = await import('pg')
   const clients = new pg.Pool({
     connectionString: url,
@@ -30,7 +38,10 @@ export async function openPostgres({ url, pool, onError }: { url: string; pool: 
     idleTimeoutMillis: 30_000,
     statement_timeout: 15_000,
     idle_in_transaction_session_timeout: 30_000,
-    types: { getTypeParser: ((oid: number, format?: 'text' | 'binary') => (oid === INT8 ? readInt8 : pg.types.getTypeParser(oid, format as 'text'))) as typeof pg.types.getTypeParser },
+    types: {
+      getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
+        oid === INT8 ? readInt8 : pg.types.getTypeParser(oid, format as 'text')) as typeof pg.types.getTypeParser,
+    },
   })
   clients.on('error', onError)
   clients.on('connect', (client) => client.on('error', onError))
@@ -44,7 +55,10 @@ export async function openPostgres({ url, pool, onError }: { url: string; pool: 
 export async function openEmbedded(place: { dir: string } | { snapshot: Blob }): Promise<RootDb> {
   const { PGlite } = await import('@electric-sql/pglite')
   const parsers = { [INT8]: readInt8 }
-  const pglite = 'dir' in place ? await PGlite.create({ dataDir: place.dir, parsers }) : await PGlite.create({ loadDataDir: place.snapshot, parsers })
+  const pglite =
+    'dir' in place
+      ? await PGlite.create({ dataDir: place.dir, parsers })
+      : await PGlite.create({ loadDataDir: place.snapshot, parsers })
   const db = new Kysely<Database>({ dialect: new PGliteDialect({ pglite }) })
   // Kysely closes what it has used: a database destroyed before its first query would stay open and keep the process alive.
   await sql`select 1`.execute(db)
@@ -52,7 +66,21 @@ export async function openEmbedded(place: { dir: string } | { snapshot: Blob }):
 }
 
 const RETRYABLE = new Set(['40001', '40P01'])
-const AWAY = new Set(['57P01', '57P02', '57P03', '08000', '08003', '08006', '08001', '53300', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOENT'])
+const AWAY = new Set([
+  '57P01',
+  '57P02',
+  '57P03',
+  '08000',
+  '08003',
+  '08006',
+  '08001',
+  '53300',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOENT',
+])
 
 /** The SQLSTATE or system code of a database error. */
 export function sqlState(error: unknown): string | undefined {
@@ -80,6 +108,16 @@ export async function retrying<T>(work: () => Promise<T>): Promise<T> {
 /** Foreign database errors become ours here and nowhere else. */
 export function mapDatabaseError(error: unknown): unknown {
   if (error instanceof AppError) return error
-  const away = AWAY.has(sqlState(error) ?? '') || (error instanceof Error && /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error/.test(error.message))
-  return away ? new AppError('database_unavailable', 'The database does not answer. Repeat the request in a moment.', { cause: error, retryAfter: 2 }) : error
+  const away =
+    AWAY.has(sqlState(error) ?? '') ||
+    (error instanceof Error &&
+      /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error/.test(
+        error.message,
+      ))
+  return away
+    ? new AppError('database_unavailable', 'The database does not answer. Repeat the request in a moment.', {
+        cause: error,
+        retryAfter: 2,
+      })
+    : error
 }

@@ -14,21 +14,34 @@ test('a folder has one holder at a time', async () => {
   const release = await lockFolder(folder)
   await assert.rejects(lockFolder(folder), FolderInUse)
   await release()
-  await (await lockFolder(folder))()
+  await (
+    await lockFolder(folder)
+  )()
 })
 
 test('a lock left by a killed process is not honoured', async () => {
   const folder = await freshFolder()
-  const holder = spawn(process.execPath, ['-e', `import(${JSON.stringify(new URL('folder-lock.ts', import.meta.url).href)}).then((m) => m.lockFolder(${JSON.stringify(folder)})).then(() => { console.log('held'); setInterval(() => {}, 1000) })`], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const holder = spawn(
+    process.execPath,
+    [
+      '-e',
+      `import(${JSON.stringify(new URL('folder-lock.ts', import.meta.url).href)}).then((m) => m.lockFolder(${JSON.stringify(folder)})).then(() => { console.log('held'); setInterval(() => {}, 1000) })`,
+    ],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  )
   await once(holder.stdout, 'data')
   await assert.rejects(lockFolder(folder), FolderInUse)
   holder.kill('SIGKILL')
   await once(holder, 'exit')
-  await (await lockFolder(folder))()
+  await (
+    await lockFolder(folder)
+  )()
 })
 
 test('a lock that names a reused process id is not honoured', async () => {
   const folder = await freshFolder()
   await writeFile(join(folder, 'lock'), `${process.pid} 1\n`)
-  await (await lockFolder(folder))()
+  await (
+    await lockFolder(folder)
+  )()
 })

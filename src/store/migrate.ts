@@ -27,13 +27,21 @@ export async function migrate(db: RootDb): Promise<void> {
   await createLedger(db)
   const migrations = await readMigrations()
   for (const migration of migrations) await apply(db, migration)
-  const newest = await db.selectFrom('migrations').select(({ fn }) => fn.max('number').as('number')).executeTakeFirstOrThrow()
-  if (newest.number > migrations.at(-1)!.number) throw new Error(`the database was made by a newer version: it has migration ${newest.number}, this program ends at ${migrations.at(-1)!.number}`)
+  const newest = await db
+    .selectFrom('migrations')
+    .select(({ fn }) => fn.max('number').as('number'))
+    .executeTakeFirstOrThrow()
+  if (newest.number > migrations.at(-1)!.number)
+    throw new Error(
+      `the database was made by a newer version: it has migration ${newest.number}, this program ends at ${migrations.at(-1)!.number}`,
+    )
 }
 
 async function createLedger(db: RootDb): Promise<void> {
   try {
-    await sql`create table if not exists migrations (number int primary key, name text not null, sha256 text not null, applied_at timestamptz not null default now())`.execute(db)
+    await sql`create table if not exists migrations (number int primary key, name text not null, sha256 text not null, applied_at timestamptz not null default now())`.execute(
+      db,
+    )
   } catch (error) {
     // Two replicas creating it at once: "if not exists" is not atomic in PostgreSQL, the loser gets one of these.
     if (!['23505', '42P07'].includes(sqlState(error) ?? '')) throw error
@@ -43,10 +51,20 @@ async function createLedger(db: RootDb): Promise<void> {
 async function apply(root: RootDb, migration: Migration): Promise<void> {
   await root.transaction().execute(async (db) => {
     const { number, name, sha256 } = migration
-    const mine = await db.insertInto('migrations').values({ number, name, sha256 }).onConflict((on) => on.column('number').doNothing()).returning('number').executeTakeFirst()
+    const mine = await db
+      .insertInto('migrations')
+      .values({ number, name, sha256 })
+      .onConflict((on) => on.column('number').doNothing())
+      .returning('number')
+      .executeTakeFirst()
     if (mine === undefined) {
-      const done = await db.selectFrom('migrations').select('sha256').where('number', '=', number).executeTakeFirstOrThrow()
-      if (done.sha256 !== sha256) throw new Error(`migration ${name} was changed after it had been applied to this database`)
+      const done = await db
+        .selectFrom('migrations')
+        .select('sha256')
+        .where('number', '=', number)
+        .executeTakeFirstOrThrow()
+      if (done.sha256 !== sha256)
+        throw new Error(`migration ${name} was changed after it had been applied to this database`)
       return
     }
     for (const statement of statementsOf(migration.text)) await sql.raw(statement).execute(db)

@@ -62,7 +62,13 @@ export type Database = {
     consumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
   revoked_grants: { grant_id: string; revoked_at: DefaultTime; forget_at: Time }
-  consents: { account_id: string; client_id: string; permissions: Json<string[]>; created_at: DefaultTime; updated_at: DefaultTime }
+  consents: {
+    account_id: string
+    client_id: string
+    permissions: Json<string[]>
+    created_at: DefaultTime
+    updated_at: DefaultTime
+  }
   provider_issuers: { provider: string; issuer: string; created_at: DefaultTime }
   sign_ins: {
     state_hash: Bytes
@@ -127,7 +133,14 @@ export type Database = {
     response: Json<Record<string, unknown>> | null
     created_at: DefaultTime
   }
-  stopped_lanes: { chain_id: number; sender: Bytes; nonce: number; hash: Bytes | null; reason: string; created_at: DefaultTime }
+  stopped_lanes: {
+    chain_id: number
+    sender: Bytes
+    nonce: number
+    hash: Bytes | null
+    reason: string
+    created_at: DefaultTime
+  }
   blocks: { chain_id: number; number: number; hash: Bytes; parent_hash: Bytes; mined_at: Time; base_fee: Bytes | null }
   cursors: {
     chain_id: number
@@ -183,5 +196,14 @@ export type Database = {
 
 /** Addresses of an explorer's pages, with {hash}, {address} and {number} where the value goes. */
 export type ExplorerTemplates = { tx: string; address: string; block: string }
-export type TransactionState = 'BOUND' | 'VACANT' | 'SUBMITTED' | 'MINED' | 'FINALIZED' | 'REVERTED' | 'FAILED' | 'REPLACED' | 'CANCELLED'
+export type TransactionState =
+  | 'BOUND'
+  | 'VACANT'
+  | 'SUBMITTED'
+  | 'MINED'
+  | 'FINALIZED'
+  | 'REVERTED'
+  | 'FAILED'
+  | 'REPLACED'
+  | 'CANCELLED'
 export type Transition = { state: TransactionState; at: string; hash?: string; blockNumber?: number }

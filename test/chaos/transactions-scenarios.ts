@@ -47,7 +47,10 @@ export function stageOf(world: ChaosWorld, account: Account): Stage {
   }
 }
 
-async function until(what: string, isSo: () => Promise<boolean> | boolean, withinMs = 20_000): Promise<void> {
+/** milliseconds; a paused process may hold a lock that the database takes away only after 30 s */
+const WAIT_MS = 50_000
+
+async function until(what: string, isSo: () => Promise<boolean> | boolean, withinMs = WAIT_MS): Promise<void> {
   const endsAt = performance.now() + withinMs
   while (!(await isSo())) {
     if (performance.now() > endsAt) throw new Error(`did not happen within ${withinMs} ms: ${what}`)
@@ -177,7 +180,7 @@ export const scenarios = {
       const { world, account } = stage
       await stage.restart(first(world), 'after-bind:1:SIGSTOP')
       const write = stage.write()
-      const asked = tryOnce(world, first(world), write, 30_000)
+      const asked = tryOnce(world, first(world), write, 2 * WAIT_MS)
       await until('the replica is paused', () => first(world).isStopped())
       await world.age(40)
       await until('the nonce is filled', () => offeredOf(stage).some(({ to }) => to === account.address))
@@ -194,7 +197,7 @@ export const scenarios = {
       await stage.restart(second(world), 'before-fill:1:SIGSTOP')
       await stage.restart(first(world), 'after-bind:1:SIGSTOP')
       const write = stage.write()
-      const asked = tryOnce(world, first(world), write, 30_000)
+      const asked = tryOnce(world, first(world), write, 2 * WAIT_MS)
       await until('the replica is paused', () => first(world).isStopped())
       await world.age(40)
       await until('the other is about to fill', () => second(world).isStopped())

@@ -28,7 +28,7 @@ for (const [index, { seed, replicas, found }] of seeds.entries()) {
   // The embedded database lets one replica in: there the first seed says as much as all.
   test(
     `through SIGKILLs, a bad node and reorganisations, every told write is on the chain once (seed ${seed}, ${many} replica(s))`,
-    { timeout: 170_000, skip: testCluster === null && index > 0 },
+    { timeout: 240_000, skip: testCluster === null && index > 0 },
     async (t) => {
       const report = await run({
         seed,
@@ -67,7 +67,7 @@ const SHORT: ScenarioName[] = [
 
 test(
   'one fault at the worst moment, of each kind, leaves each write on the chain once',
-  { timeout: 150_000, skip: testCluster === null },
+  { timeout: 240_000, skip: testCluster === null },
   async (t) => {
     const outcomes = await playAll(SHORT, testCluster!, (line) => t.diagnostic(line))
     for (const outcome of outcomes) assert.ok(!isFailed(outcome), JSON.stringify(outcome, null, 2))
@@ -77,7 +77,7 @@ test(
 const CAUGHT_QUICKLY = ['a nonce is recycled on a time-out', 'no idempotency', '`nonce too low` gets another nonce']
 
 for (const mutant of mutants.filter(({ name }) => CAUGHT_QUICKLY.includes(name))) {
-  test(`the proof catches the mutant: ${mutant.name}`, { timeout: 60_000, skip: testCluster === null }, async () => {
+  test(`the proof catches the mutant: ${mutant.name}`, { timeout: 120_000, skip: testCluster === null }, async () => {
     const { verdict, failure } = await playMutant(mutant, testCluster!)
     assert.ok(verdict.problems.length > 0, failure ?? 'it survived')
   })
