@@ -2,50 +2,23 @@
  * Every refusal this service can give, in one table. A code is a promise to clients: it is never renamed.
  * `docs/reference/errors.md` is generated from it, and a test fails if the two differ.
  */
-// prettier-ignore -- a table: one line for each
+// One line for each, so that it reads as the table it is.
+// prettier-ignore
 const catalogue = {
   // 400: the request cannot be read
-  invalid_request: [
-    400,
-    'The request is malformed',
-    'A field is missing, has the wrong type or shape; `errors` names each place.',
-  ],
+  invalid_request: [400, 'The request is malformed', 'A field is missing, has the wrong type or shape; `errors` names each place.'],
   invalid_json: [400, 'The body is not JSON', 'Send one JSON document in UTF-8.'],
   unknown_parameter: [400, 'Unknown parameter', 'A query parameter or a body field that this operation does not have.'],
-  invalid_address: [
-    400,
-    'Not an address',
-    'Give 0x and 40 hexadecimal digits; mixed case only with the right EIP-55 checksum.',
-  ],
+  invalid_address: [400, 'Not an address', 'Give 0x and 40 hexadecimal digits; mixed case only with the right EIP-55 checksum.'],
   invalid_cursor: [400, 'The cursor is not one of ours', 'Take the cursor from `X-Next-Cursor` of the same query.'],
   invalid_user_id: [400, 'Not a user id', 'A user id is `<PROVIDER>-<provider_user_id>`.'],
   abi_is_view: [400, 'A view function cannot be written to', 'Use `/contracts/method/read`, or leave `view` out.'],
-  abi_not_view: [
-    400,
-    'Reads need a view function',
-    'Add `view` (or `pure`) to the ABI, or use `/contracts/method/write`.',
-  ],
-  idempotency_key_invalid: [
-    400,
-    'The idempotency key is not usable',
-    'Between 1 and 255 printable ASCII characters, the same in both headers if both are sent.',
-  ],
+  abi_not_view: [400, 'Reads need a view function', 'Add `view` (or `pure`) to the ABI, or use `/contracts/method/write`.'],
+  idempotency_key_invalid: [400, 'The idempotency key is not usable', 'Between 1 and 255 printable ASCII characters, the same in both headers if both are sent.'],
   // 401, 403, 404
-  invalid_token: [
-    401,
-    'The access token is not valid',
-    'It is missing, malformed, expired, revoked or meant for another service. Sign in again.',
-  ],
-  insufficient_scope: [
-    403,
-    'The token lacks a permission',
-    'The application was not granted the permission that this operation needs.',
-  ],
-  forbidden_user: [
-    403,
-    'Not your user',
-    'A token reads and acts for its own user only. The answer is the same whether or not that user exists.',
-  ],
+  invalid_token: [401, 'The access token is not valid', 'It is missing, malformed, expired, revoked or meant for another service. Sign in again.'],
+  insufficient_scope: [403, 'The token lacks a permission', 'The application was not granted the permission that this operation needs.'],
+  forbidden_user: [403, 'Not your user', 'A token reads and acts for its own user only. The answer is the same whether or not that user exists.'],
   application_suspended: [403, 'The application is suspended', 'The operator suspended this application.'],
   policy_denied: [403, 'Refused by policy', 'A rule of the signer refuses this transaction; `detail` names it.'],
   not_found: [404, 'There is nothing here', 'No such route or resource.'],
@@ -60,76 +33,29 @@ const catalogue = {
   unsupported_media_type: [415, 'The body is not JSON', 'Send `Content-Type: application/json`.'],
   headers_too_large: [431, 'The headers are too large', 'At most 8 kB.'],
   // 422: understood but impossible
-  invalid_abi: [
-    422,
-    'The ABI cannot be used',
-    'Exactly one function, as text or as a JSON ABI item; `errors` gives the position.',
-  ],
-  invalid_argument: [
-    422,
-    'An argument does not fit its ABI type',
-    '`errors[].pointer` names the place. Nothing is coerced.',
-  ],
-  invalid_value: [
-    422,
-    'The value cannot be sent',
-    'Wei as decimal digits, below 2^256; a function marked nonpayable takes none.',
-  ],
+  invalid_abi: [422, 'The ABI cannot be used', 'Exactly one function, as text or as a JSON ABI item; `errors` gives the position.'],
+  invalid_argument: [422, 'An argument does not fit its ABI type', '`errors[].pointer` names the place. Nothing is coerced.'],
+  invalid_value: [422, 'The value cannot be sent', 'Wei as decimal digits, below 2^256; a function marked nonpayable takes none.'],
   execution_reverted: [422, 'The contract reverted', '`revert` holds the decoded reason. Nothing was sent.'],
   no_contract: [422, 'There is no contract at this address', 'The address has no code on the application’s network.'],
-  invalid_return_data: [
-    422,
-    'The contract answered with data of another shape',
-    'The returned bytes do not decode as the ABI says.',
-  ],
-  insufficient_funds: [
-    422,
-    'The account cannot pay',
-    'The account holds less than value plus the highest possible fee.',
-  ],
+  invalid_return_data: [422, 'The contract answered with data of another shape', 'The returned bytes do not decode as the ABI says.'],
+  insufficient_funds: [422, 'The account cannot pay', 'The account holds less than value plus the highest possible fee.'],
   not_a_token: [422, 'Not a token contract', 'The address has no code, or does not answer `balanceOf`.'],
-  idempotency_key_reused: [
-    422,
-    'The idempotency key belongs to another request',
-    'The same key was used with another body.',
-  ],
-  fee_cap_reached: [
-    422,
-    'The fee would exceed the network’s cap',
-    'The network asks for more than the operator allows.',
-  ],
+  idempotency_key_reused: [422, 'The idempotency key belongs to another request', 'The same key was used with another body.'],
+  fee_cap_reached: [422, 'The fee would exceed the network’s cap', 'The network asks for more than the operator allows.'],
   not_cancellable: [422, 'Too late', 'The transaction is mined or its nonce is taken.'],
   chain_unsupported: [422, 'The network cannot do this', 'The node of this network lacks what the request needs.'],
   // 429
   rate_limited: [429, 'Too many requests', 'Wait for `Retry-After` seconds.', true],
-  too_many_pending: [
-    429,
-    'Too many unconfirmed writes',
-    'Wait until some of the account’s transactions are mined.',
-    true,
-  ],
+  too_many_pending: [429, 'Too many unconfirmed writes', 'Wait until some of the account’s transactions are mined.', true],
   // 5xx
   internal_error: [500, 'Our fault', 'A bug of this service. Quote the request id to the operator.'],
-  chain_unavailable: [
-    502,
-    'The chain node failed',
-    'The node could not be reached or gave no usable answer. Nothing new was sent.',
-    true,
-  ],
+  chain_unavailable: [502, 'The chain node failed', 'The node could not be reached or gave no usable answer. Nothing new was sent.', true],
   overloaded: [503, 'The service is busy', 'Repeat after `Retry-After` seconds.', true],
-  account_stopped: [
-    503,
-    'The account is stopped',
-    'One of its nonces was used by a transaction that this service did not make. The operator has to look before it writes again.',
-  ],
+  account_stopped: [503, 'The account is stopped', 'One of its nonces was used by a transaction that this service did not make. The operator has to look before it writes again.'],
   shutting_down: [503, 'The service is restarting', 'Repeat after `Retry-After` seconds.', true],
   signer_unavailable: [503, 'The signer does not answer', 'Repeat with the same idempotency key.', true],
-  database_unavailable: [
-    503,
-    'The database does not answer',
-    'Repeat with the same idempotency key; the truth of a write is found by it.',
-    true,
-  ],
+  database_unavailable: [503, 'The database does not answer', 'Repeat with the same idempotency key; the truth of a write is found by it.', true],
   provider_unavailable: [502, 'The identity provider does not answer', 'Try to sign in again in a moment.', true],
   chain_timeout: [504, 'The chain node took too long', 'The node did not answer in time.', true],
   // sign-in pages
