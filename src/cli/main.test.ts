@@ -247,7 +247,10 @@ describe('beside a running server', () => {
   before(async () => {
     here = await world()
     const { DATABASE_URL } = here.app.config
-    settings = { DATA_DIR: here.dataDir, ...(DATABASE_URL === undefined ? {} : { DATABASE_URL }) }
+    // With PostgreSQL the command works by itself and needs the signer; otherwise it asks the server.
+    const own: Record<string, string> =
+      DATABASE_URL === undefined ? {} : { DATABASE_URL, SIGNER_SOCKET: join(here.dataDir, 'signer.sock') }
+    settings = { DATA_DIR: here.dataDir, ...own }
   })
   after(() => here.close())
 
