@@ -1,24 +1,16 @@
 import type { Hex } from '../ids.ts'
 import { connect } from './connect.ts'
 import { openHead } from './head.ts'
-import type { Chain, Explorer } from './network.ts'
+import type { Chain } from './network.ts'
 import type { OnNode } from './pool.ts'
 import type { OnCall } from './rpc.ts'
 
-export type ChainSettings = {
+/** What a network is, before its nodes were asked. */
+export type ChainSettings = Omit<Chain, 'chainId' | 'rpc' | 'head'> & {
   /** one or several nodes of the same network; they hold keys, so they appear in no message */
   rpcUrls: readonly string[]
   /** what the nodes must say; undefined takes what they say */
   chainId: number | undefined
-  name: string
-  symbol: string
-  coin: string
-  decimals: number
-  finality: 'finalized' | number
-  feeCapWei: bigint
-  multicall3: Hex | null
-  explorer: Explorer
-  faucet: Chain['faucet']
   now: () => number
   onCall: OnCall
   onNode?: OnNode
