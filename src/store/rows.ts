@@ -47,6 +47,14 @@ export type Database = {
     logo_uri: string | null
     created_at: DefaultTime
     suspended_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    issuers: ColumnType<Record<string, unknown>[], string | undefined, string>
+  }
+  application_providers: {
+    provider: string
+    issuer: string
+    subject_claim: string
+    client_id: string
+    created_at: DefaultTime
   }
   application_users: { client_id: string; account_id: string; created_at: DefaultTime }
   oauth_records: {
