@@ -1,6 +1,6 @@
 import type { Block } from '../chain/head.ts'
 import type { Hex } from '../ids.ts'
-import type { BlockTransaction, Log, Receipt } from './block.ts'
+import type { Log, Receipt } from './block.ts'
 
 /** The node answered something that cannot be right, or not yet: asked again later, never taken as "empty". */
 export class BadAnswer extends Error {
@@ -13,10 +13,10 @@ export class BadAnswer extends Error {
 /** The end of the year 9999: a development chain's clock can be set to times that have no date. */
 const LAST_SECOND = 253_402_300_799
 
-/** What is read of an `eth_getBlockBy…` answer beyond the header. */
-export type RawBlock = Block & { logsBloom: string | null; transactions: unknown[] }
+/** What is read of an `eth_getBlockBy…` answer beyond the header; the transactions by their hashes. */
+export type RawBlock = Block & { logsBloom: string | null; transactions: Hex[] }
 
-/** A block or header as the node sends it. @throws BadAnswer */
+/** A block without whole transactions, as the node sends it. @throws BadAnswer */
 export function readBlock(answer: unknown): RawBlock {
   const block = readObject(answer, 'a block')
   if (!Array.isArray(block.transactions)) throw new BadAnswer('the block has no list of transactions')
@@ -27,18 +27,7 @@ export function readBlock(answer: unknown): RawBlock {
     timestamp: Math.min(readNumber(block.timestamp, 'timestamp'), LAST_SECOND),
     baseFee: isAbsent(block.baseFeePerGas) ? null : readQuantity(block.baseFeePerGas, 'base fee'),
     logsBloom: typeof block.logsBloom === 'string' ? block.logsBloom : null,
-    transactions: block.transactions,
-  }
-}
-
-/** A transaction of a block that was asked for whole. @throws BadAnswer */
-export function readTransaction(answer: unknown): BlockTransaction {
-  const transaction = readObject(answer, 'a transaction')
-  return {
-    hash: readHash(transaction.hash, 'hash of a transaction'),
-    from: readAddress(transaction.from, 'sender'),
-    to: isAbsent(transaction.to) ? null : readAddress(transaction.to, 'recipient'),
-    nonce: readNumber(transaction.nonce, 'nonce'),
+    transactions: block.transactions.map((hash) => readHash(hash, 'hash of a transaction')),
   }
 }
 

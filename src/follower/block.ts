@@ -4,10 +4,8 @@ import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import type { Db } from '../store/db.ts'
 
-/** A whole block: every transaction with its receipt, in the order of the block. All hex is lower-case. */
-export type FollowedBlock = Block & { transactions: BlockTransaction[]; receipts: Receipt[] }
-
-export type BlockTransaction = { hash: Hex; from: Hex; to: Hex | null; nonce: number }
+/** A whole block: the receipt of every transaction, in the order of the block. All hex is lower-case. */
+export type FollowedBlock = Block & { receipts: Receipt[] }
 
 export type Receipt = {
   transactionHash: Hex

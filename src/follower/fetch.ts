@@ -1,7 +1,7 @@
 import type { Block } from '../chain/head.ts'
 import { RpcError, type Rpc } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
-import { BadAnswer, readBlock, readReceipt, readTransaction, type RawBlock } from './answers.ts'
+import { BadAnswer, readBlock, readReceipt, type RawBlock } from './answers.ts'
 import type { FollowedBlock, Receipt } from './block.ts'
 import { bloomOf } from './bloom.ts'
 import { checkRoots } from './strict.ts'
@@ -38,7 +38,9 @@ export async function fetchHeaders(rpc: Rpc, numbers: number[]): Promise<(Block 
  * @throws RpcError | RpcUnavailable | BadAnswer  also when the node does not know the block (yet, or any more)
  */
 export async function fetchBlock(rpc: Rpc, hash: Hex, source: ReceiptSource): Promise<FollowedBlock> {
-  const calls = [{ method: 'eth_getBlockByHash', params: [hash, true] }]
+  // Hashes only: whole transactions double the bytes, cost anvil more than all the receipts, and say of what is read
+  // here no more than a nonce, which matters for a transaction that nobody expected.
+  const calls = [{ method: 'eth_getBlockByHash', params: [hash, false] }]
   if (source.hasBlockReceipts) calls.push({ method: 'eth_getBlockReceipts', params: [hash] })
   const [blockAnswer, receiptsAnswer] = await rpc.batch(calls)
   if (blockAnswer instanceof RpcError) throw blockAnswer
@@ -70,10 +72,9 @@ function lacksMethod(answer: unknown): boolean {
 
 /** One receipt per transaction: they hold every log of the block, so nothing else need be asked. */
 async function fetchReceiptsOneByOne(rpc: Rpc, block: RawBlock): Promise<unknown[]> {
-  const hashes = block.transactions.map((transaction) => readTransaction(transaction).hash)
   return inBatches(
     rpc,
-    hashes.map((hash) => ({ method: 'eth_getTransactionReceipt', params: [hash] })),
+    block.transactions.map((hash) => ({ method: 'eth_getTransactionReceipt', params: [hash] })),
   )
 }
 
@@ -88,13 +89,12 @@ export function checkBlock(
   strictness: ReceiptSource['strictness'],
 ): FollowedBlock {
   if (!Array.isArray(receiptsAnswer)) throw new BadAnswer('the node does not know the receipts of the block')
-  const transactions = block.transactions.map(readTransaction)
   const answers = receiptsAnswer.map(readReceipt)
-  if (answers.length !== transactions.length) throw new BadAnswer('receipts are missing')
+  if (answers.length !== block.transactions.length) throw new BadAnswer('receipts are missing')
   let lastLog = -1
   const receipts = answers.map(({ blockHash, ...receipt }, index): Receipt => {
     if (blockHash !== block.hash) throw new BadAnswer('a receipt belongs to another block')
-    if (receipt.transactionHash !== transactions[index]!.hash) throw new BadAnswer('a receipt is out of order')
+    if (receipt.transactionHash !== block.transactions[index]) throw new BadAnswer('a receipt is out of order')
     for (const { logIndex } of receipt.logs) {
       // The index is half of a transfer's identity: a repeated one would hide a transfer behind another.
       const isNext = strictness === 'lax' ? logIndex > lastLog : logIndex === lastLog + 1
@@ -104,7 +104,7 @@ export function checkBlock(
     return receipt
   })
   if (strictness !== 'lax') checkBloom(block, receipts)
-  return { ...headerOf(block), transactions, receipts }
+  return { ...headerOf(block), receipts }
 }
 
 /** A log that is missing, invented or about somebody else changes the filter, but for one in many thousands. */

@@ -104,7 +104,7 @@ suite('the follower', () => {
     })
     assert.deepEqual(hashes(told), hashes(script.blocks))
     assert.deepEqual(told.at(-1)!.receipts[0]!.logs[0]!.topics.length, 3)
-    assert.equal(told.at(-1)!.transactions[0]!.hash, script.blocks.at(-1)!.transactions[0]!.hash)
+    assert.equal(told.at(-1)!.receipts[0]!.transactionHash, script.blocks.at(-1)!.transactions[0]!.hash)
     assert.equal(script.chain.head.current()!.hash, script.blocks.at(-1)!.hash)
   })
 
@@ -266,11 +266,10 @@ suite('the follower', () => {
   test('in strict mode not even another amount is believed', async () => {
     const script = scriptedChain({ isDevelopment: true })
     const { listener, told } = recorder()
-    const strict = { ...app, config: { ...app.config, FOLLOW_STRICT: 'on' as const } }
     script.faults.falseAmounts = 3
     const { data } = logOf(TRANSACTION.transfers[0]!)
     script.mine(TRANSACTION)
-    const follower = startFollower(strict, script.chain, [listener])
+    const follower = startFollower(app, { ...script.chain, strictness: 'on' }, [listener])
     await settled(script)
     await follower.stop()
     assert.equal(script.faults.falseAmounts, 0)
@@ -284,8 +283,7 @@ suite('the follower', () => {
     const asked = () => script.asked.get('eth_getBlockReceipts') ?? 0
     await following(script, listener, () => until('the block was asked for again and again', () => asked() > 4))
     assert.equal(told.length, 1)
-    const lax = { ...app, config: { ...app.config, FOLLOW_STRICT: 'lax' as const } }
-    const follower = startFollower(lax, script.chain, [listener])
+    const follower = startFollower(app, { ...script.chain, strictness: 'lax' }, [listener])
     await settled(script)
     await follower.stop()
     assert.equal(told.length, 2)

@@ -1,6 +1,7 @@
-import { sql, type RawBuilder } from 'kysely'
+import { sql } from 'kysely'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
+import { byteaElement } from '../store/bytea-array.ts'
 import type { Db } from '../store/db.ts'
 import type { TransferRow } from './rows.ts'
 
@@ -24,7 +25,8 @@ export async function insertTransfers(db: Db, chain: Chain, rows: readonly Trans
 
 async function insert(db: Db, { chainId }: Chain, rows: TransferRow[]): Promise<number> {
   const list = (read: (row: TransferRow) => string | number | boolean): string => `{${rows.map(read).join()}}`
-  const bytes = (read: (row: TransferRow) => Hex | null): string => `{${rows.map((row) => element(read(row))).join()}}`
+  const bytes = (read: (row: TransferRow) => Hex | null): string =>
+    `{${rows.map((row) => byteaElement(read(row))).join()}}`
   const { numAffectedRows } = await sql`
     insert into transfers (
       account_id, chain_id, block_number, log_index, batch_index, direction, token_type, token, sender, recipient,
@@ -56,10 +58,3 @@ async function insert(db: Db, { chainId }: Chain, rows: TransferRow[]): Promise<
     on conflict do nothing`.execute(db)
   return Number(numAffectedRows)
 }
-
-/** Many bytea values as one parameter. */
-export const byteaArray = (values: readonly Hex[]): RawBuilder<Uint8Array[]> =>
-  sql<Uint8Array[]>`${`{${values.map(element).join()}}`}::bytea[]`
-
-// Inside an array's text a backslash has to be doubled, and quoted.
-const element = (value: Hex | null): string => (value === null ? 'null' : `"\\\\x${value.slice(2)}"`)

@@ -2,10 +2,10 @@ import { decodeTransferLog, type DecodedTransfer } from '../abi/transfers.ts'
 import type { Chain } from '../chain/network.ts'
 import type { FollowedBlock, Log } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
+import { byteaArray } from '../store/bytea-array.ts'
 import { toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/note.ts'
-import { byteaArray } from './columns.ts'
 
 /** `direction` in the table. */
 export const DIRECTION = { IN: 0, OUT: 1, SELF: 2 } as const

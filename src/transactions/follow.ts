@@ -1,9 +1,9 @@
-import { strict as assert } from 'node:assert'
-import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
+import { BadAnswer } from '../follower/answers.ts'
 import type { Hex } from '../ids.ts'
+import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import type { TransactionRow } from './intent.ts'
@@ -13,11 +13,11 @@ import { markFinal, markMined, markReplaced, unmine, type Mined } from './settle
 import { reach } from './steps.ts'
 
 /** The part of a whole block that is read here. All hex is lower-case. */
-type WholeBlock = Block & {
-  transactions: Sent[]
-  receipts: { transactionHash: Hex; status: boolean; gasUsed: number; effectiveGasPrice: bigint }[]
-}
-type Sent = { hash: Hex; from: Hex; nonce: number }
+type WholeBlock = Block & { receipts: Receipt[] }
+type Receipt = { transactionHash: Hex; from: Hex; status: boolean; gasUsed: number; effectiveGasPrice: bigint }
+
+/** A transaction of one of our accounts that is none of the attempts we know. */
+type Foreign = { hash: Hex; from: Hex; nonce: number }
 
 /**
  * What blocks mean for our transactions. Everything runs inside the database transaction that moves the follower's
@@ -25,16 +25,15 @@ type Sent = { hash: Hex; from: Hex; nonce: number }
  */
 export const followTransactions = {
   async onBlock(db: Db, app: App, chain: Chain, block: WholeBlock): Promise<void> {
-    const open = await findOpen(db, chain.chainId, block.transactions)
-    const mined: Mined[] = []
-    for (const { sent, row } of open.matched) {
-      const attempt = row.attempts.get(sent.hash)
-      if (attempt !== undefined) mined.push(toMined(block, sent, { id: row.id, isCancel: attempt.isCancel }))
-      else await replace(db, app, chain, { block, sent, row })
-    }
+    const known = await findAttempts(db, chain.chainId, block.receipts)
+    const mined = block.receipts.flatMap((receipt) => {
+      const attempt = known.get(receipt.transactionHash)
+      return attempt === undefined || attempt.isSettled ? [] : [toMined(block, receipt, attempt)]
+    })
     await markMined(db, app, chain.chainId, mined)
-    for (const sent of await findIntruders(db, chain.chainId, open.unmatched)) await stop(db, app, chain, sent)
-    if (block.transactions.length > 0) await reach(app, 'in-block')
+    const unknown = block.receipts.filter(({ transactionHash }) => !known.has(transactionHash))
+    for (const foreign of await findForeign(db, chain, block, unknown)) await meet(db, app, chain, block, foreign)
+    if (block.receipts.length > 0) await reach(app, 'in-block')
   },
 
   async onRetract(db: Db, app: App, chain: Chain, fromNumber: number): Promise<void> {
@@ -51,68 +50,40 @@ export const followTransactions = {
   },
 }
 
-/** `isLost`: the signer's ledger has the nonce for something that the database lost, so what is mined there is ours. */
-type OpenRow = { id: string; isLost: boolean; attempts: Map<Hex, { isCancel: boolean }> }
-
-/** pairs per statement */
+/** hashes or senders per statement */
 const CHUNK = 500
 
-/** Our rows for the (sender, nonce) of a block's transactions, by the unique key; each with the hashes it went out under. */
-async function findOpen(
-  db: Db,
-  chainId: number,
-  transactions: Sent[],
-): Promise<{ matched: { sent: Sent; row: OpenRow }[]; unmatched: Sent[] }> {
-  const bySlot = new Map(transactions.map((sent) => [slotOf(sent.from, sent.nonce), sent]))
-  const rows = new Map<string, { slot: string; isSettled: boolean; row: OpenRow }>()
-  for (let start = 0; start < transactions.length; start += CHUNK) {
-    const pairs = transactions.slice(start, start + CHUNK)
-    // A join, row by row through the unique key; of a list of pairs PostgreSQL makes a scan of the whole table.
-    const { rows: found } = await sql<
-      Pick<TransactionRow, 'id' | 'sender' | 'nonce' | 'state' | 'claims' | 'block_number'>
-    >`
-      select t.id, t.sender, t.nonce, t.state, t.claims, t.block_number
-      from json_to_recordset(${JSON.stringify(pairs.map(({ from, nonce }) => ({ sender: from.slice(2), nonce })))}::json)
-        as sent (sender text, nonce bigint)
-      join transactions t on t.chain_id = ${chainId}::bigint and t.sender = decode(sent.sender, 'hex') and t.nonce = sent.nonce`.execute(
-      db,
-    )
-    for (const { id, sender, nonce, state, claims, block_number } of found) {
-      rows.set(id, {
-        slot: slotOf(toHex(sender), nonce),
-        isSettled: block_number !== null || state === 'FAILED',
-        row: { id, isLost: claims === 0, attempts: new Map() },
-      })
-    }
-  }
-  if (rows.size > 0) {
-    const attempts = await db
+type Known = { id: string; isCancel: boolean; isSettled: boolean }
+
+/** Which of a block's transactions are attempts of ours, by hash. */
+async function findAttempts(db: Db, chainId: number, receipts: Receipt[]): Promise<Map<Hex, Known>> {
+  const known = new Map<Hex, Known>()
+  for (let start = 0; start < receipts.length; start += CHUNK) {
+    const hashes = receipts.slice(start, start + CHUNK).map(({ transactionHash }) => transactionHash)
+    const rows = await db
       .selectFrom('attempts')
-      .select(['hash', 'transaction_id', 'is_cancel'])
-      .where('transaction_id', 'in', [...rows.keys()])
-      .where('chain_id', '=', chainId)
+      .innerJoin('transactions', 'transactions.id', 'attempts.transaction_id')
+      .select(['attempts.hash', 'attempts.is_cancel', 'transactions.id', 'state', 'block_number'])
+      .where('attempts.chain_id', '=', chainId)
+      .where((eb) => eb('attempts.hash', '=', eb.fn.any(byteaArray(hashes))))
       .execute()
-    for (const { hash, transaction_id, is_cancel } of attempts)
-      rows.get(transaction_id)!.row.attempts.set(toHex(hash), { isCancel: is_cancel })
+    for (const { hash, id, is_cancel, state, block_number } of rows)
+      known.set(toHex(hash), { id, isCancel: is_cancel, isSettled: isSettled(state, block_number) })
   }
-  const slots = new Set([...rows.values()].map(({ slot }) => slot))
-  return {
-    matched: [...rows.values()]
-      .filter(({ isSettled }) => !isSettled)
-      .map(({ slot, row }) => ({ sent: bySlot.get(slot)!, row })),
-    unmatched: transactions.filter((sent) => !slots.has(slotOf(sent.from, sent.nonce))),
-  }
+  return known
 }
 
-const slotOf = (from: Hex, nonce: number): string => `${from} ${nonce}`
+const isSettled = (state: TransactionRow['state'], block: number | null): boolean =>
+  block !== null || state === 'FAILED'
 
-function toMined(block: WholeBlock, { hash }: Sent, { id, isCancel }: { id: string; isCancel: boolean }): Mined {
-  const receipt = block.receipts.find(({ transactionHash }) => transactionHash === hash)
-  assert(receipt, 'a block without the receipt of one of its transactions')
-  const { status, gasUsed, effectiveGasPrice } = receipt
+function toMined(
+  block: WholeBlock,
+  { transactionHash, status, gasUsed, effectiveGasPrice }: Receipt,
+  { id, isCancel }: Known,
+): Mined {
   return {
     id,
-    hash,
+    hash: transactionHash,
     isCancel,
     blockNumber: block.number,
     blockHash: block.hash,
@@ -122,45 +93,63 @@ function toMined(block: WholeBlock, { hash }: Sent, { id, isCancel }: { id: stri
   }
 }
 
-async function replace(
-  db: Db,
-  app: App,
-  chain: Chain,
-  { block, sent, row }: { block: WholeBlock; sent: Sent; row: OpenRow },
-): Promise<void> {
-  await markReplaced(db, app, { id: row.id, hash: sent.hash, blockNumber: block.number, blockHash: block.hash })
-  if (!row.isLost) await stop(db, app, chain, sent)
-}
-
-async function stop(db: Db, app: App, { chainId }: Chain, { from, nonce, hash }: Sent): Promise<void> {
-  const intrusion = { chainId, sender: from, nonce, hash, reason: 'foreign_nonce' } as const
-  await stopLane(db, intrusion)
-  laneStopped(app, intrusion)
+/**
+ * Of transactions that are no attempts of ours, those that our accounts sent, with their nonces. Only these make the
+ * node be asked, inside the database transaction: somebody else has the key, or the database lost what it knew.
+ * @throws RpcError | RpcUnavailable | BadAnswer
+ */
+async function findForeign(db: Db, { rpc }: Chain, { hash }: Block, receipts: Receipt[]): Promise<Foreign[]> {
+  const ours = new Set<Hex>()
+  for (let start = 0; start < receipts.length; start += CHUNK) {
+    const senders = [...new Set(receipts.slice(start, start + CHUNK).map(({ from }) => from))]
+    const accounts = await db
+      .selectFrom('accounts')
+      .select('address')
+      .where((eb) => eb('address', '=', eb.fn.any(byteaArray(senders))))
+      .execute()
+    for (const { address } of accounts) ours.add(toHex(address))
+  }
+  const foreign: Foreign[] = []
+  for (const { from, transactionHash } of receipts) {
+    if (!ours.has(from)) continue
+    const answer = await rpc.call<{ nonce?: unknown; blockHash?: unknown } | null>('eth_getTransactionByHash', [
+      transactionHash,
+    ])
+    if (typeof answer?.nonce !== 'string' || !/^0x[0-9a-f]{1,13}$/i.test(answer.nonce) || answer.blockHash !== hash)
+      throw new BadAnswer('the node does not know a transaction of its block')
+    foreign.push({ hash: transactionHash, from, nonce: Number(answer.nonce) })
+  }
+  return foreign
 }
 
 /**
- * Transactions of our accounts that we have no row of, above a nonce that we have a row of: somebody else holds the
- * key. What an imported account did before its first write here is none of our business.
+ * A transaction of one of our accounts that we never signed, as far as the database knows: it has used the nonce of an
+ * intent of ours, or one above a nonce that we have used, so somebody else holds the key. What an imported account did
+ * before its first write here is none of our business.
  */
-async function findIntruders(db: Db, chainId: number, unmatched: Sent[]): Promise<Sent[]> {
-  const intruders: Sent[] = []
-  for (let start = 0; start < unmatched.length; start += CHUNK) {
-    const part = unmatched.slice(start, start + CHUNK)
-    const senders = [...new Set(part.map(({ from }) => from))].map(fromHex)
-    const ours = await db.selectFrom('accounts').select('address').where('address', 'in', senders).execute()
-    const addresses = new Set(ours.map(({ address }) => toHex(address)))
-    for (const sent of part) {
-      if (!addresses.has(sent.from)) continue
-      const below = await db
-        .selectFrom('transactions')
-        .select('id')
-        .where('chain_id', '=', chainId)
-        .where('sender', '=', fromHex(sent.from))
-        .where('nonce', '<', sent.nonce)
-        .limit(1)
-        .executeTakeFirst()
-      if (below !== undefined) intruders.push(sent)
-    }
+async function meet(db: Db, app: App, chain: Chain, block: WholeBlock, foreign: Foreign): Promise<void> {
+  const { hash, from, nonce } = foreign
+  const ofSender = db
+    .selectFrom('transactions')
+    .where('chain_id', '=', chain.chainId)
+    .where('sender', '=', fromHex(from))
+  const row = await ofSender
+    .select(['id', 'state', 'claims', 'block_number'])
+    .where('nonce', '=', nonce)
+    .executeTakeFirst()
+  if (row === undefined) {
+    const below = await ofSender.select('id').where('nonce', '<', nonce).limit(1).executeTakeFirst()
+    if (below !== undefined) await stop(db, app, chain, foreign)
+    return
   }
-  return intruders
+  if (isSettled(row.state, row.block_number)) return
+  await markReplaced(db, app, { id: row.id, hash, blockNumber: block.number, blockHash: block.hash })
+  // Taken up zero times: the signer's ledger has the nonce for what the database lost, so what is mined is ours.
+  if (row.claims > 0) await stop(db, app, chain, foreign)
+}
+
+async function stop(db: Db, app: App, { chainId }: Chain, { from, nonce, hash }: Foreign): Promise<void> {
+  const intrusion = { chainId, sender: from, nonce, hash, reason: 'foreign_nonce' } as const
+  await stopLane(db, intrusion)
+  laneStopped(app, intrusion)
 }

@@ -28,7 +28,7 @@ const MUTANTS: Record<string, Mutant> = {
   },
   'an empty answer is believed': {
     file: 'follower/fetch.ts',
-    edits: [['  if (!Array.isArray(receiptsAnswer))', '  if (Array.isArray(receiptsAnswer) && receiptsAnswer.length === 0) return { ...headerOf(block), transactions: [], receipts: [] }\n  if (!Array.isArray(receiptsAnswer))']], // prettier-ignore
+    edits: [['  if (!Array.isArray(receiptsAnswer))', '  if (Array.isArray(receiptsAnswer) && receiptsAnswer.length === 0) return { ...headerOf(block), receipts: [] }\n  if (!Array.isArray(receiptsAnswer))']], // prettier-ignore
     seeds: 'not strict',
     lies: ['empty'],
   },

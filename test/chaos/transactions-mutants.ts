@@ -189,8 +189,8 @@ export const mutants: Mutant[] = [
     patches: [
       [
         'transactions/follow.ts',
-        "      .where('transaction_id', 'in', [...rows.keys()])\n      .where('chain_id', '=', chainId)\n",
-        "      .where('transaction_id', 'in', [...rows.keys()])\n      .where('chain_id', '=', chainId)\n      .orderBy('created_at', 'desc')\n      .limit(rows.size)\n",
+        "      .where((eb) => eb('attempts.hash', '=', eb.fn.any(byteaArray(hashes))))\n",
+        "      .where((eb) => eb('attempts.hash', '=', eb.fn.any(byteaArray(hashes))))\n      .whereRef('attempts.hash', '=', 'transactions.hash')\n",
       ],
     ],
   },
