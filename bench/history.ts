@@ -175,13 +175,20 @@ async function* fromLogs(rpc: Rpc) {
   }
 }
 
-async function ours(db: RootDb, url: string, settings: { FOLLOW_STRICT?: string } = {}): Promise<void> {
+async function ours(db: RootDb, url: string, strictness: Chain['strictness'] = 'off'): Promise<void> {
   const rpc = openRpc({ url })
-  const config = { ...readConfig(settings, 'server'), FOLLOW_INTERVAL_MS: 20 }
+  const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 20 }
   const app = { config, db, telemetry: openTelemetry('bench', 'error'), now: Date.now } as unknown as App
   const chain: Chain = {
     ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 64, feeCapWei: 1n },
-    ...{ multicall3: null, explorer: explorerAt(''), rpc, head: openHead(Date.now), faucet: async () => {} },
+    ...{
+      strictness,
+      multicall3: null,
+      explorer: explorerAt(''),
+      rpc,
+      head: openHead(Date.now),
+      faucet: async () => {},
+    },
   }
   const follower = startFollower(app, chain, [followTransactions, { ...indexTransfers, afterCommit: () => {} }])
   for (let at = -1; at < BLOCKS;) {
@@ -274,7 +281,7 @@ async function measureIndex(perTransaction: number): Promise<void> {
       [hand]: cleared(() => byHand(db, fromReceipts(rpc))),
       'loop by hand, eth_getLogs by range': cleared(() => byHand(db, fromLogs(rpc))),
       'ours on PostgreSQL': cleared(() => ours(db, node.url)),
-      'ours on PostgreSQL, strict': cleared(() => ours(db, node.url, { FOLLOW_STRICT: 'on' })),
+      'ours on PostgreSQL, strict': cleared(() => ours(db, node.url, 'on')),
       'ours on the embedded database': onEmbedded,
     })
     const base = (BLOCKS * TRANSFERS) / results.get(hand)!.seconds

@@ -39,6 +39,9 @@ type Whose = { username: string; clientId: string }
 type Closer = { name: string; close: () => Promise<void> | void }
 
 const DEMO = 'demo'
+/** Where networks are opened, with all settings. */
+type Here = Place & { config: Config }
+
 
 /** Opens everything and starts serving; ready when it returns. */
 export async function open(config: Config): Promise<Opened> {
@@ -91,7 +94,7 @@ export async function open(config: Config): Promise<Opened> {
     ])
     const signer = opened('signer connection', connectSigner({ path: socket }), (client) => client.close())
     const chains = opened('nodes', new Map<number, Chain>(), (open) => open.forEach((chain) => chain.rpc.close()))
-    const place: Place = { config, db, telemetry, origin }
+    const place: Here = { config, db, telemetry, origin }
     const main = isDevelopment ? await openMain(place, embedded) : null
     if (main !== null) chains.set(main.chainId, main)
     const keepTrying = await openOthers(place, chains)
@@ -188,7 +191,7 @@ async function openMigrated(config: Config, dir: string, { log }: Telemetry): Pr
 }
 
 /** The network of a development installation: the embedded chain, or the one of RPC_URL. */
-async function openMain(place: Place, embedded: EmbeddedChain | null): Promise<Chain> {
+async function openMain(place: Here, embedded: EmbeddedChain | null): Promise<Chain> {
   const { config, db, telemetry } = place
   const wanted = settingsNetwork(config, embedded === null ? config.RPC_URL! : [embedded.rpcUrl])
   if (embedded === null) return openNetwork(place, wanted)
@@ -202,7 +205,7 @@ async function openMain(place: Place, embedded: EmbeddedChain | null): Promise<C
 }
 
 /** The networks that may be down while others are served; in production that of RPC_URL too. */
-async function openOthers(place: Place, chains: Map<number, Chain>): ReturnType<typeof openNetworks> {
+async function openOthers(place: Here, chains: Map<number, Chain>): ReturnType<typeof openNetworks> {
   const { config } = place
   const fromSettings =
     config.NODE_ENV === 'production' && config.RPC_URL !== undefined ? [settingsNetwork(config, config.RPC_URL)] : []

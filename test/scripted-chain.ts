@@ -121,6 +121,7 @@ export function scriptedChain({
       decimals: 18,
       finality,
       feeCapWei: 10n ** 12n,
+      strictness: 'off',
       multicall3: null,
       explorer: explorerAt('http://localhost:4000/explorer'),
       rpc: scriptedRpc(),

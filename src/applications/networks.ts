@@ -1,4 +1,4 @@
-import type { Explorer } from '../chain/network.ts'
+import type { Explorer, Strictness } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type RootDb } from '../store/db.ts'
@@ -16,6 +16,10 @@ export type NetworkFacts = {
   explorer: ExplorerTemplates | null
   finality: 'finalized' | number
   multicall3: Hex | null
+  /** null: as the setting FOLLOW_STRICT says */
+  followStrict: Strictness | null
+  /** highest maxFeePerGas (or gasPrice) ever signed; null: as the setting FEE_CAP_GWEI says */
+  feeCapGwei: number | null
 }
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
@@ -52,7 +56,7 @@ export async function bindNetwork(
 }
 
 /** Checks a chain against the one that this database was made for. Errors and `mayBegin` as above. */
-async function checkNetwork(
+export async function checkNetwork(
   db: RootDb,
   { chainId, name, genesisHash }: NetworkIdentity,
   { mayBegin }: { mayBegin: boolean },
@@ -60,7 +64,10 @@ async function checkNetwork(
   const known = await retrying(() =>
     db.selectFrom('networks').selectAll().where('chain_id', '=', chainId).executeTakeFirst(),
   )
-  if (known === undefined) throw new Error(`the network name ${name} belongs to another chain id in this database`)
+  if (known === undefined)
+    throw new Error(
+      `the network name ${name} belongs to another chain id in this database, or no server has opened it yet`,
+    )
   if (known.name !== name)
     throw new Error(
       `chain id ${chainId} is known to this database as ${known.name}, not ${name}: a network keeps its name`,
@@ -92,6 +99,8 @@ export async function listNetworks(db: RootDb): Promise<ListedNetwork[]> {
     explorer: row.explorer,
     finality: row.finality === 'finalized' ? 'finalized' : Number(row.finality),
     multicall3: row.multicall3 === null ? null : toHex(row.multicall3),
+    followStrict: row.follow_strict as Strictness | null,
+    feeCapGwei: row.fee_cap_gwei,
     applications: Number(bound.find(({ chain_id }) => chain_id === row.chain_id)?.count ?? 0),
   }))
 }
@@ -144,6 +153,8 @@ export function explainNetwork({
   explorer,
   finality,
   multicall3,
+  followStrict,
+  feeCapGwei,
 }: NetworkFacts): string[] {
   const problems: string[] = []
   if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(name))
@@ -155,6 +166,10 @@ export function explainNetwork({
   if (finality !== 'finalized' && !(Number.isInteger(finality) && finality >= 0 && finality <= 9_999))
     problems.push('The finality must be `finalized` or a number of blocks up to 9999.')
   if (multicall3 !== null && !/^0x[0-9a-fA-F]{40}$/.test(multicall3)) problems.push('Multicall3 must be an address.')
+  if (followStrict !== null && !['on', 'off', 'lax'].includes(followStrict))
+    problems.push('How strictly blocks are checked must be `on`, `off` or `lax`.')
+  if (feeCapGwei !== null && !(Number.isSafeInteger(feeCapGwei) && feeCapGwei >= 1))
+    problems.push('The fee cap must be a whole number of gwei above 0.')
   for (const [page, value] of [
     ['tx', '{hash}'],
     ['address', '{address}'],
@@ -170,11 +185,22 @@ export function explainNetwork({
   return problems
 }
 
-const columnsOf = ({ symbol, coin, decimals, explorer, finality, multicall3 }: NetworkFacts) => ({
+const columnsOf = ({
+  symbol,
+  coin,
+  decimals,
+  explorer,
+  finality,
+  multicall3,
+  followStrict,
+  feeCapGwei,
+}: NetworkFacts) => ({
   symbol,
   coin,
   decimals,
   explorer: explorer === null ? null : JSON.stringify(explorer),
   finality: String(finality),
   multicall3: multicall3 === null ? null : fromHex(multicall3),
+  follow_strict: followStrict,
+  fee_cap_gwei: feeCapGwei,
 })

@@ -10,7 +10,7 @@ import { readConfig } from '../config.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { bindNetwork, templatesAt, type NetworkFacts } from './networks.ts'
 import { readNodes, writeNodes } from './nodes-file.ts'
-import { openNetworks, storedNetworks, type Place, type Wanted } from './open-networks.ts'
+import { openKnownNetwork, openNetworks, storedNetworks, type Place, type Wanted } from './open-networks.ts'
 
 const GENESIS = `0x${'5e'.repeat(32)}` as const
 
@@ -51,8 +51,15 @@ const facts = (name: string, chainId: number): NetworkFacts => ({
   explorer: templatesAt('https://scan.example'),
   finality: 7,
   multicall3: null,
+  followStrict: null,
+  feeCapGwei: null,
 })
 const want = (name: string, chainId: number, ...rpcUrls: string[]): Wanted => ({ ...facts(name, chainId), rpcUrls })
+const fileOf = async (nodes: Record<string, string[]>): Promise<string> => {
+  const file = join(folder, 'some.json')
+  await writeNodes(file, nodes)
+  return file
+}
 const closeAll = (chains: Map<number, Chain>) => chains.forEach(({ rpc }) => rpc.close())
 
 test('a network whose node is down keeps no other from starting, and is served when the node comes', async () => {
@@ -77,6 +84,39 @@ test('a network whose node is down keeps no other from starting, and is served w
   await Promise.all([up.close(), back.close()])
   assert.equal(logged.filter((line) => (line as { event: string }).event === 'network_down').length, 1)
   assert.doesNotMatch(JSON.stringify(logged), /key-of-the-node/)
+})
+
+test('how blocks are checked and what is paid at most is said network by network, and for the others by the settings', async () => {
+  const [one, two] = await Promise.all([1, 2].map((chainId) => openSilentNode({ chainId })))
+  const chains = new Map<number, Chain>()
+  const own = { ...want('one', 1, one!.url), followStrict: 'on' as const, feeCapGwei: 3 }
+  const config = { ...place.config, FOLLOW_STRICT: 'lax' as const, FEE_CAP_GWEI: 50 }
+  await openNetworks({ ...place, config }, [own, want('two', 2, two!.url)], chains)
+  const gwei = 1_000_000_000n
+  assert.deepEqual(
+    [1, 2].map((chainId) => [chains.get(chainId)!.strictness, chains.get(chainId)!.feeCapWei]),
+    [
+      ['on', 3n * gwei],
+      ['lax', 50n * gwei],
+    ],
+  )
+  const [kept] = await storedNetworks({ ...place, config }, await fileOf({ one: [one!.url] }))
+  assert.deepEqual([kept!.followStrict, kept!.feeCapGwei], ['on', 3])
+  closeAll(chains)
+  await Promise.all([one!.close(), two!.close()])
+})
+
+test('a network that was opened before is opened again without changing what is kept of it; an unknown one is not', async () => {
+  const node = await openSilentNode({ chainId: 2 })
+  const chain = await openKnownNetwork(place, { ...want('two', 2, node.url), symbol: 'OTHER' })
+  assert.equal(chain.symbol, 'OTHER')
+  chain.rpc.close()
+  const [kept] = await storedNetworks(place, await fileOf({ two: [node.url] }))
+  assert.equal(kept!.symbol, 'ONE')
+  await node.close()
+  const unknown = await openSilentNode({ chainId: 77 })
+  await assert.rejects(openKnownNetwork(place, want('unknown', 77, unknown.url)), /no server has opened it/)
+  await unknown.close()
 })
 
 test('a node of another chain refuses the start, with the network’s name and without the node’s address', async () => {

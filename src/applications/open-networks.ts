@@ -2,15 +2,31 @@ import type { Chain } from '../chain/network.ts'
 import { openChain } from '../chain/open.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
 import type { Config } from '../config.ts'
+import type { Hex } from '../ids.ts'
 import type { RootDb } from '../store/db.ts'
 import type { Telemetry } from '../telemetry.ts'
-import { bindNetwork, explorerOf, listNetworks, templatesAt, type NetworkFacts } from './networks.ts'
+import { bindNetwork, checkNetwork, explorerOf, listNetworks, templatesAt, type NetworkFacts } from './networks.ts'
 import { isOpenToAll, readNodes } from './nodes-file.ts'
 
 /** A network to serve. Without a chain id, the one its node says. */
 export type Wanted = Omit<NetworkFacts, 'chainId'> & { chainId: number | undefined; rpcUrls: readonly string[] }
 
-export type Place = { db: RootDb; config: Config; telemetry: Telemetry; origin: string }
+export type Place = { db: RootDb; config: NetworkSettings; telemetry: Telemetry; origin: string }
+
+/** The settings of one network, and what the others have where nothing else is said of them. */
+export type NetworkSettings = Pick<Config, (typeof NETWORK_KEYS)[number]>
+export const NETWORK_KEYS = [
+  'NETWORK_NAME',
+  'NETWORK_CHAIN_ID',
+  'NETWORK_SYMBOL',
+  'NETWORK_COIN',
+  'NETWORK_DECIMALS',
+  'NETWORK_EXPLORER',
+  'NETWORK_FINALITY',
+  'MULTICALL3',
+  'FEE_CAP_GWEI',
+  'FOLLOW_STRICT',
+] as const satisfies (keyof Config)[]
 
 const RETRY_EVERY_MS = 5_000
 
@@ -31,7 +47,7 @@ export async function storedNetworks({ db, config, telemetry }: Place, file: str
 }
 
 /** The network of RPC_URL and NETWORK_…. */
-export const settingsNetwork = (config: Config, rpcUrls: readonly string[]): Wanted & { name: string } => ({
+export const settingsNetwork = (config: NetworkSettings, rpcUrls: readonly string[]): Wanted & { name: string } => ({
   rpcUrls,
   chainId: config.NETWORK_CHAIN_ID,
   name: config.NETWORK_NAME,
@@ -41,6 +57,8 @@ export const settingsNetwork = (config: Config, rpcUrls: readonly string[]): Wan
   explorer: config.NETWORK_EXPLORER === undefined ? null : templatesAt(config.NETWORK_EXPLORER),
   finality: config.NETWORK_FINALITY === 'finalized' ? 'finalized' : Number(config.NETWORK_FINALITY),
   multicall3: (config.MULTICALL3 as Wanted['multicall3'] | undefined) ?? null,
+  followStrict: null,
+  feeCapGwei: null,
 })
 
 /**
@@ -49,21 +67,39 @@ export const settingsNetwork = (config: Config, rpcUrls: readonly string[]): Wan
  * @throws Error when it is another chain; RpcUnavailable, RpcError when no node answers
  */
 export async function openNetwork(
-  { db, config, telemetry, origin }: Place,
+  place: Place,
   wanted: Wanted,
   development: { faucet: NonNullable<Chain['faucet']> } | null = null,
 ): Promise<Chain> {
+  const faucet = development?.faucet ?? null
+  return connectNetwork(place, { ...wanted, faucet }, (facts) =>
+    bindNetwork(place.db, facts, { mayBegin: development !== null }),
+  )
+}
+
+/** The same for a network that the server has opened before: checks its chain, and changes nothing of what is kept of it. */
+export async function openKnownNetwork(place: Place, wanted: Wanted): Promise<Chain> {
+  return connectNetwork(place, { ...wanted, faucet: null }, (facts) =>
+    checkNetwork(place.db, facts, { mayBegin: false }),
+  )
+}
+
+async function connectNetwork(
+  { config, telemetry, origin }: Place,
+  wanted: Wanted & Pick<Chain, 'faucet'>,
+  check: (facts: NetworkFacts & { genesisHash: Hex }) => Promise<void>,
+): Promise<Chain> {
   const { chain, genesisHash } = await openChain({
     ...wanted,
-    feeCapWei: BigInt(config.FEE_CAP_GWEI) * 1_000_000_000n,
+    feeCapWei: BigInt(wanted.feeCapGwei ?? config.FEE_CAP_GWEI) * 1_000_000_000n,
+    strictness: wanted.followStrict ?? config.FOLLOW_STRICT,
     explorer: explorerOf(wanted.explorer ?? templatesAt(`${origin}/explorer`)),
-    faucet: development?.faucet ?? null,
     now: () => Date.now(),
     onCall: (method, outcome, count) => telemetry.rpcCalls.inc({ method, outcome }, count),
     onNode: (position, event) => telemetry.log.warn('chain_node', { chain: wanted.name, position, event }),
   })
   try {
-    await bindNetwork(db, { ...wanted, chainId: chain.chainId, genesisHash }, { mayBegin: development !== null })
+    await check({ ...wanted, chainId: chain.chainId, genesisHash })
     return chain
   } catch (error) {
     chain.rpc.close()

@@ -13,6 +13,7 @@ export type Chain = {
   finality: 'finalized' | number
   /** highest maxFeePerGas (or gasPrice) ever offered, wei per gas */
   feeCapWei: bigint
+  strictness: Strictness
   /** Multicall3 on this network, if it is deployed */
   multicall3: Hex | null
   explorer: Explorer
@@ -21,6 +22,12 @@ export type Chain = {
   /** Gives a new account its first coins, on development chains only. */
   faucet: ((address: Hex) => Promise<void>) | null
 }
+
+/**
+ * How far a node's blocks are believed: `on` checks receipts against the block's hash; `off` their logs against its
+ * Bloom filter; `lax`, for networks that have none or leave logs out of it, counts receipts only.
+ */
+export type Strictness = 'on' | 'off' | 'lax'
 
 export type Explorer = {
   tx: (hash: Hex) => string

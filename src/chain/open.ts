@@ -21,7 +21,7 @@ export type ChainSettings = Omit<Chain, 'chainId' | 'rpc' | 'head'> & {
  * @throws Error when a node has another chain id; RpcUnavailable when none answers
  */
 export async function openChain(settings: ChainSettings): Promise<{ chain: Chain; genesisHash: Hex }> {
-  const { rpcUrls, chainId: wantedChainId, name, symbol, coin, decimals, finality, feeCapWei } = settings
+  const { rpcUrls, chainId: wantedChainId, name, symbol, coin, decimals, finality, feeCapWei, strictness } = settings
   const { multicall3, explorer, faucet, now, onCall, onNode = () => {} } = settings
   const { rpc, identity } = await connect(rpcUrls, { wantedChainId, onCall, onNode })
   const { chainId, genesisHash } = identity
@@ -34,6 +34,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       decimals,
       finality,
       feeCapWei,
+      strictness,
       multicall3,
       explorer,
       faucet,

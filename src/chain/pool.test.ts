@@ -145,6 +145,7 @@ test('a block that one node does not have yet is asked of another, before anybod
 
 const network = {
   ...{ chainId: 31_337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 12, feeCapWei: 1n },
+  ...{ strictness: 'off' as const },
   ...{ multicall3: null, explorer: explorerAt(''), faucet: null },
 }
 

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { openRpc } from '../chain/rpc.ts'
 import { audit, type Difference } from '../history/audit.ts'
 import { readBlock } from './backfill.ts'
-import { openInstallation } from './installation.ts'
+import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
 
 /** differences that are printed; the rest is counted */
 const MOST_LINES = 1_000
@@ -14,13 +14,18 @@ export function addAudit(program: Command): void {
     .description('compare the history of final blocks with a node; ends with code 1 when they differ')
     .requiredOption('--from <number>', 'first block', readBlock)
     .requiredOption('--to <number>', 'last block, final', readBlock)
-    .option('--rpc <url>', 'node to believe; default: RPC_URL')
+    .option(...NETWORK_OPTION)
+    .option('--rpc <url>', 'node to believe; default: those of the network')
     .option('--repair', 'put the history right', false)
     .action(run)
 }
 
-async function run({ from, to, rpc: url, repair }: { from: number; to: number; rpc?: string; repair: boolean }) {
-  const { app, chain, close } = await openInstallation(process.env)
+type Given = { from: number; to: number; network?: string; rpc?: string; repair: boolean }
+
+const run = (given: Given): Promise<void> =>
+  withInstallation(process.env, given.network, (installation) => compare(installation, given))
+
+async function compare({ app, chain }: Installation, { from, to, rpc: url, repair }: Given): Promise<void> {
   const rpc = url === undefined ? chain.rpc : openRpc({ url })
   try {
     const chainId = Number(await rpc.call('eth_chainId', []))
@@ -47,7 +52,6 @@ async function run({ from, to, rpc: url, repair }: { from: number; to: number; r
     if (result.differences > 0) process.exitCode = 1
   } finally {
     rpc.close()
-    await close()
   }
 }
 

@@ -1,9 +1,8 @@
 import { InvalidArgumentError, type Command } from 'commander'
-import type { App } from '../app.ts'
 import { backfill, type BackfillProgress } from '../history/backfill.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
-import { openInstallation } from './installation.ts'
+import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
 
 /** milliseconds between looks for blocks that become final */
 const WAIT_MS = 2_000
@@ -14,35 +13,36 @@ export function addBackfill(program: Command): void {
     .command('backfill')
     .description('look up the transfers of accounts that existed before this installation knew them')
     .requiredOption('--from-block <number>', 'first block to look at', readBlock)
+    .option(...NETWORK_OPTION)
     .option('--account <id>', 'user id or address; may be repeated; default: every account', collect, [])
     .option('--no-wait', 'end at what is final now instead of waiting until all is that the server follows now')
     .action(run)
 }
 
-async function run({ fromBlock, account, wait }: { fromBlock: number; account: string[]; wait: boolean }) {
+type Given = { fromBlock: number; network?: string; account: string[]; wait: boolean }
+
+async function run(given: Given): Promise<void> {
   const stopping = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort())
-  const { app, chain, close } = await openInstallation(process.env)
-  try {
-    const accountIds = account.length === 0 ? null : await Promise.all(account.map((text) => findAccount(app, text)))
-    const order = { fromBlock, accountIds, stopping: stopping.signal, waitMs: wait ? WAIT_MS : 0 }
-    const { nextBlock, target } = await backfill(app, chain, {
-      ...order,
-      onProgress: (progress) => console.log(lineOf(progress)),
-    })
-    if (nextBlock > target) console.log(`Done: everything up to block ${target} is in the history.`)
-    else console.log(`Blocks from ${nextBlock} to ${target} are left: the same command goes on there.`)
-    if (stopping.signal.aborted) process.exitCode = 130
-  } finally {
-    await close()
-  }
+  await withInstallation(process.env, given.network, (installation) => fill(installation, given, stopping.signal))
+}
+
+async function fill({ app, chain }: Installation, { fromBlock, account, wait }: Given, stopping: AbortSignal) {
+  const accountIds = account.length === 0 ? null : await Promise.all(account.map((text) => findAccount(app, text)))
+  const { nextBlock, target } = await backfill(app, chain, {
+    ...{ fromBlock, accountIds, stopping, waitMs: wait ? WAIT_MS : 0 },
+    onProgress: (progress) => console.log(lineOf(progress)),
+  })
+  if (nextBlock > target) console.log(`Done: everything up to block ${target} is in the history.`)
+  else console.log(`Blocks from ${nextBlock} to ${target} are left: the same command goes on there.`)
+  if (stopping.aborted) process.exitCode = 130
 }
 
 const lineOf = ({ group, groups, accounts, nextBlock, toBlock, transfers }: BackfillProgress): string =>
   `group ${group} of ${groups} (${accounts} accounts): block ${nextBlock - 1} of ${toBlock}, ${transfers} new transfers`
 
 /** @throws Error when there is no such account */
-async function findAccount({ db }: App, text: string): Promise<string> {
+async function findAccount({ db }: Installation['app'], text: string): Promise<string> {
   const isAddress = /^0x[0-9a-fA-F]{40}$/.test(text)
   const query = db.selectFrom('accounts').select('account_id')
   const row = await (

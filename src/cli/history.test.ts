@@ -1,22 +1,29 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import type { App } from '../app.ts'
+import { bindNetwork, type NetworkFacts } from '../applications/networks.ts'
+import { writeNodes } from '../applications/nodes-file.ts'
 import { readConfig } from '../config.ts'
 import { startFollower } from '../follower/follow.ts'
 import { indexTransfers } from '../history/index-transfers.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { fromHex } from '../store/bytes.ts'
+import { command } from '../../test/command.ts'
 import { testCluster, testDatabase } from '../../test/database.ts'
 import { startHistoryNode } from '../../test/chaos/history-node.ts'
 import { addressOf, scriptedChain } from '../../test/scripted-chain.ts'
+import { openSilentNode } from '../../test/silent-node.ts'
 import { until } from '../../test/until.ts'
 
-const MAIN = fileURLToPath(new URL('main.ts', import.meta.url))
+const GENESIS = `0x${'5e'.repeat(32)}` as const
+const DEVNET: NetworkFacts = {
+  chainId: 31337,
+  ...{ name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, explorer: null, finality: 3, multicall3: null },
+  ...{ followStrict: 'on', feeCapGwei: null },
+}
 const ACCOUNT = addressOf(0xa1)
 
 suite(
@@ -55,22 +62,9 @@ suite(
         .values({ account_id: '00000000-0000-8000-8000-0000000000a1', user_id: 'DEV-a', address: fromHex(ACCOUNT) })
         .execute()
 
-      const run = (...args: string[]) =>
-        new Promise<{ code: number; out: string; err: string }>((resolve) => {
-          const env = {
-            PATH: process.env.PATH,
-            DATABASE_URL: database.url!,
-            RPC_URL: node.url,
-            DATA_DIR: dir,
-            NETWORK_FINALITY: '3',
-          }
-          execFile(
-            process.execPath,
-            ['--disable-warning=ExperimentalWarning', MAIN, ...args],
-            { env },
-            (error, out, err) => resolve({ code: Number(error?.code ?? 0), out, err }),
-          )
-        })
+      await bindNetwork(db, { ...DEVNET, genesisHash: script.blocks[0]!.hash }, { mayBegin: false })
+      const settings = { DATABASE_URL: database.url!, DATA_DIR: dir, NETWORK_FINALITY: '3' }
+      const run = (...args: string[]) => command({ ...settings, RPC_URL: node.url }, args)
       const audit = (...more: string[]) => run('audit', '--from', '0', '--to', '7', ...more)
 
       const before = await audit()
@@ -95,6 +89,7 @@ suite(
 
       for (const [args, says] of [
         [['audit', '--from', '0', '--to', '8'], /end at 7/],
+        [['audit', '--from', '0', '--to', '7', '--network', 'mars'], /no network mars with nodes: there are devnet/],
         [['audit', '--from', 'x', '--to', '8'], /decimal digits/],
         [['backfill', '--from-block', '0', '--account', 'DEV-nobody'], /no account DEV-nobody/],
       ] as const) {
@@ -102,6 +97,32 @@ suite(
         assert.equal(code, 1)
         assert.match(err, says)
       }
+
+      // The same network from NETWORKS_FILE instead of RPC_URL, in production, without the settings of the server.
+      const file = join(dir, 'nodes.json')
+      const stored = { ...settings, NODE_ENV: 'production', NETWORKS_FILE: file, NETWORK_NAME: 'another' }
+      const none = await command(stored, ['audit', '--from', '0', '--to', '7'])
+      assert.deepEqual([none.code, none.out], [1, ''])
+      assert.match(none.err, /No network has nodes here/)
+      await writeNodes(file, { devnet: [node.url] })
+      const once = await command(stored, ['audit', '--from', '0', '--to', '7'])
+      assert.deepEqual([once.code, once.out], [0, '8 blocks, 7 transfers, 0 differences\n'], once.err)
+      const again = await command(stored, ['backfill', '--from-block', '0', '--account', 'DEV-a', '--no-wait'])
+      assert.deepEqual([again.code, again.out], [0, 'Blocks from 8 to 10 are left: the same command goes on there.\n'])
+
+      // Two networks: the one that is meant has to be said, and the other one's chain is not mistaken for it.
+      const other = await openSilentNode({ chainId: 5 })
+      t.after(() => other.close())
+      await bindNetwork(db, { ...DEVNET, chainId: 5, name: 'other', genesisHash: GENESIS }, { mayBegin: false })
+      await writeNodes(file, { devnet: [node.url], other: [other.url] })
+      const which = await command(stored, ['audit', '--from', '0', '--to', '7'])
+      assert.deepEqual([which.code, which.err], [1, 'Say which network: --network, one of devnet, other.\n'])
+      assert.equal((await command(stored, ['audit', '--network', 'devnet', '--from', '0', '--to', '7'])).code, 0)
+      const never = await command(stored, ['backfill', '--network', 'other', '--from-block', '0'])
+      assert.match(never.err, /never followed/)
+      await writeNodes(file, { devnet: [node.url], other: [node.url] })
+      const wrong = await command(stored, ['backfill', '--network', 'other', '--from-block', '0'])
+      assert.deepEqual([wrong.code, wrong.err], [1, 'the node has chain id 31337, the settings say 5\n'])
     })
   },
 )

@@ -1,61 +1,60 @@
-import { join } from 'node:path'
+import {
+  NETWORK_KEYS,
+  openKnownNetwork,
+  settingsNetwork,
+  storedNetworks,
+  type Place,
+  type Wanted,
+} from '../applications/open-networks.ts'
 import type { App } from '../app.ts'
-import { explorerAt, type Chain } from '../chain/network.ts'
-import { openChain } from '../chain/open.ts'
-import { readConfig } from '../config.ts'
-import type { Hex } from '../ids.ts'
-import { openEmbedded, openPostgres } from '../store/db.ts'
-import { lockFolder } from '../store/folder-lock.ts'
-import { migrate } from '../store/migrate.ts'
+import type { Chain } from '../chain/network.ts'
+import { readSome } from '../config.ts'
 import { openTelemetry } from '../telemetry.ts'
+import { findPlace, withDatabase } from './place.ts'
 
-/** What a command needs of the program: settings, database and node, without server, signer and follower. */
-export type Installation = { app: App; chain: Chain; close(): Promise<void> }
+/** What a command needs of the program: database, log and one network, without server, signer and follower. */
+export type Installation = { app: Pick<App, 'db' | 'telemetry'>; chain: Chain }
+
+/** The option of commands that work on one network. */
+export const NETWORK_OPTION = ['--network <name>', 'network; needed where there are several'] as const
 
 /**
- * Opens the installation that the environment describes, as the server would. Beside a running server this needs
- * PostgreSQL: the embedded database lets one process in.
- * @throws ConfigError | FolderInUse | Error
+ * Works on one network of the installation that the environment describes, with the nodes that the server asks.
+ * Beside a running server this needs PostgreSQL: the embedded database lets one process in.
+ * @param name  undefined where the installation has one network only
+ * @throws ConfigError | FolderInUse | RpcUnavailable | RpcError | Error
  */
-export async function openInstallation(env: NodeJS.ProcessEnv): Promise<Installation> {
-  const config = readConfig(env, 'server')
-  if (config.RPC_URL === undefined) throw new Error('RPC_URL is missing: the embedded chain runs inside the server.')
-  const telemetry = openTelemetry('command', config.LOG_LEVEL)
-  const closers: (() => Promise<void> | void)[] = []
-  const close = async () => {
-    for (const end of closers.toReversed()) await end()
-  }
-  try {
-    if (config.DATABASE_URL === undefined) closers.push(await lockFolder(config.DATA_DIR))
-    const onError = (error: Error) => telemetry.log.warn('database_connection_lost', {}, error)
-    const db =
-      config.DATABASE_URL === undefined
-        ? await openEmbedded({ dir: join(config.DATA_DIR, 'db') })
-        : await openPostgres({ url: config.DATABASE_URL, pool: 4, onError })
-    closers.push(() => db.destroy())
-    await migrate(db)
-    const { chain } = await openChain({
-      rpcUrls: config.RPC_URL,
-      chainId: config.NETWORK_CHAIN_ID,
-      name: config.NETWORK_NAME,
-      symbol: config.NETWORK_SYMBOL,
-      coin: config.NETWORK_COIN,
-      decimals: config.NETWORK_DECIMALS,
-      finality: config.NETWORK_FINALITY === 'finalized' ? 'finalized' : Number(config.NETWORK_FINALITY),
-      feeCapWei: BigInt(config.FEE_CAP_GWEI) * 1_000_000_000n,
-      multicall3: (config.MULTICALL3 as Hex | undefined) ?? null,
-      explorer: explorerAt(config.NETWORK_EXPLORER ?? ''),
-      faucet: null,
-      now: () => Date.now(),
-      onCall: () => {},
-    })
-    closers.push(() => chain.rpc.close())
-    const chains = new Map([[chain.chainId, chain]])
-    // No server and no signer: commands neither answer requests nor send transactions.
-    const app = { config, origin: '', db, chains, telemetry, now: () => Date.now() } as unknown as App
-    return { app, chain, close }
-  } catch (error) {
-    await close()
-    throw error
-  }
+export async function withInstallation(
+  env: NodeJS.ProcessEnv,
+  name: string | undefined,
+  work: (installation: Installation) => Promise<void>,
+): Promise<void> {
+  const here = findPlace(env)
+  const { LOG_LEVEL, RPC_URL, ...config } = readSome(env, ['LOG_LEVEL', 'RPC_URL', ...NETWORK_KEYS])
+  const telemetry = openTelemetry('command', LOG_LEVEL)
+  await withDatabase(here, async (db) => {
+    const place: Place = { db, config, telemetry, origin: '' }
+    const networks = [
+      ...(RPC_URL === undefined ? [] : [settingsNetwork(config, RPC_URL)]),
+      ...(await storedNetworks(place, here.networksFile)),
+    ]
+    const chain = await openKnownNetwork(place, choose(networks, name))
+    try {
+      await work({ app: { db, telemetry }, chain })
+    } finally {
+      chain.rpc.close()
+    }
+  })
+}
+
+function choose(networks: Wanted[], name: string | undefined): Wanted {
+  const names = networks.map((network) => network.name).join(', ')
+  if (networks.length === 0)
+    throw new Error(
+      'No network has nodes here: set RPC_URL, or NETWORKS_FILE as the server has it. The embedded chain runs inside the server.',
+    )
+  const [first, ...others] = name === undefined ? networks : networks.filter((network) => network.name === name)
+  if (first === undefined) throw new Error(`There is no network ${name} with nodes: there are ${names}.`)
+  if (others.length > 0) throw new Error(`Say which network: --network, one of ${names}.`)
+  return first
 }

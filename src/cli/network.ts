@@ -2,6 +2,7 @@ import { text } from 'node:stream/consumers'
 import { Command } from 'commander'
 import { connect } from '../chain/connect.ts'
 import { RpcError, RpcUnavailable } from '../chain/failures.ts'
+import type { Strictness } from '../chain/network.ts'
 import {
   bindNetwork,
   explainNetwork,
@@ -34,6 +35,8 @@ type Given = Json & {
   explorerBlock?: string
   finality?: string
   multicall3?: string
+  followStrict?: string
+  feeCapGwei?: string
 }
 type Shown = ListedNetwork & { isServed?: boolean; nodes: number }
 
@@ -61,6 +64,8 @@ export function network(): Command {
     .option('--explorer-block <template>', 'page of a block, with {number}')
     .option('--finality <blocks>', '`finalized`, the node’s tag, or a number of blocks; default finalized')
     .option('--multicall3 <address>', 'Multicall3, if it is deployed')
+    .option('--follow-strict <how>', '`on`, `off`, `lax`, or `default`, which is the setting FOLLOW_STRICT')
+    .option('--fee-cap-gwei <gwei>', 'highest fee per gas ever signed, or `default`, which is the setting FEE_CAP_GWEI')
     .option(...json)
     .action(add)
   command
@@ -101,7 +106,17 @@ async function add(name: string, given: Given): Promise<void> {
       given,
       known:
         before ??
-        (preset === null ? null : { ...preset, explorer: templatesAt(preset.explorer), finality: 'finalized' }),
+        (preset === null
+          ? null
+          : {
+              ...preset,
+              ...{
+                explorer: templatesAt(preset.explorer),
+                finality: 'finalized',
+                followStrict: null,
+                feeCapGwei: null,
+              },
+            }),
     })
     const problems = [
       ...explainMissing(given, { isNew: before === undefined && preset === null }),
@@ -193,6 +208,9 @@ function choose({
     address: given.explorerAddress ?? base?.address ?? '',
     block: given.explorerBlock ?? base?.block ?? '',
   }
+  /** What is given, `default` taking back what was said before. */
+  const own = <T>(value: string | undefined, before: T | null, read: (text: string) => T): T | null =>
+    value === undefined ? before : value === 'default' ? null : read(value)
   const number = (value: string): number => (/^\d{1,15}$/.test(value) ? Number(value) : Number.NaN)
   const symbol = given.symbol ?? known?.symbol ?? ''
   return {
@@ -209,6 +227,8 @@ function choose({
           ? 'finalized'
           : number(given.finality),
     multicall3: (given.multicall3 as Hex | undefined) ?? known?.multicall3 ?? null,
+    followStrict: own(given.followStrict, known?.followStrict ?? null, (text) => text as Strictness),
+    feeCapGwei: own(given.feeCapGwei, known?.feeCapGwei ?? null, number),
   }
 }
 
@@ -252,6 +272,8 @@ function describe(one: Shown): string {
     ['Explorer', one.explorer === null ? 'pages of this service' : Object.values(one.explorer)],
     ['Finality', one.finality === 'finalized' ? 'finalized' : `after ${one.finality} blocks`],
     ['Multicall3', one.multicall3 ?? 'none'],
+    ['Checks of blocks', one.followStrict ?? 'of the settings'],
+    ['Fee cap', one.feeCapGwei === null ? 'of the settings' : `${one.feeCapGwei} gwei per gas`],
     ['Nodes', nodesOf(one)],
     ['Applications', String(one.applications)],
     ...(one.isServed === undefined ? [] : [['Served', servedOf(one)] as [string, string]]),

@@ -1,4 +1,5 @@
 import type { Block } from '../chain/head.ts'
+import type { Strictness } from '../chain/network.ts'
 import { RpcError, type Rpc } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { BadAnswer, readBlock, readReceipt, type RawBlock } from './answers.ts'
@@ -55,12 +56,8 @@ export async function fetchBlock(rpc: Rpc, hash: Hex, source: ReceiptSource): Pr
   return whole
 }
 
-/**
- * How blocks are asked for and how far answers are believed.
- * `strictness`: `on` checks receipts against the block's hash; `off` their logs against its Bloom filter; `lax`, for
- * networks that have none or leave logs out of it, counts receipts only.
- */
-export type ReceiptSource = { hasBlockReceipts: boolean; strictness: 'on' | 'off' | 'lax' }
+/** How blocks are asked for and how far answers are believed. */
+export type ReceiptSource = { hasBlockReceipts: boolean; strictness: Strictness }
 
 /** Also nodes that know the method by number only: they call a hash a wrong parameter. */
 function lacksMethod(answer: unknown): boolean {
@@ -83,11 +80,7 @@ async function fetchReceiptsOneByOne(rpc: Rpc, block: RawBlock): Promise<unknown
  * (go-ethereum #24078, lotus #13749): then this refuses, and the block is asked for again.
  * @throws BadAnswer
  */
-export function checkBlock(
-  block: RawBlock,
-  receiptsAnswer: unknown,
-  strictness: ReceiptSource['strictness'],
-): FollowedBlock {
+export function checkBlock(block: RawBlock, receiptsAnswer: unknown, strictness: Strictness): FollowedBlock {
   if (!Array.isArray(receiptsAnswer)) throw new BadAnswer('the node does not know the receipts of the block')
   const answers = receiptsAnswer.map(readReceipt)
   if (answers.length !== block.transactions.length) throw new BadAnswer('receipts are missing')

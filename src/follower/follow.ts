@@ -45,7 +45,7 @@ export function startFollower(app: App, chain: Chain, listeners: BlockListener[]
     renewedAt: Number.NEGATIVE_INFINITY,
     hasStarted: false,
     heard: null,
-    receipts: { hasBlockReceipts: true, strictness: app.config.FOLLOW_STRICT },
+    receipts: { hasBlockReceipts: true, strictness: chain.strictness },
     ahead: null,
     hasWarnedOfFinality: false,
   }

@@ -37,13 +37,13 @@ type Order = {
  * @throws Error when the range is not final here; RpcError | RpcUnavailable | BadAnswer from the node
  */
 export async function audit(
-  app: App,
+  app: Pick<App, 'db'>,
   chain: Chain,
   { from, to, rpc, repairs, onDifference, onProgress }: Order,
 ): Promise<{ blocks: number; transfers: number; differences: number }> {
   const finalized = await readFinalized(app.db, chain)
   if (to > finalized) throw new Error(`Only final blocks can be compared: they end at ${finalized}.`)
-  const source: ReceiptSource = { hasBlockReceipts: true, strictness: app.config.FOLLOW_STRICT }
+  const source: ReceiptSource = { hasBlockReceipts: true, strictness: chain.strictness }
   let transfers = 0
   let differences = 0
   for (let start = from; start <= to; start += WINDOW) {

@@ -21,6 +21,7 @@ const LONGEST_RANGE = 10_000
 /** how often a node may fail in a row */
 const PATIENCE = 8
 
+type Part = Pick<App, 'db' | 'telemetry'>
 type Group = { accountIds: string[]; addresses: Hex[]; members: Buffer }
 
 /** Where a backfill stands: blocks below `nextBlock` are done for this group of accounts. */
@@ -50,7 +51,7 @@ type Order = {
  * @returns the first block that is not done, at most one above the follower's block
  * @throws RpcUnavailable | BadAnswer | RpcError  when the node fails again and again; AppError not_found
  */
-export async function backfill(app: App, chain: Chain, order: Order): Promise<{ nextBlock: number; target: number }> {
+export async function backfill(app: Part, chain: Chain, order: Order): Promise<{ nextBlock: number; target: number }> {
   const { target } = await readCursor(app, chain)
   const groups = await readGroups(app.db, order.accountIds)
   let nextBlock = target + 1
@@ -67,7 +68,7 @@ export async function backfill(app: App, chain: Chain, order: Order): Promise<{ 
 }
 
 /** The follower's block, once the transaction that may not know our accounts yet is through. */
-async function readCursor({ db }: App, { chainId }: Chain): Promise<{ target: number }> {
+async function readCursor({ db }: Part, { chainId }: Chain): Promise<{ target: number }> {
   return db.transaction().execute(async (tx) => {
     const row = await tx
       .selectFrom('cursors')
@@ -94,7 +95,7 @@ async function readGroups(db: Db, accountIds: readonly string[] | null): Promise
 }
 
 async function fillGroup(
-  app: App,
+  app: Part,
   chain: Chain,
   {
     group,
@@ -122,7 +123,7 @@ async function fillGroup(
     }
     const to = Math.min(last, next + range - 1)
     try {
-      const found = await fetchRange(app, chain, { from: next, to, addresses: group.addresses })
+      const found = await fetchRange(chain, { from: next, to, addresses: group.addresses })
       transfers += await store(app, chain, { found, fromBlock, group, next: to + 1 })
       next = to + 1
       range = Math.min(LONGEST_RANGE, range * 2)
@@ -143,21 +144,20 @@ async function fillGroup(
 
 /** By filter; a single block that the node does not give by filter is read whole. */
 async function fetchRange(
-  { config }: App,
-  { rpc }: Chain,
+  { rpc, strictness }: Chain,
   range: { from: number; to: number; addresses: Hex[] },
 ): Promise<Found[]> {
   try {
     return await fetchPast(rpc, range)
   } catch (error) {
     if (range.from < range.to || !isTooMuch(error)) throw error
-    return fetchWhole(rpc, range.from, { hasBlockReceipts: true, strictness: config.FOLLOW_STRICT })
+    return fetchWhole(rpc, range.from, { hasBlockReceipts: true, strictness })
   }
 }
 
 /** Rows and how far they reach, together. The follower's cursor is held meanwhile: what is final stays so. */
 async function store(
-  app: App,
+  app: Part,
   chain: Chain,
   { found, fromBlock, group, next }: { found: Found[]; fromBlock: number; group: Group; next: number },
 ): Promise<number> {

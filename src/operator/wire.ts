@@ -50,6 +50,8 @@ export const NewApplication = Type.Object(
     name: changeable.name,
     network: Type.String({ maxLength: 200, description: 'Name of a network of this installation; kept for ever' }),
     redirectUris: changeable.redirectUris,
+  followStrict: Nullable(Type.String({ description: '`on`, `off` or `lax`; null: as the setting FOLLOW_STRICT says' })),
+  feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
     clientId: Type.Optional(Type.String({ maxLength: 200, description: 'Made from the name when left out' })),
     kind: Type.Optional(
       Type.Union([Type.Literal('public'), Type.Literal('confidential')], { description: 'Default public' }),

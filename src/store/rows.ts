@@ -39,6 +39,8 @@ export type Database = {
     client_id: string
     name: string
     chain_id: number
+    follow_strict: ColumnType<string | null, string | null | undefined, string | null>
+    fee_cap_gwei: ColumnType<number | null, number | null | undefined, number | null>
     kind: 'public' | 'confidential'
     redirect_uris: Json<string[]>
     permissions: Json<string[]>

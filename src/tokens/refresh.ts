@@ -11,6 +11,8 @@ import { TOKEN_TYPE_NUMBERS, type TokenType } from './note.ts'
 const FIRST_RETRY_SECONDS = 60
 const LAST_RETRY_SECONDS = 86_400
 
+type Part = Pick<App, 'db' | 'telemetry'>
+
 const running = new WeakMap<Chain, Promise<void>>()
 
 /**
@@ -19,7 +21,7 @@ const running = new WeakMap<Chain, Promise<void>>()
  * is away leaves the tokens due.
  * @returns when nothing is due any more
  */
-export function refreshTokens(app: App, chain: Chain): Promise<void> {
+export function refreshTokens(app: Part, chain: Chain): Promise<void> {
   let run = running.get(chain)
   if (run === undefined) {
     run = refreshAll(app, chain)
@@ -30,7 +32,7 @@ export function refreshTokens(app: App, chain: Chain): Promise<void> {
   return run
 }
 
-async function refreshAll(app: App, chain: Chain): Promise<void> {
+async function refreshAll(app: Part, chain: Chain): Promise<void> {
   for (;;) {
     const due = await app.db
       .selectFrom('tokens')
@@ -53,7 +55,7 @@ async function refreshAll(app: App, chain: Chain): Promise<void> {
  * The block that is stored, not the newest one: what a token says in a branch that was never stored would never be
  * taken back. Of blocks that are final, as while catching up, the newest: nodes forget old states.
  */
-async function atCursor({ db }: App, chain: Chain): Promise<At> {
+async function atCursor({ db }: Part, chain: Chain): Promise<At> {
   const row = await db
     .selectFrom('cursors')
     .select(['block_number', 'block_hash', 'finalized_number'])
@@ -81,7 +83,7 @@ export const versionOfRow = sql<string>`tokens.address::text || ' ' || tokens.up
  * @throws RpcUnavailable | RpcError  when not one of them could be asked
  */
 export async function askAll(
-  app: App,
+  app: Part,
   chain: Chain,
   tokens: Token[],
   at: At,

@@ -16,12 +16,12 @@ const { CHAOS_DATABASE, CHAOS_NODE, CHAOS_FINALITY, CHAOS_DEVELOPMENT, CHAOS_STR
 
 const db = await openPostgres({ url: CHAOS_DATABASE!, pool: 4, onError: () => {} })
 const config = {
-  ...readConfig({ FOLLOW_STRICT: CHAOS_STRICT, DATABASE_URL: CHAOS_DATABASE }, 'server'),
+  ...readConfig({ DATABASE_URL: CHAOS_DATABASE }, 'server'),
   FOLLOW_INTERVAL_MS: 3,
 }
 const chain: Chain = {
   ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: Number(CHAOS_FINALITY) },
-  ...{ feeCapWei: 1n, multicall3: null, explorer: explorerAt('') },
+  ...{ feeCapWei: 1n, multicall3: null, explorer: explorerAt(''), strictness: CHAOS_STRICT as Chain['strictness'] },
   rpc: openRpc({ url: CHAOS_NODE!, timeoutMs: 150 }),
   head: openHead(Date.now),
   faucet: CHAOS_DEVELOPMENT === 'yes' ? async () => {} : null,

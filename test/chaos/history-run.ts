@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { sql } from 'kysely'
 import type { App } from '../../src/app.ts'
 import { openHead } from '../../src/chain/head.ts'
+import type { Chain } from '../../src/chain/network.ts'
 import { RpcError } from '../../src/chain/rpc.ts'
 import { readConfig } from '../../src/config.ts'
 import { startFollower } from '../../src/follower/follow.ts'
@@ -275,8 +276,8 @@ async function judge({ script, db, outcome }: Run, isStrict: boolean): Promise<s
   if (wrong !== null) return `transfers: ${wrong}`
   const lived = await dump(db)
   await empty(db)
-  const chain = { ...script.chain, head: openHead(Date.now) }
-  const config = { ...readConfig({ FOLLOW_STRICT: isStrict ? 'on' : 'off' }, 'server'), FOLLOW_INTERVAL_MS: 3 }
+  const chain: Chain = { ...script.chain, head: openHead(Date.now), strictness: isStrict ? 'on' : 'off' }
+  const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
   const app = { config, db, telemetry: openTelemetry('scratch', 'silent'), now: Date.now } as unknown as App
   const all = script.blocks
   script.blocks = all.slice(0, 1)
