@@ -11,15 +11,16 @@ const root = fileURLToPath(new URL('..', import.meta.url))
  * Who may import whom (ARCHITECTURE.md). A unit is a folder of src or a file beside them; `signer` is the program,
  * `signer-wire` the two files of it that the server may use.
  */
-const core = ['errors', 'ids', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire', 'app', 'http']
+const core = ['errors', 'ids', 'keccak', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire', 'app', 'http']
 const table: Record<string, string[]> = {
   errors: [],
   ids: [],
+  keccak: [],
   config: ['errors', 'ids'],
   telemetry: ['errors', 'ids'],
   store: ['errors', 'ids'],
   chain: ['errors', 'ids'],
-  abi: ['errors', 'ids'],
+  abi: ['errors', 'ids', 'keccak'],
   'signer-wire': ['errors', 'ids'],
   app: ['errors', 'ids', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire'],
   http: ['errors', 'ids', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire', 'app'],
@@ -33,7 +34,7 @@ const table: Record<string, string[]> = {
   contracts: [...core, 'users', 'applications', 'transactions'],
   oauth: [...core, 'users', 'applications'],
   operator: [...core, 'users', 'applications'],
-  signer: ['errors', 'ids', 'config', 'telemetry', 'signer-wire'],
+  signer: ['errors', 'ids', 'keccak', 'config', 'telemetry', 'signer-wire'],
   devnet: ['errors', 'ids', 'telemetry', 'chain', 'http'],
 }
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'open', 'main', 'cli']

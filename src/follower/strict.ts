@@ -1,5 +1,5 @@
-import { keccak256 } from 'viem/utils'
 import type { Hex } from '../ids.ts'
+import { keccak } from '../keccak.ts'
 import { BadAnswer, readLog, readObject } from './answers.ts'
 import { bloomOf } from './bloom.ts'
 import type { Log } from './block.ts'
@@ -83,7 +83,7 @@ const LATER_FIELDS: typeof FIELDS = [
 export function headerHash(header: Record<string, unknown>): Hex {
   const later = LATER_FIELDS.filter(([name]) => header[name] !== undefined && header[name] !== null)
   const fields = [...FIELDS, ...later].map(([name, read]) => read(header[name]))
-  return keccak256(encodeRlp(fields))
+  return hexOf(keccak(encodeRlp(fields)))
 }
 
 function bytes(value: unknown): Buffer {

@@ -1,4 +1,4 @@
-import { keccak256 } from 'viem/utils'
+import { keccak } from '../keccak.ts'
 import { bytesOf, encodeRlp, type Rlp } from './rlp.ts'
 
 type Leaf = { nibbles: number[]; value: Buffer }
@@ -9,7 +9,7 @@ type Leaf = { nibbles: number[]; value: Buffer }
  */
 export function listRoot(values: readonly Buffer[]): Buffer {
   const leaves = values.map((value, index) => ({ nibbles: nibblesOf(encodeRlp(bytesOf(index))), value }))
-  return hash(leaves.length === 0 ? encodeRlp(Buffer.alloc(0)) : encodeNode(leaves, 0))
+  return keccak(leaves.length === 0 ? encodeRlp(Buffer.alloc(0)) : encodeNode(leaves, 0))
 }
 
 /** The node over all leaves that share their first `depth` nibbles. */
@@ -30,7 +30,7 @@ function encodeNode(leaves: Leaf[], depth: number): Buffer {
 }
 
 /** A node of less than 32 bytes stands in its parent itself, a longer one by its hash. */
-const referTo = (node: Buffer): Rlp => (node.length < 32 ? { encoded: node } : hash(node))
+const referTo = (node: Buffer): Rlp => (node.length < 32 ? { encoded: node } : keccak(node))
 
 function sharedNibbles(leaves: Leaf[], depth: number): number {
   const { nibbles } = leaves[0]!
@@ -51,5 +51,3 @@ function compact(nibbles: number[], isLeaf: boolean): Buffer {
 }
 
 const nibblesOf = (bytes: Buffer): number[] => [...bytes].flatMap((byte) => [byte >> 4, byte & 15])
-
-const hash = (bytes: Buffer): Buffer => Buffer.from(keccak256(bytes, 'bytes'))

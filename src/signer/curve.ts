@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module'
-import { keccak256 } from 'viem/utils'
+import { keccak } from '../keccak.ts'
 import { StartError } from './refusal.ts'
 
 /**
@@ -41,11 +41,6 @@ export const isScalar = (key: Uint8Array): boolean => native.privateKeyVerify(ke
 
 /** Uncompressed, 65 bytes. */
 export const publicKeyOf = (key: Uint8Array): Uint8Array => native.publicKeyCreate(key, false)
-
-export const keccak = (bytes: Uint8Array): Buffer => {
-  const hash = keccak256(bytes, 'bytes')
-  return Buffer.from(hash.buffer, hash.byteOffset, hash.length)
-}
 
 /** The last 20 bytes of the hash of the point. */
 export const addressOf = (publicKey: Uint8Array): Buffer => keccak(publicKey.subarray(1)).subarray(12)

@@ -1,4 +1,5 @@
-import { keccak, type Signature } from './curve.ts'
+import { keccak } from '../keccak.ts'
+import type { Signature } from './curve.ts'
 
 /** A transaction as the signer sees it: amounts as numbers, addresses and data as bytes. wei, and gas units. */
 export type Transaction = {
