@@ -52,6 +52,7 @@ const keys = {
   SIGNER_JWKS_FILE: { kind: 'path', part: 'signer', productionRequired: true, help: 'public keys that access tokens are verified with; read again when it changes' },
   SIGNER_ISSUER: { kind: 'url', part: 'signer', productionRequired: true, help: 'issuer that access tokens must name: PUBLIC_ORIGIN/oauth' },
   SIGNER_AUDIENCE: { kind: 'url', part: 'signer', productionRequired: true, help: 'audience that access tokens must name: PUBLIC_ORIGIN/v1' },
+  SIGNER_REVOCATIONS_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 300, default: 60, part: 'signer', help: 'how old the newest list of revoked tokens may be before the signer accepts no token; the server sends one every 5 seconds. 0, refused in production: lists are not used' },
   SIGNER_MAX_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'highest total fee (gas × fee per gas) of one transaction; default 10^18' },
   AUTH_KEYS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'private keys of the authorization server as a JWK set; made at the first start in development' },
   AUTH_JWKS_FILE: { kind: 'path', part: 'server', help: 'where the public half is written for the signer; default beside AUTH_KEYS_FILE' },

@@ -12,6 +12,7 @@ import { startSigner } from './devnet/signer.ts'
 import { issueToken } from './oauth/issue.ts'
 import { loadKeys, publicKeys } from './oauth/keys.ts'
 import { developmentProvider, readProviders } from './oauth/providers.ts'
+import { startRevocations, type Publisher } from './oauth/revocations.ts'
 import { openOperatorDoor } from './operator/door.ts'
 import { buildServer, startWorkers } from './server.ts'
 import { connectSigner } from './signer/client.ts'
@@ -92,7 +93,11 @@ export async function open(config: Config): Promise<Opened> {
           log: telemetry.log,
         }).then((signer) => opened('signer', signer, () => signer.stop()).socket),
     ])
-    const signer = opened('signer connection', connectSigner({ path: socket }), (client) => client.close())
+    let revocations: Publisher | null = null
+    const renewRevocations = async () => revocations?.publish()
+    const signer = opened('signer connection', connectSigner({ path: socket, renewRevocations }), (client) =>
+      client.close(),
+    )
     const chains = opened('nodes', new Map<number, Chain>(), (open) => open.forEach((chain) => chain.rpc.close()))
     const place: Here = { config, db, telemetry, origin }
     const main = isDevelopment ? await openMain(place, embedded) : null
@@ -110,6 +115,9 @@ export async function open(config: Config): Promise<Opened> {
       now: () => Date.now(),
     }
     if (main !== null) await registerDemo(app, main)
+    revocations = opened('revocations', startRevocations(app, keys), (publisher) => publisher.stop())
+    // A signer that is away is told later; it says so in its log, and /readyz too.
+    await revocations.publish().catch(() => {})
     const providers = [
       ...(config.PROVIDERS_FILE === undefined ? [] : readProviders(config.PROVIDERS_FILE)),
       ...(isDevelopment ? [developmentProvider(origin)] : []),

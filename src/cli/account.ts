@@ -4,6 +4,7 @@ import { readSome } from '../config.ts'
 import type { Hex } from '../ids.ts'
 import { connectSigner } from '../signer/client.ts'
 import { FolderInUse } from '../store/folder-lock.ts'
+import { freezeAccount, thawAccount, type Freezable } from '../users/freeze.ts'
 import { pregenerate, type Pregenerated } from '../users/pregenerate.ts'
 import { findPlace, withDatabase } from './place.ts'
 import { facts, print } from './print.ts'
@@ -11,7 +12,7 @@ import { openOperator } from './reach.ts'
 
 type Given = { provider: string; userId: string; json?: boolean }
 
-/** `chatelaine account create`: an account for someone who has not signed in yet. */
+/** `chatelaine account …`: an account for someone who has not signed in yet; freezing one, and thawing it. */
 export function account(): Command {
   const command = new Command('account').description('accounts of people')
   command
@@ -21,7 +22,31 @@ export function account(): Command {
     .requiredOption('--user-id <id>', 'the provider’s immutable id of the person; never a name or an e-mail address')
     .option('--json', 'print JSON')
     .action(create)
+  command
+    .command('freeze')
+    .description('let an account be read and move nothing; what it has sent is followed to its end')
+    .argument('<user>', 'id of the user, as in tokens: PROVIDER-id')
+    .option('--json', 'print JSON')
+    .action((user: string, given: { json?: boolean }) => change(user, given, 'freeze'))
+  command
+    .command('thaw')
+    .description('let a frozen account go on')
+    .argument('<user>', 'id of the user')
+    .option('--json', 'print JSON')
+    .action((user: string, given: { json?: boolean }) => change(user, given, 'thaw'))
   return command
+}
+
+async function change(user: string, given: { json?: boolean }, action: 'freeze' | 'thaw'): Promise<void> {
+  const place = findPlace()
+  const done = await withDatabase(place, (db) => (action === 'freeze' ? freezeAccount : thawAccount)(db, user)).catch(
+    async (error: unknown) => {
+      if (!(error instanceof FolderInUse)) throw error
+      const ask = await openOperator(place.dataDir, error.pid)
+      return ask<Freezable>('POST', `/accounts/${encodeURIComponent(user)}/${action}`)
+    },
+  )
+  print(given, done, facts([['user', done.userId], ['frozen', done.frozenAt ?? 'no']])) // prettier-ignore
 }
 
 async function create(given: Given): Promise<void> {

@@ -52,6 +52,7 @@ type State = {
   cache: Map<string, Reader>
   revoked: Set<string>
   suspended: Set<string>
+  frozen: Set<string>
   revokedReadAt: number
   reading: Promise<void> | null
   verify: ReturnType<typeof createLocalJWKSet>
@@ -83,6 +84,14 @@ export async function verifyAccessToken(app: App, token: string): Promise<Reader
 }
 
 /**
+ * Stops a user whose account the operator froze; as old as the revocations are.
+ * @throws account_frozen
+ */
+export function assertNotFrozen(app: App, { userId }: Caller): void {
+  if (stateOf(app).frozen.has(userId)) throw new AppError('account_frozen', 'The operator froze this account.')
+}
+
+/**
  * The token of an Authorization header.
  * @throws invalid_token when there is none, or it is not a bearer token
  */
@@ -101,6 +110,7 @@ function stateOf(app: App): State {
       cache: new Map(),
       revoked: new Set(),
       suspended: new Set(),
+      frozen: new Set(),
       revokedReadAt: Number.NEGATIVE_INFINITY,
       reading: null,
       verify: createLocalJWKSet(app.tokenKeys),
@@ -163,7 +173,7 @@ async function readToken(app: App, state: State, token: string): Promise<Reader>
 /** What stands for a grant in the list of revoked ones. */
 export const machineGrantOf = (tokenId: string): string => `machine ${tokenId}`
 
-/** Reads the grants revoked and not yet forgotten, and the applications suspended; one reader at a time, the others go on with what is known unless it is old. */
+/** Reads the grants revoked and not yet forgotten, the applications suspended and the accounts frozen; one reader at a time, the others go on with what is known unless it is old. */
 async function refreshRevocations(app: App, state: State): Promise<void> {
   if (app.now() - state.revokedReadAt < REVOCATIONS_EVERY_MS) return
   state.reading ??= (async () => {
@@ -174,8 +184,12 @@ async function refreshRevocations(app: App, state: State): Promise<void> {
       const applications = await retrying(() =>
         app.db.selectFrom('applications').select('client_id').where('suspended_at', 'is not', null).execute(),
       )
+      const accounts = await retrying(() =>
+        app.db.selectFrom('accounts').select('user_id').where('frozen_at', 'is not', null).execute(),
+      )
       state.revoked = new Set(grants.map((row) => row.grant_id))
       state.suspended = new Set(applications.map((row) => row.client_id))
+      state.frozen = new Set(accounts.map((row) => row.user_id))
       state.revokedReadAt = app.now()
     } finally {
       state.reading = null

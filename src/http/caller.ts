@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
-import { bearerToken, verifyAccessToken, assertUser, type Caller, type Reader } from './bearer.ts'
+import { assertNotFrozen, assertUser, bearerToken, verifyAccessToken, type Caller, type Reader } from './bearer.ts'
 import { openLimit, spend } from './limits.ts'
 
 declare module 'fastify' {
@@ -62,7 +62,9 @@ export function authenticated(server: FastifyInstance, app: App): void {
       else spend(reads, reader.tokenId, reply)
     }
     request.reader = reader
-    if (reader.kind !== 'machine') request.caller = reader
+    if (reader.kind === 'machine') return
+    if (scope === 'contracts:write') assertNotFrozen(app, reader)
+    request.caller = reader
   })
 }
 

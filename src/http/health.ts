@@ -39,7 +39,9 @@ async function checkDatabase({ db }: App): Promise<Check> {
 
 async function checkSigner({ signer }: App): Promise<Check> {
   return settle('signer', async () => {
-    await signer.health()
+    const { revocations } = await signer.health()
+    // It answers, and refuses every token.
+    if (revocations === 'stale') throw new Error('the signer has no fresh list of revoked tokens')
   })
 }
 

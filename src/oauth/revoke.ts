@@ -1,6 +1,7 @@
 import type { App } from '../app.ts'
 import { forgetGrant } from '../http/bearer.ts'
 import { retrying } from '../store/db.ts'
+import { publishSoon } from './revocations.ts'
 
 /** Clocks of replicas and verifiers may differ by this much, seconds. */
 const CLOCK_SLACK_SECONDS = 60
@@ -21,4 +22,5 @@ export async function revokeGrant(app: App, grantId: string): Promise<void> {
   )
   await retrying(() => db.deleteFrom('oauth_records').where('grant_id', '=', grantId).execute())
   forgetGrant(app, grantId)
+  publishSoon(app)
 }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { mkdtemp, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { world, type Answer, type World } from '../../test/world.ts'
+import { until, world, type Answer, type World } from '../../test/world.ts'
 import { findApplication, saveApplication } from '../applications/registry.ts'
 import { openListener } from '../http/listener.ts'
 import { doorOf, newOperatorToken, openOperatorDoor } from './door.ts'
@@ -88,7 +88,7 @@ test('only a token of the operator opens it: none, a user’s, a wrong one and a
   const routes = Object.entries((await here.request('/openapi.json')).body.paths as Record<string, object>).filter(
     ([path]) => path.startsWith('/operator/'),
   )
-  assert.equal(routes.length, 8)
+  assert.ok(routes.length >= 9)
   const wrong = [
     `Bearer ${here.alice.token}`,
     `Bearer ${token}x`,
@@ -286,4 +286,50 @@ test('an account is made for someone who has not signed in yet, and is theirs at
     { authorization: `Bearer ${here.alice.token}` },
   )
   assert.equal(stranger.status, 401)
+})
+
+test('a frozen account is read and moves nothing, at the door and in the signer; thawed it goes on', async () => {
+  const { erc20 } = here.facts.contracts
+  const carol = await here.person('carol')
+  const mint = { address: erc20!, abi: 'mint(address,uint256) public', args: [carol.address, '1'] }
+  await carol.write(mint)
+  const path = `/accounts/${encodeURIComponent(carol.userId)}`
+  const frozen = await operate('POST', `${path}/freeze`)
+  assert.deepEqual([frozen.status, frozen.body.userId], [200, carol.userId])
+  assert.notEqual(frozen.body.frozenAt, null)
+
+  // Too far ahead: with a good token it would be a gap.
+  const signed = () =>
+    here.app.signer.sign({
+      ...{ intentId: `direct-${Math.random()}`, accessToken: carol.token, chainId: here.facts.chainId },
+      ...{ from: carol.address, nonce: 1_000, to: carol.address, value: '0', data: '0x', gas: '21000' },
+      ...{ maxFeePerGas: '1', maxPriorityFeePerGas: '1', kind: 'send' },
+    })
+  await until(
+    'the door says no',
+    async () => (await carol.post('/v1/contracts/method/write', mint)).status === 403,
+    12_000,
+  )
+  const refused = await carol.post('/v1/contracts/method/write', mint)
+  assert.deepEqual([refused.status, refused.body.code], [403, 'account_frozen'])
+  await until(
+    'the signer says no',
+    () =>
+      signed().then(
+        () => false,
+        ({ code }) => code === 'account_frozen',
+      ),
+    12_000,
+  )
+  assert.equal((await carol.get(`/v1/users/${encodeURIComponent(carol.userId)}/balance`)).status, 200)
+  const bob = { ...mint, args: [here.bob.address, '1'] }
+  await here.bob.write(bob)
+
+  assert.equal((await operate('POST', `${path}/thaw`)).body.frozenAt, null)
+  await until(
+    'it may write again',
+    async () => (await carol.post('/v1/contracts/method/write', mint)).status === 200,
+    12_000,
+  )
+  assert.equal((await operate('POST', '/accounts/DEV-nobody/freeze')).status, 404)
 })

@@ -17,6 +17,7 @@ import { AppError } from '../errors.ts'
 import { bearerToken } from '../http/bearer.ts'
 import { openLimit, spend } from '../http/limits.ts'
 import { pregenerate } from '../users/pregenerate.ts'
+import { freezeAccount, thawAccount } from '../users/freeze.ts'
 import type { OperatorDoor } from './door.ts'
 import * as wire from './wire.ts'
 
@@ -129,3 +130,19 @@ export async function operatorApi(server: FastifyInstance, app: App, door: Opera
 
 /** PostgreSQL refuses NUL. */
 const textOf = (text: string): string => text.replaceAll('\0', '')
+    for (const [action, schema, act] of [
+      ['freeze', wire.freeze, freezeAccount],
+      ['thaw', wire.thaw, thawAccount],
+    ] as const) {
+      /** POST /operator/v1/accounts/:userId/{freeze,thaw}. Errors: not_found. */
+      scope.post<{ Params: { userId: string } }>(
+        `/operator/v1/accounts/:userId/${action}`,
+        { schema },
+        async (request) => {
+          const done = await act(db, textOf(request.params.userId))
+          app.telemetry.log.info('operator_acted', { action, userId: done.userId, requestId: request.id })
+          return done
+        },
+      )
+    }
+

@@ -152,3 +152,25 @@ function answersWith(status: number, success: object, ...others: number[]): { re
   const { 200: ok, ...problems } = answers(success, ...others).response
   return { response: { [status]: ok, ...problems } }
 }
+const FreezableAccount = Type.Object({
+  userId: Type.String(),
+  frozenAt: Nullable(Type.String({ description: 'Since when it is frozen' })),
+})
+const ofOneAccount = {
+  ...shared,
+  querystring: NoQuery,
+  params: Type.Object({ userId: Type.String({ maxLength: 1_000, description: 'Id of the user' }) }),
+}
+export const freeze = {
+  ...ofOneAccount,
+  summary: 'Freeze an account',
+  description:
+    'It can be read and moves nothing: writes answer 403 `account_frozen`, and the signer refuses its tokens, everywhere within seconds.',
+  ...answers(FreezableAccount, 404, 413, 415),
+}
+export const thaw = {
+  ...ofOneAccount,
+  summary: 'Let a frozen account go on',
+  ...answers(FreezableAccount, 404, 413, 415),
+}
+

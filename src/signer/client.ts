@@ -7,6 +7,11 @@ export type Signer = {
   createAccount: Call<'createAccount'>
   sign: Call<'sign'>
   recall: Call<'recall'>
+  /**
+   * Brings the parts of a list of what is revoked, now and first of all on every later connection: a signer that was
+   * started again knows none. Throws as the calls do.
+   */
+  bringRevocations: (parts: string[]) => Promise<void>
   health: () => Promise<Verbs['health']['answer']>
   /** Ends the connection; calls under way fail with signer_unavailable. */
   close: () => void
@@ -30,6 +35,13 @@ const MOST_UNSENT_BYTES = 16_777_216
 
 type Waiting = { resolve: (answer: unknown) => void; reject: (error: Error) => void; timer: NodeJS.Timeout }
 
+type Options = {
+  path: string
+  timeoutMs?: number
+  /** brings a new list; asked for when the signer’s is too old, which a machine that slept finds at its first request */
+  renewRevocations?: () => Promise<void>
+}
+
 type Connection = { socket: Socket; waiting: Map<number, Waiting> }
 
 /**
@@ -39,20 +51,38 @@ type Connection = { socket: Socket; waiting: Map<number, Waiting> }
  * signer_unavailable means unknown: the signer may have signed. The same request again returns the stored bytes.
  * @param timeoutMs  how long one call may take, milliseconds
  */
-export function connectSigner({ path, timeoutMs = 5_000 }: { path: string; timeoutMs?: number }): Signer {
+export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Options): Signer {
   let connection: Connection | null = null
+  let greeting: string[] = []
   let lastId = 0
   let isClosed = false
 
   return {
     createAccount: (request) => call('createAccount', request),
-    sign: (request) => call('sign', request),
+    sign:
+      renewRevocations === undefined
+        ? (request) => call('sign', request)
+        : (request) => call('sign', request).catch((error: unknown) => afterRenewal(error, request)),
     recall: (request) => call('recall', request),
+    async bringRevocations(parts) {
+      greeting = parts
+      // One that is opened by this has greeted with them already; twice does no harm.
+      await Promise.all(parts.map((list) => call('revocations', { list })))
+    },
     health: () => call('health', {}),
     close() {
       isClosed = true
       if (connection !== null) lose(connection, unavailable('The connection to the signer was closed.'))
     },
+  }
+
+  /** Refused is certainly not signed, so it may be asked again. */
+  async function afterRenewal(error: unknown, request: Verbs['sign']['request']): Promise<Verbs['sign']['answer']> {
+    if (!(error instanceof AppError) || error.code !== 'revocations_stale') throw error
+    await renewRevocations!().catch(() => {
+      throw error
+    })
+    return call('sign', request)
   }
 
   function call<V extends Verb>(verb: V, request: Verbs[V]['request']): Promise<Verbs[V]['answer']> {
@@ -88,6 +118,9 @@ export function connectSigner({ path, timeoutMs = 5_000 }: { path: string; timeo
     })
     opened.socket.on('error', (cause) => lose(opened, unavailable('The signer cannot be reached.', cause)))
     opened.socket.on('close', () => lose(opened, unavailable('The connection to the signer was lost.')))
+    // Nobody waits for these; whoever brought the list hears of its fate at the next one.
+    for (const list of greeting)
+      opened.socket.write(encode({ id: (lastId += 1), verb: 'revocations', request: { list } }))
     return opened
   }
 

@@ -6,10 +6,12 @@ import { createAccount } from './create.ts'
 import { blind } from './curve.ts'
 import { openGroup } from './group.ts'
 import { makeKekFile, openKekFile, type Kek } from './kek.ts'
+import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
 import { openLedger } from './ledger.ts'
 import { recall } from './recall.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
+import { openRevocations } from './revocations.ts'
 import { sign, type Inside } from './sign.ts'
 import { listen, type Handlers } from './socket.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
@@ -60,6 +62,8 @@ type Settings = {
   issuer: string
   audience: string
   maxFeeWei: bigint
+  /** 0: lists of what is revoked are not used */
+  revocationsSeconds: number
   logLevel: Config['LOG_LEVEL']
   isProduction: boolean
 }
@@ -97,6 +101,7 @@ function readSettings(env: NodeJS.ProcessEnv): Settings {
     issuer: config.SIGNER_ISSUER!,
     audience: config.SIGNER_AUDIENCE!,
     maxFeeWei: config.SIGNER_MAX_FEE_WEI ?? 10n ** 18n,
+    revocationsSeconds: config.SIGNER_REVOCATIONS_SECONDS,
     logLevel: config.LOG_LEVEL,
     isProduction: config.NODE_ENV === 'production',
   }
@@ -104,6 +109,9 @@ function readSettings(env: NodeJS.ProcessEnv): Settings {
     throw new ConfigError([
       'SIGNER_KEK_FILE must not be inside SIGNER_DIR: whoever has a backup of one would have both',
     ])
+  }
+  if (settings.isProduction && settings.revocationsSeconds === 0) {
+    throw new ConfigError(['SIGNER_REVOCATIONS_SECONDS cannot be 0 in production: revoked tokens would go on signing'])
   }
   return settings
 }
@@ -133,8 +141,10 @@ function openOn(store: Store, settings: Settings, log: Log): Signer {
   const ledger = openLedger(store)
   const now = Date.now
   const keys = openKeys({ db, kek: openKek(store, settings), now })
-  const { jwksFile: file, issuer, audience, maxFeeWei } = settings
-  const tokens = openTokens({ file, issuer, audience, log })
+  const { jwksFile, issuer, audience, maxFeeWei, revocationsSeconds: maxAgeSeconds } = settings
+  const tokenKeys = openKeyFile(jwksFile, log, now)
+  const revocations = openRevocations({ keys: tokenKeys, issuer, maxAgeSeconds, log })
+  const tokens = openTokens({ keys: tokenKeys, revocations, issuer, audience })
   let witnessed = ledger.head()
   const witness = openWitness(witnessPath, witnessed)
 
@@ -156,7 +166,13 @@ function openOn(store: Store, settings: Settings, log: Log): Signer {
       createAccount: (request) => createAccount(inside, request),
       sign: (request) => sign(inside, request),
       recall: (request) => recall(ledger, request),
-      health: () => ({ ok: true, accounts: keys.count(), ledgerEntries: ledger.head().count }),
+      revocations: (request) => revocations.take(request),
+      health: () => ({
+        ok: true,
+        accounts: keys.count(),
+        ledgerEntries: ledger.head().count,
+        revocations: revocations.state(),
+      }),
     },
     isDamaged: false,
     close() {
@@ -178,7 +194,7 @@ function refuseAll(reason: string): Handlers {
   const refuse = () => {
     throw new Refusal('ledger_damaged', `${reason} The signer signs nothing until the store is restored.`)
   }
-  return { createAccount: refuse, sign: refuse, recall: refuse, health: refuse }
+  return { createAccount: refuse, sign: refuse, recall: refuse, revocations: refuse, health: refuse }
 }
 
 function stopSignal(): Promise<void> {

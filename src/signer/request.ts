@@ -59,6 +59,13 @@ export function readRecallRequest(request: unknown): { intentId: string } {
 }
 
 /** @throws bad_request */
+export function readRevocationsRequest(request: unknown): { list: string } {
+  const { list } = readFields(request, new Set(['list']))
+  if (typeof list !== 'string') throw bad('list is not text')
+  return { list }
+}
+
+/** @throws bad_request */
 export function readCreateAccountRequest(request: unknown): { userId: string } {
   const { userId } = readFields(request, new Set(['userId']))
   // 32 characters of provider, a hyphen, 255 of subject; SQLite would cut at a NUL.

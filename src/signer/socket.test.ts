@@ -24,6 +24,7 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
       calls.sign += 1
       return new Promise<object>((resolve) => held.push(() => resolve({})))
     },
+    revocations: () => ({}),
     recall: () => {
       calls.recall += 1
       return new Promise<object>((resolve) => held.push(() => resolve({ raw: 'f'.repeat(500_000) })))

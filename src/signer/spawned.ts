@@ -7,13 +7,18 @@ import { join } from 'node:path'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { AppError } from '../errors.ts'
 import { connectSigner, SignerRefused, type Signer } from './client.ts'
-import type { Hex, SignRequest } from './wire.ts'
+import { REVOCATIONS_TYPE, type Hex, type RevocationList, type SignRequest } from './wire.ts'
 
 /** The real signer program on a folder of its own, and an authorization server reduced to its key. For tests and the bench. */
 export type Place = {
   folder: string
   env: Record<string, string>
   token: (userId: string, claims?: Record<string, unknown>) => Promise<string>
+  /** a list of what is revoked, or a part of one, as the authorization server signs it */
+  revocations: (
+    list: { secondsAgo?: number; entries: string[] } & Partial<RevocationList>,
+    header?: Record<string, string>,
+  ) => Promise<string>
   clear: () => void
 }
 
@@ -35,6 +40,8 @@ export async function makePlace(): Promise<Place> {
       SIGNER_JWKS_FILE: jwks,
       SIGNER_ISSUER: ISSUER,
       SIGNER_AUDIENCE: AUDIENCE,
+      // Most tests have no authorization server that publishes lists.
+      SIGNER_REVOCATIONS_SECONDS: '0',
       LOG_LEVEL: 'debug',
     },
     token: (userId, claims = {}) =>
@@ -42,6 +49,7 @@ export async function makePlace(): Promise<Place> {
         client_id: 'shop',
         scope: 'openid contracts:write',
         chain_id: CHAIN_ID,
+        gid: randomUUID(),
         jti: randomUUID(),
         ...claims,
       })
@@ -51,6 +59,11 @@ export async function makePlace(): Promise<Place> {
         .setSubject(userId)
         .setIssuedAt()
         .setExpirationTime('1h')
+        .sign(privateKey),
+    revocations: ({ secondsAgo = 0, ...claims }, changes = {}) =>
+      new SignJWT({ jti: randomUUID(), part: 0, parts: 1, ...claims, iat: Date.now() / 1_000 - secondsAgo })
+        .setProtectedHeader({ alg: 'ES256', typ: REVOCATIONS_TYPE, kid: 'first', ...changes })
+        .setIssuer(ISSUER)
         .sign(privateKey),
     clear: () => rmSync(folder, { recursive: true, force: true }),
   }

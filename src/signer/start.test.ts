@@ -48,7 +48,7 @@ describe('starting and ending', () => {
   test('in production no master key is made, and none is taken from inside the store', async (t) => {
     const place = await makePlace()
     t.after(() => place.clear())
-    const production = { more: { NODE_ENV: 'production' } }
+    const production = { more: { NODE_ENV: 'production', SIGNER_REVOCATIONS_SECONDS: '60' } }
     await assert.rejects(startSigner(place, production), /cannot be opened/)
     const inside = join(place.env.SIGNER_DIR!, 'kek')
     const env = { ...place.env, SIGNER_KEK_FILE: inside }

@@ -6,13 +6,22 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { inspect } from 'node:util'
 import { base64url, exportJWK, exportSPKI, generateKeyPair, SignJWT, type JWK } from 'jose'
+import { openKeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
+import { openRevocations } from './revocations.ts'
 import { openTokens, type Caller } from './tokens.ts'
 import type { Log } from '../telemetry.ts'
 
 const ISSUER = 'https://chatelaine.example/oauth'
 const AUDIENCE = 'https://chatelaine.example/v1'
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
+
+/** A check without lists of what is revoked: they have tests of their own. */
+function open({ file, log = silent, now = Date.now }: { file: string; log?: Log; now?: () => number }) {
+  const keys = openKeyFile(file, log, now)
+  const revocations = openRevocations({ keys, issuer: ISSUER, maxAgeSeconds: 0, log, now })
+  return openTokens({ keys, revocations, issuer: ISSUER, audience: AUDIENCE, now })
+}
 
 const folder = mkdtempSync(join(tmpdir(), 'chatelaine-tokens-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
@@ -40,9 +49,17 @@ async function world() {
   const start = Date.now()
   const clock = { seconds: 0 }
   const now = () => start + clock.seconds * 1_000
-  const tokens = openTokens({ file, issuer: ISSUER, audience: AUDIENCE, log: silent, now })
+  const tokens = open({ file, now })
   const seconds = Math.floor(start / 1_000)
-  const claims = { iss: ISSUER, aud: AUDIENCE, sub: 'DISCORD-1', client_id: 'shop', scope: 'openid', chain_id: 1 }
+  const claims = {
+    iss: ISSUER,
+    aud: AUDIENCE,
+    sub: 'DISCORD-1',
+    client_id: 'shop',
+    gid: 'g1',
+    scope: 'openid',
+    chain_id: 1,
+  }
   const issue = (changes: Record<string, unknown> = {}, header = {}, by = pair) =>
     new SignJWT({ ...claims, iat: seconds, exp: seconds + 60, ...changes })
       .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: by.kid, ...header })
@@ -62,6 +79,7 @@ test('a good token tells user, application, scopes, chain and id', async () => {
     chainId: 1,
     tokenId: 'j1',
     expiresAt: seconds + 60,
+    marks: { grant: 'grant g1', application: 'application shop', user: 'user DISCORD-1' },
   })
 })
 
@@ -75,6 +93,8 @@ describe('refused as invalid_token', () => {
     ['not yet valid', { nbf: 9_999_999_999 }],
     ['no subject', { sub: undefined }],
     ['an empty subject', { sub: '' }],
+    ['no grant', { gid: undefined }],
+    ['a grant that is no text', { gid: 7 }],
     ['no client', { client_id: undefined }],
     ['a client that is no text', { client_id: 7 }],
     ['an id token', {}, { typ: 'JWT' }],
@@ -242,7 +262,7 @@ test('unknown keys do not make the file be read more than ten times a second', a
 test('without any key the signer is unavailable: that is no fault of the token', async () => {
   const { issue } = await world()
   const file = join(folder, 'missing.json')
-  const tokens = openTokens({ file, issuer: ISSUER, audience: AUDIENCE, log: silent })
+  const tokens = open({ file })
   await assert.rejects(check(tokens, await issue()), (error: Refusal) => error.code === 'signer_unavailable')
 })
 
@@ -260,7 +280,7 @@ test('a broken file of keys is logged without a word of what is in it', async ()
   const logged: unknown[] = []
   const log: Log = { ...silent, warn: (...line) => logged.push(line) }
   writeFileSync(file, '{"d":"S3CRET"')
-  const tokens = openTokens({ file, issuer: ISSUER, audience: AUDIENCE, log })
+  const tokens = open({ file, log })
   await assert.rejects(check(tokens, await issue()), Refusal)
   assert.equal(logged.length, 1)
   assert.doesNotMatch(inspect(logged, { depth: 9 }), /S3CRET/)

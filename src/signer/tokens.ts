@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
-import { readFileSync, statSync } from 'node:fs'
-import { createLocalJWKSet, errors, jwtVerify, type JWTPayload, type JWTVerifyGetKey } from 'jose'
-import type { Log } from '../telemetry.ts'
+import { errors, type JWTPayload } from 'jose'
+import { CLOCK_TOLERANCE_SECONDS, type KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
+import type { Revocations } from './revocations.ts'
+import { revoked } from './wire.ts'
 
 /** What a good token says: who, through which application, what is allowed, on which chain, until when (seconds). */
 export type Caller = {
@@ -13,38 +14,36 @@ export type Caller = {
   /** the token's `jti`, else its SHA-256: for the ledger, never the token itself */
   tokenId: string
   expiresAt: number
+  /** as they would stand in a list of what is revoked */
+  marks: { grant: string; application: string; user: string }
 }
 
 export type Tokens = {
   /**
    * Verifies an access token (RFC 9068), by ES256 only.
    * @throws invalid_token        for every fault of the token, without saying which
+   * @throws application_suspended, account_frozen, revocations_stale
    * @throws signer_unavailable   when no key was readable: that is no fault of the token
    */
   check: (token: string) => Caller | Promise<Caller>
 }
 
-const CLOCK_TOLERANCE_SECONDS = 5
 /** Tokens remembered as verified, by hash: an ES256 verification costs about 150 µs, a look-up 3 µs. */
 const MOST_REMEMBERED = 10_000
-/** How often the key file is looked at, and how often an unknown key may make us look again. */
-const LOOK_EVERY_MS = 1_000
-const LOOK_FOR_UNKNOWN_EVERY_MS = 100
 
 export function openTokens({
-  file,
+  keys,
+  revocations,
   issuer,
   audience,
-  log,
   now = Date.now,
 }: {
-  file: string
+  keys: KeyFile
+  revocations: Revocations
   issuer: string
   audience: string
-  log: Log
   now?: () => number
 }): Tokens {
-  const keys = openKeyFile(file, log, now)
   let verifiedBy = keys.current()
   let remembered = new Map<string, Caller | Promise<Caller>>()
 
@@ -57,9 +56,9 @@ export function openTokens({
         remembered = new Map()
       }
       const id = hash('sha256', token, 'base64url')
-      const known = remembered.get(id)
-      if (known === undefined) return remember(id, verify(token, id))
-      if (known instanceof Promise || isAlive(known)) return known
+      const known = remembered.get(id) ?? remember(id, verify(token, id))
+      if (known instanceof Promise) return known.then(revocations.check)
+      if (isAlive(known)) return revocations.check(known)
       remembered.delete(id)
       throw invalid()
     },
@@ -83,28 +82,8 @@ export function openTokens({
   }
 
   async function verify(token: string, id: string): Promise<Caller> {
-    try {
-      return await verifyWith(keys.current(), token, id)
-    } catch (error) {
-      if (error instanceof errors.JWKSNoMatchingKey && keys.lookAgain()) {
-        return await verifyWith(keys.current(), token, id).catch(refuse)
-      }
-      return refuse(error)
-    }
-  }
-
-  async function verifyWith(set: JWTVerifyGetKey | null, token: string, id: string): Promise<Caller> {
-    if (set === null) throw new Refusal('signer_unavailable', 'The signer has no keys to verify tokens with.')
-    const { payload } = await jwtVerify(token, set, {
-      algorithms: ['ES256'],
-      typ: 'at+jwt',
-      issuer,
-      audience,
-      clockTolerance: CLOCK_TOLERANCE_SECONDS,
-      requiredClaims: ['exp', 'sub', 'client_id'],
-      currentDate: new Date(now()),
-    })
-    return readCaller(payload, id)
+    const expected = { typ: 'at+jwt', issuer, audience, required: ['exp', 'sub', 'client_id', 'gid'] }
+    return readCaller(await keys.verify(token, expected).catch(refuse), id)
   }
 
   function isAlive({ expiresAt }: Caller): boolean {
@@ -120,8 +99,10 @@ function refuse(error: unknown): never {
 }
 
 function readCaller(payload: JWTPayload, id: string): Caller {
-  const { sub, client_id: clientId, scope, chain_id: chainId, jti, exp } = payload
-  if (typeof sub !== 'string' || sub === '' || !isPlain(clientId) || exp === undefined) throw invalid()
+  const { sub, client_id: clientId, gid: grantId, scope, chain_id: chainId, jti, exp } = payload
+  // Without a grant it could not be revoked.
+  if (typeof sub !== 'string' || sub === '' || !isPlain(clientId) || !isPlain(grantId) || exp === undefined)
+    throw invalid()
   return {
     userId: sub,
     clientId,
@@ -129,71 +110,9 @@ function readCaller(payload: JWTPayload, id: string): Caller {
     chainId: typeof chainId === 'number' ? chainId : null,
     tokenId: isPlain(jti) ? jti : id,
     expiresAt: exp,
+    marks: { grant: revoked.grant(grantId), application: revoked.application(clientId), user: revoked.user(sub) },
   }
 }
 
 /** Printable ASCII (RFC 6749 appendix A.1) of a length that the ledger may keep. */
 const isPlain = (text: unknown): text is string => typeof text === 'string' && /^[\x20-\x7e]{1,255}$/.test(text)
-
-/**
- * The public keys in a file that the authorization server writes, at any time. What was read last stays in force
- * while the file is missing or half written.
- */
-function openKeyFile(file: string, log: Log, now: () => number) {
-  let set: JWTVerifyGetKey | null = null
-  let seen = { stamp: '', text: '' }
-  let lookedAt = -Infinity
-  return {
-    current(): JWTVerifyGetKey | null {
-      if (now() - lookedAt >= LOOK_EVERY_MS) look({ evenIfUnchanged: false })
-      return set
-    },
-    /** For a token whose key is unknown; true when the file was looked at. */
-    lookAgain(): boolean {
-      if (now() - lookedAt < LOOK_FOR_UNKNOWN_EVERY_MS) return false
-      look({ evenIfUnchanged: true })
-      return true
-    },
-  }
-
-  // The stamp cannot tell two files written within one tick of the file system's clock.
-  function look({ evenIfUnchanged }: { evenIfUnchanged: boolean }): void {
-    lookedAt = now()
-    try {
-      const { mtimeNs, size, ino } = statSync(file, { bigint: true })
-      const stamp = `${mtimeNs} ${size} ${ino}`
-      if (stamp === seen.stamp && !evenIfUnchanged) return
-      const text = readFileSync(file, 'utf8')
-      if (text !== seen.text) set = readKeySet(text)
-      seen = { stamp, text }
-    } catch (error) {
-      log.warn('token_keys_unreadable', { inForce: set !== null }, error)
-    }
-  }
-}
-
-/**
- * Only public EC keys for signatures are taken over, member by member: a private part that strayed into the file is
- * left there. Null for a set without any, which takes every token's key away.
- */
-function readKeySet(text: string): JWTVerifyGetKey | null {
-  const usable = readJson(text)
-    .keys.filter(({ kty, crv, use = 'sig' }) => kty === 'EC' && crv === 'P-256' && use === 'sig')
-    .map(({ kty, crv, x, y, kid }) => ({
-      kty: kty!,
-      crv: crv!,
-      x: x!,
-      y: y!,
-      ...(kid === undefined ? {} : { kid }),
-    }))
-  return usable.length === 0 ? null : createLocalJWKSet({ keys: usable })
-}
-
-function readJson(text: string): { keys: Record<string, string>[] } {
-  try {
-    return JSON.parse(text)
-  } catch {
-    // JSON.parse repeats part of its input in its message, and a private key may have strayed into the file.
-    throw new Error('the file of token keys is not JSON')
-  }
-}

@@ -47,9 +47,40 @@ export type Verbs = {
   sign: { request: SignRequest; answer: Signed }
   /** Bytes the ledger holds for an intent, newest first, as many as a frame holds; none when it signed none. A `cancel` is not the intent. */
   recall: { request: { intentId: string }; answer: { attempts: Recalled[] } }
-  health: { request: Record<string, never>; answer: { ok: true; accounts: number; ledgerEntries: number } }
+  /** One part of a list of what is revoked, signed by the authorization server. */
+  revocations: { request: { list: string }; answer: { issuedAt: number } }
+  health: {
+    request: Record<string, never>
+    answer: { ok: true; accounts: number; ledgerEntries: number; revocations: 'fresh' | 'stale' | 'unused' }
+  }
 }
 export type Verb = keyof Verbs
+
+/**
+ * What a revocation list holds: a compact JWS (ES256, with a key that access tokens are signed with, and this `typ`) for
+ * each part, claims `iss` and those below. A list says all that is revoked now; a newer one takes its place.
+ */
+export type RevocationList = {
+  /** seconds since 1970 by the clock of the database, with its fraction: what was committed before is in the list */
+  iat: number
+  /** the same for all parts of a list, and of no other */
+  jti: string
+  /** from 0 */
+  part: number
+  parts: number
+  /** made by `revoked` */
+  entries: string[]
+}
+export const REVOCATIONS_TYPE = 'chatelaine-revocations+jwt'
+/** 64 parts of 300,000 bytes: about 400,000 grants within one life of an access token */
+export const MOST_REVOCATION_PARTS = 64
+
+/** How a revoked grant (`gid` of a token), a suspended application and a frozen user stand in a list. */
+export const revoked = {
+  grant: (grantId: string): string => `grant ${grantId}`,
+  application: (clientId: string): string => `application ${clientId}`,
+  user: (userId: string): string => `user ${userId}`,
+}
 
 /** One stored attempt with the terms it was signed at; wei and gas in decimal digits. */
 export type Recalled = Signed & {

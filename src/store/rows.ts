@@ -11,7 +11,13 @@ type Json<T> = JSONColumnType<T & (object | null)>
 
 export type Database = {
   migrations: { number: number; name: string; sha256: string; applied_at: DefaultTime }
-  accounts: { account_id: string; user_id: string; address: Bytes; created_at: DefaultTime }
+  accounts: {
+    account_id: string
+    user_id: string
+    address: Bytes
+    created_at: DefaultTime
+    frozen_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  }
   identities: {
     provider: string
     subject: string

@@ -1,0 +1,211 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
+import { after, before, beforeEach, test } from 'node:test'
+import { importJWK, SignJWT } from 'jose'
+import { sql } from 'kysely'
+import { testDatabase } from '../../test/database.ts'
+import { until } from '../../test/until.ts'
+import { audienceOf, issuerOf, type App } from '../app.ts'
+import { resumeApplication, suspendApplication } from '../applications/manage.ts'
+import { saveApplication } from '../applications/registry.ts'
+import { readConfig } from '../config.ts'
+import { accountIdOf, type Hex } from '../ids.ts'
+import { connectSigner } from '../signer/client.ts'
+import { ask, CHAIN_ID, makePlace, refusal, startSigner, type Place, type Running } from '../signer/spawned.ts'
+import { fromHex } from '../store/bytes.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { freezeAccount, thawAccount } from '../users/freeze.ts'
+import { revokeAll } from './allowed.ts'
+import { newKey, publicKeys, type PrivateKeys } from './keys.ts'
+import { demoApplication } from './rehearsal.ts'
+import { startRevocations, type Publisher } from './revocations.ts'
+import { revokeGrant } from './revoke.ts'
+
+const ORIGIN = 'http://localhost:4000'
+const USER = 'DISCORD-1'
+const keys: PrivateKeys = { keys: [newKey('ES256'), newKey('RS256')] }
+
+let database: Awaited<ReturnType<typeof testDatabase>>
+let place: Place
+let signer: Running
+let address: Hex
+let replicas: (App & { publisher: Publisher; logged: string[] })[]
+let nonce = 0
+
+before(async () => {
+  database = await testDatabase()
+  place = await makePlace()
+  writeFileSync(place.env.SIGNER_JWKS_FILE!, JSON.stringify(publicKeys(keys)))
+  signer = await startSigner(place, { more: { SIGNER_REVOCATIONS_SECONDS: '60' } })
+  address = (await signer.createAccount({ userId: USER })).address
+  await database.db
+    .insertInto('accounts')
+    .values({ account_id: accountIdOf('DISCORD', '1'), user_id: USER, address: fromHex(address) })
+    .execute()
+  await database.db
+    .insertInto('identities')
+    .values({ provider: 'DISCORD', subject: '1', account_id: accountIdOf('DISCORD', '1'), username: 'one' })
+    .execute()
+  await saveApplication(database.db, demoApplication)
+  replicas = [replica(), replica()]
+})
+
+beforeEach(async () => {
+  for (const { publisher } of replicas) await publisher.publish()
+})
+
+after(async () => {
+  for (const { publisher, signer: own } of replicas) {
+    publisher.stop()
+    own.close()
+  }
+  await signer.end('SIGKILL')
+  place.clear()
+  await database.close()
+})
+
+/** One server of several: its own connection to the signer, the database shared. */
+function replica() {
+  const logged: string[] = []
+  const line = (event: string): void => void logged.push(event)
+  const app = {
+    config: readConfig({ NODE_ENV: 'test' }, 'server'),
+    origin: ORIGIN,
+    db: database.db,
+    signer: connectSigner({ path: place.env.SIGNER_SOCKET! }),
+    telemetry: { ...openTelemetry('test', 'silent'), log: { debug: line, info: line, warn: line, error: line } },
+    tokenKeys: publicKeys(keys),
+    chains: new Map(),
+    now: Date.now,
+  } as App
+  return Object.assign(app, { publisher: startRevocations(app, keys), logged })
+}
+
+async function tokenOf(grantId: string): Promise<string> {
+  const signing = keys.keys[0]!
+  return new SignJWT({
+    client_id: 'demo',
+    scope: 'contracts:write',
+    chain_id: CHAIN_ID,
+    gid: grantId,
+    jti: randomUUID(),
+  })
+    .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: signing.kid })
+    .setIssuer(issuerOf(ORIGIN))
+    .setAudience(audienceOf(ORIGIN))
+    .setSubject(USER)
+    .setIssuedAt()
+    .setExpirationTime('1h')
+    .sign(await importJWK(signing, 'ES256'))
+}
+
+/** At the signer itself, as a server that no longer asks anybody would. */
+const signWith = (accessToken: string) => signer.sign(ask(address, { accessToken, nonce, intentId: `tx_${nonce++}` }))
+async function isRefused(accessToken: string, code: string): Promise<void> {
+  const before = nonce
+  await assert.rejects(signWith(accessToken), refusal(code))
+  nonce = before
+}
+
+test('a sign-out at one replica ends the token at the signer at once, whatever the others bring', async () => {
+  const [first, second] = [replicas[0]!, replicas[1]!]
+  const token = await tokenOf('sign-out')
+  await signWith(token)
+  const started = Date.now()
+  await revokeGrant(first, 'sign-out')
+  await until('the signer refuses', async () => {
+    const known = nonce
+    const answer = await signWith(token).catch((error: Error & { code: string }) => error.code)
+    if (answer === 'invalid_token') nonce = known
+    return answer === 'invalid_token'
+  })
+  // Sooner than the next list that is due by itself.
+  assert.ok(Date.now() - started < 2_000)
+  await second.publisher.publish()
+  await isRefused(token, 'invalid_token')
+  await signWith(await tokenOf('another sign-in'))
+})
+
+test('what another process revoked is in the next list of every replica', async () => {
+  const token = await tokenOf('elsewhere')
+  await database.db
+    .insertInto('revoked_grants')
+    .values({ grant_id: 'elsewhere', forget_at: new Date(Date.now() + 60_000) })
+    .execute()
+  await signWith(token)
+  await replicas[1]!.publisher.publish()
+  await isRefused(token, 'invalid_token')
+})
+
+test('a suspended application’s tokens are refused, and good again when it is resumed', async () => {
+  const token = await tokenOf('suspended')
+  await suspendApplication(database.db, 'demo')
+  await replicas[0]!.publisher.publish()
+  await isRefused(token, 'application_suspended')
+  await resumeApplication(database.db, 'demo')
+  await replicas[1]!.publisher.publish()
+  await signWith(token)
+})
+
+test('a frozen account’s tokens are refused, and good again when it is thawed', async () => {
+  const token = await tokenOf('frozen')
+  const { frozenAt } = await freezeAccount(database.db, USER)
+  assert.equal((await freezeAccount(database.db, USER)).frozenAt, frozenAt)
+  await replicas[0]!.publisher.publish()
+  await isRefused(token, 'account_frozen')
+  assert.deepEqual(await thawAccount(database.db, USER), { userId: USER, frozenAt: null })
+  await replicas[0]!.publisher.publish()
+  await signWith(token)
+  await assert.rejects(freezeAccount(database.db, 'DISCORD-none'), { code: 'not_found' })
+})
+
+test('whoever deletes their data ends every token they have', async () => {
+  const grants = ['deleted 1', 'deleted 2']
+  for (const grant of grants)
+    await database.db
+      .insertInto('oauth_records')
+      .values({
+        kind: 'Grant',
+        id_hash: Buffer.from(grant),
+        grant_id: grant,
+        user_id: USER,
+        client_id: 'demo',
+        payload: '{}',
+        expires_at: new Date(Date.now() + 60_000),
+      })
+      .execute()
+  await revokeAll(replicas[0]!, { accountId: accountIdOf('DISCORD', '1'), userId: USER })
+  await replicas[0]!.publisher.publish()
+  for (const grant of grants) await isRefused(await tokenOf(grant), 'invalid_token')
+})
+
+test('more revocations than a frame holds are brought in parts; those whose tokens are gone are left out', async () => {
+  await sql`insert into revoked_grants (grant_id, forget_at)
+    select 'many ' || n || repeat('x', 32), now() + interval '1 hour' from generate_series(1, 20000) n`.execute(
+    database.db,
+  )
+  await sql`insert into revoked_grants (grant_id, forget_at) values ('gone', now() - interval '1 second')`.execute(
+    database.db,
+  )
+  await replicas[0]!.publisher.publish()
+  const named = (n: number) => `many ${n}${'x'.repeat(32)}`
+  for (const n of [1, 9_999, 20_000]) await isRefused(await tokenOf(named(n)), 'invalid_token')
+  await signWith(await tokenOf('gone'))
+  await sql`delete from revoked_grants where grant_id like 'many %'`.execute(database.db)
+})
+
+test('a signer that refuses or is away is told of once, and the server goes on', async () => {
+  const [, second] = replicas
+  await signer.end('SIGKILL')
+  for (let round = 0; round < 3; round++) await assert.rejects(second!.publisher.publish())
+  assert.equal(second!.logged.filter((event) => event === 'revocations_not_published').length, 1)
+  signer = await startSigner(place, { more: { SIGNER_REVOCATIONS_SECONDS: '2' } })
+  await second!.publisher.publish()
+  const token = await tokenOf('later')
+  await signWith(token)
+  for (const { publisher } of replicas) publisher.stop()
+  // Nobody brings a list any more: withheld or not made, it is the same.
+  await until('it is stale', async () => (await signer.health()).revocations === 'stale')
+  await isRefused(token, 'revocations_stale')
+})

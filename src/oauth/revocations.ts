@@ -1,0 +1,141 @@
+import { randomUUID } from 'node:crypto'
+import { importJWK, SignJWT } from 'jose'
+import { sql } from 'kysely'
+import { issuerOf, type App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { MOST_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE, type RevocationList } from '../signer/wire.ts'
+import { retrying } from '../store/db.ts'
+import type { PrivateKeys } from './keys.ts'
+
+/** The signer refuses tokens when its list is older than 60 s; other processes' revocations wait for the next one. */
+const PUBLISH_EVERY_MS = 5_000
+/** bytes of JSON in one part; base64 makes a third more of it, and a frame holds 524,288 */
+const PART_BYTES = 300_000
+
+export type Publisher = {
+  /** Reads, signs and brings a list that holds everything committed before the call. */
+  publish: () => Promise<void>
+  stop: () => void
+}
+
+const publishers = new WeakMap<App, Publisher>()
+
+/** Tells the signer of a revocation at once. Nothing happens in a process without a publisher, and a failure is made up for within seconds. */
+export function publishSoon(app: App): void {
+  void publishers
+    .get(app)
+    ?.publish()
+    .catch(() => {})
+}
+
+/**
+ * Keeps the signer told of what is revoked. The list is signed by the authorization server, so whoever only carries it
+ * can neither change it nor hold it back for long: the signer accepts no token on an old one.
+ *
+ * Every replica brings its own. Its time is the database's, read before what the list says: of two lists the later one
+ * knows everything that the earlier one knew.
+ */
+export function startRevocations(app: App, keys: PrivateKeys): Publisher {
+  let running: Promise<void> | null = null
+  let next: Promise<void> | null = null
+  let hasFailed = false
+  const timer = setInterval(() => void publish().catch(() => {}), PUBLISH_EVERY_MS)
+  timer.unref()
+  const publisher: Publisher = {
+    publish,
+    stop() {
+      clearInterval(timer)
+      publishers.delete(app)
+    },
+  }
+  publishers.set(app, publisher)
+  return publisher
+
+  /** One at a time: asked for during one, another follows, for the one under way may have read too early. */
+  function publish(): Promise<void> {
+    if (running === null) return start()
+    next ??= running
+      .catch(() => {})
+      .then(() => {
+        next = null
+        return start()
+      })
+    return next
+  }
+
+  function start(): Promise<void> {
+    running ??= publishOnce(app, keys)
+      .then(
+        () => void (hasFailed = false),
+        (error: unknown) => {
+          // Once per outage: a signer that is away says so elsewhere, too.
+          if (!hasFailed) app.telemetry.log.warn('revocations_not_published', { reason: reasonOf(error) }, error)
+          hasFailed = true
+          throw error
+        },
+      )
+      .finally(() => (running = null))
+    return running
+  }
+}
+
+async function publishOnce(app: App, { keys }: PrivateKeys): Promise<void> {
+  const { iat, entries } = await retrying(() => readRevoked(app))
+  const parts = split(entries)
+  if (parts.length > MOST_REVOCATION_PARTS) {
+    // Less than all would let some of them go on signing; without a list the signer refuses every token.
+    throw new Error(`${entries.length} revocations are more than a list holds: shorten ACCESS_TOKEN_SECONDS`)
+  }
+  const signing = keys.find(({ alg }) => alg === 'ES256')!
+  const key = await importJWK(signing, 'ES256')
+  const jti = randomUUID()
+  const sign = (list: RevocationList) =>
+    new SignJWT(list)
+      .setProtectedHeader({ alg: 'ES256', typ: REVOCATIONS_TYPE, kid: signing.kid })
+      .setIssuer(issuerOf(app.origin))
+      .sign(key)
+  const lists = await Promise.all(parts.map((own, part) => sign({ iat, jti, part, parts: parts.length, entries: own })))
+  await app.signer.bringRevocations(lists)
+}
+
+/** Grants whose access tokens may still live, suspended applications, frozen users; all that was committed before `iat`. */
+async function readRevoked({ db }: App): Promise<Pick<RevocationList, 'iat' | 'entries'>> {
+  const { rows } = await sql<{ seconds: string }>`select extract(epoch from now())::text as seconds`.execute(db)
+  const [grants, applications, users] = [
+    await db
+      .selectFrom('revoked_grants')
+      .select('grant_id')
+      .where('forget_at', '>', sql<Date>`now()`)
+      .execute(),
+    await db.selectFrom('applications').select('client_id').where('suspended_at', 'is not', null).execute(),
+    await db.selectFrom('accounts').select('user_id').where('frozen_at', 'is not', null).execute(),
+  ]
+  return {
+    iat: Number(rows[0]!.seconds),
+    entries: [
+      ...applications.map(({ client_id }) => revoked.application(client_id)),
+      ...users.map(({ user_id }) => revoked.user(user_id)),
+      ...grants.map(({ grant_id }) => revoked.grant(grant_id)),
+    ],
+  }
+}
+
+/** At least one part: a list that is empty says that nothing is revoked. */
+function split(entries: string[]): string[][] {
+  const parts: string[][] = [[]]
+  let bytes = 0
+  for (const entry of entries) {
+    const more = Buffer.byteLength(JSON.stringify(entry)) + 1
+    if (bytes + more > PART_BYTES) {
+      parts.push([])
+      bytes = 0
+    }
+    bytes += more
+    parts.at(-1)!.push(entry)
+  }
+  return parts
+}
+
+/** Sentences of ours only: a foreign error may hold an address with a password. */
+const reasonOf = (error: unknown): string =>
+  error instanceof AppError || (error instanceof Error && error.name === 'SignerRefused') ? error.message : 'see error'

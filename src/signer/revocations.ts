@@ -1,0 +1,147 @@
+import { errors, type JWTPayload } from 'jose'
+import type { Log } from '../telemetry.ts'
+import type { KeyFile } from './key-file.ts'
+import { Refusal } from './refusal.ts'
+import { readRevocationsRequest } from './request.ts'
+import type { Caller } from './tokens.ts'
+import { MOST_REVOCATION_PARTS, REVOCATIONS_TYPE, type RevocationList } from './wire.ts'
+
+/**
+ * What is forbidden although its token is good: revoked grants, suspended applications, frozen users. The server brings
+ * lists that the authorization server has signed, so it can forbid nothing by itself, and permit nothing: a list that is
+ * altered or older than the newest is not taken, and when none newer comes, no token is accepted any more.
+ */
+export type Revocations = {
+  /** Verb `revocations`: takes one part of a list. Errors: bad_request, signer_unavailable. */
+  take: (request: unknown) => Promise<{ issuedAt: number }>
+  /**
+   * The caller again, at once where the newest list is fresh; otherwise after the lists that are being read.
+   * @throws invalid_token, application_suspended, account_frozen, revocations_stale
+   */
+  check: (caller: Caller) => Caller | Promise<Caller>
+  state: () => 'fresh' | 'stale' | 'unused'
+}
+
+/** Clocks of the database and of this machine may differ by this much; further ahead a list would live too long. */
+const MOST_AHEAD_SECONDS = 10
+/** Lists of which some parts are here: each server's newest, and one that it gave up. */
+const MOST_INCOMPLETE = 8
+
+type Incomplete = { issuedAt: number; parts: (string[] | undefined)[] }
+
+/** @param maxAgeSeconds  how old the newest list may be; 0: lists are not used */
+export function openRevocations({
+  keys,
+  issuer,
+  maxAgeSeconds,
+  log,
+  now = Date.now,
+}: {
+  keys: KeyFile
+  issuer: string
+  maxAgeSeconds: number
+  log: Log
+  now?: () => number
+}): Revocations {
+  let newest = { issuedAt: -Infinity, entries: new Set<string>() }
+  const incomplete = new Map<string, Incomplete>()
+  const reading = new Set<Promise<unknown>>()
+
+  return {
+    async take(request) {
+      const taking = read(readRevocationsRequest(request).list)
+      const settled = taking.catch(() => {})
+      // What is asked behind a list waits for it: on a new connection it is the first thing that is said.
+      reading.add(settled)
+      await settled
+      reading.delete(settled)
+      await taking
+      return { issuedAt: newest.issuedAt }
+    },
+    check(caller) {
+      if (maxAgeSeconds === 0) return caller
+      if (isFresh()) return refuseRevoked(caller)
+      if (reading.size === 0) throw stale()
+      return Promise.all(reading).then(() => {
+        if (!isFresh()) throw stale()
+        return refuseRevoked(caller)
+      })
+    },
+    state: () => (maxAgeSeconds === 0 ? 'unused' : isFresh() ? 'fresh' : 'stale'),
+  }
+
+  async function read(jws: string): Promise<void> {
+    const list = readList(
+      await keys.verify(jws, { typ: REVOCATIONS_TYPE, issuer, required: ['iat', 'jti'] }).catch(refuse),
+    )
+    const age = now() / 1_000 - list.iat
+    if (age < -MOST_AHEAD_SECONDS || (maxAgeSeconds > 0 && age > maxAgeSeconds)) {
+      log.warn('revocations_refused', { ageSeconds: Math.round(age) })
+      throw bad(
+        age < 0
+          ? 'it is from the future; the clocks of the signer and of the database differ'
+          : `it is ${Math.round(age)} seconds old`,
+      )
+    }
+    // Of several servers each brings its own, and of two readings of one database the later one knows more.
+    if (list.iat < newest.issuedAt) return
+    const entries = complete(list)
+    if (entries === null || list.iat < newest.issuedAt) return
+    newest = { issuedAt: list.iat, entries: new Set(entries) }
+    for (const [id, { issuedAt }] of incomplete) if (issuedAt <= list.iat) incomplete.delete(id)
+    log.debug('revocations_taken', { entries: entries.length, ageSeconds: Math.round(age) })
+  }
+
+  /** All entries of a list, once its last part is here. */
+  function complete({ jti, iat, part, parts, entries }: RevocationList): string[] | null {
+    if (parts === 1) return entries
+    const known = incomplete.get(jti) ?? { issuedAt: iat, parts: Array.from({ length: parts }) as Incomplete['parts'] }
+    if (part >= known.parts.length || parts !== known.parts.length) throw bad('its parts contradict each other')
+    known.parts[part] = entries
+    if (known.parts.every((one) => one !== undefined)) return known.parts.flat() as string[]
+    if (!incomplete.has(jti) && incomplete.size >= MOST_INCOMPLETE) incomplete.delete(incomplete.keys().next().value!)
+    incomplete.set(jti, known)
+    return null
+  }
+
+  // A clock that was set back would make the list live longer.
+  function isFresh(): boolean {
+    const age = now() / 1_000 - newest.issuedAt
+    return age <= maxAgeSeconds && age >= -MOST_AHEAD_SECONDS
+  }
+
+  function refuseRevoked(caller: Caller): Caller {
+    const { grant, application, user } = caller.marks
+    if (newest.entries.has(grant)) throw new Refusal('invalid_token', 'The access token was revoked.')
+    if (newest.entries.has(application)) {
+      throw new Refusal('application_suspended', 'The operator suspended this application.')
+    }
+    if (newest.entries.has(user)) throw new Refusal('account_frozen', 'The operator froze this account.')
+    return caller
+  }
+}
+
+const stale = (): Refusal =>
+  new Refusal('revocations_stale', 'The signer has no fresh list of revoked tokens, so it accepts none.')
+
+const bad = (detail: string): Refusal =>
+  new Refusal('bad_request', `The list of revoked tokens is not taken: ${detail}.`)
+
+function refuse(error: unknown): never {
+  if (error instanceof errors.JOSEError || error instanceof TypeError) throw bad('its signature or form is wrong')
+  throw error
+}
+
+/** Signed by the authorization server, so its form is a matter of versions, not of attacks. */
+function readList({ iat, jti, part, parts, entries }: JWTPayload): RevocationList {
+  const isWhole = (value: unknown, least: number, most: number): value is number =>
+    Number.isInteger(value) && (value as number) >= least && (value as number) <= most
+  if (
+    !isWhole(parts, 1, MOST_REVOCATION_PARTS) ||
+    !isWhole(part, 0, parts - 1) ||
+    !Array.isArray(entries) ||
+    !entries.every((entry) => typeof entry === 'string')
+  )
+    throw bad('its form is not known here')
+  return { iat: iat!, jti: jti!, part, parts, entries }
+}

@@ -1,0 +1,36 @@
+import { AppError } from '../errors.ts'
+import type { UserId } from '../ids.ts'
+import { retrying, type RootDb } from '../store/db.ts'
+import { findUser } from './find.ts'
+
+/** An account as its operator sees it when it is frozen or thawed. `frozenAt`: since when it is frozen, or null. */
+export type Freezable = { userId: UserId; frozenAt: string | null }
+
+/**
+ * Freezes an account: its tokens read, and move nothing any more, here and in the signer, everywhere within seconds.
+ * What was sent before is followed to its end. Frozen again it stays as it was.
+ * @param userId  the user, by any identity of theirs
+ * @throws not_found
+ */
+export const freezeAccount = (db: RootDb, userId: UserId): Promise<Freezable> => set(db, userId, new Date())
+
+/** Lets a frozen account go on; its unexpired tokens are good again. @throws not_found */
+export const thawAccount = (db: RootDb, userId: UserId): Promise<Freezable> => set(db, userId, null)
+
+async function set(db: RootDb, wanted: UserId, frozenAt: Date | null): Promise<Freezable> {
+  const user = await findUser(db, wanted)
+  if (user === null) throw new AppError('not_found', 'There is no account of this user.')
+  const { accountId, userId } = user
+  await retrying(() =>
+    db
+      .updateTable('accounts')
+      .set({ frozen_at: frozenAt })
+      .where('account_id', '=', accountId)
+      .where('frozen_at', frozenAt === null ? 'is not' : 'is', null)
+      .execute(),
+  )
+  const row = await retrying(() =>
+    db.selectFrom('accounts').select('frozen_at').where('account_id', '=', accountId).executeTakeFirstOrThrow(),
+  )
+  return { userId, frozenAt: row.frozen_at?.toISOString() ?? null }
+}
