@@ -16,8 +16,8 @@ import { listNetworks } from '../applications/networks.ts'
 import { AppError } from '../errors.ts'
 import { bearerToken } from '../http/bearer.ts'
 import { openLimit, spend } from '../http/limits.ts'
-import { pregenerate } from '../users/pregenerate.ts'
 import { freezeAccount, thawAccount } from '../users/freeze.ts'
+import { pregenerate } from '../users/pregenerate.ts'
 import type { OperatorDoor } from './door.ts'
 import * as wire from './wire.ts'
 
@@ -116,20 +116,6 @@ export async function operatorApi(server: FastifyInstance, app: App, door: Opera
       },
     )
 
-    /** GET /operator/v1/networks */
-    scope.get('/operator/v1/networks', { schema: wire.listNetworks }, async () =>
-      (await listNetworks(db)).map((network) => ({ ...network, isServed: app.chains.has(network.chainId) })),
-    )
-  })
-
-  /** One line per change: what was done to which application, never what was sent or answered. */
-  function note(request: FastifyRequest, action: string, clientId: string): void {
-    app.telemetry.log.info('operator_acted', { action, clientId, requestId: request.id })
-  }
-}
-
-/** PostgreSQL refuses NUL. */
-const textOf = (text: string): string => text.replaceAll('\0', '')
     for (const [action, schema, act] of [
       ['freeze', wire.freeze, freezeAccount],
       ['thaw', wire.thaw, thawAccount],
@@ -146,3 +132,17 @@ const textOf = (text: string): string => text.replaceAll('\0', '')
       )
     }
 
+    /** GET /operator/v1/networks */
+    scope.get('/operator/v1/networks', { schema: wire.listNetworks }, async () =>
+      (await listNetworks(db)).map((network) => ({ ...network, isServed: app.chains.has(network.chainId) })),
+    )
+  })
+
+  /** One line per change: what was done to which application, never what was sent or answered. */
+  function note(request: FastifyRequest, action: string, clientId: string): void {
+    app.telemetry.log.info('operator_acted', { action, clientId, requestId: request.id })
+  }
+}
+
+/** PostgreSQL refuses NUL. */
+const textOf = (text: string): string => text.replaceAll('\0', '')

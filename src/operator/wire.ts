@@ -147,11 +147,6 @@ export const createAccount = {
   ...answersWith(201, Account, 413, 415),
 }
 
-/** The response table of a route whose success is not 200. */
-function answersWith(status: number, success: object, ...others: number[]): { response: Record<string, unknown> } {
-  const { 200: ok, ...problems } = answers(success, ...others).response
-  return { response: { [status]: ok, ...problems } }
-}
 const FreezableAccount = Type.Object({
   userId: Type.String(),
   frozenAt: Nullable(Type.String({ description: 'Since when it is frozen' })),
@@ -174,3 +169,8 @@ export const thaw = {
   ...answers(FreezableAccount, 404, 413, 415),
 }
 
+/** The response table of a route whose success is not 200. */
+function answersWith(status: number, success: object, ...others: number[]): { response: Record<string, unknown> } {
+  const { 200: ok, ...problems } = answers(success, ...others).response
+  return { response: { [status]: ok, ...problems } }
+}

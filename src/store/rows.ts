@@ -39,14 +39,14 @@ export type Database = {
     explorer: ColumnType<ExplorerTemplates | null, string | null | undefined, string | null>
     finality: Generated<string>
     multicall3: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
+    follow_strict: ColumnType<string | null, string | null | undefined, string | null>
+    fee_cap_gwei: ColumnType<number | null, number | null | undefined, number | null>
     created_at: DefaultTime
   }
   applications: {
     client_id: string
     name: string
     chain_id: number
-    follow_strict: ColumnType<string | null, string | null | undefined, string | null>
-    fee_cap_gwei: ColumnType<number | null, number | null | undefined, number | null>
     kind: 'public' | 'confidential'
     redirect_uris: Json<string[]>
     permissions: Json<string[]>
