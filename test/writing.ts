@@ -114,7 +114,14 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
         explorer,
         multicall3: null,
       },
-      ...{ finality: 'finalized', feeCapWei: 1_000n * 10n ** 9n, strictness: 'off', faucet: null, now: Date.now, onCall: () => {} },
+      ...{
+        finality: 'finalized',
+        feeCapWei: 1_000n * 10n ** 9n,
+        strictness: 'off',
+        faucet: null,
+        now: Date.now,
+        onCall: () => {},
+      },
     })
     let fault: Fault | null = null
     const calls: Replica['calls'] = []

@@ -7,6 +7,9 @@ import type { TokenType } from './note.ts'
 
 export type TokenFacts = { symbol: string; name: string; decimals: number }
 
+/** `tokenType` is null when no transfer has shown it yet. */
+export type Token = { address: Hex; tokenType: TokenType | null }
+
 /**
  * What one token said. `isContract` is false for an address without code; `isComplete` when it told everything
  * that its type has.
@@ -16,26 +19,24 @@ export type TokenAnswer = { facts: TokenFacts; isContract: boolean; isComplete: 
 /** keccak256 of `symbol()`, `name()`, `decimals()`, four bytes each */
 const SELECTORS = ['0x95d89b41', '0x06fdde03', '0x313ce567'] as const
 
+/** `supportsInterface` with the identifiers of ERC-721 and ERC-1155. Source: ERC-165 */
+const COLLECTIBLES = ['0x80ac58cd', '0xd9b67a26'].map((id) => `0x01ffc9a7${id.slice(2).padEnd(64, '0')}`)
+
 /** gas of each call: storage reads and a short text need a twentieth of it, a gas bomb ends here */
 const GAS: Hex = '0x7a120'
 
-/** with the check of the code four calls each: one batch stays at 48 */
-export const MOST_TOKENS = 12
+/** with the check of the code four to six calls each: one batch stays at 48 */
+export const MOST_TOKENS = 8
 
 const MOST_DECIMALS = 77n
 
-/**
- * Where a question is answered: a block or a tag, and the number of a block that is taken back before the answer can
- * become wrong; null when that is not known.
- */
-export type At = { block: { blockHash: Hex } | Hex | 'latest' | 'finalized'; number: number | null }
+/** The block at which a question is answered: by its hash, its number or a tag. */
+export type AtBlock = { blockHash: Hex } | Hex | 'latest' | 'finalized'
 
 /** The newest block that this process answers from. */
-export function atHead({ head }: Chain): At {
+export function atHead({ head }: Chain): AtBlock {
   const newest = head.current()
-  return newest === null
-    ? { block: 'latest', number: null }
-    : { block: { blockHash: newest.hash }, number: newest.number }
+  return newest === null ? 'latest' : { blockHash: newest.hash }
 }
 
 /**
@@ -43,26 +44,30 @@ export function atHead({ head }: Chain): At {
  * answers nonsense has empty facts.
  * @throws RpcUnavailable | RpcError  when the node, not a token, failed
  */
-export async function askTokens(
-  chain: Chain,
-  tokens: { address: Hex; tokenType: TokenType }[],
-  at: At,
-): Promise<TokenAnswer[]> {
-  const calls = tokens.flatMap(({ address }) => [
-    { method: 'eth_getCode', params: [address, at.block] },
-    ...SELECTORS.map((data) => ({ method: 'eth_call', params: [{ to: address, data, gas: GAS }, at.block] })),
+export async function askTokens(chain: Chain, tokens: readonly Token[], at: AtBlock): Promise<TokenAnswer[]> {
+  const calls = tokens.map(({ address, tokenType }) => [
+    { method: 'eth_getCode', params: [address, at] },
+    ...[...SELECTORS, ...(tokenType === null ? COLLECTIBLES : [])].map((data) => ({
+      method: 'eth_call',
+      params: [{ to: address, data, gas: GAS }, at],
+    })),
   ])
-  const answers = await chain.rpc.batch(calls, { timeoutMs: 5_000 })
-  return tokens.map(({ tokenType }, index) => readAnswer(answers.slice(index * 4, index * 4 + 4), tokenType))
+  const answers = await chain.rpc.batch(calls.flat(), { timeoutMs: 5_000 })
+  let next = 0
+  return tokens.map(({ tokenType }, index) =>
+    readAnswer(answers.slice(next, (next += calls[index]!.length)), tokenType),
+  )
 }
 
-function readAnswer([code, ...results]: unknown[], tokenType: TokenType): TokenAnswer {
+function readAnswer([code, ...results]: unknown[], tokenType: TokenType | null): TokenAnswer {
   // A node that does not know the block fails here too, so what fails below is the token's own doing.
   if (code instanceof RpcError) throw code
-  const [symbolData, nameData, decimalsData] = results.map(readResult)
+  const [symbolData, nameData, decimalsData, ...collectibles] = results.map(readResult)
   const symbol = symbolData === null ? null : decodeTokenText(symbolData!)
   const name = nameData === null ? null : decodeTokenText(nameData!)
-  const decimals = tokenType === 'ERC20' ? readDecimals(decimalsData!) : 0
+  // A collectible has none; one that no transfer has shown yet says itself whether it is one.
+  const isCollectible = tokenType === null ? collectibles.some(isYes) : tokenType !== 'ERC20'
+  const decimals = isCollectible ? 0 : readDecimals(decimalsData!)
   return {
     facts: { symbol: symbol ?? '', name: name ?? '', decimals: decimals ?? 0 },
     isContract: typeof code === 'string' && code.length > 2,
@@ -89,6 +94,8 @@ function isNodesFault(error: RpcError): boolean {
     ? !/revert|gas|opcode|stack|vm/i.test(message)
     : /rate limit|too many requests|capacity|compute units/i.test(message)
 }
+
+const isYes = (data: Hex | null): boolean => data?.length === 66 && BigInt(data) === 1n
 
 /** null when the answer is no number at all; a number outside 0..77 counts as 0, because no amount could be shown with it */
 function readDecimals(data: Hex | null): number | null {

@@ -4,8 +4,9 @@ import { mapChainError } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import { askTokens, atHead, MOST_TOKENS, type TokenFacts } from './ask.ts'
-import { askAll, storeAnswers, typeOf, versionOfRow, type Token } from './refresh.ts'
+import { askTokens, atHead, MOST_TOKENS, type Token, type TokenFacts } from './ask.ts'
+import { noteTokens } from './note.ts'
+import { askAll, refreshTokens, typeOf } from './refresh.ts'
 
 const REMEMBERED_MS = 30_000
 const MOST_REMEMBERED = 10_000
@@ -56,7 +57,7 @@ export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]
   const rows = await retrying(() =>
     app.db
       .selectFrom('tokens')
-      .select(['address', 'symbol', 'name', 'decimals', 'state', 'token_type', versionOfRow])
+      .select(['address', 'symbol', 'name', 'decimals', 'state', 'token_type'])
       .where('chain_id', '=', chain.chainId)
       .where('address', 'in', missing.map(fromHex))
       .execute(),
@@ -67,14 +68,12 @@ export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]
   const unasked = missing.filter((address) => !known.has(address))
   for (let start = 0; start < unasked.length; start += MOST_TOKENS) {
     const tokens = unasked.slice(start, start + MOST_TOKENS).map((address) => tokenOf(address, stored.get(address)))
-    const at = atHead(chain)
-    const told = await askAll(app, chain, tokens, at).catch((error: unknown) => {
+    const told = await askAll(app, chain, tokens, atHead(chain)).catch((error: unknown) => {
       throw mapChainError(error)
     })
-    await storeAnswers(
-      app.db,
+    await keep(
+      app,
       chain,
-      at,
       told.filter(({ answer }) => answer.isContract),
     )
     for (const { address, answer } of told) learn(address, answer.facts)
@@ -87,29 +86,35 @@ async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts>
   const row = await retrying(() =>
     app.db
       .selectFrom('tokens')
-      .select(['symbol', 'name', 'decimals', 'state', 'token_type', versionOfRow])
+      .select(['symbol', 'name', 'decimals', 'state', 'token_type'])
       .where('chain_id', '=', chain.chainId)
       .where('address', '=', fromHex(address))
       .executeTakeFirst(),
   )
   if (row !== undefined && row.state !== 'NEW') return { symbol: row.symbol, name: row.name, decimals: row.decimals }
   const token = tokenOf(address, row)
-  const at = atHead(chain)
-  const answers = await askTokens(chain, [token], at).catch((error: unknown) => {
+  const answers = await askTokens(chain, [token], atHead(chain)).catch((error: unknown) => {
     throw mapChainError(error)
   })
   const { facts, isContract } = answers[0]!
   // An address without code is no token: callers could fill the table with them.
-  if (isContract) await storeAnswers(app.db, chain, at, [{ ...token, answer: answers[0]! }])
+  if (isContract) await keep(app, chain, [token])
   return facts
 }
 
-/** A token that was never seen in a transfer is taken for a coin. */
-const tokenOf = (address: Hex, row: { token_type: number; version: string } | undefined): Token => ({
+const tokenOf = (address: Hex, row: { token_type: number } | undefined): Token => ({
   address,
-  tokenType: row === undefined ? 'ERC20' : typeOf(row.token_type),
-  version: row?.version ?? null,
+  tokenType: row === undefined ? null : typeOf(row.token_type),
 })
+
+/**
+ * What was told at the newest block is not what is stored: that block may never be one of ours, and then nobody would
+ * take the answer back. The tokens are asked again in the background, at a stored block.
+ */
+async function keep(app: App, chain: Chain, tokens: Token[]): Promise<void> {
+  await retrying(() => noteTokens(app.db, chain, tokens))
+  void refreshTokens(app, chain)
+}
 
 function memoryOf(chain: Chain): Memory {
   let memory = memories.get(chain)

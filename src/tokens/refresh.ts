@@ -3,9 +3,9 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import type { Db } from '../store/db.ts'
-import { askTokens, atHead, MOST_TOKENS, type At, type TokenAnswer } from './ask.ts'
-import { TOKEN_TYPE_NUMBERS, type TokenType } from './note.ts'
+import type { Db, RootDb } from '../store/db.ts'
+import { askTokens, MOST_TOKENS, type AtBlock, type Token, type TokenAnswer } from './ask.ts'
+import { TOKEN_TYPE_NUMBERS, UNSEEN_TYPE, type TokenType } from './note.ts'
 
 /** seconds until a token that did not tell everything is asked again: doubled from a minute up to a day */
 const FIRST_RETRY_SECONDS = 60
@@ -36,45 +36,50 @@ async function refreshAll(app: Part, chain: Chain): Promise<void> {
   for (;;) {
     const due = await app.db
       .selectFrom('tokens')
-      .select(['address', 'token_type', versionOfRow])
+      .select(['address', 'token_type'])
       .where('chain_id', '=', chain.chainId)
       .where('retry_at', '<=', sql<Date>`now()`)
       .orderBy('retry_at')
       .limit(MOST_TOKENS)
       .execute()
     if (due.length === 0) return
-    const tokens = due.map((row) => ({
-      ...{ address: toHex(row.address), tokenType: typeOf(row.token_type), version: row.version },
-    }))
-    const at = await atCursor(app, chain)
-    await storeAnswers(app.db, chain, at, await askAll(app, chain, tokens, at))
+    const place = await readPlace(app, chain)
+    if (place === null) return
+    const tokens = due.map((row) => ({ address: toHex(row.address), tokenType: typeOf(row.token_type) }))
+    await storeAnswers(app.db, chain, place, await askAll(app, chain, tokens, place.at))
   }
 }
 
 /**
+ * Where tokens are asked for good. `number`: a reorganisation that takes this block back takes the answer back;
+ * `hash`: of the block that was asked, null where it is final.
+ */
+type Place = { at: AtBlock; number: number; hash: Hex | null }
+
+/**
  * The block that is stored, not the newest one: what a token says in a branch that was never stored would never be
  * taken back. Of blocks that are final, as while catching up, the newest: nodes forget old states.
+ * @returns null while no block is stored: nobody could take the answer back
  */
-async function atCursor({ db }: Part, chain: Chain): Promise<At> {
+async function readPlace({ db }: Part, chain: Chain): Promise<Place | null> {
   const row = await db
     .selectFrom('cursors')
     .select(['block_number', 'block_hash', 'finalized_number'])
     .where('chain_id', '=', chain.chainId)
     .executeTakeFirst()
-  const head = chain.head.current()
-  if (row === undefined || head === null) return atHead(chain)
+  if (row === undefined || row.block_number < 0) return null
   const isDevelopment = chain.faucet !== null
   const { block_number: number } = row
-  if (isDevelopment || number > row.finalized_number) return { block: { blockHash: toHex(row.block_hash) }, number }
-  if (chain.finality === 'finalized') return { block: 'finalized', number }
-  return { block: `0x${Math.max(number, head.number - chain.finality).toString(16)}`, number }
+  if (isDevelopment || number > row.finalized_number) {
+    const hash = toHex(row.block_hash)
+    return { at: { blockHash: hash }, number, hash }
+  }
+  if (chain.finality === 'finalized') return { at: 'finalized', number, hash: null }
+  const newest = chain.head.current()?.number ?? number
+  return { at: `0x${Math.max(number, newest - chain.finality).toString(16)}`, number, hash: null }
 }
 
-/** `version` of the row when the token was asked, null when there was none */
-export type Token = { address: Hex; tokenType: TokenType; version: string | null }
-
-/** Another one after each change, also after a review. */
-export const versionOfRow = sql<string>`tokens.address::text || ' ' || tokens.updated_at::text`.as('version')
+type Answered = Token & { answer: TokenAnswer }
 
 /**
  * What tokens say of themselves: all at once; when that fails, one by one, so that a token that takes the node down
@@ -82,12 +87,7 @@ export const versionOfRow = sql<string>`tokens.address::text || ' ' || tokens.up
  * @param tokens  at most MOST_TOKENS
  * @throws RpcUnavailable | RpcError  when not one of them could be asked
  */
-export async function askAll(
-  app: Part,
-  chain: Chain,
-  tokens: Token[],
-  at: At,
-): Promise<(Token & { answer: TokenAnswer })[]> {
+export async function askAll(app: Part, chain: Chain, tokens: Token[], at: AtBlock): Promise<Answered[]> {
   try {
     const answers = await askTokens(chain, tokens, at)
     return tokens.map((token, index) => ({ ...token, answer: answers[index]! }))
@@ -124,25 +124,38 @@ async function postpone(db: Db, chain: Chain, tokens: Token[]): Promise<void> {
 }
 
 /**
- * Stores what tokens said. A token that did not tell everything is asked again, later each time. A row that changed
- * since it was asked stays: after a reorganisation the answer may be one of the lost branch.
+ * Stores what tokens said, if the block at which they said it is still one of ours. The follower waits meanwhile: a
+ * reorganisation finds these answers and takes them back, or was before them and took the block.
  */
-export async function storeAnswers(
-  db: Db,
-  chain: Chain,
-  at: At,
-  answers: (Token & { answer: TokenAnswer })[],
-): Promise<void> {
+async function storeAnswers(root: RootDb, chain: Chain, place: Place, answers: Answered[]): Promise<void> {
+  await root.transaction().execute(async (db) => {
+    await db.selectFrom('cursors').select('epoch').where('chain_id', '=', chain.chainId).forShare().execute()
+    if (await isOurs(db, chain, place)) await upsert(db, chain, place, answers)
+  })
+}
+
+async function isOurs(db: Db, { chainId }: Chain, { number, hash }: Place): Promise<boolean> {
+  if (hash === null) return true
+  const row = await db
+    .selectFrom('blocks')
+    .select('hash')
+    .where('chain_id', '=', chainId)
+    .where('number', '=', number)
+    .executeTakeFirst()
+  return row !== undefined && toHex(row.hash) === hash
+}
+
+/** A token that did not tell everything is asked again, later each time; one that turned out to be another type at once. */
+async function upsert(db: Db, chain: Chain, { number }: Place, answers: Answered[]): Promise<void> {
   if (answers.length === 0) return
-  const versions = answers.flatMap(({ version }) => version ?? [])
   const rows = answers.map(({ address, tokenType, answer: { facts, isComplete } }) => ({
     chain_id: chain.chainId,
     address: fromHex(address),
-    token_type: TOKEN_TYPE_NUMBERS[tokenType],
+    token_type: tokenType === null ? UNSEEN_TYPE : TOKEN_TYPE_NUMBERS[tokenType],
     ...facts,
     state: isComplete ? ('KNOWN' as const) : ('FAILED' as const),
     attempts: 1,
-    asked_block: at.number,
+    asked_block: number,
     retry_at: isComplete ? null : sql<Date>`now() + ${sql.lit(`${FIRST_RETRY_SECONDS} seconds`)}::interval`,
   }))
   await db
@@ -162,10 +175,11 @@ export async function storeAnswers(
           now() + least(${sql.lit(LAST_RETRY_SECONDS)}, ${sql.lit(FIRST_RETRY_SECONDS)} * power(2, least(tokens.attempts, 20))) * interval '1 second' end`,
           updated_at: sql<Date>`now()`,
         }))
-        .where(sql<string>`tokens.address::text || ' ' || tokens.updated_at::text`, 'in', ['', ...versions]),
+        .whereRef('tokens.token_type', '=', 'excluded.token_type'),
     )
     .execute()
 }
 
 /** The name that the table's small number stands for. */
-export const typeOf = (number: number): TokenType => (number === 721 ? 'ERC721' : number === 1155 ? 'ERC1155' : 'ERC20')
+export const typeOf = (number: number): TokenType | null =>
+  (Object.keys(TOKEN_TYPE_NUMBERS) as TokenType[]).find((type) => TOKEN_TYPE_NUMBERS[type] === number) ?? null
