@@ -10,7 +10,7 @@ import type { TransactionRow } from './intent.ts'
 import { pokeKeeper } from './keep-alive.ts'
 import { laneStopped, stopLane } from './lane.ts'
 import { markFinal, markMined, markReplaced, unmine, type Mined } from './settle.ts'
-import { reach } from './steps.ts'
+import { crashAt, reach } from './steps.ts'
 
 /** The part of a whole block that is read here. All hex is lower-case. */
 type WholeBlock = Block & { receipts: Receipt[] }
@@ -45,7 +45,9 @@ export const followTransactions = {
     await markFinal(db, app, chain.chainId, throughNumber)
   },
 
+  /** After a block as after a rollback. */
   afterCommit(app: App, chain: Chain): void {
+    crashAt('after-follow')
     pokeKeeper(app, chain)
   },
 }

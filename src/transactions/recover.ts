@@ -94,6 +94,7 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
   if (attempt === null) return
   await reach(app, 'after-fill-sign')
   await storeFill(app, chain, bound, attempt)
+  await reach(app, 'after-fill-store')
   app.telemetry.log.info('nonce_filled', { chainId: bound.chainId, id: bound.id, nonce: bound.nonce })
   await broadcast(app, chain, { id: bound.id, from: bound.from, ...attempt })
 }

@@ -47,11 +47,22 @@ export async function sendTransaction(
         }
   const known = key === null ? null : await findKey(app.db, key.scope, key.requestHash)
   if (known !== null && 'answer' in known) return { answer: known.answer, isReplay: true }
-  if (known !== null) return { answer: await resume(app, chain, caller, known.unsigned), isReplay: false }
+  const answer =
+    known === null
+      ? await prepareAndSend(app, chain, caller, { accountId, clientId, from, intent, key })
+      : await resume(app, chain, caller, known.unsigned)
+  await reach(app, 'before-answer')
+  return { answer, isReplay: false }
+}
 
-  const terms = await gasStrategy(chain).prepare(chain, from, intent)
-  const binding: Binding = { accountId, clientId, from, intent, terms, key }
-  return { answer: await bindAndFinish(app, chain, caller, binding), isReplay: false }
+async function prepareAndSend(
+  app: App,
+  chain: Chain,
+  caller: Caller,
+  asked: Omit<Binding, 'terms'>,
+): Promise<WriteAnswer> {
+  const terms = await gasStrategy(chain).prepare(chain, asked.from, asked.intent)
+  return bindAndFinish(app, chain, caller, { ...asked, terms })
 }
 
 /**
