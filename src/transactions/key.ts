@@ -59,10 +59,11 @@ export async function findKey(
       .selectAll()
       .where('id', '=', known.transaction_id!)
       .where('state', '=', 'BOUND')
-      .where('updated_at', '<', sql<Date>`now() - interval '6 seconds'`)
+      .where('updated_at', '<', sql<Date>`now() - interval '2 seconds'`)
       .executeTakeFirst(),
   )
-  // Six seconds: the signer's time-out and a second. Whoever took it up is done by then, or dead.
+  // Whoever took it up is done after two seconds, or dead, or slow: then two finish it, which makes no difference. The
+  // signer gives both the same bytes, and neither can vacate a nonce that the other took up too.
   if (unsigned === undefined) throw inFlight()
   return { unsigned }
 }

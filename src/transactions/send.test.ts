@@ -131,13 +131,33 @@ test('an intent without bytes is signed under its own nonce by a repeat with its
   await assert.rejects(world.add(world.first, writer, 1, 'k'), Killed)
   live()
   await assert.rejects(world.add(world.first, writer, 1, 'k'), refusedWith('idempotency_in_flight'))
-  await age(10)
+  await age(3)
   const { answer, isReplay } = await world.add(world.first, writer, 1, 'k')
   assert.equal(isReplay, false)
   assert.equal(answer.tx.nonce, 0)
   await world.mine()
   assert.equal(await world.countOf(writer), 1n)
   assert.equal((await rowsOf(writer.address)).length, 1)
+})
+
+test('a repeat beside a first request that is slow finishes it, and both are told the same', async () => {
+  const writer = await world.writer('slow')
+  const reached = Promise.withResolvers<void>()
+  const goOn = Promise.withResolvers<void>()
+  interruptSteps(world.first.app, async (step) => {
+    if (step !== 'after-bind') return
+    reached.resolve()
+    await goOn.promise
+  })
+  const slow = world.add(world.first, writer, 1, 'k')
+  await reached.promise
+  await age(3)
+  const { answer } = await world.add(world.first, writer, 1, 'k')
+  goOn.resolve()
+  assert.equal((await slow).answer.hash, answer.hash)
+  live()
+  await world.mine()
+  assert.equal(await world.countOf(writer), 1n)
 })
 
 test('an intent without bytes is filled by a cancel after 30 s, and its key is free again', async () => {
