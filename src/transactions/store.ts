@@ -16,7 +16,7 @@ export type Attempt = { raw: Hex; hash: Hex; gas: bigint; fees: Fees; isCancel: 
 type Member = { bound: Bound; attempt: Attempt }
 
 /** Three rows each, with the transaction far below the 2,000 rows and 4 MiB of a portable one. */
-const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 2 }
+const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1 }
 
 /**
  * Commit 2, which many writes share: the first bytes of an intent, its hash, and the answer that its idempotency key
