@@ -54,6 +54,8 @@ const keys = {
   SIGNER_AUDIENCE: { kind: 'url', part: 'signer', productionRequired: true, help: 'audience that access tokens must name: PUBLIC_ORIGIN/v1' },
   SIGNER_REVOCATIONS_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 300, default: 60, part: 'signer', help: 'how old the newest list of revoked tokens may be before the signer accepts no token; the server sends one every 5 seconds. 0, refused in production: lists are not used' },
   SIGNER_MAX_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'highest total fee (gas × fee per gas) of one transaction; default 10^18' },
+  SIGNER_MAX_FILL_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'the same for an empty transaction that fills a nonce without a token; at least 21,000 × the highest FEE_CAP_GWEI, or such nonces wait while the network asks for more; default 2.1 × 10^16, which is 21,000 × 1,000 gwei' },
+  SIGNER_MAX_FILLS: { kind: 'integer', unit: 'transactions', min: 1, max: 64, default: 16, part: 'signer', help: 'nonces of an account in a row that are filled without a token; at least MAX_PENDING_WRITES of the server, which may leave so many behind when it dies' },
   AUTH_KEYS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'private keys of the authorization server as a JWK set; made at the first start in development' },
   AUTH_JWKS_FILE: { kind: 'path', part: 'server', help: 'where the public half is written for the signer; default beside AUTH_KEYS_FILE' },
   PROVIDERS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'JSON list of the identity providers people may sign in with: docs/guides/providers.md' },

@@ -33,9 +33,7 @@ export const WriteResponse = Type.Object({
   outputs: Type.Optional(Type.Array(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() }))),
   gas: Type.Optional(BigNumber),
   fee: Type.Optional(BigNumber),
-  rule: Type.Optional(
-    Type.Union([Type.String(), Type.Null()], { description: 'Dry run: the policy rule that decided' }),
-  ),
+  rule: Type.Optional(Type.String({ description: 'Dry run: the policy rule of the signer that decided' })),
 })
 
 const headers = Type.Object({

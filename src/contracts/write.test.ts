@@ -4,6 +4,7 @@ import { BigNumber } from 'ethers5'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
+import { startSigner, type Running } from '../signer/spawned.ts'
 
 let world: Writing
 let alice: Writer
@@ -11,7 +12,12 @@ before(async () => {
   world = await writing()
   alice = await world.writer('alice')
 })
-after(() => world.close())
+after(async () => {
+  for (const signer of signers) await signer.end('SIGKILL')
+  await world.close()
+})
+/** those that took the place of the world’s own */
+const signers: Running[] = []
 
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape
 type Answer = { status: number; headers: Record<string, unknown>; body: any }
@@ -240,6 +246,7 @@ test('a dry run says what would happen and changes nothing', async () => {
   const count = BigInt(await world.rpc<Hex>('eth_call', { to: world.probe, data: '0x06661abd' }, 'latest'))
   assert.equal(BigInt(body.response.hex), count + 5n)
   assert.ok(BigInt(body.fee.hex) >= BigInt(body.gas.hex))
+  assert.equal(body.rule, 'default-allow')
   const real = await post(WRITE, add('5'))
   assert.equal(real.body.tx.nonce, body.tx.nonce)
   assert.equal(before[1], await keys())
@@ -302,4 +309,34 @@ test('a pending transaction is sped up and cancelled over HTTP; a mined one is n
   for (const act of ['cancel', 'speed-up'])
     assert.deepEqual((await post(`/v1/transactions/${body.id}/${act}`, undefined)).body.code, 'not_cancellable')
   assert.equal((await post('/v1/transactions/tx_00000000-0000-4000-8000-000000000000/cancel', undefined)).status, 404)
+})
+
+test('policy refuses a dry run in the words in which it refuses the write', async () => {
+  const writer = await world.writer('refused')
+  const restart = async (more: Record<string, string>, running = world.signer) => {
+    process.kill(running.pid, 'SIGKILL')
+    await running.ended
+    signers.push(await startSigner(world.place, { more: { LOG_LEVEL: 'silent', ...more } }))
+    return signers.at(-1)!
+  }
+  const strict = await restart({ SIGNER_MAX_FEE_WEI: '1' })
+  const dry = await post(WRITE, add('1', { dryRun: true }), { as: writer })
+  assert.deepEqual([dry.status, dry.body.code], [403, 'policy_denied'])
+  assert.match(dry.body.detail, /max-total-fee/)
+  const real = await post(WRITE, add('1'), { as: writer })
+  assert.deepEqual([real.status, real.body.code, real.body.detail], [403, 'policy_denied', dry.body.detail])
+  await restart({}, strict)
+  const { body } = await post(WRITE, add('1', { dryRun: true }), { as: writer })
+  assert.deepEqual([body.rule, body.tx.nonce], ['default-allow', 0])
+})
+
+test('a dry run passes by a nonce that the ledger knows and the database has lost, as a write does', async () => {
+  const writer = await world.writer('restored')
+  await post(WRITE, add('1'), { as: writer })
+  const row = await world.db.selectFrom('transactions').selectAll().where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
+  await world.db.deleteFrom('attempts').where('transaction_id', '=', row.id).execute()
+  await world.db.deleteFrom('transactions').where('id', '=', row.id).execute()
+  const { body } = await post(WRITE, add('2', { dryRun: true }), { as: writer })
+  assert.equal(body.tx.nonce, 1)
+  await world.mine()
 })

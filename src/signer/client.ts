@@ -6,6 +6,7 @@ import { encodeFrame, FrameError, frameReader, type AnswerFrame, type Verb, type
 export type Signer = {
   createAccount: Call<'createAccount'>
   sign: Call<'sign'>
+  check: Call<'check'>
   recall: Call<'recall'>
   /**
    * Brings the parts of a list of what is revoked, now and first of all on every later connection: a signer that was
@@ -59,10 +60,8 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
 
   return {
     createAccount: (request) => call('createAccount', request),
-    sign:
-      renewRevocations === undefined
-        ? (request) => call('sign', request)
-        : (request) => call('sign', request).catch((error: unknown) => afterRenewal(error, request)),
+    sign: withRenewal('sign'),
+    check: withRenewal('check'),
     recall: (request) => call('recall', request),
     async bringRevocations(parts) {
       greeting = parts
@@ -77,12 +76,16 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
   }
 
   /** Refused is certainly not signed, so it may be asked again. */
-  async function afterRenewal(error: unknown, request: Verbs['sign']['request']): Promise<Verbs['sign']['answer']> {
-    if (!(error instanceof AppError) || error.code !== 'revocations_stale') throw error
-    await renewRevocations!().catch(() => {
-      throw error
-    })
-    return call('sign', request)
+  function withRenewal<V extends Verb>(verb: V): Call<V> {
+    if (renewRevocations === undefined) return (request) => call(verb, request)
+    return (request) =>
+      call(verb, request).catch(async (error: unknown) => {
+        if (!(error instanceof AppError) || error.code !== 'revocations_stale') throw error
+        await renewRevocations().catch(() => {
+          throw error
+        })
+        return call(verb, request)
+      })
   }
 
   function call<V extends Verb>(verb: V, request: Verbs[V]['request']): Promise<Verbs[V]['answer']> {

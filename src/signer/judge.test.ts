@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import * as fc from 'fast-check'
-import { judge, termsOf, type Attempt, type Facts } from './judge.ts'
+import { isFill, judge, termsOf, type Attempt, type Facts } from './judge.ts'
 import { Refusal } from './refusal.ts'
 import { readSignRequest, type Ask } from './request.ts'
 import { ask as requestFrom } from './spawned.ts'
@@ -19,12 +19,13 @@ function memory() {
   const held: (Attempt & { nonce: number; hasToken: boolean })[] = []
   const between = (low: number, high: number) => held.filter(({ nonce }) => nonce >= low && nonce <= high)
   const count = (nonces: number[]) => new Set(nonces).size
-  function factsOf({ intentId, tx: { nonce } }: Ask, hasToken: boolean): Facts<Attempt> {
+  function factsOf({ intentId, tx: { nonce } }: Ask, hasToken: boolean, maxFills = 16): Facts<Attempt> {
     const nonces = held.map((attempt) => attempt.nonce)
     return {
       attempts: held.filter((attempt) => attempt.nonce === nonce),
       isElsewhere: held.some((attempt) => attempt.intentId === intentId && attempt.nonce !== nonce),
       hasToken,
+      maxFills,
       lane: () => (held.length === 0 ? null : { lowest: Math.min(...nonces), highest: Math.max(...nonces) }),
       unsignedBetween: (low, high) => Math.max(0, high - low + 1) - count(between(low, high).map((a) => a.nonce)),
       unvouchedBetween: (low, high) => {
@@ -37,11 +38,13 @@ function memory() {
   }
   return {
     held,
+    isFill: (changes: Partial<SignRequest>, hasToken = false) =>
+      isFill(ask(changes), changes.kind ?? 'send', factsOf(ask(changes), hasToken)),
     /** the outcome, and what was signed is remembered: 'stored', a kind, or the code of the refusal */
-    try(changes: Partial<SignRequest>, hasToken = true): string {
+    try(changes: Partial<SignRequest>, hasToken = true, maxFills = 16): string {
       const request = ask(changes)
       try {
-        const verdict = judge(request, factsOf(request, hasToken))
+        const verdict = judge(request, factsOf(request, hasToken, maxFills))
         if ('stored' in verdict) return 'stored'
         held.push({ ...termsOf(request), kind: verdict.sign, nonce: request.tx.nonce, hasToken })
         return verdict.sign
@@ -189,6 +192,42 @@ describe('a nonce that was never signed', () => {
     assert.equal(fill(17), 'invalid_token')
     assert.equal(ledger.try({ nonce: 17 }), 'send')
     assert.equal(fill(18), 'cancel')
+  })
+
+  test('the bound of nonces filled without a token is the operator’s', () => {
+    const ledger = memory()
+    const fill = (nonce: number) => ledger.try({ nonce, ...CANCEL }, false, 3)
+    for (const nonce of [5, 6, 7]) assert.equal(fill(nonce), 'cancel')
+    assert.equal(fill(8), 'invalid_token')
+    assert.equal(fill(4), 'invalid_token')
+    assert.equal(ledger.try({ nonce: 8 }), 'send')
+    assert.equal(fill(9), 'cancel')
+  })
+
+  test('a hole below what its user signed for is filled, however many were before it', () => {
+    const ledger = memory()
+    const fill = (nonce: number) => ledger.try({ nonce, ...CANCEL }, false)
+    for (let nonce = 0; nonce < 16; nonce++) assert.equal(fill(nonce), 'cancel')
+    assert.equal(fill(16), 'invalid_token')
+    assert.equal(ledger.try({ nonce: 18 }), 'send')
+    assert.equal(fill(16), 'cancel')
+    assert.equal(fill(17), 'cancel')
+    assert.equal(fill(19), 'cancel')
+  })
+
+  test('filled for nobody is a cancel of what no token was ever shown for', () => {
+    const ledger = memory()
+    const raised = { ...CANCEL, ...RAISED }
+    assert.ok(ledger.isFill(CANCEL))
+    assert.ok(!ledger.isFill(CANCEL, true))
+    ledger.try(CANCEL, false)
+    assert.ok(ledger.isFill(raised))
+    ledger.try({ nonce: 1 })
+    assert.ok(!ledger.isFill({ ...raised, nonce: 1 }))
+    // Its user cancelled it with a token; raising that cancel needs none, and is still theirs.
+    ledger.try({ ...raised, nonce: 1 })
+    assert.ok(!ledger.isFill({ ...CANCEL, ...RAISED_TWICE, nonce: 1 }))
+    assert.ok(!ledger.isFill({ nonce: 2 }))
   })
 
   test('without a token sixteen in a row are the end also from above, and over a hole', () => {

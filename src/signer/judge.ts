@@ -24,6 +24,8 @@ export type Facts<A extends Attempt> = {
   isElsewhere: boolean
   /** the user's token was shown and is good for this account and chain */
   hasToken: boolean
+  /** nonces in a row that may be filled without a token: as many writes as a server binds before it signs one */
+  maxFills: number
   /** the account's lowest and highest signed nonce on this chain; null before the first */
   lane: () => { lowest: number; highest: number } | null
   /** unsigned nonces between two, both included */
@@ -95,20 +97,35 @@ function judgeUnseen<A extends Attempt>({ kind, tx: { nonce } }: Ask, facts: Fac
     throw new Refusal('invalid_token', 'The first signature of a nonce needs the user’s access token.')
   }
   // Filling a nonce costs its fee. Without this bound a stolen server could burn an absent user's coins on fees.
-  if (neighbours(nonce, facts) >= MOST_AHEAD) {
-    throw new Refusal('invalid_token', `${MOST_AHEAD} nonces in a row were filled without the user’s access token.`)
+  if (neighbours(nonce, facts) >= facts.maxFills && !isVouchedAbove(nonce, facts)) {
+    throw new Refusal('invalid_token', `${facts.maxFills} nonces in a row were filled without the user’s access token.`)
   }
   return 'cancel'
 }
 
 /** How many nonces next to this one, below and above without a break, were filled without a token. */
-function neighbours<A extends Attempt>(nonce: number, facts: Facts<A>): number {
-  const filled = new Set(facts.unvouchedBetween(nonce - MOST_AHEAD, nonce + MOST_AHEAD))
+function neighbours<A extends Attempt>(nonce: number, { maxFills, unvouchedBetween }: Facts<A>): number {
+  const filled = new Set(unvouchedBetween(nonce - maxFills, nonce + maxFills))
   let [low, high] = [nonce, nonce]
   while (filled.has(low - 1)) low -= 1
   while (filled.has(high + 1)) high += 1
   return high - low
 }
+
+/** A hole below something that the user signed for stands in its way: it is filled, however many were before it. */
+function isVouchedAbove<A extends Attempt>(nonce: number, { unsignedBetween, unvouchedBetween }: Facts<A>): boolean {
+  const [low, high] = [nonce + 1, nonce + MOST_AHEAD]
+  return unsignedBetween(low, high) + unvouchedBetween(low, high).length < MOST_AHEAD
+}
+
+/**
+ * Whether a cancel that is to be signed fills a nonce for nobody: no token was shown for it, now or ever. What its user
+ * signed for may cost what that user's writes may cost; this may not.
+ */
+export const isFill = <A extends Attempt>({ tx: { nonce } }: Ask, kind: Kind, facts: Facts<A>): boolean =>
+  kind === 'cancel' &&
+  !facts.hasToken &&
+  (facts.attempts.length === 0 || facts.unvouchedBetween(nonce, nonce).length > 0)
 
 /** The part of a request that the ledger compares and keeps. */
 export function termsOf({ intentId, kind, tx }: Ask): Attempt {

@@ -9,10 +9,11 @@ import { makeKekFile, openKekFile, type Kek } from './kek.ts'
 import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
 import { openLedger } from './ledger.ts'
+import type { Limits } from './policy.ts'
 import { recall } from './recall.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
-import { sign, type Inside } from './sign.ts'
+import { check, sign, type Inside } from './sign.ts'
 import { listen, type Handlers } from './socket.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
 import { openTokens } from './tokens.ts'
@@ -61,7 +62,7 @@ type Settings = {
   jwksFile: string
   issuer: string
   audience: string
-  maxFeeWei: bigint
+  limits: Limits
   /** 0: lists of what is revoked are not used */
   revocationsSeconds: number
   logLevel: Config['LOG_LEVEL']
@@ -76,6 +77,9 @@ const REQUIRED = [
   'SIGNER_ISSUER',
   'SIGNER_AUDIENCE',
 ] as const satisfies ConfigKey[]
+
+/** A plain transfer's gas at the highest price that a server signs by itself (FEE_CAP_GWEI). */
+const FILL_FEE_WEI = 21_000n * 1_000n * 10n ** 9n
 
 /** Nothing here has a default: the signer never guesses where keys are. @throws ConfigError naming every problem */
 function readSettings(env: NodeJS.ProcessEnv): Settings {
@@ -100,7 +104,11 @@ function readSettings(env: NodeJS.ProcessEnv): Settings {
     jwksFile: config.SIGNER_JWKS_FILE!,
     issuer: config.SIGNER_ISSUER!,
     audience: config.SIGNER_AUDIENCE!,
-    maxFeeWei: config.SIGNER_MAX_FEE_WEI ?? 10n ** 18n,
+    limits: {
+      maxFeeWei: config.SIGNER_MAX_FEE_WEI ?? 10n ** 18n,
+      maxFillFeeWei: config.SIGNER_MAX_FILL_FEE_WEI ?? FILL_FEE_WEI,
+      maxFills: config.SIGNER_MAX_FILLS,
+    },
     revocationsSeconds: config.SIGNER_REVOCATIONS_SECONDS,
     logLevel: config.LOG_LEVEL,
     isProduction: config.NODE_ENV === 'production',
@@ -141,7 +149,7 @@ function openOn(store: Store, settings: Settings, log: Log): Signer {
   const ledger = openLedger(store)
   const now = Date.now
   const keys = openKeys({ db, kek: openKek(store, settings), now })
-  const { jwksFile, issuer, audience, maxFeeWei, revocationsSeconds: maxAgeSeconds } = settings
+  const { jwksFile, issuer, audience, limits, revocationsSeconds: maxAgeSeconds } = settings
   const tokenKeys = openKeyFile(jwksFile, log, now)
   const revocations = openRevocations({ keys: tokenKeys, issuer, maxAgeSeconds, log })
   const tokens = openTokens({ keys: tokenKeys, revocations, issuer, audience })
@@ -160,11 +168,12 @@ function openOn(store: Store, settings: Settings, log: Log): Signer {
       process.exit(1)
     },
   })
-  const inside: Inside = { keys, tokens, ledger, group, limits: { maxFeeWei }, now }
+  const inside: Inside = { keys, tokens, ledger, group, limits, now }
   return {
     handlers: {
       createAccount: (request) => createAccount(inside, request),
       sign: (request) => sign(inside, request),
+      check: (request) => check(inside, request),
       recall: (request) => recall(ledger, request),
       revocations: (request) => revocations.take(request),
       health: () => ({
@@ -194,7 +203,7 @@ function refuseAll(reason: string): Handlers {
   const refuse = () => {
     throw new Refusal('ledger_damaged', `${reason} The signer signs nothing until the store is restored.`)
   }
-  return { createAccount: refuse, sign: refuse, recall: refuse, revocations: refuse, health: refuse }
+  return { createAccount: refuse, sign: refuse, check: refuse, recall: refuse, revocations: refuse, health: refuse }
 }
 
 function stopSignal(): Promise<void> {

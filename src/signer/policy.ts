@@ -1,9 +1,13 @@
-import type { Transaction } from './transaction.ts'
+import { feePair, type Transaction } from './transaction.ts'
 
 /** What the rules measure against. Lists of contracts, limits per user and freezes will stand here. */
 export type Limits = {
   /** wei: gas × highest fee per gas of one transaction */
   maxFeeWei: bigint
+  /** wei: the same for a cancel that fills a nonce for which no token was ever shown */
+  maxFillFeeWei: bigint
+  /** nonces of an account in a row that are filled so */
+  maxFills: number
 }
 
 export type Decision = { allowed: boolean; rule: string }
@@ -15,12 +19,22 @@ const rules: readonly Rule[] = [
   { name: 'no-contract-creation', applies: ({ to }) => to === null, allows: false },
   {
     name: 'max-total-fee',
-    applies: ({ gas, fees }, { maxFeeWei }) =>
-      gas * (fees.type === 'legacy' ? fees.gasPrice : fees.maxFeePerGas) > maxFeeWei,
+    applies: (tx, { maxFeeWei }) => totalFee(tx) > maxFeeWei,
     allows: false,
   },
   { name: 'default-allow', applies: () => true, allows: true },
 ]
+
+const totalFee = ({ gas, fees }: Transaction): bigint => gas * feePair(fees).max
+
+/**
+ * The gate that a cancel passes besides, when the ledger says that it fills a nonce for nobody. Its user is not there, so
+ * what it may cost is little: whoever has the server could otherwise burn the coins of everybody who is not.
+ */
+export const decideFill = (tx: Transaction, { maxFillFeeWei }: Limits): Decision => ({
+  allowed: totalFee(tx) <= maxFillFeeWei,
+  rule: 'max-fill-fee',
+})
 
 /** The one gate in front of every signature, of a first attempt, a raised fee and a cancel alike. */
 export function decide(tx: Transaction, limits: Limits): Decision {

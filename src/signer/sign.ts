@@ -1,14 +1,14 @@
 import { signDigest } from './curve.ts'
 import type { Group } from './group.ts'
-import { judge } from './judge.ts'
+import { isFill, judge } from './judge.ts'
 import type { Account, Keys } from './keys.ts'
 import type { Held, Ledger } from './ledger.ts'
-import { decide, type Limits } from './policy.ts'
+import { decide, decideFill, type Decision, type Limits } from './policy.ts'
 import { Refusal } from './refusal.ts'
 import { readSignRequest, type Ask } from './request.ts'
 import type { Caller, Tokens } from './tokens.ts'
 import { assemble, digestOf } from './transaction.ts'
-import type { Hex, Signed } from './wire.ts'
+import type { Checked, Hex, Signed } from './wire.ts'
 
 /** What the verbs of the signer work with. */
 export type Inside = { keys: Keys; tokens: Tokens; ledger: Ledger; group: Group; limits: Limits; now: () => number }
@@ -21,31 +21,18 @@ const WRITE_SCOPE = 'contracts:write'
  * Errors: bad_request, unknown_account, invalid_token, insufficient_scope, forbidden_user, policy_denied, those of
  * the ledger (`judge`), key_damaged.
  */
-export async function sign({ keys, tokens, ledger, group, limits, now }: Inside, request: unknown): Promise<Signed> {
-  const ask = readSignRequest(request)
-  const { tx } = ask
-  const caller = ask.accessToken === null ? null : await tokens.check(ask.accessToken)
-  const account = keys.ofAddress(tx.from)
-  if (caller !== null) authorise(caller, { chainId: tx.chainId, userId: account?.userId ?? null })
-  if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
-  const { allowed, rule } = decide(tx, limits)
-  if (!allowed) throw new Refusal('policy_denied', `The rule ${rule} refuses this transaction.`)
-
-  return group(tx.nonce, () => {
-    const slot = { chainId: tx.chainId, address: tx.from, nonce: tx.nonce }
-    const verdict = judge(ask, {
-      attempts: ledger.attempts(slot),
-      isElsewhere: ledger.isElsewhere(ask.intentId, slot),
-      hasToken: caller !== null,
-      lane: () => ledger.lane(slot),
-      unsignedBetween: (low, high) => ledger.unsignedBetween(slot, low, high),
-      unvouchedBetween: (low, high) => ledger.unvouchedBetween(slot, low, high),
-    })
+export async function sign(inside: Inside, request: unknown): Promise<Signed> {
+  const { keys, group, ledger, now } = inside
+  const asked = await examine(inside, readSignRequest(request))
+  const { ask, caller, account } = asked
+  return group(ask.tx.nonce, () => {
+    const verdict = judgeNow(inside, asked)
     if ('stored' in verdict) return { ...toSigned(verdict.stored), stored: true }
-    const held = { ...verdict.terms, ...slot, ...signWith(keys, account, ask), kind: verdict.sign, rule }
+    const { kind, rule } = verdict
+    const held = { ...verdict.terms, ...slotOf(ask), ...signWith(keys, account, ask), kind, rule }
     ledger.append({
       at: now(),
-      kind: held.kind,
+      kind,
       userId: account.userId,
       address: account.address,
       rule,
@@ -55,6 +42,54 @@ export async function sign({ keys, tokens, ledger, group, limits, now }: Inside,
     })
     return { ...toSigned(held), stored: false }
   })
+}
+
+/**
+ * Verb `check`: what `sign` would do, and by which rule, as things stand now; the same checks in the same order. Nothing
+ * is signed, written or counted. Errors: those of `sign`.
+ */
+export async function check(inside: Inside, request: unknown): Promise<Checked> {
+  const verdict = judgeNow(inside, await examine(inside, readSignRequest(request)))
+  if ('stored' in verdict) return { kind: verdict.stored.kind, rule: verdict.stored.rule, stored: true }
+  return { kind: verdict.kind, rule: verdict.rule, stored: false }
+}
+
+type Examined = { ask: Ask; caller: Caller | null; account: Account; rule: string }
+
+/** Token and policy: what does not depend on the ledger. */
+async function examine({ keys, tokens, limits }: Inside, ask: Ask): Promise<Examined> {
+  const { tx } = ask
+  const caller = ask.accessToken === null ? null : await tokens.check(ask.accessToken)
+  const account = keys.ofAddress(tx.from)
+  if (caller !== null) authorise(caller, { chainId: tx.chainId, userId: account?.userId ?? null })
+  if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
+  return { ask, caller, account, rule: pass(decide(tx, limits)) }
+}
+
+/** The ledger as it is now: for what is signed, inside the group. */
+function judgeNow({ ledger, limits }: Inside, { ask, caller, rule }: Examined) {
+  const slot = slotOf(ask)
+  const facts = {
+    attempts: ledger.attempts(slot),
+    isElsewhere: ledger.isElsewhere(ask.intentId, slot),
+    hasToken: caller !== null,
+    maxFills: limits.maxFills,
+    lane: () => ledger.lane(slot),
+    unsignedBetween: (low: number, high: number) => ledger.unsignedBetween(slot, low, high),
+    unvouchedBetween: (low: number, high: number) => ledger.unvouchedBetween(slot, low, high),
+  }
+  const verdict = judge(ask, facts)
+  if ('stored' in verdict) return verdict
+  const { sign: kind, terms } = verdict
+  return { kind, terms, rule: isFill(ask, kind, facts) ? pass(decideFill(ask.tx, limits)) : rule }
+}
+
+const slotOf = ({ tx }: Ask) => ({ chainId: tx.chainId, address: tx.from, nonce: tx.nonce })
+
+/** @returns the rule that allows it */
+function pass({ allowed, rule }: Decision): string {
+  if (!allowed) throw new Refusal('policy_denied', `The rule ${rule} refuses this transaction.`)
+  return rule
 }
 
 /** The token's own limits: what it may do, on which chain, for whom. */

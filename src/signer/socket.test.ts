@@ -25,6 +25,7 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
       return new Promise<object>((resolve) => held.push(() => resolve({})))
     },
     revocations: () => ({}),
+    check: () => ({}),
     recall: () => {
       calls.recall += 1
       return new Promise<object>((resolve) => held.push(() => resolve({ raw: 'f'.repeat(500_000) })))

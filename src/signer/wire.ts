@@ -41,10 +41,15 @@ export type Signed = {
   rule: string
 }
 
+/** What `sign` would do with a request, as things stood when it was asked. */
+export type Checked = Pick<Signed, 'kind' | 'stored' | 'rule'>
+
 export type Verbs = {
   /** Makes the user's account, or finds it: one per user, for ever. */
   createAccount: { request: { userId: string }; answer: { address: Hex } }
   sign: { request: SignRequest; answer: Signed }
+  /** The same checks as `sign`, in the same order: refuses what that would refuse. Signs, writes and counts nothing. */
+  check: { request: SignRequest; answer: Checked }
   /** Bytes the ledger holds for an intent, newest first, as many as a frame holds; none when it signed none. A `cancel` is not the intent. */
   recall: { request: { intentId: string }; answer: { attempts: Recalled[] } }
   /** One part of a list of what is revoked, signed by the authorization server. */

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { bigNumber, type BigNumber } from '../abi/bignumber.ts'
 import { decodeResult, type Output } from '../abi/results.ts'
 import type { App } from '../app.ts'
@@ -8,11 +9,12 @@ import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import type { Hex } from '../ids.ts'
+import { SignerRefused } from '../signer/client.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { wireTransaction, type WireTransaction } from './answer.ts'
 import { gasStrategy } from './gas.ts'
-import type { Intent } from './intent.ts'
+import type { Intent, Terms } from './intent.ts'
 import { callOf, revertOf } from './prepare.ts'
 import { countAt } from './recover.ts'
 
@@ -27,16 +29,20 @@ export type DryRunAnswer = {
   gas: BigNumber
   /** wei: the most it can cost beside the value */
   fee: BigNumber
-  /** the signer's rule that decided; null as long as the signer is asked only to sign */
-  rule: string | null
+  /** the signer's rule that decided */
+  rule: string
 }
 
-/** @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout */
+/**
+ * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, policy_denied and what else the signer
+ *         refuses a token for, chain_unavailable, chain_timeout, signer_unavailable
+ */
 export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<DryRunAnswer> {
   const chain = chainOf(app, caller)
   const from = caller.address
   const terms = await gasStrategy(chain).prepare(chain, from, intent)
-  const [returned, nonce] = await Promise.all([call(chain, from, intent), nextNonce(app, chain, from)])
+  const [returned, next] = await Promise.all([call(chain, from, intent), nextNonce(app, chain, from)])
+  const { nonce, rule } = await askSigner(app, chain, caller, { intent, terms, next })
   const { to, value, data } = intent
   return {
     status: 'SUCCESS',
@@ -45,7 +51,7 @@ export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<
     ...readReturned(intent, returned),
     gas: bigNumber(terms.gas),
     fee: bigNumber(terms.gas * highestPrice(terms.fees)),
-    rule: null,
+    rule,
   }
 }
 
@@ -67,18 +73,50 @@ function readReturned({ fn }: Intent, data: Hex): { response: unknown; outputs: 
   }
 }
 
+/** A write passes by nonces that the ledger knows and our tables have lost, at most so many. */
+const MOST_LOST_NONCES = 64
+
+/** The nonce that the signer would take, and the rule that lets it. What it refuses, it refuses in the same words as a write. */
+async function askSigner(
+  app: App,
+  chain: Chain,
+  { address: from, token }: Caller,
+  { intent, terms, next }: { intent: Intent; terms: Terms; next: number },
+): Promise<{ nonce: number; rule: string }> {
+  const { to, value, data } = intent
+  const asked = { id: `dry-run-${randomUUID()}`, chainId: chain.chainId, from, to, value, data, ...terms }
+  for (let nonce = next; nonce < next + MOST_LOST_NONCES; nonce++) {
+    try {
+      const { rule } = await gasStrategy(chain).check(app, { ...asked, nonce }, token)
+      return { nonce, rule }
+    } catch (error) {
+      const isTaken =
+        error instanceof SignerRefused && ['nonce_conflict', 'replacement_underpriced'].includes(error.code)
+      if (!isTaken) throw explainRefusal(error)
+    }
+  }
+  throw new AppError('overloaded', 'The signer knows transactions of this account that the database does not.', {
+    retryAfter: 30,
+  })
+}
+
+const explainRefusal = (error: unknown): unknown =>
+  error instanceof SignerRefused && error.code === 'nonce_gap'
+    ? new AppError('overloaded', 'Earlier writes of this account are not signed yet.', { cause: error, retryAfter: 5 })
+    : error
+
 /** What the nonce would be if nobody else wrote. */
 async function nextNonce({ db }: App, chain: Chain, from: Hex): Promise<number> {
-  const last = await retrying(() =>
+  const mine = () =>
     db
       .selectFrom('transactions')
       .select('nonce')
       .where('chain_id', '=', chain.chainId)
       .where('sender', '=', fromHex(from))
-      .orderBy('nonce', 'desc')
       .limit(1)
-      .executeTakeFirst(),
-  )
+  const vacant = await retrying(() => mine().where('state', '=', 'VACANT').orderBy('nonce').executeTakeFirst())
+  if (vacant !== undefined) return vacant.nonce
+  const last = await retrying(() => mine().orderBy('nonce', 'desc').executeTakeFirst())
   if (last !== undefined) return last.nonce + 1
   try {
     return await countAt(chain, from, 'latest')

@@ -3,7 +3,7 @@ import type { Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import type { App } from '../app.ts'
 import type { Hex } from '../ids.ts'
-import type { Signed, SignRequest } from '../signer/wire.ts'
+import type { Checked, Signed, SignRequest } from '../signer/wire.ts'
 import type { Bound, Intent, Terms } from './intent.ts'
 import { prepareFromAccount } from './prepare.ts'
 
@@ -20,10 +20,15 @@ export type GasStrategy = {
   prepare: (chain: Chain, from: Hex, intent: Intent) => Promise<Terms>
   /** The first bytes of a bound intent; the user's token goes along. @throws what the signer throws */
   sign: (app: App, bound: Bound, accessToken: string) => Promise<Signed>
+  /** What the first bytes of an intent would be refused for, or the rule that lets them pass. @throws what the signer throws */
+  check: (app: App, asked: Unbound, accessToken: string) => Promise<Checked>
   /** The same effect at higher fees, or a cancel. @throws what the signer throws */
   replace: (app: App, bound: Bound, replacement: Replacement) => Promise<Signed>
   classify: (error: unknown) => SendRefusal
 }
+
+/** An intent as it would be bound. */
+type Unbound = Omit<Bound, 'accountId' | 'hasKey'>
 
 /** `accessToken` when the user asked for it; raising a fee needs none. */
 export type Replacement = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string }
@@ -34,6 +39,8 @@ const self: GasStrategy = {
   prepare: prepareFromAccount,
   sign: (app, bound, accessToken) =>
     app.signer.sign({ ...effectOf(bound), ...offerOf(bound), kind: 'send', accessToken }),
+  check: (app, asked, accessToken) =>
+    app.signer.check({ ...effectOf(asked), ...offerOf(asked), kind: 'send', accessToken }),
   replace: (app, bound, { kind, accessToken, ...offer }) => {
     const effect =
       kind === 'cancel' ? { ...effectOf(bound), to: bound.from, value: '0', data: '0x' as Hex } : effectOf(bound)
@@ -50,7 +57,7 @@ const self: GasStrategy = {
 /** Every network's strategy, until `topup` and `sponsor` exist. */
 export const gasStrategy = (_chain: Chain): GasStrategy => self
 
-function effectOf({ id, chainId, from, nonce, to, value, data }: Bound) {
+function effectOf({ id, chainId, from, nonce, to, value, data }: Unbound) {
   return { intentId: id, chainId, from, nonce, to, value: value.toString(), data }
 }
 
