@@ -27,6 +27,37 @@ export function isSubject(subject: string): boolean {
 export const isProviderName = (text: string): boolean => PROVIDER.test(text)
 
 /**
+ * The providers that an application brings have names of their own: whoever vouches for the people of one application
+ * can by no configuration vouch for those of a provider of the installation.
+ */
+export const isApplicationProvider = (name: string): boolean => isProviderName(name) && /^APP_./.test(name)
+
+/** Claims that people can change, or that are given to somebody else later: never the key of an account. */
+const MUTABLE_CLAIMS = new Set([
+  'email',
+  'username',
+  'user_name',
+  'preferred_username',
+  'login',
+  'name',
+  'nickname',
+  'given_name',
+  'family_name',
+  'display_name',
+  'displayname',
+  'screen_name',
+  'handle',
+  'upn',
+  'unique_name',
+  'phone_number',
+  'mail',
+  'profile',
+  'picture',
+])
+
+export const isMutableClaim = (claim: string): boolean => MUTABLE_CLAIMS.has(claim.toLowerCase())
+
+/**
  * The account of a first identity. Deterministic, so that creating it twice meets the same row
  * and a shard is found without a look-up. RFC 9562 version 8 over SHA-256.
  */

@@ -3,6 +3,7 @@ import { AppError, type FieldError } from '../errors.ts'
 import { newSecret } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { explainRegistration } from './explain.ts'
+import type { TrustedIssuer } from './issuers.ts'
 import { forgetApplication } from './registry.ts'
 
 /** An application as its operator sees it: of secrets only how many are live. */
@@ -18,6 +19,8 @@ export type Registered = {
   allowedOrigins: string[]
   logoUri: string | null
   liveSecrets: number
+  /** identity providers of its own */
+  issuers: TrustedIssuer[]
   createdAt: string
   suspendedAt: string | null
 }
@@ -240,6 +243,7 @@ const wireOf = (row: Row): Registered => ({
   allowedOrigins: row.allowed_origins,
   logoUri: row.logo_uri,
   liveSecrets: row.secret_hashes.length,
+  issuers: row.issuers as TrustedIssuer[],
   createdAt: row.created_at.toISOString(),
   suspendedAt: row.suspended_at?.toISOString() ?? null,
 })

@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { explainApplication } from './explain.ts'
+import type { TrustedIssuer } from './issuers.ts'
 import { isPermission, type Permission } from './permissions.ts'
 import { coversRedirect } from './redirects.ts'
 
@@ -20,6 +21,8 @@ export type Application = {
   secretHashes: string[]
   logoUri: string | null
   isSuspended: boolean
+  /** identity providers of its own; changed by issuers.ts alone */
+  issuers?: readonly TrustedIssuer[]
 }
 
 const CACHE_MS = 5_000
@@ -130,5 +133,6 @@ async function readApplication(db: Db, clientId: string): Promise<Application | 
     secretHashes: row.secret_hashes,
     logoUri: row.logo_uri,
     isSuspended: row.suspended_at !== null,
+    issuers: row.issuers as TrustedIssuer[],
   }
 }

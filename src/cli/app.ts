@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import type { Registered } from '../applications/manage.ts'
+import { addIssuerCommands, issuerLine } from './issuer.ts'
 import { withRegistry } from './place.ts'
 import { facts, print, table } from './print.ts'
 
@@ -58,6 +59,7 @@ export function app(): Command {
     .option('--end-old', 'end all present secrets at once')
     .option(...json)
     .action(rotate)
+  addIssuerCommands(command)
   command
     .command('suspend <client-id>')
     .description('stop its tokens and sign-ins within a minute')
@@ -154,6 +156,9 @@ function describe(application: Registered, secret: string | null = null): string
     ['Permissions', application.permissions],
     ['Origins', application.allowedOrigins],
     ['Logo', application.logoUri ?? 'none'],
+    ...(application.issuers.length === 0
+      ? []
+      : [['Trusted issuers', application.issuers.map(issuerLine)] as [string, string[]]]),
     ['Registered', application.createdAt],
     ['State', stateOf(application)],
   ])

@@ -308,6 +308,14 @@ describe('beside a running server', () => {
     assert.equal((await run('app', 'update', 'late')).name, 'Late')
     assert.equal((await run('app', 'rotate-secret', 'late')).application.liveSecrets, 2)
     assert.equal((await run('app', 'rotate-secret', 'late', '--end-old')).application.liveSecrets, 1)
+    const issuer = ['--provider', 'APP_LATE', '--issuer', 'https://id.late.example', '--audience', 'late', '--max-age', '600'] // prettier-ignore
+    const [trusted] = (await run('app', 'trust-issuer', 'late', ...issuer)).issuers
+    assert.deepEqual([trusted.provider, trusted.maxAgeSeconds, trusted.jwksUri], ['APP_LATE', 600, null])
+    const told = await command(settings, ['app', 'show', 'late'])
+    assert.match(told.out, /Trusted issuers +APP_LATE: https:\/\/id\.late\.example, for late/)
+    for (const wrong of [['--max-age', 'soon'], ['--algorithm', 'HS256'], ['--subject-claim', 'email']]) // prettier-ignore
+      assert.equal((await command(settings, ['app', 'trust-issuer', 'late', ...issuer, ...wrong])).code, 1)
+    assert.deepEqual((await run('app', 'distrust-issuer', 'late', 'APP_LATE')).issuers, [])
     assert.notEqual((await run('app', 'suspend', 'late')).suspendedAt, null)
     assert.equal((await run('app', 'resume', 'late')).suspendedAt, null)
     assert.equal((await run('app', 'show', 'late')).name, 'Late')

@@ -45,6 +45,8 @@ export async function openOperator(dataDir: string, pid: number): Promise<AskOpe
 export async function reachOperator(dataDir: string, pid: number): Promise<Registry> {
   const ask = await openOperator(dataDir, pid)
   const of = (clientId: string): string => `/applications/${encodeURIComponent(clientId)}`
+  const issuerOf = (clientId: string, provider: string): string =>
+    `${of(clientId)}/issuers/${encodeURIComponent(provider)}`
   return {
     list: () =>
       allPages((after) => ask('GET', `/applications?${after === '' ? '' : `after=${encodeURIComponent(after)}`}`)),
@@ -56,6 +58,8 @@ export async function reachOperator(dataDir: string, pid: number): Promise<Regis
         : ask('PATCH', of(clientId), changes),
     rotateSecret: (clientId) => ask('POST', `${of(clientId)}/rotate-secret`),
     resetSecret: (clientId) => ask('POST', `${of(clientId)}/reset-secret`),
+    trustIssuer: (clientId, provider, draft) => ask('PUT', issuerOf(clientId, provider), draft),
+    distrustIssuer: (clientId, provider) => ask('DELETE', issuerOf(clientId, provider)),
     suspend: (clientId) => ask('POST', `${of(clientId)}/suspend`),
     resume: (clientId) => ask('POST', `${of(clientId)}/resume`),
     networks: () => ask('GET', '/networks'),

@@ -1,3 +1,4 @@
+import { distrustIssuer, trustIssuer, type IssuerDraft } from '../applications/issuers.ts'
 import {
   createApplication,
   listApplications,
@@ -22,6 +23,8 @@ export type Registry = {
   update(clientId: string, changes: Changes): Promise<Registered>
   rotateSecret(clientId: string): Promise<{ application: Registered; secret: string }>
   resetSecret(clientId: string): Promise<{ application: Registered; secret: string }>
+  trustIssuer(clientId: string, provider: string, draft: IssuerDraft): Promise<Registered>
+  distrustIssuer(clientId: string, provider: string): Promise<Registered>
   suspend(clientId: string): Promise<Registered>
   resume(clientId: string): Promise<Registered>
   networks(): Promise<(ListedNetwork & { isServed?: boolean })[]>
@@ -37,6 +40,8 @@ export const registryIn = (db: RootDb): Registry => ({
   update: (clientId, changes) => updateApplication(db, clientId, changes),
   rotateSecret: (clientId) => rotateSecret(db, clientId),
   resetSecret: (clientId) => resetSecret(db, clientId),
+  trustIssuer: (clientId, provider, draft) => trustIssuer(db, clientId, provider, draft),
+  distrustIssuer: (clientId, provider) => distrustIssuer(db, clientId, provider),
   suspend: (clientId) => suspendApplication(db, clientId),
   resume: (clientId) => resumeApplication(db, clientId),
   networks: () => listNetworks(db),

@@ -13,11 +13,13 @@ import { PAGE_CSP, page } from '../http/page.ts'
 import { findUser, userWire } from '../users/find.ts'
 import { applicationOf } from './clients.ts'
 import { cookieNames } from './cookies.ts'
+import { addTokenExchange } from './exchange.ts'
 import { grantFor } from './grants.ts'
 import type { PrivateKeys } from './keys.ts'
 import { badRequestBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
 import type { ProviderSettings } from './providers.ts'
 import { recordsOf } from './records.ts'
+import { apiResource } from './resource.ts'
 import { grantable, machineGrantable, openidScopes, resolveScopes } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
 
@@ -75,13 +77,7 @@ export function openProvider(
           if (resource !== audienceOf(origin)) throw new errors.InvalidTarget('the only resource here is the API')
           const isMachine = ctx.oidc.params?.grant_type === 'client_credentials'
           if (isMachine) resolveMachineScope(ctx, applicationOf(client))
-          return {
-            audience: resource,
-            scope: (isMachine ? machineGrantable : grantable)(applicationOf(client)).join(' '),
-            accessTokenTTL: config.ACCESS_TOKEN_SECONDS,
-            accessTokenFormat: 'jwt',
-            jwt: { sign: { alg: 'ES256' } },
-          }
+          return apiResource(app, (isMachine ? machineGrantable : grantable)(applicationOf(client)))
         },
       },
     },
@@ -182,6 +178,8 @@ export function openProvider(
     const used = Provider.ctx?.oidc.entities.RotatedRefreshToken?.jti
     return used === undefined ? randomId.call(this) : secrets.successorOf(used)
   }
+
+  addTokenExchange(provider, app)
 
   // Address and protocol come from our own settings, see mount.ts.
   provider.proxy = true

@@ -4,6 +4,9 @@ import type { Application } from '../applications/registry.ts'
 import { findClient } from './first-party.ts'
 import { machineGrantable } from './scopes.ts'
 
+/** Source: RFC 8693 §2.1 */
+export const TOKEN_EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange'
+
 /**
  * An application in the words of the library. Redirect addresses, secrets and origins are judged by our own rules
  * (see authorization.ts), which find the application under `application`. A suspended one does not exist.
@@ -17,7 +20,12 @@ export async function readClient(app: App, clientId: string): Promise<AdapterPay
     client_name: application.name,
     redirect_uris: application.redirectUris,
     application_type: isNative ? 'native' : 'web',
-    grant_types: ['authorization_code', 'refresh_token', ...(mayActAlone(application) ? ['client_credentials'] : [])],
+    grant_types: [
+      'authorization_code',
+      'refresh_token',
+      ...(mayActAlone(application) ? ['client_credentials'] : []),
+      ...(mayExchange(application) ? [TOKEN_EXCHANGE] : []),
+    ],
     response_types: ['code'],
     // A confidential client may prove its secret either way: the library takes Basic and body alike.
     token_endpoint_auth_method: application.kind === 'public' ? 'none' : 'client_secret_basic',
@@ -30,6 +38,8 @@ export async function readClient(app: App, clientId: string): Promise<AdapterPay
 /** Only who can keep a secret can prove that it is itself. */
 const mayActAlone = (application: Application): boolean =>
   application.kind === 'confidential' && machineGrantable(application).length > 0
+
+const mayExchange = ({ kind, issuers = [] }: Application): boolean => kind === 'confidential' && issuers.length > 0
 
 /** The application behind a client of the library. */
 export const applicationOf = (client: unknown): Application => (client as { application: Application }).application

@@ -28,13 +28,21 @@ export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant
   return saveGrant(app, oidc.provider, { userId: accountId, clientId, scopes })
 }
 
+type Terms = {
+  userId: string
+  clientId: string
+  scopes: Iterable<string>
+  /** where no refresh token comes of it: seconds */
+  expiresIn?: number
+}
+
 /** Stores a grant of these scopes. */
 export async function saveGrant(
   app: App,
   provider: Provider,
-  { userId, clientId, scopes }: { userId: string; clientId: string; scopes: Iterable<string> },
+  { userId, clientId, scopes, ...lifetime }: Terms,
 ): Promise<Grant> {
-  const grant = new provider.Grant({ accountId: userId, clientId })
+  const grant = new provider.Grant({ accountId: userId, clientId, ...lifetime })
   const all = [...scopes]
   grant.addOIDCScope(openidOf(all).join(' '))
   const permissions = askedOf(all).filter((scope) => scope !== 'email')

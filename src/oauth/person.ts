@@ -6,7 +6,10 @@ import type { ProviderSettings } from './providers.ts'
  * The immutable id of a person in what a provider says of them. Numbers become their digits.
  * @throws Error when it is missing or unusable
  */
-export function subjectOf({ subjectClaim }: ProviderSettings, claims: Record<string, unknown>): string {
+export function subjectOf(
+  { subjectClaim }: Pick<ProviderSettings, 'subjectClaim'>,
+  claims: Record<string, unknown>,
+): string {
   const value = claims[subjectClaim]
   const subject = typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : value
   if (typeof subject !== 'string' || !isSubject(subject)) throw new Error('the provider gave no usable subject')
@@ -14,7 +17,11 @@ export function subjectOf({ subjectClaim }: ProviderSettings, claims: Record<str
 }
 
 /** The rest of what we keep, by the provider's own names for it. */
-export function personOf(provider: ProviderSettings, subject: string, claims: Record<string, unknown>): Profile {
+export function personOf(
+  provider: Pick<ProviderSettings, 'name' | 'usernameClaims' | 'pictureClaim' | 'dialect'>,
+  subject: string,
+  claims: Record<string, unknown>,
+): Profile {
   const { dialect = {} } = provider
   const text = (name: string): string | null =>
     typeof claims[name] === 'string' && claims[name] !== '' ? claims[name] : null

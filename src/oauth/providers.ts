@@ -1,7 +1,7 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { isProviderName } from '../ids.ts'
+import { isMutableClaim, isProviderName } from '../ids.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import type { AppleKey } from './apple-key.ts'
 import { isPresetName, presets, type Dialect, type Preset } from './presets.ts'
@@ -32,29 +32,6 @@ export type ProviderSettings = {
   /** it may be in the operator's own network */
   allowsPrivate?: boolean
 }
-
-/** Claims that people can change, or that are given to somebody else later: never the key of an account. */
-const MUTABLE_CLAIMS = new Set([
-  'email',
-  'username',
-  'user_name',
-  'preferred_username',
-  'login',
-  'name',
-  'nickname',
-  'given_name',
-  'family_name',
-  'display_name',
-  'displayname',
-  'screen_name',
-  'handle',
-  'upn',
-  'unique_name',
-  'phone_number',
-  'mail',
-  'profile',
-  'picture',
-])
 
 /** Names that mean something else than a provider on our pages and in our settings. */
 const RESERVED_NAMES = new Set(['DEV', 'CALLBACK'])
@@ -120,6 +97,7 @@ function readProvider(entry: unknown, folder: string, refuse: (problem: string) 
   if (name !== '' && !isProviderName(name))
     refuse('name must be upper-case letters, digits and underscores, at most 32')
   if (RESERVED_NAMES.has(name)) refuse(`name ${name} is reserved`)
+  if (name.startsWith('APP_')) refuse(`name ${name} is reserved: APP_… are the providers that applications bring`)
   const parameters = given.parameters ?? {}
   if (
     typeof parameters !== 'object' ||
@@ -140,7 +118,7 @@ function readProvider(entry: unknown, folder: string, refuse: (problem: string) 
     if (issuer !== '' && !(URL.canParse(issuer) && new URL(issuer).protocol === 'https:' && !/[?#]/.test(issuer)))
       refuse('issuer must be an https URL')
     const subjectClaim = text('subjectClaim', defaults.subjectClaim)
-    if (MUTABLE_CLAIMS.has(subjectClaim.toLowerCase()))
+    if (isMutableClaim(subjectClaim))
       refuse(`subjectClaim ${subjectClaim} can change or be given to another person; use an immutable id such as sub`)
     const scopes = texts('scopes', defaults.scopes)
     if (!scopes.includes('openid')) refuse('scopes must contain openid')

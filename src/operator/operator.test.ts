@@ -84,6 +84,52 @@ test('an application is registered, read, changed, given secrets, suspended and 
   for (const secret of [...secrets, ...hashes]) assert.ok(!shown.includes(secret))
 })
 
+test('an application is told which identity provider of its own it may exchange tokens of', async () => {
+  await operate('POST', '/applications', { ...shop, clientId: 'bringer', kind: 'confidential' })
+  const path = '/applications/bringer/issuers/APP_BRINGER'
+  const { status, body } = await operate('PUT', path, { issuer: 'https://id.bringer.example', audience: 'wallet' })
+  const trusted = {
+    provider: 'APP_BRINGER',
+    issuer: 'https://id.bringer.example',
+    audience: 'wallet',
+    jwksUri: null,
+    algorithms: ['RS256', 'ES256'],
+    subjectClaim: 'sub',
+    usernameClaims: ['preferred_username', 'name', 'nickname'],
+    pictureClaim: 'picture',
+    maxAgeSeconds: 3_600,
+    isReusable: false,
+    allowsPrivate: false,
+  }
+  assert.deepEqual([status, body.issuers], [200, [trusted]])
+  const more = { issuer: trusted.issuer, audience: 'wallet', maxAgeSeconds: 600, algorithms: ['RS256'] }
+  const changed = (await operate('PUT', path, more)).body.issuers
+  assert.deepEqual(changed, [{ ...trusted, maxAgeSeconds: 600, algorithms: ['RS256'] }])
+  assert.deepEqual((await operate('GET', '/applications/bringer')).body.issuers, changed)
+
+  await operate('POST', '/applications', { ...shop, clientId: 'second', kind: 'confidential' })
+  const good = { issuer: trusted.issuer, audience: 'second' }
+  const refused: [path: string, body: unknown, status: number, code: string][] = [
+    [path, { ...good, issuer: 'https://evil.example' }, 400, 'invalid_request'],
+    [path, { ...good, subjectClaim: 'email' }, 400, 'invalid_request'],
+    [path, { ...good, algorithms: ['HS256'] }, 400, 'invalid_request'],
+    [path, { ...good, colour: 'red' }, 400, 'unknown_parameter'],
+    [path, { audience: 'second' }, 400, 'invalid_request'],
+    ['/applications/bringer/issuers/GOOGLE', good, 400, 'invalid_request'],
+    ['/applications/demo/issuers/APP_DEMO', good, 400, 'invalid_request'],
+    ['/applications/nobody/issuers/APP_X', good, 404, 'not_found'],
+    ['/applications/second/issuers/APP_BRINGER', good, 409, 'already_exists'],
+  ]
+  for (const [where, sent, expected, code] of refused) {
+    const answer = await operate('PUT', where, sent)
+    assert.deepEqual([answer.status, answer.body.code], [expected, code], `${where} ${JSON.stringify(sent)}`)
+  }
+  const shared = await operate('PUT', '/applications/second/issuers/APP_BRINGER', { ...good, isShared: true })
+  assert.equal(shared.body.issuers[0].audience, 'second')
+  assert.deepEqual((await operate('DELETE', path)).body.issuers, [])
+  assert.equal((await operate('DELETE', path)).status, 404)
+})
+
 test('only a token of the operator opens it: none, a user’s, a wrong one and an empty one are 401, everywhere', async () => {
   const routes = Object.entries((await here.request('/openapi.json')).body.paths as Record<string, object>).filter(
     ([path]) => path.startsWith('/operator/'),

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import { checksumAddress } from '../abi/address.ts'
 import type { App } from '../app.ts'
+import { distrustIssuer, trustIssuer } from '../applications/issuers.ts'
 import {
   createApplication,
   listApplications,
@@ -26,6 +27,7 @@ const PER_SECOND = 10
 const BURST = 50
 
 type OfOne = { Params: { clientId: string } }
+type OfIssuer = { Params: { clientId: string; provider: string } }
 
 /**
  * The operator API: what the commands do, for programs. Opened by tokens of its own and by no user's; pages of other
@@ -104,6 +106,30 @@ export async function operatorApi(server: FastifyInstance, app: App, door: Opera
         return done
       })
     }
+
+    /** PUT /operator/v1/applications/:clientId/issuers/:provider. Errors: already_exists. */
+    scope.put<OfIssuer & { Body: Static<typeof wire.NewIssuer> }>(
+      '/operator/v1/applications/:clientId/issuers/:provider',
+      { schema: wire.trustIssuer },
+      async (request) => {
+        const { clientId, provider } = request.params
+        const application = await trustIssuer(db, clientId, provider, request.body)
+        note(request, 'trust-issuer', clientId)
+        return application
+      },
+    )
+
+    /** DELETE /operator/v1/applications/:clientId/issuers/:provider */
+    scope.delete<OfIssuer>(
+      '/operator/v1/applications/:clientId/issuers/:provider',
+      { schema: wire.distrustIssuer },
+      async (request) => {
+        const { clientId, provider } = request.params
+        const application = await distrustIssuer(db, clientId, provider)
+        note(request, 'distrust-issuer', clientId)
+        return application
+      },
+    )
 
     /** POST /operator/v1/accounts: for someone who has not signed in yet. Errors: invalid_request, signer_unavailable. */
     scope.post<{ Body: Static<typeof wire.NewAccount> }>(

@@ -5,6 +5,22 @@ const Uri = Type.String({ maxLength: 2_000 })
 const Text = Type.String({ maxLength: 200 })
 const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 
+const issuer = {
+  issuer: Type.String({ maxLength: 2_000, description: 'Exactly what the tokens say in `iss`' }),
+  audience: Type.String({ maxLength: 300, description: 'What they must say in `aud`' }),
+  jwksUri: Nullable(Type.String({ maxLength: 2_000, description: 'Where the keys are; null: found by discovery' })),
+  algorithms: Type.Array(Type.String(), { maxItems: 20, description: 'Default RS256 and ES256' }),
+  subjectClaim: Type.String({ maxLength: 300, description: 'Claim with the immutable id of a person, default sub' }),
+  usernameClaims: Type.Array(Type.String({ maxLength: 300 }), { maxItems: 10 }),
+  pictureClaim: Type.String({ maxLength: 300 }),
+  maxAgeSeconds: Type.Integer({ description: 'How long ago a token may have been issued, 60 to 86400, default 3600' }),
+  isReusable: Type.Boolean({ description: 'One token may be exchanged more than once; default false' }),
+  allowsPrivate: Type.Boolean({ description: 'The issuer may be in your own network; default false' }),
+}
+
+/** An identity provider that an application brings (RFC 8693). */
+const Issuer = Type.Object({ provider: Type.String({ description: 'First part of user ids: `APP_…`' }), ...issuer })
+
 /** An application as its operator sees it. */
 const Application = Type.Object({
   clientId: Type.String(),
@@ -17,6 +33,7 @@ const Application = Type.Object({
   allowedOrigins: Type.Array(Type.String()),
   logoUri: Nullable(Type.String()),
   liveSecrets: Type.Integer({ description: 'How many secrets are valid: 0, 1 or, while one is being replaced, 2' }),
+  issuers: Type.Array(Issuer, { description: 'Identity providers of its own, whose tokens it exchanges' }),
   createdAt: Type.String(),
   suspendedAt: Nullable(Type.String()),
 })
@@ -33,6 +50,8 @@ const Network = Type.Object({
   explorer: Nullable(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() })),
   finality: Type.Union([Type.Literal('finalized'), Type.Integer()]),
   multicall3: Nullable(Type.String()),
+  followStrict: Nullable(Type.String({ description: '`on`, `off` or `lax`; null: as the setting FOLLOW_STRICT says' })),
+  feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
   applications: Type.Integer({ description: 'How many applications are bound to it' }),
   isServed: Type.Boolean({ description: 'This process is connected to it' }),
 })
@@ -50,8 +69,6 @@ export const NewApplication = Type.Object(
     name: changeable.name,
     network: Type.String({ maxLength: 200, description: 'Name of a network of this installation; kept for ever' }),
     redirectUris: changeable.redirectUris,
-  followStrict: Nullable(Type.String({ description: '`on`, `off` or `lax`; null: as the setting FOLLOW_STRICT says' })),
-  feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
     clientId: Type.Optional(Type.String({ maxLength: 200, description: 'Made from the name when left out' })),
     kind: Type.Optional(
       Type.Union([Type.Literal('public'), Type.Literal('confidential')], { description: 'Default public' }),
@@ -120,6 +137,42 @@ export const suspend = {
   ...answers(Application, 404, 413, 415),
 }
 export const resume = { ...ofOne, summary: 'Let a suspended application go on', ...answers(Application, 404, 413, 415) }
+const { issuer: issuerAddress, audience, ...optional } = issuer
+export const NewIssuer = Type.Object(
+  {
+    issuer: issuerAddress,
+    audience,
+    ...Type.Partial(Type.Object(optional)).properties,
+    isShared: Type.Optional(
+      Type.Boolean({
+        description:
+          'The name belongs to another application already, and the same people have the same accounts in both',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+const ofIssuer = {
+  ...ofOne,
+  params: Type.Object({
+    clientId: Type.String({ minLength: 1, maxLength: 300 }),
+    provider: Type.String({ minLength: 1, maxLength: 300 }),
+  }),
+}
+export const trustIssuer = {
+  ...ofIssuer,
+  summary: 'Let an application exchange tokens of an identity provider of its own',
+  description:
+    'Token exchange of RFC 8693. A provider name stays with its issuer and its subject claim for ever; what is left out has its default.',
+  body: NewIssuer,
+  ...answers(Application, 404, 409, 413, 415),
+}
+export const distrustIssuer = {
+  ...ofIssuer,
+  summary: 'End the trust in an issuer',
+  description: 'Within seconds. Access tokens that it led to live until they expire.',
+  ...answers(Application, 404),
+}
 export const listNetworks = { ...shared, summary: 'Networks', querystring: NoQuery, ...answers(Type.Array(Network)) }
 
 export const NewAccount = Type.Object(

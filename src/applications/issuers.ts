@@ -1,0 +1,198 @@
+import { AppError, type FieldError } from '../errors.ts'
+import { isApplicationProvider, isMutableClaim } from '../ids.ts'
+import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { readApplication, type Registered } from './manage.ts'
+import { forgetApplication } from './registry.ts'
+
+/** An identity provider that an application brings: its tokens become users and tokens here (RFC 8693). */
+export type TrustedIssuer = {
+  /** `APP_…`: the first part of its people's user ids, for ever */
+  provider: string
+  /** exactly what its tokens say in `iss` */
+  issuer: string
+  /** what they must say in `aud`: they were made for this application, not for somebody else's */
+  audience: string
+  /** where its keys are; null: found by discovery */
+  jwksUri: string | null
+  algorithms: string[]
+  /** claim that holds the immutable id of a person */
+  subjectClaim: string
+  /** claims to take the display name from, the first that is there */
+  usernameClaims: string[]
+  pictureClaim: string
+  /** how long ago a token may have been issued, seconds */
+  maxAgeSeconds: number
+  /** one token may be exchanged more than once */
+  isReusable: boolean
+  /** it may be in the operator's own network */
+  allowsPrivate: boolean
+}
+
+/** What is asked for; the rest has a default. */
+export type IssuerDraft = Pick<TrustedIssuer, 'issuer' | 'audience'> & {
+  [K in Exclude<keyof TrustedIssuer, 'provider' | 'issuer' | 'audience'>]?: TrustedIssuer[K] | undefined
+} & {
+  /** the provider is that of another application already: the same people have the same accounts in both */
+  isShared?: boolean | undefined
+}
+
+/** Signatures with a key pair; a shared secret would let whoever verifies also sign. */
+const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']
+const MAX_ISSUERS = 10
+const MAX_TEXT = 255
+const MAX_URI = 2_000
+const [LEAST_AGE, LONGEST_AGE] = [60, 86_400]
+
+/**
+ * Makes an application trust an issuer, or changes what it knows of it. A provider name stays with its issuer, its
+ * subject claim and its application: another application that trusts the same issuer has other people under another
+ * name, unless `isShared` says that they are the same.
+ * @throws not_found, invalid_request naming everything that is wrong, already_exists
+ */
+export async function trustIssuer(
+  root: RootDb,
+  clientId: string,
+  provider: string,
+  { isShared = false, ...draft }: IssuerDraft,
+): Promise<Registered> {
+  const given = Object.fromEntries(Object.entries(draft).filter(([, value]) => value !== undefined))
+  const trusted = { provider, ...defaults, ...given } as TrustedIssuer
+  const problems = explainIssuer(trusted)
+  await change(root, clientId, async (db, issuers, { kind }) => {
+    if (kind === 'public')
+      problems.push({
+        pointer: '/clientId',
+        code: 'invalid',
+        detail: 'A public application cannot exchange tokens: whoever has its client id could.',
+      })
+    const others = issuers.filter((one) => one.provider !== provider)
+    if (others.some(({ issuer }) => issuer === trusted.issuer))
+      problems.push({
+        pointer: '/issuer',
+        code: 'invalid',
+        detail: 'This application trusts the issuer under another provider name.',
+      })
+    if (others.length >= MAX_ISSUERS)
+      problems.push({ pointer: '/provider', code: 'invalid', detail: `There may be ${MAX_ISSUERS} issuers.` })
+    if (problems.length > 0)
+      throw new AppError('invalid_request', problems.map(({ detail }) => detail).join(' '), { errors: problems })
+    await bindName(db, { clientId, trusted, isShared })
+    return [...others, trusted]
+  })
+  return readApplication(root, clientId)
+}
+
+/** Ends the trust in an issuer. Its people keep their accounts, and its name stays its own. @throws not_found */
+export async function distrustIssuer(root: RootDb, clientId: string, provider: string): Promise<Registered> {
+  await change(root, clientId, async (_db, issuers) => {
+    const rest = issuers.filter((one) => one.provider !== provider)
+    if (rest.length === issuers.length)
+      throw new AppError('not_found', 'This application trusts no issuer under this provider name.')
+    return rest
+  })
+  return readApplication(root, clientId)
+}
+
+const defaults = {
+  jwksUri: null,
+  algorithms: ['RS256', 'ES256'],
+  subjectClaim: 'sub',
+  usernameClaims: ['preferred_username', 'name', 'nickname'],
+  pictureClaim: 'picture',
+  maxAgeSeconds: 3_600,
+  isReusable: false,
+  allowsPrivate: false,
+}
+
+async function change(
+  root: RootDb,
+  clientId: string,
+  work: (db: Db, issuers: TrustedIssuer[], application: Registered) => Promise<TrustedIssuer[]>,
+): Promise<void> {
+  await retrying(() =>
+    root.transaction().execute(async (db) => {
+      const application = await readApplication(db, clientId)
+      const row = await db
+        .selectFrom('applications')
+        .select('issuers')
+        .where('client_id', '=', clientId)
+        .forUpdate()
+        .executeTakeFirstOrThrow()
+      const issuers = await work(db, row.issuers as TrustedIssuer[], application)
+      await db
+        .updateTable('applications')
+        .set({ issuers: JSON.stringify(issuers) })
+        .where('client_id', '=', clientId)
+        .execute()
+    }),
+  )
+  forgetApplication(root, clientId)
+}
+
+/** The name is this issuer's from now on. @throws invalid_request, already_exists when it is somebody else's */
+async function bindName(
+  db: Db,
+  { clientId, trusted, isShared }: { clientId: string; trusted: TrustedIssuer; isShared: boolean },
+): Promise<void> {
+  const { provider, issuer, subjectClaim } = trusted
+  await db
+    .insertInto('application_providers')
+    .values({ provider, issuer, subject_claim: subjectClaim, client_id: clientId })
+    .onConflict((on) => on.doNothing())
+    .execute()
+  const bound = await db
+    .selectFrom('application_providers')
+    .selectAll()
+    .where('provider', '=', provider)
+    .executeTakeFirstOrThrow()
+  if (bound.issuer !== issuer || bound.subject_claim !== subjectClaim) {
+    const detail = `The provider name ${provider} belongs to the issuer ${bound.issuer} and its claim ${bound.subject_claim} for ever; other people need another name.`
+    throw new AppError('invalid_request', detail, { errors: [{ pointer: '/provider', code: 'invalid', detail }] })
+  }
+  if (bound.client_id !== clientId && !isShared)
+    throw new AppError(
+      'already_exists',
+      `The provider name ${provider} belongs to the application ${bound.client_id}: choose another, or say that both applications share its people and their accounts.`,
+    )
+}
+
+/** Everything that keeps an issuer from being trusted safely, each with its place. */
+function explainIssuer(trusted: TrustedIssuer): FieldError[] {
+  const { provider, issuer, audience, jwksUri, algorithms, subjectClaim, usernameClaims, pictureClaim, maxAgeSeconds } =
+    trusted
+  const problems: FieldError[] = []
+  const refuse = (pointer: string, detail: string) => problems.push({ pointer, code: 'invalid', detail })
+  if (!isApplicationProvider(provider))
+    refuse(
+      '/provider',
+      'The provider name must be APP_ and upper-case letters, digits or underscores, 32 characters at most.',
+    )
+  if (!isIssuerAddress(issuer)) refuse('/issuer', 'The issuer must be an https address without a query.')
+  if (!isText(audience)) refuse('/audience', `The audience must have 1 to ${MAX_TEXT} visible characters.`)
+  if (jwksUri !== null && !isAddress(jwksUri)) refuse('/jwksUri', 'The address of the keys must be https.')
+  if (algorithms.length === 0 || !algorithms.every((one) => ALGORITHMS.includes(one)))
+    refuse('/algorithms', `The algorithms must be some of ${ALGORITHMS.join(', ')}.`)
+  if (!isText(subjectClaim)) refuse('/subjectClaim', 'The subject claim must be the name of a claim.')
+  else if (isMutableClaim(subjectClaim))
+    refuse(
+      '/subjectClaim',
+      `The claim ${subjectClaim} can change or be given to another person; use an immutable id such as sub.`,
+    )
+  if (usernameClaims.length > MAX_ISSUERS || ![...usernameClaims, pictureClaim].every(isText))
+    refuse('/usernameClaims', 'The claims of name and picture must be names of claims.')
+  if (!Number.isInteger(maxAgeSeconds) || maxAgeSeconds < LEAST_AGE || maxAgeSeconds > LONGEST_AGE)
+    refuse('/maxAgeSeconds', `The age of a token may be ${LEAST_AGE} to ${LONGEST_AGE} seconds.`)
+  return problems
+}
+
+const isText = (text: string): boolean => text.length >= 1 && text.length <= MAX_TEXT && !/[\p{C}\s]/u.test(text)
+
+/** https; http on loopback is for development, and a server in production never asks there. */
+function isAddress(text: string): boolean {
+  if (text.length > MAX_URI || /[\p{C}\s#]/u.test(text) || !URL.canParse(text)) return false
+  const { protocol, username, password, hostname } = new URL(text)
+  if (username !== '' || password !== '') return false
+  return protocol === 'https:' || (protocol === 'http:' && ['localhost', '127.0.0.1', '[::1]'].includes(hostname))
+}
+
+const isIssuerAddress = (text: string): boolean => isAddress(text) && !text.includes('?')

@@ -1,0 +1,94 @@
+import type { Command } from 'commander'
+import type { IssuerDraft, TrustedIssuer } from '../applications/issuers.ts'
+import { withRegistry } from './place.ts'
+import { facts, print } from './print.ts'
+
+type Json = { json?: boolean }
+type Given = Json & {
+  provider: string
+  issuer: string
+  audience: string
+  jwksUri?: string
+  algorithm?: string[]
+  subjectClaim?: string
+  usernameClaim?: string[]
+  pictureClaim?: string
+  maxAge?: string
+  reusable?: boolean
+  private?: boolean
+  shared?: boolean
+}
+
+/** `chatelaine app trust-issuer …`, `… distrust-issuer …`: identity providers that an application brings. */
+export function addIssuerCommands(command: Command): void {
+  const json = ['--json', 'print JSON'] as const
+  command
+    .command('trust-issuer <client-id>')
+    .description('let it exchange tokens of an identity provider of its own (RFC 8693); again: change it')
+    .requiredOption('--provider <name>', 'APP_…: the first part of its people’s user ids, for ever')
+    .requiredOption('--issuer <uri>', 'exactly what the tokens say in iss')
+    .requiredOption('--audience <text>', 'what they must say in aud')
+    .option('--jwks-uri <uri>', 'where the keys are; found by discovery when left out')
+    .option('--algorithm <name>', 'default RS256 and ES256; repeat it for several', collect)
+    .option('--subject-claim <name>', 'claim with the immutable id of a person, default sub')
+    .option(
+      '--username-claim <name>',
+      'claim with the display name; repeat it, the first that is there counts',
+      collect,
+    )
+    .option('--picture-claim <name>', 'claim with the picture, default picture')
+    .option('--max-age <seconds>', 'how long ago a token may have been issued, default 3600')
+    .option('--reusable', 'one token may be exchanged more than once')
+    .option('--private', 'the issuer may be in your own network')
+    .option('--shared', 'the name belongs to another application, and both share its people and their accounts')
+    .option(...json)
+    .action(trust)
+  command
+    .command('distrust-issuer <client-id> <provider>')
+    .description('end the trust; the name stays what it is')
+    .option(...json)
+    .action(distrust)
+}
+
+/** One issuer, as `app show` lists it. */
+export const issuerLine = ({ provider, issuer, audience }: TrustedIssuer): string =>
+  `${provider}: ${issuer}, for ${audience}`
+
+async function trust(clientId: string, given: Given): Promise<void> {
+  const draft: IssuerDraft = {
+    issuer: given.issuer,
+    audience: given.audience,
+    jwksUri: given.jwksUri,
+    algorithms: given.algorithm,
+    subjectClaim: given.subjectClaim,
+    usernameClaims: given.usernameClaim,
+    pictureClaim: given.pictureClaim,
+    maxAgeSeconds: given.maxAge === undefined ? undefined : secondsOf(given.maxAge),
+    isReusable: given.reusable,
+    allowsPrivate: given.private,
+    isShared: given.shared,
+  }
+  const application = await withRegistry((registry) => registry.trustIssuer(clientId, given.provider, draft))
+  const trusted = application.issuers.find(({ provider }) => provider === given.provider)!
+  print(given, application, `${clientId} exchanges tokens of this issuer.\n\n${describe(trusted)}`)
+}
+
+async function distrust(clientId: string, provider: string, given: Json): Promise<void> {
+  const application = await withRegistry((registry) => registry.distrustIssuer(clientId, provider))
+  print(given, application, `${clientId} no longer exchanges tokens of ${provider}.`)
+}
+
+const describe = (trusted: TrustedIssuer): string =>
+  facts([
+    ['Provider', `${trusted.provider}: user ids are ${trusted.provider}-<${trusted.subjectClaim}>`],
+    ['Issuer', trusted.issuer],
+    ['Audience', trusted.audience],
+    ['Keys', trusted.jwksUri ?? 'by discovery'],
+    ['Algorithms', trusted.algorithms.join(', ')],
+    ['Age', `at most ${trusted.maxAgeSeconds} seconds`],
+    ['Use', trusted.isReusable ? 'as often as wanted' : 'once'],
+  ])
+
+/** NaN is refused with the other problems, as everything that is no number of seconds. */
+const secondsOf = (text: string): number => (/^\d{1,9}$/.test(text) ? Number(text) : Number.NaN)
+const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value]

@@ -1,0 +1,173 @@
+import { errors, type Provider, type TokenEndpointGrantContext } from 'oidc-provider'
+import { audienceOf, type App } from '../app.ts'
+import { noteUser, type Application } from '../applications/registry.ts'
+import { AppError, describeError } from '../errors.ts'
+import { openLimit } from '../http/limits.ts'
+import { retrying } from '../store/db.ts'
+import { signIn } from '../users/sign-in.ts'
+import { applicationOf, TOKEN_EXCHANGE } from './clients.ts'
+import { saveGrant } from './grants.ts'
+import { openIssuerKeys, type IssuerKeys } from './issuer-keys.ts'
+import { personOf, subjectOf } from './person.ts'
+import { apiResource } from './resource.ts'
+import { grantable, resolveScopes } from './scopes.ts'
+import { sha256 } from './secrets.ts'
+import { SubjectTokenRefused, verifySubjectToken, type SubjectToken } from './subject-token.ts'
+
+const TYPE = 'urn:ietf:params:oauth:token-type:'
+const ACCESS_TOKEN = `${TYPE}access_token`
+const SUBJECT_TYPES = [`${TYPE}jwt`, `${TYPE}id_token`]
+
+type Parameters = {
+  subject_token?: string
+  subject_token_type?: string
+  requested_token_type?: string
+  actor_token?: string
+  actor_token_type?: string
+  scope?: string
+  resource?: string | string[]
+  audience?: string | string[]
+}
+type Context = TokenEndpointGrantContext<Parameters>
+
+/**
+ * Token exchange for applications that bring their own identity provider: what it says of a person becomes a user, and
+ * an access token of the same kind as every other, bound to the application and its network. No refresh token: while
+ * the person is signed in there, the next subject token gets the next access token.
+ *
+ * The library has authenticated the application before; only a confidential one with an issuer has this grant type. A
+ * person is the provider name that the operator gave the issuer, and the subject: never an e-mail, and never somebody
+ * who signs in to this installation with a provider of its own, whatever issuer the application names.
+ * Source: RFC 8693
+ */
+export function addTokenExchange(provider: Provider, app: App): void {
+  const { config, now } = app
+  const keysOf = openIssuerKeys(app)
+  const perSecond = config.APPLICATION_PER_SECOND
+  const limit = openLimit({ name: 'token-exchange', perSecond, burst: perSecond, now })
+  const parameters = ['subject_token', 'subject_token_type', 'requested_token_type', 'actor_token', 'actor_token_type', 'scope', 'resource', 'audience'] // prettier-ignore
+
+  provider.registerGrantType<Parameters>(
+    TOKEN_EXCHANGE,
+    async (ctx) => {
+      try {
+        const { clientId } = ctx.oidc.client
+        const taken = config.RATE_LIMITS === 'on' ? limit.take(clientId) : null
+        if (taken?.allowed === false)
+          throw new AppError('rate_limited', `At most ${perSecond} exchanges per second.`, taken)
+        ctx.body = await exchange(app, provider, { ctx, keysOf })
+      } catch (error) {
+        throw asOauthError(ctx, error)
+      }
+    },
+    parameters,
+    ['resource', 'audience'],
+  )
+}
+
+async function exchange(
+  app: App,
+  provider: Provider,
+  { ctx, keysOf }: { ctx: Context; keysOf: IssuerKeys },
+): Promise<Record<string, unknown>> {
+  const { client, params } = ctx.oidc
+  const application = applicationOf(client)
+  const token = subjectTokenOf(params)
+  assertTarget(app, params)
+  const scopes = scopesFor(application, params.scope)
+  const subject = await verifySubjectToken(token, application.issuers ?? [], { keysOf, now: app.now() })
+  const { userId, accountId } = await signIn(app, profileOf(subject))
+  // As late as it can be: what fails before may be sent again.
+  if (!subject.trusted.isReusable) await spendOnce(app, subject)
+  await noteUser(app.db, { clientId: client.clientId, accountId })
+  const expiresIn = app.config.ACCESS_TOKEN_SECONDS
+  const grant = await saveGrant(app, provider, { userId, clientId: client.clientId, scopes, expiresIn })
+  ctx.oidc.entity('Grant', grant)
+  // What the token's claim of scopes is made of, see the customizer in authorization.ts.
+  params.scope = scopes.join(' ')
+  const permissions = grantable(application).filter((one) => scopes.includes(one))
+  const accessToken = new provider.AccessToken({
+    client,
+    accountId: userId,
+    grantId: grant.jti,
+    gty: 'token_exchange',
+    resourceServer: new provider.ResourceServer(audienceOf(app.origin), apiResource(app, permissions)),
+    scope: permissions.join(' '),
+  })
+  const value = await accessToken.save()
+  app.telemetry.log.info('token_exchanged', { provider: subject.trusted.provider, clientId: client.clientId })
+  return {
+    access_token: value,
+    issued_token_type: ACCESS_TOKEN,
+    token_type: 'Bearer',
+    expires_in: accessToken.expiration,
+    scope: accessToken.scope,
+  }
+}
+
+/** @throws invalid_request for what is missing and what this server does not do (RFC 8693 §2.1) */
+function subjectTokenOf(params: Parameters): string {
+  const { subject_token, subject_token_type, requested_token_type, actor_token, actor_token_type } = params
+  if (!subject_token) throw new errors.InvalidRequest('subject_token is missing')
+  if (subject_token_type === undefined || !SUBJECT_TYPES.includes(subject_token_type))
+    throw new errors.InvalidRequest(`subject_token_type must be ${SUBJECT_TYPES.join(' or ')}`)
+  if (requested_token_type !== undefined && requested_token_type !== ACCESS_TOKEN)
+    throw new errors.InvalidRequest(`requested_token_type must be ${ACCESS_TOKEN}`)
+  if (actor_token !== undefined || actor_token_type !== undefined)
+    throw new errors.InvalidRequest('nobody acts for somebody else here: actor_token is not accepted')
+  return subject_token
+}
+
+/** @throws invalid_target */
+function assertTarget({ origin }: App, { resource, audience }: Parameters): void {
+  for (const one of [resource ?? [], audience ?? []].flat())
+    if (one !== audienceOf(origin)) throw new errors.InvalidTarget(`the only resource here is ${audienceOf(origin)}`)
+}
+
+/** All that the application may have, unless it asks for less. @throws invalid_scope for what it may not have */
+function scopesFor(application: Application, asked: string | undefined): string[] {
+  const possible: string[] = ['openid', 'profile', 'email', ...grantable(application)]
+  for (const scope of asked?.split(' ') ?? [])
+    if (!possible.includes(scope)) throw new errors.InvalidScope('an exchange cannot give this', scope)
+  return resolveScopes(asked, application)
+}
+
+function profileOf({ trusted, claims }: SubjectToken) {
+  try {
+    return personOf({ name: trusted.provider, ...trusted }, subjectOf(trusted, claims), claims)
+  } catch {
+    throw new SubjectTokenRefused(`The subject token has no usable id of a person in ${trusted.subjectClaim}.`)
+  }
+}
+
+/** One conditional insert: of any number of parallel exchanges of one token, on any replica, one comes first. */
+async function spendOnce({ db }: App, { trusted, mark, expiresAt }: SubjectToken): Promise<void> {
+  const first = await retrying(() =>
+    db
+      .insertInto('oauth_records')
+      .values({
+        kind: 'SubjectToken',
+        id_hash: sha256(JSON.stringify([trusted.issuer, trusted.audience, mark])),
+        grant_id: null,
+        uid: null,
+        user_id: null,
+        client_id: null,
+        payload: '{}',
+        // Later than any clock's idea of its end.
+        expires_at: new Date((expiresAt + 60) * 1_000),
+      })
+      .onConflict((on) => on.doNothing())
+      .returning('kind')
+      .executeTakeFirst(),
+  )
+  if (first === undefined) throw new SubjectTokenRefused('The subject token was exchanged already.')
+}
+
+/** RFC 6749 §5.2; what is not the sender's fault keeps its own status and may be repeated. */
+function asOauthError(ctx: Context, error: unknown): unknown {
+  if (error instanceof SubjectTokenRefused) return new errors.InvalidRequest(error.message)
+  if (!(error instanceof AppError) || describeError(error.code).status === 500) return error
+  if (error.retryAfter !== undefined) ctx.set('retry-after', String(error.retryAfter))
+  const answer = new errors.OIDCProviderError(describeError(error.code).status, 'temporarily_unavailable')
+  return Object.assign(answer, { error_description: error.message, expose: true })
+}

@@ -1,0 +1,14 @@
+import type { ResourceServer } from 'oidc-provider'
+import { audienceOf, type App } from '../app.ts'
+
+/** The API as the library describes it: the one resource here, with access tokens of RFC 9068. */
+export const apiResource = (
+  { config, origin }: Pick<App, 'config' | 'origin'>,
+  permissions: readonly string[],
+): ResourceServer => ({
+  audience: audienceOf(origin),
+  scope: permissions.join(' '),
+  accessTokenTTL: config.ACCESS_TOKEN_SECONDS,
+  accessTokenFormat: 'jwt',
+  jwt: { sign: { alg: 'ES256' } },
+})

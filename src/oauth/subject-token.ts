@@ -1,0 +1,92 @@
+import { decodeJwt, decodeProtectedHeader, errors, jwtVerify, type JWTPayload } from 'jose'
+import type { TrustedIssuer } from '../applications/issuers.ts'
+import { AppError } from '../errors.ts'
+import type { IssuerKeys } from './issuer-keys.ts'
+
+/** Tokens of identity providers are one to three thousand characters long. */
+const MAX_CHARACTERS = 8_192
+/** The issuer's clock and ours may differ by this much, seconds. */
+const SLACK_SECONDS = 30
+/** No token about somebody's sign-in lives longer, seconds. */
+const LONGEST_LIFE = 86_400
+
+/** Why a subject token is not accepted, for the developer who sent it; never what stands in it. */
+export class SubjectTokenRefused extends Error {}
+
+export type SubjectToken = {
+  trusted: TrustedIssuer
+  claims: JWTPayload
+  /** what tells it from every other token of its issuer; the same when its signature is written another way */
+  mark: string
+  /** seconds since 1970 */
+  expiresAt: number
+}
+
+/**
+ * Verifies what an application brings of a person: a signed JWT, of an issuer that this very application is configured
+ * with, made for it, now, and of a kind that says who somebody is.
+ * @param now  milliseconds since 1970
+ * @throws SubjectTokenRefused, provider_unavailable
+ * Source: RFC 8725 §3, RFC 7519 §7.2, OpenID Connect Core §3.1.3.7
+ */
+export async function verifySubjectToken(
+  token: string,
+  issuers: readonly TrustedIssuer[],
+  { keysOf, now }: { keysOf: IssuerKeys; now: number },
+): Promise<SubjectToken> {
+  if (token.length > MAX_CHARACTERS) throw refused(`is longer than ${MAX_CHARACTERS} characters`)
+  const trusted = issuerOf(token, issuers)
+  const { payload } = await jwtVerify(token, keysOf(trusted), {
+    issuer: trusted.issuer,
+    audience: trusted.audience,
+    algorithms: trusted.algorithms,
+    requiredClaims: ['iss', 'aud', 'exp', 'iat', trusted.subjectClaim],
+    maxTokenAge: trusted.maxAgeSeconds,
+    clockTolerance: SLACK_SECONDS,
+    currentDate: new Date(now),
+  }).catch((error: unknown) => {
+    throw error instanceof AppError ? error : refused(explain(error))
+  })
+  const { aud, azp, exp, iat, jti, cnf, events } = payload
+  if (exp! <= iat! || exp! - iat! > LONGEST_LIFE) throw refused(`must live for at most ${LONGEST_LIFE} seconds`)
+  // Made for several, it says for whom first; otherwise another of them could have handed it on.
+  if (Array.isArray(aud) && aud.length > 1 && azp !== trusted.audience)
+    throw refused('has several audiences and is not authorised for the configured one (azp)')
+  if (cnf !== undefined) throw refused('is bound to a key, which cannot be checked here (cnf)')
+  if (events !== undefined) throw refused('is about an event, not about a sign-in (events)')
+  const mark = typeof jti === 'string' && jti !== '' ? `jti ${jti}` : token.slice(0, token.lastIndexOf('.'))
+  return { trusted, claims: payload, mark, expiresAt: exp! }
+}
+
+/** The configured issuer that an unverified token says it is from: which keys to verify it with. */
+function issuerOf(token: string, issuers: readonly TrustedIssuer[]): TrustedIssuer {
+  let named: unknown
+  let typ: unknown
+  try {
+    named = decodeJwt(token).iss
+    typ = decodeProtectedHeader(token).typ
+  } catch {
+    throw refused('is not a signed JWT')
+  }
+  // Access tokens, logout tokens and proofs have types of their own (RFC 8725 §3.11).
+  if (typ !== undefined && !(typeof typ === 'string' && /^(application\/)?jwt$/i.test(typ)))
+    throw refused('is of a type that does not say who somebody is (typ)')
+  const trusted = issuers.find(({ issuer }) => issuer === named)
+  if (trusted === undefined) throw refused('is not of an issuer that this application is configured with (iss)')
+  return trusted
+}
+
+const refused = (why: string): SubjectTokenRefused => new SubjectTokenRefused(`The subject token ${why}.`)
+
+function explain(error: unknown): string {
+  if (error instanceof errors.JWTExpired)
+    return error.claim === 'iat' ? 'was issued too long ago (iat)' : 'has expired (exp)'
+  if (error instanceof errors.JWTClaimValidationFailed)
+    return error.reason === 'missing'
+      ? `lacks the claim ${error.claim}`
+      : `does not pass the check of its claim ${error.claim}`
+  if (error instanceof errors.JOSEAlgNotAllowed) return 'is signed with an algorithm that is not configured (alg)'
+  if (error instanceof errors.JWKSNoMatchingKey) return 'is signed with a key that its issuer does not publish (kid)'
+  if (error instanceof errors.JWKSMultipleMatchingKeys) return 'does not say with which key it is signed (kid)'
+  return error instanceof errors.JWSSignatureVerificationFailed ? 'is not signed by its issuer' : 'is not a signed JWT'
+}
