@@ -313,7 +313,12 @@ describe('beside a running server', () => {
     assert.deepEqual([trusted.provider, trusted.maxAgeSeconds, trusted.jwksUri], ['APP_LATE', 600, null])
     const told = await command(settings, ['app', 'show', 'late'])
     assert.match(told.out, /Trusted issuers +APP_LATE: https:\/\/id\.late\.example, for late/)
-    for (const wrong of [['--max-age', 'soon'], ['--algorithm', 'HS256'], ['--subject-claim', 'email']]) // prettier-ignore
+    for (const wrong of [
+      ['--max-age', 'soon'],
+      ['--algorithm', 'HS256'],
+      ['--subject-claim', 'email'],
+    ])
+      // prettier-ignore
       assert.equal((await command(settings, ['app', 'trust-issuer', 'late', ...issuer, ...wrong])).code, 1)
     assert.deepEqual((await run('app', 'distrust-issuer', 'late', 'APP_LATE')).issuers, [])
     assert.notEqual((await run('app', 'suspend', 'late')).suspendedAt, null)
