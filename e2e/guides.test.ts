@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { until } from '../test/world.ts'
 import { freePort, place, start, type Place, type Program } from './start.ts'
 import { walk } from './walk.ts'
@@ -78,4 +79,38 @@ test('the application of the first guide works as it stands', async (t) => {
   assert.match(shown, /, 1 SMPL/)
   const explorer = /<li>[^<]*<a href="([^"]+)">1 SMPL/.exec(shown)![1]!
   assert.equal((await fetch(explorer)).status, 200)
+})
+
+test('the guide to token exchange works as it stands: commands, identity provider and exchange', async (t) => {
+  const guide = await readFile(join(root, 'docs/guides/token-exchange.md'), 'utf8')
+  const { facts, dataDir } = program
+  const port = await freePort()
+  const exampleOf = (language: string) =>
+    new RegExp(`<!-- run -->\\n\`\`\`${language}\\n([\\s\\S]*?)\`\`\``)
+      .exec(guide)![1]!
+      .replaceAll('http://localhost:4000', facts.origin)
+      .replaceAll('3100', String(port))
+  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-guide-'))
+  t.after(() => rm(folder, { recursive: true, force: true }))
+  const main = join(root, 'src/cli/main.ts')
+  const command = `#!/bin/sh\nexec "${process.execPath}" --disable-warning=ExperimentalWarning "${main}" "$@"\n`
+  await writeFile(join(folder, 'chatelaine'), command)
+  await chmod(join(folder, 'chatelaine'), 0o755)
+  const { DATABASE_URL } = here.env
+  const env = {
+    PATH: `${folder}:${process.env.PATH}`,
+    DATA_DIR: dataDir,
+    ...(DATABASE_URL === undefined ? {} : { DATABASE_URL }),
+  }
+  const run = promisify(execFile)
+  const told = await run('sh', ['-euc', exampleOf('sh')], { cwd: folder, env })
+  const secret = /chs_[\w-]{43}/.exec(told.stdout)![0]
+  assert.match(told.stdout, /Trusted issuers +APP_SHOP/)
+
+  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+  await writeFile(join(folder, 'exchange.mjs'), exampleOf('js'))
+  const { stdout } = await run(process.execPath, ['exchange.mjs'], { cwd: folder, env: { ...env, SECRET: secret }, timeout: 60_000 }) // prettier-ignore
+  assert.match(stdout, /id: 'APP_SHOP-alice'/)
+  assert.match(stdout, /network: 'devnet'/)
+  assert.match(stdout, /address: '0x[0-9a-fA-F]{40}'/)
 })
