@@ -24,6 +24,7 @@ export async function startAnvil(): Promise<Anvil> {
   const child = spawn(binary, ['--port', '0', '--no-mining', '--chain-id', '31337'], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })
+  process.once('exit', () => child.kill('SIGKILL'))
   const port = await new Promise<number>((resolve, reject) => {
     let said = ''
     child.stdout.setEncoding('utf8').on('data', (more: string) => {

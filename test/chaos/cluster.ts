@@ -45,6 +45,7 @@ export async function startCluster(): Promise<Cluster | null> {
     await gone
   }
   await start()
+  process.once('exit', () => child.kill('SIGQUIT'))
   return {
     url: `postgres://chatelaine@127.0.0.1:${port}/postgres`,
     crash: async (awayMs) => {

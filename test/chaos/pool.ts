@@ -25,7 +25,9 @@ export type Pool = {
   /** what geth would say against it, or null; anvil is asked only then */
   refusal(offered: Offered): string | null
   took(offered: Offered): void
-  /** learns from anvil what is still in its pool */
+  /** a block was mined: its transactions, and what they stand for, are no longer waiting */
+  mined(transactions: { from: Hex; nonce: Hex }[]): void
+  /** learns from anvil what is still in its pool; dear while there is much in it */
   sync(): Promise<void>
   size(): number
 }
@@ -83,6 +85,13 @@ export function poolOver(anvil: Anvil): Pool {
     took(one) {
       one.isAccepted = true
       put(one)
+    },
+    mined(transactions) {
+      for (const { from, nonce } of transactions) {
+        const mine = pending.get(from.toLowerCase() as Hex)
+        if (mine === undefined) continue
+        for (const waiting of mine.keys()) if (waiting <= Number(nonce)) mine.delete(waiting)
+      }
     },
     async sync() {
       const content =

@@ -1,7 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 
 /** A program that is started again whenever it dies, as an operator's supervisor would. */
@@ -23,10 +25,10 @@ export type Supervised = {
   /** not started again until `goOn` */
   hold(): void
   goOn(): void
-  /** crash points for the next starts, one each; then none */
-  points: string[]
-  /** the point that the process running now was given, or null */
+  /** the crash point that it dies at when it gets there, or null */
   point: string | null
+  /** gives it a crash point, now and running; the next ones follow when it has died at the one before. Without any: none */
+  arm(...points: string[]): void
   /** points at which it died */
   fired: string[]
   stop(): Promise<void>
@@ -39,13 +41,12 @@ export type Program = {
   env: Record<string, string>
   /** standard output that says that it serves */
   readyWhen: RegExp
-  points?: string[]
 }
 
 const RESTART_MS = 50
 const KEPT = 6_000
 
-export function supervise({ name, file, cwd, env, readyWhen, points = [] }: Program): Supervised {
+export function supervise({ name, file, cwd, env, readyWhen }: Program): Supervised {
   let child: ChildProcess
   let isStopping = false
   let isHeld = false
@@ -53,19 +54,29 @@ export function supervise({ name, file, cwd, env, readyWhen, points = [] }: Prog
   let said = ''
   let gone: Promise<void> = Promise.resolve()
   let waiting: (() => void)[] = []
+  let points: string[] = []
+  let armed = 0
+  const folder = mkdtempSync(join(tmpdir(), 'chatelaine-crash-'))
+  const crashFile = join(folder, 'at')
+
+  const arm = (point: string | null) => {
+    self.point = point
+    const [step, times = '1', signal = 'SIGKILL'] = (point ?? '').split(':')
+    // Whole or not at all: it is read at every step. The number makes the same point a new one.
+    writeFileSync(`${crashFile}.new`, point === null ? '' : [step, times, signal, ++armed].join(':'))
+    renameSync(`${crashFile}.new`, crashFile)
+  }
 
   const start = () => {
     self.starts++
-    self.point = self.points.shift() ?? null
     isReady = false
-    const { point } = self
     child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file], {
       cwd,
       env: {
         PATH: process.env.PATH ?? '',
         ...(process.env.TMPDIR === undefined ? {} : { TMPDIR: process.env.TMPDIR }),
         ...env,
-        ...(point === null ? {} : { CRASH_AT: point }),
+        CRASH_AT: `@${crashFile}`,
       },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
@@ -89,7 +100,10 @@ export function supervise({ name, file, cwd, env, readyWhen, points = [] }: Prog
     gone = once(child, 'close').then(async ([code, signal]) => {
       isReady = false
       self.ends.push(String(code ?? signal))
-      if (signal === 'SIGKILL' && !isOurs && point !== null) self.fired.push(point)
+      if (signal === 'SIGKILL' && !isOurs && self.point !== null) {
+        self.fired.push(self.point)
+        arm(points.shift() ?? null)
+      }
       if (isStopping || isHeld) return
       await pause(RESTART_MS)
       if (!isStopping && !isHeld) start()
@@ -100,9 +114,12 @@ export function supervise({ name, file, cwd, env, readyWhen, points = [] }: Prog
     name,
     starts: 0,
     ends: [],
-    points,
     point: null,
     fired: [],
+    arm: (...next) => {
+      points = next.slice(1)
+      arm(next[0] ?? null)
+    },
     isReady: () => isReady,
     ready: async () => {
       if (isReady) return
@@ -131,17 +148,22 @@ export function supervise({ name, file, cwd, env, readyWhen, points = [] }: Prog
       isHeld = true
     },
     goOn: () => {
+      if (!isHeld) return
       isHeld = false
       if (child.exitCode !== null || child.signalCode !== null) start()
     },
     stop: async () => {
       isStopping = true
-      if (child.exitCode !== null || child.signalCode !== null) return
-      child.kill('SIGKILL')
-      await gone
+      if (child.exitCode === null && child.signalCode === null) {
+        child.kill('SIGKILL')
+        await gone
+      }
+      rmSync(folder, { recursive: true, force: true })
     },
   }
+  arm(null)
   start()
+  process.once('exit', () => child.kill('SIGKILL'))
   return self
 }
 

@@ -56,6 +56,11 @@ export async function insist(
   { isOver, refusals, looks = 0.1 }: { isOver: () => boolean; refusals: Refusals; looks?: number },
 ): Promise<void> {
   while (write.hash === null && !isOver()) {
+    // A balancer sends nothing to where nobody listens: waiting for a replica is no try.
+    if (!world.servers.some((server) => server.isReady())) {
+      await pause(20)
+      continue
+    }
     const told = await tryOnce(world, anyServer(world), write)
     if (told?.status === 200 && told.body.hash !== undefined) write.hash = told.body.hash
     else {

@@ -38,17 +38,24 @@ const WINDOW_PER_WRITE_MS = 60
 export async function judge(
   world: ChaosWorld,
   writes: Write[],
-  { accounts = world.accounts, windowMs = WINDOW_MS }: { accounts?: Account[]; windowMs?: number } = {},
+  {
+    accounts = world.accounts,
+    windowMs = WINDOW_MS,
+    log = () => {},
+  }: { accounts?: Account[]; windowMs?: number; log?: (line: string) => void } = {},
 ): Promise<Verdict> {
   const startedAt = performance.now()
   const backlog = writes.filter(({ hash }) => hash === null).length + world.node.pool.size()
-  const endsAt = startedAt + windowMs + backlog * WINDOW_PER_WRITE_MS
+  const mostMs = windowMs + backlog * WINDOW_PER_WRITE_MS
+  const endsAt = startedAt + mostMs
+  log(`${backlog} open, which have ${(mostMs / 1_000).toFixed(0)} s to settle`)
   let verdict = await look(world, writes, accounts)
   // What happened twice, or under a wrong name, does not become right by waiting.
   while (isOpen(verdict) && verdict.doubled === 0 && performance.now() < endsAt) {
     await pause(200)
     if (!(await isQuiet(world, writes, accounts))) continue
     verdict = await look(world, writes, accounts)
+    log(`${verdict.problems.length} open`)
     if (isOpen(verdict)) await pause(1_000)
   }
   if (isOpen(verdict)) verdict = await look(world, writes, accounts)

@@ -20,7 +20,7 @@ export function describe({
       .join(', ')
   return [
     `seed ${seed}, ${replicas} replica(s): ${writes} writes, ${mined} mined, lost ${lost}, doubled ${doubled}, wrong hash ${wrong}, gaps ${gaps}, unanswered ${unanswered}; ${cancels} nonces filled; settled in ${(settledMs / 1_000).toFixed(1)} s; ${seconds} s in all`,
-    `  killed: server ${kills.server}, signer ${kills.signer}; at points: ${points.length} (${[...new Set(points)].join(', ')})${missed.length > 0 ? `; not reached: ${missed.join(', ')}` : ''}`,
+    `  killed: server ${kills.server}, signer ${kills.signer}; at points: ${pairs(points)}${missed.length > 0 ? `; not reached: ${missed.join(', ')}` : ''}`,
     `  node: ${pairs(faults)}`,
     `  database: terminated ${database.terminated}, torn before commit ${database.tornBefore}, after ${database.tornAfter}, crashed ${database.crashed}`,
     `  refused: ${pairs(refusals)}`,

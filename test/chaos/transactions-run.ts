@@ -1,28 +1,31 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { BAD_WEATHER } from './faulty-node.ts'
+import type { Supervised } from './processes.ts'
 import { randomOf } from './random.ts'
 import { insist, newWrite, type Refusals, type Write } from './transactions-client.ts'
 import { judge, type Verdict } from './transactions-oracle.ts'
-import { chaosWorld, type ChaosWorld, type Server } from './transactions-world.ts'
+import { chaosWorld, type ChaosWorld } from './transactions-world.ts'
 
-/** Points at which every replica is killed once, before random kills begin; `:n` lets the first n-1 times pass. */
+/** Points at which every replica dies once during the storm, beside the random kills. */
 export const SERVER_POINTS = [
-  'before-bind:2',
-  'in-bind:2',
-  'after-bind:2',
-  'after-sign:2',
-  'after-store:2',
-  'after-broadcast:2',
+  'before-bind',
+  'in-bind',
+  'after-bind',
+  'after-sign',
+  'after-store',
+  'after-broadcast',
+  'before-answer',
   'before-replace',
   'after-replace-sign',
   'after-replace-store',
   'after-replace-broadcast',
-  'in-block:2',
+  'in-block',
   'in-retract',
+  'after-follow',
 ]
 
-export const SIGNER_POINTS = ['signer.before-commit:3', 'signer.after-commit:3', 'signer.after-witness:3']
+export const SIGNER_POINTS = ['signer.before-commit', 'signer.after-commit', 'signer.after-witness']
 
 export type RunOptions = {
   seed: number
@@ -34,10 +37,10 @@ export type RunOptions = {
   /** points that each replica is killed at, in turn */
   points?: string[]
   signerPoints?: string[]
-  /** milliseconds that a process lives after it got ready, at most, once its points are done; null: no random kills */
+  /** milliseconds that a process lives after it got ready, at most; null: no random kills */
   lifeMs?: number | null
   deepest?: number
-  /** milliseconds that the faults last at most; by default as long as the writes and the points take */
+  /** milliseconds that the faults last at most; else as long as the writes and the points take, which has a bound too */
   stormMs?: number
   /** crashes the database and lets it be away for some milliseconds; only where the cluster is the run's own */
   crashDatabase?: (awayMs: number) => Promise<void>
@@ -51,7 +54,8 @@ export type RunReport = {
   replicas: number
   verdict: Verdict
   kills: { server: number; signer: number }
-  points: string[]
+  /** points that were died at, with each one's times */
+  points: Record<string, number>
   missed: string[]
   faults: Record<string, number>
   database: { terminated: number; tornBefore: number; tornAfter: number; crashed: number }
@@ -62,6 +66,8 @@ export type RunReport = {
 }
 
 const BLOCK_MS = 150
+/** accounts that still write when all writes are made and some points are not */
+const MOST_LATE = 6
 
 /** Random faults of everything at once while clients insist on their writes; then quiet, then the chain's word. */
 export async function run(options: RunOptions): Promise<RunReport> {
@@ -72,16 +78,20 @@ export async function run(options: RunOptions): Promise<RunReport> {
     roll,
     replicas,
     cluster,
-    accounts: options.accounts ?? Math.max(6, Math.min(48, Math.ceil(many / 50))),
-    points: Array.from({ length: replicas }, () => shuffled(points, roll)),
-    signerPoints,
+    accounts: options.accounts ?? Math.max(6, Math.min(160, Math.ceil(many / 20))),
     settings: { LANE_BUMP_AFTER_SECONDS: '1' },
   })
   const storm = new AbortController()
   const end = new AbortController()
   const terminated = { count: 0, crashes: 0 }
+  const tours: Tour[] = [
+    ...world.servers.map((one) => ({ one, left: shuffled(points, roll) })),
+    { one: world.signer, left: shuffled(signerPoints, roll) },
+  ]
+  const isTouring = () => tours.some(({ one, left: some }) => some.length > 0 || one.point !== null)
+  const since = () => `+${((performance.now() - startedAt) / 1_000).toFixed(0)} s`
   try {
-    log(`ready after ${((performance.now() - startedAt) / 1_000).toFixed(1)} s`)
+    log(`seed ${seed}, ${replicas} replica(s): ready, ${since()}`)
     world.node.weather(BAD_WEATHER)
     world.torn?.tear(0.01, roll)
     const weather = [
@@ -89,46 +99,59 @@ export async function run(options: RunOptions): Promise<RunReport> {
       sky(world, { deepest: options.deepest ?? 64, signal: storm.signal }),
       cutter(world, terminated, storm.signal),
       crasher(world, { terminated, crash: options.crashDatabase, signal: storm.signal }),
-      ...[...world.servers, world.signer].map((one) =>
-        reaper(world, one as Server, {
-          lifeMs: options.lifeMs === undefined ? 4_000 : options.lifeMs,
-          signal: storm.signal,
-          points,
-        }),
+      ...tours.map((tour) =>
+        reaper(world, tour, { lifeMs: options.lifeMs === undefined ? 20_000 : options.lifeMs, signal: storm.signal }),
       ),
     ]
     const refusals: Refusals = new Map()
     const writes: Write[] = []
+    const answeredOf = () => writes.filter(({ hash }) => hash !== null).length
+    const heard = new Set<string>()
+    const teller = setInterval(() => {
+      const everybody = [...world.servers, world.signer]
+      const up = everybody.filter((one) => one.isReady()).map(({ name }) => name)
+      // One that ends by itself says why; each reason is told once.
+      for (const one of everybody.filter(({ ends: some }) => /^\d/.test(some.at(-1) ?? ''))) {
+        const reason = `${one.name}: ${one.said().trim().split('\n').at(-1)?.slice(0, 300)}`
+        if (!heard.has(reason.replace(/\d+/g, ''))) log(`  ${reason}`)
+        heard.add(reason.replace(/\d+/g, ''))
+      }
+      const ends = countOf(everybody.flatMap((one) => one.ends.map((how) => `${one.name} ${how}`)))
+      const open = tours.flatMap(({ one, left: some }) => (one.point === null ? some : [one.point, ...some]))
+      log(
+        `${since()}: ${writes.length} writes, ${answeredOf()} answered, ${world.node.pool.size()} in the pool, ends ${JSON.stringify(ends)}, up now: ${up.join(', ')}; refused ${JSON.stringify(Object.fromEntries(refusals))}, points left: ${open.length}${open.length > 0 && open.length < 5 ? ` (${open.join(', ')})` : ''}`,
+      )
+    }, 10_000)
+    end.signal.addEventListener('abort', () => clearInterval(teller))
     const isDone = () => end.signal.aborted
     let left = many
-    const clients = world.accounts.flatMap((account) =>
+    const clients = world.accounts.flatMap((account, index) =>
       // Two at a time for one account: they meet in its lane, on one replica or on two.
       [0, 1].map(async () => {
-        // The storm lasts until every point was reached too; but the number of writes has a bound.
-        while ((left > 0 || (isTouring(world) && writes.length < many * 4)) && !storm.signal.aborted) {
+        // The storm lasts until every point was reached too: a few go on, so that there is something to be killed at.
+        while ((left > 0 || (isTouring() && index < MOST_LATE)) && !storm.signal.aborted) {
           left--
           const write = newWrite(account, seed)
           writes.push(write)
           await insist(world, write, { isOver: isDone, refusals })
-          if (left <= 0) await pause(100)
+          if (left <= 0) await pause(500)
         }
       }),
     )
     const answered = Promise.all(clients)
+    const endsAt = performance.now() + (options.stormMs ?? 180_000 + many * 150)
     // The faults stop when nearly all is answered: what is open then has to settle in quiet.
-    await Promise.race([answered, untilStormIsOver(world, writes, many, options.stormMs ?? 120_000 + many * 250)])
+    while (performance.now() < endsAt && (answeredOf() < many || isTouring())) await pause(200)
     storm.abort()
     world.node.weather(null)
     world.node.spike(null)
     world.torn?.tear(0, roll)
-    for (const one of [...world.servers, world.signer]) {
-      one.points.length = 0
-      if (one.point !== null) one.signal('SIGKILL')
-    }
-    log(
-      `${writes.length} writes, ${writes.filter(({ hash }) => hash !== null).length} answered, faults stop after ${((performance.now() - startedAt) / 1_000).toFixed(1)} s`,
+    const missed = tours.flatMap(({ one, left: some }) =>
+      [...new Set(one.point === null ? some : [one.point, ...some])].map((point) => `${point} (${one.name})`),
     )
-    const verdict = await judge(world, writes)
+    for (const { one } of tours) one.arm()
+    log(`${since()}: the faults stop; ${writes.length} writes, ${answeredOf()} answered`)
+    const verdict = await judge(world, writes, { log: (line) => log(`${since()}: ${line}`) })
     end.abort()
     await Promise.all([answered, ...weather])
     if (verdict.problems.length === 0) await options.epilogue?.(world)
@@ -140,10 +163,8 @@ export async function run(options: RunOptions): Promise<RunReport> {
         server: world.servers.reduce((sum, { ends }) => sum + ends.filter((how) => how === 'SIGKILL').length, 0),
         signer: world.signer.ends.filter((how) => how === 'SIGKILL').length,
       },
-      points: [...world.servers, world.signer].flatMap(({ fired }) => fired),
-      missed: [...points, ...signerPoints].filter(
-        (point) => ![...world.servers, world.signer].some(({ fired }) => fired.includes(point)),
-      ),
+      points: countOf([...world.servers, world.signer].flatMap(({ fired }) => fired)),
+      missed,
       faults: { ...world.node.counts },
       database: {
         terminated: terminated.count,
@@ -162,17 +183,13 @@ export async function run(options: RunOptions): Promise<RunReport> {
   }
 }
 
-const isTouring = ({ servers, signer }: ChaosWorld): boolean =>
-  [...servers, signer].some(({ points, point }) => points.length > 0 || point !== null)
+/** The points that a process has still to die at. */
+type Tour = { one: Supervised; left: string[] }
 
-/** A storm has an end too: what cannot be answered in it is answered after it, or never. */
-async function untilStormIsOver(world: ChaosWorld, writes: Write[], many: number, mostMs: number): Promise<void> {
-  const startedAt = performance.now()
-  while (performance.now() - startedAt < mostMs) {
-    const answered = writes.filter(({ hash }) => hash !== null).length
-    if (answered >= many && !isTouring(world)) return
-    await pause(200)
-  }
+function countOf(all: string[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const one of all) counts[one] = (counts[one] ?? 0) + 1
+  return counts
 }
 
 function shuffled<T>(all: readonly T[], roll: () => number): T[] {
@@ -247,28 +264,41 @@ async function crasher(
   }
 }
 
-/** milliseconds that a process may take to reach the point it is to die at; the follower's lease alone is 4 s */
-const patienceMs = (point: string): number => (/^in-(block|retract)|replace/.test(point) ? 15_000 : 6_000)
+/** milliseconds that a process may take to get to its point before another one has its turn; the follower's lease alone is 4 s */
+const PATIENCE_MS = 12_000
 
-/** Kills one process again and again: at its points first, and where one is not reached in time, it comes up again later. */
+/** Kills one process again and again: at one of its points, at a random moment, at the next point, and so on. */
 async function reaper(
   { roll }: ChaosWorld,
-  one: Server,
-  { lifeMs, signal, points }: { lifeMs: number | null; signal: AbortSignal; points: string[] },
+  { one, left }: Tour,
+  { lifeMs, signal }: { lifeMs: number | null; signal: AbortSignal },
 ): Promise<void> {
-  const again = new Map<string, number>()
+  const passes = async (ms: number, isSo: () => boolean) => {
+    const until = performance.now() + ms
+    while (!signal.aborted && performance.now() < until && !isSo()) await pause(20)
+  }
   while (!signal.aborted) {
-    await pause(20)
-    if (!one.isReady()) continue
-    const { point, starts } = one
-    if (point === null && lifeMs === null) continue
-    const until = performance.now() + (point === null ? 200 + roll() * lifeMs! : patienceMs(point))
-    while (!signal.aborted && performance.now() < until && one.starts === starts) await pause(20)
-    if (signal.aborted || one.starts !== starts) continue
-    if (point !== null && points.length > 0) {
-      again.set(point, (again.get(point) ?? 0) + 1)
-      if (again.get(point)! < 3) one.points.push(point)
+    await passes(60_000, () => one.isReady())
+    const point = left.shift()
+    if (point !== undefined) {
+      const before = one.fired.length
+      one.arm(point)
+      await passes(PATIENCE_MS, () => one.fired.length > before)
+      if (one.fired.length === before) {
+        // Another process may be the one that follows or raises: later, in other weather.
+        if (signal.aborted) return void left.push(point)
+        one.arm()
+        left.push(point)
+      } else if (left.length > 0 && roll() < 0.6) continue
+      await passes(60_000, () => one.isReady())
     }
+    if (lifeMs === null) {
+      await pause(20)
+      continue
+    }
+    const { starts } = one
+    await passes(200 + roll() * lifeMs, () => one.starts !== starts)
+    if (signal.aborted || one.starts !== starts) continue
     one.signal('SIGKILL')
     await one.gone()
   }

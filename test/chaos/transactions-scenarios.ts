@@ -39,8 +39,8 @@ export function stageOf(world: ChaosWorld, account: Account): Stage {
       await insist(world, write, { isOver: () => performance.now() > endsAt, refusals: new Map(), looks: 0 })
     },
     restart: async (one, ...points) => {
-      one.points.push(...points)
       one.signal('SIGKILL')
+      one.arm(...points)
       await one.gone()
       await one.ready()
     },
@@ -50,7 +50,7 @@ export function stageOf(world: ChaosWorld, account: Account): Stage {
 /** milliseconds; a paused process may hold a lock that the database takes away only after 30 s */
 const WAIT_MS = 50_000
 
-async function until(what: string, isSo: () => Promise<boolean> | boolean, withinMs = WAIT_MS): Promise<void> {
+export async function until(what: string, isSo: () => Promise<boolean> | boolean, withinMs = WAIT_MS): Promise<void> {
   const endsAt = performance.now() + withinMs
   while (!(await isSo())) {
     if (performance.now() > endsAt) throw new Error(`did not happen within ${withinMs} ms: ${what}`)
@@ -111,7 +111,7 @@ export const scenarios = {
     name: 'every replica is killed inside the rollback of a reorganisation',
     play: async (stage) => {
       const { world } = stage
-      await Promise.all(world.servers.map((server) => stage.restart(server, 'in-retract')))
+      for (const server of world.servers) server.arm('in-retract')
       const write = stage.write()
       await stage.told(write)
       await world.node.mine(3)
@@ -121,7 +121,7 @@ export const scenarios = {
       const before = fired()
       await world.node.reorganise(6, { putBack: false })
       await until('a replica died in the rollback', () => fired() > before)
-      for (const server of world.servers) if (server.point !== null) await stage.restart(server)
+      for (const server of world.servers) server.arm()
     },
   },
   'dear-blocks': {

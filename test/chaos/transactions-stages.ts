@@ -76,6 +76,7 @@ const stageWorld = (options: { cluster: string; accounts: number; settings: Reco
 async function playOne(world: ChaosWorld, name: ScenarioName, index: number): Promise<Outcome> {
   const startedAt = performance.now()
   const stage = stageOf(world, world.accounts[index]!)
+  for (const one of [...world.servers, world.signer]) one.arm()
   let failure: string | null = null
   const end = new AbortController()
   try {

@@ -56,9 +56,6 @@ export type WorldOptions = {
   /** folder that holds src/: the project, or a copy of it that was made worse */
   home?: string
   settings?: Record<string, string>
-  /** crash points of each replica, and of the signer */
-  points?: string[][]
-  signerPoints?: string[]
 }
 
 export async function chaosWorld(options: WorldOptions): Promise<ChaosWorld> {
@@ -75,7 +72,7 @@ export async function chaosWorld(options: WorldOptions): Promise<ChaosWorld> {
 }
 
 async function assemble(
-  { roll, replicas, accounts: many, cluster, home = PROJECT, settings = {}, points = [], signerPoints }: WorldOptions,
+  { roll, replicas, accounts: many, cluster, home = PROJECT, settings = {} }: WorldOptions,
   closers: (() => unknown)[],
   close: () => Promise<void>,
 ): Promise<ChaosWorld> {
@@ -124,7 +121,6 @@ async function assemble(
         file: join(home, 'src/main.ts'),
         cwd: home,
         readyWhen: /\n/,
-        points: points[index] ?? [],
         env: {
           NODE_ENV: 'test',
           LOG_LEVEL: 'warn',
@@ -147,13 +143,6 @@ async function assemble(
     }),
   )
   await Promise.all(servers.map((server) => server.ready()))
-  // From its next start on: what has to be there before anything is proven was made without it.
-  if (signerPoints !== undefined && signerPoints.length > 0) {
-    signer.points.push(...signerPoints)
-    signer.signal('SIGKILL')
-    await signer.gone()
-    await signer.ready()
-  }
   return {
     ...{ node, probe, accounts, servers, signer, signerDir, folder, roll, close },
     ...{ db: store.db, torn: store.torn },

@@ -5,8 +5,9 @@ import { test } from 'node:test'
 import { testCluster } from '../database.ts'
 import { refusesAnotherChain, refusesATornStore } from './transactions-epilogue.ts'
 import { mutants } from './transactions-mutants.ts'
+import { failureOf as failureOfPoints, playPoints, WITHOUT_POSTGRES, type Point } from './transactions-points.ts'
 import { describe } from './transactions-report.ts'
-import { run, SIGNER_POINTS } from './transactions-run.ts'
+import { run } from './transactions-run.ts'
 import type { ScenarioName } from './transactions-scenarios.ts'
 import { isFailed, playAll, playMutant } from './transactions-stages.ts'
 
@@ -17,11 +18,32 @@ const seeds = JSON.parse(readFileSync(join(import.meta.dirname, 'seeds.json'), '
   found: string
 }[]
 
-/** A few points each, so that a slow machine comes through; the long form (`npm run prove transactions`) takes all. */
-const POINTS = [
-  ['after-store:2', 'in-block:2', 'after-sign:2'],
-  ['in-bind:2', 'after-broadcast:2', 'in-retract'],
+/** Every way to a point once; the long form (`npm run prove`) goes to all of them, with 1, 2 and 3 replicas. */
+const SHORT_POINTS: Point[] = [
+  'in-bind',
+  'after-sign',
+  'after-store',
+  'after-replace-store',
+  'after-fill-sign',
+  'in-block',
+  'in-retract',
+  'signer.before-commit',
+  'signer.after-commit (its write is torn)',
 ]
+
+test(
+  'whoever kills itself at a named point, every told write is on the chain once',
+  { timeout: 240_000 },
+  async (t) => {
+    const report = await playPoints({
+      points: SHORT_POINTS.filter((point) => testCluster !== null || WITHOUT_POSTGRES.includes(point)),
+      replicas: testCluster === null ? 1 : 2,
+      cluster: testCluster,
+      log: (line) => t.diagnostic(line),
+    })
+    assert.equal(failureOfPoints(report), null, report.said)
+  },
+)
 
 for (const [index, { seed, replicas, found }] of seeds.entries()) {
   const many = testCluster === null ? 1 : replicas
@@ -36,9 +58,7 @@ for (const [index, { seed, replicas, found }] of seeds.entries()) {
         cluster: testCluster,
         writes: 80,
         accounts: 6,
-        points: POINTS[index % POINTS.length]!,
-        signerPoints: index === 0 ? SIGNER_POINTS.slice(0, 2) : [],
-        stormMs: 30_000,
+        stormMs: 15_000,
         lifeMs: 6_000,
         ...(index === 0
           ? {

@@ -1,12 +1,15 @@
 /**
- * The long proof of the transaction engine: `npm run prove transactions -- --writes 20000 --seed 7`. Scenarios, mutants,
- * then random faults with 1, 2 and 3 replicas. `--only scenarios|mutants|random` does a part; `--replicas 2` one number.
+ * The long proof of the transaction engine: `npm run prove -- --writes 20000 --seed 7`. Named crash points, scenarios,
+ * mutants, then random faults, with 1, 2 and 3 replicas; `docs/proof.md` says what that shows. `--only
+ * points|scenarios|mutants|random` does a part, `--replicas 2` one number, `--name …` one point, scenario or mutant.
  * It makes itself a PostgreSQL cluster, which it also crashes, where PostgreSQL's programs are on PATH; TEST_DATABASE_URL
- * names another one, which is not crashed. Without either: random faults on the embedded database, one replica.
+ * names another one, which is not crashed. Without either: what the embedded database allows, with one replica.
  */
 import { parseArgs } from 'node:util'
-import { startCluster } from './cluster.ts'
+import { startCluster, type Cluster } from './cluster.ts'
+import { refusesAnotherChain, refusesATornStore } from './transactions-epilogue.ts'
 import { mutants } from './transactions-mutants.ts'
+import { failureOf as failureOfPoints, playPoints, POINTS, WITHOUT_POSTGRES } from './transactions-points.ts'
 import { describe, failureOf } from './transactions-report.ts'
 import { run, SERVER_POINTS, SIGNER_POINTS } from './transactions-run.ts'
 import { scenarios, type ScenarioName } from './transactions-scenarios.ts'
@@ -21,40 +24,86 @@ const { values } = parseArgs({
     name: { type: 'string' },
   },
 })
+const PARTS = { points, scenarios: playScenarios, mutants: playMutants, random }
+if (values.only !== undefined && !Object.hasOwn(PARTS, values.only)) throw new Error(`no part is called ${values.only}`)
+// What it started ends with it.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+const startedAt = performance.now()
 const own = process.env.TEST_DATABASE_URL === undefined ? await startCluster() : null
 const cluster = process.env.TEST_DATABASE_URL ?? own?.url ?? null
-const wants = (part: string): boolean => values.only === undefined || values.only === part
+const replicaCounts = cluster === null ? [1] : values.replicas.split(',').map(Number)
 const failures: string[] = []
+try {
+  for (const [part, play] of Object.entries(PARTS)) {
+    if (values.only !== undefined && values.only !== part) continue
+    try {
+      await play(own)
+    } catch (error) {
+      failures.push(`${part} did not come to its end: ${(error as Error).stack}`)
+    }
+  }
+} finally {
+  await own?.stop()
+}
+for (const failure of failures) console.error(`FAILED: ${failure}`)
+const seconds = Math.round((performance.now() - startedAt) / 1_000)
+console.log(failures.length === 0 ? `proven in ${seconds} s` : `${failures.length} failures in ${seconds} s`)
+process.exit(failures.length === 0 ? 0 : 1)
 
-if (cluster !== null && wants('scenarios')) {
-  const names = (Object.keys(scenarios) as ScenarioName[]).filter(
-    (name) => values.name === undefined || name === values.name,
-  )
+function isNamed(name: string): boolean {
+  return values.name === undefined || name === values.name
+}
+
+async function points(): Promise<void> {
+  for (const replicas of replicaCounts) {
+    const some = (cluster === null ? WITHOUT_POSTGRES : POINTS).filter(isNamed)
+    const report = await playPoints({ points: some, replicas, cluster, log: console.log })
+    const { verdict, fired } = report
+    console.log(
+      `points, ${replicas} replica(s): killed at ${fired.length} of ${some.length}; ${verdict.writes} writes, lost ${verdict.lost}, doubled ${verdict.doubled}, wrong hash ${verdict.wrong}, gaps ${verdict.gaps}, unanswered ${verdict.unanswered}; ${report.seconds} s`,
+    )
+    const failure = failureOfPoints(report)
+    if (failure === null) continue
+    failures.push(`points with ${replicas} replica(s): ${failure}`)
+    console.log(report.said)
+  }
+}
+
+async function playScenarios(): Promise<void> {
+  if (cluster === null) return
+  const names = (Object.keys(scenarios) as ScenarioName[]).filter(isNamed)
   const outcomes = await playAll(names, cluster, console.log)
   failures.push(...outcomes.filter(isFailed).map(({ name }) => `the engine fails in the scenario ${name}`))
 }
-if (cluster !== null && wants('mutants')) {
-  for (const mutant of mutants.filter(({ name }) => values.name === undefined || name === values.name)) {
-    const outcome = await playMutant(mutant, cluster)
-    const [by] = outcome.verdict.problems
-    console.log(
-      `${by === undefined ? 'SURVIVED' : 'caught'} in ${outcome.seconds} s: ${mutant.name}: ${by ?? outcome.failure}`,
-    )
+
+async function playMutants(): Promise<void> {
+  if (cluster === null) return
+  let caught = 0
+  for (const mutant of mutants.filter(({ name }) => isNamed(name))) {
+    const { verdict, failure, seconds: took } = await playMutant(mutant, cluster)
+    const [by] = verdict.problems
+    console.log(`${by === undefined ? 'SURVIVED' : 'caught'} in ${took} s: ${mutant.name}: ${by ?? failure}`)
     if (by === undefined) failures.push(`the mutant "${mutant.name}" survives`)
+    else caught++
   }
+  console.log(`mutants caught: ${caught}`)
 }
-if (wants('random')) {
-  const numbers = cluster === null ? [1] : values.replicas.split(',').map(Number)
-  for (const replicas of numbers) {
+
+async function random(crashable: Cluster | null): Promise<void> {
+  for (const replicas of replicaCounts) {
     const report = await run({
       seed: Number(values.seed),
-      writes: Math.ceil(Number(values.writes) / numbers.length),
+      writes: Math.ceil(Number(values.writes) / replicaCounts.length),
       replicas,
       cluster,
       points: SERVER_POINTS,
       signerPoints: SIGNER_POINTS,
       log: console.log,
-      ...(own === null ? {} : { crashDatabase: (awayMs) => own.crash(awayMs) }),
+      epilogue: async (world) => {
+        await refusesAnotherChain(world)
+        await refusesATornStore(world)
+      },
+      ...(crashable === null ? {} : { crashDatabase: (awayMs) => crashable.crash(awayMs) }),
     })
     console.log(describe(report))
     const failure = failureOf(report)
@@ -63,6 +112,3 @@ if (wants('random')) {
     console.log(report.said)
   }
 }
-await own?.stop()
-for (const failure of failures) console.error(`FAILED: ${failure}`)
-process.exit(failures.length === 0 ? 0 : 1)
