@@ -30,7 +30,7 @@ const keys = {
   DATABASE_URL: { kind: 'text', part: 'server', productionRequired: true, help: 'PostgreSQL connection string; without it the embedded database' },
   DATABASE_POOL: { kind: 'integer', unit: 'connections', min: 1, max: 200, default: 16, part: 'server', help: 'connections to PostgreSQL per process' },
   NETWORKS_FILE: { kind: 'path', part: 'server', help: 'nodes of the networks added with `chatelaine network add`: a JSON list of addresses by network name, which may hold keys; default DATA_DIR/networks.json' },
-  RPC_URL: { kind: 'urls', part: 'server', help: 'EVM node instead of the embedded chain, of one more network that the NETWORK_… settings describe; or several of the same network, with commas or spaces between: one that fails, lags or is slow is left aside' },
+  RPC_URL: { kind: 'urls', part: 'server', help: 'EVM node instead of the embedded chain, of one more network that the NETWORK_… settings describe; or several of the same network, with commas or spaces between: one that fails, lags or is slow is left aside. A ws or wss address beside them tells of new blocks, so that the others are asked for one four times less often' },
   CHAIN_PORT: { kind: 'integer', min: 0, max: 65535, part: 'server', help: 'port of the embedded chain; default 8545 if free, else any' },
   CHAIN_BLOCK_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, max: 60, default: 1, part: 'server', help: 'block time of the embedded chain' },
   NETWORK_NAME: { kind: 'text', default: 'devnet', part: 'server', help: 'lower-case name of the network behind RPC_URL, as it stands in balances' },
@@ -163,10 +163,15 @@ function readValue(key: Key, text: string): string | number | bigint | string[] 
         : new Error('must be an http or https URL')
     case 'urls': {
       const urls = text.split(/[\s,]+/).filter((url) => url !== '')
-      const isFine = urls.length > 0 && urls.every((url) => /^https?:\/\//.test(url) && URL.canParse(url))
+      const isFine =
+        urls.every((url) => /^(http|ws)s?:\/\//.test(url) && URL.canParse(url)) &&
+        urls.some((url) => url.startsWith('http'))
+      // Those that answer calls first: where one address is wanted it is the first.
       return isFine
-        ? [...new Set(urls)]
-        : new Error('must be an http or https URL, or several with commas or spaces between')
+        ? [...new Set(urls)].toSorted((a, b) => Number(a.startsWith('ws')) - Number(b.startsWith('ws')))
+        : new Error(
+            'must be an http or https URL, or several with commas or spaces between; ws and wss may stand beside',
+          )
     }
     case 'choice':
       return key.choices!.includes(text) ? text : new Error(`must be one of ${key.choices!.join(', ')}`)

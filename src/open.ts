@@ -39,10 +39,10 @@ type Whose = { username: string; clientId: string }
 /** What was opened is closed in reverse order, also when a later step fails. */
 type Closer = { name: string; close: () => Promise<void> | void }
 
-const DEMO = 'demo'
 /** Where networks are opened, with all settings. */
 type Here = Place & { config: Config }
 
+const DEMO = 'demo'
 
 /** Opens everything and starts serving; ready when it returns. */
 export async function open(config: Config): Promise<Opened> {
@@ -201,7 +201,8 @@ async function openMigrated(config: Config, dir: string, { log }: Telemetry): Pr
 /** The network of a development installation: the embedded chain, or the one of RPC_URL. */
 async function openMain(place: Here, embedded: EmbeddedChain | null): Promise<Chain> {
   const { config, db, telemetry } = place
-  const wanted = settingsNetwork(config, embedded === null ? config.RPC_URL! : [embedded.rpcUrl])
+  const ofEmbedded = embedded === null ? null : [embedded.rpcUrl, embedded.rpcUrl.replace(/^http/, 'ws')]
+  const wanted = settingsNetwork(config, ofEmbedded ?? config.RPC_URL!)
   if (embedded === null) return openNetwork(place, wanted)
   const multicall3 = wanted.multicall3 ?? embedded.contracts.multicall3
   const chain = await openNetwork(place, { ...wanted, multicall3 }, { faucet: (address) => embedded.faucet(address) })

@@ -1,5 +1,6 @@
 import { chmod, mkdir, open, readFile, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { isHeadUrl } from '../chain/new-heads.ts'
 
 /** Node addresses by network name. They may hold keys: they appear in no message and in no list. */
 export type NodeUrls = Record<string, string[]>
@@ -20,9 +21,9 @@ export async function readNodes(file: string): Promise<NodeUrls> {
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed))
     throw new Error('NETWORKS_FILE must hold lists of node addresses by network name')
   const problems = Object.entries(parsed).flatMap(([name, urls]) =>
-    Array.isArray(urls) && urls.length > 0 && urls.every(isNodeUrl)
+    Array.isArray(urls) && areNodeUrls(urls)
       ? []
-      : [`NETWORKS_FILE: ${name} must be a list of http or https addresses`],
+      : [`NETWORKS_FILE: ${name} must be a list of http or https addresses; ws or wss ones may stand beside them`],
   )
   if (problems.length > 0) throw new Error(problems.join('\n'))
   return parsed as NodeUrls
@@ -54,5 +55,7 @@ export async function isOpenToAll(file: string): Promise<boolean> {
   }
 }
 
-export const isNodeUrl = (url: unknown): url is string =>
-  typeof url === 'string' && /^https?:\/\//.test(url) && URL.canParse(url)
+/** http or https, at least one; beside them WebSocket addresses, which tell of new blocks and are asked nothing else. */
+export const areNodeUrls = (urls: readonly unknown[]): boolean =>
+  urls.every((url) => typeof url === 'string' && /^(http|ws)s?:\/\//.test(url) && URL.canParse(url)) &&
+  urls.some((url) => !isHeadUrl(url as string))

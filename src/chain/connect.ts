@@ -1,18 +1,20 @@
 import { askIdentity, isSameChain, type Identity } from './identity.ts'
 import { newMember, type Member } from './member.ts'
+import { isHeadUrl, watchNewHeads, type NewHeads } from './new-heads.ts'
 import { openNode } from './node.ts'
 import { poolOf, type OnNode } from './pool.ts'
 import { probe, startProbes } from './probe.ts'
 import { rpcOver, type OnCall, type Rpc } from './rpc.ts'
 
-export type Connected = { rpc: Rpc; identity: Identity }
+export type Connected = { rpc: Rpc; identity: Identity; newHeads: NewHeads | null }
 
 const TIMEOUT_MS = 10_000
 
 /**
  * Connects to the node or the nodes of a network. Of several, those that do not answer are left for later, as long as
- * one does; one of another chain is refused, because whoever listed it meant another network.
- * @param urls          at least one
+ * one does; one of another chain is refused, because whoever listed it meant another network. WebSocket addresses are
+ * asked for nothing but their new heads, and need not answer.
+ * @param urls          at least one of them http or https
  * @param wantedChainId undefined takes what the nodes say
  * @throws Error when a node has another chain; RpcUnavailable when none answers
  */
@@ -25,14 +27,23 @@ export async function connect(
     probeEveryMs,
   }: { wantedChainId: number | undefined; onCall: OnCall; onNode: OnNode; probeEveryMs?: number },
 ): Promise<Connected> {
-  const nodes = [...new Set(urls)].map(openNode)
-  const close = () => nodes.forEach((node) => node.close())
+  const sources = [...new Set(urls)].map((url, index) => ({ url, position: index + 1 }))
+  const members = sources
+    .filter(({ url }) => !isHeadUrl(url))
+    .map(({ url, position }) => newMember(position, openNode(url)))
+  const headSources = sources.filter(({ url }) => isHeadUrl(url))
+  let newHeads: NewHeads | null = null
+  const close = () => {
+    newHeads?.close()
+    for (const { node } of members) node.close()
+  }
   try {
-    const members = nodes.map((node, index) => newMember(index + 1, node))
-    const identity = await agreeOnChain(members, { wantedChainId, onNode })
-    const [node] = nodes
-    if (nodes.length === 1)
-      return { identity, rpc: rpcOver({ ask: node!.ask, askOneNode: node!.ask, close }, { onCall }) }
+    const identity = await agreeOnChain(members, { wantedChainId, onNode, isOnly: sources.length === 1 })
+    if (headSources.length > 0) newHeads = watchNewHeads(headSources, { chainId: identity.chainId, onNode })
+    if (members.length === 1) {
+      const { ask } = members[0]!.node
+      return { identity, newHeads, rpc: rpcOver({ ask, askOneNode: ask, close }, { onCall }) }
+    }
     await Promise.all(members.map((member) => probe(member, { identity, onNode })))
     const stop = startProbes(members, {
       identity,
@@ -43,7 +54,7 @@ export async function connect(
       stop()
       close()
     }
-    return { identity, rpc: rpcOver({ ...poolOf({ members, onNode }), close: closeAll }, { onCall }) }
+    return { identity, newHeads, rpc: rpcOver({ ...poolOf({ members, onNode }), close: closeAll }, { onCall }) }
   } catch (error) {
     close()
     throw error
@@ -52,7 +63,7 @@ export async function connect(
 
 async function agreeOnChain(
   members: Member[],
-  { wantedChainId, onNode }: { wantedChainId: number | undefined; onNode: OnNode },
+  { wantedChainId, onNode, isOnly }: { wantedChainId: number | undefined; onNode: OnNode; isOnly: boolean },
 ): Promise<Identity> {
   const answers = await Promise.allSettled(members.map(({ node }) => askIdentity(node.ask, TIMEOUT_MS)))
   const identities = answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : null))
@@ -60,10 +71,10 @@ async function agreeOnChain(
   if (first === undefined) throw (answers[0] as PromiseRejectedResult).reason
   for (const [index, identity] of identities.entries()) {
     if (identity === null) {
-      onNode(index + 1, 'down')
+      onNode(members[index]!.position, 'down')
       continue
     }
-    const which = members.length === 1 ? 'the node' : `node ${index + 1} of RPC_URL`
+    const which = isOnly ? 'the node' : `node ${members[index]!.position} of RPC_URL`
     if (wantedChainId !== undefined && identity.chainId !== wantedChainId)
       throw new Error(`${which} has chain id ${identity.chainId}, the settings say ${wantedChainId}`)
     if (!isSameChain(identity, first)) throw new Error(`${which} is of another chain than the nodes before it`)

@@ -1,5 +1,6 @@
 import type { Hex } from '../ids.ts'
 import type { Head } from './head.ts'
+import type { NewHeads } from './new-heads.ts'
 import type { Rpc } from './rpc.ts'
 
 /** One EVM network that this installation serves. `name` is lower-case; history shows it in upper case. */
@@ -18,6 +19,8 @@ export type Chain = {
   multicall3: Hex | null
   explorer: Explorer
   rpc: Rpc
+  /** absent where no node was named that tells of its new blocks */
+  newHeads?: NewHeads
   head: Head
   /** Gives a new account its first coins, on development chains only. */
   faucet: ((address: Hex) => Promise<void>) | null

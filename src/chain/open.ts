@@ -6,7 +6,7 @@ import type { OnNode } from './pool.ts'
 import type { OnCall } from './rpc.ts'
 
 /** What a network is, before its nodes were asked. */
-export type ChainSettings = Omit<Chain, 'chainId' | 'rpc' | 'head'> & {
+export type ChainSettings = Omit<Chain, 'chainId' | 'rpc' | 'newHeads' | 'head'> & {
   /** one or several nodes of the same network; they hold keys, so they appear in no message */
   rpcUrls: readonly string[]
   /** what the nodes must say; undefined takes what they say */
@@ -23,7 +23,7 @@ export type ChainSettings = Omit<Chain, 'chainId' | 'rpc' | 'head'> & {
 export async function openChain(settings: ChainSettings): Promise<{ chain: Chain; genesisHash: Hex }> {
   const { rpcUrls, chainId: wantedChainId, name, symbol, coin, decimals, finality, feeCapWei, strictness } = settings
   const { multicall3, explorer, faucet, now, onCall, onNode = () => {} } = settings
-  const { rpc, identity } = await connect(rpcUrls, { wantedChainId, onCall, onNode })
+  const { rpc, identity, newHeads } = await connect(rpcUrls, { wantedChainId, onCall, onNode })
   const { chainId, genesisHash } = identity
   return {
     chain: {
@@ -39,6 +39,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       explorer,
       faucet,
       rpc,
+      ...(newHeads === null ? {} : { newHeads }),
       head: openHead(now),
     },
     genesisHash,

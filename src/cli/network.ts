@@ -12,7 +12,7 @@ import {
   type ListedNetwork,
   type NetworkFacts,
 } from '../applications/networks.ts'
-import { isNodeUrl, readNodes, writeNodes } from '../applications/nodes-file.ts'
+import { areNodeUrls, readNodes, writeNodes } from '../applications/nodes-file.ts'
 import { readSome } from '../config.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
@@ -123,7 +123,8 @@ async function add(name: string, given: Given): Promise<void> {
       ...explainNetwork(wanted),
     ]
     if (rpcUrls.length === 0) problems.push('Give a node: --rpc-url.')
-    else if (!rpcUrls.every(isNodeUrl)) problems.push('A node must be an http or https address.')
+    else if (!areNodeUrls(rpcUrls))
+      problems.push('A node must be an http or https address; ws or wss ones may stand beside it.')
     if (problems.length > 0) throw refusal(problems)
     const genesisHash = await askNodes(rpcUrls, wanted)
     await bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false })

@@ -25,6 +25,8 @@ import { askLatest, FAR_BEHIND, showHead, untilStopped, type Follower } from './
 const RENEW_EVERY_MS = 1_000
 const ASK_NODE_EVERY_MS = 2_000
 const MOST_BACKOFF_MS = 2_000
+/** A node may announce what it likes: it sets no faster pace than this. */
+const LEAST_PAUSE_MS = 20
 
 /**
  * Follows one network until stopped: every block of its canonical chain is given to the listeners exactly once and
@@ -67,13 +69,13 @@ async function run(follower: Follower): Promise<void> {
       const isBehind = await step(follower)
       if (failures > 0) app.telemetry.log.info('follower goes on', { chainId: chain.chainId, failures })
       failures = 0
-      waitMs = isBehind ? 0 : app.config.FOLLOW_INTERVAL_MS
+      waitMs = isBehind ? 0 : patience(follower)
     } catch (error) {
       if (stopping.aborted) break
       waitMs = Math.min(MOST_BACKOFF_MS, 50 * 2 ** Math.min(failures, 10))
       recover(follower, error, failures++)
     }
-    if (waitMs > 0) await pause(waitMs, stopping)
+    if (waitMs > 0) await pause(waitMs, follower)
   }
   if (follower.epoch === null) return
   await releaseLease(app.db, chain.chainId, follower.epoch).catch((error: unknown) => {
@@ -176,13 +178,28 @@ async function watch(follower: Follower, cursor: { halted: string | null; block:
   else if (cursor.block !== null && cursor.halted === null) showHead(follower, cursor.block)
 }
 
-async function pause(ms: number, stopping: AbortSignal): Promise<void> {
+/**
+ * How long until the next look. Where a subscription stands and announced nothing that is not followed yet, only the
+ * lease sets the pace: a block will wake us, and one that is never announced is late, not lost.
+ */
+function patience({ app, chain, held }: Follower): number {
+  const { FOLLOW_INTERVAL_MS } = app.config
+  const isQuiet = chain.newHeads?.isLive() === true && !chain.newHeads.hasAbove(chain.head.current()?.number ?? -1)
+  return held !== null && isQuiet ? Math.max(FOLLOW_INTERVAL_MS, RENEW_EVERY_MS) : FOLLOW_INTERVAL_MS
+}
+
+/** Ends early when a new block is announced, or with the program. */
+async function pause(ms: number, { chain, stopping }: Follower): Promise<void> {
   if (stopping.aborted) return
   const { promise, resolve } = Promise.withResolvers<void>()
   const wake = () => resolve()
   const timer = setTimeout(wake, ms)
   stopping.addEventListener('abort', wake, { once: true })
+  let hint: NodeJS.Timeout | undefined
+  const unhear = chain.newHeads?.onHint(() => (hint ??= setTimeout(wake, LEAST_PAUSE_MS)))
   await promise
+  unhear?.()
+  clearTimeout(hint)
   clearTimeout(timer)
   stopping.removeEventListener('abort', wake)
 }

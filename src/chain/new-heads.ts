@@ -1,0 +1,164 @@
+import { WebSocket, type RawData } from 'ws'
+import type { OnNode } from './pool.ts'
+
+/**
+ * What nodes tell of new blocks by themselves, so that they need not be asked all the time. It is a hint and nothing
+ * else: whoever hears it asks for the block as ever, and goes on asking, less often, while nothing is heard.
+ */
+export type NewHeads = {
+  /** false: no subscription stands, silence says nothing */
+  isLive(): boolean
+  /** true when a block above this one was announced, lately: the node that is asked next may not have it yet */
+  hasAbove(number: number): boolean
+  /** @returns the way to listen no more */
+  onHint(listener: () => void): () => void
+  close(): void
+}
+
+/** `position` as in the list of the settings, from 1: what a log may say of an address that holds a key. */
+export type HeadSource = { url: string; position: number }
+
+export type NewHeadsSettings = { chainId: number; onNode: OnNode; patienceMs?: number; firstRetryMs?: number }
+
+/** How long a number that was announced is waited for: it may be a lie, or of a fork that lost. */
+const BELIEVED_MS = 5_000
+/** milliseconds until a silent connection is asked for a sign of life, and again until it is given up */
+const PATIENCE_MS = 10_000
+const FIRST_RETRY_MS = 500
+const LONGEST_RETRY_MS = 30_000
+/** bytes; a header is about a thousand */
+const LARGEST_MESSAGE = 262_144
+
+export const isHeadUrl = (url: string): boolean => /^wss?:\/\//.test(url)
+
+/** Subscribes to `newHeads` of each of these nodes, again and again until closed. Never throws. */
+export function watchNewHeads(sources: readonly HeadSource[], settings: NewHeadsSettings): NewHeads {
+  const listeners = new Set<() => void>()
+  let announced = { number: -1, at: Number.NEGATIVE_INFINITY }
+  const tell = (number: number) => {
+    if (number >= announced.number || isStale()) announced = { number, at: performance.now() }
+    for (const listener of listeners) listener()
+  }
+  const isStale = () => performance.now() - announced.at > BELIEVED_MS
+  const subscriptions = sources.map((source) => subscribe(source, { ...settings, tell }))
+  return {
+    isLive: () => subscriptions.some(({ isLive }) => isLive()),
+    hasAbove: (number) => !isStale() && announced.number > number,
+    onHint: (listener) => {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    close: () => subscriptions.forEach(({ close }) => close()),
+  }
+}
+
+/** One node: connects, asks for its chain, subscribes; after a loss the same again, a little later each time. */
+function subscribe(
+  { url, position }: HeadSource,
+  {
+    chainId,
+    onNode,
+    patienceMs = PATIENCE_MS,
+    firstRetryMs = FIRST_RETRY_MS,
+    tell,
+  }: NewHeadsSettings & { tell: (number: number) => void },
+) {
+  let socket: WebSocket | null = null
+  let retryTimer: NodeJS.Timeout | undefined
+  let failures = 0
+  let isLive = false
+  let isClosed = false
+  connect()
+  return {
+    isLive: () => isLive,
+    close: () => {
+      isClosed = true
+      clearTimeout(retryTimer)
+      socket?.terminate()
+    },
+  }
+
+  function connect(): void {
+    let timer: NodeJS.Timeout | undefined
+    let isAsked = false
+    // Compression would let a small message be a large one; redirects lead to where nobody wanted to go.
+    const opened = new WebSocket(url, {
+      handshakeTimeout: patienceMs,
+      maxPayload: LARGEST_MESSAGE,
+      perMessageDeflate: false,
+      followRedirects: false,
+    })
+    socket = opened
+    const give = () => opened.terminate()
+    /** Anything heard is a sign of life; after a silence one is asked for. */
+    const heard = () => {
+      isAsked = false
+      clearTimeout(timer)
+      timer = setTimeout(check, patienceMs)
+      timer.unref()
+    }
+    const check = () => {
+      if (isAsked) return give()
+      isAsked = true
+      opened.ping()
+      timer = setTimeout(check, patienceMs)
+      timer.unref()
+    }
+    const ask = (id: number, method: string, params: unknown[]) =>
+      opened.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
+
+    opened.on('open', () => {
+      heard()
+      ask(1, 'eth_chainId', [])
+    })
+    opened.on('pong', heard)
+    opened.on('message', (data) => {
+      heard()
+      const message = readMessage(data)
+      if (message === null) return give()
+      if (message.id === 1) {
+        if (Number(message.result) === chainId) return ask(2, 'eth_subscribe', ['newHeads'])
+        if (typeof message.result === 'string') onNode(position, 'wrong_chain')
+        return give()
+      }
+      if (message.id === 2) {
+        if (typeof message.result !== 'string') return give()
+        isLive = true
+        if (failures > 0) onNode(position, 'up')
+        failures = 0
+        // What was announced before is not told again: look once.
+        return tell(-1)
+      }
+      const number = message.method === 'eth_subscription' ? readNumber(message.params?.result?.number) : null
+      if (number !== null) tell(number)
+    })
+    // 'close' follows every error, and the message may hold the address.
+    opened.on('error', () => {})
+    opened.on('close', () => {
+      clearTimeout(timer)
+      isLive = false
+      if (isClosed) return
+      if (failures === 0) onNode(position, 'down')
+      const waitMs = Math.min(LONGEST_RETRY_MS, firstRetryMs * 2 ** Math.min(failures++, 10))
+      retryTimer = setTimeout(connect, waitMs * (0.75 + Math.random() / 2))
+      retryTimer.unref()
+      // Whoever trusted the silence goes back to asking.
+      tell(-1)
+    })
+  }
+}
+
+type Message = { id?: unknown; result?: unknown; method?: unknown; params?: { result?: { number?: unknown } } }
+
+function readMessage(data: RawData): Message | null {
+  try {
+    const message: unknown = JSON.parse((data as Buffer).toString('utf8'))
+    return typeof message === 'object' && message !== null ? message : null
+  } catch {
+    return null
+  }
+}
+
+function readNumber(value: unknown): number | null {
+  return typeof value === 'string' && /^0x[0-9a-f]{1,13}$/i.test(value) ? Number(value) : null
+}

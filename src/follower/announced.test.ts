@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import type { App } from '../app.ts'
+import type { NewHeads } from '../chain/new-heads.ts'
+import { readConfig } from '../config.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { scriptedChain } from '../../test/scripted-chain.ts'
+import { until } from '../../test/until.ts'
+import { startFollower } from './follow.ts'
+
+let database: TestDatabase
+before(async () => {
+  database = await testDatabase()
+})
+after(() => database.close())
+
+/** A subscription that says what the test says. */
+function announcer() {
+  const listeners = new Set<() => void>()
+  const state = { isLive: true, announced: -1 }
+  const newHeads: NewHeads = {
+    isLive: () => state.isLive,
+    hasAbove: (number) => state.announced > number,
+    onHint: (listener) => {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    close: () => {},
+  }
+  const hint = () => listeners.forEach((listener) => listener())
+  return { newHeads, state, hint }
+}
+
+test('while a subscription stands the node is asked once a second, and at once when a block is announced', async (t) => {
+  const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 10 }
+  const app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+  const script = scriptedChain({ isDevelopment: true })
+  for (let count = 0; count < 10; count++) script.mine()
+  const { newHeads, state, hint } = announcer()
+  const chain = { ...script.chain, newHeads }
+  const follower = startFollower(app, chain, [])
+  t.after(() => follower.stop())
+  const isFollowed = () => chain.head.current()?.hash === script.blocks.at(-1)!.hash
+  const looks = () => script.asked.get('eth_getBlockByNumber') ?? 0
+  const looksWithin = async (ms: number) => {
+    const start = looks()
+    await new Promise((resolve) => setTimeout(resolve, ms))
+    return looks() - start
+  }
+  await until('it has caught up', isFollowed)
+  await looksWithin(100)
+  assert.ok((await looksWithin(500)) <= 4, 'with a subscription hardly any')
+
+  script.mine()
+  assert.ok(!isFollowed())
+  state.announced = script.blocks.length - 1
+  hint()
+  const at = performance.now()
+  await until('the announced block is followed', isFollowed)
+  assert.ok(performance.now() - at < 900, 'it waited for its turn')
+
+  state.announced = script.blocks.length
+  hint()
+  assert.ok((await looksWithin(500)) >= 5, 'a block that the nodes do not have yet is asked for again')
+
+  state.announced = -1
+  state.isLive = false
+  hint()
+  assert.ok((await looksWithin(500)) >= 5, 'without a subscription it polls')
+  script.mine()
+  await until('a block that nobody announced is followed', isFollowed)
+})
