@@ -125,6 +125,10 @@ describe('one running signer', () => {
       ['1210', '121', '21000', true],
     )
     assert.deepEqual(await signer.recall({ intentId: 'never-seen' }), { attempts: [] })
+    const slot = { chainId: first.chainId, from: address, nonce: first.nonce }
+    assert.deepEqual(await signer.recall(slot), { attempts }, 'by its nonce too, whosever it is')
+    assert.deepEqual(await signer.recall({ ...slot, nonce: first.nonce + 1 }), { attempts: [] })
+    await assert.rejects(signer.recall({ ...slot, intentId: 'recall' }), refusal('bad_request'))
   })
 
   test('a token acts for its own user, on its own chain, with the scope to write', async () => {

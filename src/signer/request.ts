@@ -54,8 +54,19 @@ export function readSignRequest(request: unknown): Ask {
 }
 
 /** @throws bad_request */
-export function readRecallRequest(request: unknown): { intentId: string } {
-  return { intentId: readIntentId(readFields(request, new Set(['intentId'])).intentId) }
+export function readRecallRequest(
+  request: unknown,
+): { intentId: string } | { chainId: number; address: Buffer; nonce: number } {
+  const { intentId, chainId, from, nonce } = readFields(request, new Set(['intentId', 'chainId', 'from', 'nonce']))
+  if (intentId !== undefined) {
+    if (chainId !== undefined || from !== undefined || nonce !== undefined) throw bad('it names an intent and a nonce')
+    return { intentId: readIntentId(intentId) }
+  }
+  return {
+    chainId: readInteger('chainId', chainId, 1),
+    address: readAddress('from', from),
+    nonce: readInteger('nonce', nonce, 0),
+  }
 }
 
 /** @throws bad_request */

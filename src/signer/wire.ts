@@ -50,8 +50,11 @@ export type Verbs = {
   sign: { request: SignRequest; answer: Signed }
   /** The same checks as `sign`, in the same order: refuses what that would refuse. Signs, writes and counts nothing. */
   check: { request: SignRequest; answer: Checked }
-  /** Bytes the ledger holds for an intent, newest first, as many as a frame holds; none when it signed none. A `cancel` is not the intent. */
-  recall: { request: { intentId: string }; answer: { attempts: Recalled[] } }
+  /**
+   * Bytes the ledger holds for an intent, or for a nonce whosever it is, newest first, as many as a frame holds; none
+   * when it signed none. A `cancel` is not the intent.
+   */
+  recall: { request: RecallRequest; answer: { attempts: Recalled[] } }
   /** One part of a list of what is revoked, signed by the authorization server. */
   revocations: { request: { list: string }; answer: { issuedAt: number } }
   health: {
@@ -87,8 +90,11 @@ export const revoked = {
   user: (userId: string): string => `user ${userId}`,
 }
 
+export type RecallRequest = { intentId: string } | { chainId: number; from: Hex; nonce: number }
+
 /** One stored attempt with the terms it was signed at; wei and gas in decimal digits. */
 export type Recalled = Signed & {
+  intentId: string
   chainId: number
   from: Hex
   gas: string

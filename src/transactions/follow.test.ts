@@ -246,6 +246,46 @@ test('a nonce used by somebody else stops the account: alarm, no new write, the 
   await world.rpc('anvil_stopImpersonatingAccount', writer.address)
 })
 
+test('what a restore lost and the signer has signed is taken in when it is mined, and the account goes on', async () => {
+  const writer = await world.writer('restored')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  const { answer } = await world.add(world.first, writer, 10)
+  const { hash } = await speedUpTransaction(world.first.app, writer, answer.id)
+  const { answer: later } = await world.add(world.first, writer, 100)
+  // A restore from before the last two writes, whose bytes the node has.
+  for (const id of [answer.id, later.id]) {
+    await world.db.deleteFrom('attempts').where('transaction_id', '=', id).execute()
+    await world.db.deleteFrom('transactions').where('id', '=', id).execute()
+  }
+  await world.mine()
+  const found = await read(writer, answer.id)
+  assert.equal(found.state, 'MINED')
+  assert.equal(found.hash, hash)
+  assert.deepEqual(found.hashes.toSorted(), [answer.hash, hash].toSorted())
+  assert.equal((await read(writer, later.hash)).state, 'MINED')
+  const { answer: next } = await world.add(world.first, writer, 1_000)
+  assert.equal(next.tx.nonce, 3)
+  await world.mine()
+  assert.equal(await world.countOf(writer), 1_111n)
+})
+
+test('an intent whose bytes alone were lost is marked mined, and its account goes on', async () => {
+  const writer = await world.writer('half-lost')
+  const { answer } = await world.add(world.first, writer, 1, 'k')
+  await world.db.deleteFrom('attempts').where('transaction_id', '=', answer.id).execute()
+  await world.db.updateTable('transactions').set({ state: 'BOUND', hash: null }).where('id', '=', answer.id).execute()
+  await world.db.updateTable('idempotency_keys').set({ response: null }).where('key', '=', 'k').execute()
+  await world.mine()
+  await round()
+  const found = await read(writer, answer.hash)
+  assert.equal(found.state, 'MINED')
+  assert.equal((await world.add(world.first, writer, 1, 'k')).answer.hash, answer.hash)
+  await world.add(world.first, writer, 10)
+  await world.mine()
+  assert.equal(await world.countOf(writer), 11n)
+})
+
 test('an account that ran dry is waited for: its bytes are sent again and mined when it has coins', async () => {
   const writer = await world.writer('dry')
   swallow()

@@ -11,13 +11,14 @@ import { pokeKeeper } from './keep-alive.ts'
 import { laneStopped, stopLane } from './lane.ts'
 import { markFinal, markMined, markReplaced, unmine, type Mined } from './settle.ts'
 import { crashAt, reach } from './steps.ts'
+import { recallMined, takeIn } from './take-in.ts'
 
 /** The part of a whole block that is read here. All hex is lower-case. */
 type WholeBlock = Block & { receipts: Receipt[] }
 type Receipt = { transactionHash: Hex; from: Hex; status: boolean; gasUsed: number; effectiveGasPrice: bigint }
 
 /** A transaction of one of our accounts that is none of the attempts we know. */
-type Foreign = { hash: Hex; from: Hex; nonce: number }
+type Foreign = { hash: Hex; from: Hex; nonce: number; receipt: Receipt }
 
 /**
  * What blocks mean for our transactions. Everything runs inside the database transaction that moves the follower's
@@ -112,22 +113,25 @@ async function findForeign(db: Db, { rpc }: Chain, { hash }: Block, receipts: Re
     for (const { address } of accounts) ours.add(toHex(address))
   }
   const foreign: Foreign[] = []
-  for (const { from, transactionHash } of receipts) {
+  for (const receipt of receipts) {
+    const { from, transactionHash } = receipt
     if (!ours.has(from)) continue
     const answer = await rpc.call<{ nonce?: unknown; blockHash?: unknown } | null>('eth_getTransactionByHash', [
       transactionHash,
     ])
     if (typeof answer?.nonce !== 'string' || !/^0x[0-9a-f]{1,13}$/i.test(answer.nonce) || answer.blockHash !== hash)
       throw new BadAnswer('the node does not know a transaction of its block')
-    foreign.push({ hash: transactionHash, from, nonce: Number(answer.nonce) })
+    foreign.push({ hash: transactionHash, from, nonce: Number(answer.nonce), receipt })
   }
   return foreign
 }
 
 /**
- * A transaction of one of our accounts that we never signed, as far as the database knows: it has used the nonce of an
- * intent of ours, or one above a nonce that we have used, so somebody else holds the key. What an imported account did
- * before its first write here is none of our business.
+ * A transaction of one of our accounts that we never signed, as far as the database knows. The signer's ledger knows
+ * better after a restore of an older database: what it signed is taken in. Else it has used the nonce of an intent of
+ * ours, or one above a nonce that we have used, so somebody else holds the key. What an imported account did before its
+ * first write here is none of our business.
+ * @throws signer_unavailable: then the block is not taken, and asked for again
  */
 async function meet(db: Db, app: App, chain: Chain, block: WholeBlock, foreign: Foreign): Promise<void> {
   const { hash, from, nonce } = foreign
@@ -135,19 +139,22 @@ async function meet(db: Db, app: App, chain: Chain, block: WholeBlock, foreign: 
     .selectFrom('transactions')
     .where('chain_id', '=', chain.chainId)
     .where('sender', '=', fromHex(from))
-  const row = await ofSender
-    .select(['id', 'state', 'claims', 'block_number'])
-    .where('nonce', '=', nonce)
-    .executeTakeFirst()
-  if (row === undefined) {
+  const row = await ofSender.select(['id', 'state', 'block_number']).where('nonce', '=', nonce).executeTakeFirst()
+  if (row !== undefined && isSettled(row.state, row.block_number)) return
+  const ours = await recallMined(app, chain, foreign)
+  if (row === undefined && ours !== null) {
+    await takeIn(db, app, chain, foreign, ours)
+    const { intentId: id, isCancel } = ours
+    await markMined(db, app, chain.chainId, [toMined(block, foreign.receipt, { id, isCancel, isSettled: false })])
+  } else if (row === undefined) {
     const below = await ofSender.select('id').where('nonce', '<', nonce).limit(1).executeTakeFirst()
     if (below !== undefined) await stop(db, app, chain, foreign)
-    return
+  } else if (ours?.intentId !== row.id) {
+    // Of an intent that was lost, in the place of one that was bound since: that one can never be mined.
+    await markReplaced(db, app, { id: row.id, hash, blockNumber: block.number, blockHash: block.hash })
+    if (ours === null) await stop(db, app, chain, foreign)
   }
-  if (isSettled(row.state, row.block_number)) return
-  await markReplaced(db, app, { id: row.id, hash, blockNumber: block.number, blockHash: block.hash })
-  // Taken up zero times: the signer's ledger has the nonce for what the database lost, so what is mined is ours.
-  if (row.claims > 0) await stop(db, app, chain, foreign)
+  // Else its bytes were lost, not the intent: the keeper finds them in the ledger, and the block by its receipt.
 }
 
 async function stop(db: Db, app: App, { chainId }: Chain, { from, nonce, hash }: Foreign): Promise<void> {

@@ -20,7 +20,7 @@ export async function adopt(app: App, chain: Chain, bound: Bound): Promise<{ fir
   return { first, newest: later.at(-1) ?? first }
 }
 
-function readRecalled(recalled: Recalled): Attempt {
+export function readRecalled(recalled: Recalled): Attempt {
   const { raw, hash, gas, kind } = recalled
   return { raw, hash, gas: BigInt(gas), fees: readFees(recalled), isCancel: kind === 'cancel' }
 }
