@@ -2,7 +2,8 @@ import type { App } from '../app.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex, toHex, toWord } from '../store/bytes.ts'
+import { storedBlockHash } from '../store/block-hash.ts'
+import { fromHex, toWord } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import type { BlockListener, FollowedBlock } from './block.ts'
 import { moveCursor, type Position } from './cursor.ts'
@@ -95,18 +96,9 @@ async function nextFinalized(
   if (finality === null || finality.number <= held.finalized) return held.finalized
   if (finality.hash === null || finality.number > last) return Math.min(finality.number, last)
   const ours =
-    blocks.find((block) => block.number === finality.number)?.hash ?? (await storedHash(db, chainId, finality.number))
+    blocks.find((block) => block.number === finality.number)?.hash ??
+    (await storedBlockHash(db, chainId, finality.number))
   return ours === finality.hash ? finality.number : held.finalized
-}
-
-async function storedHash(db: Db, chainId: number, number: number): Promise<Hex | null> {
-  const row = await db
-    .selectFrom('blocks')
-    .select('hash')
-    .where('chain_id', '=', chainId)
-    .where('number', '=', number)
-    .executeTakeFirst()
-  return row === undefined ? null : toHex(row.hash)
 }
 
 async function storeBlocks(db: Db, chainId: number, blocks: Block[]): Promise<void> {

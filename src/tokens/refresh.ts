@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
+import { storedBlockHash } from '../store/block-hash.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { askTokens, MOST_TOKENS, type AtBlock, type Token, type TokenAnswer } from './ask.ts'
@@ -136,13 +137,7 @@ async function storeAnswers(root: RootDb, chain: Chain, place: Place, answers: A
 
 async function isOurs(db: Db, { chainId }: Chain, { number, hash }: Place): Promise<boolean> {
   if (hash === null) return true
-  const row = await db
-    .selectFrom('blocks')
-    .select('hash')
-    .where('chain_id', '=', chainId)
-    .where('number', '=', number)
-    .executeTakeFirst()
-  return row !== undefined && toHex(row.hash) === hash
+  return (await storedBlockHash(db, chainId, number)) === hash
 }
 
 /** A token that did not tell everything is asked again, later each time; one that turned out to be another type at once. */

@@ -2,6 +2,7 @@ import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
+import { fractionsOf } from '../../test/random.ts'
 import { until } from '../../test/until.ts'
 import { writing, type Fault, type Replica, type Writer, type Writing } from '../../test/writing.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
@@ -12,17 +13,6 @@ import { readTransaction } from './read.ts'
 const SEED = Number(process.env.CHAOS_SEED ?? 1)
 const WRITERS = 4
 const WRITES_EACH = Number(process.env.CHAOS_WRITES ?? 30)
-
-/** mulberry32: the same seed makes the same decisions, as far as timing lets them come in the same order. */
-function random(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
 
 /** A node that fails before or after it has done what it was asked, and forgets broadcasts that it said yes to. */
 const badNode =
@@ -51,7 +41,7 @@ test(
 )
 
 async function run(world: Writing): Promise<void> {
-  const roll = random(SEED)
+  const roll = fractionsOf(SEED)
   const replicas = [world.first, await world.replica()]
   // anvil calls a block final two blocks later; the reorganisations here go deeper, and below finality the follower halts.
   for (const { chain } of replicas) chain.finality = 12

@@ -4,6 +4,7 @@ import type { Chain } from '../chain/network.ts'
 import { highestPrice } from '../chain/fees.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
+import { storedBlockHash } from '../store/block-hash.ts'
 import { toHex } from '../store/bytes.ts'
 import { broadcast } from './broadcast.ts'
 import { readFees, toBound, type Bound, type TransactionRow } from './intent.ts'
@@ -227,13 +228,7 @@ async function catchUp(
   const [blockNumber, blockHash] = [Number(receipt.blockNumber), receipt.blockHash]
   await app.db.transaction().execute(async (db) => {
     await db.selectFrom('cursors').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
-    const block = await db
-      .selectFrom('blocks')
-      .select('hash')
-      .where('chain_id', '=', chainId)
-      .where('number', '=', blockNumber)
-      .executeTakeFirst()
-    if (block === undefined || toHex(block.hash) !== blockHash) return
+    if ((await storedBlockHash(db, chainId, blockNumber)) !== blockHash) return
     await markMined(db, app, chainId, [
       {
         id: row.id,

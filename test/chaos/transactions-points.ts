@@ -5,7 +5,7 @@ import { insist, newWrite, readBack, tryOnce, type Write } from './transactions-
 import { judge, type Verdict } from './transactions-oracle.ts'
 import { until } from './transactions-scenarios.ts'
 import { chaosWorld, type Account, type ChaosWorld, type Server } from './transactions-world.ts'
-import { randomOf } from './random.ts'
+import { fractionsOf } from '../random.ts'
 import type { Supervised } from './processes.ts'
 
 /**
@@ -78,7 +78,7 @@ export async function playPoints({
 }): Promise<PointsReport> {
   const startedAt = performance.now()
   const world = await chaosWorld({
-    roll: randomOf(SEED),
+    roll: fractionsOf(SEED),
     replicas,
     cluster,
     accounts: points.length,

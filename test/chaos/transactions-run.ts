@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { BAD_WEATHER } from './faulty-node.ts'
 import type { Supervised } from './processes.ts'
-import { randomOf } from './random.ts'
+import { fractionsOf } from '../random.ts'
 import { insist, newWrite, type Refusals, type Write } from './transactions-client.ts'
 import { judge, type Verdict } from './transactions-oracle.ts'
 import { chaosWorld, type ChaosWorld } from './transactions-world.ts'
@@ -73,7 +73,7 @@ const MOST_LATE = 6
 export async function run(options: RunOptions): Promise<RunReport> {
   const { seed, writes: many, replicas, cluster, points = [], signerPoints = [], log = () => {} } = options
   const startedAt = performance.now()
-  const roll = randomOf(seed)
+  const roll = fractionsOf(seed)
   const world = await chaosWorld({
     roll,
     replicas,

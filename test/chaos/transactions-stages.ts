@@ -3,7 +3,7 @@ import { plant, type Mutant } from './transactions-mutants.ts'
 import { judge, type Verdict } from './transactions-oracle.ts'
 import { scenarios, stageOf, type ScenarioName } from './transactions-scenarios.ts'
 import { chaosWorld, type ChaosWorld } from './transactions-world.ts'
-import { randomOf } from './random.ts'
+import { fractionsOf } from '../random.ts'
 
 /** milliseconds that a scenario's few writes may take to settle; a mutant gets no longer than the engine */
 const WINDOW_MS = 20_000
@@ -68,7 +68,7 @@ export async function playMutant(mutant: Mutant, cluster: string): Promise<Outco
 const stageWorld = (options: { cluster: string; accounts: number; settings: Record<string, string>; home?: string }) =>
   chaosWorld({
     ...options,
-    roll: randomOf(1),
+    roll: fractionsOf(1),
     replicas: 2,
     settings: { LANE_BUMP_AFTER_SECONDS: '600', ...options.settings },
   })
