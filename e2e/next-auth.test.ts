@@ -129,7 +129,7 @@ async function signIn(origin: string, username: string): Promise<Record<string, 
   const visit = visitor(origin)
   const { csrfToken } = JSON.parse((await visit('/api/auth/csrf')).text) as { csrfToken: string }
   const away = await visit('/api/auth/signin/wallet', { csrfToken, callbackUrl: origin })
-  assert.ok(away.location?.startsWith(`${program.facts.issuer}/auth?`), JSON.stringify(away))
+  assert.ok(away.location !== null && away.location.startsWith(`${program.facts.issuer}/auth?`), JSON.stringify(away))
   const { url: back } = await walk(away.location, { origin: program.facts.origin, username })
   const home = await visit(back.pathname + back.search)
   assert.deepEqual([home.status, new URL(home.location!).origin, home.location!.includes('error')], [302, origin, false], home.location!) // prettier-ignore

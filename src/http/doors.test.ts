@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 import { importJWK, SignJWT, type JWK } from 'jose'
 import { audienceOf, issuerOf } from '../app.ts'
-import { saveApplication, type Application } from '../applications/registry.ts'
+import { noteUser, saveApplication, type Application } from '../applications/registry.ts'
+import { accountIdOf } from '../ids.ts'
 import { until, world, type Answer, type World } from '../../test/world.ts'
 import { forgetGrant } from './bearer.ts'
 
@@ -53,6 +54,17 @@ before(async () => {
     isSuspended: true,
   }
   await saveApplication(here.app.db, application)
+  // Alice signed in to `backend` as well; nobody ever signed in to `stranger`.
+  for (const clientId of ['backend', 'stranger'])
+    await saveApplication(here.app.db, {
+      ...application,
+      clientId,
+      kind: 'confidential',
+      permissions: ['wallet:read', 'users:read'],
+      secretHashes: ['0'.repeat(64)],
+      isSuspended: false,
+    })
+  await noteUser(here.app.db, { clientId: 'backend', accountId: accountIdOf('DEV', 'alice') })
   const { body } = await here.bob.write({ address: here.facts.contracts.erc20!, abi: 'mint(address,uint256) public', args: [here.bob.address, '1'] }) // prettier-ignore
   transaction = body.id
 })
@@ -77,6 +89,10 @@ async function tokenOf(claims: Record<string, unknown> = {}): Promise<string> {
     .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: key.kid! })
     .sign(await importJWK(key, 'ES256'))
 }
+
+/** A token of an application for itself. */
+const machineOf = (clientId: string, claims: Record<string, unknown> = {}): Promise<string> =>
+  tokenOf({ sub: clientId, client_id: clientId, gid: undefined, scope: 'users:read', ...claims })
 
 /** Bodies that are right, so that only the token can be what is wrong. */
 const bodyOf = (template: string): unknown => {
@@ -196,6 +212,105 @@ suite('every route of the API refuses', () => {
       else assert.deepEqual([status, body.code], [502, 'chain_unavailable'], nameOf(route))
     }
   })
+})
+
+/** Where an application may read for itself, by what these routes say of themselves. */
+const FOR_MACHINES = [
+  'GET /v1/users/{userId}',
+  'GET /v1/users/{userId}/balance',
+  'GET /v1/users/{userId}/balance/{tokenAddress}',
+  'GET /v1/users/{userId}/balances',
+  'GET /v1/users/{userId}/history',
+]
+
+suite('the token of an application for itself', () => {
+  test('reads who signed in to it, and is refused as 403 everywhere else', async () => {
+    const token = await machineOf('backend')
+    let open = 0
+    for (const route of routes) {
+      const { status, headers, body } = await call(route, token)
+      if (FOR_MACHINES.includes(nameOf(route))) {
+        assert.equal(status, 200, nameOf(route))
+        open++
+      } else {
+        assert.deepEqual([status, body.code], [403, 'insufficient_scope'], nameOf(route))
+        assert.equal(headers.get('www-authenticate'), 'Bearer error="insufficient_scope"', nameOf(route))
+      }
+    }
+    assert.equal(open, FOR_MACHINES.length)
+  })
+
+  test('of another application, and without the permission, reads nobody', async () => {
+    for (const [token, code] of [
+      [await machineOf('stranger'), 'forbidden_user'],
+      [await machineOf('backend', { scope: '' }), 'insufficient_scope'],
+      [await machineOf('backend', { scope: 'wallet:read contracts:write' }), 'insufficient_scope'],
+    ] as const)
+      for (const route of routes) {
+        const { status, body } = await call(route, token)
+        const expected = FOR_MACHINES.includes(nameOf(route)) ? code : 'insufficient_scope'
+        assert.deepEqual([status, body.code], [403, expected], nameOf(route))
+      }
+  })
+
+  test('expired, revoked, suspended or of another service, it is refused like every other', async () => {
+    const past = Math.floor(Date.now() / 1_000) - 10
+    for (const [claims, status, code] of [
+      [{ iat: past - 60, exp: past }, 401, 'invalid_token'],
+      [{ aud: 'https://evil.example/v1' }, 401, 'invalid_token'],
+      [{ client_id: 'stopped', sub: 'stopped' }, 403, 'application_suspended'],
+    ] as const)
+      for (const route of routes) {
+        const answer = await call(route, await machineOf('backend', claims))
+        assert.deepEqual([answer.status, answer.body.code], [status, code], nameOf(route))
+      }
+  })
+})
+
+test('a user’s token of another application reads the same account, and has that application’s permissions only', async () => {
+  const [mine, theirs] = [await tokenOf(), await tokenOf({ client_id: 'backend', scope: 'openid wallet:read' })]
+  for (const route of routes) {
+    const { status, body } = await call(route, theirs)
+    if (route.method === 'GET' && !route.template.includes('{id}')) {
+      assert.equal(status, 200, nameOf(route))
+      if (route.template.startsWith('/v1/users/')) assert.deepEqual(body, (await call(route, mine)).body, nameOf(route))
+    } else assert.ok(status === 403 || status === 404, `${nameOf(route)} ${status}`)
+  }
+})
+
+test('whether a user exists changes neither the answer nor what is done for it', async () => {
+  // Time on a busy machine says nothing; the statements that are run say what the time is spent on.
+  const executor = here.app.db.getExecutor()
+  const run = executor.executeQuery.bind(executor)
+  let about = ''
+  let ran: string[] = []
+  executor.executeQuery = ((query: { sql: string; parameters: readonly unknown[] }, ...rest: never[]) => {
+    if (about !== '' && query.parameters.includes(about)) ran.push(query.sql)
+    return (run as (...args: unknown[]) => unknown)(query, ...rest)
+  }) as never
+  try {
+    const watch = async (route: Route, token: string, subject: string) => {
+      ;[about, ran] = [subject, []]
+      const answer = plain(await call(route, token, { userId: `DEV-${subject}` }))
+      about = ''
+      return { answer, ran }
+    }
+    // Long names, so that nothing else that runs meanwhile has them among its parameters.
+    await here.person('somebody-who-is-here')
+    const named = routes.filter(({ template }) => template.includes('{userId}'))
+    let looked = 0
+    for (const token of [await tokenOf(), await machineOf('backend'), await machineOf('stranger')])
+      for (const route of named) {
+        const there = await watch(route, token, 'somebody-who-is-here')
+        const nobody = await watch(route, token, 'somebody-who-is-not')
+        assert.deepEqual(there, nobody, nameOf(route))
+        assert.equal(there.answer.status, 403, nameOf(route))
+        looked += there.ran.length
+      }
+    assert.equal(looked, 3 * named.length, 'one statement decides it, each time')
+  } finally {
+    executor.executeQuery = run as never
+  }
 })
 
 test('every route of the document says that it needs a token', () => {

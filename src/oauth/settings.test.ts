@@ -84,11 +84,21 @@ test('every problem of the providers file is named at once, and no secret', asyn
     read([
       { name: 'discord', issuer: 'http://x', clientSecret: 7, colour: 'red' },
       { ...discord, name: 'DEV' },
+      { ...discord, name: 'APP_SHOP' },
       discord,
       discord,
     ]),
     (error: Error) => {
-      for (const part of ['upper-case', 'https', 'clientId is missing', 'clientSecret', 'colour', 'reserved', 'twice'])
+      for (const part of [
+        'upper-case',
+        'https',
+        'clientId is missing',
+        'clientSecret',
+        'colour',
+        'DEV is reserved',
+        'APP_SHOP is reserved',
+        'twice',
+      ])
         assert.ok(error.message.includes(part), part)
       return !error.message.includes('hush')
     },
