@@ -43,7 +43,7 @@ for (const unit of ['server', 'open', 'main', 'cli']) table[unit] = everything
 type Import = { from: string; to: string; typeOnly: boolean }
 
 /** Programs: what they reach is the product, what only tests reach is test equipment. */
-const programs = ['main.ts', 'signer/main.ts', 'signer/verify.ts']
+const programs = ['main.ts', 'signer/main.ts', 'signer/verify.ts', 'signer/accept-restore.ts']
 
 /** Files of the product, each with its imports. */
 async function product(): Promise<Map<string, Import[]>> {

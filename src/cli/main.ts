@@ -9,6 +9,7 @@ import { authKeys } from './auth-keys.ts'
 import { addBackfill } from './backfill.ts'
 import { network } from './network.ts'
 import { operatorToken } from './operator-token.ts'
+import { signer } from './signer.ts'
 
 /**
  * `chatelaine <command>`: what an operator does beside the running server. Each command is a file of its own; they
@@ -21,7 +22,7 @@ const program = new Command('chatelaine')
   )
   .showHelpAfterError('Add --help for what can be given.')
   .exitOverride()
-for (const command of [account(), app(), network(), authKeys(), operatorToken()]) program.addCommand(command)
+for (const command of [account(), app(), network(), authKeys(), operatorToken(), signer()]) program.addCommand(command)
 addAudit(program)
 addBackfill(program)
 inherit(program)

@@ -19,13 +19,14 @@ function memory() {
   const held: (Attempt & { nonce: number; hasToken: boolean })[] = []
   const between = (low: number, high: number) => held.filter(({ nonce }) => nonce >= low && nonce <= high)
   const count = (nonces: number[]) => new Set(nonces).size
-  function factsOf({ intentId, tx: { nonce } }: Ask, hasToken: boolean, maxFills = 16): Facts<Attempt> {
+  function factsOf({ intentId, tx: { nonce } }: Ask, hasToken: boolean, maxFills = 16, floor = 0): Facts<Attempt> {
     const nonces = held.map((attempt) => attempt.nonce)
     return {
       attempts: held.filter((attempt) => attempt.nonce === nonce),
       isElsewhere: held.some((attempt) => attempt.intentId === intentId && attempt.nonce !== nonce),
       hasToken,
       maxFills,
+      floor,
       lane: () => (held.length === 0 ? null : { lowest: Math.min(...nonces), highest: Math.max(...nonces) }),
       unsignedBetween: (low, high) => Math.max(0, high - low + 1) - count(between(low, high).map((a) => a.nonce)),
       unvouchedBetween: (low, high) => {
@@ -41,10 +42,10 @@ function memory() {
     isFill: (changes: Partial<SignRequest>, hasToken = false) =>
       isFill(ask(changes), changes.kind ?? 'send', factsOf(ask(changes), hasToken)),
     /** the outcome, and what was signed is remembered: 'stored', a kind, or the code of the refusal */
-    try(changes: Partial<SignRequest>, hasToken = true, maxFills = 16): string {
+    try(changes: Partial<SignRequest>, hasToken = true, maxFills = 16, floor = 0): string {
       const request = ask(changes)
       try {
-        const verdict = judge(request, factsOf(request, hasToken, maxFills))
+        const verdict = judge(request, factsOf(request, hasToken, maxFills, floor))
         if ('stored' in verdict) return 'stored'
         held.push({ ...termsOf(request), kind: verdict.sign, nonce: request.tx.nonce, hasToken })
         return verdict.sign
@@ -177,6 +178,26 @@ describe('a nonce that was never signed', () => {
     ledger.try({ nonce: 0 })
     ledger.try({ nonce: 16 })
     for (let nonce = 18; nonce < 80; nonce++) assert.equal(ledger.try({ nonce }), 'nonce_gap')
+  })
+
+  test('below what the chain had counted when the ledger was restored is used; from there on lanes go on', () => {
+    const ledger = memory()
+    const send = (nonce: number, hasToken = true) =>
+      ledger.try({ nonce, ...(hasToken ? {} : { ...CANCEL, intentId: `fill_${nonce}` }) }, hasToken, 16, 100)
+    // Signed before the copy was made: those bytes are known, and told.
+    for (const nonce of [0, 1, 2]) ledger.try({ nonce })
+    assert.equal(send(1), 'stored')
+    for (const nonce of [3, 50, 99])
+      assert.deepEqual([send(nonce), send(nonce, false)], ['nonce_conflict', 'nonce_conflict'])
+    assert.equal(send(117), 'nonce_gap')
+    assert.equal(send(116), 'nonce_gap')
+    assert.equal(send(115), 'send')
+    assert.equal(send(100), 'send')
+    assert.equal(send(101, false), 'cancel')
+
+    const untouched = memory()
+    const first = (nonce: number) => untouched.try({ nonce }, true, 16, 7)
+    assert.deepEqual([first(6), first(23), first(7)], ['nonce_conflict', 'nonce_gap', 'send'])
   })
 
   test('may come after a later one: the first sixteen may arrive in any order', () => {

@@ -28,6 +28,8 @@ export type Facts<A extends Attempt> = {
   maxFills: number
   /** the account's lowest and highest signed nonce on this chain; null before the first */
   lane: () => { lowest: number; highest: number } | null
+  /** nonces below it are used on the chain, by signatures that the ledger has lost */
+  floor: number
   /** unsigned nonces between two, both included */
   unsignedBetween: (low: number, high: number) => number
   /** nonces between two, both included, that were signed, but never with a token */
@@ -80,7 +82,9 @@ export function judge<A extends Attempt>(ask: Ask, facts: Facts<A>): Verdict<A> 
 }
 
 function judgeUnseen<A extends Attempt>({ kind, tx: { nonce } }: Ask, facts: Facts<A>): Kind {
-  const lane = facts.lane()
+  const { floor } = facts
+  if (nonce < floor) throw new Refusal('nonce_conflict', 'This nonce was used before the ledger was restored.')
+  const lane = above(floor, facts.lane())
   // Where an account starts on a chain is the chain's knowledge: it may have been imported. With a token it may also
   // start again further down: else one fill at an absurd nonce would lock an absent user out for ever.
   if (lane !== null && !(facts.hasToken && nonce < lane.lowest)) {
@@ -101,6 +105,12 @@ function judgeUnseen<A extends Attempt>({ kind, tx: { nonce } }: Ask, facts: Fac
     throw new Refusal('invalid_token', `${facts.maxFills} nonces in a row were filled without the user’s access token.`)
   }
   return 'cancel'
+}
+
+/** A lane whose nonces below the floor count as signed. */
+function above(floor: number, lane: ReturnType<Facts<Attempt>['lane']>): typeof lane {
+  if (floor === 0) return lane
+  return { lowest: Math.max(lane?.lowest ?? 0, floor), highest: Math.max(lane?.highest ?? 0, floor - 1) }
 }
 
 /** How many nonces next to this one, below and above without a break, were filled without a token. */

@@ -3,6 +3,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { canonical } from './canonical.ts'
 import type { Attempt } from './judge.ts'
 import { LedgerDamaged } from './refusal.ts'
+import { decodeRestored, encodeRestored, type Restored } from './restored.ts'
 import type { Fees } from './transaction.ts'
 import type { SignRequest } from './wire.ts'
 import { readWitness, type Head } from './witness.ts'
@@ -11,7 +12,7 @@ import { readWitness, type Head } from './witness.ts'
 export type Row = {
   seq: number
   at: number
-  kind: 'account' | SignRequest['kind']
+  kind: 'account' | 'restore' | SignRequest['kind']
   user_id: string
   address: Uint8Array
   chain_id: number | null
@@ -44,6 +45,7 @@ type Slot = { chainId: number; address: Buffer; nonce: number }
 
 export type NewEntry = { at: number; userId: string; address: Buffer; rule: string } & (
   | { kind: 'account' }
+  | { kind: 'restore'; restored: Restored }
   | {
       kind: SignRequest['kind']
       held: Held
@@ -61,6 +63,8 @@ export type Ledger = {
   lane: (slot: Slot) => { lowest: number; highest: number } | null
   unsignedBetween: (slot: Slot, low: number, high: number) => number
   unvouchedBetween: (slot: Slot, low: number, high: number) => number[]
+  /** what the chain had counted of the account when an older copy was taken for the store: below it everything is used */
+  floor: (slot: Slot) => number
   /** true when the user was given an account */
   hasAccount: (userId: string) => boolean
   /** newest first */
@@ -77,9 +81,16 @@ const TAIL = 1_000
  * @throws LedgerDamaged  when the chain's tail is broken, or the store is older than its witness
  */
 export function openLedger({ db, witnessPath }: { db: DatabaseSync; witnessPath: string }): Ledger {
+  const ledger = openUnwitnessed(db)
+  checkWitness(db, ledger.head(), readWitness(witnessPath))
+  return ledger
+}
+
+/** The ledger without a look at its witness: to accept an older copy. @throws LedgerDamaged when its tail is broken */
+export function openUnwitnessed(db: DatabaseSync): Ledger {
   let head = readHead(db)
   checkTail(db, head)
-  checkWitness(db, head, readWitness(witnessPath))
+  const floors = readFloors(db)
 
   const attempts = db.prepare('SELECT * FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? ORDER BY seq')
   const elsewhere = db.prepare(
@@ -116,6 +127,8 @@ export function openLedger({ db, witnessPath }: { db: DatabaseSync; witnessPath:
     },
     unvouchedBetween: ({ address, chainId }, low, high) =>
       (unvouched.all(address, chainId, low, high) as { nonce: number }[]).map(({ nonce }) => nonce),
+    floor: ({ address, chainId }) =>
+      floors.size === 0 ? 0 : (floors.get(slotKey(address.toString('hex'), chainId)) ?? 0),
     hasAccount: (userId) => account.get(userId) !== undefined,
     *ofIntent(intentId) {
       for (const row of ofIntent.iterate(intentId) as Iterable<Row>) yield readHeld(row)
@@ -207,6 +220,7 @@ function toRow(seq: number, entry: NewEntry): Omit<Row, 'record'> {
   const { at, kind, userId, address, rule } = entry
   const common = { seq, at, kind, user_id: userId, address, rule }
   if (entry.kind === 'account') return { ...common, ...NOTHING_SIGNED }
+  if (entry.kind === 'restore') return { ...common, ...NOTHING_SIGNED, raw: encodeRestored(entry.restored) }
   const { held, clientId, tokenId } = entry
   return {
     ...common,
@@ -240,7 +254,22 @@ const NOTHING_SIGNED = {
   token_id: null,
 } satisfies Partial<Row>
 
-/** The columns are never null where `kind` is not `account`: the table checks it. */
+/** The highest floor of every account and chain, of all restores. */
+function readFloors(db: DatabaseSync): Map<string, number> {
+  const floors = new Map<string, number>()
+  const rows = db.prepare(`SELECT raw FROM ledger WHERE kind = 'restore'`).iterate() as Iterable<Pick<Row, 'raw'>>
+  for (const { raw } of rows) {
+    for (const { address, chainId, nonce } of decodeRestored(raw!).floors) {
+      const key = slotKey(address, chainId)
+      floors.set(key, Math.max(floors.get(key) ?? 0, nonce))
+    }
+  }
+  return floors
+}
+
+const slotKey = (address: string, chainId: number): string => `${address} ${chainId}`
+
+/** The columns are never null where `kind` is that of a signature: the table checks it. */
 function readHeld(row: Row): Held {
   return {
     kind: row.kind as Held['kind'],

@@ -74,6 +74,7 @@ function judgeNow({ ledger, limits }: Inside, { ask, caller, rule }: Examined) {
     isElsewhere: ledger.isElsewhere(ask.intentId, slot),
     hasToken: caller !== null,
     maxFills: limits.maxFills,
+    floor: ledger.floor(slot),
     lane: () => ledger.lane(slot),
     unsignedBetween: (low: number, high: number) => ledger.unsignedBetween(slot, low, high),
     unvouchedBetween: (low: number, high: number) => ledger.unvouchedBetween(slot, low, high),

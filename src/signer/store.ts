@@ -73,6 +73,42 @@ const migrations = [
   -- One account per user, also after the row of its key is gone.
   CREATE UNIQUE INDEX ledger_account ON ledger (user_id) WHERE kind = 'account';
   `,
+  `
+  -- kind 'restore': an operator took an older copy for the store. Its raw holds what was known then (restored.ts).
+  -- SQLite changes no CHECK in place; the records' hashes are of their fields and stay what they were.
+  CREATE TABLE ledger_with_restores (
+    seq INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('account', 'send', 'replace', 'cancel', 'restore')),
+    user_id TEXT NOT NULL,
+    address BLOB NOT NULL,
+    chain_id INTEGER,
+    nonce INTEGER,
+    intent_id TEXT,
+    effect BLOB,
+    fee_type TEXT,
+    max_fee TEXT,
+    priority_fee TEXT,
+    gas TEXT,
+    hash BLOB,
+    raw BLOB,
+    rule TEXT NOT NULL,
+    client_id TEXT,
+    token_id TEXT,
+    record BLOB NOT NULL,
+    CHECK (kind IN ('account', 'restore') OR (chain_id IS NOT NULL AND nonce IS NOT NULL AND intent_id IS NOT NULL
+      AND effect IS NOT NULL AND raw IS NOT NULL AND hash IS NOT NULL)),
+    CHECK (kind <> 'restore' OR raw IS NOT NULL)
+  ) STRICT;
+  INSERT INTO ledger_with_restores SELECT * FROM ledger;
+  DROP TABLE ledger;
+  ALTER TABLE ledger_with_restores RENAME TO ledger;
+  CREATE INDEX ledger_nonce ON ledger (address, chain_id, nonce) WHERE nonce IS NOT NULL;
+  CREATE INDEX ledger_intent ON ledger (intent_id) WHERE intent_id IS NOT NULL;
+  CREATE UNIQUE INDEX ledger_first ON ledger (address, chain_id, nonce) WHERE kind = 'send';
+  CREATE UNIQUE INDEX ledger_account ON ledger (user_id) WHERE kind = 'account';
+  CREATE INDEX ledger_restore ON ledger (seq) WHERE kind = 'restore';
+  `,
 ]
 
 /**

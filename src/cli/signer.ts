@@ -1,0 +1,45 @@
+import { fileURLToPath } from 'node:url'
+import { Command } from 'commander'
+
+/**
+ * `chatelaine signer …`: the signer and its tools are programs of their own, which take SIGNER_… settings and share
+ * nothing with the server. Each takes the place of this process: there is nobody between it and what watches over it.
+ */
+export function signer(): Command {
+  const command = new Command('signer').description('the signer, a program of its own; takes the settings SIGNER_…')
+  command
+    .command('run')
+    .description('run the signer until SIGTERM; prints `ready` when it listens')
+    .action(() => become('main.ts', []))
+  command
+    .command('verify')
+    .description('check the whole store: ledger, witness, every signature; works beside a running signer')
+    .argument('[folder]', 'default SIGNER_DIR')
+    .action((folder?: string) => become('verify.ts', folder === undefined ? [] : [folder]))
+  command
+    .command('accept-restore')
+    .description('show what a store that was put back has lost, and take it for the truth; the signer must not run')
+    .option(
+      '--rpc-url <url>',
+      'node of a network: no nonce below its counts will be signed; repeat for each, or `-` to read them',
+      collect,
+      [],
+    )
+    .option('--accept <record>', 'confirm: the record that this command shows without it')
+    .action(({ rpcUrl, accept }: { rpcUrl: string[]; accept?: string }) =>
+      become('accept-restore.ts', [
+        ...rpcUrl.flatMap((url) => ['--rpc-url', url]),
+        ...(accept === undefined ? [] : ['--accept', accept]),
+      ]),
+    )
+  return command
+}
+
+const collect = (url: string, before: string[]): string[] => [...before, url]
+
+function become(program: string, args: string[]): never {
+  const file = fileURLToPath(new URL(`../signer/${program}`, import.meta.url))
+  // Windows has no such thing, and no Unix sockets as the signer needs them.
+  if (process.execve === undefined) throw new Error(`This system cannot do that here: run node ${file}`)
+  return process.execve(process.execPath, [process.execPath, ...process.execArgv, file, ...args], process.env)
+}

@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { copyFileSync, cpSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { test, type TestContext } from 'node:test'
+import { ask, BOB, CHAIN_ID, refusal, world, type Place } from './spawned.ts'
+import { openStore } from './store.ts'
+import { verifyStore } from './verify.ts'
+import type { Hex } from './wire.ts'
+
+/** Runs the program and waits for its end. */
+async function accept(place: Place, ...args: string[]): Promise<{ code: number; output: string }> {
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'accept-restore.ts'), ...args], {
+    env: place.env,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => (output += text))
+  child.stdin.end()
+  const [code] = await once(child, 'close')
+  return { code: code as number, output }
+}
+
+const confirmation = (output: string): string => /--accept ([0-9a-f]{16})$/m.exec(output)![1]!
+
+/** A node that counts transactions; `counts` by lower-case address, `latest` and `pending`. */
+async function node(t: TestContext, counts: Record<string, [latest: string, pending: string]>) {
+  const server = createServer((request, response) => {
+    let body = ''
+    request.setEncoding('utf8').on('data', (text) => (body += text))
+    request.on('end', () => {
+      const calls = JSON.parse(body) as { id: number; method: string; params: [string, string] }[]
+      const answers = calls.map(({ id, method, params: [address, tag] }) => ({
+        id,
+        result:
+          method === 'eth_chainId'
+            ? `0x${CHAIN_ID.toString(16)}`
+            : (counts[address] ?? ['0x0', '0x0'])[tag === 'pending' ? 1 : 0],
+      }))
+      response.end(JSON.stringify(answers.toReversed()))
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(() => server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/key-S3CRET`
+}
+
+const database = (place: Place) => join(place.env.SIGNER_DIR!, 'signer.sqlite')
+
+/** A store with nonces 0 to 2, put back after 3 to 5 and another account were signed. */
+async function rolledBack(t: TestContext) {
+  const { place, signer, address, accessToken, again } = await world(t)
+  const send = (nonce: number) => ask(address, { nonce, accessToken })
+  const first = await signer.sign(send(0))
+  for (const nonce of [1, 2]) await signer.sign(send(nonce))
+  await signer.end('SIGTERM')
+  copyFileSync(database(place), join(place.folder, 'old'))
+  const later = await again()
+  for (const nonce of [3, 4, 5]) await later.sign(send(nonce))
+  await later.createAccount({ userId: BOB })
+  await later.end('SIGTERM')
+  copyFileSync(join(place.folder, 'old'), database(place))
+  return { place, address, accessToken, again, send, first }
+}
+
+test('an older copy signs again when it was accepted, and no nonce that the chain has counted', async (t) => {
+  const { place, address, again, send, first } = await rolledBack(t)
+  const shown = await accept(place)
+  assert.equal(shown.code, 1)
+  assert.match(
+    shown.output,
+    /The store: 4 records, the last [0-9a-f]{16} of \S+Z \(send, nonce 2 on chain 31337\); 1 acc/,
+  )
+  assert.match(shown.output, /Its witness: 8 records, the last [0-9a-f]{16}\.\n4 records are lost/)
+  assert.match(shown.output, /No network was asked/)
+  const refusing = await again()
+  await assert.rejects(refusing.sign(send(3)), refusal('ledger_damaged'))
+  // Not under a signer that runs, though it refuses.
+  const busy = await accept(place, '--accept', confirmation(shown.output))
+  assert.deepEqual([busy.code, /Another signer uses this store/.test(busy.output)], [1, true])
+  await refusing.end('SIGTERM')
+
+  // The node knows five of the six for sure, and the last from its pool.
+  const url = await node(t, { [address.toLowerCase()]: ['0x5', '0x6'] })
+  const wrong = await accept(place, '--rpc-url', url, '--accept', 'f'.repeat(16))
+  assert.deepEqual([wrong.code, /--accept must be/.test(wrong.output)], [1, true])
+  const done = await accept(place, '--rpc-url', url, '--accept', confirmation(shown.output))
+  assert.equal(done.code, 0, done.output)
+  assert.match(done.output, /transactions of 1 of 1 accounts[^]*Accepted, as record 5/)
+  assert.doesNotMatch(done.output, /S3CRET/)
+
+  assert.deepEqual(verifyStore(place.env.SIGNER_DIR!).problems, [])
+  const signer = await again()
+  assert.equal((await signer.sign(send(0))).raw, first.raw)
+  for (const nonce of [3, 4, 5]) await assert.rejects(signer.sign(send(nonce)), refusal('nonce_conflict'))
+  await assert.rejects(
+    signer.sign(ask(address, { nonce: 4, intentId: 'fill', kind: 'cancel', to: address, value: '0' })),
+    refusal('nonce_conflict'),
+  )
+  assert.equal((await signer.sign(send(6))).stored, false)
+  await assert.rejects(signer.sign(send(23)), refusal('nonce_gap'))
+  await signer.end('SIGTERM')
+  // It holds for every start to come.
+  const restarted = await again()
+  await assert.rejects(restarted.sign(ask(address, { nonce: 5, intentId: 'again', accessToken: await place.token('DISCORD-1') })), refusal('nonce_conflict')) // prettier-ignore
+  await restarted.end('SIGTERM')
+  const nothing = await accept(place)
+  assert.deepEqual([nothing.code, /nothing to accept/.test(nothing.output)], [0, true])
+})
+
+test('a folder that was restored as a whole is reconciled with the chain, though its witness agrees', async (t) => {
+  const { place, signer, address, accessToken, again } = await world(t)
+  await signer.end('SIGTERM')
+  cpSync(place.env.SIGNER_DIR!, join(place.folder, 'copy'), { recursive: true })
+  const later = await again()
+  await later.sign(ask(address, { accessToken }))
+  await later.end('SIGTERM')
+  rmSync(place.env.SIGNER_DIR!, { recursive: true })
+  cpSync(join(place.folder, 'copy'), place.env.SIGNER_DIR!, { recursive: true })
+
+  const url = await node(t, { [address.toLowerCase()]: ['0x1', '0x1'] })
+  const shown = await accept(place, '--rpc-url', url)
+  assert.equal(shown.code, 1)
+  assert.equal((await accept(place, '--rpc-url', url, '--accept', confirmation(shown.output))).code, 0)
+  const restored = await again()
+  await assert.rejects(restored.sign(ask(address, { accessToken, value: '2' })), refusal('nonce_conflict'))
+  await restored.sign(ask(address, { accessToken, nonce: 1 }))
+})
+
+test('a store without a witness can be accepted; one that is damaged or has another’s witness cannot', async (t) => {
+  const { place, again, send } = await rolledBack(t)
+  const [shown, witness] = [await accept(place), join(place.env.SIGNER_DIR!, 'witness')]
+  const other = await rolledBack(t)
+  const [mine, foreign] = [join(place.folder, 'witness'), join(other.place.env.SIGNER_DIR!, 'witness')]
+  copyFileSync(witness, mine)
+
+  // The other's ends later than this store does now, so this one is made longer than it first.
+  rmSync(witness)
+  assert.match((await accept(place)).output, /missing or torn/)
+  assert.equal((await accept(place, '--accept', confirmation(shown.output))).code, 0)
+  const signer = await again()
+  for (let nonce = 3; nonce < 12; nonce++) await signer.sign(send(nonce))
+  await signer.end('SIGTERM')
+  copyFileSync(witness, mine)
+  copyFileSync(foreign, witness)
+  const strange = await accept(place, '--accept', '0'.repeat(16))
+  assert.deepEqual([strange.code, /of another store/.test(strange.output)], [1, true])
+
+  copyFileSync(mine, witness)
+  const db = new DatabaseSync(database(place))
+  db.exec("UPDATE ledger SET rule = 'x' WHERE seq = 2")
+  db.close()
+  const damaged = await accept(place, '--accept', '0'.repeat(16))
+  assert.deepEqual([damaged.code, /damaged, not merely older[^]*Record 2/.test(damaged.output)], [1, true])
+})
+
+test('a node that does not answer for every account changes nothing, and its address is not shown', async (t) => {
+  const { place, address } = await rolledBack(t)
+  const { output } = await accept(place)
+  const bad: Record<string, string> = {
+    'a count that is none': await node(t, { [address.toLowerCase()]: ['0x', '0x'] }),
+    'no answer': 'http://127.0.0.1:1/key-S3CRET',
+    'no address': 'S3CRET',
+  }
+  for (const [name, url] of Object.entries(bad)) {
+    const refused = await accept(place, '--rpc-url', url, '--accept', confirmation(output))
+    assert.deepEqual([refused.code, /--rpc-url/.test(refused.output)], [1, true], name)
+    assert.doesNotMatch(refused.output, /S3CRET/, name)
+  }
+  assert.equal((await accept(place)).output, output)
+  const unknown = await accept(place, '--force')
+  assert.deepEqual([unknown.code, /Usage/.test(unknown.output)], [1, true])
+})
+
+test('a store of an earlier version keeps its records and their hashes', async (t) => {
+  const { place, signer, address, accessToken, again } = await world(t)
+  const send = (nonce: number): Parameters<typeof signer.sign>[0] => ask(address as Hex, { nonce, accessToken })
+  for (const nonce of [0, 1]) await signer.sign(send(nonce))
+  await signer.end('SIGTERM')
+  const db = new DatabaseSync(database(place))
+  db.exec('PRAGMA user_version = 2')
+  db.close()
+  openStore(place.env.SIGNER_DIR!).close()
+  assert.deepEqual(verifyStore(place.env.SIGNER_DIR!), { records: 3, signatures: 2, accounts: 1, problems: [] })
+  const migrated = await again()
+  assert.equal((await migrated.sign(send(1))).stored, true)
+  await migrated.sign(send(2))
+})

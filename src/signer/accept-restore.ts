@@ -1,0 +1,166 @@
+import { readFileSync } from 'node:fs'
+import type { DatabaseSync } from 'node:sqlite'
+import { parseArgs } from 'node:util'
+import { ConfigError, readConfig } from '../config.ts'
+import { countAll } from './chain-counts.ts'
+import { GENESIS, openUnwitnessed, type Row } from './ledger.ts'
+import { LedgerDamaged, StartError } from './refusal.ts'
+import type { Restored } from './restored.ts'
+import { openStore, openStoreForReading } from './store.ts'
+import { verifyLedger } from './verify.ts'
+import { openWitness, readWitness, type Head } from './witness.ts'
+
+/** A store as it lies in its folder, and its witness beside it. */
+export type Found = {
+  head: Head
+  /** the last record; null in an empty ledger */
+  last: Pick<Row, 'at' | 'kind' | 'chain_id' | 'nonce'> | null
+  witness: Head | null
+  witnessIs: 'in agreement' | 'ahead' | 'missing' | 'of another store'
+  /** 40 hexadecimal digits each */
+  accounts: string[]
+  problems: string[]
+}
+
+/** Reads a store without changing it. Works beside a running signer, too. */
+export function findStore(folder: string): Found {
+  const { db, witnessPath } = openStoreForReading(folder)
+  try {
+    // The witness first: the ledger may only have grown by the time it is read.
+    const witness = readWitness(witnessPath)
+    db.exec('BEGIN')
+    const { head, problems } = verifyLedger(db)
+    const last = db.prepare('SELECT at, kind, chain_id, nonce FROM ledger ORDER BY seq DESC LIMIT 1').get()
+    const rows = db.prepare('SELECT lower(hex(address)) AS address FROM accounts ORDER BY address').all()
+    return {
+      ...{ head, witness, problems, witnessIs: compare(db, head, witness) },
+      last: (last as Found['last']) ?? null,
+      accounts: (rows as { address: string }[]).map(({ address }) => address),
+    }
+  } finally {
+    db.close()
+  }
+}
+
+function compare(db: DatabaseSync, head: Head, witness: Head | null): Found['witnessIs'] {
+  if (witness === null) return head.count === 0 ? 'in agreement' : 'missing'
+  if (witness.count > head.count) return 'ahead'
+  const row = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(witness.count) as
+    | Pick<Row, 'record'>
+    | undefined
+  return witness.record.equals(Buffer.from(row?.record ?? GENESIS)) ? 'in agreement' : 'of another store'
+}
+
+/**
+ * Takes the store as it is for the truth: writes into its ledger what was lost and what the chains had counted, and a
+ * witness that agrees. From then on the signer signs again, and no nonce below the counts.
+ * @throws StartError    when another process uses the store, or it is not the one that was looked at
+ * @throws LedgerDamaged when its tail is broken
+ */
+export function acceptRestore(folder: string, expected: Head, restored: Restored): Head {
+  const store = openStore(folder)
+  try {
+    const ledger = openUnwitnessed(store.db)
+    if (!ledger.head().record.equals(expected.record)) {
+      throw new StartError('The store has changed since it was looked at: look again.')
+    }
+    store.db.exec('BEGIN IMMEDIATE')
+    ledger.append({
+      at: Date.now(),
+      kind: 'restore',
+      userId: '',
+      address: Buffer.alloc(0),
+      rule: 'accept-restore',
+      restored,
+    })
+    // Before the commit: a crash in between leaves a store that is one record older than its witness, to be accepted again.
+    openWitness(store.witnessPath, ledger.head()).close()
+    store.db.exec('COMMIT')
+    return ledger.head()
+  } finally {
+    store.close()
+  }
+}
+
+/** What has to be repeated to confirm: it names this very state. */
+export const confirmationOf = ({ record }: Head): string => record.toString('hex').slice(0, 16)
+
+const USAGE = `Usage: accept-restore [--rpc-url URL]… [--accept RECORD]`
+
+/**
+ * `chatelaine signer accept-restore`: what the store in SIGNER_DIR has lost, and, with `--accept`, that it is to be used
+ * nevertheless. Exit code 0 when it was accepted or there is nothing to accept.
+ */
+async function main(): Promise<number> {
+  const { values } = parseArgs({
+    options: { 'rpc-url': { type: 'string', multiple: true, default: [] }, accept: { type: 'string' } },
+  })
+  const urls = values['rpc-url'].flatMap((url) => (url === '-' ? readFileSync(0, 'utf8').split(/\s+/).filter(Boolean) : [url])) // prettier-ignore
+  const folder = readConfig(process.env, 'signer').SIGNER_DIR
+  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: it names the folder of the store'])
+  const found = findStore(folder)
+  const { head, witness, witnessIs, accounts, problems } = found
+  print(describe(found))
+  if (problems.length > 0) {
+    throw new StartError(`The store is damaged, not merely older: put another copy here.\n${problems.join('\n')}`)
+  }
+  if (witnessIs === 'of another store') {
+    throw new StartError('The witness is of another store, not of a later state of this one: put the two here that belong together.') // prettier-ignore
+  }
+  if (witnessIs === 'in agreement' && urls.length === 0) {
+    print('The witness agrees: there is nothing to accept. A folder that was restored as a whole looks like this, too;')
+    print('then name the networks with --rpc-url, so that no nonce is signed that was used already.')
+    return 0
+  }
+
+  const floors: Restored['floors'] = []
+  for (const url of urls) {
+    const counted = await countAll(url, accounts)
+    floors.push(...counted)
+    print(
+      `A network counts transactions of ${counted.length} of ${accounts.length} accounts: no lower nonce will be signed.`,
+    )
+  }
+  if (floors.length === 0)
+    print('No network was asked (--rpc-url): nonces that the lost records used may be signed again.')
+  if (values.accept === undefined) {
+    print(`Nothing was changed. To use this store: --accept ${confirmationOf(head)}`)
+    return 1
+  }
+  if (values.accept !== confirmationOf(head))
+    throw new StartError(`--accept must be ${confirmationOf(head)} for this store.`)
+  const lost = witness === null ? null : { count: witness.count, record: witness.record.toString('hex') }
+  const { count } = acceptRestore(folder, head, { witness: lost, floors })
+  print(`Accepted, as record ${count} of the ledger. The signer can be started.`)
+  return 0
+}
+
+function describe({ head, last, witness, accounts }: Found): string {
+  const end = last === null ? '' : ` of ${new Date(last.at).toISOString()} (${nameOf(last)})`
+  const lines = [
+    `The store: ${head.count} records, the last ${confirmationOf(head)}${end}; ${accounts.length} accounts.`,
+  ]
+  if (witness === null) lines.push('Its witness is missing or torn: how much was lost cannot be told.')
+  else lines.push(`Its witness: ${witness.count} records, the last ${confirmationOf(witness)}.`)
+  if (witness !== null && witness.count > head.count) {
+    lines.push(
+      `${witness.count - head.count} records are lost: signatures that may be on a chain or on their way to one, and accounts`,
+      'whose keys are gone with them.',
+    )
+  }
+  return lines.join('\n')
+}
+
+const nameOf = ({ kind, chain_id, nonce }: NonNullable<Found['last']>): string =>
+  nonce === null ? kind : `${kind}, nonce ${nonce} on chain ${chain_id}`
+
+const print = (line: string): void => void process.stdout.write(`${line}\n`)
+
+if (import.meta.main) {
+  process.exitCode = await main().catch((error: unknown) => {
+    const isOurs = error instanceof StartError || error instanceof LedgerDamaged || error instanceof ConfigError
+    const isUsage = (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS') === true
+    process.stderr.write(`${isUsage ? USAGE : isOurs ? error.message : 'The store cannot be read.'}\n`)
+    return 1
+  })
+}

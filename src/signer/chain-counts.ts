@@ -1,0 +1,61 @@
+import { StartError } from './refusal.ts'
+import type { Restored } from './restored.ts'
+
+const TIMEOUT_MS = 30_000
+const PER_REQUEST = 100
+
+/**
+ * How many transactions of each account a network has counted, those that wait in the node's pool included. For the one
+ * command that looks at a chain; the signer itself has no network.
+ * @param url        never shown: it may hold a key
+ * @param addresses  40 hexadecimal digits each
+ * @throws StartError when the node does not answer for all of them
+ */
+export async function countAll(url: string, addresses: string[]): Promise<Restored['floors']> {
+  const [id] = await call(url, [{ method: 'eth_chainId', params: [] }])
+  const chainId = toNumber(id)
+  const floors: Restored['floors'] = []
+  for (let start = 0; start < addresses.length; start += PER_REQUEST) {
+    const some = addresses.slice(start, start + PER_REQUEST)
+    const asked = some.flatMap((address) =>
+      ['latest', 'pending'].map((tag) => ({ method: 'eth_getTransactionCount', params: [`0x${address}`, tag] })),
+    )
+    const counts = (await call(url, asked)).map(toNumber)
+    for (const [index, address] of some.entries()) {
+      // Nodes behind one address may lag behind each other: the higher of two answers is the one that knows.
+      const nonce = Math.max(counts[2 * index]!, counts[2 * index + 1]!)
+      if (nonce > 0) floors.push({ address, chainId, nonce })
+    }
+  }
+  return floors
+}
+
+type Call = { method: string; params: string[] }
+
+/** One batch; an answer for each call, or none for any. */
+async function call(url: string, calls: Call[]): Promise<unknown[]> {
+  const body = JSON.stringify(calls.map((one, id) => ({ jsonrpc: '2.0', id, ...one })))
+  let answers: unknown
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    })
+    answers = await response.json()
+  } catch {
+    // The cause names the address.
+    throw new StartError('The node of --rpc-url could not be asked.')
+  }
+  if (!Array.isArray(answers)) throw new StartError('The node of --rpc-url takes no batches: ask another.')
+  const results = new Map(answers.map(({ id, result }: { id: number; result?: unknown }) => [id, result]))
+  return calls.map((_, id) => results.get(id))
+}
+
+function toNumber(hex: unknown): number {
+  if (typeof hex !== 'string' || !/^0x[0-9a-f]{1,13}$/i.test(hex)) {
+    throw new StartError('The node of --rpc-url gave no count for an account.')
+  }
+  return Number(hex)
+}
