@@ -1,25 +1,16 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { BigNumber } from 'ethers5'
 import * as oauth from 'oauth4webapi'
 import * as openid from 'openid-client'
 import OAuth2Strategy from 'passport-oauth2'
 import { until } from '../test/world.ts'
-import { place, start, type Place, type Program } from './start.ts'
+import { installation } from './start.ts'
 import { walk } from './walk.ts'
 
-let here: Place
-let program: Program
-before(async () => {
-  here = await place()
-  program = await start(here)
-})
-after(async () => {
-  await program?.interrupt()
-  await here?.drop()
-})
+const installed = installation()
 
 /** A redirect address on a loopback port that is really free. */
 async function redirectUri(): Promise<string> {
@@ -34,7 +25,7 @@ type Tokens = { access: string; refresh: string | undefined; subject: string }
 
 /** Signs in as openid-client does: discovery, PKCE, RS256 id token, all checks of the library. */
 async function signIn(username: string): Promise<Tokens & { config: openid.Configuration }> {
-  const { facts } = program
+  const { facts } = installed.program
   const config = await openid.discovery(new URL(facts.issuer), facts.clientId, undefined, openid.None(), {
     execute: [openid.allowInsecureRequests],
   })
@@ -65,7 +56,7 @@ async function signIn(username: string): Promise<Tokens & { config: openid.Confi
 type Reply = { status: number; headers: Headers; body: any }
 
 async function call(token: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Reply> {
-  const response = await fetch(path.startsWith('http') ? path : `${program.facts.baseUrl}${path}`, {
+  const response = await fetch(path.startsWith('http') ? path : `${installed.program.facts.baseUrl}${path}`, {
     method: body === undefined ? 'GET' : 'POST',
     headers: {
       authorization: `Bearer ${token}`,
@@ -80,7 +71,7 @@ async function call(token: string, path: string, body?: unknown, headers: Record
 const asEthers5 = (value: bigint): unknown => JSON.parse(JSON.stringify(BigNumber.from(value)))
 
 test('the command that npm start prints works when pasted', async () => {
-  const command = /curl -H 'Authorization: (Bearer [^']+)' (\S+)/.exec(program.printed())
+  const command = /curl -H 'Authorization: (Bearer [^']+)' (\S+)/.exec(installed.program.printed())
   assert.ok(command !== null)
   const response = await fetch(command[2]!, { headers: { authorization: command[1]! } })
   assert.equal(response.status, 200)
@@ -88,7 +79,7 @@ test('the command that npm start prints works when pasted', async () => {
 })
 
 test('openid-client signs in with scope "openid email" and does the whole main job', async () => {
-  const { facts } = program
+  const { facts } = installed.program
   const { erc20 } = facts.contracts as { erc20: string }
   const alice = await signIn('alice')
   const bob = await signIn('bob')
@@ -185,7 +176,7 @@ test('openid-client signs in with scope "openid email" and does the whole main j
 })
 
 test('oauth4webapi completes the flow and its checks', async () => {
-  const { facts } = program
+  const { facts } = installed.program
   const insecure = { [oauth.allowInsecureRequests]: true }
   const issuer = new URL(facts.issuer)
   const server = await oauth.processDiscoveryResponse(
@@ -231,7 +222,7 @@ test('oauth4webapi completes the flow and its checks', async () => {
 })
 
 test('passport-oauth2 completes the flow', async () => {
-  const { facts } = program
+  const { facts } = installed.program
   const redirect = await redirectUri()
   const session: Record<string, unknown> = {}
   let profileOf: string | null = null
@@ -275,7 +266,7 @@ test('passport-oauth2 completes the flow', async () => {
 })
 
 test('a person who says no goes back with access_denied', async () => {
-  const { facts } = program
+  const { facts } = installed.program
   const verifier = openid.randomPKCECodeVerifier()
   const url = `${facts.issuer}/auth?${new URLSearchParams({ client_id: facts.clientId, response_type: 'code', redirect_uri: await redirectUri(), scope: 'openid', state: 's', code_challenge: await openid.calculatePKCECodeChallenge(verifier), code_challenge_method: 'S256' }).toString()}`
   const { url: back } = await walk(url, { origin: facts.origin, username: 'nora', consent: 'deny' })

@@ -4,28 +4,19 @@ import { once } from 'node:events'
 import { chmod, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { until } from '../test/world.ts'
-import { freePort, place, start, type Place, type Program } from './start.ts'
+import { freePort, installation } from './start.ts'
 import { walk } from './walk.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-let here: Place
-let program: Program
-before(async () => {
-  here = await place()
-  program = await start(here)
-})
-after(async () => {
-  await program?.interrupt()
-  await here?.drop()
-})
+const installed = installation()
 
 test('the application of the first guide works as it stands', async (t) => {
   const guide = await readFile(join(root, 'docs/guides/first-application.md'), 'utf8')
-  const { facts } = program
+  const { facts } = installed.program
   const port = await freePort()
   const code = /<!-- run -->\n```js\n([\s\S]*?)```/
     .exec(guide)![1]!
@@ -83,7 +74,7 @@ test('the application of the first guide works as it stands', async (t) => {
 
 test('the guide to token exchange works as it stands: commands, identity provider and exchange', async (t) => {
   const guide = await readFile(join(root, 'docs/guides/token-exchange.md'), 'utf8')
-  const { facts, dataDir } = program
+  const { facts, dataDir } = installed.program
   const port = await freePort()
   const exampleOf = (language: string) =>
     new RegExp(`<!-- run -->\\n\`\`\`${language}\\n([\\s\\S]*?)\`\`\``)
@@ -96,7 +87,7 @@ test('the guide to token exchange works as it stands: commands, identity provide
   const command = `#!/bin/sh\nexec "${process.execPath}" --disable-warning=ExperimentalWarning "${main}" "$@"\n`
   await writeFile(join(folder, 'chatelaine'), command)
   await chmod(join(folder, 'chatelaine'), 0o755)
-  const { DATABASE_URL } = here.env
+  const { DATABASE_URL } = installed.here.env
   const env = {
     PATH: `${folder}:${process.env.PATH}`,
     DATA_DIR: dataDir,

@@ -1,22 +1,13 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { ContractFactory, JsonRpcProvider, Wallet } from 'ethers'
-import { place, start, type Place, type Program } from './start.ts'
+import { installation } from './start.ts'
 
-let here: Place
-let program: Program
-before(async () => {
-  here = await place()
-  program = await start(here)
-})
-after(async () => {
-  await program?.interrupt()
-  await here?.drop()
-})
+const installed = installation()
 
 test('a stranger deploys a contract of their own on the development chain, calls it, and sees its reverts', async () => {
-  const { facts } = program
+  const { facts } = installed.program
   const { abi, bytecode } = JSON.parse(await readFile(new URL('../contracts/out/Probe.json', import.meta.url), 'utf8'))
   // The first account of the phrase that every development chain has: "test test … junk".
   const provider = new JsonRpcProvider(facts.rpcUrl, facts.chainId, { staticNetwork: true, pollingInterval: 100 })
@@ -26,7 +17,7 @@ test('a stranger deploys a contract of their own on the development chain, calls
   const address = await contract.getAddress()
   provider.destroy()
 
-  const token = /Bearer ([^']+)'/.exec(program.printed())![1]!
+  const token = /Bearer ([^']+)'/.exec(installed.program.printed())![1]!
   // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape
   const call = async (path: string, body: unknown): Promise<{ status: number; body: any }> => {
     const response = await fetch(`${facts.baseUrl}/contracts/method/${path}`, {

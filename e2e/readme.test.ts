@@ -4,16 +4,15 @@ import { once } from 'node:events'
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
+import { before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { until } from '../test/world.ts'
-import { freePort, place, start, type Place, type Program } from './start.ts'
+import { freePort, installation } from './start.ts'
 import { walk } from './walk.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-let here: Place
-let program: Program
+const installed = installation()
 let examples: { language: string; code: string }[]
 before(async () => {
   const readme = await readFile(join(root, 'README.md'), 'utf8')
@@ -21,17 +20,13 @@ before(async () => {
     language: language!,
     code: code!,
   }))
-  here = await place()
-  program = await start(here)
-})
-after(async () => {
-  await program?.interrupt()
-  await here?.drop()
 })
 
 /** An example as it stands in the README, pointed at this installation. */
 const example = (language: string): string =>
-  examples.find((one) => one.language === language)!.code.replaceAll('http://localhost:4000', program.facts.origin)
+  examples
+    .find((one) => one.language === language)!
+    .code.replaceAll('http://localhost:4000', installed.program.facts.origin)
 
 test('what the README says npm start prints is what it prints', async () => {
   const readme = await readFile(join(root, 'README.md'), 'utf8')
@@ -41,18 +36,18 @@ test('what the README says npm start prints is what it prints', async () => {
     'Try it as DEV-demo; the token is good for an hour:',
   ]) {
     assert.ok(readme.includes(line), line)
-    assert.ok(program.printed().includes(line), line)
+    assert.ok(installed.program.printed().includes(line), line)
   }
 })
 
 test('the shell example works when pasted', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-readme-'))
   t.after(() => rm(folder, { recursive: true, force: true }))
-  await cp(program.dataDir, join(folder, '.chatelaine'), {
+  await cp(installed.program.dataDir, join(folder, '.chatelaine'), {
     recursive: true,
-    filter: (name) => name === program.dataDir || name.endsWith('dev.json'),
+    filter: (name) => name === installed.program.dataDir || name.endsWith('dev.json'),
   })
-  const token = /Bearer ([^']+)'/.exec(program.printed())![1]!
+  const token = /Bearer ([^']+)'/.exec(installed.program.printed())![1]!
   const { stdout } = await promisify(execFile)('sh', ['-eu', '-c', example('sh')], {
     cwd: folder,
     env: { PATH: process.env.PATH, TOKEN: token },
@@ -77,7 +72,7 @@ test('the sign-in example works as it stands', async (t) => {
   child.stderr.on('data', (chunk: Buffer) => (printed += chunk.toString()))
   const gone = once(child, 'exit')
   const url = await until('it asks to open a page', async () => /Open (\S+)/.exec(printed)?.[1])
-  const { url: back } = await walk(url, { origin: program.facts.origin, username: 'reader' })
+  const { url: back } = await walk(url, { origin: installed.program.facts.origin, username: 'reader' })
   await fetch(back)
   await gone
   assert.equal(child.exitCode, 0, printed)

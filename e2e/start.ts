@@ -4,6 +4,7 @@ import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { after, before } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { DevelopmentFacts } from '../src/devnet/development.ts'
 import { emptyPostgres, testCluster } from '../test/database.ts'
@@ -81,6 +82,28 @@ export async function start({ dataDir, port, env }: Place): Promise<Program> {
     kill: async () => {
       for (const pid of await family(child.pid!)) killNow(pid)
       await gone
+    },
+  }
+}
+
+/** One installation for all tests of a file: there before the first of them, gone after the last. */
+export function installation(): { readonly here: Place; readonly program: Program } {
+  let here: Place
+  let program: Program
+  before(async () => {
+    here = await place()
+    program = await start(here)
+  })
+  after(async () => {
+    await program?.interrupt()
+    await here?.drop()
+  })
+  return {
+    get here() {
+      return here
+    },
+    get program() {
+      return program
     },
   }
 }
