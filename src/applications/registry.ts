@@ -94,6 +94,16 @@ export async function noteUser(
   )
 }
 
+/** Forgets that a user signed in to an application: it reads nothing of them by itself any more. */
+export async function forgetUse(
+  db: Db,
+  { clientId, accountId }: { clientId: string; accountId: string },
+): Promise<void> {
+  await retrying(() =>
+    db.deleteFrom('application_users').where('client_id', '=', clientId).where('account_id', '=', accountId).execute(),
+  )
+}
+
 /** Forgets which applications a user signed in to. */
 export async function forgetUses(db: Db, accountId: string): Promise<void> {
   await retrying(() => db.deleteFrom('application_users').where('account_id', '=', accountId).execute())

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { checksumAddress } from '../abi/address.ts'
-import { saveApplication } from '../applications/registry.ts'
+import { noteUser, saveApplication } from '../applications/registry.ts'
+import { accountIdOf } from '../ids.ts'
 import { findUser } from '../users/find.ts'
 import { qrSvg } from './qr.ts'
 import { addressOf, askMe, authorizationUrl, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts' // prettier-ignore
@@ -89,6 +90,27 @@ test('revoking one application leaves the others and other people alone', async 
   assert.deepEqual(
     await Promise.all([one, two, other].map(async ({ access }) => (await askMe(world.origin, access)).status)),
     [200, 401, 200],
+  )
+  const uses = await world.app.db
+    .selectFrom('application_users')
+    .select(['client_id', 'account_id'])
+    .where('account_id', 'in', [accountIdOf('DEV', 'cleo'), accountIdOf('DEV', 'carl')])
+    .orderBy('client_id')
+    .execute()
+  assert.deepEqual(uses, [
+    { client_id: 'demo', account_id: accountIdOf('DEV', 'cleo') },
+    { client_id: 'second', account_id: accountIdOf('DEV', 'carl') },
+  ])
+})
+
+test('an application that someone signed in to is listed, whatever is left of it, until it is taken back', async () => {
+  const { browser } = await visit('uma')
+  await noteUser(world.app.db, { clientId: 'demo', accountId: accountIdOf('DEV', 'uma') })
+  const page = await browser.go('/account')
+  assert.match(textOf(page.text), /Demo application devnet/)
+  assert.match(
+    textOf((await browser.submit(page, '/account/applications/revoke')).text),
+    new RegExp(texts.noApplications),
   )
 })
 

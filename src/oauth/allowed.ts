@@ -1,4 +1,5 @@
 import type { App } from '../app.ts'
+import { forgetUse } from '../applications/registry.ts'
 import { retrying } from '../store/db.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import { revokeGrant } from './revoke.ts'
@@ -24,7 +25,13 @@ export async function listAllowed(
   const consents = await retrying(() =>
     db.selectFrom('consents').select(['client_id', 'permissions']).where('account_id', '=', accountId).execute(),
   )
-  const ids = [...new Set([...grants, ...consents].map((row) => row.client_id!))].filter((id) => id !== OWN_CLIENT)
+  // Who signed in to it is read by it for ever, if it may do that: it is here to be taken back.
+  const uses = await retrying(() =>
+    db.selectFrom('application_users').select('client_id').where('account_id', '=', accountId).execute(),
+  )
+  const ids = [...new Set([...grants, ...consents, ...uses].map((row) => row.client_id!))].filter(
+    (id) => id !== OWN_CLIENT,
+  )
   if (ids.length === 0) return []
   const applications = await retrying(() =>
     db
@@ -43,12 +50,16 @@ export async function listAllowed(
   }))
 }
 
-/** Takes back what someone allowed an application: it is asked about again, and its tokens end everywhere within 60 s. */
+/**
+ * Takes back what someone allowed an application: it is asked about again, its tokens end everywhere within 60 s, and
+ * it no longer reads them by itself (`users:read`).
+ */
 export async function revokeAllowed(app: App, owner: Owner, clientId: string): Promise<void> {
   // Before the grants: an authorization that is running finds nothing to go on with.
   await retrying(() =>
     app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).where('client_id', '=', clientId).execute(),
   )
+  await forgetUse(app.db, { clientId, accountId: owner.accountId })
   for (const grant of await liveGrants(app, owner.userId))
     if (grant.client_id === clientId) await revokeGrant(app, grant.grant_id!)
 }

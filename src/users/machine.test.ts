@@ -4,6 +4,7 @@ import { world, type Answer, type World } from '../../test/world.ts'
 import { createApplication, updateApplication } from '../applications/manage.ts'
 import { noteUser, saveApplication } from '../applications/registry.ts'
 import { accountIdOf } from '../ids.ts'
+import { authorizationUrl, openBrowser } from '../oauth/rehearsal.ts'
 
 let here: World
 let secret: string
@@ -146,6 +147,25 @@ test('the token of a user does not become one of the application by the permissi
 test('another application’s machine does not read these users', async () => {
   const other = (await ask('other', await register('other', ['users:read']))).body.access_token
   assert.equal((await get('/v1/users/DEV-alice', other)).body.code, 'forbidden_user')
+})
+
+test('who takes the application back at /account is read by it no more', async () => {
+  const { origin } = here.facts
+  const browser = openBrowser(origin)
+  const begun = authorizationUrl(origin, { client_id: 'backend', redirect_uri: 'https://app.example/callback' })
+  const back = await browser.signIn(begun.url, 'vera')
+  const form = { grant_type: 'authorization_code', code: back.url.searchParams.get('code')!, redirect_uri: begun.redirectUri, code_verifier: begun.verifier } // prettier-ignore
+  const { body } = await post('/oauth/token', form, ['backend', secret])
+  const reads = async () => [
+    (await get('/v1/users/DEV-vera', body.access_token)).status,
+    (await get('/v1/users/DEV-vera', machine)).status,
+    (await get('/v1/users/DEV-vera/balance', machine)).status,
+  ]
+  assert.deepEqual(await reads(), [200, 200, 200])
+  const done = await browser.submit(await browser.go('/account'), '/account/applications/revoke')
+  assert.match(done.text, /Taken back/)
+  assert.deepEqual(await reads(), [401, 403, 403])
+  assert.equal((await get('/v1/users/DEV-alice', machine)).status, 200, 'other people stay')
 })
 
 test('it can be looked at and taken back by its application only, and ends with the permission', async () => {
