@@ -176,11 +176,11 @@ function openOn(store: Store, settings: Settings, log: Log): Signer {
       check: (request) => check(inside, request),
       recall: (request) => recall(ledger, request),
       revocations: (request) => revocations.take(request),
-      health: () => ({
+      health: async () => ({
         ok: true,
         accounts: keys.count(),
         ledgerEntries: ledger.head().count,
-        revocations: revocations.state(),
+        revocations: await revocations.state(),
       }),
     },
     isDamaged: false,

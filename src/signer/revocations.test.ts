@@ -83,8 +83,10 @@ describe('over the socket, with no server between', () => {
     const again = await startSigner(place, IN_USE)
     t.after(() => again.end('SIGKILL'))
     // Several at once: those behind the list wait for it, and are not refused.
+    const health = client.health()
     const asked = Array.from({ length: 8 }, (_, nonce) => client.sign(ask(address, { accessToken, nonce })))
     assert.equal((await Promise.all(asked)).length, 8)
+    assert.equal((await health).revocations, 'fresh')
   })
 
   test('a client that can bring a new list does so when the signer’s is too old, and asks again', async (t) => {
@@ -152,10 +154,10 @@ test('a list keeps tokens good for 60 seconds and no longer', async (t) => {
   const good = caller('g')
   // At once, not by a promise: this stands in front of every signature.
   assert.equal(revocations.check(good), good)
-  assert.equal(revocations.state(), 'fresh')
+  assert.equal(await revocations.state(), 'fresh')
   clock.seconds = 60.5
   assert.throws(() => revocations.check(caller('g')), isRefused('revocations_stale'))
-  assert.equal(revocations.state(), 'stale')
+  assert.equal(await revocations.state(), 'stale')
   await take()
   revocations.check(caller('g'))
 })

@@ -19,7 +19,8 @@ export type Revocations = {
    * @throws invalid_token, application_suspended, account_frozen, revocations_stale
    */
   check: (caller: Caller) => Caller | Promise<Caller>
-  state: () => 'fresh' | 'stale' | 'unused'
+  /** After the lists that are being read. */
+  state: () => Promise<'fresh' | 'stale' | 'unused'>
 }
 
 /** Clocks of the database and of this machine may differ by this much; further ahead a list would live too long. */
@@ -67,7 +68,11 @@ export function openRevocations({
         return refuseRevoked(caller)
       })
     },
-    state: () => (maxAgeSeconds === 0 ? 'unused' : isFresh() ? 'fresh' : 'stale'),
+    async state() {
+      if (maxAgeSeconds === 0) return 'unused'
+      if (!isFresh()) await Promise.all(reading)
+      return isFresh() ? 'fresh' : 'stale'
+    },
   }
 
   async function read(jws: string): Promise<void> {
