@@ -62,3 +62,25 @@ test('a store of an earlier version is brought forward, one of a later version i
   second.close()
   assert.throws(() => openStore(folder), /newer version/)
 })
+
+test('a nonce gets its first signature once, and as many replacements as the code allows', (t) => {
+  const { db, close } = openStore(world(t))
+  const add = (seq: number, kind: string, nonce: number) =>
+    db
+      .prepare(
+        `INSERT INTO ledger (seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect, hash, raw, rule, record)
+        VALUES (?, 0, ?, 'DEV-a', x'aa', 1, ?, 'i', x'00', x'00', x'00', 'r', x'00')`,
+      )
+      .run(seq, kind, nonce)
+  add(1, 'send', 7)
+  add(2, 'replace', 7)
+  add(3, 'replace', 7)
+  add(4, 'cancel', 7)
+  add(5, 'send', 8)
+  assert.throws(() => add(6, 'send', 7), /UNIQUE/)
+  const plan = db
+    .prepare('EXPLAIN QUERY PLAN SELECT * FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? ORDER BY seq')
+    .all(new Uint8Array(1), 1, 7) as { detail: string }[]
+  assert.match(plan[0]!.detail, /USING INDEX ledger_nonce \(address=\? AND chain_id=\? AND nonce=\?\)/)
+  close()
+})
