@@ -1,7 +1,9 @@
+import type { JWTVerifyGetKey } from 'jose'
 import * as openid from 'openid-client'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { appleProof } from './apple-key.ts'
+import { remoteKeys } from './issuer-keys.ts'
 import { openOutbound, type Outbound } from './outbound.ts'
 import type { ProviderSettings } from './providers.ts'
 
@@ -10,29 +12,32 @@ const PATIENCE_SECONDS = 5
 /** Discovery documents are read again after this, milliseconds: providers move their endpoints, seldom. */
 const DISCOVERY_MS = 3_600_000
 
-/** What the client library needs to know of a provider. @throws provider_unavailable */
-export type Connect = (provider: ProviderSettings) => Promise<openid.Configuration>
+/** A provider as it was found; `keys` of one that signs id tokens. */
+export type Connection = { config: openid.Configuration; keys: JWTVerifyGetKey | null }
+
+/** @throws provider_unavailable */
+export type Connect = (provider: ProviderSettings) => Promise<Connection>
 
 /**
  * Providers as the client library sees them: described by themselves, or by their preset. Everything the library
  * asks them goes out through outbound.ts.
  */
 export function openConnections(app: Pick<App, 'now' | 'telemetry'>): Connect {
-  const known = new Map<string, { config: openid.Configuration; readAt: number }>()
+  const known = new Map<string, Connection & { readAt: number }>()
   const ways = new Map<string, Outbound>()
 
   return async (provider) => {
     const before = known.get(provider.name)
-    if (before !== undefined && app.now() - before.readAt < DISCOVERY_MS) return before.config
+    if (before !== undefined && app.now() - before.readAt < DISCOVERY_MS) return before
     const way = ways.get(provider.name) ?? wayTo(provider)
     ways.set(provider.name, way)
     try {
-      const config = provider.dialect?.endpoints === undefined ? await discover(provider, way) : describe(provider, way)
-      known.set(provider.name, { config, readAt: app.now() })
-      return config
+      const found = provider.dialect?.endpoints === undefined ? await discover(provider, way) : describe(provider, way)
+      known.set(provider.name, { ...found, readAt: app.now() })
+      return found
     } catch (error) {
       // A description that was good an hour ago is better than no sign-in.
-      if (before !== undefined) return before.config
+      if (before !== undefined) return before
       app.telemetry.log.warn('provider_unavailable', { provider: provider.name }, error)
       throw unavailable(provider, error)
     }
@@ -52,29 +57,29 @@ function wayTo({ isDevelopment, allowsPrivate = false, dialect }: ProviderSettin
 }
 
 /** The provider's own description of itself. Not at start: a provider that is down must not keep the service down. */
-async function discover(provider: ProviderSettings, way: Outbound): Promise<openid.Configuration> {
+async function discover(provider: ProviderSettings, way: Outbound): Promise<Connection> {
   const config = await openid.discovery(new URL(provider.issuer), provider.clientId, undefined, proofOf(provider), {
     timeout: PATIENCE_SECONDS,
     [openid.customFetch]: way,
-    // Without the first, the signature of an id token that came over TLS would not be looked at.
-    execute: [openid.enableNonRepudiationChecks, ...(provider.isDevelopment ? [openid.allowInsecureRequests] : [])],
+    execute: provider.isDevelopment ? [openid.allowInsecureRequests] : [],
   })
   // The library makes an exception for Microsoft, whose shared addresses stand for any issuer. A name has one.
-  const { issuer } = config.serverMetadata()
+  const { issuer, jwks_uri: jwksUri } = config.serverMetadata()
   if (issuer !== provider.issuer && issuer !== `${provider.issuer}/` && `${issuer}/` !== provider.issuer)
     throw new Error('the provider describes itself as another issuer')
-  return config
+  if (jwksUri === undefined) throw new Error('the provider does not say where its keys are')
+  return { config, keys: remoteKeys(jwksUri, way) }
 }
 
 /** A provider without id tokens, from its preset. */
-function describe(provider: ProviderSettings, way: Outbound): openid.Configuration {
+function describe(provider: ProviderSettings, way: Outbound): Connection {
   const { authorization, token } = provider.dialect!.endpoints!
   const metadata = { issuer: provider.issuer, authorization_endpoint: authorization, token_endpoint: token }
   const config = new openid.Configuration(metadata, provider.clientId, undefined, proofOf(provider))
   config.timeout = PATIENCE_SECONDS
   config[openid.customFetch] = way
   if (provider.isDevelopment) openid.allowInsecureRequests(config)
-  return config
+  return { config, keys: null }
 }
 
 function proofOf({ clientSecret, appleKey, dialect }: ProviderSettings): openid.ClientAuth {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { after, before, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import { SignJWT, UnsecuredJWT, importJWK, type JWTPayload } from 'jose'
 import { newKey } from './keys.ts'
 import { authorizationUrl, freePort, openBrowser, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts'
@@ -16,6 +17,7 @@ type Lie = {
   tokenStatus?: number
 }
 let lie: Lie = {}
+let areKeysAway = false
 let issuer: string
 const keys = [newKey('ES256')]
 const forger = newKey('ES256')
@@ -35,6 +37,7 @@ const provider = createServer((request, response) => {
       id_token_signing_alg_values_supported: ['ES256'],
     })
   }
+  if (path === '/jwks' && areKeysAway) return json({}, 503)
   if (path === '/jwks') return json({ keys: keys.map(({ d: _d, ...key }) => key) })
   if (path === '/userinfo') return json(lie.userinfo ?? {})
   let body = ''
@@ -139,6 +142,30 @@ test('an id token that is unsigned, signed by another key or with the client sec
   await refused({
     sign: (claims) => new SignJWT(claims).setProtectedHeader({ alg: 'HS256' }).sign(Buffer.from('hush')),
   })
+})
+
+test('a provider that changes its keys from one moment to the next keeps signing people in, and the old key is over', async () => {
+  assert.match((await visit()).url.pathname, /^\/consent\//)
+  const [old] = keys
+  // Longer than the time in which a look for an unknown key is not repeated.
+  await setTimeout(5_100)
+  keys.splice(0, 1, newKey('ES256'))
+  assert.match((await visit()).url.pathname, /^\/consent\//)
+  await refused({
+    sign: async (claims) =>
+      new SignJWT(claims).setProtectedHeader({ alg: 'ES256', kid: old!.kid }).sign(await importJWK(old!, 'ES256')),
+  })
+})
+
+test('a provider whose keys cannot be read is said to be down', async () => {
+  const kept = keys.splice(0, 1, newKey('ES256'))
+  await setTimeout(5_100)
+  lie = {}
+  areKeysAway = true
+  await refused({}, 502, 'provider_unavailable')
+  areKeysAway = false
+  assert.match((await visit()).url.pathname, /^\/consent\//)
+  assert.equal(kept.length, 1)
 })
 
 test('a subject that is missing, empty, too long or holds control characters is refused', async () => {

@@ -27,7 +27,7 @@ export function openIssuerKeys({ config, now, telemetry }: Pick<App, 'config' | 
       const keys = await keysOf(trusted)
       return await keys(header, token)
     } catch (error) {
-      if (error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys) throw error
+      if (isKeyMissing(error)) throw error
       // The description may have named a wrong place.
       known.delete(placeOf(trusted))
       telemetry.log.warn('issuer_unavailable', { provider: trusted.provider }, error)
@@ -49,16 +49,24 @@ export function openIssuerKeys({ config, now, telemetry }: Pick<App, 'config' | 
     if (before !== undefined && now() - before.readAt < KEPT_MS) return before.keys
     const isLocal = (jwksUri ?? issuer).startsWith('http:') && config.NODE_ENV !== 'production'
     const way = openOutbound({ allowsPrivate, isDevelopment: isLocal, patienceMs: PATIENCE_MS })
-    const keys = createRemoteJWKSet(new URL(jwksUri ?? (await discover(issuer, way))), {
-      [customFetch]: way,
-      cacheMaxAge: KEPT_MS,
-      cooldownDuration: COOLDOWN_MS,
-      timeoutDuration: PATIENCE_MS,
-    })
+    const keys = remoteKeys(jwksUri ?? (await discover(issuer, way)), way)
     known.set(place, { keys, readAt: now() })
     return keys
   }
 }
+
+/** Keys that are published at an address; read again when one is asked for that is not among them. */
+export const remoteKeys = (address: string, way: Outbound): JWTVerifyGetKey =>
+  createRemoteJWKSet(new URL(address), {
+    [customFetch]: way,
+    cacheMaxAge: KEPT_MS,
+    cooldownDuration: COOLDOWN_MS,
+    timeoutDuration: PATIENCE_MS,
+  })
+
+/** Whether it was the key that was wrong, and not the way to it. */
+export const isKeyMissing = (error: unknown): boolean =>
+  error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys
 
 const placeOf = ({ issuer, jwksUri, allowsPrivate }: TrustedIssuer): string =>
   JSON.stringify([issuer, jwksUri, allowsPrivate])
