@@ -11,7 +11,12 @@ test('RPC_URL is one node or a list of them, each checked, none repeated in a me
   ])
   assert.deepEqual(read('wss://c.example/key, https://a.example'), ['https://a.example', 'wss://c.example/key'])
   assert.equal(readConfig({}, 'server').RPC_URL, undefined)
-  for (const wrong of ['a.example/secret', 'https://a.example,ftp://b.example/secret', 'wss://a.example/secret', ' , ']) {
+  for (const wrong of [
+    'a.example/secret',
+    'https://a.example,ftp://b.example/secret',
+    'wss://a.example/secret',
+    ' , ',
+  ]) {
     assert.throws(
       () => read(wrong),
       (error: ConfigError) =>
