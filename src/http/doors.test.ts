@@ -178,6 +178,23 @@ suite('every route of the API refuses', () => {
     }
   })
 
+  test('a token of a frozen account, where something would be written and nowhere else', async () => {
+    const frozen = await here.person('frozen')
+    await here.app.db.updateTable('accounts').set({ frozen_at: new Date() }).where('user_id', '=', frozen.userId).execute() // prettier-ignore
+    const token = await tokenOf({ sub: frozen.userId })
+    // Not the write itself: the signer may be the first to refuse that.
+    const cancel = routes.find(({ template }) => template.endsWith('/cancel'))!
+    await until('it is known', async () => (await call(cancel, token)).status === 403, 10_000)
+    let written = 0
+    for (const route of routes) {
+      const { status, body } = await call(route, token, { userId: frozen.userId })
+      if (body.code === 'account_frozen') written += 1
+      const isWrite = route.method === 'POST' && !route.template.includes('/read')
+      assert.equal(body.code === 'account_frozen', isWrite, `${nameOf(route)} ${status}`)
+    }
+    assert.ok(written >= 3)
+  })
+
   test('another user, in the same words whether there is one or not', async () => {
     const token = await tokenOf()
     const named = routes.filter(({ template }) => template.includes('{userId}'))

@@ -9,24 +9,23 @@ import type { PrivateKeys } from './keys.ts'
 
 /** The signer refuses tokens when its list is older than 60 s; other processes' revocations wait for the next one. */
 const PUBLISH_EVERY_MS = 5_000
+/** Many sign-outs at once share a list: at 36,000 entries one costs the signer about 25 ms (verified, on one core). */
+const PUBLISH_AGAIN_MS = 500
 /** bytes of JSON in one part; base64 makes a third more of it, and a frame holds 524,288 */
 const PART_BYTES = 300_000
 
 export type Publisher = {
   /** Reads, signs and brings a list that holds everything committed before the call. */
   publish: () => Promise<void>
+  /** The same at once, or half a second after the one before. A failure is made up for by the next. */
+  soon: () => void
   stop: () => void
 }
 
 const publishers = new WeakMap<App, Publisher>()
 
-/** Tells the signer of a revocation at once. Nothing happens in a process without a publisher, and a failure is made up for within seconds. */
-export function publishSoon(app: App): void {
-  void publishers
-    .get(app)
-    ?.publish()
-    .catch(() => {})
-}
+/** Tells the signer of a revocation at once; nothing happens in a process without a publisher. */
+export const publishSoon = (app: App): void => publishers.get(app)?.soon()
 
 /**
  * Keeps the signer told of what is revoked. The list is signed by the authorization server, so whoever only carries it
@@ -39,12 +38,24 @@ export function startRevocations(app: App, keys: PrivateKeys): Publisher {
   let running: Promise<void> | null = null
   let next: Promise<void> | null = null
   let hasFailed = false
+  let startedAt = -Infinity
+  let soon: NodeJS.Timeout | undefined
   const timer = setInterval(() => void publish().catch(() => {}), PUBLISH_EVERY_MS)
   timer.unref()
   const publisher: Publisher = {
     publish,
+    soon() {
+      soon ??= setTimeout(
+        () => {
+          soon = undefined
+          void publish().catch(() => {})
+        },
+        Math.max(0, startedAt + PUBLISH_AGAIN_MS - Date.now()),
+      ).unref()
+    },
     stop() {
       clearInterval(timer)
+      clearTimeout(soon)
       publishers.delete(app)
     },
   }
@@ -64,6 +75,7 @@ export function startRevocations(app: App, keys: PrivateKeys): Publisher {
   }
 
   function start(): Promise<void> {
+    startedAt = Date.now()
     running ??= publishOnce(app, keys)
       .then(
         () => void (hasFailed = false),
