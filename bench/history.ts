@@ -26,6 +26,8 @@ const BLOCKS = Number(process.argv[2] ?? 2_000)
 const TRANSFERS = 100
 const OURS = 10_000
 const FIRST = 0x1000_0000
+/** token and party of a user's oldest transfers only */
+const OLD = 0xfff
 const accountIdOf = (address: Hex) => `00000000-0000-8000-8000-${address.slice(-12)}`
 
 type Node = { url: string; bytes: number; child: ChildProcess }
@@ -342,27 +344,46 @@ async function measurePages(): Promise<void> {
     chainId: 31337,
     network: 'devnet',
   } as unknown as Caller
+  const timeOf = (block: number) => new Date((1_500_000_000 + block * 2) * 1_000).toISOString()
   let rows = 0
   for (const total of [1_000, 100_000, 1_000_000]) {
     for (; rows < total; rows = Math.min(total, rows + PORTION)) {
+      // Coins of fifty tokens, one in ten of them spam; the first hundred rows have what no other has.
       await sql`insert into transfers
-      select ${accountId}::uuid, 31337, n, n % 200, 0, n % 2, 20, decode(lpad(to_hex(28672 + n % 50), 40, '0'), 'hex'), decode(lpad(to_hex(${FIRST}::int + n % 1000), 40, '0'), 'hex'), decode(lpad(to_hex(${FIRST}::int + n % 997), 40, '0'), 'hex'), null, decode(lpad(to_hex(n), 64, '0'), 'hex'), decode(lpad(to_hex(n), 64, '0'), 'hex'), decode(lpad(to_hex(n), 64, '0'), 'hex'), now(), n % 10 = 0
+      select ${accountId}::uuid, 31337, n, n % 200, 0, case when n < 100 then 2 else n % 2 end, case when n < 100 then 721 else 20 end,
+        decode(lpad(to_hex(case when n < 100 then ${OLD}::int else 28672 + n % 50 end), 40, '0'), 'hex'),
+        decode(lpad(to_hex(case when n < 100 then ${OLD}::int else ${FIRST}::int + n % 1000 end), 40, '0'), 'hex'),
+        decode(lpad(to_hex(case when n < 100 then ${OLD}::int else ${FIRST}::int + n % 997 end), 40, '0'), 'hex'),
+        null, decode(lpad(to_hex(n), 64, '0'), 'hex'), decode(lpad(to_hex(n), 64, '0'), 'hex'), decode(lpad(to_hex(n), 64, '0'), 'hex'),
+        to_timestamp(1500000000 + n * 2), n % 10 = 0
       from generate_series(${rows + 1}::int, ${Math.min(total, rows + PORTION)}::int) as n`.execute(db)
     }
     await sql`analyze transfers`.execute(db)
-    for (const [name, query] of [
-      ['any place', () => ({ toBlock: String(1 + Math.floor(Math.random() * total)) })],
+    const block = () => 1 + Math.floor(Math.random() * total)
+    const places: [string, () => Record<string, string>][] = [
+      ['the newest', () => ({})],
+      ['any place', () => ({ toBlock: String(block()) })],
+      ['spam included, any place', () => ({ toBlock: String(block()), includeSpam: 'true' })],
+      ['from a block on', () => ({ fromBlock: String(block()) })],
+      ['up to a time', () => ({ to: timeOf(block()) })],
+      ['from a time on', () => ({ from: timeOf(block()) })],
+      ['from a time that is not yet', () => ({ from: timeOf(2 * total) })],
+      ['finalized only', () => ({ finality: 'finalized' })],
+      ['what arrives, any place', () => ({ direction: 'in', toBlock: String(block()) })],
+      ['a type of long ago', () => ({ type: 'ERC721' })],
+      ['a type that never was', () => ({ type: 'ERC1155' })],
       [
-        'one token of fifty',
-        () => ({
-          token: addressOf(0x7000 + Math.floor(Math.random() * 50)),
-          toBlock: String(1 + Math.floor(Math.random() * total)),
-        }),
+        'one token of fifty, any place',
+        () => ({ token: addressOf(0x7000 + (block() % 50)), toBlock: String(block()) }),
       ],
-      ['a token of nobody', () => ({ token: addressOf(0x9999) })],
-      ['a counterparty of nobody', () => ({ counterparty: addressOf(0x9999) })],
-      ['a counterparty', () => ({ counterparty: addressOf(FIRST + Math.floor(Math.random() * 900)) })],
-    ] as [string, () => Record<string, string>][]) {
+      ['a token of long ago', () => ({ token: addressOf(OLD) })],
+      ['a token that never was', () => ({ token: addressOf(0x9999) })],
+      ['a counterparty, one row in a thousand', () => ({ counterparty: addressOf(FIRST + (block() % 900)) })],
+      ['a counterparty of long ago', () => ({ counterparty: addressOf(OLD) })],
+      ['a counterparty that never was', () => ({ counterparty: addressOf(0x9999) })],
+      ['a token and a counterparty', () => ({ token: addressOf(0x7000 + (block() % 50)), counterparty: addressOf(FIRST + (block() % 900)) })], // prettier-ignore
+    ]
+    for (const [name, query] of places) {
       const times: number[] = []
       for (let count = 0; count < 300; count++) {
         const startedAt = performance.now()

@@ -1,3 +1,4 @@
+import { sql, type RawBuilder } from 'kysely'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { readAt } from '../chain/reads.ts'
@@ -97,21 +98,30 @@ async function readIndexedTo(db: Db, chainId: number): Promise<number | null> {
   return row === undefined || row.block_number < 0 ? null : row.block_number
 }
 
-/** Index: transfers (account, network, token, type), read in its order until the page is full. */
+/**
+ * The tokens in the order of their addresses, each found behind the one before, until the page is full: an account with a
+ * million transfers of one token costs what one with a single transfer does. Index: transfers_token.
+ */
 async function selectTokens(
   db: Db,
   { accountId, chainId, after, limit }: { accountId: string; chainId: number; after: Hex | null; limit: number },
 ): Promise<Hex[]> {
-  const rows = await db
-    .selectFrom('transfers')
-    .select('token')
-    .distinct()
-    .where('account_id', '=', accountId)
-    .where('chain_id', '=', chainId)
-    .where('token_type', '!=', TOKEN_TYPE_NUMBERS.ERC1155)
-    .$if(after !== null, (query) => query.where('token', '>', fromHex(after!)))
-    .orderBy('token')
-    .limit(limit)
-    .execute()
+  const own = sql`account_id = ${accountId}::uuid and chain_id = ${chainId}::bigint`
+  const next = (last: RawBuilder<unknown>) =>
+    sql`(select token from transfers where ${own} and token > ${last} order by token limit 1)`
+  const { rows } = await sql<{ token: Uint8Array }>`
+    with recursive met (token) as (
+      select ${next(sql`${after === null ? Buffer.alloc(0) : fromHex(after)}::bytea`)}
+      union all
+      select ${next(sql`met.token`)} from met where met.token is not null
+    )
+    select token
+    from met
+    where token is not null and exists (
+      select from transfers
+      where ${own} and token = met.token
+        and (token_type * 8 + direction * 2 + is_spam::int) < ${TOKEN_TYPE_NUMBERS.ERC1155 * 8}::int
+    )
+    limit ${limit}`.execute(db)
   return rows.map(({ token }) => toHex(token))
 }

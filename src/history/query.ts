@@ -41,7 +41,7 @@ export type Filters = {
 }
 
 /** A place in the total order of one account's transfers. */
-export type Place = { block: number; logIndex: number; batchIndex: number; direction: number }
+export type Place = { block: number; logIndex: number; batchIndex: number }
 
 const DEFAULT_LIMIT = 50
 const MOST = 200
@@ -146,7 +146,7 @@ const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
  * it names a place in the order and not a row, so rows may come and go around it.
  */
 export function placeCursor(scope: CursorScope, place: Place): string {
-  return writeCursor([digestOf(scope), place.block, place.logIndex, place.batchIndex, place.direction])
+  return writeCursor([digestOf(scope), place.block, place.logIndex, place.batchIndex])
 }
 
 export type CursorScope = { accountId: string; chainId: number; filters: Filters }
@@ -155,15 +155,14 @@ const MOST_INT = 2_147_483_647
 
 /** @throws invalid_cursor  when it is damaged, or was given for another user, network or filter */
 export function readPlace(scope: CursorScope, cursor: string): Place {
-  const [digest, block, logIndex, batchIndex, direction] = readCursor(cursor, [
-    'string',
-    'number',
-    'number',
-    'number',
-    'number',
-  ]) as [string, number, number, number, number]
-  const isPlace = block >= 0 && isInt(logIndex) && isInt(batchIndex) && direction >= 0 && direction <= 2
-  if (isPlace && digest === digestOf(scope)) return { block, logIndex, batchIndex, direction }
+  const [digest, block, logIndex, batchIndex] = readCursor(cursor, ['string', 'number', 'number', 'number']) as [
+    string,
+    number,
+    number,
+    number,
+  ]
+  const isPlace = block >= 0 && isInt(logIndex) && isInt(batchIndex)
+  if (isPlace && digest === digestOf(scope)) return { block, logIndex, batchIndex }
   throw new AppError('invalid_cursor', 'The cursor was given for another query.', {
     errors: [
       {

@@ -6,6 +6,7 @@ import { checksumAddress } from '../abi/address.ts'
 import { readConfig } from '../config.ts'
 import { startFollower } from '../follower/follow.ts'
 import type { Caller } from '../http/bearer.ts'
+import { writeCursor } from '../http/cursor.ts'
 import { openListener } from '../http/listener.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
@@ -49,7 +50,10 @@ suite('GET /v1/users/:userId/history', () => {
     app = {
       ...({} as App),
       ...{ config, origin: 'http://localhost:4000', db: database.db, now: Date.now },
-      ...{ chains: new Map([[31337, script.chain]]), telemetry: openTelemetry('test', 'silent') },
+      ...{
+        chains: new Map([31337, 5].map((chainId) => [chainId, { ...script.chain, chainId }])),
+        telemetry: openTelemetry('test', 'silent'),
+      },
     }
     for (const [account_id, subject, address] of [
       [ALICE_ID, 'alice', ALICE],
@@ -246,8 +250,11 @@ suite('GET /v1/users/:userId/history', () => {
       ['includeSpam=yes', 'includeSpam'],
       ['page=2', 'page', 'unknown_parameter'],
       ['cursor=%F0', 'cursor'],
+      ['cursor=', 'cursor'],
+      [`cursor=${'A'.repeat(301)}`, 'cursor'],
+      ['cursor=e30&cursor=e30', 'cursor'],
       ['cursor=e30', 'cursor', 'invalid_cursor'],
-      [`cursor=${Buffer.from('["x",1,99999999999,0,0]').toString('base64url')}`, 'cursor', 'invalid_cursor'],
+      [`cursor=${Buffer.from('["x",1,99999999999,0]').toString('base64url')}`, 'cursor', 'invalid_cursor'],
     ]
     for (const [query, parameter, code = 'invalid_request'] of cases) {
       const { status, body } = await get(`${ALICE_PATH}?${query}`)
@@ -289,11 +296,20 @@ suite('GET /v1/users/:userId/history', () => {
   test('a cursor holds only for its user and filters; the page size may change', async () => {
     const cursor = String((await get(`${ALICE_PATH}?limit=1&type=ERC20,ERC721`)).headers['x-next-cursor'])
     assert.deepEqual(places(await entries(`?limit=2&type=ERC721,ERC20&cursor=${cursor}`)), ['2.1.0', '2.0.0'])
-    const bob = await get(`/v1/users/DEV-bob/history?type=ERC20,ERC721&cursor=${cursor}`, as('DEV-bob', BOB_ID, BOB))
-    assert.deepEqual([bob.status, bob.body.code], [400, 'invalid_cursor'])
-    for (const query of ['', 'type=ERC20&', 'type=ERC20,ERC721&direction=in&']) {
-      const { status, body } = await get(`${ALICE_PATH}?${query}cursor=${cursor}`)
-      assert.deepEqual([status, body.code], [400, 'invalid_cursor'], query)
+    const same = `type=ERC20,ERC721&cursor=${cursor}`
+    const balancesCursor = writeCursor(['balances', TOKEN])
+    const elsewhere = { ...as('DEV-alice', ALICE_ID, ALICE), chainId: 5 }
+    const refused: [what: string, ask: () => ReturnType<typeof get>][] = [
+      ['another user', () => get(`/v1/users/DEV-bob/history?${same}`, as('DEV-bob', BOB_ID, BOB))],
+      ['another network', () => get(`${ALICE_PATH}?${same}`, elsewhere)],
+      ['another list', () => get(`${ALICE_PATH}?cursor=${balancesCursor}`)],
+      ...['', 'type=ERC20&', 'type=ERC20,ERC721&direction=in&', 'includeSpam=true&type=ERC20,ERC721&'].map(
+        (query): [string, () => ReturnType<typeof get>] => [query, () => get(`${ALICE_PATH}?${query}cursor=${cursor}`)],
+      ),
+    ]
+    for (const [what, ask] of refused) {
+      const { status, body } = await ask()
+      assert.deepEqual([status, body.code, body.errors?.[0]?.parameter], [400, 'invalid_cursor', 'cursor'], what)
     }
   })
 

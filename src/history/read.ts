@@ -1,4 +1,3 @@
-import { sql, type Selectable } from 'kysely'
 import { checksumAddress } from '../abi/address.ts'
 import { bigNumber } from '../abi/bignumber.ts'
 import { formatUnits } from '../abi/units.ts'
@@ -7,13 +6,13 @@ import type { Chain } from '../chain/network.ts'
 import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { parseUserId, type Hex } from '../ids.ts'
-import { fromHex, fromWord, toHex } from '../store/bytes.ts'
+import { fromWord, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import type { Database } from '../store/rows.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/note.ts'
 import { ownAccount } from '../users/own.ts'
-import { placeCursor, readParameters, readPlace, type Filters, type HistoryParameters, type Place } from './query.ts'
+import { placeCursor, readParameters, readPlace, type HistoryParameters, type Place } from './query.ts'
 import { DIRECTION } from './rows.ts'
+import { selectTransfers, type Row } from './select.ts'
 import type { Entry, Party } from './wire.ts'
 
 /** A page, newest first, and how far the index behind it reached. `nextCursor` is null on the last page. */
@@ -72,86 +71,10 @@ async function readReach(db: Db, chainId: number): Promise<{ indexedTo: number |
   return { indexedTo: reached(row?.block_number), finalizedTo: reached(row?.finalized_number) }
 }
 
-type Row = Selectable<Database['transfers']> & { symbol: string | null; name: string | null; decimals: number | null }
-
-/** One backward scan of the primary key from the cursor; filters thin it out on the way. */
-async function selectTransfers(
-  db: Db,
-  {
-    accountId,
-    chainId,
-    filters,
-    after,
-    bounds,
-    limit,
-  }: {
-    accountId: string
-    chainId: number
-    filters: Filters
-    after: Place | null
-    bounds: { indexedTo: number; finalizedTo: number }
-    limit: number
-  },
-): Promise<Row[]> {
-  const { types, direction, token, counterparty, fromTime, toTime, fromBlock, toBlock, isFinalOnly, includesSpam } =
-    filters
-  const highest = Math.min(
-    bounds.indexedTo,
-    toBlock ?? Number.MAX_SAFE_INTEGER,
-    isFinalOnly ? bounds.finalizedTo : Number.MAX_SAFE_INTEGER,
-  )
-  let query = db
-    .selectFrom('transfers as transfer')
-    .leftJoin('tokens as token', (join) =>
-      join.onRef('token.chain_id', '=', 'transfer.chain_id').onRef('token.address', '=', 'transfer.token'),
-    )
-    .selectAll('transfer')
-    .select(['token.symbol', 'token.name', 'token.decimals'])
-    .where('transfer.account_id', '=', accountId)
-    .where('transfer.chain_id', '=', chainId)
-    .where('transfer.block_number', '<=', highest)
-  if (fromBlock !== null) query = query.where('transfer.block_number', '>=', fromBlock)
-  if (after !== null) {
-    query = query.where(
-      sql<boolean>`(transfer.block_number, transfer.log_index, transfer.batch_index, transfer.direction) < (${after.block}, ${after.logIndex}, ${after.batchIndex}, ${after.direction})`,
-    )
-  }
-  if (types !== null)
-    query = query.where(
-      'transfer.token_type',
-      'in',
-      types.map((type) => TOKEN_TYPE_NUMBERS[type]),
-    )
-  // What an account sends to itself both leaves and arrives.
-  if (direction !== 'all')
-    query = query.where('transfer.direction', '<>', direction === 'in' ? DIRECTION.OUT : DIRECTION.IN)
-  if (token !== null) query = query.where('transfer.token', '=', fromHex(token))
-  if (counterparty !== null) {
-    const other = fromHex(counterparty)
-    query = query.where((eb) =>
-      eb.or([
-        eb.and([eb('transfer.direction', '=', DIRECTION.IN), eb('transfer.sender', '=', other)]),
-        eb.and([eb('transfer.direction', '<>', DIRECTION.IN), eb('transfer.recipient', '=', other)]),
-      ]),
-    )
-  }
-  if (fromTime !== null) query = query.where('transfer.mined_at', '>=', new Date(fromTime))
-  if (toTime !== null) query = query.where('transfer.mined_at', '<=', new Date(toTime))
-  if (!includesSpam) query = query.where('transfer.is_spam', '=', false)
-  return query
-    .orderBy('transfer.block_number', 'desc')
-    .orderBy('transfer.log_index', 'desc')
-    .orderBy('transfer.batch_index', 'desc')
-    .orderBy('transfer.direction', 'desc')
-    .limit(limit)
-    .execute()
-}
-
 const placeOf = (row: Row): Place => ({
   block: row.block_number,
   logIndex: row.log_index,
   batchIndex: row.batch_index,
-  direction: row.direction,
 })
 
 /** Everybody on a page, by address: users of this installation under the name of the identity their account was made for. */
