@@ -77,7 +77,7 @@ test('an older copy signs again when it was accepted, and no nonce that the chai
     /The store: 4 records, the last [0-9a-f]{16} of \S+Z \(send, nonce 2 on chain 31337\); 1 acc/,
   )
   assert.match(shown.output, /Its witness: 8 records, the last [0-9a-f]{16}\.\n4 records are lost/)
-  assert.match(shown.output, /No network was asked/)
+  assert.match(shown.output, /Chain 31337 was not asked \(--rpc-url\), and 1 accounts/)
   const refusing = await again()
   await assert.rejects(refusing.sign(send(3)), refusal('ledger_damaged'))
   // Not under a signer that runs, though it refuses.
@@ -91,8 +91,11 @@ test('an older copy signs again when it was accepted, and no nonce that the chai
   assert.deepEqual([wrong.code, /--accept must be/.test(wrong.output)], [1, true])
   const done = await accept(place, '--rpc-url', url, '--accept', confirmation(shown.output))
   assert.equal(done.code, 0, done.output)
-  assert.match(done.output, /transactions of 1 of 1 accounts[^]*Accepted, as record 5/)
-  assert.doesNotMatch(done.output, /S3CRET/)
+  assert.match(
+    done.output,
+    /^Chain 31337 counts transactions of 1 of 1 accounts, at most 6 of one\.$[^]*Accepted, as record 5/m,
+  )
+  assert.doesNotMatch(done.output, /S3CRET|not asked/)
 
   assert.deepEqual(verifyStore(place.env.SIGNER_DIR!).problems, [])
   const signer = await again()

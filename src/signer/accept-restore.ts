@@ -19,6 +19,8 @@ export type Found = {
   witnessIs: 'in agreement' | 'ahead' | 'missing' | 'of another store'
   /** 40 hexadecimal digits each */
   accounts: string[]
+  /** networks that the ledger has signatures for */
+  chains: { chainId: number; accounts: number }[]
   problems: string[]
 }
 
@@ -32,7 +34,9 @@ export function findStore(folder: string): Found {
     const { head, problems } = verifyLedger(db)
     const last = db.prepare('SELECT at, kind, chain_id, nonce FROM ledger ORDER BY seq DESC LIMIT 1').get()
     const rows = db.prepare('SELECT lower(hex(address)) AS address FROM accounts ORDER BY address').all()
+    const chains = db.prepare('SELECT chain_id AS chainId, count(DISTINCT address) AS accounts FROM ledger WHERE nonce IS NOT NULL GROUP BY chain_id').all() // prettier-ignore
     return {
+      chains: chains as Found['chains'],
       ...{ head, witness, problems, witnessIs: compare(db, head, witness) },
       last: (last as Found['last']) ?? null,
       accounts: (rows as { address: string }[]).map(({ address }) => address),
@@ -114,15 +118,20 @@ async function main(): Promise<number> {
   }
 
   const floors: Restored['floors'] = []
+  const asked = new Set<number>()
   for (const url of urls) {
-    const counted = await countAll(url, accounts)
+    const { chainId, floors: counted } = await countAll(url, accounts)
+    asked.add(chainId)
     floors.push(...counted)
+    const most = counted.reduce((max, { nonce }) => Math.max(max, nonce), 0)
     print(
-      `A network counts transactions of ${counted.length} of ${accounts.length} accounts: no lower nonce will be signed.`,
+      `Chain ${chainId} counts transactions of ${counted.length} of ${accounts.length} accounts, at most ${most} of one.`,
     )
   }
-  if (floors.length === 0)
-    print('No network was asked (--rpc-url): nonces that the lost records used may be signed again.')
+  for (const { chainId, accounts: many } of found.chains.filter((chain) => !asked.has(chain.chainId)))
+    print(`Chain ${chainId} was not asked (--rpc-url), and ${many} accounts have signed for it: nonces that were lost may be signed again.`) // prettier-ignore
+  if (asked.size > 0)
+    print('No nonce below a count will be signed any more: a count that is too high locks its account out for good.')
   if (values.accept === undefined) {
     print(`Nothing was changed. To use this store: --accept ${confirmationOf(head)}`)
     return 1

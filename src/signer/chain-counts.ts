@@ -11,7 +11,10 @@ const PER_REQUEST = 100
  * @param addresses  40 hexadecimal digits each
  * @throws StartError when the node does not answer for all of them
  */
-export async function countAll(url: string, addresses: string[]): Promise<Restored['floors']> {
+export async function countAll(
+  url: string,
+  addresses: string[],
+): Promise<{ chainId: number; floors: Restored['floors'] }> {
   const [id] = await call(url, [{ method: 'eth_chainId', params: [] }])
   const chainId = toNumber(id)
   const floors: Restored['floors'] = []
@@ -27,7 +30,7 @@ export async function countAll(url: string, addresses: string[]): Promise<Restor
       if (nonce > 0) floors.push({ address, chainId, nonce })
     }
   }
-  return floors
+  return { chainId, floors }
 }
 
 type Call = { method: string; params: string[] }
