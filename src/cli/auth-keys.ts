@@ -1,24 +1,78 @@
 import { existsSync } from 'node:fs'
 import { Command } from 'commander'
 import { readSome } from '../config.ts'
-import { loadKeys } from '../oauth/keys.ts'
+import { changeKeys, loadKeys, newKey, type PrivateKey } from '../oauth/keys.ts'
 
-/** `chatelaine auth-keys create`: the keys of the authorization server, which production does not make by itself. */
+/** `chatelaine auth-keys …`: the keys of the authorization server, which production does not make by itself. */
 export function authKeys(): Command {
   const command = new Command('auth-keys').description('keys of the authorization server')
   command
     .command('create')
     .description('write new keys to AUTH_KEYS_FILE and their public half beside it; never over a file that is there')
     .action(create)
+  command
+    .command('prepare')
+    .description('first step of a change: new keys that are published and do not sign yet')
+    .action(prepare)
+  command
+    .command('switch')
+    .description('second step: the new keys sign, the old ones are still good; again: back')
+    .action(switchOver)
+  command.command('drop').description('last step: only the keys that sign stay').action(drop)
   return command
 }
 
-async function create(): Promise<void> {
+function files(): { keysFile: string; jwksFile: string } {
   const { AUTH_KEYS_FILE: keysFile, AUTH_JWKS_FILE } = readSome(process.env, ['AUTH_KEYS_FILE', 'AUTH_JWKS_FILE'])
   if (keysFile === undefined) throw new Error('AUTH_KEYS_FILE is missing: it names the file to write.')
+  return { keysFile, jwksFile: AUTH_JWKS_FILE ?? `${keysFile.replace(/\.json$/, '')}.public.json` }
+}
+
+async function create(): Promise<void> {
+  const { keysFile, jwksFile } = files()
   if (existsSync(keysFile))
-    throw new Error(`${keysFile} is there already: new keys in its place would end every session.`)
-  const jwksFile = AUTH_JWKS_FILE ?? `${keysFile.replace(/\.json$/, '')}.public.json`
+    throw new Error(
+      `${keysFile} is there already: new keys in its place would end every session. To change them: auth-keys prepare.`,
+    )
   await loadKeys({ keysFile, jwksFile, create: true })
   console.log(`Private keys: ${keysFile} (keep it to the server's user)\nPublic keys:  ${jwksFile} (SIGNER_JWKS_FILE)`)
+}
+
+async function prepare(): Promise<void> {
+  await changeKeys(files(), (keys) => {
+    if (isUnderWay(keys)) throw new Error('A change is under way: finish it with auth-keys switch and auth-keys drop.')
+    return [...keys, newKey('ES256'), newKey('RS256')]
+  })
+  console.log(
+    'New keys are there. Start every server again, so that all of them publish and accept them; then: switch.',
+  )
+}
+
+async function switchOver(): Promise<void> {
+  await changeKeys(files(), (keys) => {
+    assertUnderWay(keys)
+    const signing = signingOf(keys)
+    return [...keys.filter((key) => !signing.includes(key)), ...signing]
+  })
+  console.log(
+    'The other keys sign as soon as every server has been started again. Whoever comes by within SESSION_SECONDS stays signed in after: drop.',
+  )
+}
+
+async function drop(): Promise<void> {
+  await changeKeys(files(), (keys) => {
+    assertUnderWay(keys)
+    return signingOf(keys)
+  })
+  console.log('The old keys are gone. Start every server again; what they signed is not accepted from then on.')
+}
+
+/** The first of each algorithm signs. */
+const signingOf = (keys: PrivateKey[]): PrivateKey[] =>
+  keys.filter(({ alg }, index) => keys.findIndex((other) => other.alg === alg) === index)
+
+const isUnderWay = (keys: PrivateKey[]): boolean => keys.length > 2
+
+function assertUnderWay(keys: PrivateKey[]): void {
+  if (!isUnderWay(keys)) throw new Error('There is no other pair of keys: begin with auth-keys prepare.')
 }

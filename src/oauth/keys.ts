@@ -38,6 +38,21 @@ export async function loadKeys({
   return keys
 }
 
+/**
+ * Writes the keys in another order, or others, in one step.
+ * @throws Error  when there are none, or `change` refuses
+ */
+export async function changeKeys(
+  { keysFile, jwksFile }: { keysFile: string; jwksFile: string },
+  change: (keys: PrivateKey[]) => PrivateKey[],
+): Promise<void> {
+  const before = await loadKeys({ keysFile, jwksFile, create: false })
+  const keys = { keys: change(before.keys) }
+  // Published before they can sign.
+  await writeWhole(jwksFile, JSON.stringify(publicKeys(keys)))
+  await writeWhole(keysFile, JSON.stringify(keys), 0o600)
+}
+
 /** The public half: what `/oauth/jwks` shows and the signer verifies with. Member by member, so that nothing private strays. */
 export function publicKeys({ keys }: PrivateKeys): JSONWebKeySet {
   return {
@@ -106,10 +121,10 @@ async function readIfThere(file: string): Promise<string | null> {
 }
 
 /** The signer reads the file at any moment: it finds the old one or the new one, whole. */
-async function writeWhole(file: string, text: string): Promise<void> {
+async function writeWhole(file: string, text: string, mode = 0o644): Promise<void> {
   if ((await readIfThere(file)) === text) return
   await mkdir(dirname(file), { recursive: true })
   const part = `${file}.${process.pid}`
-  await writeFile(part, text, { mode: 0o644 })
+  await writeFile(part, text, { mode, flush: true })
   await rename(part, file)
 }

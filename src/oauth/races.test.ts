@@ -1,18 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { setTimeout as wait } from 'node:timers/promises'
-import type { RootDb } from '../store/db.ts'
+import { raceCodes, slowed } from './race-codes.ts'
 import { askMe, obtainCode, obtainTokens, post, rehearse, type Rehearsal } from './rehearsal.ts'
-
-/** Answers of the database arrive late and in another order: what is read and written apart is overtaken. */
-const slowed = (db: RootDb): RootDb =>
-  db.withPlugin({
-    transformQuery: ({ node }) => node,
-    transformResult: async ({ result }) => {
-      await wait(Math.random() * 12)
-      return result
-    },
-  })
 
 let world: Rehearsal
 before(async () => void (world = await rehearse({ slow: slowed })))
@@ -33,6 +22,13 @@ test('of 16 parallel redemptions of one code exactly one succeeds, and what it g
     assert.equal((await askMe(world.origin, good[0]!.body.access_token!)).status, 401)
     assert.equal((await refresh(good[0]!.body.refresh_token!)).body.error, 'invalid_grant')
   }
+})
+
+test('on two replicas, 16 parallel redemptions of one code give one success, round after round', async (t) => {
+  const second = await rehearse({ slow: slowed, again: world })
+  t.after(() => second.close())
+  // The long form is `npm run prove codes`.
+  await raceCodes([world, second], { rounds: 10, parallel: PARALLEL })
 })
 
 test('16 parallel uses of one refresh token give one successor', async () => {

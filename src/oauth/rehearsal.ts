@@ -22,6 +22,8 @@ import { developmentProvider, type ProviderSettings } from './providers.ts'
 export type Rehearsal = {
   app: App
   origin: string
+  /** where this very server listens: another place than its origin for a second replica */
+  base: string
   server: FastifyInstance
   /** log lines so far: event, fields and whatever else was written */
   logged: unknown[]
@@ -37,6 +39,9 @@ type Options = {
   others?: (origin: string) => ProviderSettings[]
   /** stands between the server and its database */
   slow?: (db: RootDb) => RootDb
+  keys?: PrivateKeys
+  /** the same installation as this one, whose server has ended, or beside it as a replica with the same origin */
+  again?: Rehearsal
 }
 
 export const demoApplication: Application = {
@@ -54,11 +59,17 @@ export const demoApplication: Application = {
 
 let keysMade: PrivateKeys | undefined
 
-export async function rehearse({ env = {}, others = () => [], slow = (db) => db }: Options = {}): Promise<Rehearsal> {
-  const { db, close } = await testDatabase()
-  const port = await freePort()
-  const origin = `http://localhost:${port}`
-  const keys = (keysMade ??= { keys: [newKey('ES256'), newKey('RS256')] })
+export async function rehearse({
+  env = {},
+  others = () => [],
+  slow = (db) => db,
+  again,
+  keys = again?.keys ?? (keysMade ??= { keys: [newKey('ES256'), newKey('RS256')] }),
+}: Options = {}): Promise<Rehearsal> {
+  const { db, close } = again === undefined ? await testDatabase() : { db: again.app.db, close: async () => {} }
+  const port =
+    again === undefined || again.server.server.listening ? await freePort() : Number(new URL(again.origin).port)
+  const origin = again?.origin ?? `http://localhost:${port}`
   const { telemetry, logged } = quietTelemetry()
   const app: App = {
     config: readConfig({ NODE_ENV: 'test', PORT: String(port), ...env }, 'server'),
@@ -83,6 +94,7 @@ export async function rehearse({ env = {}, others = () => [], slow = (db) => db 
   return {
     app,
     origin,
+    base: `http://localhost:${port}`,
     server,
     logged,
     demo: demoApplication,

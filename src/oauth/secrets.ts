@@ -22,13 +22,15 @@ export type Secrets = {
  * token lies in the database, not even encrypted: who reads it has hashes, who also has the key lacks the old token.
  */
 export function openSecrets(cookieKeys: string[]): Secrets {
-  const csrfKey = derive(cookieKeys[0]!, 'forms')
+  const csrfKeys = cookieKeys.map((key) => derive(key, 'forms'))
   const refreshKey = derive(cookieKeys[0]!, 'refresh tokens')
-  const csrfToken = (uid: string): string => createHmac('sha256', csrfKey).update(uid).digest('base64url')
+  const tokenOf = (uid: string, key: Buffer): string => createHmac('sha256', key).update(uid).digest('base64url')
   return {
-    csrfToken,
+    csrfToken: (uid) => tokenOf(uid, csrfKeys[0]!),
+    // With every live key: a page that was open while the keys were changed can still be sent.
     isCsrfTokenRight: (uid, token) =>
-      typeof token === 'string' && timingSafeEqual(sha256(token), sha256(csrfToken(uid))),
+      typeof token === 'string' &&
+      csrfKeys.map((key) => timingSafeEqual(sha256(token), sha256(tokenOf(uid, key)))).includes(true),
     successorOf: (refreshToken) => createHmac('sha256', refreshKey).update(refreshToken).digest('base64url'),
   }
 }

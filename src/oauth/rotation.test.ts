@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { createRemoteJWKSet, jwtVerify } from 'jose'
+import { command } from '../../test/command.ts'
+import { cookieKeysOf, newKey, type PrivateKeys } from './keys.ts'
+import { askMe, authorizationUrl, obtainTokens, openBrowser, post, rehearse, type Rehearsal } from './rehearsal.ts'
+
+/** The stages of a change of keys, each a start of the same installation with the next state of AUTH_KEYS_FILE. */
+const old = [newKey('ES256'), newKey('RS256')]
+const fresh = [newKey('ES256'), newKey('RS256')]
+const prepared: PrivateKeys = { keys: [...old, ...fresh] }
+const switched: PrivateKeys = { keys: [...fresh, ...old] }
+const dropped: PrivateKeys = { keys: fresh }
+
+let first: Rehearsal
+before(async () => void (first = await rehearse({ keys: { keys: old } })))
+after(() => first.close())
+
+const kidOf = (token: string): string =>
+  (JSON.parse(Buffer.from(token.split('.', 1)[0]!, 'base64url').toString()) as { kid: string }).kid
+const refresh = (token: string) =>
+  post(first.origin, '/oauth/token', { grant_type: 'refresh_token', refresh_token: token, client_id: 'demo' })
+
+test('new keys of the authorization server sign nobody out, at no stage of the change', async () => {
+  const browser = openBrowser(first.origin)
+  await browser.signIn(authorizationUrl(first.origin).url, 'rosa')
+  const before = await obtainTokens(first, { username: 'rosa' })
+  assert.equal(kidOf(before.access), old[0]!.kid)
+  // A page that stays open while the server is started again.
+  const stranger = openBrowser(first.origin)
+  const open = await stranger.go(authorizationUrl(first.origin).url)
+
+  let refreshToken = before.refresh
+  let world = first
+  for (const [keys, signs] of [
+    [prepared, old[0]!],
+    [switched, fresh[0]!],
+  ] as const) {
+    await world.server.close()
+    world = await rehearse({ again: first, keys })
+    assert.equal((await askMe(world.origin, before.access)).status, 200, 'an access token of before')
+    const { body } = await refresh(refreshToken)
+    refreshToken = body.refresh_token!
+    assert.equal(kidOf(body.access_token!), signs.kid)
+    assert.equal((await askMe(world.origin, body.access_token!)).status, 200)
+    const again = await browser.go(authorizationUrl(world.origin).url)
+    assert.ok(again.url.searchParams.has('code'), 'a session of before needs no sign-in')
+    // What a client does that has both kinds of token: by key id, from the published keys.
+    const published = createRemoteJWKSet(new URL(`${world.origin}/oauth/jwks`))
+    for (const token of [before.id, body.id_token!])
+      await jwtVerify(token, published, { issuer: `${world.origin}/oauth` })
+  }
+  const sent = await stranger.submit(open, '/DEV')
+  assert.match(sent.url.pathname, /^\/devnet\/idp\//, 'a page that was open before can be sent')
+
+  // Only when the old keys are gone are their cookies and tokens.
+  await world.server.close()
+  world = await rehearse({ again: first, keys: dropped })
+  assert.equal((await askMe(world.origin, before.access)).status, 401)
+  assert.equal((await refresh(refreshToken)).status, 200, 'refresh tokens belong to no key')
+  const again = await browser.go(authorizationUrl(world.origin).url)
+  assert.ok(again.url.searchParams.has('code'), 'a session that was used meanwhile goes on')
+  await world.server.close()
+})
+
+test('a replica that has the new keys and one that has not yet understand each other', async (t) => {
+  const a = await rehearse({ keys: { keys: old } })
+  t.after(() => a.close())
+  const b = await rehearse({ again: a, keys: prepared })
+  t.after(() => b.close())
+  const { access, refresh: token } = await obtainTokens(a, { username: 'rosa' })
+  assert.equal((await askMe(b.base, access)).status, 200)
+  const form = { grant_type: 'refresh_token', refresh_token: token, client_id: 'demo' }
+  const { body } = await post(b.base, '/oauth/token', form)
+  assert.equal((await askMe(a.base, body.access_token!)).status, 200, 'the prepared key does not sign yet')
+})
+
+test('the commands of a change: prepare, switch, drop, each the way back of the one before', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-rotation-'))
+  const files = { AUTH_KEYS_FILE: join(folder, 'keys.json') }
+  const run = async (...words: string[]) => {
+    const { code, out, err } = await command(files, ['auth-keys', ...words])
+    return { code, said: out + err }
+  }
+  const kids = async (file = 'keys.json') =>
+    (JSON.parse(await readFile(join(folder, file), 'utf8')) as PrivateKeys).keys.map(({ kid }) => kid)
+  assert.equal((await run('prepare')).code, 1, 'without keys')
+  await run('create')
+  const [a, b] = await kids()
+  for (const early of ['switch', 'drop']) assert.match((await run(early)).said, /prepare/)
+  assert.match((await run('prepare')).said, /every server/)
+  const [, , c, d] = await kids()
+  assert.deepEqual(await kids(), [a, b, c, d])
+  assert.deepEqual(await kids('keys.public.json'), [a, b, c, d])
+  assert.match((await run('prepare')).said, /under way/)
+  await run('switch')
+  assert.deepEqual(await kids(), [c, d, a, b])
+  await run('switch')
+  assert.deepEqual(await kids(), [a, b, c, d])
+  await run('switch')
+  await run('drop')
+  assert.deepEqual(await kids(), [c, d])
+  assert.equal((await stat(join(folder, 'keys.json'))).mode & 0o777, 0o600)
+  assert.doesNotMatch(await readFile(join(folder, 'keys.public.json'), 'utf8'), /"d"/)
+  await rm(folder, { recursive: true })
+})
+
+test('cookies are signed with the first key and read with all', () => {
+  assert.deepEqual(cookieKeysOf(switched), [...cookieKeysOf(dropped), ...cookieKeysOf({ keys: old })])
+})
