@@ -28,6 +28,7 @@ const keys = {
   PUBLIC_ORIGIN: { kind: 'url', part: 'server', productionRequired: true, help: 'origin that clients see, https in production; default http://localhost:PORT' },
   DATA_DIR: { kind: 'path', default: '.chatelaine', part: 'server', help: 'folder of everything kept on disk: embedded database, development chain, the signer in development mode' },
   DATABASE_URL: { kind: 'text', part: 'server', productionRequired: true, help: 'PostgreSQL connection string; without it the embedded database' },
+  DATABASE_PREPARED: { kind: 'choice', choices: ['on', 'off'], default: 'on', part: 'server', help: '`off` where a pooler stands before PostgreSQL that gives each transaction another connection and knows no prepared statements, as PgBouncer before 1.21; a write then costs more of the database’s CPU' },
   DATABASE_POOL: { kind: 'integer', unit: 'connections', min: 1, max: 200, default: 16, part: 'server', help: 'connections to PostgreSQL per process' },
   NETWORKS_FILE: { kind: 'path', part: 'server', help: 'nodes of the networks added with `chatelaine network add`: a JSON list of addresses by network name, which may hold keys; default DATA_DIR/networks.json' },
   RPC_URL: { kind: 'urls', part: 'server', help: 'EVM node instead of the embedded chain, of one more network that the NETWORK_… settings describe; or several of the same network, with commas or spaces between: one that fails, lags or is slow is left aside. A ws or wss address beside them tells of new blocks, so that the others are asked for one four times less often' },

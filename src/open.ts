@@ -187,6 +187,7 @@ async function openMigrated(config: Config, dir: string, { log }: Telemetry): Pr
       : await openPostgres({
           url: config.DATABASE_URL,
           pool: config.DATABASE_POOL,
+          prepares: config.DATABASE_PREPARED === 'on',
           onError: (error) => log.warn('database_connection_lost', {}, error),
         })
   try {

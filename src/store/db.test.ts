@@ -2,10 +2,12 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
+import { sql } from 'kysely'
 import { emptyPostgres, testCluster, testDatabase } from '../../test/database.ts'
 import { fromWord, toHex, toWord } from './bytes.ts'
 import { openEmbedded, openPostgres } from './db.ts'
 import { migrate } from './migrate.ts'
+import { prepared } from './prepared.ts'
 
 test('migrations applied twice leave the database as it is', async (t) => {
   const { db, close } = await testDatabase()
@@ -87,3 +89,31 @@ test('an embedded database that was never asked anything lets its process end', 
   const [code] = await once(child, 'exit')
   assert.equal(code, 0)
 })
+
+test(
+  'a marked statement is planned once for a connection, others each time, and with `off` none is kept',
+  { skip: testCluster === null ? 'the embedded database plans each time' : false },
+  async (t) => {
+    const { url, drop } = await emptyPostgres(testCluster!)
+    t.after(drop)
+    for (const prepares of [true, false]) {
+      const db = await openPostgres({ url, pool: 1, prepares, onError: () => {} })
+      const ask = (value: number) =>
+        sql<{ said: number }>`${prepared} select ${value}::int + 1 as said`
+          .execute(db)
+          .then(({ rows }) => rows[0]!.said)
+      assert.deepEqual([await ask(1), await ask(2), await ask(3)], [2, 3, 4])
+      await sql`select ${5}::int`.execute(db)
+      const { rows } = await sql<{
+        uses: string
+      }>`select generic_plans + custom_plans as uses from pg_prepared_statements where name like 'chatelaine%'`.execute(
+        db,
+      )
+      assert.deepEqual(
+        rows.map(({ uses }) => Number(uses)),
+        prepares ? [3] : [],
+      )
+      await db.destroy()
+    }
+  },
+)

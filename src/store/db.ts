@@ -1,5 +1,6 @@
 import { Kysely, PGliteDialect, PostgresDialect, sql, type Transaction } from 'kysely'
 import { AppError } from '../errors.ts'
+import { prepareMarked } from './prepared.ts'
 import type { Database } from './rows.ts'
 
 /** A database handle: the whole database, or a transaction inside it. Inside a transaction it is called `db` too. */
@@ -19,15 +20,18 @@ function readInt8(text: string): number {
  * Opens PostgreSQL.
  * @param url   connection string; never logged
  * @param pool  connections, at most
+ * @param prepares  keeps the plans of marked statements (`prepared.ts`); a pooler in between may hand the next statement to another connection
  * @param onError  told of errors on idle or checked-out connections: a terminated backend emits one, and without a listener it would end the process
  */
 export async function openPostgres({
   url,
   pool,
+  prepares = true,
   onError,
 }: {
   url: string
   pool: number
+  prepares?: boolean
   onError: (error: Error) => void
 }): Promise<RootDb> {
   const { default: pg } = await import('pg')
@@ -44,7 +48,13 @@ export async function openPostgres({
     },
   })
   clients.on('error', onError)
-  clients.on('connect', (client) => client.on('error', onError))
+  clients.on('connect', (client) => {
+    client.on('error', onError)
+    if (!prepares) return
+    prepareMarked(client)
+    // A plan that is kept must not be the one that was best while the table was small: reading it from end to end.
+    client.query('set enable_seqscan = off').catch(onError)
+  })
   return new Kysely<Database>({ dialect: new PostgresDialect({ pool: clients }) })
 }
 

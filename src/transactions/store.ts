@@ -4,6 +4,7 @@ import type { Chain } from '../chain/network.ts'
 import type { Fees } from '../chain/fees.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { prepared } from '../store/prepared.ts'
 import type { Transition } from '../store/rows.ts'
 import type { Hex } from '../ids.ts'
 import { answerOf } from './answer.ts'
@@ -41,7 +42,7 @@ async function insertFirst(app: App, chain: Chain, members: Member[]): Promise<v
     ...{ id: bound.id, hash: hash.slice(2), raw: raw.slice(2), gas_limit: Number(gas), ...feeDigits(fees) },
     ...{ transition: [{ state: 'SUBMITTED', at, hash }], response: bound.hasKey ? answerOf(chain, bound, hash) : null },
   }))
-  await sql`
+  await sql`${prepared}
     with signed as (
       select id, decode(hash, 'hex') as hash, decode(raw, 'hex') as raw, gas_limit, decode(max_fee, 'hex') as max_fee,
         decode(max_priority_fee, 'hex') as max_priority_fee, transition, response

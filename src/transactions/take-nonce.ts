@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { prepared } from '../store/prepared.ts'
 import { wordDigits } from '../store/bytes.ts'
 import type { Hex } from '../ids.ts'
 import { feeDigits, type Intent, type Terms } from './intent.ts'
@@ -78,7 +79,7 @@ type Row = {
  * limit pending. The order of the inserts is that of the unique keys, or two replicas would wait for each other.
  */
 async function insert(app: App, db: Db, { chainId }: Chain, members: Member[]): Promise<Taken[]> {
-  const { rows } = await sql<Row>`
+  const { rows } = await sql<Row>`${prepared}
     with asked as (
       select place, id, account_id, client_id, decode(sender, 'hex') as sender, decode(target, 'hex') as target,
         decode(value, 'hex') as value, decode(data, 'hex') as data, gas_limit, decode(max_fee, 'hex') as max_fee,
