@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { testCluster, testDatabase, type TestDatabase } from '../database.ts'
+import { testCluster } from '../database.ts'
+import { openHome, type Home } from './history-home.ts'
 import { runHistory } from './history-run.ts'
 
 /** Caught by lives of a follower with these seeds and lies, or by a test of its own where chance meets it too seldom. */
@@ -82,15 +83,14 @@ suite(
   'the proof of the history catches',
   { skip: testCluster === null && 'needs PostgreSQL: set TEST_DATABASE_URL' },
   () => {
-    let database: TestDatabase
+    let home: Home
     before(async () => {
-      database = await testDatabase()
+      home = await openHome()
     })
-    after(() => database?.close())
+    after(() => home?.close())
 
     for (const [name, mutant] of Object.entries(MUTANTS)) {
       test(name, async (t) => {
-        const target = { db: database.db, url: database.url! }
         const { copy, remove } = await make(mutant)
         t.after(remove)
         if ('caughtBy' in mutant) {
@@ -105,11 +105,11 @@ suite(
         )
         const { lies = null } = mutant
         for (const seed of seeds) {
-          const { problem } = await runHistory(seed, target, { program, lies, boundMs: BOUND_MS })
+          const { problem } = await runHistory(seed, home, { program, lies, boundMs: BOUND_MS })
           if (problem === null) continue
           t.diagnostic(`seed ${seed}: ${problem.slice(0, 160)}`)
           // The same life with the real program: it was the mistake, not the machine.
-          assert.equal((await runHistory(seed, target, { lies })).problem, null)
+          assert.equal((await runHistory(seed, home, { lies })).problem, null)
           return
         }
         assert.fail(`${MOST_SEEDS} seeds did not notice`)

@@ -1,7 +1,10 @@
 /**
- * The follower and the history index as a process of their own, to be killed: on the database and the node that the
- * environment names, for ever. KILL_SEED makes it kill itself in the middle of its statements, now and then.
+ * The follower and the history index as a process of their own, to be killed: on the database or the folder and the
+ * node that the environment names, for ever. KILL_SEED makes it kill itself in the middle of its statements, now and
+ * then. Statements that arrive as messages are run for whoever sent them: the embedded database lets nobody else in.
  */
+import { flushCompileCache } from 'node:module'
+import { CompiledQuery } from 'kysely'
 import { openHead } from '../../src/chain/head.ts'
 import { explorerAt, type Chain } from '../../src/chain/network.ts'
 import { openRpc } from '../../src/chain/rpc.ts'
@@ -9,16 +12,19 @@ import { readConfig } from '../../src/config.ts'
 import type { App } from '../../src/app.ts'
 import { startFollower } from '../../src/follower/follow.ts'
 import { indexTransfers } from '../../src/history/index-transfers.ts'
-import { openPostgres } from '../../src/store/db.ts'
+import { openEmbedded, openPostgres } from '../../src/store/db.ts'
 import { openTelemetry } from '../../src/telemetry.ts'
 
-const { CHAOS_DATABASE, CHAOS_NODE, CHAOS_FINALITY, CHAOS_DEVELOPMENT, CHAOS_STRICT, KILL_SEED } = process.env
+const { CHAOS_DATABASE, CHAOS_FOLDER, CHAOS_NODE, CHAOS_FINALITY, CHAOS_DEVELOPMENT, CHAOS_STRICT, KILL_SEED } =
+  process.env
 
-const db = await openPostgres({ url: CHAOS_DATABASE!, pool: 4, onError: () => {} })
-const config = {
-  ...readConfig({ DATABASE_URL: CHAOS_DATABASE }, 'server'),
-  FOLLOW_INTERVAL_MS: 3,
-}
+const db =
+  CHAOS_FOLDER === undefined
+    ? await openPostgres({ url: CHAOS_DATABASE!, pool: 4, onError: () => {} })
+    : await openEmbedded({ dir: CHAOS_FOLDER })
+// Written now, because a process that is killed writes nothing at its end; the next one starts in half the time.
+flushCompileCache()
+const config = { ...readConfig({ DATABASE_URL: CHAOS_DATABASE }, 'server'), FOLLOW_INTERVAL_MS: 3 }
 const chain: Chain = {
   ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: Number(CHAOS_FINALITY) },
   ...{ feeCapWei: 1n, multicall3: null, explorer: explorerAt(''), strictness: CHAOS_STRICT as Chain['strictness'] },
@@ -46,3 +52,10 @@ const app = {
   now: Date.now,
 } as unknown as App
 startFollower(app, chain, [indexTransfers])
+
+process.on('message', ({ id, text, parameters }: { id: number; text: string; parameters: unknown[] }) => {
+  db.executeQuery(CompiledQuery.raw(text, parameters)).then(
+    ({ rows }) => process.send?.({ id, rows }),
+    (error: unknown) => process.send?.({ id, error: String(error) }),
+  )
+})

@@ -1,5 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { sql } from 'kysely'
 import type { App } from '../../src/app.ts'
 import { openHead } from '../../src/chain/head.ts'
@@ -9,7 +12,7 @@ import { readConfig } from '../../src/config.ts'
 import { startFollower } from '../../src/follower/follow.ts'
 import { indexTransfers } from '../../src/history/index-transfers.ts'
 import type { Hex } from '../../src/ids.ts'
-import { fromHex, toHex } from '../../src/store/bytes.ts'
+import { toHex } from '../../src/store/bytes.ts'
 import type { RootDb } from '../../src/store/db.ts'
 import { openTelemetry } from '../../src/telemetry.ts'
 import { refreshTokens } from '../../src/tokens/refresh.ts'
@@ -23,6 +26,7 @@ import {
   type ScriptedTransfer,
 } from '../scripted-chain.ts'
 import { until } from '../until.ts'
+import { empty, expireLease, type Home } from './history-home.ts'
 import { startHistoryNode, type HistoryNode } from './history-node.ts'
 
 /** deeper than any reorganisation here, but for a development chain, which may lose anything */
@@ -53,26 +57,29 @@ export type HistoryOutcome = {
 type Run = {
   script: ScriptedChain
   node: HistoryNode
-  db: RootDb
+  home: Home
   random: (below: number) => number
   children: ChildProcess[]
   start(): void
   outcome: HistoryOutcome
 }
 
-export const PROGRAM = new URL('history-program.ts', import.meta.url).pathname
+const PROGRAM = new URL('history-program.ts', import.meta.url).pathname
+
+/** Half of what a life costs is starting its processes again: they share what the compiler made. */
+const compiled = mkdtempSync(join(tmpdir(), 'chatelaine-compiled-'))
+process.once('exit', () => rmSync(compiled, { recursive: true, force: true }))
 
 /**
- * One seeded life of a follower: two processes on one database behind a node that lies, fails and reorganises, killed
- * and frozen throughout. At the end the tables are compared with what the test wrote down, and with an index of the
- * final chain from scratch.
- * @param database  migrated; its tables are emptied
+ * One seeded life of a follower: two processes on one database, or one on the embedded one, behind a node that lies,
+ * fails and reorganises, killed and frozen throughout. At the end the tables are compared with what the test wrote
+ * down, and with an index of the final chain from scratch.
  * @param program   the process to kill: a mutant, or the real one
  * @param lies      the node tells only these, and often
  */
 export async function runHistory(
   seed: number,
-  database: { db: RootDb; url: string },
+  home: Home,
   {
     program = PROGRAM,
     turns = TURNS,
@@ -86,8 +93,7 @@ export async function runHistory(
   const isDevelopment = seed % 4 === 0
   const script = scriptedChain({ isDevelopment, finality: isDevelopment ? 3 : FINALITY })
   script.answer = (method, params) => tellOfToken(script, method, params)
-  const { db } = database
-  await empty(db)
+  await home.begin(ACCOUNTS)
   const node = await startHistoryNode(script, { random, isStrict, lies })
   const children: ChildProcess[] = []
   const zeroes = { blocks: 0, transfers: 0, reorganisations: 0, deepest: 0, kills: 0, freezes: 0, ms: 0 }
@@ -95,28 +101,29 @@ export async function runHistory(
   let isOver = false
   const start = () => {
     const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program], {
-      stdio: ['ignore', 'ignore', process.env.CHAOS_LOG === undefined ? 'ignore' : 'inherit'],
+      stdio: ['ignore', 'ignore', process.env.CHAOS_LOG === undefined ? 'ignore' : 'inherit', 'ipc'],
+      serialization: 'advanced',
       env: {
         ...process.env,
-        ...{ CHAOS_DATABASE: database.url, CHAOS_NODE: node.url, CHAOS_FINALITY: String(script.chain.finality) },
+        ...home.env(),
+        ...{ NODE_COMPILE_CACHE: compiled, CHAOS_NODE: node.url, CHAOS_FINALITY: String(script.chain.finality) },
         ...{ CHAOS_DEVELOPMENT: isDevelopment ? 'yes' : 'no', CHAOS_STRICT: isStrict ? 'on' : 'off' },
         ...(random(2) === 0 ? { KILL_SEED: String(random(1_000_000)) } : {}),
       },
     })
     children.push(child)
+    home.adopt(child)
     child.once('exit', () => {
       children.splice(children.indexOf(child), 1)
       if (isOver) return
       outcome.kills++
       start()
-      // As if its time were over: nobody waits four seconds for the lease of a dead process here.
-      expireLease(db).catch(() => {})
+      expireLease(home.db).catch(() => {})
     })
   }
-  const run: Run = { script, node, db, random, children, start, outcome }
+  const run: Run = { script, node, home, random, children, start, outcome }
   try {
-    start()
-    start()
+    for (let count = 0; count < home.processes; count++) start()
     await live(run, turns, boundMs)
     await settle(run, boundMs)
   } catch (error) {
@@ -132,24 +139,9 @@ export async function runHistory(
   return outcome
 }
 
-async function empty(db: RootDb): Promise<void> {
-  for (const table of ['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'networks'] as const)
-    await db.deleteFrom(table).execute()
-  const rows = Object.entries(ACCOUNTS).map(([address, account_id]) => ({
-    ...{ account_id, user_id: `DEV-${address}`, address: fromHex(address as Hex) },
-  }))
-  await db.insertInto('accounts').values(rows).execute()
-}
-
-const expireLease = async (db: RootDb): Promise<void> => {
-  await db
-    .updateTable('cursors')
-    .set({ lease_until: sql<Date>`now() - interval '1 second'` })
-    .execute()
-}
-
 async function live(run: Run, turns: number, boundMs: number): Promise<void> {
-  const { script, node, db, random, children, outcome } = run
+  const { script, node, home, random, children, outcome } = run
+  const { db } = home
   // Followed from block 0: a network that is no development chain starts at what is final by then.
   await until('somebody follows', async () => (await cursorHash(db)) !== null, boundMs)
   node.isBad = true
@@ -219,13 +211,13 @@ async function forkForAWhile(run: Run): Promise<void> {
 
 /** The one who follows stops in the middle of what it does; another takes over; then it wakes and believes that it leads. */
 async function freezeForAWhile(run: Run): Promise<void> {
-  const { db, children, random, outcome } = run
+  const { home, children, random, outcome } = run
   const frozen = children[random(children.length)]
   if (frozen === undefined) return
   frozen.kill('SIGSTOP')
   outcome.freezes++
   // Frozen in the middle of a transaction it holds the row, and this waits until it wakes.
-  const expired = expireLease(db)
+  const expired = expireLease(home.db).catch(() => {})
   for (let count = random(4) + 1; count > 0; count--) mine(run)
   if (random(2) === 0) reorganise(run)
   await new Promise((resolve) => setTimeout(resolve, 60))
@@ -233,31 +225,36 @@ async function freezeForAWhile(run: Run): Promise<void> {
   await expired
 }
 
+/** null before the first block, and while nobody is there to be asked */
 const cursorHash = async (db: RootDb): Promise<Hex | null> => {
-  const row = await db.selectFrom('cursors').select('block_hash').executeTakeFirst()
+  const asked = db.selectFrom('cursors').select('block_hash').executeTakeFirst()
+  const row = await asked.catch(() => undefined)
   return row === undefined ? null : toHex(row.block_hash)
 }
 
 /** Everything becomes good, and what was stored has to become right within the bound. */
-async function settle({ script, node, db, ...rest }: Run, boundMs: number): Promise<void> {
+async function settle(run: Run, boundMs: number): Promise<void> {
+  const { script, node, home } = run
+  const { db } = home
   node.isBad = false
-  const run = { script, node, db, ...rest }
   mine(run)
   mine(run)
   const isThere = async () => (await cursorHash(db)) === script.blocks.at(-1)!.hash
   await until('the cursor is at the newest block', isThere, boundMs)
   // Tokens that a bad node kept from telling are asked again after a minute: now.
-  const isUnknown = () => db.selectFrom('tokens').select('address').where('state', '<>', 'KNOWN').execute()
+  const isUnknown = () => db.selectFrom('tokens').select('address').where('state', '<>', 'KNOWN').execute().catch(() => null) // prettier-ignore
   await until(
     'every token is known',
     async () => {
       const waiting = await isUnknown()
+      if (waiting === null) return false
       if (waiting.length === 0) return true
       await db
         .updateTable('tokens')
         .set({ retry_at: sql<Date>`now()` })
         .where('state', '<>', 'KNOWN')
         .execute()
+        .catch(() => {})
       mine(run)
       await until('the cursor is at the newest block', isThere, boundMs)
       await new Promise((resolve) => setTimeout(resolve, 30))
@@ -268,14 +265,19 @@ async function settle({ script, node, db, ...rest }: Run, boundMs: number): Prom
 }
 
 /** The tables as they are, against the test's own list and against an index from scratch by an honest node. */
-async function judge({ script, db, outcome }: Run, isStrict: boolean): Promise<string | null> {
+async function judge(run: Run, isStrict: boolean): Promise<string | null> {
+  const { db, close } = await run.home.leftBehind()
+  return compare(run, db, isStrict).finally(close)
+}
+
+async function compare({ script, outcome }: Run, db: RootDb, isStrict: boolean): Promise<string | null> {
   const stored = await storedTransfers(db)
   outcome.transfers = stored.length
   const wanted = expectedTransfers(script.blocks, ACCOUNTS)
   const wrong = firstDifference(stored, wanted)
   if (wrong !== null) return `transfers: ${wrong}`
   const lived = await dump(db)
-  await empty(db)
+  await empty(db, ACCOUNTS)
   const chain: Chain = { ...script.chain, head: openHead(Date.now), strictness: isStrict ? 'on' : 'off' }
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
   const app = { config, db, telemetry: openTelemetry('scratch', 'silent'), now: Date.now } as unknown as App
