@@ -3,6 +3,14 @@ import { readFileSync } from 'node:fs'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { html } from 'ghtml'
 
+/** What stands around every page, in English; the texts of the pages themselves are in oauth/texts.ts. */
+const around = {
+  language: 'en',
+  name: 'Chatelaine',
+  notice: 'Notice',
+  footer: 'Chatelaine, self-hosted wallet accounts',
+}
+
 /**
  * A whole HTML document around `body`: the shell of every page this service renders.
  * @param title   plain text, escaped here
@@ -12,22 +20,22 @@ import { html } from 'ghtml'
  */
 export function page({ title, body, layout = 'narrow', notice }: PageParts): string {
   return html`<!doctype html>
-    <html lang="en">
+    <html lang="${around.language}">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <meta name="robots" content="noindex" />
         <meta name="referrer" content="no-referrer" />
-        <title>${title} · Chatelaine</title>
+        <title>${title} · ${around.name}</title>
         <link rel="icon" type="image/svg+xml" href="${MARK.path}" />
         <link rel="stylesheet" href="${STYLESHEET.path}" />
       </head>
       <body class="${layout}">
-        !${notice === undefined ? '' : html`<aside class="notice strip" aria-label="Notice">${notice}</aside>`}
-        <header class="masthead">!${KEY_MARK}<span>Chatelaine</span></header>
+        !${notice === undefined ? '' : html`<aside class="notice strip" aria-label="${around.notice}">${notice}</aside>`}
+        <header class="masthead">!${KEY_MARK}<span>${around.name}</span></header>
         <main class="stack">!${body}</main>
-        <footer class="muted">Chatelaine, self-hosted wallet accounts</footer>
+        <footer class="muted">${around.footer}</footer>
       </body>
     </html> `
 }

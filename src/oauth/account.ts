@@ -115,8 +115,7 @@ export function accountPages(
   /** POST /account/identities/add: `provider`; leaves for it. The way back is that of every sign-in, see login.ts. */
   actFresh('/account/identities/add', async ({ visitor, form, request, reply }) => {
     const chosen = providers.find(({ name }) => name === form.provider)
-    if (chosen === undefined)
-      throw new AppError('unknown_provider', 'This installation has no identity provider of that name.')
+    if (chosen === undefined) throw new AppError('unknown_provider', texts.refused.noProvider)
     const { browser, cookie } = browserOf(request, origin)
     const url = await federation.visit(chosen, { interactionUid: linkingOf(visitor), browser, asksAgain: false })
     reply.header('set-cookie', cookie)
@@ -162,7 +161,7 @@ export function accountPages(
       if (visitor === null) return leaveFor(reply, '/account')
       const form = formOf(request)
       if (!secrets.isCsrfTokenRight(purposeOf(visitor), form.csrf))
-        throw new AppError('sign_in_refused', texts.notOurForm)
+        throw new AppError('sign_in_refused', texts.refused.notOurForm)
       const outcome = await work({ visitor, form, request, reply })
       app.telemetry.log.info('account_changed', { path })
       if (outcome instanceof URL) return leaveFor(reply, outcome.href)

@@ -22,6 +22,7 @@ import { recordsOf } from './records.ts'
 import { apiResource } from './resource.ts'
 import { grantable, machineGrantable, openidScopes, resolveScopes } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
+import { texts } from './texts.ts'
 
 /** How long someone may take from the first page to the last, seconds. */
 const INTERACTION_SECONDS = 3_600
@@ -65,9 +66,9 @@ export function openProvider(
       rpInitiatedLogout: {
         enabled: true,
         logoutSource: (ctx, form) =>
-          showPage(ctx, 'Sign out', signOutBody({ application: applicationName(ctx), form })),
+          showPage(ctx, texts.leaving.title, signOutBody({ application: applicationName(ctx), form })),
         postLogoutSuccessSource: (ctx) =>
-          showPage(ctx, 'Signed out', signedOutBody({ application: applicationName(ctx) })),
+          showPage(ctx, texts.leaving.doneTitle, signedOutBody({ application: applicationName(ctx) })),
       },
       resourceIndicators: {
         enabled: true,
@@ -154,11 +155,13 @@ export function openProvider(
     clientBasedCORS: (_ctx, from, client) => isOriginAllowed(applicationOf(client), from),
     renderError: (ctx, out, error) => {
       if (out.error === 'server_error')
-        return showPage(ctx, 'Our fault', errorBody({ code: 'internal_error', detail: null }))
+        return showPage(ctx, texts.refused.ourFault, errorBody({ code: 'internal_error', detail: null }))
       if (error instanceof errors.SessionNotFound)
-        return showPage(ctx, 'Sign-in', errorBody({ code: 'sign_in_expired', detail: null }))
+        return showPage(ctx, texts.refused.pageTitle, errorBody({ code: 'sign_in_expired', detail: null }))
       // Which check failed helps the developer of a client, and tells nobody else anything.
-      showPage(ctx, 'Sign-in', badRequestBody({ error: out.error, detail: out.error_description ?? null }))
+      const isUnknown = error instanceof errors.InvalidClient
+      const detail = isUnknown ? texts.refused.unknownClient : (out.error_description ?? null)
+      showPage(ctx, texts.refused.pageTitle, badRequestBody({ error: out.error, detail }))
     },
   } satisfies Configuration)
 

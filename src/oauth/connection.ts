@@ -6,6 +6,7 @@ import { appleProof } from './apple-key.ts'
 import { remoteKeys } from './issuer-keys.ts'
 import { openOutbound, type Outbound } from './outbound.ts'
 import type { ProviderSettings } from './providers.ts'
+import { texts } from './texts.ts'
 
 /** How long one request to a provider may take, seconds. */
 const PATIENCE_SECONDS = 5
@@ -45,11 +46,7 @@ export function openConnections(app: Pick<App, 'now' | 'telemetry'>): Connect {
 }
 
 export const unavailable = (provider: ProviderSettings, cause: unknown): AppError =>
-  new AppError(
-    'provider_unavailable',
-    `${provider.label} does not answer at the moment. Try again, or sign in another way.`,
-    { cause },
-  )
+  new AppError('provider_unavailable', texts.refused.away(provider.label), { cause })
 
 function wayTo({ isDevelopment, allowsPrivate = false, dialect }: ProviderSettings): Outbound {
   const out = openOutbound({ isDevelopment, allowsPrivate })

@@ -12,6 +12,7 @@ import { consentBody } from './pages.ts'
 import { askedOf } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
 import { networkName } from './steps.ts'
+import { texts } from './texts.ts'
 
 type Uid = { uid: string }
 
@@ -41,7 +42,7 @@ export function consentPages(
       scopes: askedOf(scopesOf(interaction)),
       known,
     })
-    return sendPage(reply, 200, { title: `Allow ${application.name}`, body })
+    return sendPage(reply, 200, { title: texts.consent.title(application.name), body })
   })
 
   /** POST /consent/:uid: `answer` is allow or deny; the application is told `access_denied` for the latter. */
@@ -49,7 +50,7 @@ export function consentPages(
     const interaction = await current(request, reply)
     const { csrf, answer } = formOf(request)
     if (!secrets.isCsrfTokenRight(interaction.uid, csrf))
-      throw new AppError('sign_in_refused', 'The form was not sent from our page.')
+      throw new AppError('sign_in_refused', texts.refused.notOurForm)
     if (answer !== 'allow') {
       return reply.redirect(
         await finish(interaction, { error: 'access_denied', error_description: 'the user did not allow it' }),
@@ -76,7 +77,7 @@ export function consentPages(
 
   async function userAt({ session }: Interaction): Promise<User> {
     const user = session === undefined ? null : await findUser(app.db, session.accountId)
-    if (user === null) throw new AppError('sign_in_expired', 'You are no longer signed in.')
+    if (user === null) throw new AppError('sign_in_expired', texts.refused.signedOut)
     return user
   }
 }

@@ -11,6 +11,7 @@ import { personOf, subjectOf } from './person.ts'
 import { askProfile, withoutIssuer } from './plain.ts'
 import type { ProviderSettings } from './providers.ts'
 import { sha256 } from './secrets.ts'
+import { texts } from './texts.ts'
 
 /** How long a visit to a provider may take, seconds. */
 const VISIT_SECONDS = 600
@@ -98,8 +99,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
                 .returning(['interaction_uid', 'nonce', 'code_verifier'])
                 .executeTakeFirst(),
             )
-      if (row === undefined)
-        throw new AppError('sign_in_expired', 'It expired, was finished already, or was started in another browser.')
+      if (row === undefined) throw new AppError('sign_in_expired', texts.refused.over)
       return { interactionUid: row.interaction_uid, state, nonce: row.nonce, codeVerifier: row.code_verifier }
     },
 
@@ -140,7 +140,7 @@ function refusal(provider: ProviderSettings, error: unknown): AppError {
   const isFetchFailure = error instanceof TypeError && error.message === 'fetch failed'
   if (isFetchFailure || AWAY_CODES.has(code ?? '') || (status ?? cause?.status ?? 0) >= 500)
     return unavailable(provider, error)
-  return new AppError('sign_in_refused', `The answer of ${provider.label} did not pass a check.`, { cause: error })
+  return new AppError('sign_in_refused', texts.refused.failedCheck(provider.label), { cause: error })
 }
 
 /**

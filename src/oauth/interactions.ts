@@ -7,6 +7,7 @@ import { AppError } from '../errors.ts'
 import { retrying } from '../store/db.ts'
 import { findClient } from './first-party.ts'
 import { pinOrigin } from './mount.ts'
+import { texts } from './texts.ts'
 
 export type Interaction = InstanceType<Provider['Interaction']>
 
@@ -73,8 +74,7 @@ export async function dropOtherSession({ db }: App, interaction: Interaction, us
   delete (interaction as { session?: unknown }).session
 }
 
-const expired = (): AppError =>
-  new AppError('sign_in_expired', 'It expired, was finished already, or was started in another browser.')
+const expired = (): AppError => new AppError('sign_in_expired', texts.refused.over)
 
 /** A parameter of the authorization request; null when the client did not send it. */
 export function parameterOf({ params }: Interaction, name: string): string | null {

@@ -50,7 +50,7 @@ export function loginPages(
       network: networkName(app, application),
       providers,
     })
-    return sendPage(reply, 200, { title: `Sign in to ${application.name}`, body })
+    return sendPage(reply, 200, { title: texts.chooser.title(application.name), body })
   })
 
   /** POST /login/:uid/cancel: back to the application, which is told `access_denied`. */
@@ -78,7 +78,7 @@ export function loginPages(
       const chosen = providerNamed(request.params.provider)
       const { state, error } = request.query
       if (typeof state !== 'string' || state === '')
-        throw new AppError('sign_in_refused', `The answer of ${chosen.label} holds no state.`)
+        throw new AppError('sign_in_refused', texts.refused.noState(chosen.label))
       const visit = await federation.receive(chosen, {
         state,
         browser: readCookie(request.headers.cookie, names.browser),
@@ -90,11 +90,10 @@ export function loginPages(
       wayBack.set(
         request,
         owner === null
-          ? { href: `/login/${visit.interactionUid}?choose`, text: 'Back to the sign-in page' }
+          ? { href: `/login/${visit.interactionUid}?choose`, text: texts.chooser.back }
           : { href: '/account', text: texts.back },
       )
-      if (error === 'access_denied')
-        throw new AppError('sign_in_refused', `You cancelled the sign-in with ${chosen.label}, or it refused you.`)
+      if (error === 'access_denied') throw new AppError('sign_in_refused', texts.refused.cancelled(chosen.label))
       const profile = await federation.identify(chosen, visit, new URL(request.url, app.origin))
       if (owner !== null) {
         const outcome = await linkIdentity(app.db, owner.user, profile)
@@ -115,7 +114,7 @@ export function loginPages(
   server.post<{ Params: { provider: string } }>('/login/callback/:provider', hidden, async (request, reply) => {
     const chosen = providerNamed(request.params.provider)
     if (chosen.parameters.response_mode !== 'form_post')
-      throw new AppError('sign_in_refused', `${chosen.label} does not answer this way.`)
+      throw new AppError('sign_in_refused', texts.refused.notThisWay(chosen.label))
     return reply
       .header('cache-control', 'no-store')
       .header('referrer-policy', 'no-referrer')
@@ -132,13 +131,12 @@ export function loginPages(
 
   function checkForm(request: FastifyRequest, { uid }: Interaction): void {
     if (!secrets.isCsrfTokenRight(uid, formOf(request).csrf))
-      throw new AppError('sign_in_refused', 'The form was not sent from our page.')
+      throw new AppError('sign_in_refused', texts.refused.notOurForm)
   }
 
   function providerNamed(name: string): ProviderSettings {
     const found = providers.find((one) => one.name === name)
-    if (found === undefined)
-      throw new AppError('unknown_provider', 'This installation has no identity provider of that name.')
+    if (found === undefined) throw new AppError('unknown_provider', texts.refused.noProvider)
     return found
   }
 
@@ -149,7 +147,7 @@ export function loginPages(
     reply: FastifyReply,
   ): Promise<FastifyReply> {
     const { uid } = interaction
-    wayBack.set(request, { href: `/login/${uid}?choose`, text: 'Back to the sign-in page' })
+    wayBack.set(request, { href: `/login/${uid}?choose`, text: texts.chooser.back })
     const { browser, cookie } = browserOf(request, app.origin)
     const asksAgain = parameterOf(interaction, 'prompt')?.split(' ').includes('login') ?? false
     const loginHint = parameterOf(interaction, 'login_hint')

@@ -15,6 +15,7 @@ import { errorBody } from './pages.ts'
 import { bindProviders, type ProviderSettings } from './providers.ts'
 import { openSecrets } from './secrets.ts'
 import { wayBack } from './steps.ts'
+import { texts } from './texts.ts'
 
 /** bytes of a form; ours hold a token and an answer */
 const MAX_FORM_BYTES = 8_192
@@ -72,7 +73,7 @@ function hostedPages(scope: FastifyInstance, app: App): void {
       detail: status === 500 ? null : error.message,
       ...(back === undefined ? {} : { back }),
     })
-    return sendPage(reply, status, { title: describeError(error.code).title, body })
+    return sendPage(reply, status, { title: texts.refused.title(error.code), body })
   })
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { texts } from './texts.ts'
 import { authorizationUrl, openBrowser, rehearse, type Page, type Rehearsal } from './rehearsal.ts'
 
 let world: Rehearsal
@@ -66,6 +67,14 @@ test('every page forbids frames, scripts, storing and referrers', async () => {
   assert.match(chooser.text, /Demo application/)
   assert.match(chooser.text, /devnet/)
   assert.match(dev.text, /class="notice/)
+})
+
+test('a client id that nobody has is said plainly', async () => {
+  for (const client_id of ['nobody', 'demo ', 'DEMO', '\0', 'x'.repeat(300)]) {
+    const page = await openBrowser(world.origin).go(start({ client_id }))
+    assert.equal(page.status, 400)
+    if (!client_id.includes('\0')) assert.ok(page.text.includes(texts.refused.unknownClient), client_id)
+  }
 })
 
 test('cookies are invisible to scripts and stay on this site', async () => {

@@ -1,8 +1,9 @@
 import { html } from 'ghtml'
-import { describeError, type ErrorCode } from '../errors.ts'
+import type { ErrorCode } from '../errors.ts'
 import type { ProviderSettings } from './providers.ts'
+import { texts, type Rich } from './texts.ts'
 
-/** Texts of the hosted pages; each function returns the inside of a page, escaped. */
+/** The hosted pages; each function returns the inside of one, escaped. What they say is in texts.ts. */
 
 type Chooser = {
   uid: string
@@ -15,39 +16,35 @@ type Chooser = {
 
 /** Who vouches for you? One button per provider. */
 export function chooserBody({ uid, csrf, application, network, providers }: Chooser): string {
+  const words = texts.chooser
   return html`
     <div class="card stack">
       <div class="stack tight">
-        <h1>Sign in to ${application}</h1>
-        <p class="muted">
-          with an account you already
-          have.!${network === null ? '' : html` ${application} works on the network <b>${network}</b>.`}
-        </p>
+        <h1>${words.title(application)}</h1>
+        <p class="muted">${words.hint}!${network === null ? '' : ` ${rich(words.worksOn(application, network))}`}</p>
       </div>
       <ul class="providers">
         !${providers.map((provider) => html`<li>!${providerForm({ uid, csrf, provider })}</li>`).join('')}
       </ul>
-      !${
-        providers.some(({ isDevelopment }) => isDevelopment)
-          ? html`<p class="notice">
-              This is a development installation: anyone can sign in as anyone. Nothing here is worth anything.
-            </p>`
-          : ''
-      }
+      !${providers.some(({ isDevelopment }) => isDevelopment) ? html`<p class="notice">${words.development}</p>` : ''}
     </div>
     <form method="post" action="/login/${uid}/cancel">
       <input type="hidden" name="csrf" value="${csrf}" />
-      <button class="button quiet">${network === null ? 'Cancel' : `Cancel and go back to ${application}`}</button>
+      <button class="button quiet">${network === null ? words.cancel : words.cancelTo(application)}</button>
     </form>
   `
 }
+
+/** A sentence with its emphasised parts. */
+const rich = (parts: Rich): string =>
+  parts.map((part) => (typeof part === 'string' ? html`${part}` : html`<b>${part.strong}</b>`)).join('')
 
 function providerForm({ uid, csrf, provider }: { uid: string; csrf: string; provider: ProviderSettings }): string {
   return html`
     <form method="post" action="/login/${uid}/${provider.name}">
       <input type="hidden" name="csrf" value="${csrf}" />
       <button class="button">
-        <span>Continue with ${provider.label}</span
+        <span>${texts.chooser.continueWith(provider.label)}</span
         >!${provider.isDevelopment ? html`<span class="badge">DEV</span>` : ''}
       </button>
     </form>
@@ -81,11 +78,12 @@ export function consentBody({
   scopes,
   known,
 }: Consent): string {
-  const asked = scopes.filter((scope) => scope in meanings)
+  const words = texts.consent
+  const asked = scopes.filter((scope) => meaningOf(scope) !== undefined)
   const mayWrite = scopes.includes('contracts:write')
   return html`
     <div class="card stack">
-      <h1>Allow ${application} to use your account?</h1>
+      <h1>${words.question(application)}</h1>
       <div class="row">
         !${imageSrc === null ? '' : html`<img class="avatar" src="${imageSrc}" alt="" width="48" height="48" referrerpolicy="no-referrer" />`}
         <div class="stack tight">
@@ -94,53 +92,40 @@ export function consentBody({
         </div>
       </div>
       <hr />
-      <p>On the network <b>${network}</b>, ${application} will be able to</p>
+      <p>!${rich(words.willBeAble(application, network))}</p>
       <ul class="grants">
-        <li>know your name, your picture and your account’s address</li>
-        !${asked.map((scope) => html`<li>${meanings[scope]!}!${known.size > 0 && !known.has(scope) ? html` <span class="badge">new</span>` : ''}</li>`).join('')}
+        <li>${words.always}</li>
+        !${asked.map((scope) => html`<li>${meaningOf(scope)!}!${known.size > 0 && !known.has(scope) ? html` <span class="badge">${words.isNew}</span>` : ''}</li>`).join('')}
       </ul>
-      !${
-        mayWrite
-          ? html`<p class="notice">
-              Transactions are sent in your name, without asking you each time. Allow this only if you trust
-              ${application}.
-            </p>`
-          : ''
-      }
+      !${mayWrite ? html`<p class="notice">${words.warning(application)}</p>` : ''}
       <form class="stack tight" method="post" action="/consent/${uid}">
         <input type="hidden" name="csrf" value="${csrf}" />
-        <button class="button" name="answer" value="allow">Allow</button>
-        <button class="button quiet" name="answer" value="deny">Do not allow</button>
+        <button class="button" name="answer" value="allow">${words.allow}</button>
+        <button class="button quiet" name="answer" value="deny">${words.deny}</button>
       </form>
     </div>
     <p class="muted">
-      <small>${application} never gets your keys or your password. You are asked again only if it wants more.</small>
+      <small>${words.never(application)}</small>
     </p>
   `
 }
 
-const meanings: Record<string, string> = {
-  email: 'know your e-mail address',
-  'wallet:read': 'see your balances and your transfers',
-  'contracts:read': 'read data from contracts',
-  'contracts:write': 'send transactions and spend from your account',
-  'users:directory': 'see the public profiles of other people who use it',
-}
-
-/** One permission in everyday words, for tests and other pages. */
-export const meaningOf = (scope: string): string | undefined => meanings[scope]
+/** One permission in everyday words; undefined for what people are not asked about. */
+export const meaningOf = (scope: string): string | undefined =>
+  Object.hasOwn(texts.meanings, scope) ? texts.meanings[scope] : undefined
 
 /** A refusal as a page: what happened, what to do, the stable code for whoever helps. */
 export function errorBody({ code, detail, back }: ErrorParts): string {
-  const { title, help } = describeError(code)
+  const words = texts.refused
+  const help = words.help(code)
   return html`
     <div class="card stack">
-      <h1>${title}</h1>
+      <h1>${words.title(code)}</h1>
       <p>${detail ?? help}</p>
       !${detail === null || back !== undefined ? '' : html`<p class="muted">${help}</p>`}
       !${back === undefined ? '' : html`<a class="button" href="${back.href}">${back.text}</a>`}
       <p class="muted">
-        <small>Code: <code>${code}</code></small>
+        <small>${words.code} <code>${code}</code></small>
       </p>
     </div>
   `
@@ -148,13 +133,14 @@ export function errorBody({ code, detail, back }: ErrorParts): string {
 
 /** A request of an application that cannot even be answered by a redirect: its developer reads this, its user goes back. */
 export function badRequestBody({ error, detail }: { error: string; detail: string | null }): string {
+  const words = texts.refused
   return html`
     <div class="card stack">
-      <h1>This sign-in cannot begin</h1>
-      <p>The application asked for it in a way that is not accepted. Go back to it, and tell its developer:</p>
-      <p class="danger">${detail ?? 'The request is malformed.'}</p>
+      <h1>${words.badRequest}</h1>
+      <p>${words.badRequestHint}</p>
+      <p class="danger">${detail ?? words.malformed}</p>
       <p class="muted">
-        <small>Code: <code>${error}</code></small>
+        <small>${words.code} <code>${error}</code></small>
       </p>
     </div>
   `
@@ -169,26 +155,26 @@ export type ErrorParts = {
 
 /** @param form  the library's form with its own CSRF token; our buttons belong to it by its id */
 export function signOutBody({ application, form }: { application: string | null; form: string }): string {
+  const words = texts.leaving
   return html`
     <div class="card stack">
       <div class="stack tight">
-        <h1>Sign out?</h1>
-        <p class="muted">
-          ${application === null ? 'You stay signed in on this device until you sign out.' : `${application} has signed you out. You are still signed in here, so the next sign-in would not ask who you are.`}
-        </p>
+        <h1>${words.question}</h1>
+        <p class="muted">${application === null ? words.here : words.stillHere(application)}</p>
       </div>
-      <button class="button" form="op.logoutForm" name="logout" value="yes">Sign out here too</button>
-      <button class="button quiet" form="op.logoutForm">Stay signed in</button>
+      <button class="button" form="op.logoutForm" name="logout" value="yes">${words.yes}</button>
+      <button class="button quiet" form="op.logoutForm">${words.no}</button>
       !${form}
     </div>
   `
 }
 
 export function signedOutBody({ application }: { application: string | null }): string {
+  const words = texts.leaving
   return html`
     <div class="card stack">
-      <h1>${application === null ? 'You are signed out' : `You are signed out of ${application}`}</h1>
-      <p class="muted">You can close this page.</p>
+      <h1>${application === null ? words.done : words.doneOf(application)}</h1>
+      <p class="muted">${words.close}</p>
     </div>
   `
 }

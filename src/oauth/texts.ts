@@ -1,5 +1,92 @@
-/** English texts of the account pages, in one place: a translation is another object of this shape. Plain text, escaped where it is shown. */
+import { describeError, type ErrorCode } from '../errors.ts'
+
+/** A sentence with emphasised parts, in the order of its language. */
+export type Rich = (string | { strong: string })[]
+
+/** Pages of signing in, of allowing, of signing out, and every refusal that a person can come across. */
+const signingIn = {
+  chooser: {
+    title: (application: string) => `Sign in to ${application}`,
+    hint: 'with an account you already have.',
+    worksOn: (application: string, network: string): Rich => [
+      `${application} works on the network `,
+      { strong: network },
+      '.',
+    ],
+    continueWith: (provider: string) => `Continue with ${provider}`,
+    development: 'This is a development installation: anyone can sign in as anyone. Nothing here is worth anything.',
+    cancel: 'Cancel',
+    cancelTo: (application: string) => `Cancel and go back to ${application}`,
+    back: 'Back to the sign-in page',
+  },
+  consent: {
+    title: (application: string) => `Allow ${application}`,
+    question: (application: string) => `Allow ${application} to use your account?`,
+    willBeAble: (application: string, network: string): Rich => [
+      'On the network ',
+      { strong: network },
+      `, ${application} will be able to`,
+    ],
+    always: 'know your name, your picture and your account’s address',
+    isNew: 'new',
+    warning: (application: string) =>
+      `Transactions are sent in your name, without asking you each time. Allow this only if you trust ${application}.`,
+    allow: 'Allow',
+    deny: 'Do not allow',
+    never: (application: string) =>
+      `${application} never gets your keys or your password. You are asked again only if it wants more.`,
+  },
+  /** permissions in words of everyday, after “will be able to” */
+  meanings: {
+    email: 'know your e-mail address',
+    'wallet:read': 'see your balances and your transfers',
+    'contracts:read': 'read data from contracts',
+    'contracts:write': 'send transactions and spend from your account',
+    'users:directory': 'see the public profiles of other people who use it',
+  } as Record<string, string>,
+  leaving: {
+    title: 'Sign out',
+    question: 'Sign out?',
+    here: 'You stay signed in on this device until you sign out.',
+    stillHere: (application: string) =>
+      `${application} has signed you out. You are still signed in here, so the next sign-in would not ask who you are.`,
+    yes: 'Sign out here too',
+    no: 'Stay signed in',
+    doneTitle: 'Signed out',
+    done: 'You are signed out',
+    doneOf: (application: string) => `You are signed out of ${application}`,
+    close: 'You can close this page.',
+  },
+  refused: {
+    /** what the code of an error means, and what helps */
+    title: (code: ErrorCode): string => describeError(code).title,
+    help: (code: ErrorCode): string => describeError(code).help,
+    code: 'Code:',
+    pageTitle: 'Sign-in',
+    ourFault: 'Our fault',
+    badRequest: 'This sign-in cannot begin',
+    badRequestHint:
+      'The application asked for it in a way that is not accepted. Go back to it, and tell its developer:',
+    malformed: 'The request is malformed.',
+    unknownClient: 'There is no application with this client_id here, or the operator suspended it.',
+    over: 'It expired, was finished already, or was started in another browser.',
+    signedOut: 'You are no longer signed in.',
+    notOurForm: 'The form was not sent from our page.',
+    noProvider: 'This installation has no identity provider of that name.',
+    noState: (provider: string) => `The answer of ${provider} holds no state.`,
+    cancelled: (provider: string) => `You cancelled the sign-in with ${provider}, or it refused you.`,
+    notThisWay: (provider: string) => `${provider} does not answer this way.`,
+    failedCheck: (provider: string) => `The answer of ${provider} did not pass a check.`,
+    away: (provider: string) => `${provider} does not answer at the moment. Try again, or sign in another way.`,
+  },
+}
+
+/**
+ * English texts of all pages for people, in one place: a translation is another object of this shape, and the few
+ * words around every page in http/page.ts. Plain text, escaped where it is shown.
+ */
 export const texts = {
+  ...signingIn,
   title: 'Your account',
   signOut: 'Sign out',
   address: 'Your address',
@@ -60,7 +147,6 @@ export const texts = {
   notSignedIn: 'You are not signed in',
   signIn: 'Sign in',
   back: 'Back to your account',
-  notOurForm: 'The form was not sent from our page.',
   otherBrowser: 'It expired, or you are no longer signed in here as you were when it began.',
   notSure: 'The box was not ticked: nothing was deleted.',
   /** what has just been done, by the code in the address */
