@@ -4,9 +4,9 @@ import { sql } from 'kysely'
 const MARK = '/* prepared */ '
 
 /**
- * Begins a statement whose plan PostgreSQL keeps for the life of the connection: the planning of a write's two
- * statements cost more than their work, 0.8 ms of 1.3. For a text that never changes, however many rows it carries, and
- * that names its columns, so that a later migration cannot change what it returns.
+ * Begins a statement that PostgreSQL keeps parsed and rewritten for the life of the connection: for the two of a write
+ * that was a quarter of what they cost. For a text that never changes, however many rows it carries, and that names
+ * its columns, so that a later migration cannot change what it returns.
  */
 export const prepared = sql.raw(MARK)
 
