@@ -24,7 +24,8 @@ export async function startAnvil(): Promise<Anvil> {
   const child = spawn(binary, ['--port', '0', '--no-mining', '--chain-id', '31337'], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })
-  process.once('exit', () => child.kill('SIGKILL'))
+  const end = () => child.kill('SIGKILL')
+  process.once('exit', end)
   const port = await new Promise<number>((resolve, reject) => {
     let said = ''
     child.stdout.setEncoding('utf8').on('data', (more: string) => {
@@ -70,6 +71,7 @@ export async function startAnvil(): Promise<Anvil> {
     },
     stop: async () => {
       agent.destroy()
+      process.off('exit', end)
       if (child.exitCode !== null || child.signalCode !== null) return
       const ended = new Promise((resolve) => child.once('exit', resolve))
       child.kill('SIGKILL')

@@ -158,12 +158,14 @@ export function supervise({ name, file, cwd, env, readyWhen }: Program): Supervi
         child.kill('SIGKILL')
         await gone
       }
+      process.off('exit', end)
       rmSync(folder, { recursive: true, force: true })
     },
   }
   arm(null)
   start()
-  process.once('exit', () => child.kill('SIGKILL'))
+  const end = () => child.kill('SIGKILL')
+  process.once('exit', end)
   return self
 }
 

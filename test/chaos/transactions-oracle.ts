@@ -49,6 +49,9 @@ export async function judge(
   const mostMs = windowMs + backlog * WINDOW_PER_WRITE_MS
   const endsAt = startedAt + mostMs
   log(`${backlog} open, which have ${(mostMs / 1_000).toFixed(0)} s to settle`)
+  // Then nothing that follows would say anything about the engine.
+  if ((await world.node.anvil.rpc<Hex>('eth_getCode', world.probe, 'latest')) === '0x')
+    throw new Error('the development chain has lost its contract')
   let verdict = await look(world, writes, accounts)
   // What happened twice, or under a wrong name, does not become right by waiting.
   while (isOpen(verdict) && verdict.doubled === 0 && performance.now() < endsAt) {

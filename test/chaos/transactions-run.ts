@@ -39,6 +39,8 @@ export type RunOptions = {
   signerPoints?: string[]
   /** milliseconds that a process lives after it got ready, at most; null: no random kills */
   lifeMs?: number | null
+  /** the storm does not end before that many processes were killed */
+  leastKills?: number
   deepest?: number
   /** milliseconds that the faults last at most; else as long as the writes and the points take, which has a bound too */
   stormMs?: number
@@ -88,7 +90,10 @@ export async function run(options: RunOptions): Promise<RunReport> {
     ...world.servers.map((one) => ({ one, left: shuffled(points, roll) })),
     { one: world.signer, left: shuffled(signerPoints, roll) },
   ]
-  const isTouring = () => tours.some(({ one, left: some }) => some.length > 0 || one.point !== null)
+  const killsOf = ({ ends }: Supervised) => ends.filter((how) => how === 'SIGKILL').length
+  const kills = () => tours.reduce((sum, { one }) => sum + killsOf(one), 0)
+  const isTouring = () =>
+    kills() < (options.leastKills ?? 0) || tours.some(({ one, left: some }) => some.length > 0 || one.point !== null)
   const since = () => `+${((performance.now() - startedAt) / 1_000).toFixed(0)} s`
   try {
     log(`seed ${seed}, ${replicas} replica(s): ready, ${since()}`)
@@ -160,8 +165,8 @@ export async function run(options: RunOptions): Promise<RunReport> {
       replicas,
       verdict,
       kills: {
-        server: world.servers.reduce((sum, { ends }) => sum + ends.filter((how) => how === 'SIGKILL').length, 0),
-        signer: world.signer.ends.filter((how) => how === 'SIGKILL').length,
+        server: world.servers.reduce((sum, server) => sum + killsOf(server), 0),
+        signer: killsOf(world.signer),
       },
       points: countOf([...world.servers, world.signer].flatMap(({ fired }) => fired)),
       missed,
@@ -212,12 +217,16 @@ async function sky(
   { deepest, signal }: { deepest: number; signal: AbortSignal },
 ): Promise<void> {
   let dearUntil = 0
+  let replaced = 0
   while (!signal.aborted) {
     await pause(250)
     const wanted = servers.map(({ point }) => point ?? '')
     const now = performance.now()
     if (roll() < (wanted.some((point) => point.includes('retract')) ? 0.3 : 0.05)) {
       const depth = roll() < 0.8 ? 1 + Math.floor(roll() * 4) : 1 + Math.floor(roll() * deepest)
+      // anvil keeps the states of its last 500 blocks, those of lost branches too, and forgets contracts below that.
+      if (replaced + depth > (node.counts.blocks ?? 0)) continue
+      replaced += depth
       await node.reorganise(depth, { putBack: roll() < 0.9 })
     }
     if (roll() < 0.02) await node.wipe()
@@ -230,9 +239,15 @@ async function sky(
 }
 
 /** Ends connections to the database, each as an administrator or a failover would. */
-async function cutter({ db, roll }: ChaosWorld, terminated: { count: number }, signal: AbortSignal): Promise<void> {
+async function cutter(
+  { db, servers, roll }: ChaosWorld,
+  terminated: { count: number },
+  signal: AbortSignal,
+): Promise<void> {
   while (!signal.aborted && db !== null) {
     await pause(300 + roll() * 2_000)
+    // Cut off again and again while it starts, a process on a slow machine would never serve.
+    if (!servers.some((server) => server.isReady())) continue
     try {
       const { rows } = await sql<{ pid: number }>`
         select pid from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
@@ -248,7 +263,7 @@ async function cutter({ db, roll }: ChaosWorld, terminated: { count: number }, s
 
 /** Crashes the whole database every half minute or so; the second time it is away for 30 s. */
 async function crasher(
-  { roll }: ChaosWorld,
+  { roll, servers }: ChaosWorld,
   {
     terminated,
     crash,
@@ -257,7 +272,8 @@ async function crasher(
 ): Promise<void> {
   while (!signal.aborted && crash !== undefined) {
     const until = performance.now() + 15_000 + roll() * 30_000
-    while (!signal.aborted && performance.now() < until) await pause(100)
+    while (!signal.aborted && (performance.now() < until || !servers.some((server) => server.isReady())))
+      await pause(100)
     if (signal.aborted) return
     terminated.crashes++
     await crash(terminated.crashes === 2 ? 30_000 : roll() * 1_000)
