@@ -20,6 +20,14 @@ export class RpcUnavailable extends Error {
   }
 }
 
+/** The node answered something that cannot be right, or not yet: asked again later, never taken as "empty". */
+export class BadAnswer extends RpcUnavailable {
+  constructor(message: string) {
+    super(message, { timedOut: false })
+    this.name = 'BadAnswer'
+  }
+}
+
 /** The answer was longer than what is read. Another node would answer the same. */
 export class RpcTooLarge extends RpcUnavailable {
   constructor() {

@@ -1,20 +1,6 @@
-import type { Hex } from '../ids.ts'
+import { readHeader } from './answers.ts'
 import type { Block } from './head.ts'
 import type { Chain } from './network.ts'
-import { RpcUnavailable } from './rpc.ts'
-
-export type RawBlock = { number: Hex; hash: Hex; parentHash: Hex; timestamp: Hex; baseFeePerGas?: Hex }
-
-/** The fields we keep of a block as nodes write it. */
-export function readBlock(raw: RawBlock): Block {
-  return {
-    number: Number(raw.number),
-    hash: raw.hash,
-    parentHash: raw.parentHash,
-    timestamp: Number(raw.timestamp),
-    baseFee: raw.baseFeePerGas === undefined || raw.baseFeePerGas === null ? null : BigInt(raw.baseFeePerGas),
-  }
-}
 
 /** milliseconds: how old the known head may be before a read asks the node again; one look-up serves all reads of that time */
 const MAX_AGE_MS = 20
@@ -28,7 +14,7 @@ const asking = new WeakMap<Chain, Asking>()
  * All who ask at the same time share one request, and nobody is given the answer to a request that was sent before
  * they asked. A node that lags behind us changes nothing: heads move only forward here, the follower alone moves
  * them back.
- * @throws RpcUnavailable
+ * @throws RpcUnavailable | RpcError
  */
 export async function newestBlock(chain: Chain, maxAgeMs = chain.faucet === null ? MAX_AGE_MS : 0): Promise<Block> {
   const known = chain.head.current()
@@ -52,16 +38,8 @@ function start(chain: Chain): Promise<Block> {
   return entry.running
 }
 
-const isBlock = (raw: RawBlock | null): raw is RawBlock =>
-  typeof raw === 'object' &&
-  raw !== null &&
-  /^0x[0-9a-f]{1,12}$/i.test(raw.number) &&
-  /^0x[0-9a-f]{64}$/i.test(raw.hash)
-
 async function askNode(chain: Chain): Promise<Block> {
-  const raw = await chain.rpc.call<RawBlock | null>('eth_getBlockByNumber', ['latest', false])
-  if (!isBlock(raw)) throw new RpcUnavailable('the node shows no latest block', { timedOut: false })
-  const block = readBlock(raw)
+  const block = readHeader(await chain.rpc.call('eth_getBlockByNumber', ['latest', false]))
   const known = chain.head.current()
   if (known !== null && block.number < known.number) {
     chain.head.confirm()

@@ -1,7 +1,8 @@
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
+import { readHeader } from './answers.ts'
 import { ethCall, isUnknownBlock, type CallResult } from './call.ts'
-import { newestBlock, readBlock, type RawBlock } from './fresh.ts'
+import { newestBlock } from './fresh.ts'
 import type { Block } from './head.ts'
 import type { Chain } from './network.ts'
 import { RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
@@ -47,7 +48,7 @@ export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads
 
 async function readAtOld<T>(chain: Chain, tag: 'finalized' | number, work: (reads: Reads) => Promise<T>): Promise<T> {
   const raw = await chain.rpc
-    .call<RawBlock | null>('eth_getBlockByNumber', [typeof tag === 'number' ? `0x${tag.toString(16)}` : tag, false])
+    .call('eth_getBlockByNumber', [typeof tag === 'number' ? `0x${tag.toString(16)}` : tag, false])
     .catch((error: unknown) => {
       if (error instanceof RpcError && isUnknownBlock(error)) return null
       throw error
@@ -57,7 +58,7 @@ async function readAtOld<T>(chain: Chain, tag: 'finalized' | number, work: (read
       errors: [{ pointer: '/blockTag', code: 'unknown_block', detail: 'The chain has no such block yet.' }],
     })
   try {
-    return await work(readsAt(chain, readBlock(raw), null))
+    return await work(readsAt(chain, readHeader(raw), null))
   } catch (error) {
     if (error instanceof RpcError && isUnknownBlock(error))
       throw new AppError('chain_unsupported', 'The node no longer has the state of that block.', { cause: error })

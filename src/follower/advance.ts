@@ -1,9 +1,8 @@
+import { BadAnswer, RpcUnavailable } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
-import { RpcUnavailable } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { findAncestor } from './ancestor.ts'
-import { BadAnswer } from './answers.ts'
 import { applyBlocks, isDevelopment, retractBlocks, takeGroup, type Finality } from './apply.ts'
 import type { FollowedBlock } from './block.ts'
 import { BEFORE_GENESIS, setHalted, type Position } from './cursor.ts'
@@ -60,7 +59,7 @@ async function fetchWindow(follower: Follower, after: { number: number; hash: He
     if (headers.length === 0) return { ...nothing, error: null }
     const [finality, fetched] = await Promise.all([
       findFinality(follower, latest).catch((error: unknown) =>
-        error instanceof RpcUnavailable || error instanceof BadAnswer ? null : Promise.reject(error),
+        error instanceof RpcUnavailable ? null : Promise.reject(error),
       ),
       fetchBlocks(follower, headers),
     ])

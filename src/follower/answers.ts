@@ -1,17 +1,8 @@
+import { isAbsent, readAddress, readHash, readHeader, readNumber, readObject, readQuantity } from '../chain/answers.ts'
+import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
 import type { Hex } from '../ids.ts'
 import type { Log, Receipt } from './block.ts'
-
-/** The node answered something that cannot be right, or not yet: asked again later, never taken as "empty". */
-export class BadAnswer extends Error {
-  constructor(message: string) {
-    super(message)
-    this.name = 'BadAnswer'
-  }
-}
-
-/** The end of the year 9999: a development chain's clock can be set to times that have no date. */
-const LAST_SECOND = 253_402_300_799
 
 /** What is read of an `eth_getBlockBy…` answer beyond the header; the transactions by their hashes. */
 export type RawBlock = Block & { logsBloom: string | null; transactions: Hex[] }
@@ -21,11 +12,7 @@ export function readBlock(answer: unknown): RawBlock {
   const block = readObject(answer, 'a block')
   if (!Array.isArray(block.transactions)) throw new BadAnswer('the block has no list of transactions')
   return {
-    number: readNumber(block.number, 'number of the block'),
-    hash: readHash(block.hash, 'hash of the block'),
-    parentHash: readHash(block.parentHash, 'parent hash'),
-    timestamp: Math.min(readNumber(block.timestamp, 'timestamp'), LAST_SECOND),
-    baseFee: isAbsent(block.baseFeePerGas) ? null : readQuantity(block.baseFeePerGas, 'base fee'),
+    ...readHeader(block),
     logsBloom: typeof block.logsBloom === 'string' ? block.logsBloom : null,
     transactions: block.transactions.map((hash) => readHash(hash, 'hash of a transaction')),
   }
@@ -60,33 +47,4 @@ export function readLog(answer: unknown): Log {
     data: log.data as Hex,
     logIndex: readNumber(log.logIndex, 'log index'),
   }
-}
-
-const isAbsent = (value: unknown): value is null | undefined => value === null || value === undefined
-
-/** @throws BadAnswer  naming what was asked for */
-export function readObject(value: unknown, what: string): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null) throw new BadAnswer(`the node did not answer ${what}`)
-  return value as Record<string, unknown>
-}
-
-function readQuantity(value: unknown, what: string): bigint {
-  if (typeof value !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(value)) throw new BadAnswer(`no number: ${what}`)
-  return BigInt(value)
-}
-
-function readNumber(value: unknown, what: string): number {
-  const number = Number(readQuantity(value, what))
-  if (!Number.isSafeInteger(number)) throw new BadAnswer(`too large a number: ${what}`)
-  return number
-}
-
-const readHash = (value: unknown, what: string): Hex => readHex(value, 64, what)
-const readAddress = (value: unknown, what: string): Hex => readHex(value, 40, what)
-
-function readHex(value: unknown, digits: number, what: string): Hex {
-  if (typeof value !== 'string' || value.length !== digits + 2 || !/^0x[0-9a-f]+$/i.test(value)) {
-    throw new BadAnswer(`not ${digits / 2} bytes: ${what}`)
-  }
-  return value.toLowerCase() as Hex
 }

@@ -1,8 +1,10 @@
+import { readHeader } from '../chain/answers.ts'
+import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
 import type { Strictness } from '../chain/network.ts'
 import { RpcError, type Rpc } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
-import { BadAnswer, readBlock, readReceipt, type RawBlock } from './answers.ts'
+import { readBlock, readReceipt, type RawBlock } from './answers.ts'
 import type { FollowedBlock, Receipt } from './block.ts'
 import { bloomOf } from './bloom.ts'
 import { checkRoots } from './strict.ts'
@@ -13,7 +15,7 @@ const BATCH = 50
 /** The header at a number or tag; null when the node has none there. @throws RpcError | RpcUnavailable | BadAnswer */
 export async function fetchHeader(rpc: Rpc, at: number | 'latest' | 'finalized'): Promise<Block | null> {
   const answer = await rpc.call('eth_getBlockByNumber', [typeof at === 'number' ? hexOf(at) : at, false])
-  return answer === null ? null : headerOf(readBlock(answer))
+  return answer === null ? null : readHeader(answer)
 }
 
 /**
@@ -27,7 +29,7 @@ export async function fetchHeaders(rpc: Rpc, numbers: number[]): Promise<(Block 
   )
   return answers.map((answer, index) => {
     if (answer === null) return null
-    const block = headerOf(readBlock(answer))
+    const block = readHeader(answer)
     if (block.number !== numbers[index]) throw new BadAnswer('the node answered another block than the one asked for')
     return block
   })

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { App } from '../app.ts'
+import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
 import { advance } from './advance.ts'
-import { BadAnswer } from './answers.ts'
 import { isDevelopment } from './apply.ts'
 import type { BlockListener } from './block.ts'
 import {
@@ -93,7 +93,7 @@ function recover(follower: Follower, error: unknown, failures: number): void {
     telemetry.log.info('follower was replaced', { chainId })
     return
   }
-  const isNodes = error instanceof RpcError || error instanceof RpcUnavailable || error instanceof BadAnswer
+  const isNodes = error instanceof RpcError || error instanceof RpcUnavailable
   if (!isNodes) follower.held = null
   // A node that is a moment behind its own head is everyday; one that fails for long is told once in a while.
   const level = failures === 3 || failures % 60 === 59 ? 'warn' : 'debug'

@@ -1,7 +1,7 @@
 import type { App } from '../app.ts'
+import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
-import { BadAnswer } from './answers.ts'
 import type { Hex } from '../ids.ts'
 import type { Finality } from './apply.ts'
 import type { BlockListener, FollowedBlock } from './block.ts'

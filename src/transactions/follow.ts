@@ -1,7 +1,7 @@
 import type { App } from '../app.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
-import { BadAnswer } from '../follower/answers.ts'
+import { BadAnswer } from '../chain/failures.ts'
 import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'

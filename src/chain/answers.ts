@@ -1,0 +1,53 @@
+import type { Hex } from '../ids.ts'
+import { BadAnswer } from './failures.ts'
+import type { Block } from './head.ts'
+
+/** The end of the year 9999: a development chain's clock can be set to times that have no date. */
+const LAST_SECOND = 253_402_300_799
+
+/** What is kept of a block or a header, as a node sends it. @throws BadAnswer */
+export function readHeader(answer: unknown): Block {
+  const block = readObject(answer, 'a block')
+  return {
+    number: readNumber(block.number, 'number of the block'),
+    hash: readHash(block.hash, 'hash of the block'),
+    parentHash: readHash(block.parentHash, 'parent hash'),
+    timestamp: Math.min(readNumber(block.timestamp, 'timestamp'), LAST_SECOND),
+    baseFee: isAbsent(block.baseFeePerGas) ? null : readQuantity(block.baseFeePerGas, 'base fee'),
+  }
+}
+
+/** Nodes write what does not apply as null, or leave it out. */
+export const isAbsent = (value: unknown): value is null | undefined => value === null || value === undefined
+
+/** @throws BadAnswer  naming what was asked for */
+export function readObject(value: unknown, what: string): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null) throw new BadAnswer(`the node did not answer ${what}`)
+  return value as Record<string, unknown>
+}
+
+/** @throws BadAnswer */
+export function readQuantity(value: unknown, what: string): bigint {
+  if (typeof value !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(value)) throw new BadAnswer(`no number: ${what}`)
+  return BigInt(value)
+}
+
+/** @throws BadAnswer  also for what is too large to be exact */
+export function readNumber(value: unknown, what: string): number {
+  const number = Number(readQuantity(value, what))
+  if (!Number.isSafeInteger(number)) throw new BadAnswer(`too large a number: ${what}`)
+  return number
+}
+
+/** 32 bytes, lower-case. @throws BadAnswer */
+export const readHash = (value: unknown, what: string): Hex => readHex(value, 64, what)
+
+/** 20 bytes, lower-case. @throws BadAnswer */
+export const readAddress = (value: unknown, what: string): Hex => readHex(value, 40, what)
+
+function readHex(value: unknown, digits: number, what: string): Hex {
+  if (typeof value !== 'string' || value.length !== digits + 2 || !/^0x[0-9a-f]+$/i.test(value)) {
+    throw new BadAnswer(`not ${digits / 2} bytes: ${what}`)
+  }
+  return value.toLowerCase() as Hex
+}
