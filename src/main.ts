@@ -12,6 +12,21 @@ import { FolderInUse } from './store/folder-lock.ts'
  */
 const startedAt = Date.now()
 
+const USAGE = `Usage: npm start
+
+Starts the server. It takes no arguments: everything is set by environment variables, all of them in
+docs/reference/configuration.md. Without any it is a development installation with a database, a chain, a signer and a
+sign-in of its own.
+
+  PORT=4000                 where it listens
+  DATA_DIR=.chatelaine      where it keeps its files
+  DATABASE_URL=postgres://… PostgreSQL instead of the embedded database
+  RPC_URL=http://…          another chain than the embedded one
+  NODE_ENV=production       see docs/guides/operating.md
+
+Commands for operators: npx chatelaine --help`
+
+refuseArguments(process.argv.slice(2))
 const config = settingsOrExit()
 const closing = new AbortController()
 let opened: Opened | null = null
@@ -34,6 +49,15 @@ try {
   await opened?.close()
 }
 process.exit()
+
+/** A flag that is not known must not start a server that does something else than was meant. */
+function refuseArguments(words: string[]): void {
+  if (words.length === 0) return
+  const isHelp = words.every((word) => word === '--help' || word === '-h')
+  if (isHelp) console.log(USAGE)
+  else console.error(`There is no argument ${words.find((word) => !/^(--help|-h)$/.test(word))}.\n\n${USAGE}`)
+  process.exit(isHelp ? 0 : 1)
+}
 
 function settingsOrExit(): Config {
   try {
