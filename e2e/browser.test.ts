@@ -73,6 +73,26 @@ async function look(page: Page, name: string, view: View): Promise<void> {
   )
 }
 
+/** The same page on a phone and on a desktop, in light and in dark. */
+async function lookAround(page: Page, name: string, view: View): Promise<void> {
+  for (const width of [390, 1280])
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.setViewportSize({ width, height: 844 })
+      await page.emulateMedia({ colorScheme })
+      await look(page, name, { ...view, width, name: `${width === 390 ? 'phone' : 'desktop'}-${colorScheme}` })
+    }
+  await page.setViewportSize({ width: view.width, height: 844 })
+  await page.emulateMedia({ colorScheme: view.colorScheme })
+}
+
+/** From the chooser to wherever the sign-in leads. */
+async function signInAs(page: Page, username: string): Promise<void> {
+  await page.getByRole('button', { name: /Continue with/ }).click()
+  await page.getByRole('textbox').fill(username)
+  await page.keyboard.press('Enter')
+  await page.waitForURL((url) => !url.pathname.startsWith('/devnet/'))
+}
+
 /** A client on a loopback port that waits for the browser to come back. */
 async function client(): Promise<{
   url: string
@@ -161,9 +181,18 @@ for (const view of views) {
     await page.goto(`${facts.origin}/account`)
     assert.equal(await page.getByRole('textbox', { name: 'Your address' }).inputValue(), address)
     await page.getByText('+0.000000000000000007 SMPL').waitFor()
-    await look(page, 'account', view)
+    // Somebody who has been here for a while: another way to sign in, another browser.
+    const elsewhere = await open(view)
+    await elsewhere.goto(`${facts.origin}/account`)
+    await signInAs(elsewhere, `Person-${view.name}`)
+    await elsewhere.context().close()
+    await page.getByRole('button', { name: /Add one from/ }).click()
+    await page.getByRole('textbox').fill(`Second-${view.name}-with-a-name-too-long-for-one-line`)
+    await page.keyboard.press('Enter')
+    await page.getByRole('status').waitFor()
+    await lookAround(page, 'account', view)
     await page.getByRole('link', { name: 'Delete my data' }).click()
-    await look(page, 'account-delete', view)
+    await lookAround(page, 'account-delete', view)
     await page.goto(`${facts.origin}/account`)
     await page.getByRole('button', { name: /Take back/ }).click()
     await page.getByRole('status').waitFor()

@@ -100,8 +100,14 @@ function networkCard({ network, holdings, movements }: OnNetwork): string {
   `
 }
 
+/** Where tokens come from that did not exist before, and go to that exist no more. Source: ERC-20, ERC-721, ERC-1155 */
+const ZERO_ADDRESS = `0x${'0'.repeat(40)}`
+
 function movementItem({ direction, amount, other, at, explorerUrl }: Movement): string {
-  const where = { IN: texts.received(other), OUT: texts.sent(other), SELF: texts.toMyself }[direction]
+  const where =
+    other === ZERO_ADDRESS
+      ? { IN: texts.created, OUT: texts.destroyed, SELF: texts.toMyself }[direction]
+      : { IN: texts.received(other), OUT: texts.sent(other), SELF: texts.toMyself }[direction]
   const sign = { IN: '+', OUT: '−', SELF: '' }[direction]
   return html`<li>
     <p><b>${sign}${amount}</b> ${where}</p>

@@ -86,7 +86,7 @@ const pages: Record<string, () => string> = {
         {
           network: 'sepolia',
           holdings: [{ formatted: '1', symbol: 'ETH', name: 'Ether' }],
-          movements: (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: '1 ETH', other: 'Nell', at, explorerUrl: 'https://x' })), // prettier-ignore
+          movements: ['Nell', `0x${'0'.repeat(40)}`].flatMap((other) => (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: '1 ETH', other, at, explorerUrl: 'https://x' }))), // prettier-ignore
         },
         { network: 'sepolia', holdings: null, movements: null },
         { network: 'sepolia', holdings: [], movements: [] },

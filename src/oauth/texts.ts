@@ -97,6 +97,8 @@ export const texts = {
   transfers: 'Latest transfers',
   noTransfers: 'No transfers of tokens yet.',
   received: (from: string) => `from ${from}`,
+  created: 'newly created',
+  destroyed: 'destroyed',
   sent: (to: string) => `to ${to}`,
   toMyself: 'to yourself',
   applications: 'Applications you allowed',
