@@ -21,7 +21,8 @@ export async function startAnvil(): Promise<Anvil> {
     dirname(createRequire(import.meta.url).resolve('@foundry-rs/anvil-linux-amd64/package.json')),
     'bin/anvil',
   )
-  const child = spawn(binary, ['--port', '0', '--no-mining', '--chain-id', '31337'], {
+  // What anvil keeps on disk loses its contracts when a reorganisation brings it back: so many states stay in memory.
+  const child = spawn(binary, ['--port', '0', '--no-mining', '--chain-id', '31337', '--prune-history', '1000'], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })
   const end = () => child.kill('SIGKILL')

@@ -224,7 +224,7 @@ async function sky(
     const now = performance.now()
     if (roll() < (wanted.some((point) => point.includes('retract')) ? 0.3 : 0.05)) {
       const depth = roll() < 0.8 ? 1 + Math.floor(roll() * 4) : 1 + Math.floor(roll() * deepest)
-      // anvil keeps the states of its last 500 blocks, those of lost branches too, and forgets contracts below that.
+      // anvil keeps the states of its last blocks, those of lost branches too.
       if (replaced + depth > (node.counts.blocks ?? 0)) continue
       replaced += depth
       await node.reorganise(depth, { putBack: roll() < 0.9 })
