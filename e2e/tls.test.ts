@@ -1,0 +1,278 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import http from 'node:http'
+import https from 'node:https'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { promisify } from 'node:util'
+import { importJWK, SignJWT } from 'jose'
+import { chromium, type Browser } from 'playwright-core'
+import { launchAnvil, type Anvil } from '../src/devnet/anvil.ts'
+import { rpc } from '../src/devnet/rpc.ts'
+import { newKey, publicKeys } from '../src/oauth/keys.ts'
+import { openOutbound } from '../src/oauth/outbound.ts'
+import { command } from '../test/command.ts'
+import { emptyPostgres, testCluster } from '../test/database.ts'
+import { until } from '../test/until.ts'
+import { endAll, startProgram } from './programs.ts'
+import { freePort } from './start.ts'
+
+/**
+ * A sign-in in production as it really is: a browser at https://wallet.example, a proxy there that ends TLS, our
+ * programs behind it, and an identity provider on https whose certificate the server checks. The certificate is made
+ * here, for this run.
+ */
+const ORIGIN = 'https://wallet.example'
+const SHOP = 'https://shop.example'
+const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
+const skip =
+  testCluster === null ? 'needs TEST_DATABASE_URL' : existsSync(executablePath) ? false : `needs ${executablePath}`
+
+let folder: string
+let drop: () => Promise<void> = async () => {}
+let chain: Anvil
+let browser: Browser
+let certificate: { key: Buffer; cert: Buffer }
+const servers: (http.Server | https.Server)[] = []
+const inside = (name: string): string => join(folder, name)
+
+before(async () => {
+  if (skip !== false) return
+  folder = await mkdtemp(join(tmpdir(), 'chatelaine-tls-'))
+  await promisify(execFile)('openssl', [
+    ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
+    ...['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,DNS:wallet.example'],
+    ...['-keyout', inside('key.pem'), '-out', inside('cert.pem')],
+  ])
+  certificate = { key: await readFile(inside('key.pem')), cert: await readFile(inside('cert.pem')) }
+  const genesisSeconds = Math.floor(Date.now() / 1_000) - 60
+  chain = await launchAnvil({ dir: folder, port: 0, genesisSeconds, loadFile: null, dumpFile: inside('chain.json') })
+  await rpc(chain.rpcUrl, 'anvil_mine', '0x5')
+})
+after(async () => {
+  await browser?.close()
+  endAll()
+  for (const server of servers) {
+    server.closeAllConnections()
+    server.close()
+  }
+  await chain?.stop()
+  await drop()
+  if (folder !== undefined) await rm(folder, { recursive: true, force: true })
+})
+
+/** An identity provider that agrees at once and answers by the book: code, PKCE, RS256 id token. */
+async function identityProvider(port: number): Promise<string> {
+  const issuer = `https://localhost:${port}`
+  const key = newKey('RS256')
+  const asked = new Map<string, URLSearchParams>()
+  const server = https.createServer(certificate, async (request, response) => {
+    const url = new URL(request.url!, issuer)
+    const json = (body: unknown, status = 200) =>
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    if (url.pathname === '/.well-known/openid-configuration')
+      return json({
+        issuer,
+        authorization_endpoint: `${issuer}/authorize`,
+        token_endpoint: `${issuer}/token`,
+        jwks_uri: `${issuer}/keys`,
+        id_token_signing_alg_values_supported: ['RS256'],
+      })
+    if (url.pathname === '/keys') return json(publicKeys({ keys: [key] }))
+    if (url.pathname === '/authorize') {
+      const code = randomBytes(16).toString('hex')
+      asked.set(code, url.searchParams)
+      const back = new URL(url.searchParams.get('redirect_uri')!)
+      back.search = new URLSearchParams({ code, state: url.searchParams.get('state')!, iss: issuer }).toString()
+      return response.writeHead(302, { location: back.href }).end()
+    }
+    let text = ''
+    for await (const chunk of request as AsyncIterable<Buffer>) text += chunk.toString()
+    const form = new URLSearchParams(text)
+    const was = asked.get(form.get('code') ?? '')
+    const challenge = createHash('sha256').update(form.get('code_verifier') ?? '').digest('base64url') // prettier-ignore
+    if (was === undefined || was.get('code_challenge') !== challenge || form.get('client_secret') !== 'of the wallet')
+      return json({ error: 'invalid_grant' }, 400)
+    const now = Math.floor(Date.now() / 1_000)
+    const id_token = await new SignJWT({ nonce: was.get('nonce'), preferred_username: 'Nell', email: 'n@acme.example' })
+      .setProtectedHeader({ alg: 'RS256', kid: key.kid })
+      .setIssuer(issuer)
+      .setAudience('wallet')
+      .setSubject('4711')
+      .setIssuedAt(now)
+      .setExpirationTime(now + 60)
+      .sign(await importJWK(key, 'RS256'))
+    return json({ access_token: 'x', token_type: 'Bearer', expires_in: 60, id_token })
+  })
+  servers.push(server)
+  await new Promise<void>((done) => void server.listen(port, 'localhost', done))
+  return issuer
+}
+
+/** What stands in front in production: ends TLS, says who asked and how, and passes everything on. */
+async function proxy(to: number): Promise<number> {
+  const port = await freePort()
+  const server = https.createServer(certificate, (request, response) => {
+    const headers = { ...request.headers, 'x-forwarded-for': '203.0.113.7', 'x-forwarded-proto': 'https' }
+    const passed = http.request({ host: '127.0.0.1', port: to, path: request.url, method: request.method, headers })
+    passed.on('response', (answer) => {
+      response.writeHead(answer.statusCode!, answer.headers)
+      answer.pipe(response)
+    })
+    passed.on('error', () => response.writeHead(502).end())
+    request.pipe(passed)
+  })
+  servers.push(server)
+  await new Promise<void>((done) => void server.listen(port, '127.0.0.1', done))
+  return port
+}
+
+test(
+  'in production, behind a proxy that ends TLS, a person signs in with a provider on https and the tokens are good',
+  { skip, timeout: 240_000 },
+  async () => {
+    const database = await emptyPostgres(testCluster!)
+    drop = database.drop
+    const [port, idpPort] = [await freePort(), await freePort()]
+    const issuer = await identityProvider(idpPort)
+    const tlsPort = await proxy(port)
+    await writeFile(inside('kek'), randomBytes(32), { mode: 0o600 })
+    const acme = { name: 'ACME', label: 'Acme', issuer, clientId: 'wallet', clientSecret: 'of the wallet', allowPrivate: true } // prettier-ignore
+    await writeFile(inside('providers.json'), JSON.stringify([acme]))
+    const shared = { NODE_ENV: 'production', SIGNER_SOCKET: inside('signer.sock') }
+    const settings: Record<string, string> = {
+      ...shared,
+      PUBLIC_ORIGIN: ORIGIN,
+      PORT: String(port),
+      DATABASE_URL: database.url,
+      DATA_DIR: folder,
+      NETWORKS_FILE: inside('networks.json'),
+      PROVIDERS_FILE: inside('providers.json'),
+      AUTH_KEYS_FILE: inside('auth-keys.json'),
+      TRUST_PROXY: 'on',
+      NODE_EXTRA_CA_CERTS: inside('cert.pem'),
+    }
+    const run = async (...words: string[]) => {
+      const { code, out, err } = await command(settings, words)
+      assert.deepEqual([code, err], [0, ''], words.join(' '))
+      return out
+    }
+    await run('auth-keys', 'create')
+    const signer = startProgram('signer/main.ts', { ...shared, SIGNER_DIR: inside('signer'), SIGNER_KEK_FILE: inside('kek'), SIGNER_JWKS_FILE: inside('auth-keys.public.json'), SIGNER_ISSUER: `${ORIGIN}/oauth`, SIGNER_AUDIENCE: `${ORIGIN}/v1` }, folder) // prettier-ignore
+    await until('the signer is ready', async () => signer.child.stdout!.read() !== null, 60_000)
+    await run('network', 'add', 'local', '--chain-id', '31337', '--rpc-url', chain.rpcUrl, '--symbol', 'ETH', '--explorer', 'https://scan.example') // prettier-ignore
+    const { secret } = JSON.parse(await run('app', 'create', '--name', 'Shop', '--client-id', 'shop', '--network', 'local', '--redirect-uri', `${SHOP}/callback`, '--confidential', '--json')) // prettier-ignore
+    const server = startProgram('main.ts', settings, folder)
+    await until(`the server is ready ${server.err()}`, async () => (await through('/readyz').catch(() => null))?.status === 200, 60_000) // prettier-ignore
+
+    browser = await chromium.launch({
+      executablePath,
+      args: [
+        '--no-sandbox',
+        '--disable-gpu',
+        '--no-first-run',
+        '--disable-background-networking',
+        `--host-resolver-rules=MAP wallet.example 127.0.0.1:${tlsPort}`,
+      ],
+    })
+    const context = await browser.newContext({ ignoreHTTPSErrors: true })
+    const page = await context.newPage()
+    await page.route(`${SHOP}/**`, (route) => route.fulfill({ contentType: 'text/html', body: '<title>the shop' }))
+
+    const verifier = randomBytes(32).toString('base64url')
+    const query = new URLSearchParams({
+      client_id: 'shop',
+      response_type: 'code',
+      scope: 'openid email',
+      state: 'of the shop',
+      redirect_uri: `${SHOP}/callback`,
+      code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+      code_challenge_method: 'S256',
+    })
+    await page.goto(`${ORIGIN}/oauth/auth?${query.toString()}`)
+    await page.getByRole('button', { name: 'Continue with Acme' }).click()
+    await page.waitForURL(/\/consent\//)
+    assert.ok(page.url().startsWith(`${ORIGIN}/consent/`))
+    await page.getByText('Nell').first().waitFor()
+    await page.getByRole('button', { name: 'Allow', exact: true }).click()
+    await page.waitForURL(`${SHOP}/callback**`)
+    const back = new URL(page.url())
+    assert.deepEqual([back.searchParams.get('state'), back.searchParams.get('iss')], ['of the shop', `${ORIGIN}/oauth`])
+
+    // What the browser was given is guarded by the browser.
+    const cookies = (await context.cookies()).filter(({ domain }) => domain === 'wallet.example')
+    assert.ok(cookies.some(({ name }) => /^__Host-chatelaine_\w+_session$/.test(name)))
+    for (const { name, secure, httpOnly, sameSite, path } of cookies) {
+      assert.match(name, /^__(Host|Secure)-/)
+      assert.deepEqual([secure, httpOnly, sameSite], [true, true, 'Lax'], name)
+      if (name.startsWith('__Host-')) assert.equal(path, '/')
+    }
+
+    const form = { grant_type: 'authorization_code', code: back.searchParams.get('code')!, redirect_uri: `${SHOP}/callback`, code_verifier: verifier } // prettier-ignore
+    const authorization = `Basic ${Buffer.from(`shop:${secret}`).toString('base64')}`
+    const exchange = await through('/oauth/token', { authorization }, form)
+    assert.equal(exchange.status, 200, exchange.text)
+    const tokens = JSON.parse(exchange.text) as Record<string, string>
+    const bearer = { authorization: `Bearer ${tokens.access_token}` }
+    const me = JSON.parse((await through('/v1/me', bearer)).text) as Record<string, unknown>
+    assert.deepEqual([me.id, me.provider, me.username, me.network], ['ACME-4711', 'ACME', 'Nell', 'local'])
+    assert.match(exchange.headers['strict-transport-security'] ?? '', /max-age/)
+    const next = await through('/oauth/token', { authorization }, { grant_type: 'refresh_token', refresh_token: tokens.refresh_token! }) // prettier-ignore
+    assert.equal(next.status, 200, next.text)
+
+    // The session is there for the account page and for the next sign-in.
+    await page.goto(`${ORIGIN}/account`)
+    assert.equal(await page.getByRole('textbox', { name: 'Your address' }).inputValue(), me.address)
+    await page.getByRole('button', { name: /Take back/ }).click()
+    await page.getByRole('status').waitFor()
+    await until('the token is over', async () => (await through('/v1/me', bearer)).status === 401)
+    assert.doesNotMatch(server.err(), /"level":"error"/)
+
+    /** A request of the shop's server, over TLS with the certificate checked. */
+    function through(
+      path: string,
+      headers: Record<string, string> = {},
+      body?: Record<string, string>,
+    ): Promise<{ status: number; headers: Record<string, string | undefined>; text: string }> {
+      return new Promise((resolve, reject) => {
+        const text = body === undefined ? undefined : new URLSearchParams(body).toString()
+        const request = https.request(
+          {
+            host: '127.0.0.1',
+            port: tlsPort,
+            servername: 'wallet.example',
+            ca: certificate.cert,
+            path,
+            method: text === undefined ? 'GET' : 'POST',
+            headers: {
+              host: 'wallet.example',
+              ...headers,
+              ...(text === undefined ? {} : { 'content-type': 'application/x-www-form-urlencoded' }),
+            },
+          },
+          async (answer) => {
+            let said = ''
+            for await (const chunk of answer as AsyncIterable<Buffer>) said += chunk.toString()
+            resolve({ status: answer.statusCode!, headers: answer.headers as Record<string, string>, text: said })
+          },
+        )
+        request.once('error', reject)
+        request.end(text)
+      })
+    }
+  },
+)
+
+test('a provider whose certificate nobody vouches for is not believed', { skip, timeout: 60_000 }, async () => {
+  const port = await freePort()
+  const issuer = await identityProvider(port)
+  const way = openOutbound({ allowsPrivate: true, isDevelopment: false })
+  await assert.rejects(way(`${issuer}/.well-known/openid-configuration`), (error: Error) => {
+    assert.match(String((error.cause as { code?: string }).code), /SELF_SIGNED|UNABLE_TO_VERIFY/)
+    return true
+  })
+})
