@@ -181,6 +181,10 @@ for (const view of views) {
     await page.goto(`${facts.origin}/account`)
     assert.equal(await page.getByRole('textbox', { name: 'Your address' }).inputValue(), address)
     await page.getByText('+0.000000000000000007 SMPL').waitFor()
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: facts.origin })
+    await page.getByRole('button', { name: 'Copy the address' }).click()
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
+    assert.equal(await page.evaluate('navigator.clipboard.readText()'), address)
     // Somebody who has been here for a while: another way to sign in, another browser.
     const elsewhere = await open(view)
     await elsewhere.goto(`${facts.origin}/account`)
@@ -217,6 +221,9 @@ test('the whole sign-in works without JavaScript', { skip }, async () => {
   })
   assert.equal(tokens.claims()!.sub, 'DEV-plain')
   close()
+  await page.goto(`${program.facts.origin}/account`)
+  await page.getByRole('textbox', { name: 'Your address' }).waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Copy the address' }).count(), 0, 'a button that does nothing')
   await page.context().close()
 })
 

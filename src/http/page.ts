@@ -18,7 +18,7 @@ const around = {
  * @param layout  `narrow` for one card in the middle (sign-in, consent, errors), `wide` for tables
  * @param notice  plain text of the strip above the page, for example that this is a development installation
  */
-export function page({ title, body, layout = 'narrow', notice }: PageParts): string {
+export function page({ title, body, layout = 'narrow', notice, copiesAt }: PageParts): string {
   return html`<!doctype html>
     <html lang="${around.language}">
       <head>
@@ -30,6 +30,7 @@ export function page({ title, body, layout = 'narrow', notice }: PageParts): str
         <title>${title} · ${around.name}</title>
         <link rel="icon" type="image/svg+xml" href="${MARK.path}" />
         <link rel="stylesheet" href="${STYLESHEET.path}" />
+        !${copiesAt === undefined ? '' : html`<script defer src="${copiesAt}${COPY.path}"></script>`}
       </head>
       <body class="${layout}">
         !${notice === undefined ? '' : html`<aside class="notice strip" aria-label="${around.notice}">${notice}</aside>`}
@@ -40,7 +41,14 @@ export function page({ title, body, layout = 'narrow', notice }: PageParts): str
     </html> `
 }
 
-export type PageParts = { title: string; body: string; layout?: 'narrow' | 'wide'; notice?: string }
+export type PageParts = {
+  title: string
+  body: string
+  layout?: 'narrow' | 'wide'
+  notice?: string
+  /** our origin, on a page with something to copy: the one script that a page may have, and works without */
+  copiesAt?: string
+}
 
 /**
  * Content-Security-Policy of the pages. There is no `form-action`: a sign-in form posts here and the
@@ -49,21 +57,24 @@ export type PageParts = { title: string; body: string; layout?: 'narrow' | 'wide
 export const PAGE_CSP =
   "default-src 'none'; style-src 'self'; img-src 'self' data: https:; base-uri 'none'; frame-ancestors 'none'"
 
+/** The same, and that one file as a script. */
+const copyingCsp = (origin: string): string => `${PAGE_CSP}; script-src ${origin}${COPY.route}`
+
 /** Sends a page with the headers that belong to it; pages show somebody's data, so nothing may store them. */
 export function sendPage(reply: FastifyReply, status: number, parts: PageParts): FastifyReply {
   return reply
     .code(status)
     .header('content-type', 'text/html; charset=utf-8')
-    .header('content-security-policy', PAGE_CSP)
+    .header('content-security-policy', parts.copiesAt === undefined ? PAGE_CSP : copyingCsp(parts.copiesAt))
     .header('cache-control', 'no-store')
     .header('referrer-policy', 'no-referrer')
     .header('x-content-type-options', 'nosniff')
     .send(page(parts))
 }
 
-/** GET /assets/pages.css and /assets/mark.svg: the pages ask by content hash, so a copy is good for ever. */
+/** GET /assets/pages.css, /assets/mark.svg and /assets/copy.js: the pages ask by content hash, so a copy is good for ever. */
 export function pageAssets(server: FastifyInstance): void {
-  for (const asset of [STYLESHEET, MARK]) {
+  for (const asset of [STYLESHEET, MARK, COPY]) {
     server.get(asset.route, { schema: { hide: true } }, (_request, reply) =>
       reply
         .header('content-type', asset.type)
@@ -79,6 +90,11 @@ const STYLESHEET = asset(
   '/assets/pages.css',
   'text/css; charset=utf-8',
   readFileSync(new URL('pages.css', import.meta.url), 'utf8'),
+)
+const COPY = asset(
+  '/assets/copy.js',
+  'text/javascript; charset=utf-8',
+  readFileSync(new URL('copy.js', import.meta.url), 'utf8'),
 )
 const MARK = asset('/assets/mark.svg', 'image/svg+xml', mark('#a97b22'))
 

@@ -62,6 +62,11 @@ function personCard({ csrf, username, provider, imageSrc, address, session }: Ac
         <label for="address">${texts.address}</label>
         <input class="mono" id="address" value="${address}" readonly aria-describedby="address-hint" />
         <small class="hint" id="address-hint">${texts.addressHint}</small>
+        <span aria-live="polite"
+          ><button class="button quiet" type="button" data-copies="address" data-done="${texts.copied}" hidden>
+            ${texts.copy}
+          </button></span
+        >
       </div>
       !${qrSvg(address, texts.qrLabel)}
       !${form('/account/sessions/end', csrf, { uid: session }, html`<button class="button quiet">${texts.signOut}</button>`)}

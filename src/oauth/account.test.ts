@@ -43,7 +43,7 @@ test('a person signs in for the page itself and sees address, code and nothing o
   assert.match(textOf(page.text), /On devnet/)
   assert.match(textOf(page.text), new RegExp(texts.noApplications))
   assert.match(page.headers.get('content-security-policy') ?? '', /frame-ancestors 'none'/)
-  assert.ok(!/<script|style=| on\w+=/.test(page.text))
+  assert.ok(!/<script(?! defer src=)|style=| on\w+=/.test(page.text))
   const rows = await world.app.db
     .selectFrom('application_users')
     .selectAll()
@@ -78,6 +78,19 @@ test('an application is listed with what it may do, and loses everything when th
   })
   assert.equal(again.body.error, 'invalid_grant')
   assert.match((await browser.go(authorizationUrl(world.origin).url)).url.pathname, /^\/consent\//)
+})
+
+test('one script, from one address, may run on the page, and nowhere else', async () => {
+  const { browser, page } = await visit('ida')
+  const csp = page.headers.get('content-security-policy')!
+  assert.match(csp, new RegExp(`^default-src 'none';.*; script-src ${world.origin}/assets/copy\\.js$`))
+  assert.deepEqual(page.text.match(/<script[^>]*>/g)?.length, 1)
+  const [, address] = /<script defer src="([^"]*)">/.exec(page.text)!
+  const script = await fetch(address!)
+  assert.deepEqual([script.status, script.headers.get('content-type')], [200, 'text/javascript; charset=utf-8'])
+  const erase = await browser.go('/account/erase')
+  assert.doesNotMatch(erase.headers.get('content-security-policy')!, /script-src/)
+  assert.doesNotMatch(erase.text, /<script/)
 })
 
 test('revoking one application leaves the others and other people alone', async () => {

@@ -87,7 +87,7 @@ export function accountPages(
       session: visitor.sessionUid,
       done: typeof done === 'string' && Object.hasOwn(texts.done, done) ? texts.done[done]! : null,
     })
-    return sendPage(reply, 200, { title: texts.title, layout: 'wide', body })
+    return sendPage(reply, 200, { title: texts.title, layout: 'wide', copiesAt: origin, body })
   })
 
   /** GET /account/signed-in: the redirect address of the sign-in. Its code is for nobody; the session is what counts. */

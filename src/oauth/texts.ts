@@ -90,6 +90,8 @@ export const texts = {
   title: 'Your account',
   signOut: 'Sign out',
   address: 'Your address',
+  copy: 'Copy the address',
+  copied: 'Copied',
   addressHint: 'The same on every network and in every application. Select it to copy it, or scan the code.',
   qrLabel: 'QR code of your address',
   balances: (network: string) => `On ${network}`,
