@@ -15,6 +15,8 @@ export type Supervised = {
   /** how often it was started, and how it ended each time */
   starts: number
   ends: string[]
+  /** milliseconds that its last start took until it served */
+  startMs: number
   /** the last of what it wrote to standard error */
   said(): string
   signal(signal: NodeJS.Signals): void
@@ -70,6 +72,7 @@ export function supervise({ name, file, cwd, env, readyWhen }: Program): Supervi
   const start = () => {
     self.starts++
     isReady = false
+    const startedAt = performance.now()
     child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file], {
       cwd,
       env: {
@@ -87,6 +90,7 @@ export function supervise({ name, file, cwd, env, readyWhen }: Program): Supervi
       out = (out + text).slice(-2_000)
       if (!readyWhen.test(out)) return
       isReady = true
+      self.startMs = performance.now() - startedAt
       for (const tell of waiting.splice(0)) tell()
     })
     child.stderr!.setEncoding('utf8').on('data', (text: string) => {
@@ -114,6 +118,7 @@ export function supervise({ name, file, cwd, env, readyWhen }: Program): Supervi
     name,
     starts: 0,
     ends: [],
+    startMs: 0,
     point: null,
     fired: [],
     arm: (...next) => {

@@ -144,7 +144,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
       }),
     )
     const answered = Promise.all(clients)
-    const endsAt = performance.now() + (options.stormMs ?? 180_000 + many * 150)
+    const endsAt = performance.now() + (options.stormMs ?? 300_000 + many * 300)
     // The faults stop when nearly all is answered: what is open then has to settle in quiet.
     while (performance.now() < endsAt && (answeredOf() < many || isTouring())) await pause(200)
     storm.abort()
@@ -312,8 +312,9 @@ async function reaper(
       await pause(20)
       continue
     }
-    const { starts } = one
-    await passes(200 + roll() * lifeMs, () => one.starts !== starts)
+    // On a slow machine it lives longer, or nobody would ever serve.
+    const { starts, startMs } = one
+    await passes(200 + roll() * Math.max(lifeMs, 4 * startMs), () => one.starts !== starts)
     if (signal.aborted || one.starts !== starts) continue
     one.signal('SIGKILL')
     await one.gone()
