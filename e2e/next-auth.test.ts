@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { after, before, suite, test } from 'node:test'
+import nextAuth from 'next-auth/next'
 import { place, start, type Place, type Program } from './start.ts'
 import { walk } from './walk.ts'
 
 /** The handler that a Next.js application puts under pages/api/auth. Its own types need those of Next.js. */
 type Handle = (request: object, response: object, options: object) => Promise<void>
-const { default: handle } = createRequire(import.meta.url)('next-auth/next') as { default: Handle }
+const handle = (nextAuth as unknown as { default: Handle }).default
 
 let here: Place
 let program: Program
