@@ -72,7 +72,7 @@ const keys = {
   READS_BURST: { kind: 'integer', unit: 'requests', min: 1, default: 60, part: 'server', help: 'reads of one token at once' },
   WRITES_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 5, part: 'server', help: 'writes of one account' },
   APPLICATION_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 100, part: 'server', help: 'requests of one application' },
-  SIGN_IN_PER_MINUTE: { kind: 'integer', unit: 'requests per minute', min: 1, default: 10, part: 'server', help: 'sign-in requests of one IP address; development mode does not limit loopback' },
+  SIGN_IN_PER_MINUTE: { kind: 'integer', unit: 'requests per minute', min: 1, default: 10, part: 'server', help: 'requests of one IP address (an IPv6 /64) to each step of a sign-in; development mode has no such limit' },
   MAX_PENDING_WRITES: { kind: 'integer', unit: 'transactions', min: 1, default: 16, part: 'server', help: 'unconfirmed writes of one account; geth guarantees 16, reth caps at 16' },
   TRUST_PROXY: { kind: 'choice', choices: ['on', 'off'], default: 'off', part: 'server', help: 'on behind a reverse proxy that sets X-Forwarded-For and X-Forwarded-Proto itself' },
   LOG_LEVEL: { kind: 'choice', choices: ['debug', 'info', 'warn', 'error', 'silent'], default: 'warn', part: 'both', help: 'least severe log line that is written to standard error' },

@@ -19,7 +19,6 @@ import { authenticated } from './http/caller.ts'
 import { documentation, openapi } from './http/documentation.ts'
 import { front } from './http/front.ts'
 import { health } from './http/health.ts'
-import { openLimit, spend } from './http/limits.ts'
 import { openListener } from './http/listener.ts'
 import { pageAssets } from './http/page.ts'
 import type { AccountOwner, AccountReads } from './oauth/account.ts'
@@ -86,19 +85,12 @@ export async function buildServer(
   front(server, app)
   await documentation(server)
 
-  const signIn = openLimit({
-    name: 'sign-in',
-    perSecond: app.config.SIGN_IN_PER_MINUTE / 60,
-    burst: app.config.SIGN_IN_PER_MINUTE,
-    now: app.now,
-  })
-  const isLimited = app.config.RATE_LIMITS === 'on' && !isDevelopment
   await oauth(server, app, {
     keys,
     cookieKeys: cookieKeysOf(keys),
     providers,
     reads: accountReads(app),
-    ...(isLimited ? { signInLimit: (request, reply) => spend(signIn, request.ip, reply) } : {}),
+    isLimited: app.config.RATE_LIMITS === 'on' && !isDevelopment,
   })
   users(server, app)
   balances(server, app)

@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net'
 import type { FastifyReply } from 'fastify'
 import { AppError } from '../errors.ts'
 
@@ -50,6 +51,23 @@ export function openLimit({
       return { allowed: true, remaining: Math.floor(burst - (full + costMs - at) / costMs + 0.001), retryAfter: 0 }
     },
   }
+}
+
+/**
+ * Whom an IP address stands for: one in IPv4, everybody in the same /64 in IPv6, which is what one customer is given
+ * (RFC 6177).
+ */
+export function addressOf(ip: string): string {
+  if (!isIPv6(ip) || ip.includes('.')) return ip
+  const [head = '', tail] = ip.split('::')
+  const front = head === '' ? [] : head.split(':')
+  const back = tail === undefined || tail === '' ? [] : tail.split(':')
+  const zeros = tail === undefined ? 0 : 8 - front.length - back.length
+  const groups = [...front, ...Array.from({ length: zeros }, () => '0'), ...back]
+  return groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')
 }
 
 /**

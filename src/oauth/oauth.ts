@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { App } from '../app.ts'
 import { describeError } from '../errors.ts'
 import { sendPage } from '../http/page.ts'
@@ -14,6 +14,7 @@ import { mount } from './mount.ts'
 import { errorBody } from './pages.ts'
 import { bindProviders, type ProviderSettings } from './providers.ts'
 import { openSecrets } from './secrets.ts'
+import { openSignInLimit } from './sign-in-limit.ts'
 import { wayBack } from './steps.ts'
 import { texts } from './texts.ts'
 
@@ -24,17 +25,24 @@ const MAX_FORM_BYTES = 8_192
 export async function oauth(
   server: FastifyInstance,
   app: App,
-  { keys, cookieKeys, providers, signInLimit, reads }: OauthOptions,
+  { keys, cookieKeys, providers, isLimited = false, reads }: OauthOptions,
 ): Promise<void> {
   await bindProviders(app.db, providers)
   const secrets = openSecrets(cookieKeys)
   const provider = openProvider(app, { keys, cookieKeys, providers, secrets })
   const federation = openFederation(app)
 
-  await server.register(async (scope) => mount(scope, app, provider))
+  const limited = isLimited ? openSignInLimit(app) : () => {}
+
+  await server.register(async (scope) => {
+    // Of the library's routes the one that begins a sign-in; clients' servers ask the others, many people behind one.
+    limited(scope, (path) => path === '/oauth/auth')
+    pagesOfErrors(scope, app)
+    mount(scope, app, provider)
+  })
   await server.register(async (scope) => me(scope, app))
   await server.register(async (scope) => {
-    if (signInLimit !== undefined) scope.addHook('onRequest', async (request, reply) => signInLimit(request, reply))
+    limited(scope)
     hostedPages(scope, app)
     loginPages(scope, app, { provider, providers, federation, secrets })
     consentPages(scope, app, { provider, secrets })
@@ -57,6 +65,10 @@ function hostedPages(scope: FastifyInstance, app: App): void {
     { parseAs: 'string', bodyLimit: MAX_FORM_BYTES },
     (_request, text, done) => done(null, new URLSearchParams(text as string)),
   )
+  pagesOfErrors(scope, app)
+}
+
+function pagesOfErrors(scope: FastifyInstance, app: App): void {
   scope.setErrorHandler((thrown, request, reply) => {
     const error = toAppError(thrown)
     const { status } = describeError(error.code)
@@ -67,6 +79,7 @@ function hostedPages(scope: FastifyInstance, app: App): void {
         { code: error.code, requestId: request.id },
         error.cause ?? error,
       )
+    if (error.retryAfter !== undefined) reply.header('retry-after', String(error.retryAfter))
     const back = wayBack.get(request)
     const body = errorBody({
       code: error.code,
@@ -82,8 +95,8 @@ export type OauthOptions = {
   /** for signing cookies, newest first; `cookieKeysOf(keys)` */
   cookieKeys: string[]
   providers: ProviderSettings[]
-  /** Throws rate_limited; called for every request of a sign-in page. */
-  signInLimit?: (request: FastifyRequest, reply: FastifyReply) => void
+  /** whether SIGN_IN_PER_MINUTE holds; default no */
+  isLimited?: boolean
   /** what other slices know of an account, for its page */
   reads?: AccountReads
 }

@@ -39,6 +39,8 @@ type Options = {
   others?: (origin: string) => ProviderSettings[]
   /** stands between the server and its database */
   slow?: (db: RootDb) => RootDb
+  /** whether sign-ins of one address are limited, as in production */
+  isLimited?: boolean
   keys?: PrivateKeys
   /** the same installation as this one, whose server has ended, or beside it as a replica with the same origin */
   again?: Rehearsal
@@ -63,6 +65,7 @@ export async function rehearse({
   env = {},
   others = () => [],
   slow = (db) => db,
+  isLimited = false,
   again,
   keys = again?.keys ?? (keysMade ??= { keys: [newKey('ES256'), newKey('RS256')] }),
 }: Options = {}): Promise<Rehearsal> {
@@ -89,7 +92,7 @@ export async function rehearse({
   problems(server, app)
   pageAssets(server)
   await developmentIdp(server, { origin, redirectUri: callbackOf(origin, dev) })
-  await oauth(server, app, { keys, cookieKeys: cookieKeysOf(keys), providers: [dev, ...others(origin)] })
+  await oauth(server, app, { keys, cookieKeys: cookieKeysOf(keys), providers: [dev, ...others(origin)], isLimited })
   await server.listen({ port, host: 'localhost' })
   return {
     app,

@@ -16,7 +16,7 @@ import {
 import { listNetworks } from '../applications/networks.ts'
 import { AppError } from '../errors.ts'
 import { bearerToken } from '../http/bearer.ts'
-import { openLimit, spend } from '../http/limits.ts'
+import { addressOf, openLimit, spend } from '../http/limits.ts'
 import { freezeAccount, thawAccount } from '../users/freeze.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import type { OperatorDoor } from './door.ts'
@@ -41,7 +41,7 @@ export async function operatorApi(server: FastifyInstance, app: App, door: Opera
     // Before the body is read: a stranger costs us a hash.
     scope.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store')
-      if (app.config.RATE_LIMITS === 'on') spend(limit, request.ip, reply)
+      if (app.config.RATE_LIMITS === 'on') spend(limit, addressOf(request.ip), reply)
       if (!door.isOperator(bearerToken(request)))
         throw new AppError('invalid_token', 'This is not a token of the operator.')
     })
