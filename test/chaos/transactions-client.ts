@@ -70,7 +70,8 @@ export async function insist(
         write.problems.push('its account was stopped')
         return
       }
-      await pause(30 + world.roll() * 200)
+      // The longer it is refused, the rarer it asks, up to about a second.
+      await pause((30 + world.roll() * 200) * Math.min(6, 1 + write.tries / 4))
     }
   }
   if (write.hash === null) return
