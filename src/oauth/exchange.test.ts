@@ -302,6 +302,16 @@ suite('a request is refused', () => {
       assert.equal(body.access_token, undefined)
     })
 
+  test('of an application that is public now, though it was trusted with an issuer before', async () => {
+    await register('turned')
+    const { db } = world.app
+    await trustIssuer(db, 'turned', 'APP_TURNED', { issuer: idp.issuer, audience: 'turned' })
+    await saveApplication(db, { ...demoApplication, clientId: 'turned', kind: 'public', secretHashes: [] })
+    const form = { grant_type: GRANT, client_id: 'turned', subject_token: await idp.sign({ aud: 'turned' }), subject_token_type: type('jwt') } // prettier-ignore
+    const { status, body } = await post(world.origin, '/oauth/token', form)
+    assert.deepEqual([status, body.error], [400, 'invalid_request'])
+  })
+
   test('with two subject tokens', async () => {
     const form = new URLSearchParams({ grant_type: GRANT, subject_token_type: type('jwt'), subject_token: await idp.sign() }) // prettier-ignore
     form.append('subject_token', await idp.sign())
