@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash, createHmac } from 'node:crypto'
 import { after, before, suite, test } from 'node:test'
+import * as openid from 'openid-client'
 import { until } from '../../test/world.ts'
 import { distrustIssuer, trustIssuer } from '../applications/issuers.ts'
 import { saveApplication } from '../applications/registry.ts'
@@ -84,6 +85,29 @@ test('discovery names the grant', async () => {
     const { grant_types_supported } = (await answer.json()) as { grant_types_supported: string[] }
     assert.ok(grant_types_supported.includes(GRANT), path)
   }
+})
+
+test('a client library that knows nothing of us exchanges, looks and takes back', async () => {
+  const config = await openid.discovery(
+    new URL(`${world.origin}/oauth`),
+    'shop',
+    undefined,
+    openid.ClientSecretBasic(SECRET),
+    { execute: [openid.allowInsecureRequests] },
+  )
+  const parameters = { subject_token: await idp.sign(), subject_token_type: type('id_token'), scope: 'openid wallet:read' } // prettier-ignore
+  const tokens = await openid.genericGrantRequest(config, GRANT, parameters)
+  assert.deepEqual(
+    [tokens.token_type, tokens.scope, tokens.issued_token_type, tokens.expiresIn()],
+    ['bearer', 'openid wallet:read', type('access_token'), 3_600],
+  )
+  const info = await openid.fetchUserInfo(config, tokens.access_token, 'APP_SHOP-alice')
+  assert.equal(info.provider, 'APP_SHOP')
+  assert.equal((await openid.tokenIntrospection(config, tokens.access_token)).active, true)
+  await openid.tokenRevocation(config, tokens.access_token)
+  assert.equal((await openid.tokenIntrospection(config, tokens.access_token)).active, false)
+  const again = openid.genericGrantRequest(config, GRANT, parameters)
+  await assert.rejects(again, { error: 'invalid_request', error_description: /exchanged already/ })
 })
 
 test('it gives what is asked for, within what the application has', async () => {
