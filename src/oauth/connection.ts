@@ -65,7 +65,8 @@ async function discover(provider: ProviderSettings, way: Outbound): Promise<Conn
   if (issuer !== provider.issuer && issuer !== `${provider.issuer}/` && `${issuer}/` !== provider.issuer)
     throw new Error('the provider describes itself as another issuer')
   if (jwksUri === undefined) throw new Error('the provider does not say where its keys are')
-  return { config, keys: remoteKeys(jwksUri, way) }
+  // Its id tokens come from its own token endpoint: nobody else can make us ask for keys that are not there.
+  return { config, keys: remoteKeys(jwksUri, way, { cooldownMs: 0 }) }
 }
 
 /** A provider without id tokens, from its preset. */

@@ -49,18 +49,21 @@ export function openIssuerKeys({ config, now, telemetry }: Pick<App, 'config' | 
     if (before !== undefined && now() - before.readAt < KEPT_MS) return before.keys
     const isLocal = (jwksUri ?? issuer).startsWith('http:') && config.NODE_ENV !== 'production'
     const way = openOutbound({ allowsPrivate, isDevelopment: isLocal, patienceMs: PATIENCE_MS })
-    const keys = remoteKeys(jwksUri ?? (await discover(issuer, way)), way)
+    const keys = remoteKeys(jwksUri ?? (await discover(issuer, way)), way, { cooldownMs: COOLDOWN_MS })
     known.set(place, { keys, readAt: now() })
     return keys
   }
 }
 
-/** Keys that are published at an address; read again when one is asked for that is not among them. */
-export const remoteKeys = (address: string, way: Outbound): JWTVerifyGetKey =>
+/**
+ * Keys that are published at an address; read again when one is asked for that is not among them.
+ * @param cooldownMs  not so soon after they were read: where anybody may bring tokens that name keys
+ */
+export const remoteKeys = (address: string, way: Outbound, { cooldownMs }: { cooldownMs: number }): JWTVerifyGetKey =>
   createRemoteJWKSet(new URL(address), {
     [customFetch]: way,
     cacheMaxAge: KEPT_MS,
-    cooldownDuration: COOLDOWN_MS,
+    cooldownDuration: cooldownMs,
     timeoutDuration: PATIENCE_MS,
   })
 
