@@ -34,6 +34,7 @@ export function consentPages(
       uid,
       csrf: secrets.csrfToken(uid),
       application: application.name,
+      logoUri: application.logoUri,
       network: networkName(app, application) ?? 'none',
       username,
       provider: user.provider,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { saveApplication } from '../applications/registry.ts'
 import { texts } from './texts.ts'
 import { authorizationUrl, openBrowser, rehearse, type Page, type Rehearsal } from './rehearsal.ts'
 
@@ -67,6 +68,19 @@ test('every page forbids frames, scripts, storing and referrers', async () => {
   assert.match(chooser.text, /Demo application/)
   assert.match(chooser.text, /devnet/)
   assert.match(dev.text, /class="notice/)
+})
+
+test('the consent page shows the application’s picture without telling it who looks, and says how long it holds', async () => {
+  const logoUri = 'https://app.example/logo.png?a="b'
+  await saveApplication(world.app.db, { ...world.demo, clientId: 'pictured', name: 'Pictured', logoUri })
+  const browser = openBrowser(world.origin)
+  const dev = await browser.submit(await browser.go(start({ client_id: 'pictured' })), '/DEV')
+  const consent = await browser.submit(dev, '/sign-in/', { username: 'viewer' })
+  assert.match(
+    consent.text,
+    /<img class="avatar" src="https:\/\/app\.example\/logo\.png\?a&#61;&#34;b" alt="" [^>]*referrerpolicy="no-referrer"/,
+  )
+  assert.match(consent.text, /until you take it back/)
 })
 
 test('a client id that nobody has is said plainly', async () => {

@@ -55,6 +55,8 @@ type Consent = {
   uid: string
   csrf: string
   application: string
+  /** https address of the application's picture */
+  logoUri: string | null
   network: string
   username: string
   provider: string
@@ -70,6 +72,7 @@ export function consentBody({
   uid,
   csrf,
   application,
+  logoUri,
   network,
   username,
   provider,
@@ -83,7 +86,10 @@ export function consentBody({
   const mayWrite = scopes.includes('contracts:write')
   return html`
     <div class="card stack">
-      <h1>${words.question(application)}</h1>
+      <div class="row">
+        !${logoUri === null ? '' : html`<img class="avatar" src="${logoUri}" alt="" width="48" height="48" referrerpolicy="no-referrer" />`}
+        <h1>${words.question(application)}</h1>
+      </div>
       <div class="row">
         !${imageSrc === null ? '' : html`<img class="avatar" src="${imageSrc}" alt="" width="48" height="48" referrerpolicy="no-referrer" />`}
         <div class="stack tight">

@@ -58,6 +58,7 @@ const pages: Record<string, () => string> = {
       uid: 'u',
       csrf: 'c',
       application: 'Shop',
+      logoUri: 'https://x/logo.png',
       network: 'sepolia',
       username: 'Nell',
       provider: 'DEV',

@@ -34,7 +34,7 @@ const signingIn = {
     allow: 'Allow',
     deny: 'Do not allow',
     never: (application: string) =>
-      `${application} never gets your keys or your password. You are asked again only if it wants more.`,
+      `${application} never gets your keys or your password. This holds until you take it back on your account page, /account; you are asked again only if it wants more.`,
   },
   /** permissions in words of everyday, after “will be able to” */
   meanings: {
