@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Hex } from '../../src/ids.ts'
 import { startAnvil, type Answer, type Anvil, type Asked } from './anvil.ts'
-import { poolOver, type Offered, type Pool } from './pool.ts'
+import { ACCOUNT_FULL, poolOver, type Offered, type Pool } from './pool.ts'
 
 /** What goes wrong with a whole HTTP request; `dropped`: the connection ends without an answer. */
 const REQUEST_FAULTS = ['refused', '503', 'dropped-before', 'dropped-after', 'slow'] as const
@@ -172,7 +172,7 @@ export async function startFaultyNode(roll: () => number): Promise<FaultyNode> {
 
   async function take(call: Asked, offered: Offered): Promise<Answer> {
     const refusal = pool.refusal(offered)
-    if (refusal !== null) {
+    if (refusal !== null && !(refusal === ACCOUNT_FULL && (await isNext(offered)))) {
       count(refusal)
       return refuse(call, -32000, refusal)
     }
@@ -184,6 +184,11 @@ export async function startFaultyNode(roll: () => number): Promise<FaultyNode> {
       return refuse(call, -32000, 'already known')
     }
     return answer!
+  }
+
+  /** However many of an account wait, the one that the chain is at is let in: by reth as such, by geth as executable. */
+  async function isNext({ from, nonce }: Offered): Promise<boolean> {
+    return Number(await anvil.rpc<Hex>('eth_getTransactionCount', from, 'latest')) === nonce
   }
 
   function mine(blocks = 1): Promise<void> {

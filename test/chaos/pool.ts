@@ -34,6 +34,7 @@ export type Pool = {
 
 /** geth keeps 16 of an account for sure (--txpool.accountslots) */
 const MOST_PER_ACCOUNT = 16
+export const ACCOUNT_FULL = 'account limit exceeded'
 
 /**
  * The transaction pool as geth would run it, on top of anvil's, which is laxer.
@@ -80,7 +81,7 @@ export function poolOver(anvil: Anvil): Pool {
         const outbids = maxFee * 10n >= before.maxFee * 11n && tip * 10n >= before.tip * 11n
         return outbids ? null : 'replacement transaction underpriced'
       }
-      return (mine?.size ?? 0) >= MOST_PER_ACCOUNT ? 'account limit exceeded' : null
+      return (mine?.size ?? 0) >= MOST_PER_ACCOUNT ? ACCOUNT_FULL : null
     },
     took(one) {
       one.isAccepted = true
