@@ -1,7 +1,7 @@
 import type { App } from '../app.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
-import { BadAnswer } from '../chain/failures.ts'
+import { BadAnswer, RpcError } from '../chain/failures.ts'
 import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
@@ -55,6 +55,8 @@ export const followTransactions = {
 
 /** hashes or senders per statement */
 const CHUNK = 500
+/** calls of one JSON-RPC batch; providers refuse more than 50 to 100 */
+const BATCH = 50
 
 type Known = { id: string; isCancel: boolean; isSettled: boolean }
 
@@ -112,18 +114,31 @@ async function findForeign(db: Db, { rpc }: Chain, { hash }: Block, receipts: Re
       .execute()
     for (const { address } of accounts) ours.add(toHex(address))
   }
+  const theirs = receipts.filter(({ from }) => ours.has(from))
   const foreign: Foreign[] = []
-  for (const receipt of receipts) {
-    const { from, transactionHash } = receipt
-    if (!ours.has(from)) continue
-    const answer = await rpc.call<{ nonce?: unknown; blockHash?: unknown } | null>('eth_getTransactionByHash', [
-      transactionHash,
-    ])
-    if (typeof answer?.nonce !== 'string' || !/^0x[0-9a-f]{1,13}$/i.test(answer.nonce) || answer.blockHash !== hash)
-      throw new BadAnswer('the node does not know a transaction of its block')
-    foreign.push({ hash: transactionHash, from, nonce: Number(answer.nonce), receipt })
+  for (let start = 0; start < theirs.length; start += BATCH) {
+    const part = theirs.slice(start, start + BATCH)
+    const answers = await rpc.batch(
+      part.map(({ transactionHash }) => ({ method: 'eth_getTransactionByHash', params: [transactionHash] })),
+    )
+    for (const [index, receipt] of part.entries())
+      foreign.push({
+        hash: receipt.transactionHash,
+        from: receipt.from,
+        nonce: readNonce(answers[index], hash),
+        receipt,
+      })
   }
   return foreign
+}
+
+/** The nonce of a transaction of this block. @throws RpcError | BadAnswer */
+function readNonce(answer: unknown, blockHash: Hex): number {
+  if (answer instanceof RpcError) throw answer
+  const sent = answer as { nonce?: unknown; blockHash?: unknown } | null
+  if (typeof sent?.nonce !== 'string' || !/^0x[0-9a-f]{1,13}$/i.test(sent.nonce) || sent.blockHash !== blockHash)
+    throw new BadAnswer('the node does not know a transaction of its block')
+  return Number(sent.nonce)
 }
 
 /**
