@@ -107,6 +107,21 @@ export const scenarios = {
       await world.node.reorganise(head - Number(blockNumber) + 1, { putBack: false })
     },
   },
+  'many-put-back': {
+    name: 'a deep reorganisation puts back more of an account than a node lets wait',
+    play: async (stage) => {
+      const { world } = stage
+      const head = Number(await world.node.anvil.rpc<Hex>('eth_blockNumber'))
+      for (let count = 0; count < 20; count++) {
+        const write = stage.write()
+        await stage.told(write)
+        await world.node.mine()
+      }
+      await until('the last write is mined', () => isMined(stage, stage.writes.at(-1)!))
+      const now = Number(await world.node.anvil.rpc<Hex>('eth_blockNumber'))
+      await world.node.reorganise(now - head, { putBack: false })
+    },
+  },
   'killed-in-retract': {
     name: 'every replica is killed inside the rollback of a reorganisation',
     play: async (stage) => {

@@ -15,6 +15,8 @@ import { isFailed, playAll, playMutant } from './transactions-stages.ts'
 const seeds = JSON.parse(readFileSync(join(import.meta.dirname, 'seeds.json'), 'utf8')) as {
   seed: number
   replicas: number
+  /** found after thousands of writes: repeated by the long form, and by a scenario here */
+  isLong?: boolean
   found: string
 }[]
 
@@ -45,7 +47,7 @@ test(
   },
 )
 
-for (const [index, { seed, replicas, found }] of seeds.entries()) {
+for (const [index, { seed, replicas, found }] of seeds.filter(({ isLong }) => !isLong).entries()) {
   const many = testCluster === null ? 1 : replicas
   // The embedded database lets one replica in: there the first seed says as much as all.
   test(
@@ -81,6 +83,7 @@ const SHORT: ScenarioName[] = [
   'killed-after-broadcast',
   'answer-lost',
   'reorganised-away',
+  'many-put-back',
   'paused-replica',
   'nonce-too-low',
 ]
