@@ -38,7 +38,7 @@ export const ACCOUNT_FULL = 'account limit exceeded'
 
 /**
  * The transaction pool as geth would run it, on top of anvil's, which is laxer.
- * Source: go-ethereum core/txpool/errors.go, legacypool/list.go and legacypool.go (truncatePending); reth txpool.rs (ensure_valid)
+ * Source: go-ethereum core/txpool/errors.go and legacypool/list.go
  */
 export function poolOver(anvil: Anvil): Pool {
   const offered = new Map<Hex, Offered>()
@@ -81,10 +81,7 @@ export function poolOver(anvil: Anvil): Pool {
         const outbids = maxFee * 10n >= before.maxFee * 11n && tip * 10n >= before.tip * 11n
         return outbids ? null : 'replacement transaction underpriced'
       }
-      // One below all that wait is let in however many they are, or they would wait for ever: reth always takes the nonce
-      // that is next on the chain, geth gives the highest up instead.
-      const isLowest = mine !== undefined && [...mine.keys()].every((waiting) => waiting > nonce)
-      return !isLowest && (mine?.size ?? 0) >= MOST_PER_ACCOUNT ? ACCOUNT_FULL : null
+      return (mine?.size ?? 0) >= MOST_PER_ACCOUNT ? ACCOUNT_FULL : null
     },
     took(one) {
       one.isAccepted = true
