@@ -59,7 +59,7 @@ test('a public application is registered under an id made from its name, and has
   assert.match(application.clientId, /^shop-[a-z2-9]{6}$/)
   assert.deepEqual(
     { ...application, clientId: '', createdAt: '' },
-    { ...shop, clientId: '', chainId: 11_155_111, liveSecrets: 0, createdAt: '', suspendedAt: null },
+    { ...shop, clientId: '', chainId: 11_155_111, liveSecrets: 0, issuers: [], createdAt: '', suspendedAt: null },
   )
   const again = await createApplication(here.db, shop)
   assert.notEqual(again.application.clientId, application.clientId)
