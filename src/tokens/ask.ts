@@ -65,9 +65,7 @@ function readAnswer([code, ...results]: unknown[], tokenType: TokenType | null):
   const [symbolData, nameData, decimalsData, ...collectibles] = results.map(readResult)
   const symbol = symbolData === null ? null : decodeTokenText(symbolData!)
   const name = nameData === null ? null : decodeTokenText(nameData!)
-  // A collectible has none; one that no transfer has shown yet says itself whether it is one.
-  const isCollectible = tokenType === null ? collectibles.some(isYes) : tokenType !== 'ERC20'
-  const decimals = isCollectible ? 0 : readDecimals(decimalsData!)
+  const decimals = readDecimalsOf(tokenType, decimalsData!, collectibles)
   return {
     facts: { symbol: symbol ?? '', name: name ?? '', decimals: decimals ?? 0 },
     isContract: typeof code === 'string' && code.length > 2,
@@ -93,6 +91,12 @@ function isNodesFault(error: RpcError): boolean {
   return [-32005, -32603, 429].includes(rpcCode)
     ? !/revert|gas|opcode|stack|vm/i.test(message)
     : /rate limit|too many requests|capacity|compute units/i.test(message)
+}
+
+/** A collectible has none. One that no transfer has shown yet says itself that it is one, unless it has decimals: some say yes to everything. */
+function readDecimalsOf(tokenType: TokenType | null, data: Hex | null, collectibles: (Hex | null)[]): number | null {
+  if (tokenType !== null && tokenType !== 'ERC20') return 0
+  return readDecimals(data) ?? (collectibles.some(isYes) ? 0 : null)
 }
 
 const isYes = (data: Hex | null): boolean => data?.length === 66 && BigInt(data) === 1n
