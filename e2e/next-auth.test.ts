@@ -2,25 +2,16 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { after, before, suite, test } from 'node:test'
+import { suite, test } from 'node:test'
 import nextAuth from 'next-auth/next'
-import { place, start, type Place, type Program } from './start.ts'
+import { installation } from './start.ts'
 import { walk } from './walk.ts'
 
 /** The handler that a Next.js application puts under pages/api/auth. Its own types need those of Next.js. */
 type Handle = (request: object, response: object, options: object) => Promise<void>
 const handle = (nextAuth as unknown as { default: Handle }).default
 
-let here: Place
-let program: Program
-before(async () => {
-  here = await place()
-  program = await start(here)
-})
-after(async () => {
-  await program?.interrupt()
-  await here?.drop()
-})
+const installed = installation()
 
 type Seen = { profile: Record<string, unknown> | null; account: Record<string, unknown> | null }
 
@@ -35,8 +26,8 @@ async function site(t: { after(work: () => void): void }, provider: object): Pro
         id: 'wallet',
         name: 'Wallet',
         type: 'oauth',
-        wellKnown: `${program.facts.issuer}/.well-known/openid-configuration`,
-        clientId: program.facts.clientId,
+        wellKnown: `${installed.program.facts.issuer}/.well-known/openid-configuration`,
+        clientId: installed.program.facts.clientId,
         client: { token_endpoint_auth_method: 'none' },
         checks: ['pkce'],
         authorization: { params: { scope: 'openid email' } },
@@ -129,8 +120,11 @@ async function signIn(origin: string, username: string): Promise<Record<string, 
   const visit = visitor(origin)
   const { csrfToken } = JSON.parse((await visit('/api/auth/csrf')).text) as { csrfToken: string }
   const away = await visit('/api/auth/signin/wallet', { csrfToken, callbackUrl: origin })
-  assert.ok(away.location !== null && away.location.startsWith(`${program.facts.issuer}/auth?`), JSON.stringify(away))
-  const { url: back } = await walk(away.location, { origin: program.facts.origin, username })
+  assert.ok(
+    away.location !== null && away.location.startsWith(`${installed.program.facts.issuer}/auth?`),
+    JSON.stringify(away),
+  )
+  const { url: back } = await walk(away.location, { origin: installed.program.facts.origin, username })
   const home = await visit(back.pathname + back.search)
   assert.deepEqual([home.status, new URL(home.location!).origin, home.location!.includes('error')], [302, origin, false], home.location!) // prettier-ignore
   return JSON.parse((await visit('/api/auth/session')).text) as Record<string, unknown>
@@ -145,7 +139,7 @@ suite('NextAuth v4, with a provider defined by wellKnown alone and only PKCE as 
     test(`completes the flow with the profile of ${from}, and its token is good for the API`, async (t) => {
       const { origin, seen } = await site(t, provider)
       const session = await signIn(origin, 'nell')
-      const me = await fetch(`${program.facts.baseUrl}/me`, {
+      const me = await fetch(`${installed.program.facts.baseUrl}/me`, {
         headers: { authorization: `Bearer ${String(session.accessToken)}` },
       })
       assert.equal(me.status, 200)
@@ -160,11 +154,11 @@ suite('NextAuth v4, with a provider defined by wellKnown alone and only PKCE as 
       )
       assert.equal(seen.profile!.sub, 'DEV-nell')
       assert.ok(String(seen.account!.scope).includes('contracts:write'), 'what the application is registered with')
-      const write = await fetch(`${program.facts.baseUrl}/contracts/method/write?wait=mined`, {
+      const write = await fetch(`${installed.program.facts.baseUrl}/contracts/method/write?wait=mined`, {
         method: 'POST',
         headers: { authorization: `Bearer ${String(session.accessToken)}`, 'content-type': 'application/json' },
         body: JSON.stringify({
-          address: program.facts.contracts.erc20,
+          address: installed.program.facts.contracts.erc20,
           abi: 'mint(address to, uint256 amount) public',
           args: [address, '1'],
         }),
@@ -180,7 +174,7 @@ suite('NextAuth v4, with a provider defined by wellKnown alone and only PKCE as 
       return (await visit('/api/auth/signin/wallet', { csrfToken, callbackUrl: origin })).location!
     }
     await leave(theirs)
-    const { url: back } = await walk(await leave(mine), { origin: program.facts.origin, username: 'nell' })
+    const { url: back } = await walk(await leave(mine), { origin: installed.program.facts.origin, username: 'nell' })
     const wrong = await theirs(back.pathname + back.search)
     assert.match(wrong.location!, /error=OAuthCallback/)
   })
