@@ -198,14 +198,7 @@ function note(write: Write, answer: Awaited<ReturnType<typeof tryOnce>>): void {
 
 /** Blocks get dearer than what was offered: the keeper raises. All replicas may; the first to get there dies. */
 async function raising(stage: Stage): Promise<void> {
-  const { world, step, mining } = stage
-  mining.isPaused = true
-  await pause(BLOCK_MS)
-  await told(stage, stage.write())
-  for (const server of world.servers) server.arm(step)
-  world.node.spike(40_000_000_000n)
-  mining.isPaused = false
-  await dies(world.servers, step)
+  await withheld(stage, () => stage.world.node.spike(40_000_000_000n))
 }
 
 /** An intent whose process dies after the bind and whose caller never comes back: its nonce is filled after 30 s. */
@@ -225,11 +218,17 @@ async function filling(stage: Stage): Promise<void> {
 
 /** Whoever follows the chain dies at a block that holds the write. */
 async function following(stage: Stage): Promise<void> {
+  await withheld(stage)
+}
+
+/** A write is kept out of blocks until every server is armed; one of them dies when blocks come again. */
+async function withheld(stage: Stage, prepare = () => {}): Promise<void> {
   const { world, step, mining } = stage
   mining.isPaused = true
   await pause(BLOCK_MS)
   await told(stage, stage.write())
   for (const server of world.servers) server.arm(step)
+  prepare()
   mining.isPaused = false
   await dies(world.servers, step)
 }
