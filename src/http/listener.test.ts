@@ -6,6 +6,7 @@ import { importJWK, SignJWT, UnsecuredJWT } from 'jose'
 import { world, type Answer, type World } from '../../test/world.ts'
 import { audienceOf, issuerOf } from '../app.ts'
 import { describeError, errorCodes } from '../errors.ts'
+import { openListener } from './listener.ts'
 
 let here: World
 before(async () => {
@@ -57,6 +58,35 @@ test('bodies that are no JSON are refused with the reason', async () => {
     body: Buffer.from([0x22, 0xff, 0xfe, 0x22]),
   })
   assertProblem(bytes, 400, 'invalid_json')
+})
+
+test('a body nested 16 deep is read, one nested 17 deep is not; brackets in strings are no nesting', async () => {
+  const { alice } = here
+  const nested = (depth: number) => '{"a":['.repeat(depth / 2) + '0' + ']}'.repeat(depth / 2)
+  assertProblem(await alice.post(READ, nested(16)), 400, 'invalid_request')
+  assertProblem(await alice.post(READ, `[${nested(16)}]`), 400, 'invalid_json')
+  assertProblem(await alice.post(READ, { brackets: '[{'.repeat(40) }), 400, 'invalid_request')
+})
+
+test('answers to requests of one turn leave together, after the last of them was handled', async () => {
+  const server = openListener(here.app)
+  const order: string[] = []
+  server.get('/', (_request, reply) => {
+    order.push('handled')
+    const end = reply.raw.end.bind(reply.raw)
+    reply.raw.end = ((...words: []) => {
+      order.push('answered')
+      return end(...words)
+    }) as typeof reply.raw.end
+    return 'here'
+  })
+  const answers = await Promise.all([server.inject('/'), server.inject('/'), server.inject('/')])
+  assert.deepEqual(order, [...Array(3).fill('handled'), ...Array(3).fill('answered')])
+  assert.deepEqual(
+    answers.map(({ statusCode, body }) => [statusCode, body]),
+    Array(3).fill([200, 'here']),
+  )
+  await server.close()
 })
 
 test('a body of 1 MB is refused, and so is one that is not declared as JSON', async () => {
