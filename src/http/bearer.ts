@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import { createLocalJWKSet, jwtVerify } from 'jose'
 import type { FastifyRequest } from 'fastify'
 import { audienceOf, issuerOf, type App } from '../app.ts'
@@ -44,11 +43,12 @@ export function assertUser(reader: Reader): asserts reader is Caller {
 }
 
 const MAX_CACHED = 20_000
-/** A token longer than this is not one of ours; hashing it would only cost. */
+/** A token longer than this is not one of ours; checking it would only cost. */
 const MAX_TOKEN_CHARACTERS = 4_096
 const REVOCATIONS_EVERY_MS = 5_000
 
 type State = {
+  /** by the token itself, which its reader holds anyway */
   cache: Map<string, Reader>
   revoked: Set<string>
   suspended: Set<string>
@@ -61,26 +61,49 @@ const states = new WeakMap<App, State>()
 
 /**
  * Who is behind an access token, a user or an application: signature, issuer, audience, type, life and revocation are checked.
- * A verified token is remembered by its hash, so that the next request costs a look-up; revocations and suspended
- * applications are read every 5 s, so their tokens stop working everywhere within 10 s.
+ * A verified token is remembered, so that the next request costs a look-up; revocations and suspended applications
+ * are read every 5 s, so their tokens stop working everywhere within 10 s.
  * @throws invalid_token, application_suspended
  * Source: RFC 9068 §4
  */
 export async function verifyAccessToken(app: App, token: string): Promise<Reader> {
   if (token.length > MAX_TOKEN_CHARACTERS) throw new AppError('invalid_token', 'The access token is malformed.')
   const state = stateOf(app)
-  const key = hash('sha256', token, 'base64')
-  const caller = state.cache.get(key) ?? remember(state, key, await readToken(app, state, token))
-  if (caller.expiresAt * 1_000 <= app.now()) {
-    state.cache.delete(key)
-    throw new AppError('invalid_token', 'The access token has expired.')
-  }
-  await refreshRevocations(app, state)
+  const caller = state.cache.get(token) ?? remember(state, token, await readToken(app, state, token))
+  assertNotExpired(app, state, caller)
+  if (isStale(app, state)) await readRevocations(app, state)
+  assertInForce(state, caller)
+  return caller
+}
+
+/**
+ * Who is behind the bearer token of a request.
+ * @throws invalid_token, application_suspended
+ */
+export async function readBearer(app: App, request: FastifyRequest): Promise<Reader> {
+  const state = stateOf(app)
+  const { authorization } = request.headers
+  // The short way: what is remembered needs no reading again.
+  const known = authorization?.startsWith('Bearer ') === true ? state.cache.get(authorization.slice(7)) : undefined
+  if (known === undefined || isStale(app, state)) return verifyAccessToken(app, bearerToken(request))
+  assertNotExpired(app, state, known)
+  assertInForce(state, known)
+  return known
+}
+
+/** @throws invalid_token */
+function assertNotExpired(app: App, state: State, caller: Reader): void {
+  if (caller.expiresAt * 1_000 > app.now()) return
+  state.cache.delete(caller.token)
+  throw new AppError('invalid_token', 'The access token has expired.')
+}
+
+/** @throws invalid_token, application_suspended */
+function assertInForce(state: State, caller: Reader): void {
   if (state.revoked.has(caller.grantId)) throw new AppError('invalid_token', 'The access token was revoked.')
   // Not invalid_token: clients sign their user out on 401, and signing in again would not help.
   if (state.suspended.has(caller.clientId))
     throw new AppError('application_suspended', 'The operator suspended this application.')
-  return caller
 }
 
 /**
@@ -121,9 +144,9 @@ function stateOf(app: App): State {
 }
 
 /** Oldest entries leave first: a caller who sends many tokens cannot grow the cache. */
-function remember(state: State, key: string, caller: Reader): Reader {
+function remember(state: State, token: string, caller: Reader): Reader {
   if (state.cache.size >= MAX_CACHED) state.cache.delete(state.cache.keys().next().value!)
-  state.cache.set(key, caller)
+  state.cache.set(token, caller)
   return caller
 }
 
@@ -173,9 +196,10 @@ async function readToken(app: App, state: State, token: string): Promise<Reader>
 /** What stands for a grant in the list of revoked ones. */
 export const machineGrantOf = (tokenId: string): string => `machine ${tokenId}`
 
+const isStale = (app: App, { revokedReadAt }: State): boolean => app.now() - revokedReadAt >= REVOCATIONS_EVERY_MS
+
 /** Reads the grants revoked and not yet forgotten, the applications suspended and the accounts frozen; one reader at a time, the others go on with what is known unless it is old. */
-async function refreshRevocations(app: App, state: State): Promise<void> {
-  if (app.now() - state.revokedReadAt < REVOCATIONS_EVERY_MS) return
+async function readRevocations(app: App, state: State): Promise<void> {
   state.reading ??= (async () => {
     try {
       const grants = await retrying(() =>

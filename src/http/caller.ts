@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
-import { assertNotFrozen, assertUser, bearerToken, verifyAccessToken, type Caller, type Reader } from './bearer.ts'
+import { assertNotFrozen, assertUser, readBearer, type Caller, type Reader } from './bearer.ts'
 import { openLimit, spend } from './limits.ts'
 
 declare module 'fastify' {
@@ -50,7 +50,7 @@ export function authenticated(server: FastifyInstance, app: App): void {
   server.addHook('onRequest', async (request, reply) => {
     const { scope, machineScope } = request.routeOptions.config
     if (scope === undefined) return
-    const reader = await verifyAccessToken(app, bearerToken(request))
+    const reader = await readBearer(app, request)
     reply.header('cache-control', 'no-store')
     if (machineScope === undefined) assertUser(reader)
     const needed = reader.kind === 'machine' ? machineScope! : scope

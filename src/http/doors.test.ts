@@ -133,6 +133,17 @@ async function call(
 const nameOf = ({ method, template }: Route): string => `${method} ${template}`
 const plain = ({ status, body: { requestId: _r, instance: _i, ...rest } }: Answer) => ({ status, ...rest })
 
+test('a token that was good a moment ago is refused from the second in which it expires', async () => {
+  const exp = Math.floor(Date.now() / 1_000) + 2
+  const token = await tokenOf({ exp })
+  const ask = () => here.request('/v1/me', { headers: { authorization: `Bearer ${token}` } })
+  assert.equal((await ask()).status, 200)
+  assert.equal((await ask()).status, 200)
+  await until('it has expired', () => Date.now() >= exp * 1_000)
+  const { status, body } = await ask()
+  assert.deepEqual([status, body.code, body.detail], [401, 'invalid_token', 'The access token has expired.'])
+})
+
 suite('every route of the API refuses', () => {
   const past = Math.floor(Date.now() / 1_000) - 10
   const wrong: Record<string, () => Promise<string | null> | string | null> = {

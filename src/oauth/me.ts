@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { isOriginAllowed, findApplication } from '../applications/registry.ts'
-import { assertUser, bearerToken, verifyAccessToken, type Reader } from '../http/bearer.ts'
+import { assertUser, readBearer, type Reader } from '../http/bearer.ts'
 import { findUser, userWire } from '../users/find.ts'
 
 /**
@@ -23,7 +23,7 @@ export function me(server: FastifyInstance, app: App): void {
     schema: { hide: true },
     exposeHeadRoute: false,
     handler: async (request, reply) => {
-      const caller: Reader = await verifyAccessToken(app, bearerToken(request))
+      const caller: Reader = await readBearer(app, request)
       assertUser(caller)
       const user = await findUser(app.db, caller.userId)
       if (user === null) throw new AppError('invalid_token', 'The user of this access token no longer exists.')
