@@ -131,11 +131,14 @@ export async function removeNetwork(db: RootDb, name: string): Promise<void> {
 }
 
 /** Links of an explorer with pages of any layout. */
-export const explorerOf = ({ tx, address, block }: ExplorerTemplates): Explorer => ({
-  tx: (hash) => tx.replaceAll('{hash}', hash),
-  address: (of) => address.replaceAll('{address}', of),
-  block: (number) => block.replaceAll('{number}', String(number)),
-})
+export function explorerOf({ tx, address, block }: ExplorerTemplates): Explorer {
+  const [ofTx, ofAddress, ofBlock] = [tx.split('{hash}'), address.split('{address}'), block.split('{number}')]
+  return {
+    tx: (hash) => ofTx.join(hash),
+    address: (of) => ofAddress.join(of),
+    block: (number) => ofBlock.join(String(number)),
+  }
+}
 
 /** The layout that most explorers share. */
 export const templatesAt = (base: string): ExplorerTemplates => {

@@ -62,14 +62,18 @@ export function rpcOver(
     return answers
   }
 
+  async function callAlone(call: Call, limit: { timeoutMs: number }): Promise<never> {
+    const [answer] = await ask([call], limit)
+    if (answer instanceof RpcError || answer instanceof RpcUnavailable) throw answer
+    return answer as never
+  }
+
   return {
     batch,
-    call: async (method, params, options) => {
+    call: (method, params, options) => {
       if (options?.alone === true) return alone(method, params)
-      if (options?.timeoutMs === undefined) return isSend(method) ? send(method, params) : read(method, params)
-      const [answer] = await ask([{ method, params }], { timeoutMs: options.timeoutMs })
-      if (answer instanceof RpcError || answer instanceof RpcUnavailable) throw answer
-      return answer as never
+      if (options?.timeoutMs !== undefined) return callAlone({ method, params }, { timeoutMs: options.timeoutMs })
+      return isSend(method) ? send(method, params) : read(method, params)
     },
     close: () => source.close(),
   }
