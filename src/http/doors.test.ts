@@ -139,7 +139,7 @@ test('a token that was good a moment ago is refused from the second in which it 
   const ask = () => here.request('/v1/me', { headers: { authorization: `Bearer ${token}` } })
   assert.equal((await ask()).status, 200)
   assert.equal((await ask()).status, 200)
-  await until('it has expired', () => Date.now() >= exp * 1_000)
+  await until('it has expired', async () => Date.now() >= exp * 1_000)
   const { status, body } = await ask()
   assert.deepEqual([status, body.code, body.detail], [401, 'invalid_token', 'The access token has expired.'])
 })
