@@ -1,20 +1,19 @@
 import assert from 'node:assert/strict'
-import { execFile } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import http from 'node:http'
 import https from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { promisify } from 'node:util'
 import { importJWK, SignJWT } from 'jose'
 import { chromium, type Browser } from 'playwright-core'
 import { launchAnvil, type Anvil } from '../src/devnet/anvil.ts'
 import { rpc } from '../src/devnet/rpc.ts'
 import { newKey, publicKeys } from '../src/oauth/keys.ts'
 import { openOutbound } from '../src/oauth/outbound.ts'
+import { makeCertificate, noCertificates, type Certificate } from '../test/certificate.ts'
 import { command } from '../test/command.ts'
 import { emptyPostgres, testCluster } from '../test/database.ts'
 import { until } from '../test/until.ts'
@@ -30,25 +29,25 @@ const ORIGIN = 'https://wallet.example'
 const SHOP = 'https://shop.example'
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
 const skip =
-  testCluster === null ? 'needs TEST_DATABASE_URL' : existsSync(executablePath) ? false : `needs ${executablePath}`
+  testCluster === null
+    ? 'needs TEST_DATABASE_URL'
+    : existsSync(executablePath)
+      ? noCertificates
+      : `needs ${executablePath}`
 
 let folder: string
 let drop: () => Promise<void> = async () => {}
 let chain: Anvil
 let browser: Browser
-let certificate: { key: Buffer; cert: Buffer }
+let certificate: Certificate
 const servers: (http.Server | https.Server)[] = []
 const inside = (name: string): string => join(folder, name)
 
 before(async () => {
   if (skip !== false) return
   folder = await mkdtemp(join(tmpdir(), 'chatelaine-tls-'))
-  await promisify(execFile)('openssl', [
-    ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
-    ...['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,DNS:wallet.example'],
-    ...['-keyout', inside('key.pem'), '-out', inside('cert.pem')],
-  ])
-  certificate = { key: await readFile(inside('key.pem')), cert: await readFile(inside('cert.pem')) }
+  certificate = await makeCertificate('localhost', 'wallet.example')
+  await writeFile(inside('cert.pem'), certificate.cert)
   const genesisSeconds = Math.floor(Date.now() / 1_000) - 60
   chain = await launchAnvil({ dir: folder, port: 0, genesisSeconds, loadFile: null, dumpFile: inside('chain.json') })
   await rpc(chain.rpcUrl, 'anvil_mine', '0x5')
