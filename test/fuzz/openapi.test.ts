@@ -63,6 +63,9 @@ test(
           }
         }),
       )
+      // Of a run that takes a quarter of an hour one wants to know how far it is.
+      const done = start + requests.length
+      if (done % 20_000 === 0) console.log(`${done} requests, ${failures.size} kinds of failures`)
     }
 
     if (process.env.FUZZ_SHOW !== undefined) console.log(outcomes)
