@@ -15,16 +15,17 @@ export type Outcome = {
 /**
  * Keeps `connections` keep-alive connections busy, one request at a time on each, for so many seconds after as much
  * warming up as told. Bare sockets: an HTTP client would take more of the shared cores than what is measured.
+ * @param url       of the server, or of several that share the connections evenly
  * @param next      makes the request of the given number; called once per request
  * @param answered  told of every answer, warming up included
  */
 export async function load(
-  url: string,
+  url: string | readonly string[],
   { connections, seconds, warmUpSeconds = 0.5 }: { connections: number; seconds: number; warmUpSeconds?: number },
   next: (number: number) => Request,
   answered: (number: number, status: number, text: () => string) => void = () => {},
 ): Promise<Outcome> {
-  const { hostname, port } = new URL(url)
+  const targets = [url].flat().map((one) => new URL(one))
   const latencies: number[] = []
   let failures = 0
   let firstFailure: string | null = null
@@ -32,7 +33,7 @@ export async function load(
   const from = performance.now() + warmUpSeconds * 1_000
   const until = from + seconds * 1_000
 
-  const client = () =>
+  const client = ({ hostname, port }: URL) =>
     new Promise<void>((resolve, reject) => {
       const socket = connect({ host: hostname, port: Number(port), noDelay: true })
       let sentAt = 0
@@ -56,7 +57,7 @@ export async function load(
       socket.once('error', reject)
       socket.once('close', () => resolve())
     })
-  await Promise.all(Array.from({ length: connections }, client))
+  await Promise.all(Array.from({ length: connections }, (_, index) => client(targets[index % targets.length]!)))
 
   const sorted = Float64Array.from(latencies).sort()
   const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
@@ -75,7 +76,7 @@ function onAnswers(socket: Socket, answered: (status: number, text: () => string
     held = held.length === 0 ? chunk : Buffer.concat([held, chunk])
     const headEnd = held.indexOf('\r\n\r\n')
     if (headEnd === -1) return
-    const head = held.latin1Slice(0, headEnd)
+    const head = held.toString('latin1', 0, headEnd)
     const length = /content-length: *(\d+)/i.exec(head)
     if (length === null) throw new Error(`an answer without a length: ${head}`)
     const end = headEnd + 4 + Number(length[1])

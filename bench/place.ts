@@ -62,6 +62,8 @@ export type Program = Started & {
   signerPid: number
   /** null on the embedded database */
   databaseUrl: string | null
+  /** settings of another program that serves the same users from the same database; PostgreSQL only */
+  replicaSettings: Record<string, string>
   /** what it has asked of database and node so far */
   counts(): Promise<Counts>
   /** what its main thread does while `work` runs */
@@ -78,7 +80,7 @@ export async function startProgram(
 ): Promise<Program> {
   const dataDir = await mkdtemp(join(tmpdir(), 'chatelaine-bench-'))
   const cluster = process.env.TEST_DATABASE_URL
-  const database = cluster === undefined ? null : await emptyPostgres(cluster)
+  const database = cluster === undefined || 'DATABASE_URL' in settings ? null : await emptyPostgres(cluster)
   const child = fork(new URL('program.ts', import.meta.url).pathname, {
     execArgv: ['--disable-warning=ExperimentalWarning', '--expose-gc', ...flags],
     env: {
@@ -111,6 +113,11 @@ export async function startProgram(
     pid,
     signerPid,
     databaseUrl: database?.url ?? null,
+    replicaSettings: {
+      ...(database === null ? {} : { DATABASE_URL: database.url }),
+      PUBLIC_ORIGIN: origin,
+      AUTH_KEYS_FILE: join(dataDir, 'auth-keys.json'),
+    },
     counts: async () => (await ask<{ counts: Counts }>({ counts: true })).counts,
     people: async (users) => (await ask<{ tokens: Person[] }>({ users })).tokens,
     memory: async () => (await ask<{ memory: NodeJS.MemoryUsage }>({ memory: true })).memory,

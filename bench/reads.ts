@@ -2,7 +2,8 @@
  * `npm run bench:reads [-- --seconds=1 --rounds=4 --memory=50000]`: what a read costs, everything in one run, because
  * only ratios of one run mean something. A node, the plain service, the program and this load generator share the
  * machine. Prints tables, writes nothing. `--memory` is the number of distinct calls and signatures in the last part;
- * 1000000 for the long form. On PostgreSQL when TEST_DATABASE_URL names a cluster.
+ * 1000000 for the long form. On the cluster of TEST_DATABASE_URL, else on a throw-away PostgreSQL with its own settings
+ * where its binaries are, and then with a second replica too; else on the embedded database.
  */
 import { readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -15,6 +16,7 @@ import { load, type Outcome, type Request } from './load.ts'
 import { nodeCosts } from './node-costs.ts'
 import { partsOf } from './parts.ts'
 import { cpuMillis, startNode, startPlainService, startProgram, type Person, type Started } from './place.ts'
+import { startPostgres } from './postgres.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -31,16 +33,25 @@ const USERS = 1_000
 const REPEATED = 100
 const READ = '/v1/contracts/method/read'
 
-const node = await startNode()
-const started: Started[] = [node]
+const started: { end(): Promise<void> }[] = []
+const processes: { pid: number }[] = []
+const urlsOf = (of: readonly Started[]): string[] => of.map(({ url }) => url)
+const cpuOf = (of: readonly { pid: number }[]) => of.reduce((sum, { pid }) => sum + cpuMillis(pid), 0)
 try {
+  const cluster = await startPostgres()
+  if (cluster !== null) {
+    started.push(cluster)
+    process.env.TEST_DATABASE_URL = cluster.url
+  }
+  const node = begun(await startNode())
   const [anything] = await deploy(node.url, ['Yes'])
   const { erc20 } = node.contracts
-  await giveTokens(erc20)
-  const plain = await startPlainService(node.url)
-  started.push(plain)
-  const program = await startProgram(node.url)
-  started.push(program)
+  await giveTokens(node.url, erc20)
+  const plain = begun(await startPlainService(node.url))
+  const program = begun(await startProgram(node.url))
+  // It has a signer of its own, which no read asks.
+  const replicas =
+    cluster === null ? null : [program, begun(await startProgram(node.url, { settings: program.replicaSettings }))]
   const people = await program.people(Array.from({ length: USERS }, (_, index) => `bench-${index}`))
   const one = people[0]!
 
@@ -71,9 +82,15 @@ try {
       const person = people[number % USERS]!
       return { method: 'GET', path: `/v1/users/${person.userId}/balance/${erc20}`, headers: bearer(person) }
     }),
+    ...(replicas === null
+      ? []
+      : [
+          row('two replicas, different', replicas, () => read(call(nextAddress()))),
+          row('two replicas, repeating', replicas, (number) => read(call(addressOf(number % REPEATED)))),
+        ]),
   ]
   await warmUp()
-  const others = await shareOfOthers(() => measure(rows))
+  const others = await shareOfOthers(cluster?.cpuMillis ?? (() => 0), () => measure(rows))
   printRates(rows)
   console.log(
     `Meanwhile ${(others * 100).toFixed(0)} % of the machine's time went to processes that are no part of this.`,
@@ -87,9 +104,9 @@ try {
 
   /** Every path is compiled, every token was checked once. */
   async function warmUp(): Promise<void> {
-    for (const { of, next } of rows) await load(of.url, { connections: 8, seconds: 0.5, warmUpSeconds: 0 }, next)
+    for (const { of, next } of rows) await load(urlsOf(of), { connections: 8, seconds: 0.5, warmUpSeconds: 0 }, next)
     let number = 0
-    const everyone = rows.at(-1)!.next
+    const everyone = rows.find(({ name }) => name.startsWith('token'))!.next
     await load(program.url, { connections: 8, seconds: 2, warmUpSeconds: 0 }, () => everyone(number++))
   }
 
@@ -144,16 +161,22 @@ try {
   for (const thing of started.toReversed()) await thing.end()
 }
 
+function begun<T extends Started>(thing: T): T {
+  started.push(thing)
+  processes.push(thing)
+  return thing
+}
+
 type Row = {
   name: string
-  of: Started
+  of: readonly Started[]
   next: (number: number) => Request
   /** by connections, one entry per round */
   outcomes: Map<number, (Outcome & { cpuMicros: number })[]>
 }
 
-function row(name: string, of: Started, next: (number: number) => Request): Row {
-  return { name, of, next, outcomes: new Map(CONNECTIONS.map((connections) => [connections, []])) }
+function row(name: string, of: Started | readonly Started[], next: (number: number) => Request): Row {
+  return { name, of: [of].flat(), next, outcomes: new Map(CONNECTIONS.map((connections) => [connections, []])) }
 }
 
 /** In turn, so that whatever else the machine does hits all of them alike. */
@@ -161,9 +184,9 @@ async function measure(rows: Row[]): Promise<void> {
   for (let round = 0; round < rounds; round++) {
     for (const connections of CONNECTIONS) {
       for (const { of, next, outcomes, name } of rows) {
-        const cpu = cpuMillis(of.pid)
-        const outcome = await load(of.url, { connections, seconds, warmUpSeconds: 0.2 }, next)
-        const cpuMicros = ((cpuMillis(of.pid) - cpu) * 1_000) / (outcome.rate * (seconds + 0.2))
+        const cpu = cpuOf(of)
+        const outcome = await load(urlsOf(of), { connections, seconds, warmUpSeconds: 0.2 }, next)
+        const cpuMicros = ((cpuOf(of) - cpu) * 1_000) / (outcome.rate * (seconds + 0.2))
         if (outcome.failures > 0)
           console.log(`${name}: ${outcome.failures} failures, the first: ${outcome.firstFailure}`)
         outcomes.get(connections)!.push({ ...outcome, cpuMicros })
@@ -220,6 +243,13 @@ function printGoals(rows: Row[]): void {
     const value = lateness(different, raw, connections)
     line(`p99 of all different / p99 of raw eth_call, ${connections} connections: under 4`, value, value < 4)
   }
+  const two = rows.find(({ name }) => name === 'two replicas, repeating')
+  if (two !== undefined) {
+    for (const connections of CONNECTIONS.slice(1)) {
+      const value = ratio(two, raw, connections)
+      line(`two replicas, repeating / raw eth_call, ${connections} connections: at least 1`, value, value >= 1)
+    }
+  }
   for (const connections of CONNECTIONS) {
     console.log(
       `  balance of one user / raw eth_getBalance, ${connections} connections`.padEnd(73) +
@@ -229,9 +259,9 @@ function printGoals(rows: Row[]): void {
 }
 
 /** What share of all cores others used: a run beside busy ones says little. Linux only. */
-async function shareOfOthers(work: () => Promise<void>): Promise<number> {
+async function shareOfOthers(databaseMillis: () => number, work: () => Promise<void>): Promise<number> {
   const before = machineMillis()
-  const mine = () => started.reduce((sum, { pid }) => sum + cpuMillis(pid), cpuMillis(process.pid))
+  const mine = () => cpuOf([...processes, process]) + databaseMillis()
   const own = mine()
   await work()
   const after = machineMillis()
@@ -246,8 +276,8 @@ function machineMillis(): { busy: number; all: number } {
 }
 
 /** Balances in the token's own storage, which is quicker than two thousand mints. */
-async function giveTokens(token: Hex): Promise<void> {
-  const { ask, close } = openNode(node.url)
+async function giveTokens(nodeUrl: string, token: Hex): Promise<void> {
+  const { ask, close } = openNode(nodeUrl)
   const calls = Array.from({ length: HOLDERS }, (_, index) => {
     // Slot 0 of OpenZeppelin's ERC20 is the mapping of balances; docs.soliditylang.org, "Layout of State Variables".
     const slot = keccak256(`0x${addressOf(index).slice(2).padStart(64, '0')}${'0'.repeat(64)}`)
