@@ -2,8 +2,10 @@ import { AppError } from '../errors.ts'
 import { ADDRESS_WEIGHT, MAX_DATA_BYTES, MAX_VALUES } from './limits.ts'
 import type { Leaf, Shape, Value } from './shape.ts'
 
-/** Decoding of one answer: the budgets hold whatever its offsets claim. */
-type Decoding = { data: Buffer; valuesLeft: number; bytesLeft: number }
+/** What decoding may still make: it holds whatever the offsets claim. */
+export type Budget = { valuesLeft: number; bytesLeft: number }
+
+type Decoding = { data: Buffer; budget: Budget }
 
 /**
  * Decodes what a contract returned, believing nothing: every word is checked to be within the data and in its
@@ -13,14 +15,14 @@ type Decoding = { data: Buffer; valuesLeft: number; bytesLeft: number }
  */
 export function decodeSequence(shapes: readonly Shape[], data: Buffer): Value[] {
   if (data.length > MAX_DATA_BYTES) throw wrong(`holds more than ${MAX_DATA_BYTES} bytes`)
-  const decoding: Decoding = { data, valuesLeft: MAX_VALUES, bytesLeft: MAX_DATA_BYTES }
-  return decodeComponents(decoding, shapes, 0)
+  const budget = { valuesLeft: MAX_VALUES, bytesLeft: MAX_DATA_BYTES }
+  return decodeComponents({ data, budget }, shapes, 0)
 }
 
-/** As above; null where it throws. */
-export function tryDecodeSequence(shapes: readonly Shape[], data: Buffer): Value[] | null {
+/** As above, but null where it throws, and within a budget that several attempts can share. */
+export function tryDecodeSequence(shapes: readonly Shape[], data: Buffer, budget: Budget): Value[] | null {
   try {
-    return decodeSequence(shapes, data)
+    return decodeComponents({ data, budget }, shapes, 0)
   } catch (error) {
     if (error instanceof AppError) return null
     throw error
@@ -57,9 +59,9 @@ function decodeItems(decoding: Decoding, item: Shape, start: number, length: num
   return items
 }
 
-function spend(decoding: Decoding, shape: Shape): void {
-  decoding.valuesLeft -= shape.kind === 'address' ? ADDRESS_WEIGHT : 1
-  if (decoding.valuesLeft < 0)
+function spend({ budget }: Decoding, shape: Shape): void {
+  budget.valuesLeft -= shape.kind === 'address' ? ADDRESS_WEIGHT : 1
+  if (budget.valuesLeft < 0)
     throw wrong(`holds more than ${MAX_VALUES} values, an address counting as ${ADDRESS_WEIGHT}`)
 }
 
@@ -98,8 +100,8 @@ function readBytes(decoding: Decoding, at: number): Buffer {
   const length = readSize(decoding, at)
   const start = at + 32
   if (start + Math.ceil(length / 32) * 32 > decoding.data.length) throw wrong('ends inside a string or bytes')
-  decoding.bytesLeft -= length
-  if (decoding.bytesLeft < 0) throw wrong(`holds more than ${MAX_DATA_BYTES} bytes`)
+  decoding.budget.bytesLeft -= length
+  if (decoding.budget.bytesLeft < 0) throw wrong(`holds more than ${MAX_DATA_BYTES} bytes`)
   return decoding.data.subarray(start, start + length)
 }
 

@@ -1,7 +1,7 @@
 import { elementaryType, explainUnknownType } from './elementary.ts'
 import type { AbiErrorItem, AbiFunction, AbiParameter, ParsedAbi, StateMutability } from './item.ts'
 import { type Json, JsonError, readJson } from './json.ts'
-import { MAX_ERROR_ITEMS, MAX_PARAMETERS, MAX_TUPLE_DEPTH } from './limits.ts'
+import { MAX_ERROR_ITEMS, MAX_NAME, MAX_PARAMETERS, MAX_TUPLE_DEPTH } from './limits.ts'
 import { abiError } from './refusal.ts'
 import { checkDimensions, checkSize } from './size.ts'
 
@@ -82,6 +82,7 @@ function readParameter(node: Json, tupleDepth: number): AbiParameter {
   if (node.kind !== 'object') throw refuse(node, 'invalid_item', 'a parameter is an object')
   const name = readText(node.fields.get('name'), 'name') ?? ''
   if (name !== '' && !isIdentifier(name)) throw refuse(node, 'invalid_name', 'the name of a parameter is no identifier')
+  if (name.length > MAX_NAME) throw refuse(node, 'too_long', `a name has more than ${MAX_NAME} characters`)
   const typeNode = node.fields.get('type') ?? refuseMissing(node, 'type')
   const { base, suffix } = readType(typeNode)
   if (base !== 'tuple') return { name, type: base + suffix }

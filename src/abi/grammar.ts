@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { elementaryType, explainUnknownType } from './elementary.ts'
 import type { AbiErrorItem, AbiFunction, AbiParameter, ParsedAbi, StateMutability } from './item.ts'
-import { MAX_ERROR_ITEMS, MAX_PARAMETERS, MAX_TUPLE_DEPTH } from './limits.ts'
+import { MAX_ERROR_ITEMS, MAX_NAME, MAX_PARAMETERS, MAX_TUPLE_DEPTH } from './limits.ts'
 import { abiError } from './refusal.ts'
 import { atEnd, type Cursor, fail, isWordNext, skipSpace, takeDigits, takeSymbol, takeWord } from './scan.ts'
 import { checkDimensions, checkSize } from './size.ts'
@@ -199,6 +199,7 @@ function readParameterName(cursor: Cursor): string {
   skipSpace(cursor)
   const start = cursor.at
   const name = takeWord(cursor)
+  if (name.length > MAX_NAME) throw abiError(start + 1, 'too_long', `a name has more than ${MAX_NAME} characters`)
   if (name !== '') checkName(name, 'parameter', start)
   return name
 }

@@ -1,5 +1,7 @@
 /** bytes of UTF-8 */
 export const MAX_ABI_BYTES = 8192
+/** characters of a parameter's name: an answer repeats the name of a tuple's value once for each tuple of an array */
+export const MAX_NAME = 128
 /** per list: inputs, outputs, the components of one tuple */
 export const MAX_PARAMETERS = 64
 export const MAX_TUPLE_DEPTH = 8
@@ -13,5 +15,7 @@ export const MAX_DATA_BYTES = 4_194_304
 export const MAX_VALUES = 100_000
 /** an address in a result costs a Keccak-256 for its checksum: 7 µs, where another value costs 0.5 µs (`bench/abi.ts`) */
 export const ADDRESS_WEIGHT = 10
+/** decoded values of a revert, over all the error items that are tried: as many addresses as its data has words */
+export const MAX_REVERT_VALUES = 16_384
 /** refusals that are listed for one call; the caller who has more will ask again */
 export const MAX_LISTED_ERRORS = 64

@@ -236,7 +236,7 @@ test('keys that poison objects are keys like any other', () => {
   assert.equal(({} as { name?: string }).name, undefined)
 })
 
-test('the limits are reached and not passed: text, parameters, depth, error items', () => {
+test('the limits are reached and not passed: text, names, parameters, depth, error items', () => {
   const nested = (depth: number) => `f(${'('.repeat(depth)}uint256${')'.repeat(depth)})`
   assert.equal(signature(nested(8)), nested(8))
   assert.deepEqual(refusal(nested(9)), { code: 'too_deep', position: 11 })
@@ -255,6 +255,13 @@ test('the limits are reached and not passed: text, parameters, depth, error item
   assert.equal(parseAbi(`f()${' '.repeat(8189)}`).function.name, 'f')
   assert.deepEqual(refusal(`f()${' '.repeat(8190)}`), { code: 'too_long', position: 8193 })
   assert.equal(refusal(`{"name":"f","inputs":[],"x":"${'é'.repeat(4090)}"}`).code, 'too_long')
+  const long = 'n'.repeat(128)
+  assert.equal(parseAbi(`f((uint8 ${long})[] ${long})`).function.inputs[0]!.name, long)
+  assert.deepEqual(refusal(`f((uint8 ${long}n)[])`), { code: 'too_long', position: 10 })
+  assert.equal(refusal(`f() returns (uint8 ${long}n)`).code, 'too_long')
+  const namedJson = (name: string) => `{"name":"f","inputs":[{"type":"bool","name":"${name}"}]}`
+  assert.equal(parseAbi(namedJson(long)).function.inputs[0]!.name, long)
+  assert.deepEqual(refusal(namedJson(`${long}n`)), { code: 'too_long', position: 23 })
   assert.equal(parseAbi(`f() ${'error A() '.repeat(64)}`).errors.length, 64)
   assert.equal(refusal(`f() ${'error A() '.repeat(65)}`).code, 'too_many_errors')
 })

@@ -144,6 +144,47 @@ test('data over 32 KiB is cut and not decoded', () => {
   assert.match(revert.reason, /cut from 40068 to 32768 bytes/)
 })
 
+/** A `uint256[][]` of `count` arrays that are all the same one, behind a uint8 that does not fit. */
+function overlapping(count: number): string {
+  const words = [64, 256, count, ...Array<number>(count).fill(count * 32), count, ...Array<number>(count).fill(1)]
+  return words.map((value) => value.toString(16).padStart(64, '0')).join('')
+}
+
+test('many items of one selector cost no more words than one, whatever the data claims', () => {
+  const item = 'error A(uint256[][] a, uint8 b) '
+  const readsFor = (count: number): number => {
+    const errors = errorsOf(item.repeat(count))
+    const data = selectorOf(errors[0]!) + overlapping(120)
+    const { readBigUInt64BE } = Buffer.prototype
+    let reads = 0
+    Buffer.prototype.readBigUInt64BE = function (offset?: number) {
+      reads++
+      return readBigUInt64BE.call(this, offset)
+    }
+    try {
+      assert.equal(decodeRevert(data, errors).name, null)
+    } finally {
+      Buffer.prototype.readBigUInt64BE = readBigUInt64BE
+    }
+    return reads
+  }
+  const one = readsFor(1)
+  assert(one > 14_400, 'the data costs many words')
+  assert(readsFor(64) < 2 * one, `${readsFor(64)} reads for 64 items, ${one} for one`)
+})
+
+test('overlapping offsets make no revert that is much larger than its data', () => {
+  const errors = errorsOf('error A(uint256[][] a, uint16 b) error S(string[] a)')
+  const arrays = (count: number) => decodeRevert(selectorOf(errors[0]!) + overlapping(count), errors)
+  assert.equal(arrays(120).name, 'A')
+  assert.equal(arrays(130).name, null)
+  const strings = [32, 2, 64, 64, 20_000].map((value) => value.toString(16).padStart(64, '0')).join('')
+  assert.equal(decodeRevert(`${selectorOf(errors[1]!)}${strings}${'61'.repeat(20_000)}`, errors).name, null)
+  const words = Array.from({ length: 1000 }, () => someone)
+  const honest = revertData('H(address[])', JSON.stringify(words))
+  assert.deepEqual(decodeRevert(honest, errorsOf('error H(address[] all)')).args, [words])
+})
+
 test('no data makes it throw', () => {
   const errors = errorsOf('error A(uint8[] a, string b, (bool, address)[2] c) error B()')
   const selectors = ['08c379a0', '4e487b71', 'e450d38c', ...errors.map((item) => selectorOf(item).slice(2))]

@@ -1,8 +1,9 @@
 import type { Revert } from '../errors.ts'
 import { bytesOf } from './bytes.ts'
-import { tryDecodeSequence } from './decode.ts'
+import { type Budget, tryDecodeSequence } from './decode.ts'
 import { type AbiErrorItem, selectorOf, signatureOf } from './item.ts'
 import { knownError } from './known-errors.ts'
+import { MAX_REVERT_VALUES } from './limits.ts'
 import { wireValue } from './results.ts'
 import { type Shape, shapeOf, type Value } from './shape.ts'
 import { cleanText } from './text.ts'
@@ -30,12 +31,16 @@ export function decodeRevert(data: string | null, errors: readonly AbiErrorItem[
     const cut = `its data is cut from ${bytes.length} to ${MAX_REVERT_BYTES} bytes`
     return undecoded(bytes, `The contract reverted with the unknown error ${selector}; ${cut}.`)
   }
+  // Shared by all attempts: a caller may give many items of one selector, and a contract data that costs each the most.
+  const budget = { valuesLeft: MAX_REVERT_VALUES, bytesLeft: MAX_REVERT_BYTES }
   return (
-    decodeStandard(selector, bytes) ??
-    decodeCustom(selector, bytes, errors) ??
+    decodeStandard({ selector, bytes, budget }) ??
+    decodeCustom({ selector, bytes, budget }, errors) ??
     undecoded(bytes, `The contract reverted with the unknown error ${selector}.`)
   )
 }
+
+type Attempt = { selector: string; bytes: Buffer; budget: Budget }
 
 const NOT_AN_ERROR = 'The contract reverted with data that is no error.'
 
@@ -47,35 +52,38 @@ function undecoded(bytes: Buffer, reason: string): Revert {
 const rawData = (bytes: Buffer): string => `0x${bytes.toString('hex', 0, Math.min(bytes.length, MAX_REVERT_BYTES))}`
 
 /** `Error(string)` of require and revert, and `Panic(uint256)` of the compiler. */
-function decodeStandard(selector: string, bytes: Buffer): Revert | null {
-  if (selector === ERROR_SELECTOR) {
-    const revert = decodeAs({ name: 'Error', inputs: [{ name: 'message', type: 'string' }] }, selector, bytes)
+function decodeStandard(attempt: Attempt): Revert | null {
+  if (attempt.selector === ERROR_SELECTOR) {
+    const revert = decodeAs({ name: 'Error', inputs: [{ name: 'message', type: 'string' }] }, attempt)
     return (
       revert && { ...revert.revert, reason: sentence(revert.values[0] as string) || 'The contract gave no reason.' }
     )
   }
-  if (selector === PANIC_SELECTOR) {
-    const revert = decodeAs({ name: 'Panic', inputs: [{ name: 'code', type: 'uint256' }] }, selector, bytes)
+  if (attempt.selector === PANIC_SELECTOR) {
+    const revert = decodeAs({ name: 'Panic', inputs: [{ name: 'code', type: 'uint256' }] }, attempt)
     return revert && { ...revert.revert, reason: explainPanic(revert.values[0] as bigint) }
   }
   return null
 }
 
-function decodeCustom(selector: string, bytes: Buffer, errors: readonly AbiErrorItem[]): Revert | null {
+function decodeCustom(attempt: Attempt, errors: readonly AbiErrorItem[]): Revert | null {
   for (const item of errors) {
-    if (selectorOf(item) !== selector) continue
-    const decoded = decodeAs(item, selector, bytes)
+    if (selectorOf(item) !== attempt.selector) continue
+    const decoded = decodeAs(item, attempt)
     if (decoded) return decoded.revert
   }
-  const known = knownError(selector)
-  return known ? (decodeAs(known, selector, bytes)?.revert ?? null) : null
+  const known = knownError(attempt.selector)
+  return known ? (decodeAs(known, attempt)?.revert ?? null) : null
 }
 
-function decodeAs(item: AbiErrorItem, selector: string, bytes: Buffer): { revert: Revert; values: Value[] } | null {
+function decodeAs(
+  item: AbiErrorItem,
+  { selector, bytes, budget }: Attempt,
+): { revert: Revert; values: Value[] } | null {
   const shapes = item.inputs.map(shapeOf)
   // Contracts that build their reverts by hand leave out the padding of the last string.
   const padding = Buffer.alloc((32 - ((bytes.length - 4) % 32)) % 32)
-  const values = tryDecodeSequence(shapes, Buffer.concat([bytes.subarray(4), padding]))
+  const values = tryDecodeSequence(shapes, Buffer.concat([bytes.subarray(4), padding]), budget)
   if (!values) return null
   const args = values.map((value, index) => withoutNul(wireValue(shapes[index]!, value)))
   const reason = sentence(`The contract reverted with ${item.name}(${describe(item, shapes, values)}).`)
