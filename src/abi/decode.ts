@@ -1,9 +1,14 @@
 import { AppError } from '../errors.ts'
-import { ADDRESS_WEIGHT, MAX_DATA_BYTES, MAX_VALUES } from './limits.ts'
+import { ADDRESS_WEIGHT, FREE_BYTES, MAX_DATA_BYTES, MAX_READINGS, MAX_VALUES } from './limits.ts'
 import type { Leaf, Shape, Value } from './shape.ts'
 
-/** What decoding may still make: it holds whatever the offsets claim. */
+/** Values that may still be made and bytes that may still be read: it holds whatever the offsets claim. */
 export type Budget = { valuesLeft: number; bytesLeft: number }
+
+export const budgetFor = (data: Buffer): Budget => ({
+  valuesLeft: MAX_VALUES,
+  bytesLeft: MAX_READINGS * data.length + FREE_BYTES,
+})
 
 type Decoding = { data: Buffer; budget: Budget }
 
@@ -15,8 +20,7 @@ type Decoding = { data: Buffer; budget: Budget }
  */
 export function decodeSequence(shapes: readonly Shape[], data: Buffer): Value[] {
   if (data.length > MAX_DATA_BYTES) throw wrong(`holds more than ${MAX_DATA_BYTES} bytes`)
-  const budget = { valuesLeft: MAX_VALUES, bytesLeft: MAX_DATA_BYTES }
-  return decodeComponents({ data, budget }, shapes, 0)
+  return decodeComponents({ data, budget: budgetFor(data) }, shapes, 0)
 }
 
 /** As above, but null where it throws, and within a budget that several attempts can share. */
@@ -65,6 +69,11 @@ function spend({ budget }: Decoding, shape: Shape): void {
     throw wrong(`holds more than ${MAX_VALUES} values, an address counting as ${ADDRESS_WEIGHT}`)
 }
 
+function spendBytes({ budget }: Decoding, bytes: number): void {
+  budget.bytesLeft -= bytes
+  if (budget.bytesLeft < 0) throw wrong('uses the same bytes for many values')
+}
+
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 
 function decodeLeaf(decoding: Decoding, shape: Leaf, at: number): Value {
@@ -100,8 +109,7 @@ function readBytes(decoding: Decoding, at: number): Buffer {
   const length = readSize(decoding, at)
   const start = at + 32
   if (start + Math.ceil(length / 32) * 32 > decoding.data.length) throw wrong('ends inside a string or bytes')
-  decoding.budget.bytesLeft -= length
-  if (decoding.budget.bytesLeft < 0) throw wrong(`holds more than ${MAX_DATA_BYTES} bytes`)
+  spendBytes(decoding, length)
   return decoding.data.subarray(start, start + length)
 }
 
@@ -113,8 +121,10 @@ function readSize(decoding: Decoding, at: number): number {
 }
 
 /** 32 bytes, big-endian; the short way for the common small numbers. */
-function readWord({ data }: Decoding, at: number): bigint {
+function readWord(decoding: Decoding, at: number): bigint {
+  const { data } = decoding
   if (at + 32 > data.length) throw wrong('is too short')
+  spendBytes(decoding, 32)
   const low = data.readBigUInt64BE(at + 24)
   const third = data.readBigUInt64BE(at + 16)
   const second = data.readBigUInt64BE(at + 8)

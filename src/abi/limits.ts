@@ -11,11 +11,16 @@ export const MAX_ARRAY_DEPTH = 4
 export const MAX_ERROR_ITEMS = 64
 /** bytes that a call may return; also the most that a type of fixed size may take */
 export const MAX_DATA_BYTES = 4_194_304
-/** decoded values, an address counting as `ADDRESS_WEIGHT`: overlapping offsets let 1 kB of data claim millions */
+/** decoded values, an address counting as `ADDRESS_WEIGHT` */
 export const MAX_VALUES = 100_000
 /** an address in a result costs a Keccak-256 for its checksum: 7 µs, where another value costs 0.5 µs (`bench/abi.ts`) */
 export const ADDRESS_WEIGHT = 10
-/** decoded values of a revert, over all the error items that are tried: as many addresses as its data has words */
-export const MAX_REVERT_VALUES = 16_384
+/**
+ * How often each byte of the data may be read, on average: compilers write every value once, and overlapping offsets
+ * let 1 kB claim millions of values. The second time is for encoders that share a tail.
+ */
+export const MAX_READINGS = 2
+/** bytes that may be read more often */
+export const FREE_BYTES = 4_096
 /** refusals that are listed for one call; the caller who has more will ask again */
 export const MAX_LISTED_ERRORS = 64

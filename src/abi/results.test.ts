@@ -132,14 +132,32 @@ function bomb(count: number, depth: number): string {
   return data(32, ...Array.from({ length: depth }, (_, index) => level(index === depth - 1)).flat())
 }
 
-test('overlapping offsets cannot make more than 100,000 values or 4 MiB of text', () => {
-  assert.equal((decode('uint8[][]', bomb(100, 2)).response as unknown[]).length, 100)
-  assert.throws(() => decode('uint8[][][][]', bomb(100, 4)), /more than 100000 values/)
-  assert.throws(() => decode('address[][]', bomb(200, 2)), /more than 100000 values/)
+test('overlapping offsets cannot use the same bytes for many values', () => {
+  const shared = data(32, 3, 96, 96, 96, 2, 7, 8)
+  const pair = [big('0x07'), big('0x08')]
+  assert.deepEqual(decode('uint8[][]', shared).response, [pair, pair, pair])
+  for (const [types, hex] of [
+    ['uint8[][]', bomb(30, 2)],
+    ['uint8[][][][]', bomb(100, 4)],
+    ['address[][]', bomb(30, 2)],
+    ['(bool a)[][]', bomb(30, 2)],
+  ] as const) {
+    assert.throws(() => decode(types, hex), /uses the same bytes for many values/, types)
+  }
   const long = 'ab'.repeat(65_536)
   const overlapping = (count: number) => `${data(32, count, ...Array<number>(count).fill(count * 32), 65_536)}${long}`
-  assert.equal((decode('bytes[]', overlapping(64)).response as unknown[]).length, 64)
-  assert.throws(() => decode('bytes[]', overlapping(65)), /more than 4194304 bytes/)
+  assert.equal((decode('bytes[]', overlapping(2)).response as unknown[]).length, 2)
+  assert.throws(() => decode('bytes[]', overlapping(3)), /uses the same bytes for many values/)
+  assert.throws(() => decode('string[]', overlapping(3)), /uses the same bytes for many values/)
+})
+
+test('an answer has at most 4 MiB, and 100,000 values or 10,000 addresses', () => {
+  const list = (count: number) => `${data(32, count)}${word(1).repeat(count)}`
+  // The array is a value too.
+  assert.equal((decode('uint8[]', list(99_999)).response as unknown[]).length, 99_999)
+  assert.throws(() => decode('uint8[]', list(100_000)), /more than 100000 values/)
+  assert.equal((decode('address[]', list(9_999)).response as unknown[]).length, 9_999)
+  assert.throws(() => decode('address[]', list(10_000)), /more than 100000 values/)
   assert.throws(() => decode('bytes', `0x${'00'.repeat(4_194_305)}`), /more than 4194304 bytes/)
 })
 

@@ -12,7 +12,7 @@ export type Output = { name: string; type: string; value: unknown }
 /**
  * What a call returned, as it goes over the wire.
  * @returns `response`: null for no return, the bare value for one, an array by position for several
- * @throws invalid_return_data  truncated, out of a type's range, over 4 MiB or 100,000 values
+ * @throws invalid_return_data  truncated, out of a type's range, over 4 MiB or 100,000 values, or the same bytes for many values
  */
 export function decodeResult(fn: AbiFunction, data: string): { response: unknown; outputs: Output[] } {
   const bytes = bytesOf(data)

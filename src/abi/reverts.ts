@@ -1,9 +1,8 @@
 import type { Revert } from '../errors.ts'
 import { bytesOf } from './bytes.ts'
-import { type Budget, tryDecodeSequence } from './decode.ts'
+import { type Budget, budgetFor, tryDecodeSequence } from './decode.ts'
 import { type AbiErrorItem, selectorOf, signatureOf } from './item.ts'
 import { knownError } from './known-errors.ts'
-import { MAX_REVERT_VALUES } from './limits.ts'
 import { wireValue } from './results.ts'
 import { type Shape, shapeOf, type Value } from './shape.ts'
 import { cleanText } from './text.ts'
@@ -32,7 +31,7 @@ export function decodeRevert(data: string | null, errors: readonly AbiErrorItem[
     return undecoded(bytes, `The contract reverted with the unknown error ${selector}; ${cut}.`)
   }
   // Shared by all attempts: a caller may give many items of one selector, and a contract data that costs each the most.
-  const budget = { valuesLeft: MAX_REVERT_VALUES, bytesLeft: MAX_REVERT_BYTES }
+  const budget = budgetFor(bytes)
   return (
     decodeStandard({ selector, bytes, budget }) ??
     decodeCustom({ selector, bytes, budget }, errors) ??
