@@ -39,7 +39,8 @@ function readArgument(shape: Shape, text: string, pointer: string, problems: Pro
     return readNode(shape, readJson(text), pointer, problems)
   } catch (error) {
     if (!(error instanceof JsonError)) throw error
-    return note(problems, pointer, error.code, `${error.message}, at character ${error.at + 1}`)
+    const place = [pointer, ...error.path.map((step) => escapeKey(String(step)))].join('/')
+    return note(problems, place, error.code, `${error.message}, at character ${error.at + 1}`)
   }
 }
 

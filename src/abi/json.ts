@@ -11,23 +11,29 @@ export type Json = { at: number } & (
   | { kind: 'object'; fields: Map<string, Json> }
 )
 
-/** `at` counts characters from 0; `message` is a clause without a full stop. */
+/**
+ * `at` counts characters from 0; `path` leads to the value that was refused, and is empty where the document is none;
+ * `message` is a clause without a full stop.
+ */
 export class JsonError extends Error {
   readonly code: 'invalid_json' | 'duplicate_key' | 'not_an_integer' | 'too_deep'
   readonly at: number
+  readonly path: readonly (string | number)[]
 
-  constructor(code: JsonError['code'], at: number, message: string) {
+  constructor(code: JsonError['code'], at: number, message: string, path: JsonError['path'] = []) {
     super(message)
     this.name = 'JsonError'
     this.code = code
     this.at = at
+    this.path = path
   }
 }
 
 /** Deeper than any type that our parser accepts: 8 tuples with 4 array dimensions each, and the outermost 4. */
 export const MAX_JSON_DEPTH = 44
 
-type Cursor = { readonly text: string; at: number }
+/** `path` is right up to the depth of the node that is being read; what lies behind that is left over. */
+type Cursor = { readonly text: string; at: number; readonly path: (string | number)[] }
 
 /**
  * Reads one document in one pass. Refused: fractions and exponents (a float could not hold the integer),
@@ -36,7 +42,7 @@ type Cursor = { readonly text: string; at: number }
  * Source: RFC 8259
  */
 export function readJson(text: string): Json {
-  const cursor = { text, at: 0 }
+  const cursor: Cursor = { text, at: 0, path: [] }
   const document = readNode(cursor, 0)
   skipSpace(cursor)
   if (cursor.at < text.length) throw new JsonError('invalid_json', cursor.at, 'something follows the end of the JSON')
@@ -64,7 +70,7 @@ function readNode(cursor: Cursor, depth: number): Json {
       takeLiteral(cursor, 'null')
       return { kind: 'null', at }
     default:
-      return { kind: 'integer', at, text: readInteger(cursor) }
+      return { kind: 'integer', at, text: readInteger(cursor, depth) }
   }
 }
 
@@ -72,8 +78,10 @@ function readItems(cursor: Cursor, depth: number): Json[] {
   const items: Json[] = []
   cursor.at++
   if (takeSymbol(cursor, ']')) return items
-  do items.push(readNode(cursor, depth + 1))
-  while (takeSymbol(cursor, ','))
+  do {
+    cursor.path[depth] = items.length
+    items.push(readNode(cursor, depth + 1))
+  } while (takeSymbol(cursor, ','))
   if (!takeSymbol(cursor, ']')) throw unexpected(cursor, '"," or "]"')
   return items
 }
@@ -87,7 +95,10 @@ function readFields(cursor: Cursor, depth: number): Map<string, Json> {
     const { at } = cursor
     if (next(cursor) !== '"') throw unexpected(cursor, 'a key in quotes')
     const key = readString(cursor)
-    if (fields.has(key)) throw new JsonError('duplicate_key', at, 'a key stands twice in one object')
+    cursor.path[depth] = key
+    if (fields.has(key)) {
+      throw new JsonError('duplicate_key', at, 'a key stands twice in one object', cursor.path.slice(0, depth + 1))
+    }
     if (!takeSymbol(cursor, ':')) throw unexpected(cursor, '":"')
     fields.set(key, readNode(cursor, depth + 1))
   } while (takeSymbol(cursor, ','))
@@ -134,7 +145,7 @@ function readEscape(cursor: Cursor): string {
   return String.fromCharCode(parseInt(digits, 16))
 }
 
-function readInteger(cursor: Cursor): string {
+function readInteger(cursor: Cursor, depth: number): string {
   const { text, at } = cursor
   if (next(cursor) === '-') cursor.at++
   const first = cursor.at
@@ -144,7 +155,7 @@ function readInteger(cursor: Cursor): string {
     throw new JsonError('invalid_json', first, 'a number starts with 0')
   }
   if (next(cursor) === '.' || next(cursor) === 'e' || next(cursor) === 'E') {
-    throw new JsonError('not_an_integer', at, 'a number has a fraction or an exponent')
+    throw new JsonError('not_an_integer', at, 'a number has a fraction or an exponent', cursor.path.slice(0, depth))
   }
   return text.slice(at, cursor.at)
 }
