@@ -1,4 +1,5 @@
 import type { Reads } from '../chain/reads.ts'
+import { RpcUnavailable } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 
 /**
@@ -17,5 +18,8 @@ export async function askBalance(reads: Reads, { token, owner }: { token: Hex; o
   const result = await reads.call({ to: token.toLowerCase() as Hex, data, gas: BALANCE_GAS })
   // Exactly one word, or more behind it as old proxies answer; less is no balance.
   if ('reverted' in result || result.data.length < 66) return null
-  return BigInt(result.data.slice(0, 66))
+  const word = result.data.slice(0, 66)
+  if (!/^0x[0-9a-f]{64}$/i.test(word))
+    throw new RpcUnavailable('the node answered a balance with something else than a number', { timedOut: false })
+  return BigInt(word)
 }

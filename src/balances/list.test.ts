@@ -141,6 +141,26 @@ test('a list of balances is not shorter because the node limits us: it is refuse
   }
 })
 
+test('a node that answers a balance with something else than bytes has failed, and nothing of ours', async () => {
+  const { app, alice, facts } = here
+  const chain = app.chains.get(31_337)!
+  const { rpc } = chain
+  try {
+    for (const nonsense of [`0x${'zz'.repeat(32)}`, '42', null, 42]) {
+      await here.rpc('evm_mine')
+      const call: typeof rpc.call = async (method, params, options) =>
+        method === 'eth_call' || method === 'eth_getBalance' ? (nonsense as never) : rpc.call(method, params, options)
+      chain.rpc = { ...rpc, call }
+      for (const path of [`balance/${facts.contracts.erc20!}`, 'balance', 'balances']) {
+        const { status, body } = await alice.get(`/v1/users/${alice.userId}/${path}`)
+        assert.deepEqual([status, body.code], [502, 'chain_unavailable'], `${path} ${nonsense}`)
+      }
+    }
+  } finally {
+    chain.rpc = rpc
+  }
+})
+
 test('balances are refused: no token, another user, no user id, bad limits, cursors of others and of other queries', async () => {
   const { alice, request } = here
   const path = `/v1/users/${alice.userId}/balances`

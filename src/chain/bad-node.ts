@@ -70,8 +70,10 @@ export async function badNode(t: TestContext, behaviour: Partial<BadNode> = {}):
       return { error: { code: -32000, message: 'header not found' } }
     if (method === 'eth_chainId') return { result: `0x${node.chainId.toString(16)}` }
     if (method === 'eth_blockNumber') return { result: `0x${node.head.toString(16)}` }
-    if (method === 'eth_getBlockByNumber')
-      return { result: block(params[0] === 'latest' ? node.head : Number(params[0])) }
+    if (method === 'eth_getBlockByNumber') {
+      const number = params[0] === 'latest' ? node.head : Number(params[0])
+      return { result: number > node.head ? null : block(number) }
+    }
     if (method === 'eth_getBlockByHash')
       return { result: Number(params[0]) > node.head ? null : block(Number(params[0])) }
     if (method === 'eth_getBalance') return { result: '0x2a' }
@@ -82,7 +84,7 @@ export async function badNode(t: TestContext, behaviour: Partial<BadNode> = {}):
   const block = (number: number) => ({
     number: `0x${number.toString(16)}`,
     hash: number === 0 ? node.genesis : hashOf(number),
-    parentHash: hashOf(number - 1),
+    parentHash: hashOf(Math.max(0, number - 1)),
     timestamp: '0x1',
   })
 

@@ -1,6 +1,7 @@
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { isBomb, noteBomb } from './bombs.ts'
+import { revertDataOf } from './errors.ts'
 import { RpcTooLarge } from './failures.ts'
 import { RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
 
@@ -15,8 +16,9 @@ export const blockParameter = (at: At): unknown => {
 /** gas; hardening.md caps what one read may burn on the node */
 export const CALL_GAS = 30_000_000
 
-/** bytes; a contract that answers more than this is not read */
-export const MAX_RETURN_BYTES = 1_048_576
+/** bytes; a contract that answers or reverts with more than this is not read */
+const MAX_RETURN_BYTES = 1_048_576
+const MAX_RETURN_CHARACTERS = 2 * MAX_RETURN_BYTES + 2
 
 /** What a call came to. `reverted` holds the node's error, from which the revert data is read. */
 export type CallResult = { data: Hex } | { reverted: RpcError }
@@ -26,6 +28,7 @@ export type CallResult = { data: Hex } | { reverted: RpcError }
  * @param gas  highest gas the call may burn on the node
  * @throws RpcUnavailable, or RpcError when the node knows no such block or failed itself
  * @throws invalid_return_data  when the contract answers more than is read
+ * @throws chain_timeout  when the node gave the call up
  */
 export async function ethCall(
   rpc: Rpc,
@@ -41,26 +44,57 @@ export async function ethCall(
       : rpc.call('eth_call', params))
     if (typeof answer !== 'string' || !answer.startsWith('0x'))
       throw new RpcUnavailable('the node answered a call with something else than bytes', { timedOut: false })
+    if (answer.length > MAX_RETURN_CHARACTERS) throw tooLong('answered')
     return { data: answer as Hex }
   } catch (error) {
     if (error instanceof RpcTooLarge) {
       noteBomb(rpc, { to, data })
-      throw new AppError('invalid_return_data', 'The contract answered with more than 1 MiB.', { cause: error })
+      throw tooLong('answered', error)
     }
-    if (!(error instanceof RpcError && isExecutionError(error))) throw error
+    if (!(error instanceof RpcError)) throw error
+    if (!isExecutionError(error)) {
+      if (!isGivenUp(error)) throw error
+      noteBomb(rpc, { to, data })
+      throw new AppError('chain_timeout', 'The call takes the node too long.', { cause: error, retryAfter: 1 })
+    }
     if (/out ?of ?gas/i.test(error.message)) noteBomb(rpc, { to, data })
+    const reason = typeof error.data === 'string' ? error.data : (revertDataOf(error) ?? '')
+    if (reason.length > MAX_RETURN_CHARACTERS) throw tooLong('reverted')
     return { reverted: error }
   }
 }
+
+// Without the answer as its cause: what holds many refusals would hold many megabytes.
+const tooLong = (how: 'answered' | 'reverted', cause?: RpcTooLarge): AppError =>
+  new AppError('invalid_return_data', `The contract ${how} with more than 1 MiB.`, cause === undefined ? {} : { cause })
 
 /** The node has not seen the block that a read is pinned to: it lags, or the block was reorganised away. */
 export function isUnknownBlock(error: RpcError): boolean {
   // geth: "header not found", "unknown block", "header for hash not found"; anvil: "Resource not found" (-32001) for a
   // hash, "BlockOutOfRangeError" for a number; erigon: "block not found"; nethermind: "... could not be found";
-  // besu: "Unknown block"; pruned state in geth: "missing trie node".
-  return /block.{0,20}not found|header.{0,30}not found|resource not found|unknown block|could not be found|missing trie node|BlockOutOfRange|state .{0,40}not available|historical state/i.test(
-    error.message,
+  // besu: "Unknown block".
+  return (
+    isForgottenState(error) ||
+    /block.{0,20}not found|header.{0,30}not found|resource not found|unknown block|could not be found|BlockOutOfRange/i.test(
+      error.message,
+    )
   )
+}
+
+/** The node has the block, but no longer or not yet its state. */
+export function isForgottenState({ message }: RpcError): boolean {
+  // geth: "missing trie node", "historical state … is not available", "state … is not available"; nethermind: "No state
+  // available for block"; reth: "state at block … is pruned"; erigon: "old data not available due to pruning".
+  return /missing trie node|historical state|state .{0,40}not available|no state available|state at .{0,80}pruned|due to pruning/i.test(
+    message,
+  )
+}
+
+/** The node ran the call as long as it lets one run. */
+function isGivenUp({ message }: RpcError): boolean {
+  // geth and erigon: "execution aborted (timeout = 5s)"; nethermind: "… was canceled due to enabled timeout"; besu:
+  // "Timeout expired"
+  return /execution aborted|timeout|timed out/i.test(message)
 }
 
 /** The call itself failed in the EVM: reverted, out of gas, invalid code. Anything else is the node's failure. */

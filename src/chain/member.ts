@@ -1,4 +1,4 @@
-import { isUnknownBlock } from './call.ts'
+import { isExecutionError, isUnknownBlock } from './call.ts'
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
 import type { Node } from './node.ts'
 import type { Call } from './rpc.ts'
@@ -148,11 +148,15 @@ export const isAtTag = ({ method, params }: Call): boolean =>
   !/ByHash|Receipt/.test(method) &&
   (method === 'eth_blockNumber' || params.some((one) => one === 'latest' || one === 'pending'))
 
-/** An answer that another node may give better: this one lags, lacks the method, is out of breath, or left it out. */
+/** An answer that another node may give better: this one lags, lacks the method, is out of breath, broken, or left it out. */
 export function mayDoBetter(answer: unknown): boolean {
   if (answer instanceof RpcUnavailable) return !(answer instanceof RpcTooLarge)
-  return answer instanceof RpcError && (isUnknownBlock(answer) || isMissingMethod(answer) || isOutOfBreath(answer))
+  if (!(answer instanceof RpcError) || answer.rpcCode === 3) return false
+  return isUnknownBlock(answer) || isMissingMethod(answer) || isOutOfBreath(answer) || isBroken(answer)
 }
+
+/** JSON-RPC 2.0 §5.1: internal error. Some nodes revert under this code. */
+const isBroken = (error: RpcError): boolean => error.rpcCode === -32603 && !isExecutionError(error)
 
 /** JSON-RPC 2.0 §5.1: method not found */
 export const isMissingMethod = ({ rpcCode }: RpcError): boolean => rpcCode === -32601

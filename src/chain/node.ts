@@ -22,20 +22,27 @@ const MAX_LONG_BYTES = 128 * 1_048_576
 
 export function openNode(url: string): Node {
   const post = openPost(url)
+  /** of the next call: an answer that was meant for an earlier request is nobody's */
+  let nextId = 0
   /** calls of one batch; lower when the node turned out to refuse as many */
   let maxBatch = Number.POSITIVE_INFINITY
 
   const ask: Ask = async (calls, options) => {
     if (calls.length > maxBatch) return inParts(calls, maxBatch, options)
+    const until = performance.now() + options.timeoutMs
+    const left = () => ({ timeoutMs: Math.max(1, until - performance.now()) })
+    const firstId = nextId
+    nextId += calls.length
     try {
-      const answers = readAnswers(calls, await post(bodyOf(calls), { ...options, maxBytes: maxBytesOf(calls) }))
+      const body = await post(bodyOf(calls, firstId), { ...options, maxBytes: maxBytesOf(calls) })
+      const answers = readAnswers(calls, firstId, body)
       if (answers !== 'batch refused') return answers
       maxBatch = Math.max(1, calls.length >> 1)
-      return await inParts(calls, maxBatch, options)
+      return await inParts(calls, maxBatch, left())
     } catch (error) {
       // One long answer must not cost its neighbours theirs.
       if (!(error instanceof RpcTooLarge) || calls.length === 1) throw error
-      return inParts(calls, Math.ceil(calls.length / 2), options)
+      return inParts(calls, Math.ceil(calls.length / 2), left())
     }
   }
 
@@ -57,9 +64,10 @@ export function openNode(url: string): Node {
   return { ask, close: () => post.close() }
 }
 
-function bodyOf(calls: readonly Call[]): string {
+function bodyOf(calls: readonly Call[], firstId: number): string {
   const texts = calls.map(
-    ({ method, params }, id) => `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${JSON.stringify(params)}}`,
+    ({ method, params }, index) =>
+      `{"jsonrpc":"2.0","id":${firstId + index},"method":"${method}","params":${JSON.stringify(params)}}`,
   )
   return texts.length === 1 ? texts[0]! : `[${texts.join()}]`
 }
@@ -71,25 +79,28 @@ function maxBytesOf(calls: readonly Call[]): number {
 
 type Answer = { id?: unknown; result?: unknown; error?: { code?: unknown; message?: unknown; data?: unknown } | null }
 
-function readAnswers(calls: readonly Call[], body: unknown): unknown[] | 'batch refused' {
+function readAnswers(calls: readonly Call[], firstId: number, body: unknown): unknown[] | 'batch refused' {
   const answers = (Array.isArray(body) ? body : [body]) as (Answer | null)[]
   const [only] = answers
   // A node may refuse a whole request with one error object that names no id.
-  const forAll = answers.length === 1 && only && !isIdOf(only.id, calls) ? errorOf(only) : null
+  const forAll = answers.length === 1 && only && !isIdOf(only.id, calls, firstId) ? errorOf(only) : null
   if (forAll !== null) {
     // -32600 is JSON-RPC's "invalid request": what nodes say to a batch that is longer than they accept.
     if (calls.length > 1 && (forAll.rpcCode === -32600 || /batch/i.test(forAll.message))) return 'batch refused'
     return calls.map(() => forAll)
   }
   // Nearly every node answers in order.
-  if (answers.length === calls.length && answers.every((answer, id) => answer?.id === id)) {
-    return answers.map((answer, id) => readAnswer(answer, calls[id]!.method))
+  if (answers.length === calls.length && answers.every((answer, index) => answer?.id === firstId + index)) {
+    return answers.map((answer, index) => readAnswer(answer, calls[index]!.method))
   }
-  const byId = new Map(answers.map((answer) => [answer?.id, answer]))
-  return calls.map(({ method }, id) => readAnswer(byId.get(id), method))
+  const byId = new Map<unknown, Answer | null>()
+  // Of two answers to one call nobody knows which is right.
+  for (const answer of answers) byId.set(answer?.id, byId.has(answer?.id) ? null : answer)
+  return calls.map(({ method }, index) => readAnswer(byId.get(firstId + index), method))
 }
 
-const isIdOf = (id: unknown, calls: readonly Call[]): boolean => typeof id === 'number' && id >= 0 && id < calls.length
+const isIdOf = (id: unknown, calls: readonly Call[], firstId: number): boolean =>
+  typeof id === 'number' && id >= firstId && id < firstId + calls.length
 
 function readAnswer(answer: Answer | null | undefined, method: string): unknown {
   if (answer !== null && typeof answer === 'object') {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
+import type { AppError } from '../errors.ts'
 import { openHead } from './head.ts'
 import { until } from '../../test/until.ts'
 import { badNode, hashOf, reply, type BadNode } from './bad-node.ts'
@@ -143,6 +144,95 @@ test('a block that one node does not have yet is asked of another, before anybod
   assert.equal(await readAt(chain, 'latest', (at) => at.balance(`0x${'22'.repeat(20)}`)), 42n)
 })
 
+const chainOver = (rpc: Rpc, settings: Partial<Chain> = {}): Chain => ({
+  ...{ ...network, rpc, head: openHead(Date.now) },
+  ...settings,
+})
+const at = (number: number) => ({
+  ...{ number, hash: hashOf(number) as `0x${string}`, parentHash: hashOf(number - 1) as `0x${string}` },
+  ...{ timestamp: 0, baseFee: null },
+})
+
+test('a numbered block that one node does not have yet is asked of another, and waited for when it is known', async (t) => {
+  const [late, early] = [await badNode(t), await badNode(t)]
+  const { rpc } = await pool(t, [late, early])
+  early.head = 101
+  const numbers = new Set<number>()
+  for (let round = 0; round < 12; round++)
+    numbers.add(await readAt(chainOver(rpc), 101, ({ block }) => Promise.resolve(block.number)))
+  assert.deepEqual([...numbers], [101])
+
+  const alone = await badNode(t)
+  const one = await pool(t, [alone])
+  const chain = chainOver(one.rpc)
+  const isNone = (error: AppError) => error.code === 'invalid_request'
+  await assert.rejects(
+    readAt(chain, 102, () => Promise.resolve(1)),
+    isNone,
+  )
+  assert.equal(alone.asked.length, 1, 'nobody waits for what nobody has seen')
+  chain.head.set(at(103))
+  setTimeout(() => (alone.head = 103), 40)
+  assert.equal(await readAt(chain, 102, (reads) => reads.balance(`0x${'22'.repeat(20)}`)), 42n)
+})
+
+test('an old read is asked again of a node that lags, and refused at once where the state is gone', async (t) => {
+  const node = await badNode(t)
+  const { rpc } = await pool(t, [node])
+  const texts = ['header not found', 'header not found']
+  node.answer = ({ method }) => {
+    const message = method === 'eth_getBalance' ? texts.shift() : undefined
+    return message === undefined ? undefined : { error: { code: -32000, message } }
+  }
+  const balanceAt = (number: number) => readAt(chainOver(rpc), number, (reads) => reads.balance(`0x${'22'.repeat(20)}`))
+  assert.equal(await balanceAt(90), 42n)
+  for (const message of [
+    'missing trie node 0123 (path ) state 0x45 is not available',
+    'No state available for block 0x5',
+    'state at block #5 is pruned',
+  ]) {
+    node.asked.length = 0
+    texts.push(message)
+    await assert.rejects(balanceAt(5), (error: AppError) => error.code === 'chain_unsupported')
+    assert.equal(reads(node), 1)
+  }
+})
+
+test('finalized is what the network calls final: the tag, or so many blocks below the newest', async (t) => {
+  const node = await badNode(t)
+  const { rpc } = await pool(t, [node])
+  const finalOf = (settings: Partial<Chain>) =>
+    readAt(chainOver(rpc, settings), 'finalized', ({ block }) => Promise.resolve(block.number))
+  node.answer = ({ method, params }) =>
+    method === 'eth_getBlockByNumber' && params[0] === 'finalized'
+      ? { error: { code: -32602, message: 'invalid argument 0: hex string without 0x prefix' } }
+      : undefined
+  assert.equal(await finalOf({ finality: 12 }), 88)
+  assert.equal(await finalOf({ finality: 500 }), 0)
+  assert.equal(await finalOf({ finality: 'finalized' }), 36, 'as the history takes it: 64 blocks')
+  node.answer = ({ params }) => (params[0] === 'finalized' ? { result: { ...at(70), ...quantities(70) } } : undefined)
+  assert.equal(await finalOf({ finality: 'finalized' }), 70)
+})
+
+const quantities = (number: number) => ({ number: `0x${number.toString(16)}`, timestamp: '0x1' })
+
+test('reverts of megabytes fill the memory of a block as answers do', async () => {
+  let asked = 0
+  const revert = new RpcError(3, 'execution reverted', `0x${'00'.repeat(1_000_000)}`)
+  const rpc = { call: () => (asked++, Promise.reject(revert)) } as unknown as Rpc
+  const chain = chainOver(rpc)
+  chain.head.set(at(100))
+  chain.head.ageMs = () => 0
+  const to = `0x${'33'.repeat(20)}` as const
+  const call = (index: number) =>
+    readAt(chain, 'latest', (reads) => reads.call({ to, data: `0x${index.toString(16).padStart(8, '0')}` }))
+  for (let index = 0; index < 40; index++) assert.ok('reverted' in (await call(index)))
+  await call(0)
+  assert.equal(asked, 40, 'what fits is kept')
+  await call(39)
+  assert.equal(asked, 41)
+})
+
 const network = {
   ...{ chainId: 31_337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 12, feeCapWei: 1n },
   ...{ strictness: 'off' as const },
@@ -225,6 +315,37 @@ test('a read that is later than usual is asked a second time, at most one in twe
   for (const node of nodes) forget(node)
   for (let round = 0; round < 40; round++) await ask(calls, { timeoutMs: 5_000 })
   assert.ok(reads(nodes[0]!) + reads(nodes[1]!) <= 40 + 3, `${reads(nodes[0]!)} and ${reads(nodes[1]!)}`)
+})
+
+test('a second node that is quick to say that it cannot answer does not win over the first', async (t) => {
+  const nodes = [await badNode(t), await badNode(t)]
+  const members = membersOf(t, nodes)
+  const { ask } = poolOf({ members, random: () => 0, onNode: () => {} })
+  const calls = [{ method: 'eth_getBalance', params: [`0x${'11'.repeat(20)}`, pinned(101)] }]
+  nodes[0]!.head = nodes[1]!.head = 101
+  for (let round = 0; round < 40; round++) await ask(calls, { timeoutMs: 5_000 })
+  nodes[0]!.delayMs = 200
+  nodes[1]!.head = 100
+  for (const node of nodes) forget(node)
+  assert.deepEqual(await ask(calls, { timeoutMs: 5_000 }), ['0x2a'])
+  assert.deepEqual(nodes.map(reads), [1, 1])
+})
+
+test('a node that answers everything with an internal error is not the only one asked', async (t) => {
+  const [broken, good] = [await badNode(t), await badNode(t)]
+  const { rpc } = await pool(t, [broken, good])
+  const says = (message: string) => {
+    broken.answer = good.answer = ({ method }) =>
+      method === 'eth_call' ? { error: { code: -32603, message } } : undefined
+  }
+  broken.answer = ({ method }) =>
+    method === 'eth_getBalance' ? { error: { code: -32603, message: 'Internal error' } } : undefined
+  for (let round = 0; round < 12; round++) assert.equal(await balance(rpc), '0x2a')
+  for (const node of [broken, good]) forget(node)
+  says('VM Exception while processing transaction: reverted with reason string "Internal error"')
+  await assert.rejects(rpc.call('eth_call', [{}, pinned(1)]), RpcError)
+  const asked = [broken, good].flatMap((node) => node.asked.filter(({ method }) => method === 'eth_call'))
+  assert.equal(asked.length, 1, 'some nodes revert under this code')
 })
 
 test('a broadcast goes to one node, and to the next one only when nobody knows what became of it', async (t) => {

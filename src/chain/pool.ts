@@ -40,13 +40,14 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
     const tried = new Set<Member>()
     const answers = await askAny(calls, tried, until)
     for (;;) {
-      const open = answers.flatMap((answer, index) => (mayDoBetter(answer) ? [index] : []))
+      const open = answers.flatMap((answer, index) => (isOpen(calls[index]!, answer) ? [index] : []))
       if (open.length === 0) return answers
       const missing = open.map((index) => calls[index]!)
       if (pick(members, missing, tried, random) === null || performance.now() >= until) return answers
       // When the others fail altogether, what this node said stands.
       const others = await askAny(missing, tried, until).catch(() => [])
-      for (const [index, answer] of others.entries()) if (!mayDoBetter(answer)) answers[open[index]!] = answer
+      for (const [index, answer] of others.entries())
+        if (!isOpen(missing[index]!, answer)) answers[open[index]!] = answer
     }
   }
 
@@ -56,7 +57,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
     const tried = new Set<Member>()
     const first = await askAny(calls, tried, until)
     for (let answers = first; ;) {
-      if (!answers.some((answer, index) => mayDoBetter(answer) || isUnknownHash(calls[index]!, answer))) return answers
+      if (!answers.some((answer, index) => isOpen(calls[index]!, answer))) return answers
       if (pick(members, calls, tried, random) === null || performance.now() >= until) return first
       try {
         answers = await askAny(calls, tried, until)
@@ -82,7 +83,10 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
     }
   }
 
-  /** Asks a second node too when the first is later than usual; the answers that come first count. */
+  /**
+   * Asks a second node too when the first is later than usual. The answers that come first count, unless they say that
+   * their node cannot answer: it is quick to say so.
+   */
   async function askHedged(
     member: Member,
     calls: readonly Call[],
@@ -106,9 +110,12 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
     hedges--
     tried.add(other)
     const second = askMember(other, calls, patience(other, calls, tried, until))
-    return Promise.any([first, second]).catch((error: AggregateError) => {
-      throw error.errors[0]
-    })
+    const settled = async (asked: Promise<unknown[]>): Promise<unknown[]> => {
+      const answers = await asked
+      if (answers.some((answer, index) => isOpen(calls[index]!, answer))) throw new Error('not all is answered')
+      return answers
+    }
+    return Promise.any([settled(first), settled(second)]).catch(() => first.catch(() => second.catch(() => first)))
   }
 
   function patience(member: Member, calls: readonly Call[], tried: ReadonlySet<Member>, until: number): number {
@@ -179,6 +186,11 @@ function settle(before: unknown, said: unknown): unknown {
     : said
 }
 
-/** Blocks asked for by hash are known to exist: a node that says null lags. */
-const isUnknownHash = ({ method }: Call, answer: unknown): boolean =>
-  answer === null && /^eth_getBlock(ByHash|Receipts)$/.test(method)
+/** Another node may answer this better. */
+const isOpen = (call: Call, answer: unknown): boolean => mayDoBetter(answer) || isUnknownToIt(call, answer)
+
+/** Blocks asked for by hash are known to exist, and one of a number may: a node that says null lags. */
+const isUnknownToIt = ({ method, params }: Call, answer: unknown): boolean =>
+  answer === null &&
+  (/^eth_getBlock(ByHash|Receipts)$/.test(method) ||
+    (method === 'eth_getBlockByNumber' && String(params[0]).startsWith('0x')))

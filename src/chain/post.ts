@@ -115,10 +115,11 @@ export function openPost(url: string): Post {
   }
 
   const post = async (body: string, limits: { timeoutMs: number; maxBytes: number }): Promise<unknown> => {
-    // After a restart of the node all kept connections can be stale.
+    const until = performance.now() + limits.timeoutMs
+    // After a restart of the node all kept connections can be stale; one that was busy for long when it closed counts.
     for (let attempt = 0; attempt <= MAX_CONNECTIONS; attempt++) {
       try {
-        return readJson(await once(body, limits))
+        return readJson(await once(body, { ...limits, timeoutMs: Math.max(1, until - performance.now()) }))
       } catch (error) {
         if (!(error instanceof StaleConnection)) throw error
       }

@@ -1,10 +1,11 @@
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import { readHeader } from './answers.ts'
-import { ethCall, isUnknownBlock, type CallResult } from './call.ts'
+import { ethCall, isForgottenState, isUnknownBlock, type CallResult } from './call.ts'
+import { BadAnswer } from './failures.ts'
 import { newestBlock } from './fresh.ts'
 import type { Block } from './head.ts'
 import type { Chain } from './network.ts'
+import { oldBlock } from './old-block.ts'
 import { RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
 
 /**
@@ -29,42 +30,34 @@ const generations = new WeakMap<Chain, Generation>()
 
 /**
  * Runs `work` at one block. When the node does not know the block (it lags, or the block was reorganised away),
- * the work runs again at the block that is then the newest.
+ * the work runs again at the block that is then the newest, or has the number by then.
  * @throws invalid_request when a numbered block does not exist, chain_unsupported when its state is gone
  */
 export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads) => Promise<T>): Promise<T> {
-  if (tag !== 'latest') return readAtOld(chain, tag, work)
   for (let attempt = 1; ; attempt++) {
-    const block = await newestBlock(chain, attempt === 1 ? undefined : 0)
     try {
+      if (tag !== 'latest') return await work(readsAt(chain, await oldBlockOf(chain, tag), null))
+      const block = await newestBlock(chain, attempt === 1 ? undefined : 0)
       return await work(readsAt(chain, block, generationOf(chain, block.hash)))
     } catch (error) {
-      if (!(error instanceof RpcError && isUnknownBlock(error)) || attempt === TRIES) throw error
+      const isGone = tag !== 'latest' && error instanceof RpcError && isForgottenState(error)
+      if (isGone) throw new AppError('chain_unsupported', 'The node no longer has the state of that block.', { cause: error }) // prettier-ignore
+      if (!isLag(error) || attempt === TRIES) throw error
       // Lag is short: the node is given a moment, then asked at what is newest by then.
       await new Promise((resolve) => setTimeout(resolve, 25 * attempt))
     }
   }
 }
 
-async function readAtOld<T>(chain: Chain, tag: 'finalized' | number, work: (reads: Reads) => Promise<T>): Promise<T> {
-  const raw = await chain.rpc
-    .call('eth_getBlockByNumber', [typeof tag === 'number' ? `0x${tag.toString(16)}` : tag, false])
-    .catch((error: unknown) => {
-      if (error instanceof RpcError && isUnknownBlock(error)) return null
-      throw error
-    })
-  if (raw === null)
-    throw new AppError('invalid_request', 'The chain has no such block yet.', {
-      errors: [{ pointer: '/blockTag', code: 'unknown_block', detail: 'The chain has no such block yet.' }],
-    })
-  try {
-    return await work(readsAt(chain, readHeader(raw), null))
-  } catch (error) {
-    if (error instanceof RpcError && isUnknownBlock(error))
-      throw new AppError('chain_unsupported', 'The node no longer has the state of that block.', { cause: error })
-    throw error
-  }
+class Lags extends BadAnswer {}
+
+async function oldBlockOf(chain: Chain, tag: 'finalized' | number): Promise<Block> {
+  const block = await oldBlock(chain, tag)
+  if (block === null) throw new Lags('the node lacks a block below the newest')
+  return block
 }
+
+const isLag = (error: unknown): boolean => error instanceof Lags || (error instanceof RpcError && isUnknownBlock(error))
 
 function generationOf(chain: Chain, hash: Hex): Generation {
   let generation = generations.get(chain)
@@ -87,8 +80,7 @@ function readsAt({ rpc }: { rpc: Rpc }, block: Block, generation: Generation | n
       ),
     balance: (address) =>
       shared(`b${address}`, async () => readQuantity(await rpc.call('eth_getBalance', [address, at]))),
-    hasCode: (address) =>
-      shared(`k${address}`, async () => /^0x./.test(String(await rpc.call('eth_getCode', [address, at])))),
+    hasCode: (address) => shared(`k${address}`, async () => isCode(await rpc.call('eth_getCode', [address, at]))),
   }
 }
 
@@ -100,7 +92,7 @@ function share<T>(generation: Generation, key: string, ask: () => Promise<T>): P
   generation.answers.set(key, answer)
   answer.then(
     (value) => {
-      generation.characters += key.length + (isCallData(value) ? value.data.length : 100)
+      generation.characters += key.length + sizeOf(value)
       if (generation.characters > MAX_CHARACTERS || generation.answers.size > MAX_ENTRIES)
         generation.answers.delete(key)
     },
@@ -109,11 +101,25 @@ function share<T>(generation: Generation, key: string, ask: () => Promise<T>): P
   return answer
 }
 
-const isCallData = (value: unknown): value is { data: Hex } =>
-  typeof value === 'object' && value !== null && 'data' in value
+/** Characters, about. A revert may hold as much as an answer, once as bytes and once within its text. */
+function sizeOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 100
+  const { data, reverted } = value as { data?: Hex; reverted?: RpcError }
+  if (reverted === undefined) return data?.length ?? 100
+  const { message, data: given } = reverted
+  return 500 + message.length + (typeof given === 'string' ? given.length : JSON.stringify(given ?? '').length)
+}
 
 function readQuantity(answer: unknown): bigint {
   if (typeof answer !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(answer))
     throw new RpcUnavailable('the node answered a balance with something else than a number', { timedOut: false })
   return BigInt(answer)
+}
+
+function isCode(answer: unknown): boolean {
+  if (typeof answer !== 'string' || !answer.startsWith('0x'))
+    throw new RpcUnavailable('the node answered a question for code with something else than bytes', {
+      timedOut: false,
+    })
+  return answer.length > 2
 }

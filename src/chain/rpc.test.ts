@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { AppError } from '../errors.ts'
 import { badNode, reply } from './bad-node.ts'
 import { ethCall } from './call.ts'
 import { openRpc, RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
@@ -60,6 +61,61 @@ test('answers of a batch are matched by id: out of order, and a missing one cost
     RpcUnavailable,
   )
   rpc.close()
+})
+
+test('two answers to one call are none, and an answer to an earlier request is nobody’s', async (t) => {
+  const node = await badNode(t)
+  const rpc = openRpc({ url: node.url })
+  t.after(() => rpc.close())
+  const both = () =>
+    Promise.allSettled([balanceOf(rpc, 1), balanceOf(rpc, 2)]).then((all) =>
+      all.map((one) => (one.status === 'fulfilled' ? one.value : one.reason.name)),
+    )
+  const ids: number[] = []
+  node.interfere = (calls, response) => {
+    ids.push(...calls.map(({ id }) => id))
+    reply(response, [
+      { jsonrpc: '2.0', id: calls[0]!.id, result: '0x1' },
+      { jsonrpc: '2.0', id: calls[0]!.id, result: '0x2' },
+    ])
+    return true
+  }
+  assert.deepEqual(await both(), ['RpcUnavailable', 'RpcUnavailable'])
+  node.interfere = (_calls, response) => {
+    reply(
+      response,
+      ids.map((id) => ({ jsonrpc: '2.0', id, result: '0x1' })),
+    )
+    return true
+  }
+  assert.deepEqual(await both(), ['RpcUnavailable', 'RpcUnavailable'])
+})
+
+test('connections that the node closes after a long silence do not add up to more than the time of a call', async (t) => {
+  const node = await badNode(t)
+  const rpc = openRpc({ url: node.url })
+  t.after(() => rpc.close())
+  node.delayMs = 20
+  await Promise.all(Array.from({ length: 8 }, () => rpc.call('eth_getBalance', ['0x', 'latest'], { timeoutMs: 5_000 })))
+  node.interfere = (_calls, response) => (setTimeout(() => response.destroy(), 200), true)
+  const startedAt = performance.now()
+  await assert.rejects(rpc.call('eth_getBalance', ['0x', 'latest'], { timeoutMs: 500 }), RpcUnavailable)
+  assert.ok(performance.now() - startedAt < 1_000)
+})
+
+test('a call that the node gives up, and a revert of more than a mebibyte, are refusals of that call', async (t) => {
+  const node = await badNode(t)
+  const rpc = openRpc({ url: node.url })
+  t.after(() => rpc.close())
+  const says = (error: { code: number; message: string; data?: string }) => {
+    node.answer = ({ method }) => (method === 'eth_call' ? { error } : undefined)
+    return ethCall(rpc, { to, data: '0x12345678', at })
+  }
+  const isCode = (code: string) => (error: AppError) => error.code === code
+  await assert.rejects(says({ code: -32000, message: 'execution aborted (timeout = 5s)' }), isCode('chain_timeout'))
+  const long = { code: 3, message: 'execution reverted', data: `0x${'00'.repeat(1_048_577)}` }
+  await assert.rejects(says(long), isCode('invalid_return_data'))
+  assert.ok('reverted' in (await says({ ...long, data: long.data.slice(0, -2) })))
 })
 
 test('a node that refuses batches is asked one by one from then on', async (t) => {

@@ -175,6 +175,24 @@ suite('what tokens call themselves', () => {
     }
   })
 
+  test('a node that lags for a moment is waited for', async () => {
+    const node = badNode((asked, answer) =>
+      asked < 2
+        ? Promise.resolve(Array<unknown>(6).fill(new RpcError(-32000, 'header not found', undefined)))
+        : answer(),
+    )
+    const address = addressOf('Bytes32Token')
+    assert.deepEqual(await readTokenFacts(app, node.chain, address), TOKENS.Bytes32Token!.facts)
+    await refreshTokens(app, node.chain)
+  })
+
+  test('megabytes where a few bytes were asked for are no text and no failure of ours', async () => {
+    const long = `0x${'00'.repeat(6_000_000)}`
+    const node = badNode(async (_asked, answer) => [(await answer())[0], ...Array<unknown>(5).fill(long)])
+    assert.deepEqual(await readTokenFacts(app, node.chain, addressOf('Bytes32Token')), NOTHING)
+    await refreshTokens(app, node.chain)
+  })
+
   test('a revert that reads like the limits of a node is the token’s own failure', async () => {
     for (const rpcCode of [3, -32000, -32603]) {
       const revert = new RpcError(rpcCode, 'execution reverted: rate limit exceeded, too many requests', undefined)

@@ -1,10 +1,11 @@
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
+import { readAt } from '../chain/reads.ts'
 import { mapChainError } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import { askTokens, atHead, MOST_TOKENS, type Token, type TokenFacts } from './ask.ts'
+import { askTokens, MOST_TOKENS, type AtBlock, type Token, type TokenFacts } from './ask.ts'
 import { noteTokens } from './note.ts'
 import { askAll, refreshTokens, typeOf } from './refresh.ts'
 
@@ -68,9 +69,7 @@ export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]
   const unasked = missing.filter((address) => !known.has(address))
   for (let start = 0; start < unasked.length; start += MOST_TOKENS) {
     const tokens = unasked.slice(start, start + MOST_TOKENS).map((address) => tokenOf(address, stored.get(address)))
-    const told = await askAll(app, chain, tokens, atHead(chain)).catch((error: unknown) => {
-      throw mapChainError(error)
-    })
+    const told = await atNewest(chain, (at) => askAll(app, chain, tokens, at))
     await keep(
       app,
       chain,
@@ -93,13 +92,18 @@ async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts>
   )
   if (row !== undefined && row.state !== 'NEW') return { symbol: row.symbol, name: row.name, decimals: row.decimals }
   const token = tokenOf(address, row)
-  const answers = await askTokens(chain, [token], atHead(chain)).catch((error: unknown) => {
-    throw mapChainError(error)
-  })
+  const answers = await atNewest(chain, (at) => askTokens(chain, [token], at))
   const { facts, isContract } = answers[0]!
   // An address without code is no token: callers could fill the table with them.
   if (isContract) await keep(app, chain, [token])
   return facts
+}
+
+/** At the newest block that the node knows, too. @throws chain_unavailable | chain_timeout */
+function atNewest<T>(chain: Chain, ask: (at: AtBlock) => Promise<T>): Promise<T> {
+  return readAt(chain, 'latest', ({ block }) => ask({ blockHash: block.hash })).catch((error: unknown) => {
+    throw mapChainError(error)
+  })
 }
 
 const tokenOf = (address: Hex, row: { token_type: number } | undefined): Token => ({
