@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
 import { BigNumber, Contract, providers } from 'ethers5'
 import { world, type Answer, type World } from '../../test/world.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
 import { deploy } from '../devnet/deploy.ts'
 import type { Hex } from '../ids.ts'
 
@@ -320,6 +321,70 @@ test('a batch is answered at one block, each call on its own', async () => {
     ).status,
     401,
   )
+})
+
+test('a batch of answers that are long together is answered as far as it may be long', async () => {
+  const { rpc, alice } = here
+  const long = `0x${'10'.repeat(20)}`
+  // Returns 32,700 words as uint256[].
+  await rpc('anvil_setCode', long, '0x60205f52617fbc602052620ff7c05ff3')
+  await rpc('evm_mine')
+  const abi = 'list() public view returns (uint256[])'
+  const { status, body } = await alice.post(`${READ}/batch`, { calls: Array(60).fill({ address: long, abi }) })
+  assert.equal(status, 200)
+  const kinds: string[] = body.results.map((one: { code?: string; status: string }) => one.code ?? one.status)
+  const whole = kinds.indexOf('invalid_return_data')
+  assert.ok(whole > 1 && whole < 10, String(whole))
+  assert.deepEqual(kinds, [...Array(whole).fill('SUCCESS'), ...Array(60 - whole).fill('invalid_return_data')])
+  assert.equal(body.results[whole - 1].response.length, 32_700)
+})
+
+test('what the node refuses one call of a batch costs the others nothing; what it refuses all is refused', async () => {
+  const { app, alice } = here
+  const chain = app.chains.get(31_337)!
+  const { rpc } = chain
+  const fails = (isHit: (data: string) => boolean, failure: () => Error) => {
+    chain.rpc = {
+      ...rpc,
+      call: (method, params, options) =>
+        method === 'eth_call' && isHit((params[0] as { data: string }).data)
+          ? Promise.reject(failure())
+          : rpc.call(method, params, options),
+    }
+  }
+  const calls = ['count()', 'oneInt()'].map((name) => ({ address: probe, abi: `${name} public view returns (int256)` }))
+  const batch = () => alice.post(`${READ}/batch`, { calls })
+  const isCount = (data: string) => data.startsWith('0x06661abd')
+  const failures = {
+    chain_timeout: () => new RpcError(-32000, 'execution aborted (timeout = 5s)', undefined),
+    chain_unavailable: () => new RpcUnavailable('the node gave no answer to eth_call', { timedOut: false }),
+  }
+  try {
+    for (const [code, failure] of Object.entries(failures)) {
+      await here.rpc('evm_mine')
+      fails(isCount, failure)
+      const { status, body } = await batch()
+      assert.equal(status, 200, JSON.stringify(body))
+      assert.deepEqual(
+        [body.results[0].code, body.results[0].retryable, body.results[1].status],
+        [code, true, 'SUCCESS'],
+      )
+      fails(() => true, failure)
+      await here.rpc('evm_mine')
+      assert.equal((await batch()).body.code, code)
+    }
+    let left = 1
+    fails(
+      (data) => isCount(data) && left-- > 0,
+      () => new RpcError(-32000, 'header not found', undefined),
+    )
+    await here.rpc('evm_mine')
+    const { body } = await batch()
+    assert.deepEqual([body.results[0].status, body.results[1].status], ['SUCCESS', 'SUCCESS'])
+    assert.equal(body.results[0].blockNumber, body.results[1].blockNumber)
+  } finally {
+    chain.rpc = rpc
+  }
 })
 
 test('a write may rest on one of the same account that is not mined yet', async () => {

@@ -4,10 +4,11 @@ import type { ParsedAbi } from '../abi/parse.ts'
 import { decodeResult, type Output } from '../abi/results.ts'
 import { decodeRevert } from '../abi/reverts.ts'
 import type { App } from '../app.ts'
-import { MAX_RETURN_BYTES } from '../chain/call.ts'
+import { isUnknownBlock } from '../chain/call.ts'
 import { revertDataOf } from '../chain/errors.ts'
 import type { Chain } from '../chain/network.ts'
 import { readAt, type BlockTag, type Reads } from '../chain/reads.ts'
+import { RpcError } from '../chain/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
@@ -32,10 +33,15 @@ type CallRequest = Pick<Static<typeof ReadRequest>, 'address' | 'abi' | 'args' |
 export async function readContract(app: App, caller: Caller, request: Static<typeof ReadRequest>): Promise<ReadAnswer> {
   const chain = chainOf(app, caller)
   const call = prepare(request)
-  return readAt(chain, readTag(request.blockTag), (reads) => perform(chain, caller, call, reads))
+  return readAt(chain, readTag(request.blockTag), async (reads) =>
+    answerOf(chain, call, { data: await ask(caller, call, reads), blockNumber: reads.block.number }),
+  )
 }
 
-/** Up to 100 reads at one block, each answered or refused on its own. */
+/**
+ * Up to 100 reads at one block, each answered or refused on its own.
+ * @throws chain_unavailable | chain_timeout  when the node answers none of them
+ */
 export async function readContracts(
   app: App,
   caller: Caller,
@@ -44,21 +50,48 @@ export async function readContracts(
 ): Promise<{ blockNumber: number; results: (ReadAnswer | Problem)[] }> {
   const chain = chainOf(app, caller)
   return readAt(chain, readTag(blockTag), async (reads) => {
-    const results = await Promise.all(
-      calls.map(async (request, index) => {
-        try {
-          return await perform(chain, caller, prepare(request), reads)
-        } catch (thrown) {
-          const error = toAppError(thrown)
-          // The block is unknown to the node: the whole batch runs again at another one.
-          if (error.code === 'chain_unavailable' || error.code === 'internal_error') throw thrown
-          return problemOf(error, { origin: app.origin, ...context, instance: `${context.instance}#/calls/${index}` })
-        }
+    const asked = await Promise.allSettled(
+      calls.map(async (request) => {
+        const call = prepare(request)
+        return { call, data: await ask(caller, call, reads) }
       }),
     )
+    const failures = asked.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []))
+    // The block is unknown to the node: the whole batch runs again at another one.
+    const thrown = failures.find((reason) => isUnknown(reason) || toAppError(reason).code === 'internal_error')
+    if (thrown !== undefined) throw thrown
+    if (failures.length === calls.length && failures.every(isNodes)) throw failures[0]
+
+    let charactersLeft = MAX_BATCH_CHARACTERS
+    const results = asked.map((one, index) => {
+      try {
+        if (one.status === 'rejected') throw one.reason
+        if (charactersLeft <= 0) throw new AppError('invalid_return_data', 'The answers before this one are too long to add more to them: ask alone.') // prettier-ignore
+        const answer = answerOf(chain, one.value.call, { data: one.value.data, blockNumber: reads.block.number })
+        charactersLeft -= charactersOf(answer.response)
+        return answer
+      } catch (reason) {
+        const error = toAppError(reason)
+        return problemOf(error, { origin: app.origin, ...context, instance: `${context.instance}#/calls/${index}` })
+      }
+    })
     return { blockNumber: reads.block.number, results }
   })
 }
+
+/** characters of the responses of a batch, about; the last one may be as long as that of a single read */
+const MAX_BATCH_CHARACTERS = 4_194_304
+
+function charactersOf(response: unknown): number {
+  if (typeof response === 'string') return response.length
+  if (Array.isArray(response)) return response.reduce<number>((sum, value) => sum + charactersOf(value), 2)
+  // `{"type":"BigNumber","hex":"0x…"}`
+  return typeof response === 'object' && response !== null ? 30 + (response as { hex: string }).hex.length : 5
+}
+
+const isUnknown = (error: unknown): boolean => error instanceof RpcError && isUnknownBlock(error)
+
+const isNodes = (error: unknown): boolean => ['chain_unavailable', 'chain_timeout'].includes(toAppError(error).code)
 
 type Prepared = { to: Hex; parsed: ParsedAbi; data: Hex; asUser: boolean }
 
@@ -92,12 +125,8 @@ function readTag(tag: Static<typeof ReadRequest>['blockTag']): BlockTag {
   return Number(tag)
 }
 
-async function perform(
-  chain: Chain,
-  caller: Caller,
-  { to, parsed, data, asUser }: Prepared,
-  reads: Reads,
-): Promise<ReadAnswer> {
+/** What the contract returned. */
+async function ask(caller: Caller, { to, parsed, data, asUser }: Prepared, reads: Reads): Promise<Hex> {
   const result = await reads.call({ to, data, ...(asUser ? { from: caller.address } : {}) })
   if ('reverted' in result) {
     const revert = decodeRevert(revertDataOf(result.reverted) ?? null, parsed.errors)
@@ -108,14 +137,16 @@ async function perform(
     throw new AppError('no_contract', 'There is no contract at this address.', {
       errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code on this network.' }],
     })
-  if (result.data.length > 2 * MAX_RETURN_BYTES + 2)
-    throw new AppError('invalid_return_data', 'The contract answered with more than 1 MiB.')
-  const { response, outputs } = decodeResult(parsed.function, result.data)
+  return result.data
+}
+
+function answerOf(chain: Chain, { to, parsed }: Prepared, answer: { data: Hex; blockNumber: number }): ReadAnswer {
+  const { response, outputs } = decodeResult(parsed.function, answer.data)
   return {
     status: 'SUCCESS',
     explorerUrl: chain.explorer.address(to),
     response,
     outputs,
-    blockNumber: reads.block.number,
+    blockNumber: answer.blockNumber,
   }
 }

@@ -63,6 +63,8 @@ export const read = {
 export const readBatch = {
   ...shared,
   summary: 'Call up to 100 view functions at one block',
+  description:
+    'Each call is answered on its own: with what the single read answers, or with a problem document. When the answers together grow longer than 4 MiB, the calls behind are refused with `invalid_return_data`. When the node answers none of them, the request is refused.',
   body: BatchRequest,
   ...answers(BatchResponse, 413, 415, 422, 502, 504),
 }
