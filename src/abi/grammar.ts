@@ -67,8 +67,8 @@ function readItem(cursor: Cursor): Item {
   return { kind: 'function', function: readFunction(cursor, start, word) }
 }
 
-/** What a contract may hold beside functions and errors; the last two are functions only after the word `function`. */
-const onlyBare = new Set(['constructor', 'event', 'modifier', 'struct', 'mapping', 'fallback', 'receive'])
+/** What a contract may hold beside functions and errors; the last three are functions only after the word `function`. */
+const onlyBare = new Set(['constructor', 'event', 'modifier', 'struct', 'mapping', 'fallback', 'receive', 'tuple'])
 
 function readFunction(cursor: Cursor, start: number, name: string): AbiFunction {
   const inputs = readParameters(cursor, 0)
@@ -214,13 +214,16 @@ function readName(cursor: Cursor, of: 'function' | 'error'): string {
 }
 
 const reservedWords = new Set([
-  ...['function', 'returns', 'constructor', 'event', 'modifier', 'struct', 'mapping', 'tuple', 'indexed', 'anonymous'],
-  ...['public', 'external', 'internal', 'private', 'view', 'pure', 'payable', 'nonpayable', 'constant'],
+  ...['function', 'returns', 'constructor', 'event', 'modifier', 'struct', 'mapping', 'indexed', 'anonymous'],
+  ...['public', 'external', 'internal', 'private', 'view', 'pure', 'payable', 'constant'],
   ...['virtual', 'override', 'memory', 'calldata', 'storage'],
 ])
 
-/** A reserved word in the place of a name is a slip such as `f(uint256 memory)`, or an item that we do not read. */
+/**
+ * A reserved word in the place of a name is a slip such as `f(uint256 memory)`, or an item that we do not read.
+ * `tuple` and `nonpayable` are words of the JSON ABI and no words of Solidity, so they are names like any other.
+ */
 function checkName(name: string, of: string, start: number): void {
   if (!reservedWords.has(name) && elementaryType(name) === null) return
-  throw abiError(start + 1, 'unexpected_word', `"${name}" cannot be the name of a ${of}`)
+  throw abiError(start + 1, 'unexpected_word', `"${name}" cannot be the name of ${of === 'error' ? 'an' : 'a'} ${of}`)
 }

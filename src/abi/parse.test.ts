@@ -111,11 +111,13 @@ test('error items follow or precede the function, with any separator', () => {
   ])
 })
 
-test('error and fallback are functions where they cannot be anything else', () => {
+test('error, fallback and tuple are names where they cannot be anything else', () => {
   assert.equal(signature('error(string) public'), 'error(string)')
   assert.equal(signature('function error(string) public'), 'error(string)')
   assert.equal(signature('function receive(address) public'), 'receive(address)')
   assert.equal(signature('f(uint256 error, address from)'), 'f(uint256,address)')
+  assert.equal(signature('f((bool ok) tuple, uint256 nonpayable)'), 'f((bool),uint256)')
+  assert.equal(signature('function tuple(uint256) external error tuple(bool tuple)'), 'tuple(uint256)')
 })
 
 const refused: [text: string, code: string, position: number][] = [
@@ -148,7 +150,7 @@ const refused: [text: string, code: string, position: number][] = [
   ['struct S { uint256 a; }', 'not_a_function', 1],
   ['function (uint256)', 'unexpected_character', 10],
   ['function view(uint256)', 'unexpected_word', 10],
-  ['tuple(uint256)', 'unexpected_word', 1],
+  ['tuple(uint256)', 'not_a_function', 1],
   ['uint256(uint256)', 'unexpected_word', 1],
   ['f() public public', 'duplicate_modifier', 12],
   ['f() public external', 'conflicting_modifiers', 12],
