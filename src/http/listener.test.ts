@@ -161,6 +161,8 @@ test('what is not HTTP, or has headers past the limit, is a problem document too
   const large = await raw(`GET /healthz HTTP/1.1\r\nHost: a\r\nX-Large: ${'x'.repeat(20_000)}\r\n\r\n`)
   assert.match(large, /^HTTP\/1\.1 431 /)
   assert.equal(JSON.parse(large.slice(large.indexOf('\r\n\r\n'))).code, 'headers_too_large')
+  const head = await raw(`HEAD /${'x'.repeat(20_000)} HTTP/1.1\r\nHost: a\r\n\r\n`)
+  assert.match(head, /^HTTP\/1\.1 431 .*Content-Length: [1-9]\d*\r\nConnection: close\r\n\r\n$/s, 'it has no body')
 })
 
 test('a request id is taken when it is harmless, and made otherwise', async () => {

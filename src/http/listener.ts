@@ -147,7 +147,7 @@ const RAW_CODES: Record<string, ErrorCode> = {
 }
 
 /** What never became a request: bytes that are not HTTP, headers too large or too slow. */
-function refuseRaw(app: App, error: NodeJS.ErrnoException, socket: Socket): void {
+function refuseRaw(app: App, error: NodeJS.ErrnoException & { rawPacket?: unknown }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
     return
@@ -156,8 +156,10 @@ function refuseRaw(app: App, error: NodeJS.ErrnoException, socket: Socket): void
   const refusal = new AppError(code, describeError(code).help)
   const { status } = describeError(code)
   app.telemetry.refusals.inc({ code })
+  // RFC 9110 §9.3.2: no body answers a HEAD. The bytes are all that is known of what never became a request.
+  const isHead = Buffer.isBuffer(error.rawPacket) && error.rawPacket.toString('latin1', 0, 5) === 'HEAD '
   const body = JSON.stringify(problemOf(refusal, { origin: app.origin, instance: '', requestId: newRequestId() }))
   socket.end(
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${isHead ? '' : body}`,
   )
 }
