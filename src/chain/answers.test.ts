@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readHeader } from './answers.ts'
+import { hasCode } from './code.ts'
+import { currentFees } from './fees.ts'
 import { newestBlock } from './fresh.ts'
-import { openHead } from './head.ts'
+import { openHead, type Block } from './head.ts'
 import type { Chain } from './network.ts'
-import { mapChainError, RpcUnavailable } from './rpc.ts'
+import { readAt } from './reads.ts'
+import { mapChainError, RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
 
 const HASH = `0x${'AB'.repeat(32)}`
 const good = { number: '0x10', hash: HASH, parentHash: `0x${'cd'.repeat(32)}`, timestamp: '0x65', baseFeePerGas: '0x7' }
@@ -42,3 +45,70 @@ for (const [name, answer] of Object.entries(BAD)) {
     assert.equal(chain.head.current(), null)
   })
 }
+
+const block = (number: number, branch: string): Block => ({
+  ...{ number, hash: `0x${branch.repeat(64)}`, parentHash: `0x${'0'.repeat(64)}`, timestamp: 1, baseFee: null },
+})
+/** A network whose node has this newest block and, where not lost, every other one. */
+function chainAt(told: Block, lost: ReadonlySet<string> = new Set()): Chain {
+  const call = async (method: string, params: unknown[]) => {
+    if (method === 'eth_getBlockByNumber') return { ...told, number: `0x${told.number.toString(16)}`, timestamp: '0x1' }
+    if (lost.has((params[1] as { blockHash: string }).blockHash)) throw new RpcError(-32000, 'unknown block', undefined)
+    return '0x2a'
+  }
+  return { faucet: null, head: openHead(Date.now), rpc: { call } } as unknown as Chain
+}
+const balanceOf = (chain: Chain) =>
+  readAt(chain, 'latest', async (reads) => {
+    await reads.balance(`0x${'11'.repeat(20)}`)
+    return reads.block.hash
+  })
+
+test('a node with another block of the same height does not hide what was mined in ours', async () => {
+  const [ours, theirs] = [block(16, 'a'), block(16, 'b')]
+  const chain = chainAt(theirs)
+  chain.head.set(ours)
+  chain.head.ageMs = () => 1_000
+  assert.equal(await balanceOf(chain), ours.hash)
+  assert.equal(chain.head.current()!.hash, ours.hash)
+})
+
+test('a block that nobody knows any more gives way to another one of its height', async () => {
+  const [ours, theirs] = [block(16, 'a'), block(16, 'b')]
+  const chain = chainAt(theirs, new Set([ours.hash]))
+  chain.head.set(ours)
+  assert.equal(await balanceOf(chain), theirs.hash)
+})
+
+test('code is remembered until blocks are taken back; a delegation and an answer that is none never', async () => {
+  let [code, asked]: [unknown, number] = ['0x60', 0]
+  const chain = chainAt(block(1, 'a'))
+  chain.rpc = { call: async () => (asked++, code) } as unknown as Rpc
+  const address = `0x${'11'.repeat(20)}` as const
+  chain.head.set(block(16, 'a'))
+  assert.deepEqual([await hasCode(chain, address), await hasCode(chain, address), asked], [true, true, 1])
+  chain.head.set({ ...block(17, 'b'), parentHash: block(16, 'a').hash })
+  assert.deepEqual([await hasCode(chain, address), asked], [true, 1])
+  code = '0x'
+  chain.head.set({ ...block(17, 'c'), parentHash: block(16, 'a').hash })
+  assert.equal(await hasCode(chain, address), false)
+  code = `0xef0100${'22'.repeat(20)}`
+  assert.equal(await hasCode(chain, address), true)
+  code = '0x'
+  assert.equal(await hasCode(chain, address), false)
+  code = null
+  await assert.rejects(hasCode(chain, address), RpcUnavailable)
+  code = '0x'
+  assert.equal(await hasCode(chain, address), false)
+})
+
+test('a price that is none is a node that is away', async () => {
+  for (const baseFee of [7n, null]) {
+    for (const nonsense of [null, '7', {}, '0x']) {
+      const chain = { head: openHead(Date.now), rpc: { call: async () => nonsense }, feeCapWei: 1n } as unknown as Chain
+      await assert.rejects(currentFees(chain), RpcUnavailable)
+      chain.head.set({ ...block(16, 'a'), baseFee })
+      await assert.rejects(currentFees(chain), RpcUnavailable)
+    }
+  }
+})

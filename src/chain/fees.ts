@@ -1,4 +1,5 @@
 import { AppError } from '../errors.ts'
+import { readHeader, readQuantity } from './answers.ts'
 import type { Chain } from './network.ts'
 
 /** What a transaction offers for gas, wei per gas. `legacy` on networks without EIP-1559. */
@@ -33,16 +34,16 @@ export function currentFees(chain: Chain): Promise<Fees> {
 }
 
 async function askWithoutHead(chain: Chain): Promise<Fees> {
-  const block = await chain.rpc.call<{ baseFeePerGas?: string } | null>('eth_getBlockByNumber', ['latest', false])
-  return ask(chain, block?.baseFeePerGas === undefined ? null : BigInt(block.baseFeePerGas))
+  const { baseFee } = readHeader(await chain.rpc.call('eth_getBlockByNumber', ['latest', false]))
+  return ask(chain, baseFee)
 }
 
 async function ask({ rpc, feeCapWei }: Chain, baseFee: bigint | null): Promise<Fees> {
   if (baseFee === null) {
-    const gasPrice = BigInt(await rpc.call<string>('eth_gasPrice', []))
+    const gasPrice = readQuantity(await rpc.call('eth_gasPrice', []), 'gas price')
     return offer({ baseFee: null, tip: gasPrice, cap: feeCapWei })
   }
-  const tip = BigInt(await rpc.call<string>('eth_maxPriorityFeePerGas', []))
+  const tip = readQuantity(await rpc.call('eth_maxPriorityFeePerGas', []), 'tip')
   return offer({ baseFee, tip, cap: feeCapWei })
 }
 

@@ -1,4 +1,5 @@
 import { readHeader } from './answers.ts'
+import type { Hex } from '../ids.ts'
 import type { Block } from './head.ts'
 import type { Chain } from './network.ts'
 
@@ -12,13 +13,21 @@ const asking = new WeakMap<Chain, Asking>()
  * The newest block that this service has seen, asked of the node when what we know is older than `maxAgeMs`; on a
  * development chain always, because people mine a block by hand there and look at once.
  * All who ask at the same time share one request, and nobody is given the answer to a request that was sent before
- * they asked. A node that lags behind us changes nothing: heads move only forward here, the follower alone moves
- * them back.
+ * they asked. A node that lags behind us changes nothing, nor does one with another block of the same height: heads
+ * move only forward here, the follower alone moves them back.
+ * @param options.lost  a block that nobody knows any more: another one of its height takes its place
  * @throws RpcUnavailable | RpcError
  */
-export async function newestBlock(chain: Chain, maxAgeMs = chain.faucet === null ? MAX_AGE_MS : 0): Promise<Block> {
+export async function newestBlock(
+  chain: Chain,
+  { maxAgeMs = chain.faucet === null ? MAX_AGE_MS : 0, lost = null }: { maxAgeMs?: number; lost?: Hex | null } = {},
+): Promise<Block> {
   const known = chain.head.current()
   if (known !== null && maxAgeMs > 0 && chain.head.ageMs() <= maxAgeMs) return known
+  return move(chain, await ask(chain), lost)
+}
+
+function ask(chain: Chain): Promise<Block> {
   const now = asking.get(chain)
   if (now === undefined) return start(chain)
   now.next ??= now.running.then(
@@ -38,13 +47,18 @@ function start(chain: Chain): Promise<Block> {
   return entry.running
 }
 
-async function askNode(chain: Chain): Promise<Block> {
-  const block = readHeader(await chain.rpc.call('eth_getBlockByNumber', ['latest', false]))
-  const known = chain.head.current()
-  if (known !== null && block.number < known.number) {
-    chain.head.confirm()
+const askNode = async ({ rpc }: Chain): Promise<Block> =>
+  readHeader(await rpc.call('eth_getBlockByNumber', ['latest', false]))
+
+/** @returns the newest of what we knew and what the node says */
+function move({ head, faucet }: Chain, block: Block, lost: Hex | null): Block {
+  const known = head.current()
+  const isLower = known !== null && block.number < known.number
+  const isSibling = known !== null && block.number === known.number && block.hash !== known.hash
+  if (isLower || (isSibling && faucet === null && known.hash !== lost)) {
+    head.confirm()
     return known
   }
-  chain.head.set(block)
+  head.set(block)
   return block
 }

@@ -1,6 +1,7 @@
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { ethCall, isForgottenState, isUnknownBlock, type CallResult } from './call.ts'
+import { isCode } from './code.ts'
 import { BadAnswer } from './failures.ts'
 import { newestBlock } from './fresh.ts'
 import type { Block } from './head.ts'
@@ -34,10 +35,12 @@ const generations = new WeakMap<Chain, Generation>()
  * @throws invalid_request when a numbered block does not exist, chain_unsupported when its state is gone
  */
 export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads) => Promise<T>): Promise<T> {
+  let lost: Hex | null = null
   for (let attempt = 1; ; attempt++) {
     try {
       if (tag !== 'latest') return await work(readsAt(chain, await oldBlockOf(chain, tag), null))
-      const block = await newestBlock(chain, attempt === 1 ? undefined : 0)
+      const block: Block = await (attempt === 1 ? newestBlock(chain) : newestBlock(chain, { maxAgeMs: 0, lost }))
+      lost = block.hash
       return await work(readsAt(chain, block, generationOf(chain, block.hash)))
     } catch (error) {
       const isGone = tag !== 'latest' && error instanceof RpcError && isForgottenState(error)
@@ -114,12 +117,4 @@ function readQuantity(answer: unknown): bigint {
   if (typeof answer !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(answer))
     throw new RpcUnavailable('the node answered a balance with something else than a number', { timedOut: false })
   return BigInt(answer)
-}
-
-function isCode(answer: unknown): boolean {
-  if (typeof answer !== 'string' || !answer.startsWith('0x'))
-    throw new RpcUnavailable('the node answered a question for code with something else than bytes', {
-      timedOut: false,
-    })
-  return answer.length > 2
 }
