@@ -6,7 +6,17 @@
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, renameSync, rmdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { constants } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -182,6 +192,13 @@ async function installPackages(node, folder) {
 }
 
 async function npm(node, folder, args) {
+  const packages = join(folder.path, 'node_modules')
+  // `npm ci` empties the folder, which behind a link is another project's.
+  if (lstatSync(packages, { throwIfNoEntry: false })?.isSymbolicLink()) {
+    throw new InstallError(
+      `${packages} is a link and does not hold the packages of this version. Remove the link, or install behind it.`,
+    )
+  }
   const cli = findNpm()
   const quiet = ['--loglevel=error', '--no-progress', '--no-audit', '--no-fund']
   const [file, first] = cli === undefined ? ['npm', []] : [node, [cli]]

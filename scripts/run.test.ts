@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { constants, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -93,6 +103,19 @@ test('a failed install shows what npm said, starts nothing and is tried again', 
   assert.equal((await clone.run('start')).code, 0)
 })
 
+test('nothing is installed through a link, and what is installed behind one is taken', async (t) => {
+  const clone = project(t)
+  const other = project(t)
+  symlinkSync(other.path('node_modules'), clone.path('node_modules'))
+  const refused = await clone.run('start')
+  assert.equal(refused.code, 1)
+  assert.match(refused.err, /node_modules is a link/)
+  assert.deepEqual(clone.installs(), [])
+  await other.run('start')
+  assert.equal((await clone.run('start')).code, 0)
+  assert.deepEqual(clone.installs(), [])
+})
+
 test('the program’s exit code is the launcher’s', async (t) => {
   const clone = project(t)
   clone.write('src/main.ts', 'process.exit(7)')
@@ -166,6 +189,7 @@ function project(t: TestContext) {
     return { child, result }
   }
   return {
+    path: (path: string) => join(root, path),
     write,
     age: (path: string) => utimesSync(join(root, path), new Date(0), new Date(0)),
     spawn: (...args: string[]) => start(args),
