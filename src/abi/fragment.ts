@@ -33,6 +33,9 @@ export function readFragment(text: string): ParsedAbi {
 }
 
 function readDocument(text: string): Json {
+  // A string that we skip may hold anything, and the text is stored: half of a surrogate pair has no UTF-8 form.
+  const broken = text.search(/\p{Surrogate}/u)
+  if (broken !== -1) throw abiError(broken + 1, 'not_text', 'half of a surrogate pair stands in the text')
   try {
     return readJson(text)
   } catch (error) {

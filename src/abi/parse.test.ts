@@ -225,6 +225,8 @@ const refused: [text: string, code: string, position: number][] = [
   ['{"type":"event","name":"f","inputs":[]}', 'not_a_function', 1],
   ['[{"name":"f","inputs":[]},{"name":"g","inputs":[]}]', 'second_function', 27],
   ['{"name":"f","inputs":[]} g()', 'invalid_json', 26],
+  ['{"x":"\ud83d\ude00\ud800","name":"f","inputs":[]}', 'not_text', 9],
+  ['{"name":"f","inputs":[],"x":"\udc00"}', 'not_text', 30],
 ]
 for (const [text, code, position] of refused) {
   test(`refused as ${code} at character ${position}: ${JSON.stringify(text)}`, () => {
