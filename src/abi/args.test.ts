@@ -218,3 +218,19 @@ test('a refusal lists at most 64 places and repeats nothing of what was sent', (
   assert.equal(found.length, 64)
   assert(!JSON.stringify(found).includes('secret'))
 })
+
+test('refusals that are not listed cost nothing', () => {
+  const types = `(${Array.from({ length: 64 }, (_, index) => `bool a${index}`).join()})[]`
+  const { get } = Map.prototype
+  let lookups = 0
+  Map.prototype.get = function (key: unknown) {
+    lookups++
+    return get.call(this, key) as unknown
+  }
+  try {
+    assert.equal(problems(types, `[${Array(10_000).fill('{}').join()}]`).length, 64)
+  } finally {
+    Map.prototype.get = get
+  }
+  assert(lookups < 1000, `${lookups} lookups`)
+})

@@ -45,6 +45,8 @@ function readArgument(shape: Shape, text: string, pointer: string, problems: Pro
 }
 
 function readNode(shape: Shape, node: Json, pointer: string, problems: Problems): Value {
+  // Three characters `{},` can lack 64 values: what would not be listed is not looked for.
+  if (problems.list.length === MAX_LISTED_ERRORS) return NOTHING
   if (shape.kind === 'array') return readArray(shape, node, pointer, problems)
   if (shape.kind === 'tuple') return readTuple(shape, node, pointer, problems)
   if (node.kind === 'string') return checkLeaf(shape, node.value, pointer, problems)
