@@ -29,14 +29,16 @@ export function readLeaf(shape: Leaf, text: string): Reading {
 
 const DECIMAL = /^(?:0|-?[1-9][0-9]*)$/
 const HEXADECIMAL = /^(-?)0x([0-9a-fA-F]+)$/
+const LEADING_ZEROS = /^0+(?=.)/
 
 function readInteger(text: string, { least, most, type }: { least: bigint; most: bigint; type: string }): Reading {
   const hex = HEXADECIMAL.exec(text)
   if (!hex && !DECIMAL.test(text)) {
     return { code: 'not_an_integer', detail: `must be an integer in decimal or 0x-hexadecimal digits (${type})` }
   }
+  const digits = hex ? hex[2]!.replace(LEADING_ZEROS, '') : text
   // 2^256 has 78 decimal and 65 hexadecimal digits: a longer text need not become a number.
-  const value = text.length > 80 ? null : hex ? BigInt(`0x${hex[2]}`) * (hex[1] ? -1n : 1n) : BigInt(text)
+  const value = digits.length > 80 ? null : hex ? BigInt(`0x${digits}`) * (hex[1] ? -1n : 1n) : BigInt(digits)
   if (value !== null && value >= least && value <= most) return { value }
   return { code: 'out_of_range', detail: `does not fit ${type}` }
 }
