@@ -8,6 +8,9 @@ import type { Hex } from '../ids.ts'
  */
 const BALANCE_GAS = 1_000_000
 
+/** Where networks keep contracts that are no code: some answer any question with a word, as SHA-256 at 2 does. */
+const PRECOMPILED = /^0x0{34}/
+
 /**
  * What an account holds of a token, by `balanceOf(address)`: ERC-20 and ERC-721 alike.
  * @returns smallest unit; null when the token does not answer with a number: no code, a revert, no gas left, too few bytes
@@ -18,6 +21,7 @@ export async function askBalance(reads: Reads, { token, owner }: { token: Hex; o
   const result = await reads.call({ to: token.toLowerCase() as Hex, data, gas: BALANCE_GAS })
   // Exactly one word, or more behind it as old proxies answer; less is no balance.
   if ('reverted' in result || result.data.length < 66) return null
+  if (PRECOMPILED.test(token) && !(await reads.hasCode(token.toLowerCase() as Hex))) return null
   const word = result.data.slice(0, 66)
   if (!/^0x[0-9a-f]{64}$/i.test(word))
     throw new RpcUnavailable('the node answered a balance with something else than a number', { timedOut: false })
