@@ -82,9 +82,26 @@ test('answers to requests of one turn leave together, after the last of them was
   })
   const answers = await Promise.all([server.inject('/'), server.inject('/'), server.inject('/')])
   assert.deepEqual(order, [...Array(3).fill('handled'), ...Array(3).fill('answered')])
+  order.length = 0
+  await Promise.all(Array.from({ length: 100 }, () => server.inject('/')))
+  assert.equal(order.indexOf('answered'), 64, 'the first 64 do not wait for the others')
+  assert.equal(order.length, 200)
   assert.deepEqual(
     answers.map(({ statusCode, body }) => [statusCode, body]),
     Array(3).fill([200, 'here']),
+  )
+  await server.close()
+})
+
+test('an answer that cannot be written is a 500, and its neighbours leave as they are', async () => {
+  const server = openListener(here.app)
+  server.get('/', () => 'here')
+  server.get('/header', (_request, reply) => reply.header('x-wrong', 'two\nlines').send('here'))
+  server.get('/body', (_request, reply) => reply.type('text/plain').send({ no: 'text' }))
+  const answers = await Promise.all(['/', '/header', '/body', '/'].map((path) => server.inject(path)))
+  assert.deepEqual(
+    answers.map(({ statusCode, json, body }) => (statusCode === 200 ? body : [statusCode, json().code])),
+    ['here', [500, 'internal_error'], [500, 'internal_error'], 'here'],
   )
   await server.close()
 })

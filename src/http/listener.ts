@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
-import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import { AppError, describeError, type ErrorCode } from '../errors.ts'
 import { newRequestId } from '../ids.ts'
@@ -67,19 +67,32 @@ export function openListener(app: App): FastifyInstance {
   return server
 }
 
+/** A turn that reads from thousands of connections is long: so many answers wait for its end at most. */
+const MOST_TOGETHER = 64
+
 /**
  * The answers to what was read in one turn of the event loop leave together at its end. Each written at once would
  * wake a client that sleeps since the one before, and waking a process on a sleeping core costs more than the answer.
  */
 function answerTogether(server: FastifyInstance): void {
-  let ready: (() => void)[] = []
+  let ready: { reply: FastifyReply; send: (error?: Error) => void }[] = []
   const sendAll = () => {
     const sending = ready
     ready = []
-    for (const send of sending) send()
+    for (const { reply, send } of sending) {
+      try {
+        send()
+      } catch (error) {
+        // One that cannot be written is answered as any other mistake of ours, and the others go on.
+        for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name)
+        send(error as Error)
+      }
+    }
   }
-  server.addHook('onSend', (_request, _reply, _payload, done) => {
-    if (ready.push(done) === 1) setImmediate(sendAll)
+  server.addHook('onSend', (_request, reply, _payload, send) => {
+    const waiting = ready.push({ reply, send })
+    if (waiting === 1) setImmediate(sendAll)
+    else if (waiting === MOST_TOGETHER) sendAll()
   })
 }
 
