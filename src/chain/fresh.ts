@@ -6,6 +6,9 @@ import type { Chain } from './network.ts'
 /** milliseconds: how old the known head may be before a read asks the node again; one look-up serves all reads of that time */
 const MAX_AGE_MS = 20
 
+/** milliseconds after which the node is asked once more beside: one request that hangs must not hold up all readers */
+const LATE_MS = 1_000
+
 type Asking = { running: Promise<Block>; next: Promise<Block> | null }
 const asking = new WeakMap<Chain, Asking>()
 
@@ -38,13 +41,26 @@ function ask(chain: Chain): Promise<Block> {
 }
 
 function start(chain: Chain): Promise<Block> {
-  const entry: Asking = { running: askNode(chain), next: null }
+  const entry: Asking = { running: askTwice(chain), next: null }
   asking.set(chain, entry)
   const forget = () => {
     if (asking.get(chain) === entry && entry.next === null) asking.delete(chain)
   }
   entry.running.then(forget, forget)
   return entry.running
+}
+
+async function askTwice(chain: Chain): Promise<Block> {
+  const first = askNode(chain)
+  const { promise: late, resolve } = Promise.withResolvers<'late'>()
+  const timer = setTimeout(() => resolve('late'), LATE_MS)
+  try {
+    const block = await Promise.race([first, late])
+    if (block !== 'late') return block
+  } finally {
+    clearTimeout(timer)
+  }
+  return Promise.any([first, askNode(chain)]).catch(() => first)
 }
 
 const askNode = async ({ rpc }: Chain): Promise<Block> =>

@@ -331,6 +331,18 @@ test('a second node that is quick to say that it cannot answer does not win over
   assert.deepEqual(nodes.map(reads), [1, 1])
 })
 
+test('null is no balance, no code and no result of a call: another node is asked', async (t) => {
+  const [nothing, good] = [await badNode(t), await badNode(t)]
+  const { rpc } = await pool(t, [nothing, good])
+  nothing.answer = ({ method }) => (/^eth_(call|getBalance|getCode)$/.test(method) ? { result: null } : undefined)
+  good.answer = ({ method }) => (method === 'eth_getCode' ? { result: '0x60' } : undefined)
+  for (let round = 0; round < 12; round++) {
+    assert.equal(await balance(rpc), '0x2a')
+    assert.equal(await rpc.call('eth_call', [{}, pinned(1)]), hashOf(42))
+    assert.equal(await rpc.call('eth_getCode', ['0x', pinned(1)]), '0x60')
+  }
+})
+
 test('a node that answers everything with an internal error is not the only one asked', async (t) => {
   const [broken, good] = [await badNode(t), await badNode(t)]
   const { rpc } = await pool(t, [broken, good])

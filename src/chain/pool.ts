@@ -189,8 +189,11 @@ function settle(before: unknown, said: unknown): unknown {
 /** Another node may answer this better. */
 const isOpen = (call: Call, answer: unknown): boolean => mayDoBetter(answer) || isUnknownToIt(call, answer)
 
-/** Blocks asked for by hash are known to exist, and one of a number may: a node that says null lags. */
+/**
+ * Blocks asked for by hash are known to exist, and one of a number may: a node that says null lags. No balance, code or
+ * result of a call is null.
+ */
 const isUnknownToIt = ({ method, params }: Call, answer: unknown): boolean =>
   answer === null &&
-  (/^eth_getBlock(ByHash|Receipts)$/.test(method) ||
+  (/^eth_(call|getBalance|getCode|getBlock(ByHash|Receipts))$/.test(method) ||
     (method === 'eth_getBlockByNumber' && String(params[0]).startsWith('0x')))
