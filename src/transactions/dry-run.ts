@@ -3,6 +3,7 @@ import { bigNumber, type BigNumber } from '../abi/bignumber.ts'
 import { decodeResult, type Output } from '../abi/results.ts'
 import type { App } from '../app.ts'
 import { highestPrice } from '../chain/fees.ts'
+import { BadAnswer } from '../chain/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc.ts'
 import { AppError } from '../errors.ts'
@@ -57,7 +58,10 @@ export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<
 
 async function call({ rpc }: Chain, from: Hex, intent: Intent): Promise<Hex> {
   try {
-    return await rpc.call<Hex>('eth_call', [callOf(from, intent), 'latest'])
+    const answer = await rpc.call('eth_call', [callOf(from, intent), 'latest'])
+    if (typeof answer !== 'string' || !answer.startsWith('0x'))
+      throw new BadAnswer('the node answered a call with no bytes')
+    return answer as Hex
   } catch (error) {
     throw revertOf(error, intent.errors) ?? mapChainError(error)
   }

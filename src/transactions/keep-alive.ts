@@ -1,7 +1,9 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import type { Chain } from '../chain/network.ts'
+import { isAbsent, readHash, readNumber, readObject, readQuantity } from '../chain/answers.ts'
+import { BadAnswer } from '../chain/failures.ts'
 import { highestPrice } from '../chain/fees.ts'
+import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
@@ -11,7 +13,7 @@ import { readFees, toBound, type Bound, type TransactionRow } from './intent.ts'
 import { laneStopped, secondsAgo, stopLane } from './lane.ts'
 import { attend, countAt, giveUp, recoverBound } from './recover.ts'
 import { raiseFee, readAttempts } from './replace.ts'
-import { markMined } from './settle.ts'
+import { markMined, type Mined } from './settle.ts'
 
 /** milliseconds between two rounds when nothing pokes */
 const ROUND_MS = 1_000
@@ -164,13 +166,24 @@ async function resendOne(
   else await lowBalance(app, chain, toBound(row))
 }
 
-type Receipt = {
-  transactionHash: Hex
-  blockNumber: Hex
-  blockHash: Hex
-  status?: Hex
-  gasUsed: Hex
-  effectiveGasPrice?: Hex
+type Seen = Omit<Mined, 'id' | 'isCancel'>
+
+/** What became of one of our attempts; null where the node knows of no receipt. @throws RpcError | RpcUnavailable */
+async function readMined({ rpc }: Chain, hash: Hex): Promise<Seen | null> {
+  const answer = await rpc.call('eth_getTransactionReceipt', [hash])
+  if (answer === null) return null
+  const receipt = readObject(answer, 'a receipt')
+  const price = receipt.effectiveGasPrice
+  if (readHash(receipt.transactionHash, 'transaction hash of a receipt') !== hash)
+    throw new BadAnswer('the receipt is of another transaction')
+  return {
+    hash,
+    blockNumber: readNumber(receipt.blockNumber, 'block number of a receipt'),
+    blockHash: readHash(receipt.blockHash, 'block hash of a receipt'),
+    succeeded: isAbsent(receipt.status) || readQuantity(receipt.status, 'status') === 1n,
+    gasUsed: readNumber(receipt.gasUsed, 'gas used'),
+    effectiveGasPrice: isAbsent(price) ? 0n : readQuantity(price, 'gas price'),
+  }
 }
 
 /**
@@ -180,9 +193,7 @@ type Receipt = {
 async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void> {
   const bound = toBound(row)
   const attempts = await readAttempts(app, bound)
-  const receipts = await Promise.all(
-    attempts.map(({ hash }) => chain.rpc.call<Receipt | null>('eth_getTransactionReceipt', [toHex(hash)])),
-  )
+  const receipts = await Promise.all(attempts.map(({ hash }) => readMined(chain, toHex(hash))))
   const receipt = receipts.find((one) => one !== null)
   if (receipt !== undefined && receipt !== null) {
     return catchUp(app, chain, row, receipt, attempts[receipts.indexOf(receipt)]!.is_cancel)
@@ -217,30 +228,13 @@ async function followedFinality({ db }: App, { chainId }: Chain): Promise<string
  * Marks what the follower has passed. Only for a block that the follower has stored, and while its cursor stands still:
  * otherwise nobody would take it back when the chain does.
  */
-async function catchUp(
-  app: App,
-  chain: Chain,
-  row: TransactionRow,
-  receipt: Receipt,
-  isCancel: boolean,
-): Promise<void> {
+async function catchUp(app: App, chain: Chain, row: TransactionRow, mined: Seen, isCancel: boolean): Promise<void> {
   const { chainId } = chain
-  const [blockNumber, blockHash] = [Number(receipt.blockNumber), receipt.blockHash]
+  const { blockNumber, blockHash } = mined
   await app.db.transaction().execute(async (db) => {
     await db.selectFrom('cursors').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
     if ((await storedBlockHash(db, chainId, blockNumber)) !== blockHash) return
-    await markMined(db, app, chainId, [
-      {
-        id: row.id,
-        hash: receipt.transactionHash,
-        isCancel,
-        blockNumber,
-        blockHash,
-        succeeded: receipt.status !== '0x0',
-        gasUsed: Number(receipt.gasUsed),
-        effectiveGasPrice: BigInt(receipt.effectiveGasPrice ?? '0x0'),
-      },
-    ])
+    await markMined(db, app, chainId, [{ ...mined, id: row.id, isCancel }])
   })
 }
 

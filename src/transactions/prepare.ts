@@ -1,5 +1,6 @@
 import { decodeRevert } from '../abi/reverts.ts'
 import type { AbiErrorItem } from '../abi/parse.ts'
+import { readQuantity } from '../chain/answers.ts'
 import { hasCode } from '../chain/code.ts'
 import { isInsufficientFunds, revertDataOf } from '../chain/errors.ts'
 import { currentFees, highestPrice, type Fees } from '../chain/fees.ts'
@@ -29,14 +30,14 @@ type Asked = { gas: bigint | Error; balance: bigint; fees: Fees; hasCode: boolea
 async function ask(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint>): Promise<Asked> {
   // Always at the newest block, never the node's pending state: anvil would execute the whole pool for each estimate.
   const [gas, balance, fees, code] = await Promise.allSettled([
-    chain.rpc.call<string>('eth_estimateGas', [callOf(from, intent), 'latest']),
+    estimate(chain, from, intent, 'latest'),
     held,
     currentFees(chain),
     intent.fn === null ? true : hasCode(chain, intent.to),
   ])
   for (const other of [balance, fees, code]) if (other.status === 'rejected') throw mapChainError(other.reason)
   return {
-    gas: gas.status === 'fulfilled' ? BigInt(gas.value) : (gas.reason as Error),
+    gas: gas.status === 'fulfilled' ? gas.value : (gas.reason as Error),
     balance: valueOf(balance),
     fees: valueOf(fees),
     hasCode: valueOf(code),
@@ -51,16 +52,20 @@ async function ask(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint
 async function seeOwnPending(chain: Chain, from: Hex, intent: Intent, asked: Asked): Promise<Asked> {
   if (!(asked.gas instanceof Error) || revertDataOf(asked.gas) === undefined) return asked
   try {
-    const gas = BigInt(await chain.rpc.call<string>('eth_estimateGas', [callOf(from, intent), 'pending']))
-    return { ...asked, gas }
+    return { ...asked, gas: await estimate(chain, from, intent, 'pending') }
   } catch {
     // It reverts there too, or the node has no pending state: the first answer stands.
     return asked
   }
 }
 
+/** gas, at a tag */
+async function estimate({ rpc }: Chain, from: Hex, intent: Intent, at: 'latest' | 'pending'): Promise<bigint> {
+  return readQuantity(await rpc.call('eth_estimateGas', [callOf(from, intent), at]), 'gas of a call')
+}
+
 async function balanceNow({ rpc }: Chain, from: Hex): Promise<bigint> {
-  return BigInt(await rpc.call<string>('eth_getBalance', [from, 'latest']))
+  return readQuantity(await rpc.call('eth_getBalance', [from, 'latest']), 'balance of an account')
 }
 
 const MOST_BALANCES = 10_000

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { readNumber } from '../chain/answers.ts'
 import { currentFees, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
@@ -123,7 +124,7 @@ async function signCancel(app: App, chain: Chain, bound: Bound): Promise<Attempt
 
 /** How many transactions of an account are mined at a block. @throws RpcError | RpcUnavailable */
 export const countAt = async ({ rpc }: Chain, from: Hex, tag: string): Promise<number> =>
-  Number(await rpc.call<string>('eth_getTransactionCount', [from, tag]))
+  readNumber(await rpc.call('eth_getTransactionCount', [from, tag]), 'count of transactions')
 
 /** The newest block that counts as final, as a parameter of a call. */
 export function finalTag({ finality, head }: Chain): string {

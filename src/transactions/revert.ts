@@ -40,7 +40,7 @@ async function traceFailure({ rpc }: Chain, hash: Hex): Promise<Hex | null | und
       { tracer: 'callTracer', tracerConfig: { onlyTopCall: true } },
     ])
     if (trace?.error === undefined) return undefined
-    return trace.output === undefined || trace.output === '0x' ? undefined : trace.output
+    return typeof trace.output !== 'string' || trace.output === '0x' ? undefined : trace.output
   } catch {
     // Most nodes do not trace for everybody: the call is repeated instead.
     return undefined
