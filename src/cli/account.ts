@@ -3,16 +3,17 @@ import { checksumAddress } from '../abi/address.ts'
 import { readSome } from '../config.ts'
 import type { Hex } from '../ids.ts'
 import { connectSigner } from '../signer/client.ts'
+import type { RootDb } from '../store/db.ts'
 import { FolderInUse } from '../store/folder-lock.ts'
-import { freezeAccount, thawAccount, type Freezable } from '../users/freeze.ts'
+import { freezeAccount, listFrozen, thawAccount, type Freezable } from '../users/freeze.ts'
 import { pregenerate, type Pregenerated } from '../users/pregenerate.ts'
 import { findPlace, withDatabase } from './place.ts'
-import { facts, print } from './print.ts'
-import { openOperator } from './reach.ts'
+import { facts, print, table } from './print.ts'
+import { openOperator, type AskOperator } from './reach.ts'
 
 type Given = { provider: string; userId: string; json?: boolean }
 
-/** `chatelaine account …`: an account for someone who has not signed in yet; freezing one, and thawing it. */
+/** `chatelaine account …`: an account for someone who has not signed in yet; freezing one, thawing it, and which are frozen. */
 export function account(): Command {
   const command = new Command('account').description('accounts of people')
   command
@@ -34,17 +35,41 @@ export function account(): Command {
     .argument('<user>', 'id of the user')
     .option('--json', 'print JSON')
     .action((user: string, given: { json?: boolean }) => change(user, given, 'thaw'))
+  command
+    .command('frozen')
+    .description('which accounts are frozen, and since when')
+    .option('--json', 'print JSON')
+    .action(listFrozenOnes)
   return command
 }
 
-async function change(user: string, given: { json?: boolean }, action: 'freeze' | 'thaw'): Promise<void> {
+async function listFrozenOnes(given: { json?: boolean }): Promise<void> {
+  const frozen = await withDatabaseOrServer(
+    (db) => listFrozen(db),
+    (ask) => ask('GET', '/accounts/frozen'),
+  )
+  const text = frozen.length === 0 ? 'No account is frozen.' : table(['user', 'since'], frozen.map(({ userId, frozenAt }) => [userId, frozenAt!])) // prettier-ignore
+  print(given, frozen, text)
+}
+
+/** On the database, or through the running server where that holds the embedded one. */
+async function withDatabaseOrServer<T>(
+  work: (db: RootDb) => Promise<T>,
+  through: (ask: AskOperator) => Promise<T>,
+): Promise<T> {
   const place = findPlace()
-  const done = await withDatabase(place, (db) => (action === 'freeze' ? freezeAccount : thawAccount)(db, user)).catch(
-    async (error: unknown) => {
-      if (!(error instanceof FolderInUse)) throw error
-      const ask = await openOperator(place.dataDir, error.pid)
-      return ask<Freezable>('POST', `/accounts/${encodeURIComponent(user)}/${action}`)
-    },
+  try {
+    return await withDatabase(place, work)
+  } catch (error) {
+    if (!(error instanceof FolderInUse)) throw error
+    return through(await openOperator(place.dataDir, error.pid))
+  }
+}
+
+async function change(user: string, given: { json?: boolean }, action: 'freeze' | 'thaw'): Promise<void> {
+  const done = await withDatabaseOrServer(
+    (db) => (action === 'freeze' ? freezeAccount : thawAccount)(db, user),
+    (ask) => ask<Freezable>('POST', `/accounts/${encodeURIComponent(user)}/${action}`),
   )
   print(given, done, facts([['user', done.userId], ['frozen', done.frozenAt ?? 'no']])) // prettier-ignore
 }

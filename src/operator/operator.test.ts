@@ -343,6 +343,7 @@ test('a frozen account is read and moves nothing, at the door and in the signer;
   const frozen = await operate('POST', `${path}/freeze`)
   assert.deepEqual([frozen.status, frozen.body.userId], [200, carol.userId])
   assert.notEqual(frozen.body.frozenAt, null)
+  assert.deepEqual((await operate('GET', '/accounts/frozen')).body, [frozen.body])
 
   // Too far ahead: with a good token it would be a gap.
   const signed = () =>
@@ -372,6 +373,7 @@ test('a frozen account is read and moves nothing, at the door and in the signer;
   await here.bob.write(bob)
 
   assert.equal((await operate('POST', `${path}/thaw`)).body.frozenAt, null)
+  assert.deepEqual((await operate('GET', '/accounts/frozen')).body, [])
   await until(
     'it may write again',
     async () => (await carol.post('/v1/contracts/method/write', mint)).status === 200,

@@ -17,7 +17,7 @@ import { listNetworks } from '../applications/networks.ts'
 import { AppError } from '../errors.ts'
 import { bearerToken } from '../http/bearer.ts'
 import { addressOf, openLimit, spend } from '../http/limits.ts'
-import { freezeAccount, thawAccount } from '../users/freeze.ts'
+import { freezeAccount, listFrozen, thawAccount } from '../users/freeze.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import type { OperatorDoor } from './door.ts'
 import * as wire from './wire.ts'
@@ -141,6 +141,9 @@ export async function operatorApi(server: FastifyInstance, app: App, door: Opera
         return reply.code(201).send({ ...made, address: checksumAddress(made.address) })
       },
     )
+
+    /** GET /operator/v1/accounts/frozen */
+    scope.get('/operator/v1/accounts/frozen', { schema: wire.listFrozen }, () => listFrozen(db))
 
     for (const [action, schema, act] of [
       ['freeze', wire.freeze, freezeAccount],

@@ -209,6 +209,13 @@ const ofOneAccount = {
   querystring: NoQuery,
   params: Type.Object({ userId: Type.String({ maxLength: 1_000, description: 'Id of the user' }) }),
 }
+export const listFrozen = {
+  ...shared,
+  summary: 'Frozen accounts',
+  description: 'All of them, the longest frozen first.',
+  querystring: NoQuery,
+  ...answers(Type.Array(FreezableAccount)),
+}
 export const freeze = {
   ...ofOneAccount,
   summary: 'Freeze an account',

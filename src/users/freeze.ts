@@ -17,6 +17,20 @@ export const freezeAccount = (db: RootDb, userId: UserId): Promise<Freezable> =>
 /** Lets a frozen account go on; its unexpired tokens are good again. @throws not_found */
 export const thawAccount = (db: RootDb, userId: UserId): Promise<Freezable> => set(db, userId, null)
 
+/** Every account that is frozen, the longest frozen first. All at once: each process holds them all to refuse them. */
+export async function listFrozen(db: RootDb): Promise<Freezable[]> {
+  const rows = await retrying(() =>
+    db
+      .selectFrom('accounts')
+      .select(['user_id', 'frozen_at'])
+      .where('frozen_at', 'is not', null)
+      .orderBy('frozen_at')
+      .orderBy('user_id')
+      .execute(),
+  )
+  return rows.map((row) => ({ userId: row.user_id, frozenAt: row.frozen_at!.toISOString() }))
+}
+
 async function set(db: RootDb, wanted: UserId, frozenAt: Date | null): Promise<Freezable> {
   const user = await findUser(db, wanted)
   if (user === null) throw new AppError('not_found', 'There is no account of this user.')
