@@ -54,7 +54,8 @@ export async function ethCall(
     if (!(error instanceof RpcError)) throw error
     if (!isExecutionError(error)) {
       if (!isGivenUp(error)) throw error
-      noteBomb(rpc, { to, data })
+      // A gateway's time-out is that of all calls with it, this is the call's own.
+      if (/execution aborted/i.test(error.message)) noteBomb(rpc, { to, data })
       throw new AppError('chain_timeout', 'The call takes the node too long.', { cause: error, retryAfter: 1 })
     }
     if (/out ?of ?gas/i.test(error.message)) noteBomb(rpc, { to, data })

@@ -196,6 +196,9 @@ test('an old read is asked again of a node that lags, and refused at once where 
     await assert.rejects(balanceAt(5), (error: AppError) => error.code === 'chain_unsupported')
     assert.equal(reads(node), 1)
   }
+  node.asked.length = 0
+  await readAt(chainOver(rpc), 90, (at) => Promise.all([1, 2, 3].map(() => at.balance(`0x${'33'.repeat(20)}`))))
+  assert.equal(reads(node), 1, 'equal reads of one request are one')
 })
 
 test('finalized is what the network calls final: the tag, or so many blocks below the newest', async (t) => {
@@ -227,10 +230,10 @@ test('reverts of megabytes fill the memory of a block as answers do', async () =
   const call = (index: number) =>
     readAt(chain, 'latest', (reads) => reads.call({ to, data: `0x${index.toString(16).padStart(8, '0')}` }))
   for (let index = 0; index < 40; index++) assert.ok('reverted' in (await call(index)))
-  await call(0)
-  assert.equal(asked, 40, 'what fits is kept')
   await call(39)
-  assert.equal(asked, 41)
+  assert.equal(asked, 40, 'what came last is kept')
+  await call(0)
+  assert.equal(asked, 41, 'what came first made room')
 })
 
 const network = {

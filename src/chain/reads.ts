@@ -11,7 +11,7 @@ import { RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
 
 /**
  * Reads pinned to one block by its hash: a node that lags answers an error, never old data. Equal reads at the
- * newest block share one request and its answer until the next block.
+ * newest block share one request and its answer until the next block; at older ones those of one request do.
  */
 export type Reads = {
   block: Block
@@ -22,11 +22,14 @@ export type Reads = {
 
 export type BlockTag = 'latest' | 'finalized' | number
 
-const MAX_ENTRIES = 50_000
-const MAX_CHARACTERS = 64_000_000
+/** of one half of what is kept */
+const MAX_ENTRIES = 25_000
+const MAX_CHARACTERS = 32_000_000
 const TRIES = 4
 
-type Generation = { hash: Hex; answers: Map<string, Promise<unknown>>; characters: number }
+type Memory = { answers: Map<string, Promise<unknown>>; characters: number }
+/** What was read at one block: when the recent half is full, it takes the place of the one before. */
+type Generation = { hash: Hex; recent: Memory; before: Memory }
 const generations = new WeakMap<Chain, Generation>()
 
 /**
@@ -38,7 +41,10 @@ export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads
   let lost: Hex | null = null
   for (let attempt = 1; ; attempt++) {
     try {
-      if (tag !== 'latest') return await work(readsAt(chain, await oldBlockOf(chain, tag), null))
+      if (tag !== 'latest') {
+        const old = await oldBlockOf(chain, tag)
+        return await work(readsAt(chain, old, newGeneration(old.hash)))
+      }
       const block: Block = await (attempt === 1 ? newestBlock(chain) : newestBlock(chain, { maxAgeMs: 0, lost }))
       lost = block.hash
       return await work(readsAt(chain, block, generationOf(chain, block.hash)))
@@ -62,19 +68,21 @@ async function oldBlockOf(chain: Chain, tag: 'finalized' | number): Promise<Bloc
 
 const isLag = (error: unknown): boolean => error instanceof Lags || (error instanceof RpcError && isUnknownBlock(error))
 
+const newMemory = (): Memory => ({ answers: new Map(), characters: 0 })
+const newGeneration = (hash: Hex): Generation => ({ hash, recent: newMemory(), before: newMemory() })
+
 function generationOf(chain: Chain, hash: Hex): Generation {
   let generation = generations.get(chain)
   if (generation?.hash !== hash) {
-    generation = { hash, answers: new Map(), characters: 0 }
+    generation = newGeneration(hash)
     generations.set(chain, generation)
   }
   return generation
 }
 
-function readsAt({ rpc }: { rpc: Rpc }, block: Block, generation: Generation | null): Reads {
+function readsAt({ rpc }: { rpc: Rpc }, block: Block, generation: Generation): Reads {
   const at = { blockHash: block.hash }
-  const shared = <T>(key: string, ask: () => Promise<T>): Promise<T> =>
-    generation === null ? ask() : share(generation, key, ask)
+  const shared = <T>(key: string, ask: () => Promise<T>): Promise<T> => share(generation, key, ask)
   return {
     block,
     call: (request) =>
@@ -87,22 +95,29 @@ function readsAt({ rpc }: { rpc: Rpc }, block: Block, generation: Generation | n
   }
 }
 
-/** One request for all who want the same. A failure is not kept. A full generation keeps no more. */
+/** One request for all who want the same. A failure is not kept. */
 function share<T>(generation: Generation, key: string, ask: () => Promise<T>): Promise<T> {
-  const known = generation.answers.get(key)
+  const known = generation.recent.answers.get(key) ?? generation.before.answers.get(key)
   if (known !== undefined) return known as Promise<T>
+  if (isFull(generation.recent)) {
+    generation.before = generation.recent
+    generation.recent = newMemory()
+  }
+  const memory = generation.recent
   const answer = ask()
-  generation.answers.set(key, answer)
+  memory.answers.set(key, answer)
   answer.then(
     (value) => {
-      generation.characters += key.length + sizeOf(value)
-      if (generation.characters > MAX_CHARACTERS || generation.answers.size > MAX_ENTRIES)
-        generation.answers.delete(key)
+      memory.characters += key.length + sizeOf(value)
+      // What was asked before it was full may be long, too.
+      if (memory.characters > MAX_CHARACTERS) memory.answers.delete(key)
     },
-    () => generation.answers.delete(key),
+    () => memory.answers.delete(key),
   )
   return answer
 }
+
+const isFull = ({ answers, characters }: Memory): boolean => answers.size >= MAX_ENTRIES || characters > MAX_CHARACTERS
 
 /** Characters, about. A revert may hold as much as an answer, once as bytes and once within its text. */
 function sizeOf(value: unknown): number {
