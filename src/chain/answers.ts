@@ -39,6 +39,21 @@ export function readNumber(value: unknown, what: string): number {
   return number
 }
 
+/**
+ * True when the transaction of a receipt succeeded. Receipts from before Byzantium carry a state root instead of a
+ * status; one with neither says nothing. EIP-658
+ * @throws BadAnswer
+ */
+export function readStatus({ status, root }: Record<string, unknown>): boolean {
+  if (isAbsent(status)) {
+    readHash(root, 'status or state root of a receipt')
+    return true
+  }
+  const number = readQuantity(status, 'status')
+  if (number > 1n) throw new BadAnswer('a receipt has a status that is none')
+  return number === 1n
+}
+
 /** 32 bytes, lower-case. @throws BadAnswer */
 export const readHash = (value: unknown, what: string): Hex => readHex(value, 64, what)
 

@@ -50,7 +50,7 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
 export function classifySendError(error: unknown): SendRefusal {
   if (!(error instanceof RpcError)) return 'unknown'
   // A node that executes what it is sent quotes the contract, and a contract may say "nonce too low" as well.
-  if (error.rpcCode === 3 || /\brevert/i.test(error.message)) return 'unknown'
+  if (error.rpcCode === 3 || error.rpcCode === -32015 || /\brevert/i.test(error.message)) return 'unknown'
   const text = typeof error.data === 'string' ? `${error.message} ${error.data}` : error.message
   return sendPatterns.find(([, pattern]) => pattern.test(text))?.[0] ?? 'unknown'
 }

@@ -67,6 +67,21 @@ test('a body longer than asked for is refused, before it is held', () => {
   for (const text of texts) assert.throws(() => newHttpReader(100).take(Buffer.from(text)), RpcTooLarge)
 })
 
+test('a body of millions of single bytes is given up before it fills the memory', () => {
+  const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n'
+  const reader = newHttpReader(24_000_000)
+  reader.take(Buffer.from(chunked))
+  const crumbs = Buffer.from('1\r\nx\r\n'.repeat(1_000))
+  assert.throws(() => {
+    for (let round = 0; round < 20; round++) reader.take(crumbs)
+  }, BadHttp)
+  const piece = `800\r\n${'a'.repeat(2_048)}\r\n`
+  const large = newHttpReader(24_000_000)
+  large.take(Buffer.from(chunked))
+  for (let round = 0; round < 11_000; round++) large.take(Buffer.from(piece))
+  assert.equal(large.take(Buffer.from('0\r\n\r\n'))!.body.length, 11_000 * 2_048)
+})
+
 test('what is no HTTP/1.1 is refused', () => {
   const texts = [
     'SSH-2.0-OpenSSH_9.6\r\n\r\n',

@@ -15,6 +15,9 @@ export class BadHttp extends Error {}
 
 const MAX_HEAD_BYTES = 32_768
 const MAX_LINE_BYTES = 1_024
+/** pieces of a body that may be as small as they like; of more the average counts, bytes */
+const MOST_CRUMBS = 10_000
+const LEAST_PIECE_BYTES = 64
 
 type State =
   | { at: 'head' }
@@ -47,6 +50,8 @@ export function newHttpReader(maxBytes: number): HttpReader {
     size += bytes.length
     if (size > maxBytes) throw new RpcTooLarge()
     body.push(bytes)
+    if (body.length > MOST_CRUMBS && size / body.length < LEAST_PIECE_BYTES)
+      throw new BadHttp('the body comes in crumbs, each of which costs more than it holds')
   }
 
   /** The next line without its end, taken from what is held; null while it is not there. */
