@@ -20,15 +20,23 @@ const MAX_SHORT_BYTES = 24 * 1_048_576
 /** bytes of an answer with whole blocks, receipts or traces */
 const MAX_LONG_BYTES = 128 * 1_048_576
 
-export function openNode(url: string): Node {
+/** milliseconds after which a node that refused a batch is sent one as long again: it may have been its length in bytes */
+const REFUSED_MS = 60_000
+
+/** @param now  the clock, milliseconds */
+export function openNode(url: string, now = () => performance.now()): Node {
   const post = openPost(url)
   /** of the next call: an answer that was meant for an earlier request is nobody's */
   let nextId = 0
   /** calls of one batch; lower when the node turned out to refuse as many */
   let maxBatch = Number.POSITIVE_INFINITY
+  let triedAt = Number.NEGATIVE_INFINITY
 
   const ask: Ask = async (calls, options) => {
-    if (calls.length > maxBatch) return inParts(calls, maxBatch, options)
+    if (calls.length > maxBatch) {
+      if (now() - triedAt < REFUSED_MS) return inParts(calls, maxBatch, options)
+      triedAt = now()
+    }
     const until = performance.now() + options.timeoutMs
     const left = () => ({ timeoutMs: Math.max(1, until - performance.now()) })
     const firstId = nextId
@@ -36,8 +44,12 @@ export function openNode(url: string): Node {
     try {
       const body = await post(bodyOf(calls, firstId), { ...options, maxBytes: maxBytesOf(calls) })
       const answers = readAnswers(calls, firstId, body)
-      if (answers !== 'batch refused') return answers
+      if (answers !== 'batch refused') {
+        maxBatch = Math.max(maxBatch, calls.length)
+        return answers
+      }
       maxBatch = Math.max(1, calls.length >> 1)
+      triedAt = now()
       return await inParts(calls, maxBatch, left())
     } catch (error) {
       // One long answer must not cost its neighbours theirs.

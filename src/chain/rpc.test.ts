@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import type { AppError } from '../errors.ts'
 import { badNode, reply } from './bad-node.ts'
 import { ethCall } from './call.ts'
+import { openNode } from './node.ts'
 import { openRpc, RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
 
 const balanceOf = (rpc: Rpc, number = 1) =>
@@ -143,6 +144,33 @@ test('a node that refuses batches is asked one by one from then on', async (t) =
   )
   assert.deepEqual(node.requests, [1, 1])
   rpc.close()
+})
+
+test('a node that refused a batch once is sent one as long a minute later', async (t) => {
+  const node = await badNode(t)
+  let clock = 1_000_000
+  const { ask, close } = openNode(node.url, () => clock)
+  t.after(close)
+  let isRefusing = true
+  node.interfere = (calls, response) => {
+    const isRefused = isRefusing && calls.length > 1
+    if (isRefused) reply(response, { jsonrpc: '2.0', id: null, error: { code: -32600, message: 'request too large' } })
+    return isRefused
+  }
+  const calls = Array.from({ length: 8 }, () => ({ method: 'eth_chainId', params: [] }))
+  const sizes = async () => {
+    node.requests.length = 0
+    assert.deepEqual(await ask(calls, { timeoutMs: 5_000 }), Array(8).fill('0x7a69'))
+    return Math.max(...node.requests)
+  }
+  assert.equal(await sizes(), 8)
+  isRefusing = false
+  assert.equal(await sizes(), 1)
+  clock += 60_000
+  assert.deepEqual([await sizes(), await sizes()], [8, 8])
+  isRefusing = true
+  assert.equal(await sizes(), 8)
+  assert.equal(await sizes(), 1)
 })
 
 test('one error object for a whole batch is the answer to each of its calls', async (t) => {
