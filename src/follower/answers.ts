@@ -1,4 +1,13 @@
-import { isAbsent, readAddress, readHash, readHeader, readNumber, readObject, readQuantity } from '../chain/answers.ts'
+import {
+  isAbsent,
+  readAddress,
+  readHash,
+  readHeader,
+  readNumber,
+  readObject,
+  readQuantity,
+  readStatus,
+} from '../chain/answers.ts'
 import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
 import type { Hex } from '../ids.ts'
@@ -27,8 +36,7 @@ export function readReceipt(answer: unknown): Receipt & { blockHash: Hex } {
     transactionHash: readHash(receipt.transactionHash, 'transaction hash of a receipt'),
     from: readAddress(receipt.from, 'sender'),
     to: isAbsent(receipt.to) ? null : readAddress(receipt.to, 'recipient'),
-    // Receipts from before Byzantium carry a state root instead of a status; those of today always have one.
-    status: isAbsent(receipt.status) ? true : readQuantity(receipt.status, 'status') === 1n,
+    status: readStatus(receipt),
     gasUsed: readNumber(receipt.gasUsed, 'gas used'),
     effectiveGasPrice: isAbsent(receipt.effectiveGasPrice) ? 0n : readQuantity(receipt.effectiveGasPrice, 'gas price'),
     contractAddress: isAbsent(receipt.contractAddress) ? null : readAddress(receipt.contractAddress, 'contract'),

@@ -6,6 +6,7 @@ import { AppError } from '../errors.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { countAt } from './counts.ts'
 import { writeFees, type Bound } from './intent.ts'
 import { inFlight } from './key.ts'
 import { reach } from './steps.ts'
@@ -60,9 +61,9 @@ function refuseWhileFull({ config }: App, { isStopped, pending, turn }: Lane): v
 }
 
 /** The count of mined transactions of an account: where an account that we have no row of starts. */
-async function countOnChain({ rpc }: Chain, from: Hex): Promise<number> {
+async function countOnChain(chain: Chain, from: Hex): Promise<number> {
   try {
-    return Number(await rpc.call<string>('eth_getTransactionCount', [from, 'latest']))
+    return await countAt(chain, from, 'latest')
   } catch (error) {
     throw mapChainError(error)
   }

@@ -1,5 +1,6 @@
 import type { App } from '../app.ts'
 import type { SendRefusal } from '../chain/errors.ts'
+import { BadAnswer } from '../chain/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -19,7 +20,10 @@ export async function broadcast(
   { id, from, raw, hash }: { id: string; from: Hex; raw: Hex; hash: Hex },
 ): Promise<Sent> {
   try {
-    await sendInTurn(chain, { from, raw })
+    const answer = await sendInTurn(chain, { from, raw })
+    // A node that took these bytes says their hash; one that says anything else may have taken nothing.
+    if (typeof answer !== 'string' || answer.toLowerCase() !== hash)
+      throw new BadAnswer('the node did not answer the hash of what it was sent')
     return 'sent'
   } catch (error) {
     const outcome = gasStrategy(chain).classify(error)

@@ -2,6 +2,7 @@ import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
+import { keccak256 } from 'viem/utils'
 import { fractionsOf } from '../../test/random.ts'
 import { until } from '../../test/until.ts'
 import { writing, type Fault, type Replica, type Writer, type Writing } from '../../test/writing.ts'
@@ -17,11 +18,11 @@ const WRITES_EACH = Number(process.env.CHAOS_WRITES ?? 30)
 /** A node that fails before or after it has done what it was asked, and forgets broadcasts that it said yes to. */
 const badNode =
   (roll: () => number): Fault =>
-  async (method, _params, next) => {
+  async (method, params, next) => {
     const chance = roll()
     if (chance < 0.04) throw new RpcUnavailable('refused', { timedOut: false })
     if (chance < 0.06) throw new RpcError(-32603, 'Internal error', undefined)
-    if (method === 'eth_sendRawTransaction' && chance < 0.14) return '0x'
+    if (method === 'eth_sendRawTransaction' && chance < 0.14) return keccak256(params[0] as Hex)
     const answer = await next()
     if (chance > 0.94) throw new RpcUnavailable('timed out after the work was done', { timedOut: true })
     return answer

@@ -14,10 +14,10 @@ import { SignerRefused } from '../signer/client.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { wireTransaction, type WireTransaction } from './answer.ts'
+import { countAt } from './counts.ts'
 import { gasStrategy } from './gas.ts'
 import type { Intent, Terms } from './intent.ts'
 import { callOf, revertOf } from './prepare.ts'
-import { countAt } from './recover.ts'
 
 /** A write up to, but not including, its nonce: nothing is stored, signed or sent. */
 export type DryRunAnswer = {

@@ -1,6 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
+import { keccak256 } from 'viem/utils'
 import { until } from '../../test/until.ts'
 import { writing, type Replica, type Writer, type Writing } from '../../test/writing.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
@@ -100,8 +101,8 @@ test('what a node dropped from its mempool is sent again', async () => {
 
 /** Holds writes back: the node says yes and forgets. */
 function swallow(): void {
-  world.first.misbehave((method, _params, next) =>
-    method === 'eth_sendRawTransaction' ? Promise.resolve('0x') : next(),
+  world.first.misbehave((method, params, next) =>
+    method === 'eth_sendRawTransaction' ? Promise.resolve(keccak256(params[0] as Hex)) : next(),
   )
 }
 

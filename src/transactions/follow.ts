@@ -1,6 +1,7 @@
 import type { App } from '../app.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
+import { readAddress, readHash, readNumber, readObject } from '../chain/answers.ts'
 import { BadAnswer, RpcError } from '../chain/failures.ts'
 import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
@@ -125,20 +126,23 @@ async function findForeign(db: Db, { rpc }: Chain, { hash }: Block, receipts: Re
       foreign.push({
         hash: receipt.transactionHash,
         from: receipt.from,
-        nonce: readNonce(answers[index], hash),
+        nonce: readNonce(answers[index], hash, receipt),
         receipt,
       })
   }
   return foreign
 }
 
-/** The nonce of a transaction of this block. @throws RpcError | BadAnswer */
-function readNonce(answer: unknown, blockHash: Hex): number {
+/** The nonce of a transaction of this block, which has to be the one that the receipt is of. @throws RpcError | BadAnswer */
+function readNonce(answer: unknown, blockHash: Hex, { transactionHash, from }: Receipt): number {
   if (answer instanceof RpcError) throw answer
-  const sent = answer as { nonce?: unknown; blockHash?: unknown } | null
-  if (typeof sent?.nonce !== 'string' || !/^0x[0-9a-f]{1,13}$/i.test(sent.nonce) || sent.blockHash !== blockHash)
-    throw new BadAnswer('the node does not know a transaction of its block')
-  return Number(sent.nonce)
+  const sent = readObject(answer, 'a transaction of its block')
+  const isSame =
+    readHash(sent.blockHash, 'block of a transaction') === blockHash &&
+    readHash(sent.hash, 'hash of a transaction') === transactionHash &&
+    readAddress(sent.from, 'sender of a transaction') === from
+  if (!isSame) throw new BadAnswer('the node contradicts itself about a transaction of its block')
+  return readNumber(sent.nonce, 'nonce of a transaction')
 }
 
 /**

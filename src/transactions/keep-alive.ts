@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { isAbsent, readHash, readNumber, readObject, readQuantity } from '../chain/answers.ts'
+import { isAbsent, readHash, readNumber, readObject, readQuantity, readStatus } from '../chain/answers.ts'
 import { BadAnswer } from '../chain/failures.ts'
 import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
@@ -9,9 +9,10 @@ import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { toHex } from '../store/bytes.ts'
 import { broadcast } from './broadcast.ts'
+import { countsOf } from './counts.ts'
 import { readFees, toBound, type Bound, type TransactionRow } from './intent.ts'
 import { laneStopped, secondsAgo, stopLane } from './lane.ts'
-import { attend, countAt, giveUp, recoverBound } from './recover.ts'
+import { attend, giveUp, recoverBound } from './recover.ts'
 import { raiseFee, readAttempts } from './replace.ts'
 import { markMined, type Mined } from './settle.ts'
 
@@ -180,7 +181,7 @@ async function readMined({ rpc }: Chain, hash: Hex): Promise<Seen | null> {
     hash,
     blockNumber: readNumber(receipt.blockNumber, 'block number of a receipt'),
     blockHash: readHash(receipt.blockHash, 'block hash of a receipt'),
-    succeeded: isAbsent(receipt.status) || readQuantity(receipt.status, 'status') === 1n,
+    succeeded: readStatus(receipt),
     gasUsed: readNumber(receipt.gasUsed, 'gas used'),
     effectiveGasPrice: isAbsent(price) ? 0n : readQuantity(price, 'gas price'),
   }
@@ -198,7 +199,8 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
   if (receipt !== undefined && receipt !== null) {
     return catchUp(app, chain, row, receipt, attempts[receipts.indexOf(receipt)]!.is_cancel)
   }
-  if ((await countAt(chain, bound.from, await followedFinality(app, chain))) <= row.nonce) return
+  const { final } = await countsOf(chain, bound.from, await followedFinality(app, chain))
+  if (final <= row.nonce) return
   if (!(await giveUp(app, bound))) return
   const intrusion = {
     chainId: chain.chainId,
@@ -259,7 +261,12 @@ async function raiseLowest(app: App, chain: Chain): Promise<void> {
     .where('t.state', '=', 'SUBMITTED')
     .where('a.created_at', '<', secondsAgo(app.config.LANE_BUMP_AFTER_SECONDS))
     .where((eb) =>
-      eb.or([eb('a.created_block', 'is', null), eb('a.created_block', '<=', head.number - BUMP_AFTER_BLOCKS)]),
+      eb.or([
+        eb('a.created_block', 'is', null),
+        eb('a.created_block', '<=', head.number - BUMP_AFTER_BLOCKS),
+        // Of a chain that has lost blocks since, or of a head that was none.
+        eb('a.created_block', '>', head.number + BUMP_AFTER_BLOCKS),
+      ]),
     )
     .where(({ not, exists, selectFrom }) =>
       not(
@@ -281,7 +288,7 @@ async function raiseLowest(app: App, chain: Chain): Promise<void> {
 async function raiseOne(app: App, chain: Chain, row: TransactionRow): Promise<void> {
   const bound = toBound(row)
   const [newest] = await readAttempts(app, bound)
-  const balance = BigInt(await chain.rpc.call<string>('eth_getBalance', [bound.from, 'latest']))
+  const balance = readQuantity(await chain.rpc.call('eth_getBalance', [bound.from, 'latest']), 'balance of an account')
   const raised = (BigInt(newest!.gas_limit) * highestPrice(readFees(newest!)) * 9n) / 8n
   if (balance < raised + (newest!.is_cancel ? 0n : bound.value)) return lowBalance(app, chain, bound)
   try {

@@ -1,11 +1,13 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
+import { keccak256 } from 'viem/utils'
 import { until } from '../../test/until.ts'
 import { writing, type Fault, type Replica, type Writing } from '../../test/writing.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
 import { AppError } from '../errors.ts'
 import { fromHex } from '../store/bytes.ts'
+import { cancelTransaction } from './change.ts'
 import { readTransaction } from './read.ts'
 
 // A node that answers, and answers nonsense: it is away, as far as money is concerned.
@@ -25,7 +27,7 @@ const isAway = (error: unknown) => error instanceof AppError && error.code === '
 const rowsOf = (address: `0x${string}`) =>
   world.db.selectFrom('transactions').select('id').where('sender', '=', fromHex(address)).execute()
 
-for (const method of ['eth_estimateGas', 'eth_getBalance']) {
+for (const method of ['eth_estimateGas', 'eth_getBalance', 'eth_getTransactionCount']) {
   test(`nothing is bound on what is no answer to ${method}`, async () => {
     const writer = await world.writer(`nonsense-${method}`)
     for (const answer of NONSENSE) {
@@ -38,6 +40,69 @@ for (const method of ['eth_estimateGas', 'eth_getBalance']) {
     assert.equal((await world.add(world.first, writer, 1, 'k')).isReplay, false)
   })
 }
+
+test('gas that no transaction costs, or that is no exact number, is no estimate', async () => {
+  const writer = await world.writer('nonsense-gas')
+  for (const gas of ['0x0', '0x1', '0x5207', `0x8${'0'.repeat(63)}`, '0x20000000000000']) {
+    world.first.misbehave(saying('eth_estimateGas', gas))
+    await assert.rejects(world.add(world.first, writer), isAway, gas)
+  }
+  world.first.misbehave(null)
+  assert.equal((await rowsOf(writer.address)).length, 0)
+  await world.add(world.first, writer)
+})
+
+test('a broadcast that is answered with anything but its hash is sent again at once', async () => {
+  const writer = await world.writer('nonsense-hash')
+  const other = `0x${'ab'.repeat(32)}`
+  for (const said of [null, '0x', true, {}, other]) {
+    world.first.misbehave(saying('eth_sendRawTransaction', said))
+    const { answer } = await world.add(world.first, writer)
+    const attempts = () =>
+      world.db.selectFrom('attempts').select('broadcast_at').where('hash', '=', fromHex(answer.hash)).execute()
+    assert.deepEqual(await attempts(), [{ broadcast_at: null }], JSON.stringify(said))
+    assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'SUBMITTED')
+  }
+  world.first.misbehave(null)
+  const beside = await world.replica()
+  const keeper = beside.keeper()
+  await keeper.round()
+  await keeper.stop()
+  await world.mine()
+  assert.equal(await world.countOf(writer), 5n)
+})
+
+test('a cancel costs what a transfer costs, however much the node says', async () => {
+  const writer = await world.writer('nonsense-cancel')
+  for (const gas of ['0x0', `0x8${'0'.repeat(63)}`, '0x10000000000000', null]) {
+    world.first.misbehave((method, params, next) =>
+      method === 'eth_sendRawTransaction' ? Promise.resolve(keccak256(params[0] as `0x${string}`)) : next(),
+    )
+    const { answer } = await world.add(world.first, writer)
+    world.first.misbehave(saying('eth_estimateGas', gas))
+    assert.equal((await cancelTransaction(world.first.app, writer, answer.id)).state, 'SUBMITTED', String(gas))
+    world.first.misbehave(null)
+    await world.mine()
+    const mined = await readTransaction(world.first.app, writer, answer.id)
+    assert.equal(mined.state, 'CANCELLED', String(gas))
+  }
+  assert.equal(await world.countOf(writer), 0n)
+})
+
+test('a write that was stored at a head that is far above the chain has its fee raised all the same', async () => {
+  const writer = await world.writer('nonsense-head')
+  world.first.misbehave((method, params, next) =>
+    method === 'eth_sendRawTransaction' ? Promise.resolve(keccak256(params[0] as `0x${string}`)) : next(),
+  )
+  const { answer } = await world.add(world.first, writer)
+  await sql`update attempts set created_block = 9007199254740991, created_at = created_at - interval '25 seconds'
+    where hash = ${fromHex(answer.hash)}`.execute(world.db)
+  const keeper = world.first.keeper()
+  await keeper.round()
+  await keeper.stop()
+  world.first.misbehave(null)
+  assert.equal((await readTransaction(world.first.app, writer, answer.id)).hashes.length, 2)
+})
 
 test('a dry run on what is no answer is refused, whichever question it was', async () => {
   const writer = await world.writer('nonsense-dry')
@@ -82,7 +147,17 @@ test('a receipt that is none, of another transaction or not whole marks nothing 
   const right = await world.rpc<Record<string, unknown>>('eth_getTransactionReceipt', answer.hash)
   const anothers = await world.rpc('eth_getTransactionReceipt', other.answer.hash)
   const beside = await world.replica()
-  const wrong = [5, 'no', {}, [], anothers, { ...right, status: 'yes' }, { ...right, blockHash: null }]
+  const wrong = [
+    5,
+    'no',
+    {},
+    [],
+    anothers,
+    { ...right, status: 'yes' },
+    { ...right, blockHash: null },
+    { ...right, status: '0x2' },
+    { ...right, status: null },
+  ]
   for (const receipt of [...wrong, { ...right, gasUsed: '0x' }]) {
     const before = beside.calls.length
     await roundOf(beside, saying('eth_getTransactionReceipt', receipt))
@@ -90,11 +165,12 @@ test('a receipt that is none, of another transaction or not whole marks nothing 
     const { state } = await readTransaction(world.first.app, writer, answer.id)
     assert.equal(state, 'SUBMITTED', JSON.stringify(receipt))
   }
-  for (const count of NONSENSE) {
-    await roundOf(beside, (method, _params, next) =>
+  // The last one counts more at a final block than at the newest.
+  for (const count of [...NONSENSE, '0xffff']) {
+    await roundOf(beside, (method, params, next) =>
       method === 'eth_getTransactionReceipt'
         ? Promise.resolve(null)
-        : method === 'eth_getTransactionCount'
+        : method === 'eth_getTransactionCount' && !(count === '0xffff' && params[1] === 'latest')
           ? Promise.resolve(count)
           : next(),
     )

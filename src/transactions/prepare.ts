@@ -9,6 +9,7 @@ import { mapChainError } from '../chain/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import type { Intent, Terms } from './intent.ts'
+import { MOST_GAS, readGas } from './limits.ts'
 
 /**
  * Simulates an intent at the newest block and finds what it costs its sender: one estimate; the balance, once a block;
@@ -61,7 +62,7 @@ async function seeOwnPending(chain: Chain, from: Hex, intent: Intent, asked: Ask
 
 /** gas, at a tag */
 async function estimate({ rpc }: Chain, from: Hex, intent: Intent, at: 'latest' | 'pending'): Promise<bigint> {
-  return readQuantity(await rpc.call('eth_estimateGas', [callOf(from, intent), at]), 'gas of a call')
+  return readGas(await rpc.call('eth_estimateGas', [callOf(from, intent), at]))
 }
 
 async function balanceNow({ rpc }: Chain, from: Hex): Promise<bigint> {
@@ -130,9 +131,6 @@ export function revertOf(error: unknown, errors: readonly AbiErrorItem[]): AppEr
   const revert = decodeRevert(data, errors)
   return new AppError('execution_reverted', revert.reason, { revert, cause: error })
 }
-
-/** gas units: mainnet refuses transactions above 2^24 since Fusaka. EIP-7825 */
-const MOST_GAS = 16_777_216n
 
 /** A quarter more than the estimate: the state may be another one when it is mined. Unused gas is not paid for. */
 function limitOf(estimate: bigint): bigint {

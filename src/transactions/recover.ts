@@ -1,14 +1,13 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { readNumber } from '../chain/answers.ts'
 import { currentFees, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
-import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { claim } from './bind.ts'
 import { broadcast } from './broadcast.ts'
+import { countsOf, finalTag } from './counts.ts'
 import { gasStrategy } from './gas.ts'
 import { toBound, type Bound, type TransactionRow } from './intent.ts'
 import { secondsAgo } from './lane.ts'
@@ -82,10 +81,7 @@ async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
 }
 
 async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
-  const [newest, final] = await Promise.all([
-    countAt(chain, bound.from, 'latest'),
-    countAt(chain, bound.from, finalTag(chain)),
-  ])
+  const { newest, final } = await countsOf(chain, bound.from, finalTag(chain))
   // Used on the chain by bytes that we do not know: final, or left alone until it is.
   if (final > bound.nonce) return void (await giveUp(app, bound))
   if (newest > bound.nonce) return
@@ -120,16 +116,6 @@ async function signCancel(app: App, chain: Chain, bound: Bound): Promise<Attempt
     }
   }
   return null
-}
-
-/** How many transactions of an account are mined at a block. @throws RpcError | RpcUnavailable */
-export const countAt = async ({ rpc }: Chain, from: Hex, tag: string): Promise<number> =>
-  readNumber(await rpc.call('eth_getTransactionCount', [from, tag]), 'count of transactions')
-
-/** The newest block that counts as final, as a parameter of a call. */
-export function finalTag({ finality, head }: Chain): string {
-  if (finality === 'finalized') return 'finalized'
-  return `0x${Math.max(0, (head.current()?.number ?? 0) - finality).toString(16)}`
 }
 
 /**

@@ -10,6 +10,7 @@ import { toHex } from '../store/bytes.ts'
 import { broadcast, type Sent } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
 import { readFees, type AttemptRow, type Bound } from './intent.ts'
+import { LEAST_GAS, MOST_GAS, readGas } from './limits.ts'
 import { adopt } from './recall.ts'
 import { reach } from './steps.ts'
 import { storeReplacement, type Attempt } from './store.ts'
@@ -100,11 +101,12 @@ const priceOf = (fees: Fees): bigint => (fees.type === 'legacy' ? fees.gasPrice 
 /** What a transfer of nothing to oneself takes here: 21,000 on most networks, more on some and for delegated accounts. */
 export async function cancelGas({ rpc }: Chain, from: Hex): Promise<bigint> {
   try {
-    const gas = BigInt(await rpc.call<string>('eth_estimateGas', [{ from, to: from, value: '0x0' }, 'latest']))
-    return gas > 21_000n ? (gas * 5n) / 4n : 21_000n
+    const gas = readGas(await rpc.call('eth_estimateGas', [{ from, to: from, value: '0x0' }, 'latest']))
+    const limit = gas > LEAST_GAS ? (gas * 5n) / 4n : LEAST_GAS
+    return limit > MOST_GAS ? LEAST_GAS : limit
   } catch {
     // A node that is away must not keep a nonce open; if 21,000 is too little here, the node refuses and we ask again.
-    return 21_000n
+    return LEAST_GAS
   }
 }
 

@@ -4,7 +4,7 @@ import type { Hex } from '../ids.ts'
 /** transactions that leave together; as many as `chain/collect.ts` puts into one JSON-RPC batch */
 const MOST_TOGETHER = 50
 
-type Waiting = { from: Hex; raw: Hex; resolve: () => void; reject: (error: unknown) => void }
+type Waiting = { from: Hex; raw: Hex; resolve: (answer: unknown) => void; reject: (error: unknown) => void }
 type Queue = { waiting: Waiting[]; /** accounts that have some in the air */ busy: Set<Hex>; isScheduled: boolean }
 
 const queues = new WeakMap<Chain, Queue>()
@@ -13,12 +13,13 @@ const queues = new WeakMap<Chain, Queue>()
  * Gives signed bytes to a node, those of one account in the order in which they come here: a nonce that overtakes the
  * one below it is set aside by the node, or refused. Several of an account travel in one batch; those that come while
  * it is in the air wait for its end, and other accounts do not wait for them.
+ * @returns what the node answered: the hash of these bytes, if it is one that knows what it says
  * @throws what the node says of these bytes, RpcError | RpcUnavailable
  */
-export function sendInTurn(chain: Chain, { from, raw }: { from: Hex; raw: Hex }): Promise<void> {
+export function sendInTurn(chain: Chain, { from, raw }: { from: Hex; raw: Hex }): Promise<unknown> {
   const queue = queues.get(chain) ?? { waiting: [], busy: new Set(), isScheduled: false }
   queues.set(chain, queue)
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const { promise, resolve, reject } = Promise.withResolvers<unknown>()
   queue.waiting.push({ from, raw, resolve, reject })
   if (!queue.isScheduled) {
     queue.isScheduled = true
@@ -42,9 +43,7 @@ function start(chain: Chain, queue: Queue): void {
 async function send(chain: Chain, queue: Queue, wave: Waiting[]): Promise<void> {
   for (const { from } of wave) queue.busy.add(from)
   await Promise.all(
-    wave.map(({ raw, resolve, reject }) =>
-      chain.rpc.call('eth_sendRawTransaction', [raw]).then(() => resolve(), reject),
-    ),
+    wave.map(({ raw, resolve, reject }) => chain.rpc.call('eth_sendRawTransaction', [raw]).then(resolve, reject)),
   )
   for (const { from } of wave) queue.busy.delete(from)
   if (queue.waiting.length > 0 && !queue.isScheduled) start(chain, queue)

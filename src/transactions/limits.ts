@@ -1,0 +1,19 @@
+import { readNumber } from '../chain/answers.ts'
+import { BadAnswer } from '../chain/failures.ts'
+
+/** gas units: what any transaction costs before it does anything. Yellow Paper, G_transaction */
+export const LEAST_GAS = 21_000n
+
+/** gas units: mainnet refuses transactions above 2^24 since Fusaka. EIP-7825 */
+export const MOST_GAS = 16_777_216n
+
+/**
+ * An answer to `eth_estimateGas`. Less than any transaction costs would be signed, refused by every node, and block the
+ * account's later nonces: it is no answer.
+ * @throws BadAnswer
+ */
+export function readGas(answer: unknown): bigint {
+  const gas = BigInt(readNumber(answer, 'gas of a call'))
+  if (gas < LEAST_GAS) throw new BadAnswer('the node names less gas than any transaction costs')
+  return gas
+}
