@@ -45,7 +45,9 @@ export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads
         const old = await oldBlockOf(chain, tag)
         return await work(readsAt(chain, old, newGeneration(old.hash)))
       }
-      const block: Block = await (attempt === 1 ? newestBlock(chain) : newestBlock(chain, { maxAgeMs: 0, lost }))
+      // Said once, "unknown" may be one of several nodes behind an address.
+      const again = { maxAgeMs: 0, lost: attempt > 2 ? lost : null }
+      const block: Block = await newestBlock(chain, attempt === 1 ? {} : again)
       lost = block.hash
       return await work(readsAt(chain, block, generationOf(chain, block.hash)))
     } catch (error) {
