@@ -1,6 +1,7 @@
+import { isDeepStrictEqual } from 'node:util'
 import { TRANSFER_BATCH_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_TOPIC } from '../abi/transfers.ts'
 import { RpcError, RpcUnavailable, type Rpc } from '../chain/rpc.ts'
-import { readObject } from '../chain/answers.ts'
+import { readAddress, readHash, readHeader, readNumber, readObject } from '../chain/answers.ts'
 import { BadAnswer, RpcTooLarge } from '../chain/failures.ts'
 import { readLog } from '../follower/answers.ts'
 import { fetchBlock, fetchHeaders, type ReceiptSource } from '../follower/fetch.ts'
@@ -45,7 +46,7 @@ export async function fetchPast(
   ])
   for (const answer of [last, ...lists]) if (answer instanceof RpcError) throw isHurried(answer) ? answer : new TooMuch({ cause: answer }) // prettier-ignore
   // A node that lags answers an empty list for blocks that it does not have yet.
-  if (last === null) throw new BadAnswer('the node lacks a block that is final')
+  if (last === null || readHeader(last).number !== to) throw new BadAnswer('the node lacks a block that is final')
   return readLogs(rpc, lists, { from, to })
 }
 
@@ -59,8 +60,11 @@ async function readLogs(rpc: Rpc, lists: unknown[], { from, to }: { from: number
     for (const answer of list) {
       const log = readPastLog(answer)
       if (log.blockNumber < from || log.blockNumber > to) throw new BadAnswer('a log lies outside the range')
-      // A transfer between two of the addresses is in two lists.
-      logs.set(`${log.blockNumber} ${log.log.logIndex}`, log)
+      // A transfer between two of the addresses is in two lists; two logs at one place would hide one another.
+      const place = `${log.blockNumber} ${log.log.logIndex}`
+      const known = logs.get(place)
+      if (known !== undefined && !isDeepStrictEqual(known, log)) throw new BadAnswer('two logs stand at one place')
+      logs.set(place, log)
     }
   }
   const blocks = await fetchBlocks(rpc, [...logs.values()])
@@ -78,12 +82,11 @@ async function readLogs(rpc: Rpc, lists: unknown[], { from, to }: { from: number
 function readPastLog(answer: unknown) {
   const { blockNumber, blockHash, transactionHash, removed } = readObject(answer, 'a log')
   if (removed === true) throw new BadAnswer('a log of a final block was removed')
-  if (![blockNumber, blockHash, transactionHash].every((text) => typeof text === 'string' && /^0x[0-9a-f]+$/i.test(text))) throw new BadAnswer('a log says not where it stands') // prettier-ignore
   return {
     log: readLog(answer),
-    blockNumber: Number(blockNumber),
-    blockHash: (blockHash as string).toLowerCase() as Hex,
-    hash: (transactionHash as string).toLowerCase() as Hex,
+    blockNumber: readNumber(blockNumber, 'block number of a log'),
+    blockHash: readHash(blockHash, 'block hash of a log'),
+    hash: readHash(transactionHash, 'transaction hash of a log'),
   }
 }
 
@@ -110,9 +113,10 @@ async function fetchSenders(rpc: Rpc, hashes: Hex[]): Promise<Map<Hex, Hex>> {
     const answers = await rpc.batch(some.map((hash) => ({ method: 'eth_getTransactionByHash', params: [hash] })))
     for (const [index, answer] of answers.entries()) {
       if (answer instanceof RpcError) throw answer
-      const { from } = readObject(answer, 'a transaction')
-      if (typeof from !== 'string') throw new BadAnswer('a transaction has no sender')
-      senders.set(some[index]!, from.toLowerCase() as Hex)
+      const { hash, from } = readObject(answer, 'a transaction')
+      if (readHash(hash, 'hash of a transaction') !== some[index])
+        throw new BadAnswer('the node answered another transaction than the one asked for')
+      senders.set(some[index]!, readAddress(from, 'sender of a transaction'))
     }
   }
   return senders
