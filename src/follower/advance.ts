@@ -8,7 +8,7 @@ import type { FollowedBlock } from './block.ts'
 import { BEFORE_GENESIS, setHalted, type Position } from './cursor.ts'
 import { fetchBlock, fetchHeader, fetchHeaders } from './fetch.ts'
 import { findFinality } from './finality.ts'
-import { FAR_BEHIND, showHead, untilStopped, type Follower, type Window } from './follower.ts'
+import { confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower, type Window } from './follower.ts'
 
 /** blocks fetched at once while catching up, and how many of them side by side */
 const WINDOW = 32
@@ -26,7 +26,10 @@ export async function advance(follower: Follower, held: Position, latest: Block)
   // one node only, which restarted and lost blocks.
   if (latest.number < held.number && !isDevelopment(chain)) return false
   if (latest.number <= held.number) return reorganise(follower, held, latest)
-  if (latest.number - held.number > FAR_BEHIND) showHead(follower, latest)
+  if (latest.number - held.number > FAR_BEHIND) {
+    await confirmHead(follower, latest)
+    showHead(follower, latest)
+  }
 
   const window = await untilStopped(follower, takeWindow(follower, held, latest))
   const last = window.headers.at(-1)

@@ -1,4 +1,5 @@
 import type { App } from '../app.ts'
+import { BadAnswer } from '../chain/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import { fetchHeaders } from './fetch.ts'
 import { blockOf } from './cursor.ts'
@@ -29,6 +30,8 @@ export async function findAncestor({ db }: App, chain: Chain, fromNumber: number
       chain.rpc,
       stored.map((block) => block.number),
     )
+    // Below its own newest block a node has every number; one that says it has none proves nothing about our chain.
+    if (canonical.includes(null)) throw new BadAnswer('the node lacks a block below its newest')
     const found = stored.find((block, index) => canonical[index]?.hash === block.hash)
     if (found !== undefined) return found
     below = stored.at(-1)!.number

@@ -1,8 +1,9 @@
+import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
 import { RpcError } from '../chain/rpc.ts'
 import type { Finality } from './apply.ts'
 import { fetchHeader } from './fetch.ts'
-import type { Follower } from './follower.ts'
+import { askLatest, type Follower } from './follower.ts'
 
 /** a node without the `finalized` tag: two epochs of the beacon chain */
 const FALLBACK_FINALITY = 64
@@ -13,7 +14,7 @@ export async function findFinality(follower: Follower, latest: Block): Promise<F
   if (typeof chain.finality === 'number') return { number: latest.number - chain.finality, hash: null }
   try {
     const header = await fetchHeader(chain.rpc, 'finalized')
-    if (header !== null) return header
+    if (header !== null) return await believed(follower, header, latest)
   } catch (error) {
     if (!(error instanceof RpcError)) throw error
   }
@@ -24,4 +25,14 @@ export async function findFinality(follower: Follower, latest: Block): Promise<F
     })
   follower.hasWarnedOfFinality = true
   return { number: latest.number - FALLBACK_FINALITY, hash: null }
+}
+
+/**
+ * Where finality is instant a final block may be newer than the newest of a moment ago, never than that of now.
+ * @throws RpcError | RpcUnavailable | BadAnswer
+ */
+async function believed(follower: Follower, final: Block, latest: Block): Promise<Finality> {
+  if (final.number > latest.number && final.number > (await askLatest(follower)).number)
+    throw new BadAnswer('the node calls a block final that is above its newest')
+  return final
 }

@@ -20,7 +20,7 @@ import {
 } from './cursor.ts'
 import { fetchHeader } from './fetch.ts'
 import { findFinality } from './finality.ts'
-import { askLatest, FAR_BEHIND, showHead, untilStopped, type Follower } from './follower.ts'
+import { askLatest, confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower } from './follower.ts'
 
 const RENEW_EVERY_MS = 1_000
 const ASK_NODE_EVERY_MS = 2_000
@@ -166,16 +166,24 @@ async function watch(follower: Follower, cursor: { halted: string | null; block:
   const askedMs = performance.now() - (follower.heard?.at ?? Number.NEGATIVE_INFINITY)
   if (askedMs > ASK_NODE_EVERY_MS) {
     // The node of the process that follows may be better than ours: its word is enough.
-    const block = await askLatest(follower).catch((error: unknown) =>
+    const block = await hear(follower, cursor.block).catch((error: unknown) =>
       follower.stopping.aborted ? Promise.reject(error) : null,
     )
     follower.heard = { block, at: performance.now() }
   }
   const heard = follower.heard?.block ?? null
   if (cursor.block !== null) app.telemetry.indexedBlock.set({ chain_id: String(chain.chainId) }, cursor.block.number)
-  if (heard !== null && heard.number - (cursor.block?.number ?? -1) > FAR_BEHIND) showHead(follower, heard)
+  if (heard !== null && isFarAbove(heard, cursor.block)) showHead(follower, heard)
   // The one who holds the lease renews it only while its node answers; a halted one shows no life.
   else if (cursor.block !== null && cursor.halted === null) showHead(follower, cursor.block)
+}
+
+const isFarAbove = (block: Block, ours: Block | null): boolean => block.number - (ours?.number ?? -1) > FAR_BEHIND
+
+async function hear(follower: Follower, ours: Block | null): Promise<Block> {
+  const latest = await askLatest(follower)
+  if (isFarAbove(latest, ours)) await confirmHead(follower, latest)
+  return latest
 }
 
 /**

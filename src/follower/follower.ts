@@ -42,6 +42,16 @@ export async function askLatest(follower: Follower): Promise<Block> {
   return latest
 }
 
+/**
+ * A head that is far above ours does not link to it yet, and what is final may be counted from it: the node has to have
+ * it by its number, too.
+ * @throws RpcError | RpcUnavailable | BadAnswer
+ */
+export async function confirmHead(follower: Follower, latest: Block): Promise<void> {
+  const again = await untilStopped(follower, fetchHeader(follower.chain.rpc, latest.number))
+  if (again?.hash !== latest.hash) throw new BadAnswer('the node does not have its own newest block')
+}
+
 /** Those who listen to the head are other slices: their errors are not ours. */
 export function showHead({ app, chain }: Follower, block: Block): void {
   app.telemetry.headBlock.set({ chain_id: String(chain.chainId) }, block.number)
