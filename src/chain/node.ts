@@ -99,7 +99,8 @@ function readAnswers(calls: readonly Call[], firstId: number, body: unknown): un
   if (forAll !== null) {
     // -32600 is JSON-RPC's "invalid request": what nodes say to a batch that is longer than they accept.
     if (calls.length > 1 && (forAll.rpcCode === -32600 || /batch/i.test(forAll.message))) return 'batch refused'
-    return calls.map(() => forAll)
+    // An error with an id is the answer to another call.
+    if (only?.id === null || only?.id === undefined) return calls.map(() => forAll)
   }
   // Nearly every node answers in order.
   if (answers.length === calls.length && answers.every((answer, index) => answer?.id === firstId + index)) {

@@ -90,6 +90,12 @@ test('two answers to one call are none, and an answer to an earlier request is n
     return true
   }
   assert.deepEqual(await both(), ['RpcUnavailable', 'RpcUnavailable'])
+  node.interfere = (_calls, response) => {
+    reply(response, { jsonrpc: '2.0', id: ids[0], error: { code: 3, message: 'execution reverted: of another call' } })
+    return true
+  }
+  assert.deepEqual(await both(), ['RpcUnavailable', 'RpcUnavailable'])
+  await assert.rejects(balanceOf(rpc), RpcUnavailable)
 })
 
 test('connections that the node closes after a long silence do not add up to more than the time of a call', async (t) => {
