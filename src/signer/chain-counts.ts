@@ -52,7 +52,11 @@ async function call(url: string, calls: Call[]): Promise<unknown[]> {
     throw new StartError('The node of --rpc-url could not be asked.')
   }
   if (!Array.isArray(answers)) throw new StartError('The node of --rpc-url takes no batches: ask another.')
-  const results = new Map(answers.map(({ id, result }: { id: number; result?: unknown }) => [id, result]))
+  const results = new Map<unknown, unknown>()
+  for (const answer of answers as ({ id?: unknown; result?: unknown } | null)[]) {
+    // Of two answers to one call nobody knows which is right.
+    results.set(answer?.id, results.has(answer?.id) ? undefined : answer?.result)
+  }
   return calls.map((_, id) => results.get(id))
 }
 
