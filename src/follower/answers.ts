@@ -48,7 +48,8 @@ export function readReceipt(answer: unknown): Receipt & { blockHash: Hex } {
 export function readLog(answer: unknown): Log {
   const log = readObject(answer, 'a log')
   if (!Array.isArray(log.topics) || log.topics.length > 4) throw new BadAnswer('a log has no list of topics')
-  if (typeof log.data !== 'string' || !/^0x[0-9a-f]*$/i.test(log.data)) throw new BadAnswer('a log has no data')
+  if (typeof log.data !== 'string' || log.data.length % 2 !== 0 || !/^0x[0-9a-f]*$/i.test(log.data))
+    throw new BadAnswer('a log has no data')
   return {
     address: readAddress(log.address, 'address of a log'),
     topics: log.topics.map((topic) => readHash(topic, 'topic')),

@@ -7,7 +7,7 @@ import { openTelemetry } from '../telemetry.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
-import { readReceipt } from './answers.ts'
+import { readLog, readReceipt } from './answers.ts'
 import type { BlockListener } from './block.ts'
 import { startFollower } from './follow.ts'
 
@@ -145,4 +145,11 @@ test('a status that is none is no success and no failure; before Byzantium there
   assert.equal(readReceipt({ ...receipt, root: hash }).status, true)
   for (const status of ['0x2', '0x', '', 'yes', true, null, undefined])
     assert.throws(() => readReceipt({ ...receipt, status }), /status/, String(status))
+})
+
+test('a log has bytes, whole ones', () => {
+  const log = { address: addressOf(1), topics: [], data: '0x', logIndex: '0x0' }
+  assert.equal(readLog({ ...log, data: '0xab' }).data, '0xab')
+  for (const data of ['0xa', '0xabc', '', 'ab', '0xzz', null, 5])
+    assert.throws(() => readLog({ ...log, data }), /data/, String(data))
 })

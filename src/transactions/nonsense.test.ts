@@ -184,3 +184,30 @@ test('a receipt that is none, of another transaction or not whole marks nothing 
   })
   await world.add(world.first, writer)
 })
+
+test('a receipt that names one of our accounts for somebody else’s transaction replaces nothing and stops no account', async () => {
+  const writer = await world.writer('nonsense-sender')
+  const [, stranger] = await world.rpc<string[]>('eth_accounts')
+  const { rpc } = world.first.chain
+  world.first.misbehave((method, params, next) =>
+    method === 'eth_sendRawTransaction' ? Promise.resolve(keccak256(params[0] as `0x${string}`)) : next(),
+  )
+  const { answer } = await world.add(world.first, writer)
+  let wasWrong = false
+  world.first.chain.rpc = {
+    ...rpc,
+    batch: async (calls, options) =>
+      (await rpc.batch(calls, options)).map((one, index) => {
+        if (calls[index]!.method !== 'eth_getBlockReceipts' || !Array.isArray(one) || wasWrong) return one
+        wasWrong = one.length > 0
+        return one.map((receipt: object) => ({ ...receipt, from: writer.address }))
+      }),
+  }
+  await world.rpc('eth_sendTransaction', { from: stranger, to: stranger, value: '0x1' })
+  await world.mine()
+  world.first.chain.rpc = rpc
+  world.first.misbehave(null)
+  assert.ok(wasWrong)
+  assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'SUBMITTED')
+  await world.add(world.first, writer)
+})
