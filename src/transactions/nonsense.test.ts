@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { keccak256 } from 'viem/utils'
 import { until } from '../../test/until.ts'
 import { writing, type Fault, type Replica, type Writing } from '../../test/writing.ts'
+import { readHeader } from '../chain/answers.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
 import { AppError } from '../errors.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -210,4 +211,27 @@ test('a receipt that names one of our accounts for somebody else’s transaction
   assert.ok(wasWrong)
   assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'SUBMITTED')
   await world.add(world.first, writer)
+})
+
+test('what a node says wrongly of one transaction keeps no other from its fee', async () => {
+  const [one, other] = [await world.writer('nonsense-one'), await world.writer('nonsense-another')]
+  const { answer } = await world.add(world.first, one)
+  world.first.misbehave((method, params, next) =>
+    method === 'eth_sendRawTransaction'
+      ? Promise.resolve(keccak256(params[0] as `0x${string}`))
+      : method === 'eth_getBlockByNumber'
+        ? Promise.reject(new RpcUnavailable('away', { timedOut: false }))
+        : next(),
+  )
+  const { answer: waiting } = await world.add(world.first, other)
+  await world.rpc('evm_mine')
+  const beside = await world.replica()
+  beside.chain.head.set(readHeader(await world.rpc('eth_getBlockByNumber', 'latest', false)))
+  await sql`update attempts set created_block = null, created_at = created_at - interval '25 seconds'
+    where hash = ${fromHex(waiting.hash)}`.execute(world.db)
+  await roundOf(beside, saying('eth_getTransactionReceipt', 5))
+  assert.ok(beside.calls.some(({ method }) => method === 'eth_getTransactionReceipt'))
+  assert.equal((await readTransaction(world.first.app, one, answer.id)).state, 'SUBMITTED')
+  assert.equal((await readTransaction(world.first.app, other, waiting.id)).hashes.length, 2)
+  world.first.misbehave(null)
 })

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { BadAnswer } from '../chain/failures.ts'
 import { currentFees, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
@@ -43,8 +44,8 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
 }
 
 /**
- * One row's trouble is not another's. But when node, signer or database are away it is everybody's: the round ends, and
- * the next one tries again, instead of every row waiting for its own time-out.
+ * One row's trouble is not another's, nor is nonsense that the node says of it. But when node, signer or database are
+ * away it is everybody's: the round ends, and the next one tries again, instead of every row waiting for its own time-out.
  */
 export async function attend({ telemetry }: App, { id }: { id: string }, work: () => Promise<unknown>): Promise<void> {
   try {
@@ -62,7 +63,7 @@ const AWAY: ReadonlySet<ErrorCode> = new Set([
   'database_unavailable',
 ])
 const isAway = (error: unknown): boolean =>
-  error instanceof RpcUnavailable || (error instanceof AppError && AWAY.has(error.code))
+  error instanceof AppError ? AWAY.has(error.code) : error instanceof RpcUnavailable && !(error instanceof BadAnswer)
 
 async function recoverOne(app: App, chain: Chain, row: TransactionRow, isOld: boolean): Promise<void> {
   const bound = toBound(row)
