@@ -20,10 +20,13 @@ export type RawBlock = Block & { logsBloom: string | null; transactions: Hex[] }
 export function readBlock(answer: unknown): RawBlock {
   const block = readObject(answer, 'a block')
   if (!Array.isArray(block.transactions)) throw new BadAnswer('the block has no list of transactions')
+  const transactions = block.transactions.map((hash) => readHash(hash, 'hash of a transaction'))
+  // Two receipts of one transaction could say both that it succeeded and that it failed.
+  if (new Set(transactions).size < transactions.length) throw new BadAnswer('a transaction is in the block twice')
   return {
     ...readHeader(block),
     logsBloom: typeof block.logsBloom === 'string' ? block.logsBloom : null,
-    transactions: block.transactions.map((hash) => readHash(hash, 'hash of a transaction')),
+    transactions,
   }
 }
 

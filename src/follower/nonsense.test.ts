@@ -7,7 +7,7 @@ import { openTelemetry } from '../telemetry.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
-import { readLog, readReceipt } from './answers.ts'
+import { readBlock, readLog, readReceipt } from './answers.ts'
 import type { BlockListener } from './block.ts'
 import { startFollower } from './follow.ts'
 
@@ -152,4 +152,12 @@ test('a log has bytes, whole ones', () => {
   assert.equal(readLog({ ...log, data: '0xab' }).data, '0xab')
   for (const data of ['0xa', '0xabc', '', 'ab', '0xzz', null, 5])
     assert.throws(() => readLog({ ...log, data }), /data/, String(data))
+})
+
+test('a transaction is in a block once', () => {
+  const [one, other] = [`0x${'ab'.repeat(32)}`, `0x${'cd'.repeat(32)}`]
+  const block = { number: '0x1', hash: one, parentHash: one, timestamp: '0x1' }
+  assert.deepEqual(readBlock({ ...block, transactions: [one, other] }).transactions, [one, other])
+  for (const again of [one, one.toUpperCase().replace('X', 'x')])
+    assert.throws(() => readBlock({ ...block, transactions: [one, other, again] }), /twice/)
 })
