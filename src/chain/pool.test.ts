@@ -112,8 +112,12 @@ test('a node more than two blocks behind is not asked; one within two is, but no
   ]
   const { rpc } = await pool(t, [far, near, best])
   for (let round = 0; round < 60; round++) await balance(rpc)
+  // Who was slow to answer first is asked seldom, until probes show that it is not.
+  await until('both are asked', async () => {
+    await balance(rpc)
+    return reads(near) > 0 && reads(best) > 0
+  })
   assert.equal(reads(far), 0)
-  assert.ok(reads(near) > 0 && reads(best) > 0)
   forget(near)
   for (let round = 0; round < 30; round++) await balance(rpc, 'latest')
   assert.equal(reads(near), 0)
