@@ -23,11 +23,16 @@ const asking = new WeakMap<Chain, Asking>()
  */
 export async function newestBlock(
   chain: Chain,
-  { maxAgeMs = chain.faucet === null ? MAX_AGE_MS : 0, lost = null }: { maxAgeMs?: number; lost?: Hex | null } = {},
+  { maxAgeMs = mostAge(chain), lost = null }: { maxAgeMs?: number; lost?: Hex | null } = {},
 ): Promise<Block> {
-  const known = chain.head.current()
-  if (known !== null && maxAgeMs > 0 && chain.head.ageMs() <= maxAgeMs) return known
-  return move(chain, await ask(chain), lost)
+  return freshBlock(chain, maxAgeMs) ?? move(chain, await ask(chain), lost)
+}
+
+const mostAge = ({ faucet }: Chain): number => (faucet === null ? MAX_AGE_MS : 0)
+
+/** The newest block where that is known without asking the node; null where it has to be asked. */
+export function freshBlock(chain: Chain, maxAgeMs = mostAge(chain)): Block | null {
+  return maxAgeMs > 0 && chain.head.ageMs() <= maxAgeMs ? chain.head.current() : null
 }
 
 function ask(chain: Chain): Promise<Block> {

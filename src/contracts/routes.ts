@@ -12,9 +12,14 @@ export function contractReads(server: FastifyInstance, app: App): void {
     '/v1/contracts/method/read',
     { schema: { ...wire.read, querystring: NoQuery }, config: { scope: 'contracts:read' } },
     async (request, reply) => {
-      const answer = await readContract(app, request.caller, request.body)
-      reply.header('x-block-number', answer.blockNumber)
-      return answer
+      const { text, blockNumber } = await readContract(
+        app,
+        request.caller,
+        request.body,
+        (answer) => reply.serialize(answer) as string,
+      )
+      reply.header('x-block-number', blockNumber).header('content-type', 'application/json; charset=utf-8')
+      return text
     },
   )
 

@@ -1,0 +1,30 @@
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+
+/** answers of a network; the oldest leave first */
+const MAX_ANSWERS = 2_000
+const MAX_KEY_CHARACTERS = 1_024
+const MAX_TEXT_CHARACTERS = 4_096
+
+type AtBlock = { hash: Hex; texts: Map<string, string> }
+const finished = new WeakMap<Chain, AtBlock>()
+
+/**
+ * The whole answer to an equal read at a block, as it went over the wire: what many ask within a block is encoded,
+ * decoded and written once. 10 MB for a network at most, whatever callers ask.
+ */
+export function findFinished(chain: Chain, hash: Hex, key: string): string | undefined {
+  const known = finished.get(chain)
+  return known?.hash === hash ? known.texts.get(key) : undefined
+}
+
+/** Keeps an answer for the time of its block. One that comes when its block is no longer the newest is not kept. */
+export function keepFinished(chain: Chain, hash: Hex, key: string, text: string): void {
+  if (key.length > MAX_KEY_CHARACTERS || text.length > MAX_TEXT_CHARACTERS) return
+  if (chain.head.current()?.hash !== hash) return
+  let known = finished.get(chain)
+  if (known?.hash !== hash) finished.set(chain, (known = { hash, texts: new Map() }))
+  const { texts } = known
+  if (texts.size >= MAX_ANSWERS) texts.delete(texts.keys().next().value!)
+  texts.set(key, text)
+}
