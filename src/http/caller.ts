@@ -45,7 +45,9 @@ export function authenticated(server: FastifyInstance, app: App): void {
   server.decorateRequest('caller', null as never)
   server.decorateRequest('reader', null as never)
   server.decorateRequest('chargeReads', function (this: FastifyRequest, more: number, reply: FastifyReply) {
-    if (config.RATE_LIMITS === 'on') for (let count = 0; count < more; count++) spend(reads, this.reader.tokenId, reply)
+    // One is spent already: a full bucket is enough for any batch.
+    const count = Math.min(more, config.READS_BURST - 1)
+    if (config.RATE_LIMITS === 'on' && count > 0) spend(reads, this.reader.tokenId, reply, count)
   })
   server.addHook('onRequest', async (request, reply) => {
     const { scope, machineScope } = request.routeOptions.config

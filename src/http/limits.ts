@@ -7,8 +7,11 @@ import { AppError } from '../errors.ts'
  * N times the limit. That is accepted: limits here protect the process; the signer's policy protects the money.
  */
 export type Limit = {
-  /** Takes one from the bucket of `key`. @returns how many are left and, when refused, seconds until the next */
-  take(key: string): { allowed: boolean; remaining: number; retryAfter: number }
+  /**
+   * Takes some from the bucket of `key`, all or none; more than it ever holds counts as all of it.
+   * @returns how many are left and, when refused, seconds until there are enough
+   */
+  take(key: string, count?: number): { allowed: boolean; remaining: number; retryAfter: number }
   name: string
   burst: number
   perSecond: number
@@ -39,16 +42,17 @@ export function openLimit({
     name,
     burst,
     perSecond,
-    take: (key) => {
+    take: (key, count = 1) => {
       const at = now()
+      const spentMs = Math.min(count, burst) * costMs
       const full = Math.max(fullAt.get(key) ?? at, at)
-      const waitMs = full + costMs - (at + burst * costMs)
+      const waitMs = full + spentMs - (at + burst * costMs)
       if (waitMs > 0.001) return { allowed: false, remaining: 0, retryAfter: Math.max(1, Math.ceil(waitMs / 1_000)) }
       // Re-inserted so that the map stays in order of use and the oldest leaves first.
       fullAt.delete(key)
-      fullAt.set(key, full + costMs)
+      fullAt.set(key, full + spentMs)
       if (fullAt.size > MAX_KEYS) fullAt.delete(fullAt.keys().next().value!)
-      return { allowed: true, remaining: Math.floor(burst - (full + costMs - at) / costMs + 0.001), retryAfter: 0 }
+      return { allowed: true, remaining: Math.floor(burst - (full + spentMs - at) / costMs + 0.001), retryAfter: 0 }
     },
   }
 }
@@ -71,11 +75,11 @@ export function addressOf(ip: string): string {
 }
 
 /**
- * Takes one and says so in `RateLimit-Policy` and `RateLimit` (IETF httpapi draft, structured fields).
+ * Takes some, or none, and says so in `RateLimit-Policy` and `RateLimit` (IETF httpapi draft, structured fields).
  * @throws rate_limited
  */
-export function spend(limit: Limit, key: string, reply: FastifyReply): void {
-  const { allowed, remaining, retryAfter } = limit.take(key)
+export function spend(limit: Limit, key: string, reply: FastifyReply, count = 1): void {
+  const { allowed, remaining, retryAfter } = limit.take(key, count)
   reply.header(
     'ratelimit-policy',
     `"${limit.name}";q=${limit.burst};w=${Math.max(1, Math.ceil(limit.burst / limit.perSecond))}`,
