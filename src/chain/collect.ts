@@ -6,6 +6,9 @@ const MAX_BATCH = 50
 /** batches in the air at a time; more would be smaller ones */
 const LANES = 4
 
+/** milliseconds after which a batch no longer keeps others waiting: four that hang must not stop all reads */
+const LATE_MS = 1_000
+
 type Waiting = Call & { resolve: (value: never) => void; reject: (error: unknown) => void }
 
 /**
@@ -31,6 +34,14 @@ export function collected(
 
   async function send(calls: Waiting[]): Promise<void> {
     inFlight++
+    let isLane = true
+    const leave = () => {
+      if (!isLane) return
+      isLane = false
+      inFlight--
+      if (waiting.length > 0 && !isScheduled) flush()
+    }
+    const timer = setTimeout(leave, LATE_MS)
     try {
       const answers = await ask(calls, { timeoutMs })
       for (const [index, answer] of answers.entries()) {
@@ -41,8 +52,8 @@ export function collected(
     } catch (error) {
       for (const call of calls) call.reject(error)
     } finally {
-      inFlight--
-      if (waiting.length > 0 && !isScheduled) flush()
+      clearTimeout(timer)
+      leave()
     }
   }
 

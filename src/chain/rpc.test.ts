@@ -236,6 +236,22 @@ test('a node that hangs is given up after the time a call may take', async (t) =
   rpc.close()
 })
 
+test('batches that hang keep others waiting for a second, not until they are given up', async (t) => {
+  const node = await badNode(t, { interfere: (calls) => calls.some(({ params }) => params[0] === 'hangs') })
+  const rpc = openRpc({ url: node.url, timeoutMs: 5_000 })
+  let givenUp = 0
+  const hanging: Promise<unknown>[] = []
+  // As many as there may be batches in the air.
+  for (let lane = 0; lane < 4; lane++) {
+    hanging.push(rpc.call('eth_getBalance', ['hangs', at]).catch(() => givenUp++))
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  assert.equal(await balanceOf(rpc), '0x2a')
+  assert.equal(givenUp, 0)
+  rpc.close()
+  await Promise.all(hanging)
+})
+
 test('a node that is not there is unavailable at once', async (t) => {
   const node = await badNode(t)
   await node.close()
