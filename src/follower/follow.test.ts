@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, beforeEach, suite, test } from 'node:test'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { readAt } from '../chain/reads.ts'
 import { readConfig } from '../config.ts'
 import { toHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
@@ -106,6 +107,28 @@ suite('the follower', () => {
     assert.deepEqual(told.at(-1)!.receipts[0]!.logs[0]!.topics.length, 3)
     assert.equal(told.at(-1)!.receipts[0]!.transactionHash, script.blocks.at(-1)!.transactions[0]!.hash)
     assert.equal(script.chain.head.current()!.hash, script.blocks.at(-1)!.hash)
+  })
+
+  test('a stand-by that has read the block above the cursor’s does not take its head back', async () => {
+    const script = scriptedChain({ finality: 12 })
+    for (let count = 0; count < 20; count++) script.mine()
+    const { listener } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      await sql`update cursors set epoch = epoch + 1, lease_owner = 'other', lease_until = now() + interval '1 hour'`.execute(
+        app.db,
+      )
+      await until('it stands by', () => logged.includes('follower was replaced'))
+      script.mine()
+      const seen = new Set<number>()
+      const numberOf = ({ block }: { block: { number: number } }) => Promise.resolve(block.number)
+      await until('the new block is read', async () => (await readAt(script.chain, 'latest', numberOf)) === 21)
+      for (let round = 0; round < 100; round++) {
+        seen.add(await readAt(script.chain, 'latest', numberOf))
+        await new Promise((resolve) => setTimeout(resolve, 1))
+      }
+      assert.deepEqual([...seen], [21])
+    })
   })
 
   test('another network is told from its finalized block on', async () => {

@@ -175,8 +175,13 @@ async function watch(follower: Follower, cursor: { halted: string | null; block:
   if (cursor.block !== null) app.telemetry.indexedBlock.set({ chain_id: String(chain.chainId) }, cursor.block.number)
   if (heard !== null && isFarAbove(heard, cursor.block)) showHead(follower, heard)
   // The one who holds the lease renews it only while its node answers; a halted one shows no life.
-  else if (cursor.block !== null && cursor.halted === null) showHead(follower, cursor.block)
+  else if (cursor.block !== null && cursor.halted === null && !isParent(cursor.block, chain.head.current()))
+    showHead(follower, cursor.block)
 }
+
+/** A read of this process may have seen the block above the cursor's already, and heads move forward. */
+const isParent = (block: Block, ours: Block | null): boolean =>
+  ours?.number === block.number + 1 && ours.parentHash === block.hash
 
 const isFarAbove = (block: Block, ours: Block | null): boolean => block.number - (ours?.number ?? -1) > FAR_BEHIND
 
