@@ -6,6 +6,9 @@ import type { Chain } from './network.ts'
 /** milliseconds: how old the known head may be before a read asks the node again; one look-up serves all reads of that time */
 const MAX_AGE_MS = 20
 
+/** share of that age from which on a read that need not wait asks for those after it */
+const AHEAD = 0.75
+
 /** milliseconds after which the node is asked once more beside: one request that hangs must not hold up all readers */
 const LATE_MS = 1_000
 
@@ -32,7 +35,15 @@ const mostAge = ({ faucet }: Chain): number => (faucet === null ? MAX_AGE_MS : 0
 
 /** The newest block where that is known without asking the node; null where it has to be asked. */
 export function freshBlock(chain: Chain, maxAgeMs = mostAge(chain)): Block | null {
-  return maxAgeMs > 0 && chain.head.ageMs() <= maxAgeMs ? chain.head.current() : null
+  const ageMs = chain.head.ageMs()
+  if (maxAgeMs <= 0 || ageMs > maxAgeMs) return null
+  // Looked for shortly before somebody would have to wait for it.
+  if (ageMs > AHEAD * maxAgeMs && !asking.has(chain)) {
+    ask(chain)
+      .then((block) => move(chain, block, null))
+      .catch(() => {})
+  }
+  return chain.head.current()
 }
 
 function ask(chain: Chain): Promise<Block> {

@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Hex } from '../ids.ts'
+import { freshBlock, newestBlock } from './fresh.ts'
+import { openHead } from './head.ts'
+import type { Chain } from './network.ts'
+
+const hashOf = (number: number): Hex => `0x${number.toString(16).padStart(64, '0')}`
+
+/** A network whose clock and whose node's newest block the test sets. */
+function place() {
+  const world = { now: 0, newest: 1, asked: 0 }
+  const call = async () => {
+    world.asked++
+    const { newest } = world
+    return {
+      number: `0x${newest.toString(16)}`,
+      hash: hashOf(newest),
+      parentHash: hashOf(newest - 1),
+      timestamp: '0x1',
+    }
+  }
+  const chain = { head: openHead(() => world.now), faucet: null, rpc: { call } } as unknown as Chain
+  return { world, chain }
+}
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+test('a known head is used for 20 ms, and looked for again shortly before, by one look that nobody waits for', async () => {
+  const { world, chain } = place()
+  assert.equal((await newestBlock(chain)).number, 1)
+  world.newest = 2
+  world.now += 15
+  assert.equal(freshBlock(chain)?.number, 1)
+  assert.equal(world.asked, 1)
+  world.now += 2
+  for (let reader = 0; reader < 5; reader++) assert.equal(freshBlock(chain)?.number, 1)
+  assert.equal(world.asked, 2)
+  await turn()
+  assert.equal(freshBlock(chain)?.number, 2)
+  world.now += 21
+  assert.equal(freshBlock(chain), null)
+  assert.equal(world.asked, 2)
+  assert.equal((await newestBlock(chain)).number, 2)
+  assert.equal(world.asked, 3)
+})
+
+test('a look that fails costs those who did not wait for it nothing', async () => {
+  const { world, chain } = place()
+  await newestBlock(chain)
+  chain.rpc.call = () => Promise.reject(new Error('away'))
+  world.now += 18
+  assert.equal(freshBlock(chain)?.number, 1)
+  await turn()
+  assert.equal((await newestBlock(chain)).number, 1)
+  world.now += 21
+  await assert.rejects(newestBlock(chain), /away/)
+})
