@@ -51,8 +51,10 @@ export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads
       lost = block.hash
       return await work(readsAt(chain, block, generationOf(chain, block.hash)))
     } catch (error) {
-      const isGone = tag !== 'latest' && error instanceof RpcError && isForgottenState(error)
-      if (isGone) throw new AppError('chain_unsupported', 'The node no longer has the state of that block.', { cause: error }) // prettier-ignore
+      // Of a block that it has the node says so, or, as some do, that it never heard of it.
+      const isGone = error instanceof RpcError && (isForgottenState(error) || (isLag(error) && attempt === TRIES))
+      if (tag !== 'latest' && isGone)
+        throw new AppError('chain_unsupported', 'The node no longer has the state of that block.', { cause: error })
       if (!isLag(error) || attempt === TRIES) throw error
       // Lag is short: the node is given a moment, then asked at what is newest by then.
       await new Promise((resolve) => setTimeout(resolve, 25 * attempt))

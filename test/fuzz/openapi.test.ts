@@ -53,8 +53,12 @@ test(
             const one = isRealWrite(made) && ++realWrites > REAL_WRITES ? asDryRun(made) : made
             const answer = await send(one).catch((error: Error): string => `no answer: ${error.message}`)
             const wrong = typeof answer === 'string' ? answer : judge(one, answer)
-            if (wrong !== null)
-              group(failures, `${wrong}: ${one.method} ${one.template}`, describe({ seed, index, one, answer, wrong }))
+            if (wrong !== null) {
+              const kind = `${wrong}: ${one.method} ${one.template}`
+              const what = describe({ seed, index, one, answer, wrong })
+              if (!failures.has(kind)) console.log(what)
+              group(failures, kind, what)
+            }
             if (typeof answer === 'string') continue
             learn(answer)
             const of = `${one.method} ${one.template}`
