@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import type { ServerResponse } from 'node:http'
 import https from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
 import { after, before, suite, test } from 'node:test'
 import tls from 'node:tls'
 import { makeCertificate, noCertificates } from '../../test/certificate.ts'
@@ -11,20 +13,20 @@ import { openRpc } from './rpc.ts'
 suite('a node at an https address', { skip: noCertificates }, () => {
   const asked: { name: string | false; authorization: string | undefined }[] = []
   let connections = 0
-  let respond: (response: import('node:http').ServerResponse) => void
-  const plainAnswer = (response: import('node:http').ServerResponse) =>
+  let respond: (response: ServerResponse, id: number) => void
+  const plainAnswer = (response: ServerResponse, id: number) =>
     void response
       .writeHead(200, { 'content-type': 'application/json' })
-      .end(JSON.stringify({ jsonrpc: '2.0', id: 0, result: '0x7' }))
+      .end(JSON.stringify({ jsonrpc: '2.0', id, result: '0x7' }))
   const servers: https.Server[] = []
   let trusted: string
   let stranger: string
 
   async function serve(certificate: { key: Buffer; cert: Buffer }): Promise<string> {
-    const server = https.createServer(certificate, (request, response) => {
+    const server = https.createServer(certificate, async (request, response) => {
       const { servername } = request.socket as tls.TLSSocket & { servername: string | false }
       asked.push({ name: servername, authorization: request.headers.authorization })
-      request.resume().on('end', () => respond(response))
+      respond(response, ((await json(request)) as { id: number }).id)
     })
     server.on('secureConnection', () => connections++)
     servers.push(server)
@@ -96,9 +98,9 @@ suite('a node at an https address', { skip: noCertificates }, () => {
   })
 
   test('that closed the kept connection is asked on another', async () => {
-    respond = (response) => {
+    respond = (response, id) => {
       response.setHeader('keep-alive', 'timeout=0')
-      plainAnswer(response)
+      plainAnswer(response, id)
       const { socket } = response
       response.once('finish', () => setImmediate(() => socket!.end()))
     }
