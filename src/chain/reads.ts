@@ -18,6 +18,8 @@ export type Reads = {
   call(request: { to: Hex; data: Hex; from?: Hex; gas?: number }): Promise<CallResult>
   balance(address: Hex): Promise<bigint>
   hasCode(address: Hex): Promise<boolean>
+  /** whether any of them was asked at this block before */
+  isRepeated(): boolean
 }
 
 export type BlockTag = 'latest' | 'finalized' | number
@@ -86,9 +88,16 @@ function generationOf(chain: Chain, hash: Hex): Generation {
 
 function readsAt({ rpc }: { rpc: Rpc }, block: Block, generation: Generation): Reads {
   const at = { blockHash: block.hash }
-  const shared = <T>(key: string, ask: () => Promise<T>): Promise<T> => share(generation, key, ask)
+  let isRepeated = false
+  const shared = <T>(key: string, ask: () => Promise<T>): Promise<T> => {
+    const known = findKnown<T>(generation, key)
+    if (known === undefined) return remember(generation, key, ask())
+    isRepeated = true
+    return known
+  }
   return {
     block,
+    isRepeated: () => isRepeated,
     call: (request) =>
       shared(`c${request.to}${request.from ?? ''}:${request.gas ?? ''}:${request.data}`, () =>
         ethCall(rpc, { ...request, at }),
@@ -99,16 +108,16 @@ function readsAt({ rpc }: { rpc: Rpc }, block: Block, generation: Generation): R
   }
 }
 
+const findKnown = <T>({ recent, before }: Generation, key: string): Promise<T> | undefined =>
+  (recent.answers.get(key) ?? before.answers.get(key)) as Promise<T> | undefined
+
 /** One request for all who want the same. A failure is not kept. */
-function share<T>(generation: Generation, key: string, ask: () => Promise<T>): Promise<T> {
-  const known = generation.recent.answers.get(key) ?? generation.before.answers.get(key)
-  if (known !== undefined) return known as Promise<T>
+function remember<T>(generation: Generation, key: string, answer: Promise<T>): Promise<T> {
   if (isFull(generation.recent)) {
     generation.before = generation.recent
     generation.recent = newMemory()
   }
   const memory = generation.recent
-  const answer = ask()
   memory.answers.set(key, answer)
   answer.then(
     (value) => {
