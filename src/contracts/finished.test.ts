@@ -65,6 +65,20 @@ test('equal reads within a block are asked, and answered, once: to the byte, who
   assert.deepEqual(JSON.parse(kept!), first!.body)
 })
 
+test('a read that nobody repeats is not kept', async () => {
+  const abi = 'echoUint256(uint256) public pure returns (uint256)'
+  let number = 0
+  const keptOf = (args: string[]) => findFinished(chain, chain.head.current()!.hash, JSON.stringify([probe, abi, args]))
+  const [once, twice] = await withinOneLook(async () => {
+    // Another one in each try: what an earlier try has read is repeated.
+    const [first, second] = [[String(number++)], [String(number++)]]
+    for (const args of [first, second, second]) assert.equal((await read(abi, args)).status, 200)
+    return [keptOf(first), keptOf(second)]
+  })
+  assert.equal(once, undefined)
+  assert.ok(twice !== undefined)
+})
+
 test('a write that was mined is seen by the same read', async () => {
   const before = await read(COUNT)
   await here.alice.write({ address: probe, abi: 'increment() public returns (uint256)' })
