@@ -1,5 +1,5 @@
+import { readQuantity } from '../chain/answers.ts'
 import type { Reads } from '../chain/reads.ts'
-import { RpcUnavailable } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 
 /**
@@ -22,8 +22,5 @@ export async function askBalance(reads: Reads, { token, owner }: { token: Hex; o
   // Exactly one word, or more behind it as old proxies answer; less is no balance.
   if ('reverted' in result || result.data.length < 66) return null
   if (PRECOMPILED.test(token) && !(await reads.hasCode(token.toLowerCase() as Hex))) return null
-  const word = result.data.slice(0, 66)
-  if (!/^0x[0-9a-f]{64}$/i.test(word))
-    throw new RpcUnavailable('the node answered a balance with something else than a number', { timedOut: false })
-  return BigInt(word)
+  return readQuantity(result.data.slice(0, 66), 'balance of a token')
 }

@@ -54,6 +54,12 @@ export function readStatus({ status, root }: Record<string, unknown>): boolean {
   return number === 1n
 }
 
+/** Bytes of any length in hexadecimal; what stands behind 0x is read by those who need it. @throws BadAnswer */
+export function readBytes(value: unknown, what: string): Hex {
+  if (typeof value !== 'string' || !value.startsWith('0x')) throw new BadAnswer(`no bytes: ${what}`)
+  return value as Hex
+}
+
 /** 32 bytes, lower-case. @throws BadAnswer */
 export const readHash = (value: unknown, what: string): Hex => readHex(value, 64, what)
 

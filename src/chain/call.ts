@@ -1,9 +1,10 @@
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
+import { readBytes } from './answers.ts'
 import { isBomb, noteBomb } from './bombs.ts'
 import { revertDataOf } from './errors.ts'
 import { RpcTooLarge } from './failures.ts'
-import { RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
+import { RpcError, type Rpc } from './rpc.ts'
 
 /** `latest`-like tag, a block number, or the hash that pins a read to one block. */
 export type At = { blockHash: Hex } | { blockNumber: number } | 'latest' | 'finalized'
@@ -39,13 +40,12 @@ export async function ethCall(
     blockParameter(at),
   ]
   try {
-    const answer = await (isBomb(rpc, { to, data })
+    const asked = isBomb(rpc, { to, data })
       ? rpc.call('eth_call', params, { alone: true })
-      : rpc.call('eth_call', params))
-    if (typeof answer !== 'string' || !answer.startsWith('0x'))
-      throw new RpcUnavailable('the node answered a call with something else than bytes', { timedOut: false })
+      : rpc.call('eth_call', params)
+    const answer = readBytes(await asked, 'result of a call')
     if (answer.length > MAX_RETURN_CHARACTERS) throw tooLong('answered')
-    return { data: answer as Hex }
+    return { data: answer }
   } catch (error) {
     if (error instanceof RpcTooLarge) {
       noteBomb(rpc, { to, data })

@@ -1,5 +1,5 @@
 import type { Hex } from '../ids.ts'
-import { BadAnswer } from './failures.ts'
+import { readBytes } from './answers.ts'
 import type { Block } from './head.ts'
 import type { Chain } from './network.ts'
 
@@ -26,10 +26,7 @@ export async function hasCode(chain: Chain, address: Hex): Promise<boolean> {
 }
 
 /** Whether `eth_getCode` showed code. @throws BadAnswer */
-export function isCode(answer: unknown): answer is Hex {
-  if (typeof answer !== 'string' || !answer.startsWith('0x')) throw new BadAnswer('the node did not answer code')
-  return answer.length > 2
-}
+export const isCode = (answer: unknown): answer is Hex => readBytes(answer, 'code of an address').length > 2
 
 /** Begins anew where the head is not the one of before or the block after it: blocks may have been taken back. */
 function seenOf(chain: Chain): Seen {

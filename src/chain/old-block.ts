@@ -8,7 +8,7 @@ import type { Chain } from './network.ts'
 import { RpcError } from './rpc.ts'
 
 /** blocks that count as not final yet where a node names no finalized block: two epochs of the beacon chain */
-const FALLBACK_FINALITY = 64
+export const FALLBACK_FINALITY = 64
 
 /**
  * The block of a number, or the one that is final: the node's, or so many blocks below the newest as the network's

@@ -1,13 +1,14 @@
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { ethCall, isForgottenState, isUnknownBlock, type CallResult } from './call.ts'
+import { readQuantity } from './answers.ts'
 import { isCode } from './code.ts'
 import { BadAnswer } from './failures.ts'
 import { newestBlock } from './fresh.ts'
 import type { Block } from './head.ts'
 import type { Chain } from './network.ts'
 import { oldBlock } from './old-block.ts'
-import { RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
+import { RpcError, type Rpc } from './rpc.ts'
 
 /**
  * Reads pinned to one block by its hash: a node that lags answers an error, never old data. Equal reads at the
@@ -103,7 +104,9 @@ function readsAt({ rpc }: { rpc: Rpc }, block: Block, generation: Generation): R
         ethCall(rpc, { ...request, at }),
       ),
     balance: (address) =>
-      shared(`b${address}`, async () => readQuantity(await rpc.call('eth_getBalance', [address, at]))),
+      shared(`b${address}`, async () =>
+        readQuantity(await rpc.call('eth_getBalance', [address, at]), 'balance of an account'),
+      ),
     hasCode: (address) => shared(`k${address}`, async () => isCode(await rpc.call('eth_getCode', [address, at]))),
   }
 }
@@ -139,10 +142,4 @@ function sizeOf(value: unknown): number {
   if (reverted === undefined) return data?.length ?? 100
   const { message, data: given } = reverted
   return 500 + message.length + (typeof given === 'string' ? given.length : JSON.stringify(given ?? '').length)
-}
-
-function readQuantity(answer: unknown): bigint {
-  if (typeof answer !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(answer))
-    throw new RpcUnavailable('the node answered a balance with something else than a number', { timedOut: false })
-  return BigInt(answer)
 }

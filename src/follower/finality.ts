@@ -1,12 +1,10 @@
 import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
+import { FALLBACK_FINALITY } from '../chain/old-block.ts'
 import { RpcError } from '../chain/rpc.ts'
 import type { Finality } from './apply.ts'
 import { fetchHeader } from './fetch.ts'
 import { askLatest, type Follower } from './follower.ts'
-
-/** a node without the `finalized` tag: two epochs of the beacon chain */
-const FALLBACK_FINALITY = 64
 
 /** What the network calls final now. @throws RpcUnavailable | BadAnswer */
 export async function findFinality(follower: Follower, latest: Block): Promise<Finality> {

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { bigNumber, type BigNumber } from '../abi/bignumber.ts'
 import { decodeResult, type Output } from '../abi/results.ts'
 import type { App } from '../app.ts'
+import { readBytes } from '../chain/answers.ts'
 import { highestPrice } from '../chain/fees.ts'
-import { BadAnswer } from '../chain/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc.ts'
 import { AppError } from '../errors.ts'
@@ -58,10 +58,7 @@ export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<
 
 async function call({ rpc }: Chain, from: Hex, intent: Intent): Promise<Hex> {
   try {
-    const answer = await rpc.call('eth_call', [callOf(from, intent), 'latest'])
-    if (typeof answer !== 'string' || !answer.startsWith('0x'))
-      throw new BadAnswer('the node answered a call with no bytes')
-    return answer as Hex
+    return readBytes(await rpc.call('eth_call', [callOf(from, intent), 'latest']), 'result of a call')
   } catch (error) {
     throw revertOf(error, intent.errors) ?? mapChainError(error)
   }
