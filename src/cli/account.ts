@@ -82,10 +82,9 @@ async function create(given: Given): Promise<void> {
 
 /** With database and signer in our own hands, or through the running server where that holds the embedded database. */
 async function make(identity: { provider: string; providerUserId: string }): Promise<Pregenerated> {
-  const place = findPlace()
   const { SIGNER_SOCKET: path } = readSome(process.env, ['SIGNER_SOCKET'])
-  try {
-    return await withDatabase(place, async (db) => {
+  return withDatabaseOrServer(
+    async (db) => {
       if (path === undefined)
         throw new Error('SIGNER_SOCKET is missing: the key of an account is made by the signer. Or start the server, and this command asks it.') // prettier-ignore
       const signer = connectSigner({ path })
@@ -94,10 +93,7 @@ async function make(identity: { provider: string; providerUserId: string }): Pro
       } finally {
         signer.close()
       }
-    })
-  } catch (error) {
-    if (!(error instanceof FolderInUse)) throw error
-    const ask = await openOperator(place.dataDir, error.pid)
-    return ask('POST', '/accounts', identity)
-  }
+    },
+    (ask) => ask<Pregenerated>('POST', '/accounts', identity),
+  )
 }
