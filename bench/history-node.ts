@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { bloomOf } from '../src/follower/bloom.ts'
 import { addressOf, scriptedChain } from '../test/scripted-chain.ts'
+import { signerAt } from '../test/scripted-transactions.ts'
 import { randomOf } from '../test/random.ts'
 
 const BLOCKS = Number(process.env.BLOCKS)
@@ -17,6 +18,7 @@ const PARTIES = Number(process.env.PARTIES)
 
 const random = randomOf(7)
 const script = scriptedChain()
+const senders = Array.from({ length: 100 }, (_, index) => signerAt(index))
 const party = () => addressOf(0x1000_0000 + random(PARTIES))
 const answers = new Map<string, string>()
 const logLists: string[] = ['']
@@ -25,7 +27,7 @@ for (let number = 0; number <= BLOCKS; number++) {
   if (number > 0) {
     const transactions = Array.from({ length: TRANSACTIONS }, () => ({
       // A transaction of one of our accounts that we did not send would have to be asked for: there are none in life.
-      from: addressOf(0x2000_0000 + random(PARTIES)),
+      from: senders[random(senders.length)]!,
       transfers: Array.from({ length: PER_TRANSACTION }, () => ({
         ...{ type: 'ERC20' as const, token: addressOf(0x7000 + random(50)), from: party(), to: party() },
         items: [{ id: null, value: BigInt(random(1_000_000_000)) * 10n ** 12n }],
@@ -48,7 +50,8 @@ for (let number = 0; number <= BLOCKS; number++) {
   }))
   answers.set(`receipts ${hash}`, JSON.stringify(whole))
   logLists[number] = JSON.stringify(whole.flatMap(({ logs }) => logs)).slice(1, -1)
-  answers.set(`block ${hash}`, JSON.stringify(script.respond('eth_getBlockByHash', [hash, false])))
+  for (const isWhole of [false, true])
+    answers.set(`block ${isWhole} ${hash}`, JSON.stringify(script.respond('eth_getBlockByHash', [hash, isWhole])))
   answers.set(`number ${number}`, JSON.stringify(script.respond('eth_getBlockByNumber', [number, false])))
 }
 type Receipt = { transactionHash: string; logs: Parameters<typeof bloomOf>[0] extends Iterable<infer L> ? L[] : never }
@@ -56,7 +59,7 @@ type Receipt = { transactionHash: string; logs: Parameters<typeof bloomOf>[0] ex
 function answer(method: string, params: unknown[]): string {
   const [first] = params
   if (method === 'eth_getBlockReceipts') return answers.get(`receipts ${first as string}`)!
-  if (method === 'eth_getBlockByHash') return answers.get(`block ${first as string}`)!
+  if (method === 'eth_getBlockByHash') return answers.get(`block ${params[1] === true} ${first as string}`)!
   if (method === 'eth_getBlockByNumber') return answers.get(`number ${first === 'latest' ? BLOCKS : first === 'finalized' ? Math.max(0, BLOCKS - 64) : Number(first)}`)! // prettier-ignore
   if (method === 'eth_getLogs') {
     const { fromBlock, toBlock } = first as { fromBlock: string; toBlock: string }

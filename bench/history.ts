@@ -298,7 +298,7 @@ async function measureIndex(perTransaction: number): Promise<void> {
       await clear(db)
       await work()
     }
-    await sql`create table by_hand (like transfers, primary key (account_id, chain_id, block_number, log_index, batch_index, direction))`.execute(
+    await sql`create table by_hand (like transfers including defaults, primary key (account_id, chain_id, block_number, log_index, batch_index, direction))`.execute(
       db,
     )
     const hand = 'loop by hand, the same calls, a primary key and no other index'

@@ -92,6 +92,7 @@ export async function startProgram(
         RPC_URL: rpcUrl,
         RATE_LIMITS: 'off',
         LOG_LEVEL: 'warn',
+        REQUEST_LOG: 'off',
       },
       ...(database === null ? {} : { DATABASE_URL: database.url }),
       ...settings,

@@ -65,18 +65,17 @@ test(
     assert.equal(stdout.match(/chs_[\w-]{43}/g)?.length, 3)
     assert.doesNotMatch(stdout, /key-of-the-node/)
 
-    const lines = (await readFile(join(folder, 'chatelaine.env'), 'utf8')).trim().split('\n')
-    const settings = Object.fromEntries(
-      lines.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
-    )
+    const settings = await settingsIn('server.env')
+    const signerSettings = await settingsIn('signer.env')
     await writeFile(
       join(folder, 'secrets/providers.json'),
       JSON.stringify([{ name: 'ACME', issuer: 'https://idp.example', clientId: 'wallet', clientSecret: 'x' }]),
     )
-    const signer = startProgram('signer/main.ts', settings, folder)
+    const signer = startProgram('signer/main.ts', signerSettings, folder)
     await until('the signer is ready', async () => signer.child.stdout!.read() !== null)
     const port = await freePort()
-    startProgram('main.ts', { ...settings, PORT: String(port) }, folder)
+    const ops = `127.0.0.1:${await freePort()}`
+    startProgram('main.ts', { ...settings, PORT: String(port), OPS_LISTEN: ops }, folder)
     await until(
       'the server listens',
       async () => (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => null))?.ok === true,
@@ -111,3 +110,9 @@ test(
     assert.equal(bodies[6].suspendedAt, null)
   },
 )
+
+/** What an environment file of the guide holds. */
+async function settingsIn(file: string): Promise<Record<string, string>> {
+  const lines = (await readFile(join(folder, file), 'utf8')).trim().split('\n')
+  return Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]))
+}

@@ -78,6 +78,7 @@ async function identityProvider(port: number): Promise<string> {
         issuer,
         authorization_endpoint: `${issuer}/authorize`,
         token_endpoint: `${issuer}/token`,
+        token_endpoint_auth_methods_supported: ['client_secret_post'],
         jwks_uri: `${issuer}/keys`,
         id_token_signing_alg_values_supported: ['RS256'],
       })
@@ -152,7 +153,7 @@ test(
       NETWORKS_FILE: inside('networks.json'),
       PROVIDERS_FILE: inside('providers.json'),
       AUTH_KEYS_FILE: inside('auth-keys.json'),
-      TRUST_PROXY: 'on',
+      TRUST_PROXY: '127.0.0.1',
       NODE_EXTRA_CA_CERTS: inside('cert.pem'),
     }
     const run = async (...words: string[]) => {

@@ -10,6 +10,7 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmdirSync,
@@ -58,9 +59,13 @@ async function main([command, ...rest]) {
         rest[0] === undefined || rest[0].startsWith('-') ? ['transactions', rest] : [rest[0], rest.slice(1)]
       return runNode(await everything(), [proof(name), ...args])
     }
+    case 'mutate':
+      return runNode(await everything(), ['test/mutation/mutate.ts', ...rest])
     case 'docs':
       return runNode(await production(), ['src/cli/docs.ts', ...rest])
     default:
+      // What was meant for another program could load code beside the keys, or open a debugger.
+      if (command === 'signer') delete process.env.NODE_OPTIONS
       return runNode(await production(), ['src/cli/main.ts', ...process.argv.slice(2)])
   }
 }
@@ -101,6 +106,8 @@ function run(file, args, options) {
  * only wait. Without one, and for every other signal, the program hears it from us, once.
  */
 function passSignalsOn() {
+  // Left to itself Node opens a debugger on SIGUSR1, and we may run as the user who owns the keys.
+  process.on('SIGUSR1', () => {})
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     let last = 0
     process.on(signal, () => {
@@ -115,12 +122,14 @@ function passSignalsOn() {
 }
 
 /**
- * npm puts a shell between itself and us that dies of a signal without passing it on. When npm or that shell is
- * gone the program is asked to end; nobody could reach it any more. Started without npm there is nothing to watch.
+ * npm may put a shell between itself and us that dies of a signal without passing it on. When npm or that shell is
+ * gone the program is asked to end; nobody could reach it any more. Started without npm there is nothing to watch, and
+ * nobody above npm is watched: `nohup npm start &` outlives the shell it was typed into.
  */
 function endWithNpm() {
   if (process.env.npm_lifecycle_event === undefined) return
-  const ancestors = () => [process.ppid, parentOf(process.ppid)].join()
+  const parentIsNpm = isNpm(process.ppid)
+  const ancestors = () => [process.ppid, parentIsNpm ? '' : parentOf(process.ppid)].join()
   const first = ancestors()
   const watch = setInterval(() => {
     if (ancestors() === first) return
@@ -128,6 +137,15 @@ function endWithNpm() {
     process.emit('SIGTERM')
   }, 500)
   watch.unref()
+}
+
+/** Whether a process is npm, by its command line as Linux tells it; elsewhere false, and parentOf knows nobody either. */
+function isNpm(pid) {
+  try {
+    return /\bnpm\b/.test(readFileSync(`/proc/${pid}/cmdline`, 'utf8'))
+  } catch {
+    return false
+  }
 }
 
 /** @returns the parent of a process as Linux tells it; elsewhere undefined, and only our own parent is watched */
@@ -211,11 +229,43 @@ async function npm(node, folder, args) {
   })
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (chunk) => (output = (output + chunk).slice(-8_000)))
-  const code = await exit
+  const stopTelling = tellProgress(packages)
+  const code = await exit.finally(stopTelling)
   if (code > 128) process.exit(code)
   if (code !== 0)
     throw new InstallError(`${output.trim()}\nThe packages could not be installed; see above. Nothing was started.`)
   writeStamp(folder)
+}
+
+/**
+ * A first install takes a minute in which npm says nothing that is for people: how far it is, by the folders that are
+ * there. On a terminal one line that changes, elsewhere a line now and then.
+ */
+function tellProgress(packages) {
+  const startedAt = Date.now()
+  const { isTTY } = process.stderr
+  let wasTold = false
+  const tell = () => {
+    const seconds = Math.round((Date.now() - startedAt) / 1_000)
+    wasTold = true
+    const text = `  ${seconds} s, ${countPackages(packages)} packages so far`
+    process.stderr.write(isTTY ? `\r${text}` : `${text}\n`)
+  }
+  const timer = setInterval(tell, isTTY ? 1_000 : 5_000)
+  timer.unref()
+  return () => {
+    clearInterval(timer)
+    if (isTTY && wasTold) process.stderr.write('\r\u001b[K')
+  }
+}
+
+function countPackages(packages) {
+  try {
+    const names = readdirSync(packages).filter((name) => !name.startsWith('.'))
+    return names.reduce((sum, name) => sum + (name.startsWith('@') ? readdirSync(join(packages, name)).length : 1), 0)
+  } catch {
+    return 0
+  }
 }
 
 /** npm-cli.js of the npm that runs us, or the one beside this Node.js; undefined means `npm` on PATH. */

@@ -28,6 +28,13 @@ test('the first start installs without tools, the second installs nothing', asyn
   assert.deepEqual(clone.installs(), ['ci --omit=dev'])
 })
 
+test('an install that takes long says how far it is', async (t) => {
+  const clone = project(t)
+  const { code, err } = await clone.run('start', { FAKE_NPM_MS: '6000' })
+  assert.equal(code, 0)
+  assert.match(err, /^Installing packages …\n( {2}\d+ s, 0 packages so far\n)+$/)
+})
+
 test('a changed lock installs again', async (t) => {
   const clone = project(t)
   await clone.run('start')
@@ -144,6 +151,48 @@ test('a signal reaches the program once and its ending is waited for', async (t)
   }
 })
 
+test('it outlives the shell that npm was typed into, and ends with npm', async (t) => {
+  const clone = project(t)
+  const ticks = clone.path('ticks')
+  clone.write(
+    'src/main.ts',
+    `import { appendFileSync } from 'node:fs'
+     setInterval(() => appendFileSync(${JSON.stringify(ticks)}, '.'), 100)`,
+  )
+  // npm as it is today: it starts our command in its own place of the family, without a shell that stays.
+  clone.write(
+    'bin/npm.mjs',
+    `import { spawn } from 'node:child_process'
+     spawn(process.execPath, [${JSON.stringify(clone.path('scripts/run.mjs'))}, 'start'], { stdio: 'ignore' })`,
+  )
+  const { npm_lifecycle_event: _, ...env } = process.env
+  const typed = `"${process.execPath}" "${clone.path('bin/npm.mjs')}" start >/dev/null 2>&1 & echo $!; read line`
+  const shell = spawn('sh', ['-c', typed], {
+    stdio: ['pipe', 'pipe', 'ignore'],
+    env: { ...env, npm_lifecycle_event: 'start', npm_execpath: clone.path('fake/npm-cli.js') },
+  })
+  const [line] = (await once(shell.stdout, 'data')) as [Buffer]
+  const npm = Number(line.toString())
+  const ticked = () => (existsSync(ticks) ? readFileSync(ticks, 'utf8').length : 0)
+  const reaches = async (count: number) => {
+    for (const end = Date.now() + 60_000; ticked() < count;) {
+      assert.ok(Date.now() < end, `${ticked()} of ${count} ticks`)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  }
+  await reaches(2)
+  shell.kill('SIGKILL')
+  await once(shell, 'close')
+  // The launcher looks twice a second: this many ticks are several looks.
+  await reaches(ticked() + 20)
+  process.kill(npm, 'SIGKILL')
+  for (let still = -1, end = Date.now() + 60_000; still !== ticked();) {
+    assert.ok(Date.now() < end, 'it runs on although npm is gone')
+    still = ticked()
+    await new Promise((resolve) => setTimeout(resolve, 1_500))
+  }
+})
+
 test('every other word goes to the command line', async (t) => {
   const clone = project(t)
   clone.write('src/cli/main.ts', 'console.log("cli", JSON.stringify(process.argv.slice(2)))')
@@ -171,7 +220,7 @@ function project(t: TestContext) {
      if (process.env.FAKE_NPM_FAILS) { console.error('npm error the registry is gone'); process.exit(1) }
      appendFileSync(${JSON.stringify(join(root, 'installs'))}, process.argv.slice(2).filter((arg) => !/^--(loglevel|no-(progress|audit|fund))/.test(arg)).join(' ') + '\\n')
      mkdirSync('node_modules', { recursive: true })
-     await new Promise((resolve) => setTimeout(resolve, 300))`,
+     await new Promise((resolve) => setTimeout(resolve, Number(process.env.FAKE_NPM_MS ?? 300)))`,
   )
 
   const start = (args: (string | Record<string, string>)[]) => {

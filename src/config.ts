@@ -1,10 +1,11 @@
+import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 
 /**
  * Every setting of both programs, in one table. `docs/reference/configuration.md` is generated from it.
  * Without NODE_ENV=production the defaults are a development installation on loopback.
  */
-type Kind = 'text' | 'integer' | 'url' | 'urls' | 'path' | 'choice' | 'wei'
+type Kind = 'text' | 'integer' | 'url' | 'urls' | 'path' | 'choice' | 'wei' | 'proxies' | 'listen'
 type Key = {
   kind: Kind
   unit?: string
@@ -23,12 +24,15 @@ type Key = {
 // prettier-ignore
 const keys = {
   NODE_ENV: { kind: 'choice', choices: ['development', 'test', 'production'], default: 'development', part: 'both', help: 'production refuses every development convenience and wants the settings marked so' },
-  HOST: { kind: 'text', default: '127.0.0.1', part: 'server', help: 'address to listen on; development mode accepts loopback addresses only' },
+  HOST: { kind: 'text', default: '127.0.0.1', part: 'server', help: 'address to listen on; development mode accepts loopback addresses only, unless DEVELOPMENT_OPEN_TO says otherwise' },
   PORT: { kind: 'integer', min: 0, max: 65535, default: 4000, part: 'server', help: 'port to listen on; 0 takes any free one' },
   PUBLIC_ORIGIN: { kind: 'url', part: 'server', productionRequired: true, help: 'origin that clients see, https in production; default http://localhost:PORT' },
-  DATA_DIR: { kind: 'path', default: '.chatelaine', part: 'server', help: 'folder of everything kept on disk: embedded database, development chain, the signer in development mode' },
-  DATABASE_URL: { kind: 'text', part: 'server', productionRequired: true, help: 'PostgreSQL connection string; without it the embedded database' },
-  DATABASE_PREPARED: { kind: 'choice', choices: ['on', 'off'], default: 'on', part: 'server', help: '`off` where a pooler stands before PostgreSQL that gives each transaction another connection and knows no prepared statements, as PgBouncer before 1.21; a write then costs more of the database’s CPU' },
+  OPS_LISTEN: { kind: 'listen', part: 'server', help: 'address and port of a listener of its own for operators, as 127.0.0.1:9464: /metrics, and /readyz with every check. Without it production has no metrics; in development they stand beside the API' },
+  DEVELOPMENT_OPEN_TO: { kind: 'choice', choices: ['this-machine', 'everyone'], default: 'this-machine', part: 'server', help: '`everyone`: development mode may listen on other addresses, stand behind a proxy and be called by other names, in a container or for a phone on the desk. Whoever reaches it signs in as anyone and moves what they hold; refused in production' },
+  DATA_DIR: { kind: 'path', default: '.chatelaine', part: 'server', help: 'folder of a development installation: embedded database, chain, signer, keys. Production keeps nothing there but networks.json, where NETWORKS_FILE does not say otherwise' },
+  DATABASE_URL: { kind: 'text', part: 'server', productionRequired: true, help: 'PostgreSQL connection string, `postgres://user:password@host:5432/database`; several servers with commas between their `host:port`, of which the one that takes writes is used, also after a promotion; `?target_session_attrs=read-write` refuses a single one that takes none: docs/guides/failover.md. Without it the embedded database' },
+  DATABASE_POOLER: { kind: 'choice', choices: ['none', 'transaction'], default: 'none', part: 'server', help: '`transaction` where PgBouncer stands before PostgreSQL with `pool_mode = transaction`: nothing is set on a connection, so the time limits belong on the role, and DATABASE_PREPARED is `off` unless it is set: docs/guides/failover.md' },
+  DATABASE_PREPARED: { kind: 'choice', choices: ['on', 'off'], part: 'server', help: 'whether the statements of a write stay parsed on a connection, which saves a quarter of the database’s CPU for it; default `on`, and `off` with DATABASE_POOLER=transaction, where `on` needs PgBouncer 1.21 or newer with `max_prepared_statements`' },
   DATABASE_POOL: { kind: 'integer', unit: 'connections', min: 1, max: 200, default: 16, part: 'server', help: 'connections to PostgreSQL per process' },
   NETWORKS_FILE: { kind: 'path', part: 'server', help: 'nodes of the networks added with `chatelaine network add`: a JSON list of addresses by network name, which may hold keys; default DATA_DIR/networks.json' },
   RPC_URL: { kind: 'urls', part: 'server', help: 'EVM node instead of the embedded chain, of one more network that the NETWORK_… settings describe; or several of the same network, with commas or spaces between: one that fails, lags or is slow is left aside. A ws or wss address beside them tells of new blocks, so that the others are asked for one four times less often' },
@@ -44,8 +48,8 @@ const keys = {
   MULTICALL3: { kind: 'text', part: 'server', help: 'address of Multicall3 on the network, if it is deployed' },
   FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed, on networks for which `chatelaine network add` was told no other' },
   LANE_BUMP_AFTER_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, default: 20, part: 'server', help: 'how long an attempt waits before its fee is raised' },
-  FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, default: 250, part: 'server', help: 'how often the follower asks the node for a new head' },
-  FOLLOW_STRICT: { kind: 'choice', choices: ['off', 'on', 'lax'], default: 'off', part: 'server', help: '`on` checks every block and receipt the node sends against the block’s hash (networks with Ethereum’s own headers and receipts); `off` the logs against the block’s Bloom filter; `lax` counts receipts only, for networks whose filter is empty or leaves logs out; on networks for which `chatelaine network add` was told no other' },
+  FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, max: 3000, default: 250, part: 'server', help: 'how often the follower asks the node for a new head; its lease on a network, which replicas take over when it lapses, lasts 4 seconds' },
+  FOLLOW_STRICT: { kind: 'choice', choices: ['off', 'on', 'lax'], default: 'off', part: 'server', help: '`on` asks for every block with its transactions whole and rebuilds its header, transactions and receipts from what they hold, up to the block’s hash: hash, sender, gas, price, outcome and logs of each transaction (Ethereum’s own headers and transaction types 0 to 4; a block with another type is refused); `off` checks logs against the block’s Bloom filter, and blocks with transactions of our accounts as `on` does where they are Ethereum’s; `lax` counts receipts only, for networks whose filter is empty or leaves logs out; on networks for which `chatelaine network add` was told no other' },
   SIGNER_SOCKET: { kind: 'path', part: 'both', productionRequired: true, help: 'Unix socket of the signer' },
   SIGNER_SOCKET_MODE: { kind: 'choice', choices: ['600', '660'], default: '600', part: 'signer', help: 'permissions of SIGNER_SOCKET, octal: 600 for the signer’s own user, 660 for its group too, where the server is another user of that group' },
   SIGNER_DIR: { kind: 'path', part: 'signer', productionRequired: true, help: 'the signer’s own store: wrapped keys and sign ledger' },
@@ -60,11 +64,12 @@ const keys = {
   AUTH_KEYS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'private keys of the authorization server as a JWK set; made at the first start in development' },
   AUTH_JWKS_FILE: { kind: 'path', part: 'server', help: 'where the public half is written for the signer; default beside AUTH_KEYS_FILE' },
   PROVIDERS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'JSON list of the identity providers people may sign in with: docs/guides/providers.md' },
-  OPERATOR_TOKEN_FILE: { kind: 'path', part: 'server', help: 'SHA-256 hashes of the tokens that open the operator API, hexadecimal, one a line; without it there is none, in development a token in DATA_DIR/operator-token' },
+  OPERATOR_TOKEN_FILE: { kind: 'path', part: 'server', help: 'tokens that open the operator API, one a line: SHA-256 hash in hexadecimal, name, role (operator, viewer); without it there is none, in development a token in DATA_DIR/operator-token' },
   CODE_SECONDS: { kind: 'integer', unit: 'seconds', min: 10, max: 600, default: 60, part: 'server', help: 'life of an authorization code' },
-  ACCESS_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, default: 3600, part: 'server', help: 'life of an access token' },
+  ACCESS_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, max: 86400, default: 3600, part: 'server', help: 'life of an access token' },
   ID_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, default: 3600, part: 'server', help: 'life of an id token' },
   REFRESH_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, default: 2592000, part: 'server', help: 'life of a refresh token; each use gives a new one' },
+  REFRESH_FAMILY_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, default: 7776000, part: 'server', help: 'for how long after a sign-in its application is given new refresh tokens; then the person signs in again' },
   REFRESH_GRACE_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 60, default: 20, part: 'server', help: 'for how long a used refresh token answers with its successor again' },
   SESSION_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, default: 1209600, part: 'server', help: 'life of a signed-in browser session' },
   RATE_LIMITS: { kind: 'choice', choices: ['on', 'off'], default: 'on', part: 'server', help: 'off for load tests; refused in production' },
@@ -74,21 +79,28 @@ const keys = {
   APPLICATION_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 100, part: 'server', help: 'requests of one application' },
   SIGN_IN_PER_MINUTE: { kind: 'integer', unit: 'requests per minute', min: 1, default: 10, part: 'server', help: 'requests of one IP address (an IPv6 /64) to each step of a sign-in; development mode has no such limit' },
   MAX_PENDING_WRITES: { kind: 'integer', unit: 'transactions', min: 1, default: 16, part: 'server', help: 'unconfirmed writes of one account; geth guarantees 16, reth caps at 16' },
-  TRUST_PROXY: { kind: 'choice', choices: ['on', 'off'], default: 'off', part: 'server', help: 'on behind a reverse proxy that sets X-Forwarded-For and X-Forwarded-Proto itself' },
+  TRUST_PROXY: { kind: 'proxies', part: 'server', productionRequired: true, help: 'how many reverse proxies stand before the server, each adding to X-Forwarded-For (1 for one, which must be on this machine or in a private network), or their addresses, as 10.0.0.0/8 or 127.0.0.1, with commas or spaces between. What a client wrote into the header itself is not believed. 0, and in development leaving it out: the header is not read; behind a proxy everybody would then share its limits' },
   LOG_LEVEL: { kind: 'choice', choices: ['debug', 'info', 'warn', 'error', 'silent'], default: 'warn', part: 'both', help: 'least severe log line that is written to standard error' },
+  REQUEST_LOG: { kind: 'choice', choices: ['auto', 'on', 'off'], default: 'auto', part: 'server', help: 'a line on standard error for each request: method, path, status, milliseconds, code of a refusal, request id. `auto`: in development. `on` in production: JSON of the route instead of the path, and it wants LOG_LEVEL info or debug' },
   DRAIN_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 60, default: 0, part: 'server', help: 'how long /readyz says no before the server stops accepting, for a balancer to notice' },
 } as const satisfies Record<string, Key>
 
 export type ConfigKey = keyof typeof keys
+/** An address of this machine and a port on it. */
+export type Listen = { host: string; port: number }
 type ValueOf<K extends Key> = K['kind'] extends 'integer'
   ? number
   : K['kind'] extends 'wei'
     ? bigint
     : K['kind'] extends 'urls'
       ? readonly string[]
-      : K extends { choices: readonly (infer C)[] }
-        ? C
-        : string
+      : K['kind'] extends 'proxies'
+        ? number | readonly string[]
+        : K['kind'] extends 'listen'
+          ? Listen
+          : K extends { choices: readonly (infer C)[] }
+            ? C
+            : string
 export type Config = {
   [K in ConfigKey]: (typeof keys)[K] extends { default: string | number }
     ? ValueOf<(typeof keys)[K]>
@@ -113,6 +125,31 @@ export class ConfigError extends Error {
  * @throws ConfigError naming every problem
  */
 export function readConfig(env: Record<string, string | undefined>, part: 'server' | 'signer'): Config {
+  const { config, problems } = readEach(env, part)
+  if (part === 'server') problems.push(...shapesOf(config), ...modeOf(config, problems.length > 0))
+  if (problems.length > 0) throw new ConfigError(problems)
+  return config
+}
+
+/**
+ * Reads a few settings and looks at no other: for commands, which run where the server's settings are not all there.
+ * @throws ConfigError naming every problem of these
+ */
+export function readSome<K extends ConfigKey>(
+  env: Record<string, string | undefined>,
+  names: readonly K[],
+): Pick<Config, K> {
+  const chosen = Object.fromEntries(names.map((name) => [name, env[name]]))
+  const { config, problems } = readEach(chosen, 'server')
+  problems.push(...shapesOf(config))
+  if (problems.length > 0) throw new ConfigError(problems)
+  return Object.fromEntries(names.map((name) => [name, config[name]])) as Pick<Config, K>
+}
+
+function readEach(
+  env: Record<string, string | undefined>,
+  part: 'server' | 'signer',
+): { config: Config; problems: string[] } {
   const problems: string[] = []
   const config: Record<string, unknown> = {}
   const production = env.NODE_ENV === 'production'
@@ -128,26 +165,19 @@ export function readConfig(env: Record<string, string | undefined>, part: 'serve
     if (value instanceof Error) problems.push(`${name} ${value.message}`)
     else config[name] = value
   }
-  const done = config as Config
-  if (part === 'server') problems.push(...crossCheck(done, problems.length > 0))
-  if (problems.length > 0) throw new ConfigError(problems)
-  return done
+  return { config: config as Config, problems }
 }
 
-/**
- * Reads a few settings and looks at no other: for commands, which run where the server's settings are not all there.
- * @throws ConfigError naming every problem of these
- */
-export function readSome<K extends ConfigKey>(
-  env: Record<string, string | undefined>,
-  names: readonly K[],
-): Pick<Config, K> {
-  const chosen = Object.fromEntries(names.map((name) => [name, env[name]]))
-  const config = readConfig(chosen, 'server')
-  return Object.fromEntries(names.map((name) => [name, config[name]])) as Pick<Config, K>
+/** What DATABASE_… say of the connections: one place for the server and for the commands. */
+export function databaseOf(
+  settings: Pick<Config, 'DATABASE_POOL' | 'DATABASE_POOLER' | 'DATABASE_PREPARED'>,
+  url: string,
+): { url: string; pool: number; pooler: 'none' | 'transaction'; prepares?: boolean } {
+  const { DATABASE_POOL: pool, DATABASE_POOLER: pooler, DATABASE_PREPARED: prepared } = settings
+  return { url, pool, pooler, ...(prepared === undefined ? {} : { prepares: prepared === 'on' }) }
 }
 
-function readValue(key: Key, text: string): string | number | bigint | string[] | Error {
+function readValue(key: Key, text: string): string | number | bigint | string[] | Listen | Error {
   switch (key.kind) {
     case 'integer': {
       const value = Number(text)
@@ -174,6 +204,10 @@ function readValue(key: Key, text: string): string | number | bigint | string[] 
             'must be an http or https URL, or several with commas or spaces between; ws and wss may stand beside',
           )
     }
+    case 'proxies':
+      return readProxies(text)
+    case 'listen':
+      return readListen(text)
     case 'choice':
       return key.choices!.includes(text) ? text : new Error(`must be one of ${key.choices!.join(', ')}`)
     case 'path':
@@ -183,34 +217,92 @@ function readValue(key: Key, text: string): string | number | bigint | string[] 
   }
 }
 
+/** Proxies in a row that anybody has; more is a mistake. */
+const MAX_PROXIES = 16
+
+function readProxies(text: string): number | string[] | Error {
+  if (/^\d{1,2}$/.test(text) && Number(text) <= MAX_PROXIES) return Number(text)
+  const addresses = text.split(/[\s,]+/).filter((address) => address !== '')
+  return addresses.length > 0 && addresses.every(isAddressOrNetwork)
+    ? addresses
+    : new Error(
+        `must be how many proxies stand before the server (1 for one, at most ${MAX_PROXIES}) or their addresses (10.0.0.0/8, 127.0.0.1)`,
+      )
+}
+
+/** `/0` is everybody, which is no proxy. */
+function isAddressOrNetwork(text: string): boolean {
+  const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
+  const family = isIP(address)
+  return family !== 0 && (bits === undefined || (Number(bits) > 0 && Number(bits) <= (family === 4 ? 32 : 128)))
+}
+
+function readListen(text: string): Listen | Error {
+  const [, bracketed, plain, port = ''] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? []
+  const isFine =
+    (bracketed === undefined ? isIP(plain ?? '') === 4 || plain === 'localhost' : isIP(bracketed) === 6) &&
+    Number(port) <= 65_535
+  return isFine
+    ? { host: (bracketed ?? plain)!, port: Number(port) }
+    : new Error('must be an address and a port, as 127.0.0.1:9464 or [::1]:9464')
+}
+
 const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
 
-function crossCheck(config: Config, hasMissing: boolean): string[] {
+/** Whether a name in an address or a Host header is this machine's own. */
+export const isLoopback = (hostname: string): boolean =>
+  LOOPBACK.has(hostname.replace(/^\[(.*)\]$/, '$1')) || hostname.endsWith('.localhost')
+
+/** What production refuses, and what development does. */
+function modeOf(config: Config, hasMissing: boolean): string[] {
+  if (config.NODE_ENV !== 'production') return developmentForOthers(config)
   const problems: string[] = []
-  const production = config.NODE_ENV === 'production'
-  if (!production && !LOOPBACK.has(config.HOST))
-    problems.push('HOST must be a loopback address in development mode: anyone may sign in as anyone there')
-  if (production && config.RATE_LIMITS === 'off') problems.push('RATE_LIMITS cannot be off in production')
-  if (production && config.PUBLIC_ORIGIN !== undefined && !config.PUBLIC_ORIGIN.startsWith('https:'))
+  if (config.DEVELOPMENT_OPEN_TO !== 'this-machine')
+    problems.push('DEVELOPMENT_OPEN_TO cannot be set in production: leave it out')
+  if (config.REQUEST_LOG === 'on' && !['debug', 'info'].includes(config.LOG_LEVEL))
+    problems.push('REQUEST_LOG cannot be on with this LOG_LEVEL: its lines are info')
+  if (config.RATE_LIMITS === 'off') problems.push('RATE_LIMITS cannot be off in production')
+  if (config.PUBLIC_ORIGIN !== undefined && !config.PUBLIC_ORIGIN.startsWith('https:'))
     problems.push('PUBLIC_ORIGIN must be https in production')
   // Networks may also be in DATA_DIR, which only the start itself can see: named here beside other reasons, there alone.
-  if (production && config.RPC_URL === undefined && config.NETWORKS_FILE === undefined && hasMissing)
+  if (config.RPC_URL === undefined && config.NETWORKS_FILE === undefined && hasMissing)
     problems.push(
       'RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` put one into DATA_DIR',
     )
-  if (production && config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined)
+  if (config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined)
     problems.push('NETWORK_EXPLORER is missing: the network of RPC_URL needs an explorer')
-  if (
-    config.PUBLIC_ORIGIN !== undefined &&
-    URL.canParse(config.PUBLIC_ORIGIN) &&
-    new URL(config.PUBLIC_ORIGIN).origin !== config.PUBLIC_ORIGIN
-  )
+  return problems
+}
+
+/** Settings whose value says more than its kind. */
+function shapesOf({ PUBLIC_ORIGIN, NETWORK_NAME, NETWORK_FINALITY, MULTICALL3 }: Config): string[] {
+  const problems: string[] = []
+  if (PUBLIC_ORIGIN !== undefined && URL.canParse(PUBLIC_ORIGIN) && new URL(PUBLIC_ORIGIN).origin !== PUBLIC_ORIGIN)
     problems.push('PUBLIC_ORIGIN must be an origin without a path')
-  if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(config.NETWORK_NAME))
+  if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(NETWORK_NAME))
     problems.push('NETWORK_NAME must be lower-case letters, digits and hyphens')
-  if (!/^(finalized|\d{1,4})$/.test(config.NETWORK_FINALITY))
+  if (!/^(finalized|\d{1,4})$/.test(NETWORK_FINALITY))
     problems.push('NETWORK_FINALITY must be `finalized` or a number of blocks')
-  if (config.MULTICALL3 !== undefined && !/^0x[0-9a-fA-F]{40}$/.test(config.MULTICALL3))
+  if (MULTICALL3 !== undefined && !/^0x[0-9a-fA-F]{40}$/.test(MULTICALL3))
     problems.push('MULTICALL3 must be an address')
   return problems
+}
+
+/** Anyone may sign in as anyone in development mode: what would let others than this machine do so. */
+function developmentForOthers(config: Config): string[] {
+  if (config.DEVELOPMENT_OPEN_TO === 'everyone') return []
+  const { HOST, PUBLIC_ORIGIN, TRUST_PROXY, SIGNER_SOCKET } = config
+  const origin = PUBLIC_ORIGIN !== undefined && URL.canParse(PUBLIC_ORIGIN) ? new URL(PUBLIC_ORIGIN).hostname : null
+  const reaching = [
+    [!isLoopback(HOST), 'HOST must be a loopback address'],
+    [origin !== null && !isLoopback(origin), 'PUBLIC_ORIGIN must be on this machine (http://localhost:…)'],
+    [TRUST_PROXY !== undefined && TRUST_PROXY !== 0, 'TRUST_PROXY has no place'],
+    [SIGNER_SOCKET !== undefined, 'SIGNER_SOCKET has no place'],
+  ] as const
+  return reaching
+    .filter(([isReaching]) => isReaching)
+    .map(
+      ([, what]) =>
+        `${what} in development mode, where anyone may sign in as anyone: set NODE_ENV=production, or DEVELOPMENT_OPEN_TO=everyone if that is what you want`,
+    )
 }

@@ -33,6 +33,7 @@ const catalogue = {
   uri_too_long: [414, 'The address is too long', 'At most 8 kB.'],
   unsupported_media_type: [415, 'The body is not JSON', 'Send `Content-Type: application/json`.'],
   headers_too_large: [431, 'The headers are too large', 'At most 8 kB.'],
+  misdirected_request: [421, 'This service has another name', 'The Host header names somebody else. In development mode only names of this machine are answered.'],
   // 422: understood but impossible
   invalid_abi: [422, 'The ABI cannot be used', 'Exactly one function, as text or as a JSON ABI item; `errors` gives the position.'],
   invalid_argument: [422, 'An argument does not fit its ABI type', '`errors[].pointer` names the place. Nothing is coerced.'],
@@ -40,7 +41,7 @@ const catalogue = {
   execution_reverted: [422, 'The contract reverted', '`revert` holds the decoded reason. Nothing was sent.'],
   no_contract: [422, 'There is no contract at this address', 'The address has no code on the application’s network.'],
   invalid_return_data: [422, 'The contract answered with data of another shape', 'The returned bytes do not decode as the ABI says.'],
-  insufficient_funds: [422, 'The account cannot pay', 'The account holds less than value plus the highest possible fee.'],
+  insufficient_funds: [422, 'The account cannot pay', 'The account holds less than value plus the highest possible fee; `funds` has its address, what is needed and what is there.'],
   not_a_token: [422, 'Not a token contract', 'The address has no code, or does not answer `balanceOf`.'],
   idempotency_key_reused: [422, 'The idempotency key belongs to another request', 'The same key was used with another body.'],
   fee_cap_reached: [422, 'The fee would exceed the network’s cap', 'The network asks for more than the operator allows.'],
@@ -81,10 +82,14 @@ export type Revert = {
   reason: string
 }
 
+/** What an account lacks: amounts of the smallest unit, decimal digits. `needed` is a lower bound where the node said no more. */
+export type Funds = { address: string; needed: string; available: string }
+
 export type ErrorExtras = {
   cause?: unknown
   errors?: FieldError[]
   revert?: Revert
+  funds?: Funds
   /** seconds, for the Retry-After header */
   retryAfter?: number
 }
@@ -94,6 +99,7 @@ export class AppError extends Error {
   readonly code: ErrorCode
   readonly errors: FieldError[] | undefined
   readonly revert: Revert | undefined
+  readonly funds: Funds | undefined
   readonly retryAfter: number | undefined
 
   constructor(code: ErrorCode, detail: string, extras: ErrorExtras = {}) {
@@ -102,7 +108,17 @@ export class AppError extends Error {
     this.code = code
     this.errors = extras.errors
     this.revert = extras.revert
+    this.funds = extras.funds
     this.retryAfter = extras.retryAfter
+  }
+
+  /** This and the next under the names that the authorization server's library looks for. */
+  get statusCode(): number {
+    return catalogue[this.code][0]
+  }
+
+  get headers(): Record<string, string> {
+    return this.retryAfter === undefined ? {} : { 'retry-after': String(this.retryAfter) }
   }
 }
 

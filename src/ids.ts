@@ -62,13 +62,30 @@ export const isMutableClaim = (claim: string): boolean => MUTABLE_CLAIMS.has(cla
  * and a shard is found without a look-up. RFC 9562 version 8 over SHA-256.
  */
 export function accountIdOf(provider: string, subject: string): string {
-  const hash = createHash('sha256').update(`chatelaine account\0${provider}\0${subject}`).digest()
+  return uuidOf(`chatelaine account\0${provider}\0${subject}`)
+}
+
+/** A UUID that says nothing but the same thing of the same text. RFC 9562 §5.8, over SHA-256 */
+function uuidOf(text: string): string {
+  const hash = createHash('sha256').update(text).digest()
   hash[6] = (hash[6]! & 0x0f) | 0x80
   hash[8] = (hash[8]! & 0x3f) | 0x80
   const hex = hash.toString('hex')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`
 }
 
+/** Whose idempotency key it is: the same text means nothing to another user, application or route. */
+export type KeyScope = { accountId: string; clientId: string; route: string; key: string }
+
+/**
+ * The id of what an idempotency key stands for. Deterministic, so that whoever has forgotten the one can ask for the
+ * other: the signer's ledger, which gives an id one nonce for ever, is then the judge of the key too.
+ * @param use  which use of the key it is, from 0: one that came to nothing, or was over for long, leaves it to the next
+ */
+export const transactionIdOf = ({ accountId, clientId, route, key }: KeyScope, use: number): string =>
+  `tx_${uuidOf(`chatelaine transaction\0${accountId}\0${clientId}\0${route}\0${key}\0${use}`)}`
+
+/** The id of what nobody has a key to. */
 export const newTransactionId = (): string => `tx_${randomUUID()}`
 export const newRequestId = (): string => randomUUID()
 export const newSecret = (bytes = 32): string => randomBytes(bytes).toString('base64url')

@@ -4,6 +4,7 @@ import { ConfigError, readConfig, type Config } from './config.ts'
 import { ChainStartError } from './devnet/anvil.ts'
 import { banner } from './devnet/development.ts'
 import { open, type Opened } from './open.ts'
+import { isInReach } from './secret-file.ts'
 import { FolderInUse } from './store/folder-lock.ts'
 
 /**
@@ -36,7 +37,9 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 }
 
 try {
-  await mkdir(config.DATA_DIR, { recursive: true, mode: 0o700 })
+  await refuseKeysInReach(config)
+  // Production keeps nothing there: its folder may be one that nobody can write to.
+  if (config.NODE_ENV !== 'production') await mkdir(config.DATA_DIR, { recursive: true, mode: 0o700 })
   opened = await open(config)
   if (opened.development !== null) await greet(opened.development)
   await opened.untilOver(closing.signal)
@@ -69,6 +72,21 @@ function settingsOrExit(): Config {
   }
 }
 
+/**
+ * What the signer guards is guarded from the server, too: in production a server that could open it does not start.
+ * @throws Error naming the settings
+ */
+async function refuseKeysInReach({ NODE_ENV, SIGNER_KEK_FILE, SIGNER_DIR }: Config): Promise<void> {
+  if (NODE_ENV !== 'production') return
+  const inReach: string[] = []
+  for (const [name, path] of Object.entries({ SIGNER_KEK_FILE, SIGNER_DIR }))
+    if (path !== undefined && (await isInReach(path))) inReach.push(name)
+  if (inReach.length > 0)
+    throw new Error(
+      `the server can open ${inReach.join(' and ')}, which only the signer may: run the signer as another user, and keep the settings SIGNER_… but SIGNER_SOCKET out of the server's`,
+    )
+}
+
 /** The newcomer's first screen, with a token that works. */
 async function greet({ facts, isEmbedded, issueToken }: NonNullable<Opened['development']>): Promise<void> {
   const { token, userId } = await issueToken({ username: 'demo', clientId: facts.clientId })
@@ -87,6 +105,6 @@ function explain(error: unknown): void {
   else if (error instanceof RpcUnavailable || error instanceof RpcError)
     console.error(`Cannot start: no EVM node answers at RPC_URL: ${error.message}`)
   else if (error instanceof Error && (error.constructor === Error || error instanceof ChainStartError))
-    console.error(`Cannot start: ${error.message}`)
+    console.error(`Cannot start: ${error.message.replace('another DATA_DIR', `another DATA_DIR than ${DATA_DIR}`)}`)
   else console.error('Cannot start:', error instanceof Error ? `${error.name}: ${error.message}` : 'unknown error')
 }

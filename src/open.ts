@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises'
+import { rm, stat } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -6,9 +6,10 @@ import { audienceOf, issuerOf, type App } from './app.ts'
 import { openNetwork, openNetworks, settingsNetwork, storedNetworks, type Place } from './applications/open-networks.ts'
 import { saveApplication } from './applications/registry.ts'
 import type { Chain } from './chain/network.ts'
-import type { Config } from './config.ts'
+import { databaseOf, type Config } from './config.ts'
 import { openEmbeddedChain, writeFacts, type DevelopmentFacts, type EmbeddedChain } from './devnet/development.ts'
 import { startSigner } from './devnet/signer.ts'
+import { openOperatorsListener } from './http/health.ts'
 import { issueToken } from './oauth/issue.ts'
 import { loadKeys, publicKeys } from './oauth/keys.ts'
 import { developmentProvider, readProviders } from './oauth/providers.ts'
@@ -17,6 +18,7 @@ import { openOperatorDoor } from './operator/door.ts'
 import { buildServer, startWorkers } from './server.ts'
 import { connectSigner } from './signer/client.ts'
 import { toHex } from './store/bytes.ts'
+import { reasonOf } from './store/away.ts'
 import { openEmbedded, openPostgres, type RootDb } from './store/db.ts'
 import { lockFolder } from './store/folder-lock.ts'
 import { migrate } from './store/migrate.ts'
@@ -73,9 +75,13 @@ export async function open(config: Config): Promise<Opened> {
     const jwksFile = config.AUTH_JWKS_FILE ?? `${keysFile.replace(/\.json$/, '')}.public.json`
     const keys = await loadKeys({ keysFile, jwksFile, create: isDevelopment })
 
+    let databaseWasAway = () => {}
     const [db, embedded, socket] = await allOpened([
-      openDatabase(config, telemetry).then((handle) => opened('database', handle, () => handle.destroy())),
-      config.RPC_URL === undefined
+      openDatabase(config, telemetry, () => databaseWasAway()).then((handle) =>
+        opened('database', handle, () => handle.destroy()),
+      ),
+      // In production a chain of our own would be one more thing to die of, beside the networks that people use.
+      isDevelopment && config.RPC_URL === undefined
         ? openEmbeddedChain({
             dir: config.DATA_DIR,
             port: config.CHAIN_PORT,
@@ -93,6 +99,7 @@ export async function open(config: Config): Promise<Opened> {
           log: telemetry.log,
         }).then((signer) => opened('signer', signer, () => signer.stop()).socket),
     ])
+    if (!isDevelopment) await warnOfOneUser(socket, telemetry)
     let revocations: Publisher | null = null
     const renewRevocations = async () => revocations?.publish()
     const signer = opened('signer connection', connectSigner({ path: socket, renewRevocations }), (client) =>
@@ -132,12 +139,19 @@ export async function open(config: Config): Promise<Opened> {
     const server = await buildServer(app, { keys, providers, explored, operator, isDraining: () => isDraining })
     // Opened before the server, so closed after it: requests that wait for a block still get theirs.
     const workers = opened('workers', startWorkers(app), (running) => running.stop())
+    databaseWasAway = workers.databaseWasAway
     opened(
       'networks',
       keepTrying((chain) => workers.serve(chain)),
       (stop) => stop(),
     )
     opened('server', server, () => server.close())
+    if (config.OPS_LISTEN !== undefined)
+      opened(
+        'operators',
+        await openOperatorsListener(app, config.OPS_LISTEN, { isDraining: () => isDraining }),
+        (ops) => ops.close(),
+      )
     // Before the door opens: whoever waits for /readyz finds the file.
     const facts = main === null ? null : await announce(app, main, embedded)
     await server.listen({ host: config.HOST, port })
@@ -160,6 +174,16 @@ export async function open(config: Config): Promise<Opened> {
   }
 }
 
+/** Of two programs of one user each can read what the other can: the signer then guards its keys by good manners only. */
+async function warnOfOneUser(socket: string, { log }: Telemetry): Promise<void> {
+  const owner = await stat(socket).then(
+    ({ uid }) => uid,
+    () => null,
+  )
+  if (owner !== null && owner === process.getuid?.())
+    log.warn('signer_not_apart', { hint: 'server and signer run as one user: give each its own' })
+}
+
 /** Waits for all of them, also when one fails: what was opened beside it must be known before it can be closed. */
 async function allOpened<T extends readonly unknown[]>(
   opening: T,
@@ -169,26 +193,28 @@ async function allOpened<T extends readonly unknown[]>(
 }
 
 /** @throws Error  a sentence that names the setting; never the connection string, which holds a password */
-async function openDatabase(config: Config, telemetry: Telemetry): Promise<RootDb> {
+async function openDatabase(config: Config, telemetry: Telemetry, onAway: () => void): Promise<RootDb> {
   const dir = join(config.DATA_DIR, 'db')
   try {
-    return await openMigrated(config, dir, telemetry)
+    return await openMigrated(config, dir, telemetry, onAway)
   } catch (error) {
-    const why = error instanceof Error && error.message !== '' ? error.message : 'it gave no reason'
+    const why = reasonOf(error) ?? 'it gave no reason'
     const which = config.DATABASE_URL === undefined ? `in ${dir}` : 'of DATABASE_URL'
     throw new Error(`the database ${which} cannot be used: ${why}`, { cause: error })
   }
 }
 
-async function openMigrated(config: Config, dir: string, { log }: Telemetry): Promise<RootDb> {
+async function openMigrated(config: Config, dir: string, { log }: Telemetry, onAway: () => void): Promise<RootDb> {
   const db =
     config.DATABASE_URL === undefined
       ? await openEmbedded({ dir })
       : await openPostgres({
-          url: config.DATABASE_URL,
-          pool: config.DATABASE_POOL,
-          prepares: config.DATABASE_PREPARED === 'on',
-          onError: (error) => log.warn('database_connection_lost', {}, error),
+          ...databaseOf(config, config.DATABASE_URL),
+          onError: (error) => log.warn('database_away', {}, error),
+          onBack: (absence) => log.warn('database_back', absence),
+          onLost: onAway,
+          onPrimary: (host) => log.warn('database_primary', { host }),
+          onSecondPrimary: (hosts) => log.error('database_two_primaries', { hosts }),
         })
   try {
     await migrate(db)
@@ -204,7 +230,7 @@ async function openMain(place: Here, embedded: EmbeddedChain | null): Promise<Ch
   const { config, db, telemetry } = place
   const ofEmbedded = embedded === null ? null : [embedded.rpcUrl, embedded.rpcUrl.replace(/^http/, 'ws')]
   const wanted = settingsNetwork(config, ofEmbedded ?? config.RPC_URL!)
-  if (embedded === null) return openNetwork(place, wanted)
+  if (embedded === null) return openNetwork(place, wanted, { faucet: null })
   const multicall3 = wanted.multicall3 ?? embedded.contracts.multicall3
   const chain = await openNetwork(place, { ...wanted, multicall3 }, { faucet: (address) => embedded.faucet(address) })
   await refillAccounts(db, embedded, telemetry).catch((error: unknown) => {

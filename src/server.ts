@@ -23,12 +23,14 @@ import { openListener } from './http/listener.ts'
 import { pageAssets } from './http/page.ts'
 import type { AccountOwner, AccountReads } from './oauth/account.ts'
 import { cookieKeysOf, type PrivateKeys } from './oauth/keys.ts'
+import { issueToken } from './oauth/issue.ts'
 import { oauth } from './oauth/oauth.ts'
 import type { ProviderSettings } from './oauth/providers.ts'
 import { sweep } from './oauth/sweep.ts'
 import { followTransactions } from './transactions/follow.ts'
-import { startKeeper } from './transactions/keep-alive.ts'
-import { sweepKeys } from './transactions/key.ts'
+import { startKeeper, type Keeper } from './transactions/keep-alive.ts'
+import { listOfAccount } from './transactions/of-account.ts'
+import { startReplay } from './transactions/replay.ts'
 import { transactions } from './transactions/routes.ts'
 import type { OperatorDoor } from './operator/door.ts'
 import { operatorApi } from './operator/routes.ts'
@@ -98,7 +100,8 @@ export async function buildServer(
   contractReads(server, app)
   contractWrites(server, app)
   transactions(server, app)
-  if (operator !== null) await operatorApi(server, app, operator)
+  if (operator !== null)
+    await operatorApi(server, app, operator, isDevelopment ? (whose) => issueToken(app, keys, whose) : null)
 
   if (providers.some((provider) => provider.isDevelopment))
     await developmentIdp(server, { origin: app.origin, redirectUri: `${app.origin}/login/callback/DEV` })
@@ -130,6 +133,7 @@ function accountReads(app: App): AccountReads {
       })
       return Object.values(entries)
     },
+    readSent: ({ accountId }, chainId) => listOfAccount(app, { accountId, chainId }, ACCOUNT_ROWS),
     readMovements: async (owner, chainId) => {
       const { entries } = await readHistory(app, callerOf(owner, chainId), owner.userId, {
         limit: String(ACCOUNT_ROWS),
@@ -154,22 +158,31 @@ const SWEEP_EVERY_MS = 60_000
 export type Workers = {
   /** follows a network that was opened later */
   serve(chain: Chain): void
+  /** the database may have come back older than it was: nothing new is bound before it was compared with the ledger */
+  databaseWasAway(): void
   stop(): Promise<void>
 }
 
 /** What runs beside the requests: a follower and a keeper per network, and the sweeping of what has expired. */
 export function startWorkers(app: App): Workers {
-  const running: { stop(): Promise<void> }[] = []
-  const serve = (chain: Chain) =>
-    void running.push(startKeeper(app, chain), startFollower(app, chain, [followTransactions, indexTransfers]))
+  const replay = startReplay(app)
+  const running: { stop(): Promise<void> }[] = [replay]
+  const keepers: Keeper[] = []
+  const serve = (chain: Chain) => {
+    const keeper = startKeeper(app, chain)
+    keepers.push(keeper)
+    running.push(keeper, startFollower(app, chain, [followTransactions, indexTransfers]))
+  }
   app.chains.forEach(serve)
   const timer = setInterval(() => {
-    Promise.all([sweep(app.db), sweepKeys(app)]).catch((error: unknown) =>
-      app.telemetry.log.warn('sweep_failed', {}, error),
-    )
+    sweep(app.db).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error))
   }, SWEEP_EVERY_MS)
   return {
     serve,
+    databaseWasAway: () => {
+      replay.suspect()
+      for (const keeper of keepers) keeper.suspect()
+    },
     stop: async () => {
       clearInterval(timer)
       await Promise.all(running.map((worker) => worker.stop()))

@@ -1,5 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import pino from 'pino'
+import { AppError } from './errors.ts'
 
 /**
  * Logs and counters. Log lines carry an allow-list of fields, chosen where the line is written: never a request
@@ -31,6 +32,8 @@ export function openTelemetry(name: string, level: string): Telemetry {
   const line =
     (severity: 'debug' | 'info' | 'warn' | 'error') =>
     (event: string, fields: Fields = {}, error?: unknown) => {
+      // Whoever opened the database tells once that it is away, and once how much failed until it was back.
+      if (error instanceof AppError && error.code === 'database_unavailable') return
       const plain = Object.fromEntries(
         Object.entries(fields).map(([key, value]) => [key, typeof value === 'bigint' ? value.toString() : value]),
       )

@@ -17,6 +17,9 @@ export type TestDatabase = {
 /** The cluster to test on, or null for the embedded database. */
 export const testCluster = process.env.TEST_DATABASE_URL ?? null
 
+/** `transaction` when TEST_DATABASE_URL leads through PgBouncer in that mode; the service is told so by its setting. */
+export const testPooler = process.env.TEST_DATABASE_POOLER === 'transaction' ? 'transaction' : 'none'
+
 /** A fresh, migrated database of its own: embedded in memory, or on the PostgreSQL cluster of TEST_DATABASE_URL. */
 export async function testDatabase(): Promise<TestDatabase> {
   if (testCluster !== null) return onPostgres(testCluster)
@@ -27,7 +30,7 @@ export async function testDatabase(): Promise<TestDatabase> {
 /** A fresh, empty PostgreSQL database and the way to drop it. */
 export async function emptyPostgres(cluster: string): Promise<{ url: string; drop(): Promise<void> }> {
   const name = `chatelaine_${randomBytes(6).toString('hex')}`
-  const admin = await openPostgres({ url: cluster, pool: 1, onError: () => {} })
+  const admin = await openPostgres({ url: cluster, pooler: testPooler, pool: 1, onError: () => {} })
   await sql.raw(`create database ${name}`).execute(admin)
   const url = new URL(cluster)
   url.pathname = `/${name}`
@@ -42,7 +45,7 @@ export async function emptyPostgres(cluster: string): Promise<{ url: string; dro
 
 async function onPostgres(cluster: string): Promise<TestDatabase> {
   const { url, drop } = await emptyPostgres(cluster)
-  const db = await openPostgres({ url, pool: 8, onError: () => {} })
+  const db = await openPostgres({ url, pooler: testPooler, pool: 8, onError: () => {} })
   await migrate(db)
   return {
     db,

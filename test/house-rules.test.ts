@@ -11,11 +11,25 @@ const root = fileURLToPath(new URL('..', import.meta.url))
  * Who may import whom (ARCHITECTURE.md). A unit is a folder of src or a file beside them; `signer` is the program,
  * `signer-wire` the two files of it that the server may use.
  */
-const core = ['errors', 'ids', 'keccak', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire', 'app', 'http']
+const core = [
+  'errors',
+  'ids',
+  'keccak',
+  'secret-file',
+  'config',
+  'telemetry',
+  'store',
+  'chain',
+  'abi',
+  'signer-wire',
+  'app',
+  'http',
+]
 const table: Record<string, string[]> = {
   errors: [],
   ids: [],
   keccak: [],
+  'secret-file': [],
   config: ['errors', 'ids'],
   telemetry: ['errors', 'ids'],
   store: ['errors', 'ids'],
@@ -33,8 +47,8 @@ const table: Record<string, string[]> = {
   transactions: [...core, 'users', 'applications', 'follower'],
   contracts: [...core, 'users', 'applications', 'transactions'],
   oauth: [...core, 'users', 'applications'],
-  operator: [...core, 'users', 'applications'],
-  signer: ['errors', 'ids', 'keccak', 'config', 'telemetry', 'signer-wire'],
+  operator: [...core, 'users', 'applications', 'oauth', 'transactions'],
+  signer: ['errors', 'ids', 'keccak', 'secret-file', 'config', 'telemetry', 'signer-wire'],
   devnet: ['errors', 'ids', 'telemetry', 'chain', 'http'],
 }
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'open', 'main', 'cli']
@@ -43,7 +57,7 @@ for (const unit of ['server', 'open', 'main', 'cli']) table[unit] = everything
 type Import = { from: string; to: string; typeOnly: boolean }
 
 /** Programs: what they reach is the product, what only tests reach is test equipment. */
-const programs = ['main.ts', 'signer/main.ts', 'signer/verify.ts', 'signer/accept-restore.ts']
+const programs = ['main.ts', 'signer/main.ts', 'signer/verify.ts', 'signer/accept-restore.ts', 'signer/create-key.ts']
 
 /** Files of the product, each with its imports. */
 async function product(): Promise<Map<string, Import[]>> {

@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto'
 import { openHead } from '../src/chain/head.ts'
 import { explorerAt, type Chain } from '../src/chain/network.ts'
 import { RpcError, RpcUnavailable, type Rpc } from '../src/chain/rpc.ts'
 import { bloomOf } from '../src/follower/bloom.ts'
-import { headerHash, receiptsRoot } from '../src/follower/strict.ts'
+import { headerHash, receiptsRoot, transactionsRoot } from '../src/follower/strict.ts'
 import type { Hex } from '../src/ids.ts'
+import { makeTransaction, type WholeTransaction } from './scripted-transactions.ts'
 
 /** A transfer as a test writes it down; the log is made from it, and so is what the history should say. */
 export type ScriptedTransfer = {
@@ -23,7 +23,7 @@ export type ScriptedBlock = {
   hash: Hex
   parentHash: Hex
   timestamp: number
-  transactions: (ScriptedTransaction & { hash: Hex })[]
+  transactions: (ScriptedTransaction & WholeTransaction)[]
   /** what only a whole header has */
   header: Record<string, Hex>
 }
@@ -76,7 +76,6 @@ export type ScriptedChain = {
 }
 
 export const addressOf = (number: number): Hex => `0x${number.toString(16).padStart(40, '0')}`
-const hashOf = (text: string): Hex => `0x${createHash('sha256').update(text).digest('hex')}`
 const word = (value: bigint | number): string => BigInt(value).toString(16).padStart(64, '0')
 const quantity = (value: bigint | number): Hex => `0x${value.toString(16)}`
 const topicOf = (address: Hex): Hex => `0x${address.slice(2).padStart(64, '0')}`
@@ -141,12 +140,14 @@ export function scriptedChain({
       const number = (parent?.number ?? -1) + 1
       const made = transactions.map((transaction, index) => ({
         ...transaction,
-        hash: hashOf(`transaction ${number} ${salt} ${index}`),
+        // Two transactions with the same content are two transactions.
+        ...makeTransaction({ from: transaction.from, to: TARGET, nonce: salt * 1_024 + index, type: index % 5 }),
       }))
       const logs = made.flatMap(logsOf)
       const header: Record<string, Hex> = {
         ...EMPTY_HEADER,
         parentHash: parent?.hash ?? `0x${'00'.repeat(32)}`,
+        transactionsRoot: transactionsRoot(made),
         receiptsRoot: receiptsRoot(receiptAnswers({ hash: EMPTY, transactions: made })),
         logsBloom: `0x${bloomOf(logs).toString('hex')}`,
         number: quantity(number),
@@ -283,9 +284,11 @@ export function scriptedChain({
   return script
 }
 
+/** what everybody calls */
+const TARGET = addressOf(0xc0)
 const EMPTY: Hex = `0x${'00'.repeat(32)}`
 const EMPTY_HEADER: Record<string, Hex> = {
-  ...{ sha3Uncles: EMPTY, miner: addressOf(0), stateRoot: EMPTY, transactionsRoot: EMPTY, difficulty: '0x0' },
+  ...{ sha3Uncles: EMPTY, miner: addressOf(0), stateRoot: EMPTY, difficulty: '0x0' },
   ...{ gasLimit: '0x1c9c380', gasUsed: '0x0', mixHash: EMPTY, nonce: '0x0000000000000000' },
 }
 
@@ -293,9 +296,7 @@ function blockAnswer(block: ScriptedBlock, isWhole: boolean) {
   return {
     ...block.header,
     hash: block.hash,
-    transactions: block.transactions.map(({ hash, from }, index) =>
-      isWhole ? { hash, from, to: addressOf(0xc0), nonce: quantity(index) } : hash,
-    ),
+    transactions: block.transactions.map(({ hash, answer }) => (isWhole ? answer : hash)),
   }
 }
 
@@ -309,7 +310,7 @@ function receiptAnswers(block: Pick<ScriptedBlock, 'hash' | 'transactions'>) {
     blockHash: block.hash,
     transactionHash: transaction.hash,
     from: transaction.from,
-    to: addressOf(0xc0),
+    to: TARGET,
     status: transaction.reverted ? '0x0' : '0x1',
     gasUsed: quantity(21_000),
     effectiveGasPrice: quantity(1_000_000_007),

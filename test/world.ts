@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
 import type { App } from '../src/app.ts'
-import { readConfig } from '../src/config.ts'
+import { readConfig, type Config } from '../src/config.ts'
 import type { DevelopmentFacts } from '../src/devnet/development.ts'
 import { open } from '../src/open.ts'
-import { emptyPostgres, migratedSnapshot, testCluster } from './database.ts'
+import { emptyPostgres, migratedSnapshot, testCluster, testPooler } from './database.ts'
 
 /** An answer as a client sees it; `body` is parsed JSON, or the text where it is none. */
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into bodies of every shape
@@ -31,6 +31,8 @@ export type World = {
   person(name: string): Promise<Person>
   request(path: string, init?: RequestInit): Promise<Answer>
   rpc<T = unknown>(method: string, ...params: unknown[]): Promise<T>
+  /** stops the program and starts it again on what it has kept */
+  startAgain(): Promise<World>
   close(): Promise<void>
 }
 
@@ -52,11 +54,18 @@ export async function world(settings: Record<string, string> = {}): Promise<Worl
       RATE_LIMITS: 'off',
       LOG_LEVEL: 'error',
       FOLLOW_INTERVAL_MS: '50',
-      ...(database === null ? {} : { DATABASE_URL: database.url }),
+      ...(database === null ? {} : { DATABASE_URL: database.url, DATABASE_POOLER: testPooler }),
       ...settings,
     },
     'server',
   )
+  return start(config, async () => {
+    await database?.drop()
+    await rm(dataDir, { recursive: true, force: true })
+  })
+}
+
+async function start(config: Config, clear: () => Promise<void>): Promise<World> {
   const { app, development, close } = await open(config)
   const { facts, issueToken } = development!
 
@@ -107,16 +116,19 @@ export async function world(settings: Record<string, string> = {}): Promise<Worl
   return {
     app,
     facts,
-    dataDir,
+    dataDir: config.DATA_DIR,
     alice: await person('alice'),
     bob: await person('bob'),
     person,
     request,
     rpc,
+    startAgain: async () => {
+      await close()
+      return start(config, clear)
+    },
     close: async () => {
       await close()
-      await database?.drop()
-      await rm(dataDir, { recursive: true, force: true })
+      await clear()
     },
   }
 }

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import type { App } from '../src/app.ts'
+import { saveApplication } from '../src/applications/registry.ts'
 import { openChain } from '../src/chain/open.ts'
 import type { Chain } from '../src/chain/network.ts'
 import type { Rpc } from '../src/chain/rpc.ts'
@@ -14,13 +15,13 @@ import { startFollower } from '../src/follower/follow.ts'
 import { assertUser, verifyAccessToken, type Caller, type Reader } from '../src/http/bearer.ts'
 import { authenticated } from '../src/http/caller.ts'
 import { openListener } from '../src/http/listener.ts'
-import { accountIdOf, type Hex } from '../src/ids.ts'
+import type { Hex } from '../src/ids.ts'
 import { makePlace, startSigner, type Place, type Running } from '../src/signer/spawned.ts'
-import { fromHex } from '../src/store/bytes.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 import { followTransactions } from '../src/transactions/follow.ts'
 import { startKeeper, type Keeper } from '../src/transactions/keep-alive.ts'
 import { transactions } from '../src/transactions/routes.ts'
+import { restoreAccount } from '../src/users/pregenerate.ts'
 import { testDatabase } from './database.ts'
 import { until } from './until.ts'
 
@@ -173,6 +174,11 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
     }
   }
 
+  await saveApplication(db, {
+    ...{ clientId: 'demo', name: 'Demo', chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
+    ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
+    ...{ logoUri: null, isSuspended: false },
+  })
   const first = await replica()
   const rpc = <T>(method: string, ...params: unknown[]): Promise<T> => node.rpc<T>(method, params)
   const probe = await deployProbe(rpc)
@@ -201,11 +207,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
     writer: async (name) => {
       const userId = `DEV-${name}`
       const { address } = await signer.createAccount({ userId })
-      const accountId = accountIdOf('DEV', name)
-      await db
-        .insertInto('accounts')
-        .values({ account_id: accountId, user_id: userId, address: fromHex(address) })
-        .execute()
+      await restoreAccount(db, { userId, address })
       await rpc('anvil_setBalance', address, '0x8ac7230489e80000')
       const token = await place.token(userId, {
         client_id: 'demo',

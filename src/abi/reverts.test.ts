@@ -113,6 +113,7 @@ test('no data, less than a selector, and no bytes at all', () => {
   for (const data of [null, '0x', 'x', '0xabc']) {
     const revert = decodeRevert(data, [])
     assert.equal(revert.reason, 'The contract gave no reason.')
+    assert.match(decodeRevert(data, [], '0xa9059cbb00').reason, /no function with the selector 0xa9059cbb:/)
     assert.equal(revert.data, '0x')
   }
   assert.deepEqual(decodeRevert('0xabcdef', []).selector, null)

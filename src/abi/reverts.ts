@@ -19,12 +19,13 @@ const PANIC_SELECTOR = '0x4e487b71'
  * What a contract said when it reverted; the same in reads, simulations and mined failures. Never throws.
  * @param data    0x-hex as the node gave it; null when it gave none
  * @param errors  the caller's `error` items; they win over the built-in list
+ * @param called  0x-hex of what was called with, which tells the selector
  * @returns `args` in the wire format of results, NUL in them replaced, so that a database can hold them;
  *          `name`, `signature`, `args` null when nothing decodes the data
  */
-export function decodeRevert(data: string | null, errors: readonly AbiErrorItem[]): Revert {
+export function decodeRevert(data: string | null, errors: readonly AbiErrorItem[], called: string = '0x'): Revert {
   const bytes = bytesOf(data ?? '0x') ?? Buffer.alloc(0)
-  if (bytes.length < 4) return undecoded(bytes, bytes.length === 0 ? 'The contract gave no reason.' : NOT_AN_ERROR)
+  if (bytes.length < 4) return undecoded(bytes, bytes.length === 0 ? withoutReason(called) : NOT_AN_ERROR)
   const selector = `0x${bytes.toString('hex', 0, 4)}`
   if (bytes.length > MAX_REVERT_BYTES) {
     const cut = `its data is cut from ${bytes.length} to ${MAX_REVERT_BYTES} bytes`
@@ -38,6 +39,12 @@ export function decodeRevert(data: string | null, errors: readonly AbiErrorItem[
     undecoded(bytes, `The contract reverted with the unknown error ${selector}.`)
   )
 }
+
+/** A contract that has no such function, and none for what is left, reverts without a word. */
+const withoutReason = (called: string): string =>
+  called.length < 10
+    ? 'The contract gave no reason.'
+    : `The contract gave no reason. It may have no function with the selector ${called.slice(0, 10)}: check address, name and types.`
 
 type Attempt = { selector: string; bytes: Buffer; budget: Budget }
 

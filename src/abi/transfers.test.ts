@@ -6,6 +6,7 @@ import type { Hex } from '../ids.ts'
 import { fuzz } from './fuzz.ts'
 import {
   decodeTransferLog,
+  mostTransfersIn,
   TRANSFER_BATCH_TOPIC,
   TRANSFER_SINGLE_TOPIC,
   TRANSFER_TOPIC,
@@ -35,7 +36,7 @@ test('the topics are the hashes of the events', () => {
 
 test('three topics and a word are an ERC-20 transfer', () => {
   const log = { address: token, topics: [TRANSFER_TOPIC, topic(alice), topic(bob)], data: data(most) }
-  const transfer = { tokenType: 'ERC20', from: alice, to: bob, tokenId: null, value: most, batchIndex: 0 }
+  const transfer = { tokenType: 'ERC20', from: alice, to: bob, tokenId: null, value: most, batchIndex: 0, omitted: 0 }
   assert.deepEqual(decodeTransferLog(log), [transfer])
   const upper = { ...log, topics: log.topics.map((text): Hex => `0x${text.slice(2).toUpperCase()}`) }
   assert.deepEqual(decodeTransferLog(upper), [transfer])
@@ -44,14 +45,14 @@ test('three topics and a word are an ERC-20 transfer', () => {
 test('four topics and no data are an ERC-721 transfer of one', () => {
   const log = { address: token, topics: [TRANSFER_TOPIC, topic(alice), topic(bob), topic(most)], data: '0x' as Hex }
   assert.deepEqual(decodeTransferLog(log), [
-    { tokenType: 'ERC721', from: alice, to: bob, tokenId: most, value: 1n, batchIndex: 0 },
+    { tokenType: 'ERC721', from: alice, to: bob, tokenId: most, value: 1n, batchIndex: 0, omitted: 0 },
   ])
 })
 
 test('one topic and three words are the old form without indexed parameters', () => {
   const log = { address: token, topics: [TRANSFER_TOPIC], data: data(alice, bob, 5) }
   assert.deepEqual(decodeTransferLog(log), [
-    { tokenType: 'ERC20', from: alice, to: bob, tokenId: null, value: 5n, batchIndex: 0 },
+    { tokenType: 'ERC20', from: alice, to: bob, tokenId: null, value: 5n, batchIndex: 0, omitted: 0 },
   ])
 })
 
@@ -62,7 +63,7 @@ test('an ERC-1155 single transfer has its id and value', () => {
     data: data(7, 9),
   }
   assert.deepEqual(decodeTransferLog(log), [
-    { tokenType: 'ERC1155', from: alice, to: bob, tokenId: 7n, value: 9n, batchIndex: 0 },
+    { tokenType: 'ERC1155', from: alice, to: bob, tokenId: 7n, value: 9n, batchIndex: 0, omitted: 0 },
   ])
 })
 
@@ -84,11 +85,37 @@ test('an ERC-1155 batch is one transfer per element, as ethers encodes it', () =
   assert.deepEqual(decodeTransferLog(batch(64, 96, 0, 0)), [])
 })
 
-test('a batch ends at 1,000 elements', () => {
+test('a batch may have its values first, and gaps', () => {
+  for (const log of [batch(160, 64, 2, 10, 20, 2, 1, 3), batch(64, 192, 2, 1, 3, 0, 2, 10, 20)])
+    assert.deepEqual(
+      decodeTransferLog(log).map(({ tokenId, value }) => [tokenId, value]),
+      [
+        [1n, 10n],
+        [3n, 20n],
+      ],
+    )
+})
+
+test('no log announces more transfers than its size lets it', () => {
+  for (const count of [0, 1, 2, 999, 1000, 1500]) {
+    const items = Array<number>(count).fill(1)
+    const log = batch(64, 96 + count * 32, count, ...items, count, ...items)
+    const transfers = decodeTransferLog(log).length
+    assert.ok(transfers <= mostTransfersIn(log) && mostTransfersIn(log) <= Math.min(1000, transfers + 2), `${count}`)
+  }
+  assert.equal(mostTransfersIn({ topics: [TRANSFER_TOPIC], data: `0x${'00'.repeat(3200)}` }), 1)
+})
+
+test('a batch ends at 1,000 elements, and its last one says how many more there are', () => {
   const items = Array<number>(1500).fill(1)
   const transfers = decodeTransferLog(batch(64, 96 + 1500 * 32, 1500, ...items, 1500, ...items))
   assert.equal(transfers.length, 1000)
   assert.equal(transfers.at(-1)?.batchIndex, 999)
+  assert.equal(transfers.at(-1)?.omitted, 500)
+  assert.equal(
+    transfers.reduce((sum, { omitted }) => sum + omitted, 0),
+    500,
+  )
 })
 
 const hostile: Record<string, ReturnType<typeof batch>> = {
@@ -97,6 +124,12 @@ const hostile: Record<string, ReturnType<typeof batch>> = {
   'an offset of 2^256 - 1': batch(most, 64, 1, 1),
   'a length beyond the end': batch(64, 64, 2, 1),
   'a length of 2^256 - 1': batch(64, 64, most, 1),
+  'ids and values in the same place': batch(64, 64, 2, 1, 2),
+  'values that begin with the last id': batch(64, 128, 2, 1, 2, 5, 6),
+  'ids that begin within the values': batch(96, 64, 2, 2, 1, 2),
+  'one array within the other': batch(64, 96, 3, 1, 7, 8, 9),
+  'an array over the offsets': batch(0, 64, 0),
+  'an array over the second offset': batch(96, 32, 64, 0),
   'no data': batch(),
   'half a byte of data': { ...batch(), data: '0x0' },
   'no hexadecimal data': { ...batch(), data: `0x${'zz'.repeat(64)}` },

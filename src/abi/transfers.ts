@@ -13,7 +13,7 @@ export const TRANSFER_TOPICS: readonly Hex[] = [TRANSFER_TOPIC, TRANSFER_SINGLE_
 /** EIP-7708 logs transfers of the native coin as if by this address. */
 const NATIVE_TRANSFER_LOGGER = '0xfffffffffffffffffffffffffffffffffffffffe'
 
-/** elements of one TransferBatch that become transfers; the rest of a longer one is left out */
+/** elements of one TransferBatch that become transfers; of a longer one the last says how many were left out */
 const MAX_BATCH = 1000
 
 /** `from` and `to` in lower case; `value` in the smallest unit, 1 for an ERC-721; `batchIndex` 0 but in a batch. */
@@ -24,6 +24,8 @@ export type DecodedTransfer = {
   tokenId: bigint | null
   value: bigint
   batchIndex: number
+  /** elements of its batch that were left out after this one; 0 but at the end of a long one */
+  omitted: number
 }
 
 type Log = { address: Hex; topics: readonly Hex[]; data: Hex }
@@ -72,13 +74,25 @@ function decodeBatch({ topics, data }: Log): DecodedTransfer[] {
   if (topics.length !== 4) return []
   const ids = arrayAt(data, 0)
   const values = arrayAt(data, 32)
-  if (!ids || !values || ids.length !== values.length) return []
+  if (!ids || !values || ids.length !== values.length || sharesBytes(ids, values)) return []
   const transfers: DecodedTransfer[] = []
   for (let index = 0; index < Math.min(ids.length, MAX_BATCH); index++) {
     const amount = { tokenId: wordAt(data, ids.start + index * 32), value: wordAt(data, values.start + index * 32) }
     transfers.push(...transferOf('ERC1155', { from: topics[2], to: topics[3] }, amount, index))
   }
+  const last = transfers.at(-1)
+  if (last !== undefined) last.omitted = Math.max(0, ids.length - MAX_BATCH)
   return transfers
+}
+
+/** What two arrays share costs a contract once and us twice, and no compiler makes it. */
+const sharesBytes = (one: ArrayPlace, other: ArrayPlace): boolean =>
+  one.start - 32 < other.start + other.length * 32 && other.start - 32 < one.start + one.length * 32
+
+/** The most transfers that a log can announce, by its size alone; 1 for any other log. */
+export function mostTransfersIn({ topics, data }: Pick<Log, 'topics' | 'data'>): number {
+  if (topics[0]?.toLowerCase() !== TRANSFER_BATCH_TOPIC) return 1
+  return Math.min(MAX_BATCH, Math.max(1, Math.floor(sizeOf(data) / 64)))
 }
 
 function transferOf(
@@ -92,14 +106,18 @@ function transferOf(
   const { tokenId, value } = amount
   if (from === null || to === null || value === null) return []
   if (tokenType === 'ERC1155' && tokenId === null) return []
-  return [{ tokenType, from, to, tokenId, value, batchIndex }]
+  return [{ tokenType, from, to, tokenId, value, batchIndex, omitted: 0 }]
 }
 
+/** `start` of the items; the word before it is the length. */
+type ArrayPlace = { start: number; length: number }
+
 /** Where the items of a uint256[] start and how many fit; null when its offset or its length lies. */
-function arrayAt(data: Hex, at: number): { start: number; length: number } | null {
+function arrayAt(data: Hex, at: number): ArrayPlace | null {
   const size = sizeOf(data)
   const offset = wordAt(data, at)
-  if (offset === null || offset > BigInt(size)) return null
+  // The two offsets themselves are no part of an array.
+  if (offset === null || offset < 64n || offset > BigInt(size)) return null
   const length = wordAt(data, Number(offset))
   const start = Number(offset) + 32
   if (length === null || length * 32n > BigInt(size - start)) return null

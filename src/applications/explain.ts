@@ -1,4 +1,5 @@
 import type { FieldError } from '../errors.ts'
+import { parseUserId } from '../ids.ts'
 import { isPermission, machinePermissions, userPermissions } from './permissions.ts'
 import { explainRedirect } from './redirects.ts'
 import type { Application } from './registry.ts'
@@ -16,6 +17,8 @@ export function explainApplication(application: Claimed): FieldError[] {
   const refuse = (pointer: string, detail: string) => problems.push({ pointer, code: 'invalid', detail })
 
   if (!/^[\w.-]{1,100}$/.test(clientId)) refuse('/clientId', 'The client id must be letters, digits, `.`, `_` or `-`.')
+  // It is the `sub` of the application's own tokens, and must not be somebody's.
+  if (parseUserId(clientId) !== null) refuse('/clientId', 'The client id must not look like the id of a user.')
   const problem = explainName(name)
   if (problem !== null) refuse('/name', `The name ${problem}.`)
   if (redirectUris.length === 0) refuse('/redirectUris', 'There must be a redirect address.')

@@ -1,6 +1,7 @@
 import { AppError, type FieldError } from '../errors.ts'
 import { isApplicationProvider, isMutableClaim } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { inTransaction } from '../store/transaction.ts'
 import { readApplication, type Registered } from './manage.ts'
 import { forgetApplication } from './registry.ts'
 
@@ -110,7 +111,7 @@ async function change(
   work: (db: Db, issuers: TrustedIssuer[], application: Registered) => Promise<TrustedIssuer[]>,
 ): Promise<void> {
   await retrying(() =>
-    root.transaction().execute(async (db) => {
+    inTransaction(root, async (db) => {
       const application = await readApplication(db, clientId)
       const row = await db
         .selectFrom('applications')

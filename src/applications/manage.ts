@@ -2,6 +2,7 @@ import { createHash, randomInt } from 'node:crypto'
 import { AppError, type FieldError } from '../errors.ts'
 import { newSecret } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { inTransaction } from '../store/transaction.ts'
 import { explainRegistration } from './explain.ts'
 import type { TrustedIssuer } from './issuers.ts'
 import { forgetApplication } from './registry.ts'
@@ -166,7 +167,7 @@ async function addSecret(
 ): Promise<{ application: Registered; secret: string }> {
   const secret = newClientSecret()
   const application = await retrying(() =>
-    root.transaction().execute(async (db) => {
+    inTransaction(root, async (db) => {
       const { kind } = await readApplication(db, clientId)
       if (kind === 'public')
         refuseIfAny([{ pointer: '/clientId', code: 'invalid', detail: 'A public application has no secret.' }])

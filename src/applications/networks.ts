@@ -74,7 +74,7 @@ export async function checkNetwork(
     )
   if (toHex(known.genesis_hash) !== genesisHash && !mayBegin)
     throw new Error(
-      `the node is on another chain: the genesis block of chain id ${chainId} is not the one this database was made for`,
+      `the node is on another chain: the genesis block of chain id ${chainId} is not the one this database was made for. Point it at the chain of before, or start over with another DATA_DIR and database: accounts and all, ${name} is then a new network`,
     )
 }
 

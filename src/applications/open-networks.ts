@@ -63,17 +63,17 @@ export const settingsNetwork = (config: NetworkSettings, rpcUrls: readonly strin
 
 /**
  * Connects to one network and ties it to its chain.
- * @param development  of the embedded chain: it may begin anew, and it gives coins
+ * @param development  of a development installation; the embedded chain may begin anew, and gives coins
  * @throws Error when it is another chain; RpcUnavailable, RpcError when no node answers
  */
 export async function openNetwork(
   place: Place,
   wanted: Wanted,
-  development: { faucet: NonNullable<Chain['faucet']> } | null = null,
+  development: Pick<Chain, 'faucet'> | null = null,
 ): Promise<Chain> {
   const faucet = development?.faucet ?? null
-  return connectNetwork(place, { ...wanted, faucet }, (facts) =>
-    bindNetwork(place.db, facts, { mayBegin: development !== null }),
+  return connectNetwork(place, { ...wanted, faucet, isDevelopment: development !== null }, (facts) =>
+    bindNetwork(place.db, facts, { mayBegin: faucet !== null }),
   )
 }
 
@@ -86,7 +86,7 @@ export async function openKnownNetwork(place: Place, wanted: Wanted): Promise<Ch
 
 async function connectNetwork(
   { config, telemetry, origin }: Place,
-  wanted: Wanted & Pick<Chain, 'faucet'>,
+  wanted: Wanted & Pick<Chain, 'faucet' | 'isDevelopment'>,
   check: (facts: NetworkFacts & { genesisHash: Hex }) => Promise<void>,
 ): Promise<Chain> {
   const { chain, genesisHash } = await openChain({

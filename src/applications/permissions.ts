@@ -9,7 +9,7 @@ export const userPermissions = [
   'users:directory',
 ] as const satisfies Permission[]
 
-/** Permissions that only a machine token carries; a person is never asked for them. */
+/** Permissions that only a machine token carries, over the people who allowed it. */
 export const machinePermissions = ['users:read'] as const satisfies Permission[]
 
 const all: readonly string[] = [...userPermissions, ...machinePermissions]

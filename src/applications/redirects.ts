@@ -31,6 +31,12 @@ export function explainRedirect(text: string): string | null {
   return /^[a-z][a-z0-9+-]*(\.[a-z0-9+-]+)+:$/.test(url.protocol) ? null : 'has a scheme without a dot'
 }
 
+/**
+ * Whether any program of the device may wait at an address: on loopback, or behind a private scheme, which nobody owns.
+ * Source: RFC 8252 §8.6
+ */
+export const isOpenToPrograms = (uri: string): boolean => !uri.startsWith('https:')
+
 /** An http URL on loopback in plain form; anything a reader could take for another host is not. */
 function loopbackUrl(text: string): URL | null {
   // Parsers disagree about backslashes, user names, spaces and encoded dots; none of them has a place here.

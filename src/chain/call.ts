@@ -14,8 +14,8 @@ export const blockParameter = (at: At): unknown => {
   return 'blockHash' in at ? { blockHash: at.blockHash } : `0x${at.blockNumber.toString(16)}`
 }
 
-/** gas; hardening.md caps what one read may burn on the node */
-export const CALL_GAS = 30_000_000
+/** gas: what one transaction may have (EIP-7825). Nodes refuse calls with more, whatever they would burn: go-ethereum #32625, EDR */
+export const CALL_GAS = 2 ** 24
 
 /** bytes; a contract that answers or reverts with more than this is not read */
 const MAX_RETURN_BYTES = 1_048_576
@@ -73,10 +73,10 @@ const tooLong = (how: 'answered' | 'reverted', cause?: RpcTooLarge): AppError =>
 export function isUnknownBlock(error: RpcError): boolean {
   // geth: "header not found", "unknown block", "header for hash not found"; anvil: "Resource not found" (-32001) for a
   // hash, "BlockOutOfRangeError" for a number; erigon: "block not found"; nethermind: "... could not be found";
-  // besu: "Unknown block".
+  // besu: "Unknown block"; EDR (Hardhat): "Received invalid block tag 0x…. Latest block number is 7", hashes included.
   return (
     isForgottenState(error) ||
-    /block.{0,20}not found|header.{0,30}not found|resource not found|unknown block|could not be found|BlockOutOfRange/i.test(
+    /block.{0,20}not found|header.{0,30}not found|resource not found|unknown block|could not be found|BlockOutOfRange|invalid block tag/i.test(
       error.message,
     )
   )

@@ -1,5 +1,9 @@
 import { askIdentity, isSameChain, type Identity } from './identity.ts'
 import { newMember, type Member } from './member.ts'
+import { pinnedByNumber } from './by-number.ts'
+import { RpcUnavailable } from './failures.ts'
+import { guarded } from './guard.ts'
+import { askNeeds } from './needs.ts'
 import { isHeadUrl, watchNewHeads, type NewHeads } from './new-heads.ts'
 import { openNode } from './node.ts'
 import { poolOf, type OnNode } from './pool.ts'
@@ -16,7 +20,7 @@ const TIMEOUT_MS = 10_000
  * asked for nothing but their new heads, and need not answer.
  * @param urls          at least one of them http or https
  * @param wantedChainId undefined takes what the nodes say
- * @throws Error when a node has another chain; RpcUnavailable when none answers
+ * @throws Error when a node has another chain or lacks what it must have; RpcUnavailable when none answers
  */
 export async function connect(
   urls: readonly string[],
@@ -38,23 +42,33 @@ export async function connect(
     for (const { node } of members) node.close()
   }
   try {
-    const identity = await agreeOnChain(members, { wantedChainId, onNode, isOnly: sources.length === 1 })
+    const isOnly = sources.length === 1
+    const identity = await agreeOnChain(members, { wantedChainId, onNode, isOnly })
+    let readsByNumber = false
+    const onReadsByNumber = ({ position }: Member) => {
+      readsByNumber = true
+      onNode(position, 'reads_by_number')
+    }
+    await checkNeeds(members, onReadsByNumber)
     if (headSources.length > 0) newHeads = watchNewHeads(headSources, { chainId: identity.chainId, onNode })
     if (members.length === 1) {
-      const { ask } = members[0]!.node
-      return { identity, newHeads, rpc: rpcOver({ ask, askOneNode: ask, close }, { onCall }) }
+      const { node, position } = members[0]!
+      const ask = guarded(node.ask, { identity, onWrong: () => onNode(position, 'wrong_chain') })
+      const pinned = pinnedByNumber({ ask, askOneNode: ask }, () => readsByNumber)
+      return { identity, newHeads, rpc: rpcOver({ ...pinned, close }, { onCall }) }
     }
-    await Promise.all(members.map((member) => probe(member, { identity, onNode })))
+    const probing = { identity, onNode, onReadsByNumber }
+    await Promise.all(members.map((member) => probe(member, probing)))
     const stop = startProbes(members, {
-      identity,
-      onNode,
+      ...probing,
       ...(probeEveryMs === undefined ? {} : { everyMs: probeEveryMs }),
     })
     const closeAll = () => {
       stop()
       close()
     }
-    return { identity, newHeads, rpc: rpcOver({ ...poolOf({ members, onNode }), close: closeAll }, { onCall }) }
+    const pinned = pinnedByNumber(poolOf({ members, onNode }), () => readsByNumber)
+    return { identity, newHeads, rpc: rpcOver({ ...pinned, close: closeAll }, { onCall }) }
   } catch (error) {
     close()
     throw error
@@ -81,4 +95,27 @@ async function agreeOnChain(
     members[index]!.standing = 'right'
   }
   return first
+}
+
+/**
+ * Whether those that answer have together what a node must have; the others are asked when they come.
+ * @throws Error naming the methods that none has
+ */
+async function checkNeeds(members: Member[], onReadsByNumber: (member: Member) => void): Promise<void> {
+  const answers = await Promise.all(
+    members
+      .filter(({ standing }) => standing === 'right')
+      .map(async (member) => {
+        const needs = await askNeeds(member.node.ask, TIMEOUT_MS).catch((error: unknown) => {
+          if (error instanceof RpcUnavailable) return null
+          throw error
+        })
+        if (needs?.readsByHash === false) onReadsByNumber(member)
+        return needs
+      }),
+  )
+  const [first, ...others] = answers.filter((needs) => needs !== null)
+  const missing = (first?.missing ?? []).filter((method) => others.every((needs) => needs.missing.includes(method)))
+  if (missing.length > 0)
+    throw new Error(`no node has ${missing.join(', ')}: docs/guides/nodes.md says what a node must have`)
 }

@@ -17,6 +17,12 @@ const sends: [SendRefusal, string, number, string, unknown?][] = [
   ['nonce_too_low', 'nethermind', -32010, 'OldNonce, Current nonce: 5, nonce of rejected tx: 3'],
   ['nonce_too_low', 'besu', -32001, 'Nonce too low'],
   ['nonce_too_low', 'anvil', -32003, 'nonce too low'],
+  [
+    'nonce_too_high',
+    'EDR',
+    -32000,
+    "Nonce too high. Expected nonce to be 5 but got 6. Note that transactions can't be queued when automining.",
+  ],
   ['replacement_underpriced', 'geth', -32000, 'replacement transaction underpriced: new tx gas fee cap 100 < 110'],
   ['replacement_underpriced', 'reth', -32000, 'replacement transaction underpriced'],
   ['replacement_underpriced', 'erigon', -32000, 'could not replace existing tx'],

@@ -7,6 +7,7 @@ import { RpcError } from './rpc.ts'
 export type SendRefusal =
   | 'known'
   | 'nonce_too_low'
+  | 'nonce_too_high'
   | 'replacement_underpriced'
   | 'underpriced'
   | 'insufficient_funds'
@@ -26,6 +27,9 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
   ],
   // geth core/error.go ErrNonceTooLow, reth, erigon, anvil; besu "Nonce too low"; nethermind OldNonce, OwnNonceAlreadyUsed
   ['nonce_too_low', /nonce too low|oldnonce|ownnoncealreadyused|nonce has already been used/i],
+  // Nodes that mine at once have no place for what comes before its turn: EDR (Hardhat) "Nonce too high. Expected nonce
+  // to be 5 but got 6", ganache "the tx doesn't have the correct nonce. account has nonce of: 5 tx has nonce of: 6".
+  ['nonce_too_high', /nonce too high/i],
   // geth core/error.go ErrInsufficientFunds, reth, erigon, anvil; besu "Upfront cost exceeds account balance";
   // nethermind InsufficientFunds
   ['insufficient_funds', /insufficient ?funds|insufficient balance|upfront cost exceeds account balance/i],

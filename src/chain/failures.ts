@@ -28,6 +28,14 @@ export class BadAnswer extends RpcUnavailable {
   }
 }
 
+/** Behind the address of the node is another chain than before. */
+export class WrongChain extends RpcUnavailable {
+  constructor() {
+    super('the node serves another chain than the one this database was made for', { timedOut: false })
+    this.name = 'WrongChain'
+  }
+}
+
 /** The answer was longer than what is read. Another node would answer the same. */
 export class RpcTooLarge extends RpcUnavailable {
   constructor() {

@@ -5,6 +5,7 @@ import { AppError } from '../errors.ts'
 import { currentFees, highestPrice, nextFee, offer, type Fees } from './fees.ts'
 import { openHead } from './head.ts'
 import type { Chain } from './network.ts'
+import { RpcError } from './rpc.ts'
 
 const GWEI = 10n ** 9n
 const capReached = (error: unknown) => error instanceof AppError && error.code === 'fee_cap_reached'
@@ -100,4 +101,41 @@ test('a network without base fees is asked for its gas price', async () => {
   const { chain, asked } = fakeChain(null, { eth_gasPrice: '0x5' })
   assert.deepEqual(await currentFees(chain), { type: 'legacy', gasPrice: 5n })
   assert.deepEqual(asked, ['eth_gasPrice'])
+})
+
+/** A node with a base fee of 10 that has these methods. */
+function nodeWith(answers: Record<string, unknown>) {
+  const asked: string[] = []
+  const call = async (method: string) => {
+    asked.push(method)
+    const answer = answers[method]
+    if (answer instanceof Error) throw answer
+    if (answer === undefined) throw new RpcError(-32601, `the method ${method} does not exist`, undefined)
+    return answer
+  }
+  const head = openHead(Date.now)
+  const mine = (number: number) =>
+    head.set({ number, hash: `0x${String(number).padStart(64, '0')}`, parentHash: '0x', timestamp: 0, baseFee: 10n })
+  mine(1)
+  return { chain: { head, rpc: { call }, feeCapWei: 100n } as unknown as Chain, asked, mine }
+}
+
+test('a node that suggests no tip is asked for its gas price: what that has above the base fee is the tip', async () => {
+  const { chain, asked, mine } = nodeWith({ eth_gasPrice: '0xd' })
+  assert.deepEqual(await currentFees(chain), { type: 'eip1559', maxFeePerGas: 23n, maxPriorityFeePerGas: 3n })
+  mine(2)
+  await currentFees(chain)
+  assert.deepEqual(asked, ['eth_maxPriorityFeePerGas', 'eth_gasPrice', 'eth_gasPrice'])
+  const low = nodeWith({ eth_gasPrice: '0x9' })
+  assert.deepEqual(await currentFees(low.chain), { type: 'eip1559', maxFeePerGas: 20n, maxPriorityFeePerGas: 0n })
+})
+
+test('a tip made of a gas price is bounded by the cap; a node that is rate-limited is not asked twice', async () => {
+  await assert.rejects(currentFees(nodeWith({ eth_gasPrice: '0xff' }).chain), capReached)
+  const limited = nodeWith({
+    eth_maxPriorityFeePerGas: new RpcError(-32005, 'limit exceeded', undefined),
+    eth_gasPrice: '0xd',
+  })
+  await assert.rejects(currentFees(limited.chain), RpcError)
+  assert.deepEqual(limited.asked, ['eth_maxPriorityFeePerGas'])
 })

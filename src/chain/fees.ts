@@ -1,6 +1,8 @@
 import { AppError } from '../errors.ts'
 import { readHeader, readQuantity } from './answers.ts'
+import { isMissingMethod, isOutOfBreath } from './member.ts'
 import type { Chain } from './network.ts'
+import { RpcError, type Rpc } from './rpc.ts'
 
 /** What a transaction offers for gas, wei per gas. `legacy` on networks without EIP-1559. */
 export type Fees =
@@ -43,8 +45,27 @@ async function ask({ rpc, feeCapWei }: Chain, baseFee: bigint | null): Promise<F
     const gasPrice = readQuantity(await rpc.call('eth_gasPrice', []), 'gas price')
     return offer({ baseFee: null, tip: gasPrice, cap: feeCapWei })
   }
-  const tip = readQuantity(await rpc.call('eth_maxPriorityFeePerGas', []), 'tip')
-  return offer({ baseFee, tip, cap: feeCapWei })
+  return offer({ baseFee, tip: await askTip(rpc, baseFee), cap: feeCapWei })
+}
+
+/** nodes that do not suggest a tip */
+const withoutTip = new WeakSet<Rpc>()
+
+/**
+ * What the node suggests as tip. Where it has no such method, which the specification of the JSON-RPC API leaves open,
+ * what its gas price has above the base fee.
+ */
+async function askTip(rpc: Rpc, baseFee: bigint): Promise<bigint> {
+  if (!withoutTip.has(rpc)) {
+    try {
+      return readQuantity(await rpc.call('eth_maxPriorityFeePerGas', []), 'tip')
+    } catch (error) {
+      if (!(error instanceof RpcError) || isOutOfBreath(error)) throw error
+      if (isMissingMethod(error)) withoutTip.add(rpc)
+    }
+  }
+  const price = readQuantity(await rpc.call('eth_gasPrice', []), 'gas price')
+  return price > baseFee ? price - baseFee : 0n
 }
 
 /**

@@ -1,7 +1,8 @@
 import { readHeader } from './answers.ts'
 import type { Hex } from '../ids.ts'
 import type { Block } from './head.ts'
-import type { Chain } from './network.ts'
+import { hasLost } from './lost.ts'
+import { isDevelopment, type Chain } from './network.ts'
 
 /** milliseconds: how old the known head may be before a read asks the node again; one look-up serves all reads of that time */
 const MAX_AGE_MS = 20
@@ -20,7 +21,7 @@ const asking = new WeakMap<Chain, Asking>()
  * development chain always, because people mine a block by hand there and look at once.
  * All who ask at the same time share one request, and nobody is given the answer to a request that was sent before
  * they asked. A node that lags behind us changes nothing, nor does one with another block of the same height: heads
- * move only forward here, the follower alone moves them back.
+ * move only forward here, the follower alone moves them back, or a node that has lost what we know.
  * @param options.lost  a block that nobody knows any more: another one of its height takes its place
  * @throws RpcUnavailable | RpcError
  */
@@ -28,10 +29,16 @@ export async function newestBlock(
   chain: Chain,
   { maxAgeMs = mostAge(chain), lost = null }: { maxAgeMs?: number; lost?: Hex | null } = {},
 ): Promise<Block> {
-  return freshBlock(chain, maxAgeMs) ?? move(chain, await ask(chain), lost)
+  const fresh = freshBlock(chain, maxAgeMs)
+  if (fresh !== null) return fresh
+  const block = await ask(chain)
+  const known = chain.head.current()
+  if (known === null || !(await hasLost(chain, known, block))) return move(chain, block, lost)
+  chain.head.set(block)
+  return block
 }
 
-const mostAge = ({ faucet }: Chain): number => (faucet === null ? MAX_AGE_MS : 0)
+const mostAge = (chain: Chain): number => (isDevelopment(chain) ? 0 : MAX_AGE_MS)
 
 /** The newest block where that is known without asking the node; null where it has to be asked. */
 export function freshBlock(chain: Chain, maxAgeMs = mostAge(chain)): Block | null {
@@ -83,11 +90,13 @@ const askNode = async ({ rpc }: Chain): Promise<Block> =>
   readHeader(await rpc.call('eth_getBlockByNumber', ['latest', false]))
 
 /** @returns the newest of what we knew and what the node says */
-function move({ head, faucet }: Chain, block: Block, lost: Hex | null): Block {
+function move(chain: Chain, block: Block, lost: Hex | null): Block {
+  const { head } = chain
   const known = head.current()
-  const isLower = known !== null && block.number < known.number
+  // Says nothing of ours: a head that only lower ones are heard of grows old.
+  if (known !== null && block.number < known.number) return known
   const isSibling = known !== null && block.number === known.number && block.hash !== known.hash
-  if (isLower || (isSibling && faucet === null && known.hash !== lost)) {
+  if (isSibling && !isDevelopment(chain) && known.hash !== lost) {
     head.confirm()
     return known
   }

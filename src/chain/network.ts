@@ -24,11 +24,19 @@ export type Chain = {
   head: Head
   /** Gives a new account its first coins, on development chains only. */
   faucet: ((address: Hex) => Promise<void>) | null
+  /** of a development installation: it may lose any number of blocks, final ones too */
+  isDevelopment?: boolean
+  /** milliseconds for which the node's newest block stays below ours before it counts as lost; default 5,000 */
+  lostAfterMs?: number
 }
 
+/** True on a chain that may lose any number of blocks: our own after a crash, or somebody's snapshot that was reverted. */
+export const isDevelopment = ({ faucet, isDevelopment: isSo = false }: Chain): boolean => faucet !== null || isSo
+
 /**
- * How far a node's blocks are believed: `on` checks receipts against the block's hash; `off` their logs against its
- * Bloom filter; `lax`, for networks that have none or leave logs out of it, counts receipts only.
+ * How far a node's blocks are believed: `on` checks transactions and receipts against the block's hash; `off` the logs
+ * against its Bloom filter, and all of it in blocks with transactions of ours; `lax`, for networks that have no filter
+ * or leave logs out of it, counts receipts only. docs/decisions/0011
  */
 export type Strictness = 'on' | 'off' | 'lax'
 

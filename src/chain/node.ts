@@ -13,7 +13,7 @@ export type Ask = (calls: readonly Call[], options: { timeoutMs: number }) => Pr
 export type Node = { ask: Ask; close(): void }
 
 /**
- * bytes of an answer to calls that have short ones, one or many: 30 M gas pay for 3.9 MB of memory to return or to
+ * bytes of an answer to calls that have short ones, one or many: 2^24 gas pay for 2.8 MB of memory to return or to
  * revert with, which some nodes write in hexadecimal twice, as `data` and within `message`
  */
 const MAX_SHORT_BYTES = 24 * 1_048_576

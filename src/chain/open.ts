@@ -2,6 +2,7 @@ import type { Hex } from '../ids.ts'
 import { connect } from './connect.ts'
 import { openHead } from './head.ts'
 import type { Chain } from './network.ts'
+import { isHeadUrl } from './new-heads.ts'
 import type { OnNode } from './pool.ts'
 import type { OnCall } from './rpc.ts'
 
@@ -16,13 +17,15 @@ export type ChainSettings = Omit<Chain, 'chainId' | 'rpc' | 'newHeads' | 'head'>
   onNode?: OnNode
 }
 
+const LOST_AMONG_SEVERAL_MS = 60_000
+
 /**
  * Connects to a network's nodes and makes sure that it is the right network.
  * @throws Error when a node has another chain id; RpcUnavailable when none answers
  */
 export async function openChain(settings: ChainSettings): Promise<{ chain: Chain; genesisHash: Hex }> {
   const { rpcUrls, chainId: wantedChainId, name, symbol, coin, decimals, finality, feeCapWei, strictness } = settings
-  const { multicall3, explorer, faucet, now, onCall, onNode = () => {} } = settings
+  const { multicall3, explorer, faucet, isDevelopment, now, onCall, onNode = () => {} } = settings
   const { rpc, identity, newHeads } = await connect(rpcUrls, { wantedChainId, onCall, onNode })
   const { chainId, genesisHash } = identity
   return {
@@ -38,6 +41,9 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       multicall3,
       explorer,
       faucet,
+      ...(isDevelopment === undefined ? {} : { isDevelopment }),
+      // Of several nodes the one ahead of the others may be away for a while.
+      ...(rpcUrls.filter((url) => !isHeadUrl(url)).length > 1 ? { lostAfterMs: LOST_AMONG_SEVERAL_MS } : {}),
       rpc,
       ...(newHeads === null ? {} : { newHeads }),
       head: openHead(now),

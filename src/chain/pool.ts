@@ -14,7 +14,7 @@ import type { Ask } from './node.ts'
 import { isSend, type Call } from './rpc.ts'
 
 /** What became of a node, for the log. */
-export type OnNode = (position: number, event: 'up' | 'down' | 'wrong_chain') => void
+export type OnNode = (position: number, event: 'up' | 'down' | 'wrong_chain' | 'reads_by_number') => void
 
 export type PoolSettings = { members: readonly Member[]; random?: () => number; onNode: OnNode }
 

@@ -1,7 +1,10 @@
 import { RpcError, RpcUnavailable } from './failures.ts'
 import { askIdentity, isSameChain, type Identity } from './identity.ts'
 import { noteAnswer, noteFailure, type Member } from './member.ts'
+import { askNeeds } from './needs.ts'
 import type { OnNode } from './pool.ts'
+
+export type Probing = { identity: Identity; onNode: OnNode; onReadsByNumber: (member: Member) => void }
 
 const EVERY_MS = 1_000
 const TIMEOUT_MS = 1_500
@@ -13,14 +16,14 @@ const TIMEOUT_MS = 1_500
  */
 export function startProbes(
   members: readonly Member[],
-  { identity, everyMs = EVERY_MS, onNode }: { identity: Identity; everyMs?: number; onNode: OnNode },
+  { everyMs = EVERY_MS, ...probing }: Probing & { everyMs?: number },
 ): () => void {
   const asking = new Set<Member>()
   const timer = setInterval(() => {
     for (const member of members) {
       if (asking.has(member)) continue
       asking.add(member)
-      void probe(member, { identity, onNode }).finally(() => asking.delete(member))
+      void probe(member, probing).finally(() => asking.delete(member))
     }
   }, everyMs)
   timer.unref()
@@ -28,19 +31,13 @@ export function startProbes(
 }
 
 /** One look at one node. Never throws. */
-export async function probe(
-  member: Member,
-  { identity, onNode }: { identity: Identity; onNode: OnNode },
-): Promise<void> {
+export async function probe(member: Member, probing: Probing): Promise<void> {
+  const { onNode } = probing
   const startedAt = performance.now()
   if (member.standing === 'wrong' || (member.openUntil !== null && member.openUntil > startedAt)) return
   try {
     // Behind the same URL may be another chain by now: a node that was away is asked for its identity again.
-    if (
-      (member.standing === 'unverified' || member.openUntil !== null) &&
-      !(await isRight(member, { identity, onNode }))
-    )
-      return
+    if ((member.standing === 'unverified' || member.openUntil !== null) && !(await isRight(member, probing))) return
     const [head] = await member.node.ask([{ method: 'eth_blockNumber', params: [] }], { timeoutMs: TIMEOUT_MS })
     if (head instanceof RpcError || head instanceof RpcUnavailable) throw head
     if (typeof head !== 'string' || !/^0x[0-9a-f]{1,12}$/i.test(head))
@@ -52,9 +49,13 @@ export async function probe(
   }
 }
 
-async function isRight(member: Member, { identity, onNode }: { identity: Identity; onNode: OnNode }): Promise<boolean> {
+async function isRight(member: Member, { identity, onNode, onReadsByNumber }: Probing): Promise<boolean> {
   const isNew = member.standing === 'unverified'
   const said = await askIdentity(member.node.ask, TIMEOUT_MS)
+  if (isNew && isSameChain(said, identity)) {
+    const { readsByHash } = await askNeeds(member.node.ask, TIMEOUT_MS)
+    if (!readsByHash) onReadsByNumber(member)
+  }
   member.standing = isSameChain(said, identity) ? 'right' : 'wrong'
   if (member.standing === 'wrong') onNode(member.position, 'wrong_chain')
   else if (isNew && member.openUntil === null) onNode(member.position, 'up')

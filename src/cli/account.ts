@@ -5,15 +5,21 @@ import type { Hex } from '../ids.ts'
 import { connectSigner } from '../signer/client.ts'
 import type { RootDb } from '../store/db.ts'
 import { FolderInUse } from '../store/folder-lock.ts'
-import { freezeAccount, listFrozen, thawAccount, type Freezable } from '../users/freeze.ts'
+import { userIdOf } from '../ids.ts'
+import { endInDatabase, type SignedOut } from '../oauth/sign-out.ts'
+import { recorded } from '../operator/actions.ts'
+import { operatorActs } from '../operator/acts.ts'
+import { listStopped, type StoppedLane } from '../transactions/resume.ts'
+import { listFrozen, type Freezable } from '../users/freeze.ts'
 import { pregenerate, type Pregenerated } from '../users/pregenerate.ts'
 import { findPlace, withDatabase } from './place.ts'
 import { facts, print, table } from './print.ts'
 import { openOperator, type AskOperator } from './reach.ts'
+import { commandActor } from './registry.ts'
 
 type Given = { provider: string; userId: string; json?: boolean }
 
-/** `chatelaine account …`: an account for someone who has not signed in yet; freezing one, thawing it, and which are frozen. */
+/** `chatelaine account …`: an account for someone who has not signed in yet; freezing and thawing one, resuming a stopped one, which are either, and signing somebody out. */
 export function account(): Command {
   const command = new Command('account').description('accounts of people')
   command
@@ -25,7 +31,7 @@ export function account(): Command {
     .action(create)
   command
     .command('freeze')
-    .description('let an account be read and move nothing; what it has sent is followed to its end')
+    .description('let an account move nothing and sign its owner out; what it has sent is followed to its end')
     .argument('<user>', 'id of the user, as in tokens: PROVIDER-id')
     .option('--json', 'print JSON')
     .action((user: string, given: { json?: boolean }) => change(user, given, 'freeze'))
@@ -36,10 +42,27 @@ export function account(): Command {
     .option('--json', 'print JSON')
     .action((user: string, given: { json?: boolean }) => change(user, given, 'thaw'))
   command
+    .command('sign-out')
+    .description('sign somebody out everywhere: every browser, and every application with all its tokens')
+    .argument('<user>', 'id of the user')
+    .option('--json', 'print JSON')
+    .action(endSignIns)
+  command
     .command('frozen')
     .description('which accounts are frozen, and since when')
     .option('--json', 'print JSON')
     .action(listFrozenOnes)
+  command
+    .command('stopped')
+    .description('which accounts are stopped because somebody else used a nonce of theirs, where and since when')
+    .option('--json', 'print JSON')
+    .action(listStoppedOnes)
+  command
+    .command('resume')
+    .description('let a stopped account go on, with the first nonce that nobody used')
+    .argument('<user>', 'id of the user')
+    .option('--json', 'print JSON')
+    .action(resume)
   return command
 }
 
@@ -52,8 +75,34 @@ async function listFrozenOnes(given: { json?: boolean }): Promise<void> {
   print(given, frozen, text)
 }
 
+async function listStoppedOnes(given: { json?: boolean }): Promise<void> {
+  const stopped = await withDatabaseOrServer(
+    (db) => listStopped(db),
+    (ask) => ask<StoppedLane[]>('GET', '/accounts/stopped'),
+  )
+  printStopped(given, stopped, 'No account is stopped.')
+}
+
+async function resume(user: string, given: { json?: boolean }): Promise<void> {
+  const stopped = await withDatabaseOrServer(
+    (db) => operatorActs(db, commandActor()).resumeAccount(user),
+    (ask) => ask<StoppedLane[]>('POST', `/accounts/${encodeURIComponent(user)}/resume`),
+  )
+  printStopped(given, stopped, 'The account is not stopped.')
+}
+
+function printStopped(given: { json?: boolean }, stopped: StoppedLane[], none: string): void {
+  const rows = stopped.map(({ userId, chainId, nonce, hash, stoppedAt, resumeAskedAt }) =>
+    [userId, String(chainId), String(nonce), hash ?? 'unknown', stoppedAt, resumeAskedAt ?? 'no']) // prettier-ignore
+  print(
+    given,
+    stopped,
+    stopped.length === 0 ? none : table(['user', 'chain', 'nonce', 'used by', 'since', 'to go on'], rows),
+  )
+}
+
 /** On the database, or through the running server where that holds the embedded one. */
-async function withDatabaseOrServer<T>(
+export async function withDatabaseOrServer<T>(
   work: (db: RootDb) => Promise<T>,
   through: (ask: AskOperator) => Promise<T>,
 ): Promise<T> {
@@ -68,10 +117,21 @@ async function withDatabaseOrServer<T>(
 
 async function change(user: string, given: { json?: boolean }, action: 'freeze' | 'thaw'): Promise<void> {
   const done = await withDatabaseOrServer(
-    (db) => (action === 'freeze' ? freezeAccount : thawAccount)(db, user),
+    (db) => {
+      const acts = operatorActs(db, commandActor())
+      return action === 'freeze' ? acts.freeze(user, endInDatabase(db)) : acts.thaw(user)
+    },
     (ask) => ask<Freezable>('POST', `/accounts/${encodeURIComponent(user)}/${action}`),
   )
   print(given, done, facts([['user', done.userId], ['frozen', done.frozenAt ?? 'no']])) // prettier-ignore
+}
+
+async function endSignIns(user: string, given: { json?: boolean }): Promise<void> {
+  const done = await withDatabaseOrServer(
+    (db) => operatorActs(db, commandActor()).signOut(user, endInDatabase(db)),
+    (ask) => ask<SignedOut>('POST', `/accounts/${encodeURIComponent(user)}/sign-out`),
+  )
+  print(given, done, facts([['user', done.userId], ['browsers', String(done.browsers)], ['applications', String(done.applications)]])) // prettier-ignore
 }
 
 async function create(given: Given): Promise<void> {
@@ -89,7 +149,10 @@ async function make(identity: { provider: string; providerUserId: string }): Pro
         throw new Error('SIGNER_SOCKET is missing: the key of an account is made by the signer. Or start the server, and this command asks it.') // prettier-ignore
       const signer = connectSigner({ path })
       try {
-        return await pregenerate({ db, signer }, identity)
+        const target = userIdOf(identity.provider, identity.providerUserId)
+        return await recorded(db, commandActor(), { action: 'create-account', target }, (db) =>
+          pregenerate({ db, signer }, identity),
+        )
       } finally {
         signer.close()
       }

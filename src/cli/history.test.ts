@@ -12,9 +12,10 @@ import { indexTransfers } from '../history/index-transfers.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { fromHex } from '../store/bytes.ts'
 import { command } from '../../test/command.ts'
-import { testCluster, testDatabase } from '../../test/database.ts'
+import { testCluster, testDatabase, testPooler } from '../../test/database.ts'
 import { startHistoryNode } from '../../test/chaos/history-node.ts'
 import { addressOf, scriptedChain } from '../../test/scripted-chain.ts'
+import { signerAt } from '../../test/scripted-transactions.ts'
 import { openSilentNode } from '../../test/silent-node.ts'
 import { until } from '../../test/until.ts'
 
@@ -34,6 +35,8 @@ suite(
       const database = await testDatabase()
       const { db } = database
       const script = scriptedChain({ finality: 3 })
+      // What a node is asked for when a network is opened, and nothing here reads.
+      script.answer = () => '0x0'
       const node = await startHistoryNode(script, { random: () => 1, isStrict: true })
       const dir = await mkdtemp(join(tmpdir(), 'chatelaine-cli-'))
       t.after(async () => {
@@ -48,7 +51,7 @@ suite(
         to: ACCOUNT,
         items: [{ id: null, value: 5n }],
       }
-      for (let block = 0; block < 10; block++) script.mine({ from: addressOf(0x57), transfers: [transfer] })
+      for (let block = 0; block < 10; block++) script.mine({ from: signerAt(0x57), transfers: [transfer] })
       const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
       const app = { config, db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
       const follower = startFollower(app, script.chain, [indexTransfers])
@@ -63,7 +66,12 @@ suite(
         .execute()
 
       await bindNetwork(db, { ...DEVNET, genesisHash: script.blocks[0]!.hash }, { mayBegin: false })
-      const settings = { DATABASE_URL: database.url!, DATA_DIR: dir, NETWORK_FINALITY: '3' }
+      const settings = {
+        DATABASE_URL: database.url!,
+        DATABASE_POOLER: testPooler,
+        DATA_DIR: dir,
+        NETWORK_FINALITY: '3',
+      }
       const run = (...args: string[]) => command({ ...settings, RPC_URL: node.url }, args)
       const audit = (...more: string[]) => run('audit', '--from', '0', '--to', '7', ...more)
 

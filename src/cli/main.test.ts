@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { PGlite } from '@electric-sql/pglite'
 import { command, type Ended } from '../../test/command.ts'
-import { emptyPostgres, migratedSnapshot, testCluster } from '../../test/database.ts'
+import { emptyPostgres, migratedSnapshot, testCluster, testPooler } from '../../test/database.ts'
 import { openSilentNode, type SilentNode } from '../../test/silent-node.ts'
 import { world, type World } from '../../test/world.ts'
-import { doorOf } from '../operator/door.ts'
+import { openOperatorDoor } from '../operator/door.ts'
 
 describe('beside a database that nobody holds', () => {
   let folder: string
@@ -22,7 +22,7 @@ describe('beside a database that nobody holds', () => {
       await (await PGlite.create({ dataDir: join(folder, 'db'), loadDataDir: await migratedSnapshot() })).close()
     else {
       const database = await emptyPostgres(testCluster)
-      settings.DATABASE_URL = database.url
+      Object.assign(settings, { DATABASE_URL: database.url, DATABASE_POOLER: testPooler })
       drop = database.drop
     }
     node = await openSilentNode({ chainId: 11_155_111 })
@@ -235,6 +235,7 @@ describe('beside a database that nobody holds', () => {
     )
     const unreachable = await command({ DATABASE_URL: 'postgres://me:password@127.0.0.1:9/x' }, ['app', 'list'])
     assert.equal(unreachable.code, 1)
+    assert.match(unreachable.err, /^The database of DATABASE_URL does not answer \(ECONNREFUSED\)/m)
     assert.doesNotMatch(unreachable.err, /password/)
   })
 
@@ -252,13 +253,24 @@ describe('beside a database that nobody holds', () => {
 
   test('a token of the operator is shown once, and its file holds the hash', async () => {
     const file = join(folder, 'operators')
-    const { out } = await command({ OPERATOR_TOKEN_FILE: file }, ['operator-token', 'create', '--json'])
-    await command({ OPERATOR_TOKEN_FILE: file }, ['operator-token', 'create'])
+    const { out } = await command({ OPERATOR_TOKEN_FILE: file }, [
+      'operator-token',
+      'create',
+      '--name',
+      'mira',
+      '--json',
+    ])
+    await command({ OPERATOR_TOKEN_FILE: file }, ['operator-token', 'create', '--name', 'vera', '--role', 'viewer'])
+    for (const wrong of [[], ['--name', 'two words'], ['--name', 'x', '--role', 'owner']])
+      assert.equal((await command({ OPERATOR_TOKEN_FILE: file }, ['operator-token', 'create', ...wrong])).code, 1)
     const { token } = JSON.parse(out)
     const lines = (await readFile(file, 'utf8')).trim().split('\n')
     assert.equal(lines.length, 2)
-    assert.ok(!lines.includes(token) && doorOf(lines.map((line) => Buffer.from(line, 'hex'))).isOperator(token))
-    assert.equal((await command({}, ['operator-token', 'create'])).code, 1)
+    assert.ok(!lines.join().includes(token))
+    assert.match(lines[1]!, /^[0-9a-f]{64} vera viewer$/)
+    const door = await openOperatorDoor({ NODE_ENV: 'production', DATA_DIR: folder, OPERATOR_TOKEN_FILE: file })
+    assert.deepEqual(door!.whose(token), { name: 'mira', role: 'operator' })
+    assert.equal((await command({}, ['operator-token', 'create', '--name', 'x'])).code, 1)
   })
 })
 
@@ -270,7 +282,9 @@ describe('beside a running server', () => {
     const { DATABASE_URL } = here.app.config
     // With PostgreSQL the command works by itself and needs the signer; otherwise it asks the server.
     const own: Record<string, string> =
-      DATABASE_URL === undefined ? {} : { DATABASE_URL, SIGNER_SOCKET: join(here.dataDir, 'signer.sock') }
+      DATABASE_URL === undefined
+        ? {}
+        : { DATABASE_URL, DATABASE_POOLER: testPooler, SIGNER_SOCKET: join(here.dataDir, 'signer.sock') }
     settings = { DATA_DIR: here.dataDir, ...own }
   })
   after(() => here.close())
@@ -331,11 +345,36 @@ describe('beside a running server', () => {
     assert.deepEqual(await run('account', 'frozen'), [frozen])
     assert.match((await command(settings, ['account', 'frozen'])).out, /USER +SINCE\nDEV-early +20\d\d-/)
     assert.equal((await run('account', 'thaw', 'DEV-early')).frozenAt, null)
+    assert.deepEqual(await run('account', 'sign-out', 'DEV-early'), { userId: 'DEV-early', browsers: 0, applications: 0 }) // prettier-ignore
     assert.equal((await command(settings, ['account', 'frozen'])).out, 'No account is frozen.\n')
     assert.equal((await run('network', 'show', 'devnet')).applications, 2)
     const refused = await command(settings, ['app', 'create', '--network', 'mars'])
     assert.equal(refused.code, 1)
     for (const part of ['name', 'redirect', 'mars|network']) assert.match(refused.err, new RegExp(part))
+  })
+
+  test('a token of anybody is had without a browser, from the server that runs', async () => {
+    const beside = { ...settings, DATA_DIR: here.dataDir }
+    const { code, out } = await command(beside, ['token', 'bob'])
+    assert.equal(code, 0)
+    const me = await here.request('/v1/me', { headers: { authorization: `Bearer ${out.trim()}` } })
+    assert.deepEqual([me.status, me.body.id], [200, 'DEV-bob'])
+    const other = JSON.parse((await command(beside, ['token', 'DEV-new one', '--json'])).out)
+    assert.equal(other.userId, 'DEV-new one')
+    for (const [words, env, why] of [
+      [['token', 'GOOGLE-1'], beside, /development sign-in only/],
+      [['token', 'bob', '--app', 'nobody'], beside, /no application/],
+      [['token', 'bob'], { ...beside, NODE_ENV: 'production', DATABASE_URL: 'postgres://x/y' }, /in development only/],
+      [
+        ['token', 'bob'],
+        { DATA_DIR: join(here.dataDir, 'nothing') },
+        /No development server runs on DATA_DIR .*npm start/,
+      ],
+    ] as const) {
+      const refused = await command(env, [...words])
+      assert.equal(refused.code, 1)
+      assert.match(refused.err, why)
+    }
   })
 
   test('what cannot be done while it runs is said plainly', { skip: testCluster !== null }, async () => {

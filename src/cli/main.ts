@@ -1,8 +1,10 @@
 import { Command, CommanderError } from 'commander'
 import { ConfigError } from '../config.ts'
 import { AppError } from '../errors.ts'
+import { sqlState } from '../store/away.ts'
 import { FolderInUse } from '../store/folder-lock.ts'
 import { account } from './account.ts'
+import { actions } from './actions.ts'
 import { app } from './app.ts'
 import { addAudit } from './audit.ts'
 import { authKeys } from './auth-keys.ts'
@@ -10,6 +12,7 @@ import { addBackfill } from './backfill.ts'
 import { network } from './network.ts'
 import { operatorToken } from './operator-token.ts'
 import { signer } from './signer.ts'
+import { token } from './token.ts'
 
 /**
  * `chatelaine <command>`: what an operator does beside the running server. Each command is a file of its own; they
@@ -22,7 +25,8 @@ const program = new Command('chatelaine')
   )
   .showHelpAfterError('Add --help for what can be given.')
   .exitOverride()
-for (const command of [account(), app(), network(), authKeys(), operatorToken(), signer()]) program.addCommand(command)
+for (const command of [account(), actions(), app(), network(), authKeys(), operatorToken(), signer(), token()])
+  program.addCommand(command)
 addAudit(program)
 addBackfill(program)
 inherit(program)
@@ -53,6 +57,8 @@ function explain(error: unknown): void {
 function messageOf(error: unknown): string {
   if (error instanceof FolderInUse)
     return `Process ${error.pid} holds the embedded database of DATA_DIR: stop it first, or use PostgreSQL.`
+  if (error instanceof AppError && error.code === 'database_unavailable')
+    return `The database of DATABASE_URL does not answer (${sqlState(error.cause) ?? 'it gave no code'}).`
   if (error instanceof AppError || error instanceof ConfigError) return error.message
   if (error instanceof Error && error.constructor === Error && (error as { code?: unknown }).code === undefined)
     return error.message

@@ -3,6 +3,7 @@ import { Command } from 'commander'
 import { connect } from '../chain/connect.ts'
 import { RpcError, RpcUnavailable } from '../chain/failures.ts'
 import type { Strictness } from '../chain/network.ts'
+import type { OnNode } from '../chain/pool.ts'
 import {
   bindNetwork,
   explainNetwork,
@@ -17,10 +18,13 @@ import { readSome } from '../config.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { FolderInUse } from '../store/folder-lock.ts'
-import type { RootDb } from '../store/db.ts'
+import { recorded } from '../operator/actions.ts'
+import type { Db, RootDb } from '../store/db.ts'
 import { findPlace, withDatabase, withRegistry, type Place } from './place.ts'
 import { findPreset, readPresets } from './presets.ts'
 import { facts, print, table } from './print.ts'
+import { addRewind } from './rewind.ts'
+import { commandActor } from './registry.ts'
 
 type Json = { json?: boolean }
 type Given = Json & {
@@ -88,6 +92,7 @@ export function network(): Command {
     .description('take a network out; refused while applications are bound to it')
     .option(...json)
     .action(remove)
+  addRewind(command)
   return command
 }
 
@@ -112,8 +117,6 @@ async function add(name: string, given: Given): Promise<void> {
               ...preset,
               ...{
                 explorer: templatesAt(preset.explorer),
-                finality: 'finalized',
-                followStrict: null,
                 feeCapGwei: null,
               },
             }),
@@ -127,7 +130,9 @@ async function add(name: string, given: Given): Promise<void> {
       problems.push('A node must be an http or https address; ws or wss ones may stand beside it.')
     if (problems.length > 0) throw refusal(problems)
     const genesisHash = await askNodes(rpcUrls, wanted)
-    await bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false })
+    await recorded(db, commandActor(), { action: 'add-network', target: name, look: lookAt }, (db) =>
+      bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false }),
+    )
     await writeNodes(place.networksFile, { ...nodes, [name]: rpcUrls })
     return { ...wanted, applications: before?.applications ?? 0, nodes: rpcUrls.length }
   })
@@ -168,11 +173,21 @@ async function show(name: string, given: Json): Promise<void> {
 async function remove(name: string, given: Json): Promise<void> {
   const place = findPlace()
   await alone(place, async (db) => {
-    await removeNetwork(db, name)
+    await recorded(db, commandActor(), { action: 'remove-network', target: name, look: lookAt }, (db) =>
+      removeNetwork(db, name),
+    )
     const { [name]: _, ...others } = await readNodes(place.networksFile)
     if (_ !== undefined) await writeNodes(place.networksFile, others)
   })
   print(given, { name, removed: true }, `Removed ${name}; a server that runs serves it until it is stopped.`)
+}
+
+/** A network without the count of its applications, which is not a matter of what is done here. */
+const lookAt = (name: string) => async (db: Db) => {
+  const found = (await listNetworks(db)).find((one) => one.name === name)
+  if (found === undefined) return null
+  const { applications: _, ...facts } = found
+  return facts
 }
 
 /** Networks are opened when the server starts, so nothing is lost by asking it to be stopped. */
@@ -245,7 +260,11 @@ function explainMissing(
 }
 
 async function askNodes(rpcUrls: string[], { chainId }: NetworkFacts): Promise<Hex> {
-  const told = (position: number) => console.error(`Node ${position} does not answer; it is kept and tried again.`)
+  const told: OnNode = (position, event) => {
+    if (event === 'down') console.error(`Node ${position} does not answer; it is kept and tried again.`)
+    if (event === 'reads_by_number')
+      console.error(`Node ${position} takes no block hashes (EIP-1898); it is read by number: docs/guides/nodes.md.`)
+  }
   try {
     const { rpc, identity } = await connect(rpcUrls, { wantedChainId: chainId, onCall: () => {}, onNode: told })
     rpc.close()

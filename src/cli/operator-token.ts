@@ -2,25 +2,31 @@ import { appendFile, mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Command } from 'commander'
 import { readSome } from '../config.ts'
-import { newOperatorToken } from '../operator/door.ts'
+import { isOperatorName, isRole, newOperatorToken } from '../operator/door.ts'
 import { print } from './print.ts'
 
-/** `chatelaine operator-token create`: a token for the operator API. */
+type Given = { name: string; role: string; json?: boolean }
+
+/** `chatelaine operator-token create`: a token for the operator API, with the name of whoever holds it. */
 export function operatorToken(): Command {
   const command = new Command('operator-token').description('tokens of the operator API')
   command
     .command('create')
-    .description('show a new token once and add its hash to OPERATOR_TOKEN_FILE; remove a line to end a token')
+    .description('show a new token once and add its line to OPERATOR_TOKEN_FILE; remove a line to end a token')
+    .requiredOption('--name <name>', 'who holds it: what is done with it is written down under this name')
+    .option('--role <role>', '`operator` changes things, `viewer` only reads', 'operator')
     .option('--json', 'print JSON')
     .action(create)
   return command
 }
 
-async function create(given: { json?: boolean }): Promise<void> {
+async function create({ name, role, ...given }: Given): Promise<void> {
   const { OPERATOR_TOKEN_FILE: file } = readSome(process.env, ['OPERATOR_TOKEN_FILE'])
   if (file === undefined) throw new Error('OPERATOR_TOKEN_FILE is missing: it names the file of hashes.')
+  if (!isOperatorName(name)) throw new Error('--name must be one word of letters, digits and . _ @ -, at most 64.')
+  if (!isRole(role)) throw new Error('--role must be operator or viewer.')
   const { token, hash } = newOperatorToken()
   await mkdir(dirname(file), { recursive: true, mode: 0o700 })
-  await appendFile(file, `${hash}\n`, { mode: 0o600 })
-  print(given, { token, hash }, `${token}\n\nShown this once. The server takes it after its next start.`)
+  await appendFile(file, `${hash} ${name} ${role}\n`, { mode: 0o600 })
+  print(given, { token, hash, name, role }, `${token}\n\nShown this once. The server takes it after its next start.`)
 }

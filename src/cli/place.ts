@@ -7,17 +7,28 @@ import { migrate } from '../store/migrate.ts'
 import { reachOperator } from './reach.ts'
 import { registryIn, type Registry } from './registry.ts'
 
-export type Place = { dataDir: string; databaseUrl: string | undefined; networksFile: string }
+export type Place = {
+  dataDir: string
+  databaseUrl: string | undefined
+  pooler: 'none' | 'transaction'
+  networksFile: string
+}
 
 /** Where the installation is, from the settings of the server. */
 export function findPlace(env: Record<string, string | undefined> = process.env): Place {
-  const { DATA_DIR, DATABASE_URL, NETWORKS_FILE } = readSome(env, ['DATA_DIR', 'DATABASE_URL', 'NETWORKS_FILE'])
+  const { DATA_DIR, DATABASE_URL, DATABASE_POOLER, NETWORKS_FILE } = readSome(env, [
+    'DATA_DIR',
+    'DATABASE_URL',
+    'DATABASE_POOLER',
+    'NETWORKS_FILE',
+  ])
   // Without it the command would quietly work on another database than the server.
   if (env.NODE_ENV === 'production' && DATABASE_URL === undefined)
     throw new Error('DATABASE_URL is missing: in production the commands need the database of the server.')
   return {
     dataDir: DATA_DIR,
     databaseUrl: DATABASE_URL,
+    pooler: DATABASE_POOLER,
     networksFile: NETWORKS_FILE ?? join(DATA_DIR, 'networks.json'),
   }
 }
@@ -38,8 +49,8 @@ export async function withRegistry<T>(work: (registry: Registry) => Promise<T>):
 
 /** @throws FolderInUse when another process holds the embedded database */
 export async function withDatabase<T>(place: Place, work: (db: RootDb) => Promise<T>): Promise<T> {
-  if (place.databaseUrl !== undefined)
-    return using(await openPostgres({ url: place.databaseUrl, pool: 2, onError: () => {} }), work)
+  const { databaseUrl: url, pooler } = place
+  if (url !== undefined) return using(await openPostgres({ url, pooler, pool: 2, onError: () => {} }), work)
   const dir = join(place.dataDir, 'db')
   if (!existsSync(dir))
     throw new Error(

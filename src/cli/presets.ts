@@ -1,23 +1,42 @@
-/** Networks that can be added by name: ours, and the library's name of each, which knows chain id, coin and explorer. */
-const presets = {
-  ethereum: 'mainnet',
-  sepolia: 'sepolia',
-  base: 'base',
-  'base-sepolia': 'baseSepolia',
-  optimism: 'optimism',
-  arbitrum: 'arbitrum',
-  polygon: 'polygon',
-  'polygon-amoy': 'polygonAmoy',
-  bnb: 'bsc',
-  avalanche: 'avalanche',
-  gnosis: 'gnosis',
-  linea: 'linea',
-  scroll: 'scroll',
-  zksync: 'zksync',
-  celo: 'celo',
-} as const
+import type { NetworkFacts } from '../applications/networks.ts'
 
-export type Preset = {
+/**
+ * How far what the nodes of a network say can be checked, where the setting for all networks must not decide it.
+ * `offAt`: headers or receipts of their own (deposits, messages, system transactions), which do not hash as Ethereum's.
+ * `laxAt`: besides, Bloom filters that leave logs out or are empty: those of Polygon's state syncs (l2beat #10113), and
+ * zkSync's by node and block (zksync-era #4580, across-protocol/relayer #1789). Under `off` the follower stops at the first.
+ */
+const offAt = { followStrict: 'off' } as const
+const laxAt = { followStrict: 'lax' } as const
+
+/** blocks: Polygon had reorganisations of 157, and its milestones have been late; 256 are nine minutes */
+const POLYGON_FINALITY = 256
+
+/**
+ * Networks that can be added by name: ours, and the library's name of each, which knows chain id, coin and explorer. What
+ * fees look like is told by each network's headers: with a base fee EIP-1559, without one the gas price.
+ */
+const presets = {
+  ethereum: { key: 'mainnet' },
+  sepolia: { key: 'sepolia' },
+  base: { key: 'base', ...offAt },
+  'base-sepolia': { key: 'baseSepolia', ...offAt },
+  optimism: { key: 'optimism', ...offAt },
+  arbitrum: { key: 'arbitrum', ...offAt },
+  polygon: { key: 'polygon', ...laxAt, finality: POLYGON_FINALITY },
+  'polygon-amoy': { key: 'polygonAmoy', ...laxAt, finality: POLYGON_FINALITY },
+  bnb: { key: 'bsc', ...offAt },
+  avalanche: { key: 'avalanche', ...offAt },
+  gnosis: { key: 'gnosis' },
+  linea: { key: 'linea', ...offAt },
+  scroll: { key: 'scroll', ...offAt },
+  zksync: { key: 'zksync', ...laxAt },
+  celo: { key: 'celo', ...offAt },
+} as const satisfies Record<string, { key: string } & Partial<Rules>>
+
+type Rules = Pick<NetworkFacts, 'finality' | 'followStrict'>
+
+export type Preset = Rules & {
   name: string
   title: string
   chainId: number
@@ -31,7 +50,7 @@ export type Preset = {
 /** All presets. The library describes 700 networks and takes a moment to load, so only this asks for it. */
 export async function readPresets(): Promise<Preset[]> {
   const chains = await import('viem/chains')
-  return Object.entries(presets).map(([name, key]) => {
+  return Object.entries(presets).map(([name, { key, ...rules }]) => {
     const { id, name: title, nativeCurrency, blockExplorers, contracts } = chains[key]
     return {
       name,
@@ -42,6 +61,7 @@ export async function readPresets(): Promise<Preset[]> {
       decimals: nativeCurrency.decimals,
       explorer: blockExplorers.default.url,
       multicall3: contracts?.multicall3?.address ?? null,
+      ...{ finality: 'finalized' as const, followStrict: null, ...rules },
     }
   })
 }

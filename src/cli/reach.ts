@@ -11,10 +11,10 @@ export type AskOperator = <T>(method: string, path: string, body?: unknown) => P
 
 /**
  * The operator API of a running development server: its address and a token are in DATA_DIR.
- * @param pid  the process that holds the folder
+ * @param pid  the process that holds the folder; null where nobody looked
  * @throws Error when that is no server that can be reached
  */
-export async function openOperator(dataDir: string, pid: number): Promise<AskOperator> {
+export async function openOperator(dataDir: string, pid: number | null): Promise<AskOperator> {
   const [facts, token] = await Promise.all([
     readFile(join(dataDir, 'dev.json'), 'utf8').catch(() => '{}'),
     readFile(ownTokenFile(dataDir), 'utf8').catch(() => ''),
@@ -66,7 +66,9 @@ export async function reachOperator(dataDir: string, pid: number): Promise<Regis
   }
 }
 
-const busy = (dataDir: string, pid: number): Error =>
+const busy = (dataDir: string, pid: number | null): Error =>
   new Error(
-    `Process ${pid} works on DATA_DIR ${dataDir} and cannot be asked: wait until it is started or finished, or stop it, and try again.`,
+    pid === null
+      ? `No development server runs on DATA_DIR ${dataDir}: start it with npm start, or set DATA_DIR to that of the one that runs.`
+      : `Process ${pid} works on DATA_DIR ${dataDir} and cannot be asked: wait until it is started or finished, or stop it, and try again.`,
   )

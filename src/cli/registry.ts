@@ -1,18 +1,9 @@
-import { distrustIssuer, trustIssuer, type IssuerDraft } from '../applications/issuers.ts'
-import {
-  createApplication,
-  listApplications,
-  readApplication,
-  resetSecret,
-  resumeApplication,
-  rotateSecret,
-  suspendApplication,
-  updateApplication,
-  type Changes,
-  type Draft,
-  type Registered,
-} from '../applications/manage.ts'
+import type { IssuerDraft } from '../applications/issuers.ts'
+import { listApplications, readApplication, type Changes, type Draft, type Registered } from '../applications/manage.ts'
 import { listNetworks, type ListedNetwork } from '../applications/networks.ts'
+import { userInfo } from 'node:os'
+import type { Actor } from '../operator/actions.ts'
+import { operatorActs } from '../operator/acts.ts'
 import type { RootDb } from '../store/db.ts'
 
 /** What the commands do, with the database in their own hands or through a server that holds it. */
@@ -32,18 +23,18 @@ export type Registry = {
 
 const PAGE = 200
 
+/** Who runs a command: the user of this machine, and behind sudo the one who asked for it. */
+export function commandActor(): Actor {
+  const { SUDO_USER } = process.env
+  const name = userInfo().username
+  return { name: SUDO_USER === undefined ? name : `${SUDO_USER} as ${name}`, via: 'command' }
+}
+
 /** The registry in a database. */
 export const registryIn = (db: RootDb): Registry => ({
   list: () => allPages((after) => listApplications(db, { after, limit: PAGE })),
   read: (clientId) => readApplication(db, clientId),
-  create: (draft) => createApplication(db, draft),
-  update: (clientId, changes) => updateApplication(db, clientId, changes),
-  rotateSecret: (clientId) => rotateSecret(db, clientId),
-  resetSecret: (clientId) => resetSecret(db, clientId),
-  trustIssuer: (clientId, provider, draft) => trustIssuer(db, clientId, provider, draft),
-  distrustIssuer: (clientId, provider) => distrustIssuer(db, clientId, provider),
-  suspend: (clientId) => suspendApplication(db, clientId),
-  resume: (clientId) => resumeApplication(db, clientId),
+  ...operatorActs(db, commandActor()),
   networks: () => listNetworks(db),
 })
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { connectSigner } from '../signer/client.ts'
@@ -23,14 +24,43 @@ function chatelaine(env: Record<string, string>, ...args: string[]) {
 test('the signer is run, verified and asked what it lost by commands; it is the very process that was started', async (t) => {
   const place = await makePlace()
   t.after(() => place.clear())
-  const running = chatelaine({ ...place.env, LOG_LEVEL: 'silent' }, 'signer', 'run')
+  const settings = { ...place.env, LOG_LEVEL: 'silent', SIGNER_REVOCATIONS_SECONDS: '60' }
+  const early = await chatelaine(settings, 'signer', 'run').ended
+  assert.deepEqual([early.code, /master key cannot be opened/.test(early.output)], [1, true])
+  // The store is there by now, and empty: a key made for another one would not do.
+  rmSync(place.env.SIGNER_DIR!, { recursive: true })
+  const made = await chatelaine(settings, 'signer', 'create-key').ended
+  assert.deepEqual([made.code, /A master key of 32 bytes/.test(made.output)], [0, true])
+  const key = readFileSync(place.env.SIGNER_KEK_FILE!)
+  assert.deepEqual([key.length, statSync(place.env.SIGNER_KEK_FILE!).mode & 0o777], [32, 0o600])
+
+  // A module that Node's own options load says which programs it was loaded into.
+  const spy = join(place.folder, 'spy.cjs')
+  writeFileSync(spy, `require('fs').appendFileSync(${JSON.stringify(`${spy}.seen`)}, process.argv[1] + '\\n')`)
+  const running = chatelaine({ ...settings, NODE_OPTIONS: `--require=${spy}` }, 'signer', 'run')
   await once(running.child.stdout, 'data')
   assert.equal(running.seen.output, 'ready\n')
+  assert.doesNotMatch(readFileSync(`${spy}.seen`, 'utf8'), /signer\/main/)
   const client = connectSigner({ path: place.env.SIGNER_SOCKET! })
   await client.createAccount({ userId: ALICE })
   client.close()
+  running.child.kill('SIGUSR1')
+  const again = connectSigner({ path: place.env.SIGNER_SOCKET! })
+  assert.equal((await again.health()).ok, true)
+  again.close()
   running.child.kill('SIGTERM')
-  assert.equal((await running.ended).code, 0)
+  const ended = await running.ended
+  assert.deepEqual([ended.code, ended.output], [0, 'ready\n'], 'no debugger was opened')
+  for (const [more, why] of [
+    [{}, /There is a file at SIGNER_KEK_FILE already/],
+    [{ SIGNER_KEK_FILE: join(place.folder, 'other') }, /SIGNER_DIR holds a store already/],
+    [{ SIGNER_KEK_FILE: join(place.env.SIGNER_DIR!, 'kek') }, /must not be inside SIGNER_DIR/],
+    [{ SIGNER_DIR: '' }, /SIGNER_DIR is missing/],
+  ] as const) {
+    const refused = await chatelaine({ ...settings, ...more }, 'signer', 'create-key').ended
+    assert.deepEqual([refused.code, why.test(refused.output)], [1, true], refused.output)
+  }
+  assert.deepEqual(readFileSync(place.env.SIGNER_KEK_FILE!), key)
 
   const { code, output } = await chatelaine({}, 'signer', 'verify', place.env.SIGNER_DIR!).ended
   assert.deepEqual([code, output], [0, '1 records, 0 signatures, 1 accounts: whole\n'])

@@ -8,9 +8,16 @@ import { Command } from 'commander'
 export function signer(): Command {
   const command = new Command('signer').description('the signer, a program of its own; takes the settings SIGNER_…')
   command
+    .command('create-key')
+    .description('make the master key of a new signer: SIGNER_KEK_FILE; never over a file that is there')
+    .action(() => become('create-key.ts', []))
+  command
     .command('run')
     .description('run the signer until SIGTERM; prints `ready` when it listens')
-    .action(() => become('main.ts', []))
+    .option('--development', 'make a master key where there is none, and allow what production forbids')
+    .action(({ development }: { development?: true }) =>
+      become('main.ts', development === undefined ? [] : ['--development']),
+    )
   command
     .command('verify')
     .description('check the whole store: ledger, witness, every signature; works beside a running signer')
@@ -37,9 +44,14 @@ export function signer(): Command {
 
 const collect = (url: string, before: string[]): string[] => [...before, url]
 
+/** SIGUSR1 opens a debugger to every user of the machine, `__proto__` is a way to the prototype of every object. */
+const HARDENED = ['--disable-sigusr1', '--disable-proto=throw']
+
 function become(program: string, args: string[]): never {
   const file = fileURLToPath(new URL(`../signer/${program}`, import.meta.url))
   // Windows has no such thing, and no Unix sockets as the signer needs them.
   if (process.execve === undefined) throw new Error(`This system cannot do that here: run node ${file}`)
-  return process.execve(process.execPath, [process.execPath, ...process.execArgv, file, ...args], process.env)
+  // Options of Node from an environment that was made for another program could load code or open a debugger.
+  const { NODE_OPTIONS: _dropped, ...env } = process.env
+  return process.execve(process.execPath, [process.execPath, ...HARDENED, ...process.execArgv, file, ...args], env)
 }

@@ -22,7 +22,7 @@ before(async () => {
     return call(method, params, options)
   }
   // Anywhere but on a development chain the newest block may be 20 ms old.
-  Object.assign(chain, { faucet: null })
+  Object.assign(chain, { faucet: null, isDevelopment: false })
 })
 after(() => here.close())
 

@@ -2,6 +2,7 @@ import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { BigNumber } from 'ethers5'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
+import { checksumAddress } from '../abi/address.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { startSigner, type Running } from '../signer/spawned.ts'
@@ -57,7 +58,8 @@ const add = (amount = '1', more: Record<string, unknown> = {}) => ({
   ...more,
 })
 const written = async () => (await world.db.selectFrom('transactions').select('id').execute()).length
-const keys = async () => (await world.db.selectFrom('idempotency_keys').select('key').execute()).length
+const keys = async () =>
+  (await world.db.selectFrom('transactions').select('id').where('request_hash', 'is not', null).execute()).length
 
 test('a write answers as the specification says, and its numbers are ethers 5’s', async () => {
   const { status, body } = await post(WRITE, add('7'))
@@ -181,6 +183,21 @@ for (const [what, body, status, code, pointer] of refusals) {
     assert.equal(world.first.calls.filter(({ method }) => method === 'eth_sendRawTransaction').length, sent)
   })
 }
+
+test('who cannot pay is told which account lacks how much', async () => {
+  const value = 10n ** 30n
+  const { body } = await post(WRITE, { address: world.probe, abi: 'pay() public', value: String(value) })
+  assert.equal(body.code, 'insufficient_funds')
+  assert.equal(body.funds.address, checksumAddress(alice.address))
+  assert.ok(BigInt(body.funds.needed) > value)
+  assert.equal(body.funds.available, String(BigInt(await world.rpc<Hex>('eth_getBalance', alice.address, 'latest'))))
+})
+
+test('a function that the contract has not is named by its selector', async () => {
+  const { body } = await post(WRITE, { address: world.probe, abi: 'transfer(address,uint256) public', args: [world.probe, '1'] }) // prettier-ignore
+  assert.equal(body.code, 'execution_reverted')
+  assert.match(body.detail, /It may have no function with the selector 0xa9059cbb/)
+})
 
 test('a custom error of the contract is decoded by the caller’s ABI', async () => {
   const { body } = await post(WRITE, {

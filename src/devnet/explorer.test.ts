@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { after, before, test } from 'node:test'
 import fastify, { type FastifyInstance } from 'fastify'
 import { getAddress, toFunctionSelector } from 'viem'
@@ -160,6 +163,31 @@ test('a time that no calendar has is still a page', async () => {
   } finally {
     await own.stop()
   }
+})
+
+test('a node that calls nothing final has pages of its blocks all the same', async (t) => {
+  const proxy = createServer(async (request, response) => {
+    const asked = JSON.parse(await text(request)) as { method: string; params: unknown[] }
+    response.setHeader('content-type', 'application/json')
+    if (asked.params[0] === 'finalized')
+      return response.end(JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32602, message: 'unknown tag' } }))
+    response.end(
+      await (
+        await fetch(chain.rpcUrl, {
+          method: 'POST',
+          body: JSON.stringify(asked),
+          headers: { 'content-type': 'application/json' },
+        })
+      ).text(),
+    )
+  })
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  t.after(() => proxy.close())
+  const bare = await serve(`http://127.0.0.1:${(proxy.address() as AddressInfo).port}`)
+  t.after(() => bare.close())
+  const { statusCode, body } = await bare.inject('/explorer/block/latest')
+  assert.equal(statusCode, 200)
+  assert.match(body, /not final yet/)
 })
 
 test('a node that is down is a 502 page that does not name it', async () => {

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { getAddress, isAddress } from 'viem'
+import { FALLBACK_FINALITY } from '../chain/old-block.ts'
 import { type PageParts, sendPage } from '../http/page.ts'
 import type { Hex } from '../ids.ts'
 import * as pages from './explorer-pages.ts'
@@ -49,8 +50,7 @@ export async function explorer(
     show(reply, coin, async () => {
       const block = await readBlock(id)
       if (block === null) return null
-      const finalized = await ask<Block>('eth_getBlockByNumber', 'finalized', false)
-      return pages.block({ block, isFinal: Number(block.number) <= Number(finalized.number), ...coin })
+      return pages.block({ block, isFinal: Number(block.number) <= (await readFinalized()), ...coin })
     }),
   )
 
@@ -81,6 +81,12 @@ export async function explorer(
       return pages.address({ address: getAddress(address), balance, code, nonce, ...found, ...coin })
     }),
   )
+
+  /** As the follower counts it: what the node calls final, or 64 blocks below its newest where it calls nothing so. */
+  async function readFinalized(): Promise<number> {
+    const named = await ask<Block | null>('eth_getBlockByNumber', 'finalized', false).catch(() => null)
+    return named === null ? Number(await ask<Hex>('eth_blockNumber')) - FALLBACK_FINALITY : Number(named.number)
+  }
 
   function readBlock(id: string): Promise<WithTransactions | null> | null {
     if (isHash(id)) return ask('eth_getBlockByHash', id, true)

@@ -88,7 +88,11 @@ function launch(
     process.execPath,
     [
       '--disable-warning=ExperimentalWarning',
+      // No debugger beside the keys, and no way from an object to the prototype of all.
+      '--disable-sigusr1',
+      '--disable-proto=throw',
       fileURLToPath(new URL('../signer/main.ts', import.meta.url)),
+      '--development',
       '--with-parent',
     ],
     {

@@ -1,9 +1,11 @@
 import { BadAnswer, RpcUnavailable } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
+import { hasLost } from '../chain/lost.ts'
+import { isDevelopment } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { findAncestor } from './ancestor.ts'
-import { applyBlocks, isDevelopment, retractBlocks, takeGroup, type Finality } from './apply.ts'
+import { applyBlocks, retractBlocks, takeGroup, type Finality } from './apply.ts'
 import type { FollowedBlock } from './block.ts'
 import { BEFORE_GENESIS, setHalted, type Position } from './cursor.ts'
 import { fetchBlock, fetchHeader, fetchHeaders } from './fetch.ts'
@@ -14,6 +16,9 @@ import { confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower, type Wi
 const WINDOW = 32
 const SIDE_BY_SIDE = 8
 
+/** blocks of a development chain that are followed again from the first one; more would take longer than starting over */
+const MAX_FROM_GENESIS = 100_000
+
 /** Moves the cursor towards the node's newest block, or back from a chain that is no longer the node's. */
 export async function advance(follower: Follower, held: Position, latest: Block): Promise<boolean> {
   const { chain } = follower
@@ -22,9 +27,9 @@ export async function advance(follower: Follower, held: Position, latest: Block)
     showHead(follower, latest)
     return false
   }
-  // A head below ours is a node behind its fellows: our own blocks came from one of them. A development chain has
-  // one node only, which restarted and lost blocks.
-  if (latest.number < held.number && !isDevelopment(chain)) return false
+  // A head below ours is a node behind its fellows: our own blocks came from one of them. Or it has lost them.
+  const isLost = await untilStopped(follower, hasLost(chain, held, latest))
+  if (latest.number < held.number && !isLost) return false
   if (latest.number <= held.number) return reorganise(follower, held, latest)
   if (latest.number - held.number > FAR_BEHIND) {
     await confirmHead(follower, latest)
@@ -136,6 +141,10 @@ async function reorganise(follower: Follower, held: Position, latest: Block): Pr
     await halt(follower, held, `The node's chain leaves ours below the finalized block ${held.finalized}.`)
     return false
   }
+  if (found === null && latest.number > MAX_FROM_GENESIS) {
+    await halt(follower, held, 'The node’s chain leaves ours below all blocks that are kept.')
+    return false
+  }
   if (found === null && !(await untilStopped(follower, isSameGenesis(follower)))) {
     await halt(follower, held, 'The node serves another chain: its genesis block is not the one stored.')
     return false
@@ -163,13 +172,14 @@ async function isSameGenesis({ app, chain }: Follower): Promise<boolean> {
 /** Below finality nothing is guessed: the follower stops for everybody and says so until the chains agree again. */
 async function halt(follower: Follower, held: Position, reason: string): Promise<void> {
   const { app, chain } = follower
-  await setHalted(app.db, chain.chainId, held.epoch, reason)
+  await setHalted(app.db, chain.chainId, held, reason)
   follower.held = { ...held, halted: reason }
   app.telemetry.log.error('follower halted', {
     chainId: chain.chainId,
     block: held.number,
     finalized: held.finalized,
     reason,
+    wayOut: `chatelaine network rewind ${chain.name}`,
   })
 }
 
@@ -178,7 +188,7 @@ async function stayHalted(follower: Follower, held: Position): Promise<boolean> 
   const { app, chain } = follower
   const canonical = await untilStopped(follower, fetchHeader(chain.rpc, held.number))
   if (canonical?.hash !== held.hash) return false
-  await setHalted(app.db, chain.chainId, held.epoch, null)
+  await setHalted(app.db, chain.chainId, held, null)
   follower.held = { ...held, halted: null }
   app.telemetry.log.warn('follower goes on: the node has our chain again', {
     chainId: chain.chainId,

@@ -4,16 +4,17 @@ import type { Chain } from '../chain/network.ts'
 import { fetchHeaders } from './fetch.ts'
 import { blockOf } from './cursor.ts'
 import type { Block } from '../chain/head.ts'
+import { toHex } from '../store/bytes.ts'
 
 /** blocks compared per step of the walk; most reorganisations are one deep, so the first step is short */
 const STEPS = [4, 50]
 
 /**
- * The newest block that we stored and that the node still has in its canonical chain, at or below `fromNumber`.
- * Null when no stored block is left of that chain.
+ * The newest block that we stored, or the parent of the first, that the node still has in its canonical chain, at or below
+ * `fromNumber`. Null when none is left of that chain.
  * @throws RpcError | RpcUnavailable | BadAnswer
  */
-export async function findAncestor({ db }: App, chain: Chain, fromNumber: number): Promise<Block | null> {
+export async function findAncestor({ db }: Pick<App, 'db'>, chain: Chain, fromNumber: number): Promise<Block | null> {
   let below = fromNumber + 1
   for (let step = 0; ; step++) {
     const rows = await db
@@ -24,7 +25,7 @@ export async function findAncestor({ db }: App, chain: Chain, fromNumber: number
       .orderBy('number', 'desc')
       .limit(STEPS[Math.min(step, STEPS.length - 1)]!)
       .execute()
-    if (rows.length === 0) return null
+    if (rows.length === 0) return findParent({ db }, chain)
     const stored = rows.map(blockOf)
     const canonical = await fetchHeaders(
       chain.rpc,
@@ -36,4 +37,18 @@ export async function findAncestor({ db }: App, chain: Chain, fromNumber: number
     if (found !== undefined) return found
     below = stored.at(-1)!.number
   }
+}
+
+/** The block before the first one that is stored, if the node has it: it is known by its hash alone. */
+async function findParent({ db }: Pick<App, 'db'>, { chainId, rpc }: Chain): Promise<Block | null> {
+  const lowest = await db
+    .selectFrom('blocks')
+    .select(['number', 'parent_hash'])
+    .where('chain_id', '=', chainId)
+    .orderBy('number')
+    .limit(1)
+    .executeTakeFirst()
+  if (lowest === undefined || lowest.number === 0) return null
+  const [parent] = await fetchHeaders(rpc, [lowest.number - 1])
+  return parent?.hash === toHex(lowest.parent_hash) ? parent : null
 }

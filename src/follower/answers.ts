@@ -14,18 +14,21 @@ import type { Hex } from '../ids.ts'
 import type { Log, Receipt } from './block.ts'
 
 /** What is read of an `eth_getBlockBy…` answer beyond the header; the transactions by their hashes. */
-export type RawBlock = Block & { logsBloom: string | null; transactions: Hex[] }
+export type RawBlock = Block & { logsBloom: string | null; transactionsRoot: string | null; transactions: Hex[] }
 
-/** A block without whole transactions, as the node sends it. @throws BadAnswer */
+/** A block as the node sends it, with whole transactions or with their hashes. @throws BadAnswer */
 export function readBlock(answer: unknown): RawBlock {
   const block = readObject(answer, 'a block')
   if (!Array.isArray(block.transactions)) throw new BadAnswer('the block has no list of transactions')
-  const transactions = block.transactions.map((hash) => readHash(hash, 'hash of a transaction'))
+  const transactions = block.transactions.map((one: unknown) =>
+    readHash(typeof one === 'object' && one !== null ? (one as { hash?: unknown }).hash : one, 'hash of a transaction'),
+  )
   // Two receipts of one transaction could say both that it succeeded and that it failed.
   if (new Set(transactions).size < transactions.length) throw new BadAnswer('a transaction is in the block twice')
   return {
     ...readHeader(block),
     logsBloom: typeof block.logsBloom === 'string' ? block.logsBloom : null,
+    transactionsRoot: typeof block.transactionsRoot === 'string' ? block.transactionsRoot.toLowerCase() : null,
     transactions,
   }
 }

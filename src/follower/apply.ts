@@ -1,11 +1,12 @@
+import { mostTransfersIn } from '../abi/transfers.ts'
 import type { App } from '../app.ts'
 import type { Block } from '../chain/head.ts'
-import type { Chain } from '../chain/network.ts'
+import { isDevelopment, type Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
-import type { BlockListener, FollowedBlock } from './block.ts'
+import type { BlockListener, FollowedBlock, Log } from './block.ts'
 import { moveCursor, type Position } from './cursor.ts'
 
 /** blocks kept below finality: more than any walk back needs */
@@ -13,15 +14,12 @@ const KEPT_BELOW_FINALITY = 256
 /** blocks kept on a development chain, where a restart may lose finalized ones */
 const KEPT_IN_DEVELOPMENT = 10_000
 
-/** blocks and logs that share a transaction while catching up, so that it stays near 2,000 rows */
+/** blocks, and rows they may become, that share a transaction while catching up: 2,000 is what engines have in common */
 const MOST_BLOCKS = 32
-const MOST_LOGS = 2_000
+const MOST_ROWS = 2_000
 
 /** The newest block that counts as final; its hash when the node named it. */
 export type Finality = { number: number; hash: Hex | null }
-
-/** True on a chain that may lose any number of blocks: ours, restarted from its last save. */
-export const isDevelopment = (chain: Chain): boolean => chain.faucet !== null
 
 /**
  * Stores blocks that follow the cursor, whatever the listeners make of them, and the new cursor, in one transaction.
@@ -62,28 +60,46 @@ export async function retractBlocks(
   app: App,
   chain: Chain,
   listeners: BlockListener[],
-  { held, ancestor }: { held: Position; ancestor: { number: number; hash: Hex } },
+  change: { held: Position; ancestor: { number: number; hash: Hex } },
 ): Promise<Position> {
-  return app.db.transaction().execute(async (db) => {
-    const finalized = Math.min(held.finalized, ancestor.number)
-    const next = { ...held, number: ancestor.number, hash: ancestor.hash, finalized }
-    await moveCursor(db, chain.chainId, held, next)
-    for (const listener of listeners) await listener.onRetract(db, app, chain, ancestor.number + 1)
-    await db.deleteFrom('blocks').where('chain_id', '=', chain.chainId).where('number', '>', ancestor.number).execute()
-    return next
-  })
+  return app.db.transaction().execute((db) => retractIn(db, app, chain, listeners, change))
 }
 
-/** The longest start of a list that may share one transaction; at least one block. */
+/** The same inside a transaction. */
+export async function retractIn(
+  db: Db,
+  app: App,
+  chain: Chain,
+  listeners: BlockListener[],
+  { held, ancestor }: { held: Position; ancestor: { number: number; hash: Hex } },
+): Promise<Position> {
+  const finalized = Math.min(held.finalized, ancestor.number)
+  const next = { ...held, number: ancestor.number, hash: ancestor.hash, finalized }
+  await moveCursor(db, chain.chainId, held, next)
+  for (const listener of listeners) await listener.onRetract(db, app, chain, ancestor.number + 1)
+  await db.deleteFrom('blocks').where('chain_id', '=', chain.chainId).where('number', '>', ancestor.number).execute()
+  return next
+}
+
+/** The longest start of a list that may share one transaction; at least one block, which cannot be divided. */
 export function takeGroup(blocks: FollowedBlock[]): FollowedBlock[] {
-  let logs = 0
+  let rows = 0
   let count = 0
   for (const block of blocks.slice(0, MOST_BLOCKS)) {
-    logs += block.receipts.reduce((sum, receipt) => sum + receipt.logs.length, 0)
-    if (count > 0 && logs > MOST_LOGS) break
+    rows += mostRowsOf(block)
+    if (count > 0 && rows > MOST_ROWS) break
     count++
   }
   return blocks.slice(0, count)
+}
+
+/** A row for the block, one for each log, and for a batch, which holds up to a thousand transfers, one for either side. */
+const mostRowsOf = ({ receipts }: FollowedBlock): number =>
+  receipts.reduce((sum, { logs }) => logs.reduce((all, log) => all + mostRowsOfLog(log), sum), 1)
+
+function mostRowsOfLog(log: Log): number {
+  const transfers = mostTransfersIn(log)
+  return transfers === 1 ? 1 : transfers * 2
 }
 
 /** Finality only moves forward, never past what is stored, and only along the chain that is stored. */

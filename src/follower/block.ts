@@ -5,7 +5,23 @@ import type { Hex } from '../ids.ts'
 import type { Db } from '../store/db.ts'
 
 /** A whole block: the receipt of every transaction, in the order of the block. All hex is lower-case. */
-export type FollowedBlock = Block & { receipts: Receipt[] }
+export type FollowedBlock = Block & {
+  receipts: Receipt[]
+  /**
+   * Before anything is decided upon some of its transactions: checks them as far as the network and the mode let it.
+   * In `on` nothing is left to be checked or asked; otherwise the node is asked for the block once more, whole.
+   * @param ours  hashes of these transactions
+   * @throws RpcError | RpcUnavailable | BadAnswer
+   */
+  prove(ours: readonly Hex[]): Promise<Proof>
+}
+
+export type Proof = {
+  /** of the transactions, by their hashes */
+  nonces: ReadonlyMap<Hex, number>
+  /** null when all of the block agrees with its hash; otherwise why that cannot be said, for the operator */
+  doubt: string | null
+}
 
 export type Receipt = {
   transactionHash: Hex

@@ -10,11 +10,18 @@ const LEASE_SECONDS = 4
 /** Before block 0: where a development chain's cursor starts. */
 export const BEFORE_GENESIS = { number: -1, hash: `0x${'00'.repeat(32)}` as Hex }
 
-/** Where the follower stands. `epoch` fences: a write that names an older one changes nothing. */
-export type Position = { number: number; hash: Hex; finalized: number; epoch: number; halted: string | null }
+/**
+ * Who follows: a write that names another one changes nothing. The epoch alone does not say it, for a database that has
+ * lost its newest commits gives out the same one again; the owner is random.
+ */
+export type Lease = { epoch: number; owner: string }
 
-const COLUMNS = ['block_number', 'block_hash', 'finalized_number', 'epoch', 'halted'] as const
+/** Where the follower stands, and by which lease. */
+export type Position = Lease & { number: number; hash: Hex; finalized: number; halted: string | null }
+
+const COLUMNS = ['block_number', 'block_hash', 'finalized_number', 'epoch', 'lease_owner', 'halted'] as const
 type Row = {
+  lease_owner: string | null
   block_number: number
   block_hash: Uint8Array
   finalized_number: number
@@ -27,6 +34,7 @@ const positionOf = (row: Row): Position => ({
   hash: toHex(row.block_hash),
   finalized: row.finalized_number,
   epoch: row.epoch,
+  owner: row.lease_owner ?? '',
   halted: row.halted,
 })
 
@@ -71,8 +79,8 @@ export async function readCursor(
     .executeTakeFirst()
   if (row === undefined) return null
   const { number, hash, parent_hash, mined_at, base_fee } = row
-  const isStored = number !== null && hash !== null && parent_hash !== null && mined_at !== null
-  const block = isStored ? blockOf({ number, hash, parent_hash, mined_at, base_fee }) : null
+  // Of a block that is not stored the join gives none of the columns.
+  const block = number === null ? null : blockOf({ number, hash: hash!, parent_hash: parent_hash!, mined_at: mined_at!, base_fee }) // prettier-ignore
   return { isLeased: row.is_leased, halted: row.halted, block }
 }
 
@@ -123,25 +131,41 @@ export async function takeLease(db: Db, chainId: number, owner: string): Promise
   return row === undefined ? null : positionOf(row)
 }
 
-/** Keeps a lease, also an expired one that nobody took; null when the epoch has moved on. */
-export async function renewLease(db: Db, chainId: number, epoch: number): Promise<Position | null> {
+/** Keeps a lease, also an expired one that nobody took; null when it is another's, or was never given out. */
+export async function renewLease(db: Db, chainId: number, { epoch, owner }: Lease): Promise<Position | null> {
   const row = await db
     .updateTable('cursors')
     .set({ lease_until: leaseEnd() })
     .where('chain_id', '=', chainId)
     .where('epoch', '=', epoch)
+    .where('lease_owner', '=', owner)
+    .returning(COLUMNS)
+    .executeTakeFirst()
+  return row === undefined ? null : positionOf(row)
+}
+
+/**
+ * Takes the lease whoever has it, and lets a stopped follower go on: for an operator's command, inside the transaction that
+ * moves the cursor. Who had it is fenced.
+ */
+export async function seizeLease(db: Db, chainId: number, owner: string): Promise<Position | null> {
+  const row = await db
+    .updateTable('cursors')
+    .set((eb) => ({ lease_owner: owner, lease_until: leaseEnd(), epoch: eb('epoch', '+', 1), halted: null }))
+    .where('chain_id', '=', chainId)
     .returning(COLUMNS)
     .executeTakeFirst()
   return row === undefined ? null : positionOf(row)
 }
 
 /** Gives the lease back, so that another process need not wait for its end. */
-export async function releaseLease(db: Db, chainId: number, epoch: number): Promise<void> {
+export async function releaseLease(db: Db, chainId: number, { epoch, owner }: Lease): Promise<void> {
   await db
     .updateTable('cursors')
     .set({ lease_owner: null, lease_until: null })
     .where('chain_id', '=', chainId)
     .where('epoch', '=', epoch)
+    .where('lease_owner', '=', owner)
     .execute()
 }
 
@@ -184,6 +208,7 @@ export async function moveCursor(
     })
     .where('chain_id', '=', chainId)
     .where('epoch', '=', held.epoch)
+    .where('lease_owner', '=', held.owner)
     .where('block_hash', '=', fromHex(held.hash))
     .where('halted', 'is', null)
     .returning('epoch')
@@ -192,12 +217,18 @@ export async function moveCursor(
 }
 
 /** Stops the follower for everybody, or lets it go on (null). @throws Fenced */
-export async function setHalted(db: Db, chainId: number, epoch: number, halted: string | null): Promise<void> {
+export async function setHalted(
+  db: Db,
+  chainId: number,
+  { epoch, owner }: Lease,
+  halted: string | null,
+): Promise<void> {
   const row = await db
     .updateTable('cursors')
     .set({ halted, updated_at: sql<Date>`now()` })
     .where('chain_id', '=', chainId)
     .where('epoch', '=', epoch)
+    .where('lease_owner', '=', owner)
     .returning('epoch')
     .executeTakeFirst()
   if (row === undefined) throw new Fenced()

@@ -7,7 +7,7 @@ import type { Hex } from '../ids.ts'
 import { readBlock, readReceipt, type RawBlock } from './answers.ts'
 import type { FollowedBlock, Receipt } from './block.ts'
 import { bloomOf } from './bloom.ts'
-import { checkRoots } from './strict.ts'
+import { proveAll, proveSome, type Answers, type Provability } from './prove.ts'
 
 /** calls of one JSON-RPC batch; providers refuse more than 50 to 100 */
 const BATCH = 50
@@ -41,25 +41,88 @@ export async function fetchHeaders(rpc: Rpc, numbers: number[]): Promise<(Block 
  * @throws RpcError | RpcUnavailable | BadAnswer  also when the node does not know the block (yet, or any more)
  */
 export async function fetchBlock(rpc: Rpc, hash: Hex, source: ReceiptSource): Promise<FollowedBlock> {
-  // Hashes only: whole transactions double the bytes, cost anvil more than all the receipts, and say of what is read
-  // here no more than a nonce, which matters for a transaction that nobody expected.
-  const calls = [{ method: 'eth_getBlockByHash', params: [hash, false] }]
-  if (source.hasBlockReceipts) calls.push({ method: 'eth_getBlockReceipts', params: [hash] })
-  const [blockAnswer, receiptsAnswer] = await rpc.batch(calls)
-  if (blockAnswer instanceof RpcError) throw blockAnswer
-  if (blockAnswer === null) throw new BadAnswer('the node does not know the block')
-  const block = readBlock(blockAnswer)
-  if (block.hash !== hash) throw new BadAnswer('the node answered another block than the one asked for')
-  if (lacksMethod(receiptsAnswer)) source.hasBlockReceipts = false
-  const receipts = source.hasBlockReceipts ? receiptsAnswer : await fetchReceiptsOneByOne(rpc, block)
-  if (receipts instanceof RpcError) throw receipts
-  const whole = checkBlock(block, receipts, source.strictness)
-  if (source.strictness === 'on') checkRoots(blockAnswer, receipts as unknown[])
-  return whole
+  const { strictness } = source
+  if (strictness === 'on') {
+    const { read, answers } = await askBlock(rpc, hash, { source, isWhole: true })
+    const { receipts, proof } = proveAll(answers, read)
+    return { ...read, receipts, prove: () => Promise.resolve(proof) }
+  }
+  // Hashes only: whole transactions double the bytes, cost anvil more than all the receipts, and matter in the few
+  // blocks that hold some of ours.
+  const { read } = await askBlock(rpc, hash, { source, isWhole: false })
+  const prove = async (ours: readonly Hex[]) => {
+    const again = await askBlock(rpc, hash, { source, isWhole: true })
+    for (const [index, receipt] of read.receipts.entries()) {
+      const other = again.read.receipts[index]
+      if (ours.includes(receipt.transactionHash) && (other === undefined || !isSame(receipt, other)))
+        throw new BadAnswer('the node contradicts itself about a transaction')
+    }
+    source.provability ??= { wasProven: false, doubts: 0 }
+    return proveSome(again.answers, again.read, { ours, strictness, provability: source.provability })
+  }
+  return { ...read, prove }
 }
 
+const isSame = (one: Receipt, other: Receipt): boolean =>
+  one.transactionHash === other.transactionHash &&
+  one.from === other.from &&
+  one.status === other.status &&
+  one.gasUsed === other.gasUsed &&
+  one.effectiveGasPrice === other.effectiveGasPrice
+
+/** Block and receipts, read and as they came. */
+async function askBlock(
+  rpc: Rpc,
+  hash: Hex,
+  { source, isWhole }: { source: ReceiptSource; isWhole: boolean },
+): Promise<{ read: Block & { receipts: Receipt[] }; answers: Answers }> {
+  const calls = [{ method: 'eth_getBlockByHash', params: [hash, isWhole] }]
+  if (source.hasBlockReceipts) calls.push({ method: 'eth_getBlockReceipts', params: [hash] })
+  const [answer, receiptsAnswer] = await rpc.batch(calls)
+  if (answer instanceof RpcError) throw answer
+  if (answer === null) throw new BadAnswer('the node does not know the block')
+  const block = readBlock(answer)
+  if (block.hash !== hash) throw new BadAnswer('the node answered another block than the one asked for')
+  if (lacksMethod(receiptsAnswer)) source.hasBlockReceipts = false
+  const receipts = await receiptsOf(rpc, block, { source, answer: receiptsAnswer })
+  if (receipts instanceof RpcError) throw receipts
+  const read = checkBlock(block, receipts, source.strictness)
+  return { read, answers: { block: answer, receipts: receipts as unknown[] } }
+}
+
+/** Nulls in a row after which receipts are asked for one by one: a node that is a moment late says null, too. */
+const MAX_NULLS = 3
+
+/** The receipts of a block, in whichever way the node gives them. An empty block has none, so nothing hangs on the answer. */
+async function receiptsOf(
+  rpc: Rpc,
+  block: RawBlock,
+  { source, answer }: { source: ReceiptSource; answer: unknown },
+): Promise<unknown> {
+  if (source.hasBlockReceipts) {
+    source.nulls = answer === null ? (source.nulls ?? 0) + 1 : 0
+    // That the list is not merely left out is told by the header, where it says so as Ethereum's do.
+    const isEmpty = block.transactions.length === 0 && block.transactionsRoot === EMPTY_ROOT
+    if (isEmpty && !Array.isArray(answer)) return []
+    if (source.nulls < MAX_NULLS) return answer
+  }
+  return fetchReceiptsOneByOne(rpc, block)
+}
+
+/** Whether receipts are asked for one by one. */
+export const asksOneByOne = ({ hasBlockReceipts, nulls = 0 }: ReceiptSource): boolean =>
+  !hasBlockReceipts || nulls >= MAX_NULLS
+
+/** keccak256(rlp('')), the root of a trie without entries */
+const EMPTY_ROOT = '0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421'
+
 /** How blocks are asked for and how far answers are believed. */
-export type ReceiptSource = { hasBlockReceipts: boolean; strictness: Strictness }
+export type ReceiptSource = {
+  /** answers in a row that were null */ nulls?: number
+  hasBlockReceipts: boolean
+  strictness: Strictness
+  provability?: Provability
+}
 
 /** Also nodes that know the method by number only: they call a hash a wrong parameter. */
 function lacksMethod(answer: unknown): boolean {
@@ -82,7 +145,7 @@ async function fetchReceiptsOneByOne(rpc: Rpc, block: RawBlock): Promise<unknown
  * (go-ethereum #24078, lotus #13749): then this refuses, and the block is asked for again.
  * @throws BadAnswer
  */
-export function checkBlock(block: RawBlock, receiptsAnswer: unknown, strictness: Strictness): FollowedBlock {
+function checkBlock(block: RawBlock, receiptsAnswer: unknown, strictness: Strictness): Block & { receipts: Receipt[] } {
   if (!Array.isArray(receiptsAnswer)) throw new BadAnswer('the node does not know the receipts of the block')
   const answers = receiptsAnswer.map(readReceipt)
   if (answers.length !== block.transactions.length) throw new BadAnswer('receipts are missing')

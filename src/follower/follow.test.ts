@@ -14,14 +14,15 @@ import {
   type ScriptedChain,
   type ScriptedTransaction,
 } from '../../test/scripted-chain.ts'
+import { signerAt } from '../../test/scripted-transactions.ts'
 import { until } from '../../test/until.ts'
 import { applyBlocks } from './apply.ts'
 import type { BlockListener, FollowedBlock } from './block.ts'
-import { Fenced, indexedTo, takeLease } from './cursor.ts'
+import { Fenced, indexedTo, releaseLease, renewLease, setHalted, takeLease } from './cursor.ts'
 import { startFollower } from './follow.ts'
 
 const TRANSACTION: ScriptedTransaction = {
-  from: addressOf(0xa1),
+  from: signerAt(0xa1),
   transfers: [
     {
       type: 'ERC20',
@@ -67,6 +68,7 @@ suite('the follower', () => {
     const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
     const telemetry = openTelemetry('test', 'silent')
     telemetry.log.info = (event) => void logged.push(event)
+    telemetry.log.warn = (event) => void logged.push(event)
     app = { config, db: database.db, telemetry, now: Date.now } as App
   })
   beforeEach(async () => {
@@ -363,6 +365,50 @@ suite('the follower', () => {
     assert.equal(told[3]!.receipts.length, 2)
   })
 
+  test('a node that says null for the receipts of every block is followed by single ones, and no block is taken as empty', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    script.faults.nullReceipts = 1_000
+    script.mine()
+    for (let count = 0; count < 5; count++) script.mine(TRANSACTION, TRANSACTION)
+    const { listener, told } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      // It is asked again for each block: one that was a moment late is believed again.
+      const single = script.asked.get('eth_getTransactionReceipt')!
+      script.faults.nullReceipts = 0
+      script.mine(TRANSACTION)
+      await settled(script)
+      assert.equal(script.asked.get('eth_getTransactionReceipt'), single)
+    })
+    assert.deepEqual(hashes(told), hashes(script.blocks))
+    assert.deepEqual(
+      told.map(({ receipts }) => receipts.length),
+      [0, 0, 2, 2, 2, 2, 2, 1],
+    )
+    assert.ok(logged.includes('node gives no receipts of whole blocks'))
+  })
+
+  test('an empty block needs no receipts, unless its header says that it is not empty', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const { listener, told } = recorder()
+    const asked = () => script.asked.get('eth_getBlockReceipts') ?? 0
+    await following(script, listener, async () => {
+      await settled(script)
+      script.faults.nullReceipts = 2
+      script.mine()
+      await settled(script)
+      assert.equal(script.faults.nullReceipts, 1, 'one answer was enough')
+      const { header } = script.mine()
+      header.transactionsRoot = `0x${'ab'.repeat(32)}`
+      const before = asked()
+      await until('the block was asked for again', () => asked() > before + 1)
+    })
+    assert.deepEqual(
+      told.slice(0, 2).map(({ number }) => number),
+      [0, 1],
+    )
+  })
+
   test('a node that was away is caught up with', async () => {
     const script = scriptedChain({ isDevelopment: true })
     const { listener, told } = recorder()
@@ -448,6 +494,25 @@ suite('the follower', () => {
     await assert.rejects(work, Fenced)
     assert.equal((await cursor()).block_number, 0)
     assert.equal((await storedHashes()).length, 1)
+  })
+
+  test('an epoch that a database gives out again, because it lost the first time, is held by the second owner only', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const { listener, told } = recorder()
+    await following(script, listener, () => settled(script))
+    const held = (await takeLease(app.db, 31337, 'first'))!
+    // What a promoted standby shows that never heard of it.
+    await sql`update cursors set epoch = epoch - 1, lease_owner = null, lease_until = null`.execute(app.db)
+    const taken = (await takeLease(app.db, 31337, 'second'))!
+    assert.equal(taken.epoch, held.epoch)
+    const next = { ...told[0]!, number: 1, hash: `0x${'11'.repeat(32)}` as const, parentHash: told[0]!.hash }
+    const work = (position: typeof held) =>
+      applyBlocks(app, script.chain, [listener], { held: position, blocks: [next], finality: null })
+    await assert.rejects(work(held), Fenced)
+    assert.equal(await renewLease(app.db, 31337, held), null)
+    await releaseLease(app.db, 31337, held)
+    await assert.rejects(setHalted(app.db, 31337, held, 'for no reason'), Fenced)
+    assert.equal((await work(taken)).number, 1)
   })
 
   test('on the embedded database a new start does not wait for the lease of a killed process', async () => {

@@ -6,7 +6,6 @@ import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
 import { advance } from './advance.ts'
-import { isDevelopment } from './apply.ts'
 import type { BlockListener } from './block.ts'
 import {
   BEFORE_GENESIS,
@@ -18,7 +17,7 @@ import {
   renewLease,
   takeLease,
 } from './cursor.ts'
-import { fetchHeader } from './fetch.ts'
+import { asksOneByOne, fetchHeader } from './fetch.ts'
 import { findFinality } from './finality.ts'
 import { askLatest, confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower } from './follower.ts'
 
@@ -67,6 +66,7 @@ async function run(follower: Follower): Promise<void> {
     let waitMs: number
     try {
       const isBehind = await step(follower)
+      warnOfReceipts(follower)
       if (failures > 0) app.telemetry.log.info('follower goes on', { chainId: chain.chainId, failures })
       failures = 0
       waitMs = isBehind ? 0 : patience(follower)
@@ -77,10 +77,19 @@ async function run(follower: Follower): Promise<void> {
     }
     if (waitMs > 0) await pause(waitMs, follower)
   }
-  if (follower.epoch === null) return
-  await releaseLease(app.db, chain.chainId, follower.epoch).catch((error: unknown) => {
+  const { epoch, owner } = follower
+  if (epoch === null) return
+  await releaseLease(app.db, chain.chainId, { epoch, owner }).catch((error: unknown) => {
     app.telemetry.log.warn('lease not given back', { chainId: chain.chainId }, error)
   })
+}
+
+/** It costs a call for each transaction of every block, which a bill may tell too late. */
+function warnOfReceipts(follower: Follower): void {
+  const { app, chain, receipts } = follower
+  if (follower.hasWarnedOfReceipts === true || !asksOneByOne(receipts)) return
+  app.telemetry.log.warn('node gives no receipts of whole blocks', { chainId: chain.chainId })
+  follower.hasWarnedOfReceipts = true
 }
 
 /** After a failure nothing in memory is trusted but the epoch; a silent node leaves the cursor as it was. */
@@ -113,7 +122,8 @@ async function step(follower: Follower): Promise<boolean> {
     follower.hasStarted = true
   }
   if (follower.held === null && follower.epoch !== null) {
-    follower.held = await renewLease(app.db, chain.chainId, follower.epoch)
+    const { epoch, owner } = follower
+    follower.held = await renewLease(app.db, chain.chainId, { epoch, owner })
     follower.renewedAt = performance.now()
     if (follower.held === null) follower.epoch = null
   }
@@ -131,7 +141,7 @@ async function step(follower: Follower): Promise<boolean> {
   }
   const latest = await askLatest(follower)
   if (performance.now() - follower.renewedAt > RENEW_EVERY_MS) {
-    follower.held = await renewLease(app.db, chain.chainId, follower.held.epoch)
+    follower.held = await renewLease(app.db, chain.chainId, follower.held)
     if (follower.held === null) throw new Fenced()
     follower.renewedAt = performance.now()
   }
@@ -151,9 +161,9 @@ async function lead(follower: Follower): Promise<void> {
   })
 }
 
-/** Where a network that was never followed starts: a development chain at its beginning, others at finality. */
+/** Where a network that was never followed starts: our own chain at its beginning, others at finality. */
 async function findStart(follower: Follower, latest: Block): Promise<{ number: number; hash: Block['hash'] }> {
-  if (isDevelopment(follower.chain)) return BEFORE_GENESIS
+  if (follower.chain.faucet !== null) return BEFORE_GENESIS
   const finality = await untilStopped(follower, findFinality(follower, latest))
   const first = await untilStopped(follower, fetchHeader(follower.chain.rpc, Math.max(0, finality.number)))
   if (first === null) throw new BadAnswer('the node lacks its own finalized block')

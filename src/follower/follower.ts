@@ -30,6 +30,7 @@ export type Follower = {
   /** the blocks after a block, on their way while that one is stored; a mere guess, used only where it fits */
   ahead: { after: Hex; window: Promise<Window> } | null
   hasWarnedOfFinality: boolean
+  hasWarnedOfReceipts?: boolean
 }
 
 /** Linked headers, the whole blocks of a good start of them, what is final, and what went wrong. */
@@ -73,6 +74,5 @@ export async function untilStopped<T>({ stopping }: Follower, asked: Promise<T>)
     return await Promise.race([asked, promise])
   } finally {
     stopping.removeEventListener('abort', stop)
-    asked.catch(() => {})
   }
 }

@@ -2,12 +2,16 @@ import assert from 'node:assert/strict'
 import { after, before, beforeEach, suite, test } from 'node:test'
 import type { App } from '../app.ts'
 import { readConfig } from '../config.ts'
-import { toHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
+import { BadAnswer } from '../chain/failures.ts'
 import { readBlock, readLog, readReceipt } from './answers.ts'
+import { bytes, quantity } from './fields.ts'
+import { findFinality } from './finality.ts'
+import { askLatest, type Follower } from './follower.ts'
 import type { BlockListener } from './block.ts'
 import { startFollower } from './follow.ts'
 
@@ -109,6 +113,53 @@ suite('a follower of a node that answers nonsense', () => {
     assert.ok(Math.max(...heads) <= 60, `heads ${heads.join()}`)
   })
 
+  test('a process that waits shows no block of a halted cursor, and the one where it goes on', async () => {
+    const script = scriptedChain()
+    for (let count = 0; count < 8; count++) script.mine()
+    const blocks = script.blocks.slice(7).map(({ number, hash, parentHash, timestamp }) => ({
+      ...{ chain_id: 31337, number, hash: fromHex(hash), parent_hash: fromHex(parentHash) },
+      ...{ mined_at: new Date(timestamp * 1_000), base_fee: null },
+    }))
+    await app.db.insertInto('blocks').values(blocks).execute()
+    await app.db
+      .insertInto('cursors')
+      .values({
+        ...{ chain_id: 31337, block_number: 7, block_hash: blocks[0]!.hash, finalized_number: 0, epoch: 1 },
+        ...{ lease_owner: 'another', lease_until: new Date(Date.now() + 600_000), halted: 'It stands.' },
+      })
+      .execute()
+    const heads: number[] = []
+    script.chain.head.onChange(({ number }) => void heads.push(number))
+    const looks = () => script.asked.get('eth_getBlockByNumber') ?? 0
+    events.length = 0
+    // On a database for several processes: the embedded one has no lease to wait for.
+    const config = { ...app.config, DATABASE_URL: 'postgres://several' }
+    const follower = startFollower({ ...app, config }, script.chain, [listener])
+    try {
+      // The second look at the node comes after many at the cursor.
+      await until('it looked twice', () => looks() > 1)
+      await app.db.updateTable('cursors').set({ block_number: 8, block_hash: blocks[1]!.hash, halted: null }).execute()
+      await until('the head is shown', () => heads.length > 0)
+    } finally {
+      await follower.stop()
+    }
+    assert.deepEqual([heads, events], [[8], []])
+  })
+
+  test('after a reorganisation the head is the block where the chains part, and then the new ones', async () => {
+    const script = scriptedChain({ finality: 12 })
+    for (let count = 0; count < 9; count++) script.mine()
+    const heads: string[] = []
+    await following(script, async () => {
+      await settled(script)
+      script.chain.head.onChange(({ hash }) => void heads.push(hash))
+      script.lose(2)
+      for (let count = 0; count < 3; count++) script.mine()
+      await settled(script)
+    })
+    assert.deepEqual([heads[0], heads.at(-1)], [script.blocks.at(-4)!.hash, script.blocks.at(-1)!.hash])
+  })
+
   test('a node that denies blocks below its newest moves nothing back and stops nobody', async () => {
     for (const isDevelopment of [true, false]) {
       for (const table of ['blocks', 'cursors', 'networks'] as const) await app.db.deleteFrom(table).execute()
@@ -152,6 +203,43 @@ test('a log has bytes, whole ones', () => {
   assert.equal(readLog({ ...log, data: '0xab' }).data, '0xab')
   for (const data of ['0xa', '0xabc', '', 'ab', '0xzz', null, 5])
     assert.throws(() => readLog({ ...log, data }), /data/, String(data))
+})
+
+test('a node that names no newest block gives a bad answer', async () => {
+  const follower = { chain: { rpc: { call: async () => null } }, stopping: new AbortController().signal }
+  await assert.rejects(askLatest(follower as unknown as Follower), BadAnswer)
+})
+
+test('a node that names no finalized block is told of once, and counts 64 blocks each time', async () => {
+  const { chain, faults, blocks } = scriptedChain({ finality: 'finalized' })
+  faults.hasNoFinalizedTag = true
+  const warnings: string[] = []
+  const log = { warn: (text: string) => void warnings.push(text) }
+  const follower = { chain, app: { telemetry: { log } }, hasWarnedOfFinality: false } as unknown as Follower
+  const latest = { ...blocks[0]!, number: 100, baseFee: null }
+  for (let count = 0; count < 3; count++)
+    assert.deepEqual(await findFinality(follower, latest), { number: 36, hash: null })
+  assert.equal(warnings.length, 1)
+})
+
+test('a log has up to four topics, in a list', () => {
+  const log = { address: addressOf(1), data: '0x', logIndex: '0x0' }
+  const topics = Array.from({ length: 5 }, () => `0x${'ab'.repeat(32)}`)
+  assert.equal(readLog({ ...log, topics: topics.slice(1) }).topics.length, 4)
+  for (const wrong of [topics, null, undefined, 'none', {}, [5], ['0xab']])
+    assert.throws(() => readLog({ ...log, topics: wrong }), (error) => error instanceof BadAnswer && /topic/.test(error.message)) // prettier-ignore
+})
+
+test('bytes and numbers of a field begin with 0x and have nothing around them', () => {
+  assert.equal(bytes('0xABcd').toString('hex'), 'abcd')
+  assert.equal(bytes('0x').length, 0)
+  for (const wrong of ['abcd', 'x0xabcd', '00xab', '0xabc', '0xabzz', '0xab ', null, undefined, 5])
+    assert.throws(() => bytes(wrong), BadAnswer, String(wrong))
+  assert.equal(quantity('0x0').length, 0)
+  assert.equal(quantity('0x0100').toString('hex'), '0100')
+  assert.equal(quantity(`0x${'F'.repeat(64)}`).length, 32)
+  for (const wrong of ['10', 'x0x10', '0x', '0x10 ', '0xg', `0x${'f'.repeat(65)}`, null, undefined, 5])
+    assert.throws(() => quantity(wrong), BadAnswer, String(wrong))
 })
 
 test('a transaction is in a block once', () => {

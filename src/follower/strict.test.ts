@@ -4,15 +4,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 import type { Abi } from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
 import { encodeFunctionData } from 'viem/utils'
 import { openRpc, type Rpc } from '../chain/rpc.ts'
 import { launchAnvil } from '../devnet/anvil.ts'
 import type { Hex } from '../ids.ts'
 import { scriptedChain, addressOf, type ScriptedTransfer } from '../../test/scripted-chain.ts'
+import { signerAt } from '../../test/scripted-transactions.ts'
 import { until } from '../../test/until.ts'
+import type { Receipt } from './block.ts'
 import { bloomOf } from './bloom.ts'
 import { fetchBlock } from './fetch.ts'
-import { checkRoots, receiptsRoot } from './strict.ts'
+import { checkRoots, computeBlock, receiptsRoot } from './strict.ts'
 import { listRoot } from './trie.ts'
 
 test('the root of an empty list is the one of every empty block', () => {
@@ -79,7 +82,7 @@ suite('blocks of a real chain', () => {
       await rpc.call('evm_mine', [])
       const { block, receipts } = await latest()
       assert.equal(receipts.length, kinds.length)
-      checkRoots(block, receipts)
+      checkRoots(block, computeBlock(block, receipts))
       const logs = receipts.flatMap((receipt) => receipt.logs as { address: Hex; topics: Hex[] }[])
       assert.equal(`0x${bloomOf(logs).toString('hex')}`, block.logsBloom)
       if (kinds.length === 5) {
@@ -97,6 +100,49 @@ suite('blocks of a real chain', () => {
     }
   })
 
+  test('a contract created and an account delegated are proven as they are', async () => {
+    const signer = privateKeyToAccount(`0x${'5e'.repeat(32)}`)
+    await rpc.call('anvil_setBalance', [signer.address, '0x8ac7230489e80000'])
+    const fees = { type: 'eip7702', maxFeePerGas: 2n * 10n ** 9n, maxPriorityFeePerGas: 3n, gas: 200_000n } as const
+    const authorization = await signer.signAuthorization({ address: token, chainId: 31337, nonce: 1 })
+    await rpc.call('eth_sendRawTransaction', [
+      await signer.signTransaction({
+        ...fees,
+        chainId: 31337,
+        nonce: 0,
+        to: token,
+        authorizationList: [authorization],
+      }),
+    ])
+    await rpc.call('eth_sendTransaction', [{ from: sender, data: '0x5f5ff3', gas: '0x30d40' }])
+    await rpc.call('evm_mine', [])
+    const { block } = await latest()
+    const { receipts, prove } = await fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, strictness: 'on' })
+    assert.deepEqual(receipts.map(({ from }) => from).toSorted(), [sender, signer.address.toLowerCase()].toSorted())
+    assert.equal(receipts.filter(({ contractAddress }) => contractAddress !== null).length, 1)
+    assert.equal((await prove([])).nonces.size, 2)
+  })
+
+  test('what nobody signed is refused in strict mode, and taken at its node’s word in the others', async () => {
+    const nobody = addressOf(0xab)
+    await rpc.call('anvil_setBalance', [nobody, '0x8ac7230489e80000'])
+    await rpc.call('anvil_impersonateAccount', [nobody])
+    for (const kind of [{}, { gasPrice: '0x77359400' }]) {
+      await rpc.call('eth_sendTransaction', [{ from: nobody, to: token, gas: '0x30d40', ...kind }])
+      await rpc.call('evm_mine', [])
+      const { block } = await latest()
+      await assert.rejects(
+        fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, strictness: 'on' }),
+        /nobody has signed/,
+      )
+      const { receipts, prove } = await fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, strictness: 'off' })
+      const [{ transactionHash, from }] = receipts as [Receipt]
+      assert.equal(from, nobody)
+      const { nonces, doubt } = await prove([transactionHash])
+      assert.deepEqual([doubt, nonces.has(transactionHash)], [null, true])
+    }
+  })
+
   test('a header that was touched has another hash', async () => {
     const { block, receipts } = await latest()
     for (const [name, value] of [
@@ -104,8 +150,8 @@ suite('blocks of a real chain', () => {
       ['timestamp', '0x1'],
       ['baseFeePerGas', null],
     ]) {
-      // prettier-ignore
-      assert.throws(() => checkRoots({ ...block, [name as string]: value }, receipts), /another hash/)
+      const touched = { ...block, [name as string]: value }
+      assert.throws(() => checkRoots(touched, computeBlock(touched, receipts)), /another hash/)
     }
   })
 })
@@ -134,9 +180,9 @@ for (const [name, forge] of Object.entries(forgeries)) {
   test(`in strict mode ${name} is noticed`, async () => {
     const script = scriptedChain()
     const { hash } = script.mine(
-      { from: addressOf(1), transfers: [coins(1, 2, 3n)] },
-      { from: addressOf(1), transfers: [coins(1, 2, 5n), coins(3, 4, 6n)] },
-      { from: addressOf(1), transfers: [] },
+      { from: signerAt(1), transfers: [coins(1, 2, 3n)] },
+      { from: signerAt(1), transfers: [coins(1, 2, 5n), coins(3, 4, 6n)] },
+      { from: signerAt(1), transfers: [] },
     )
     const { rpc } = script.chain
     const forged = {
@@ -157,6 +203,6 @@ for (const [name, forge] of Object.entries(forgeries)) {
 test('a receipt of a type that is not Ethereum’s is refused in strict mode, not guessed', () => {
   assert.throws(
     () => receiptsRoot([{ type: '0x7e', status: '0x1', cumulativeGasUsed: '0x1', logs: [] }]),
-    /unknown type 126/,
+    /unknown type 0x7e/,
   )
 })

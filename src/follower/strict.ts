@@ -1,28 +1,100 @@
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
-import { readObject } from '../chain/answers.ts'
+import { isAbsent, readAddress, readHash, readNumber, readObject } from '../chain/answers.ts'
 import { BadAnswer } from '../chain/failures.ts'
+import type { Block } from '../chain/head.ts'
 import { readLog } from './answers.ts'
 import { bloomOf } from './bloom.ts'
-import type { Log } from './block.ts'
-import { bytesOf, encodeRlp, type Rlp } from './rlp.ts'
+import type { Log, Receipt } from './block.ts'
+import { bytes, list, quantity } from './fields.ts'
+import { encodeRlp, type Rlp } from './rlp.ts'
+import { isEthereums, readSent, typeOf, withType, type Sent } from './transaction.ts'
 import { listRoot } from './trie.ts'
 
-/** receipt types whose encoding is Ethereum's own: EIP-2718, 2930, 1559, 4844, 7702 */
-const LAST_TYPE = 4
+/** A block computed from what it holds: if it is the block that was asked for, these are in its header. */
+export type Computed = { hash: Hex; transactionsRoot: Hex; receiptsRoot: Hex; sent: Sent[] }
 
 /**
- * Checks a block against its own hash: the receipts against the root in the header, the header against the hash. What
- * passes was in the block, whatever node says it: nothing of a log can be missing, added or changed.
- * @throws BadAnswer  also for networks whose headers or receipts are not Ethereum's
+ * Encodes a block as Ethereum does.
+ * @param block  with whole transactions, as the node sends it
+ * @throws BadAnswer  also for networks whose headers, transactions or receipts are not Ethereum's
  */
-export function checkRoots(block: unknown, receipts: readonly unknown[]): void {
-  const header = readObject(block, 'a block')
-  if (headerHash(header) !== String(header.hash).toLowerCase()) throw new BadAnswer('the header has another hash')
-  if (receiptsRoot(receipts) !== String(header.receiptsRoot).toLowerCase()) {
-    throw new BadAnswer('the receipts have another root than the block names')
-  }
+export function computeBlock(block: unknown, receipts: readonly unknown[]): Computed {
+  const foreign = [...readTransactions(block), ...receipts]
+    .map((one) => typeOf(readObject(one, 'a transaction')))
+    .find((type) => !isEthereums(type))
+  if (foreign !== undefined)
+    throw new BadAnswer(`blocks can be checked with the types 0 to 4 of Ethereum, not with 0x${foreign.toString(16)}`)
+  const sent = readTransactions(block).map(readSent)
+  const hash = headerHash(readObject(block, 'a block'))
+  return { hash, transactionsRoot: transactionsRoot(sent), receiptsRoot: receiptsRoot(receipts), sent }
 }
+
+/**
+ * Checks a block against its own hash: transactions and receipts against the roots in the header, the header against
+ * the hash. What passes was in the block, whatever node says it: no transaction and nothing of a log can be missing,
+ * added, moved or changed.
+ * @throws BadAnswer
+ */
+export function checkRoots(block: unknown, computed: Computed): void {
+  const header = readObject(block, 'a block')
+  if (computed.hash !== lower(header.hash)) throw new BadAnswer('the header has another hash')
+  if (computed.transactionsRoot !== lower(header.transactionsRoot))
+    throw new BadAnswer('the transactions have another root than the block names')
+  if (computed.receiptsRoot !== lower(header.receiptsRoot))
+    throw new BadAnswer('the receipts have another root than the block names')
+}
+
+/**
+ * The receipts of a block with everything that their root does not hold taken from the transactions, which are matched
+ * by their place: a receipt has no hash, sender, recipient, price or gas of its own in it.
+ * @param answers  the same receipts as the node sent them
+ * @throws BadAnswer  when the node said otherwise
+ */
+export function checkReceipts(
+  sent: Sent[],
+  { receipts, baseFee }: Block & { receipts: Receipt[] },
+  answers: readonly unknown[],
+): Receipt[] {
+  if (sent.length !== receipts.length) throw new BadAnswer('receipts are missing')
+  let before = 0
+  return receipts.map((receipt, index) => {
+    const answer = readObject(answers[index], 'a receipt')
+    const after = readNumber(answer.cumulativeGasUsed, 'cumulative gas used')
+    const right: Receipt = { ...receipt, ...derive(sent[index]!, baseFee), gasUsed: after - before }
+    before = after
+    // Some nodes leave these two out.
+    if (isAbsent(answer.effectiveGasPrice)) receipt = { ...receipt, effectiveGasPrice: right.effectiveGasPrice }
+    if (isAbsent(answer.contractAddress)) receipt = { ...receipt, contractAddress: right.contractAddress }
+    for (const name of PROVEN) {
+      if (receipt[name] !== right[name]) throw new BadAnswer(`a receipt has another ${name} than its transaction`)
+    }
+    return right
+  })
+}
+
+const PROVEN = ['transactionHash', 'from', 'to', 'gasUsed', 'effectiveGasPrice', 'contractAddress'] as const
+
+const derive = ({ hash, from, to, contractAddress, priceAt }: Sent, baseFee: bigint | null) => ({
+  ...(from === null ? {} : { transactionHash: hash, from, contractAddress }),
+  ...{ to, effectiveGasPrice: priceAt(baseFee) },
+})
+
+/** What a node says of a transaction beside its bytes: the hash and the sender, which have to be those of the bytes. */
+export function checkTransaction({ hash, from }: Sent, answer: unknown): void {
+  if (from === null) return
+  const said = readObject(answer, 'a whole transaction')
+  if (readHash(said.hash, 'hash of a transaction') !== hash) throw new BadAnswer('a transaction has another hash')
+  if (readAddress(said.from, 'sender of a transaction') !== from)
+    throw new BadAnswer('a transaction has another sender')
+}
+
+/** The whole transactions of a block. @throws BadAnswer */
+export const readTransactions = (block: unknown): readonly unknown[] => list(readObject(block, 'a block').transactions)
+
+/** The root of a block's transactions. */
+export const transactionsRoot = (sent: readonly { encoded: Buffer }[]): Hex =>
+  hexOf(listRoot(sent.map(({ encoded }) => encoded)))
 
 /** The root of a block's receipts as the node sends them. @throws BadAnswer */
 export function receiptsRoot(receipts: readonly unknown[]): Hex {
@@ -31,8 +103,8 @@ export function receiptsRoot(receipts: readonly unknown[]): Hex {
 
 function encodeReceipt(answer: unknown): Buffer {
   const receipt = readObject(answer, 'a receipt')
-  const type = receipt.type === undefined || receipt.type === null ? 0 : Number(receipt.type)
-  if (!(type >= 0 && type <= LAST_TYPE)) throw new BadAnswer(`the receipt has the unknown type ${type}`)
+  const type = typeOf(receipt)
+  if (!isEthereums(type)) throw new BadAnswer(`the receipt has the unknown type 0x${type.toString(16)}`)
   const logs = logsOf(receipt)
   const body = encodeRlp([
     // Before Byzantium (EIP-658) a state root stood in the place of the status.
@@ -41,7 +113,7 @@ function encodeReceipt(answer: unknown): Buffer {
     bloomOf(logs),
     logs.map(({ address, topics, data }): Rlp => [bytes(address), topics.map(bytes), bytes(data)]),
   ])
-  return type === 0 ? body : Buffer.concat([Buffer.of(type), body])
+  return withType(type, body)
 }
 
 const logsOf = (answer: unknown): Log[] => {
@@ -88,14 +160,6 @@ export function headerHash(header: Record<string, unknown>): Hex {
   return hexOf(keccak(encodeRlp(fields)))
 }
 
-function bytes(value: unknown): Buffer {
-  if (typeof value !== 'string' || !/^0x([0-9a-f]{2})*$/i.test(value)) throw new BadAnswer('a field holds no bytes')
-  return Buffer.from(value.slice(2), 'hex')
-}
-
-function quantity(value: unknown): Buffer {
-  if (typeof value !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(value)) throw new BadAnswer('a field holds no number')
-  return bytesOf(BigInt(value))
-}
+const lower = (value: unknown): string => String(value).toLowerCase()
 
 const hexOf = (root: Buffer): Hex => `0x${root.toString('hex')}`

@@ -98,7 +98,7 @@ async function compare(
   const differences: Difference[] = []
   for (const [key, row] of expected) {
     const held = stored.get(key) ?? null
-    if (held === null || JSON.stringify(held) !== JSON.stringify(row)) differences.push({ stored: held, expected: row })
+    if (JSON.stringify(held) !== JSON.stringify(row)) differences.push({ stored: held, expected: row })
   }
   for (const [key, row] of stored) if (!expected.has(key)) differences.push({ stored: row, expected: null })
   if (repairs && differences.length > 0) {
@@ -149,6 +149,7 @@ async function readRows(
     blockHash: toHex(row.block_hash),
     minedAt: Math.floor(row.mined_at.getTime() / 1_000),
     isSpam: row.is_spam,
+    omitted: row.omitted,
   }))
 }
 

@@ -30,11 +30,11 @@ async function insert(db: Db, { chainId }: Chain, rows: TransferRow[]): Promise<
   const { numAffectedRows } = await sql`
     insert into transfers (
       account_id, chain_id, block_number, log_index, batch_index, direction, token_type, token, sender, recipient,
-      token_id, value, hash, block_hash, mined_at, is_spam
+      token_id, value, hash, block_hash, mined_at, is_spam, omitted
     )
     select
       account_id, ${chainId}::bigint, block_number, log_index, batch_index, direction, token_type, token, sender,
-      recipient, token_id, value, hash, block_hash, to_timestamp(mined_at), is_spam
+      recipient, token_id, value, hash, block_hash, to_timestamp(mined_at), is_spam, omitted
     from unnest(
       ${list((row) => row.accountId)}::uuid[],
       ${list((row) => row.blockNumber)}::bigint[],
@@ -50,10 +50,11 @@ async function insert(db: Db, { chainId }: Chain, rows: TransferRow[]): Promise<
       ${bytes((row) => row.hash)}::bytea[],
       ${bytes((row) => row.blockHash)}::bytea[],
       ${list((row) => row.minedAt)}::bigint[],
-      ${list((row) => row.isSpam)}::boolean[]
+      ${list((row) => row.isSpam)}::boolean[],
+      ${list((row) => row.omitted)}::int[]
     ) as row (
       account_id, block_number, log_index, batch_index, direction, token_type, token, sender, recipient, token_id,
-      value, hash, block_hash, mined_at, is_spam
+      value, hash, block_hash, mined_at, is_spam, omitted
     )
     on conflict do nothing`.execute(db)
   return Number(numAffectedRows)

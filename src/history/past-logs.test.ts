@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { BadAnswer } from '../chain/failures.ts'
-import { addressOf, scriptedChain } from '../../test/scripted-chain.ts'
-import { fetchPast } from './past-logs.ts'
+import { BadAnswer, RpcTooLarge } from '../chain/failures.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
+import type { Hex } from '../ids.ts'
+import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
+import { signerAt } from '../../test/scripted-transactions.ts'
+import { fetchPast, fetchWhole, isTooMuch, TooMuch } from './past-logs.ts'
 
 // A node that answers nonsense about final blocks: what it says is asked for again, never taken as "nothing there".
 
-const [OURS, OTHER, TOKEN] = [addressOf(0xa1), addressOf(0xa2), addressOf(0x70)]
+const [OURS, OTHER, TOKEN] = [signerAt(1), signerAt(2), addressOf(0x70)]
 
 /** One block with a transfer and one of nothing. */
 function chainWithTransfers() {
@@ -47,6 +50,7 @@ test('a node that tells the truth is read', async () => {
   )
 })
 
+let blocksAsked = 0
 const nonsense: [string, Change][] = [
   ...[5, true, {}, 'no', []].map((answer): [string, Change] => [
     `${JSON.stringify(answer)} for the last block, and no logs`,
@@ -70,6 +74,19 @@ const nonsense: [string, Change][] = [
       method === 'eth_getTransactionByHash' ? { ...(right as object), hash: `0x${'ab'.repeat(32)}` } : right,
   ],
   [
+    'a block that logs stand in, unknown',
+    (method, right) => {
+      const isOne = method === 'eth_getBlockByNumber' && ++blocksAsked % 2 === 0
+      return isOne ? null : right
+    },
+  ],
+  ['a log of another chain', logsAs((log) => ({ ...log, blockHash: `0x${'ab'.repeat(32)}` }))],
+  ['a log that was removed', logsAs((log) => ({ ...log, removed: true }))],
+  ['a log below the range', logsAs((log) => ({ ...log, blockNumber: '0x0' }))],
+  ['a log above the range', logsAs((log) => ({ ...log, blockNumber: '0x2' }))],
+  ['null for a list of logs', (method, right) => (method === 'eth_getLogs' ? null : right)],
+  ['null for the last block', (method, right) => (method === 'eth_getBlockByNumber' ? null : right)],
+  [
     'a sender that is no address',
     (method, right) => (method === 'eth_getTransactionByHash' ? { ...(right as object), from: '0x1' } : right),
   ],
@@ -80,3 +97,132 @@ for (const [what, change] of nonsense) {
     await assert.rejects(ask(change), BadAnswer)
   })
 }
+
+const coin = (from: Hex, to: Hex, value = 1n): ScriptedTransfer => ({
+  ...{ type: 'ERC20', token: TOKEN, from, to },
+  items: [{ id: null, value }],
+})
+const item = (from: Hex, to: Hex, ...ids: bigint[]): ScriptedTransfer => ({
+  ...{ type: 'ERC1155', token: TOKEN, from, to },
+  items: ids.map((id) => ({ id, value: 1n })),
+})
+const piece = (from: Hex, to: Hex): ScriptedTransfer => ({
+  ...{ type: 'ERC721', token: TOKEN, from, to },
+  items: [{ id: 9n, value: 1n }],
+})
+
+test('every kind of transfer, sent and received, is found once and in its place, and those of others are not', async () => {
+  const script = scriptedChain()
+  const third = addressOf(0xa3)
+  script.mine()
+  script.mine(
+    { from: OTHER, transfers: [coin(OURS, OTHER), coin(OTHER, OURS), coin(OTHER, third), piece(OURS, OTHER)] },
+    {
+      from: OTHER,
+      transfers: [piece(OTHER, OURS), item(OURS, OTHER, 1n), item(OTHER, OURS, 2n), item(third, OTHER, 3n)],
+    },
+  )
+  const { number, hash, timestamp, transactions } = script.mine({
+    from: OTHER,
+    transfers: [item(OTHER, OURS, 4n, 5n), item(OURS, OTHER, 6n, 7n), coin(OURS, OURS)],
+  })
+  script.mine({ from: OTHER, transfers: [coin(OURS, OTHER)] })
+  const found = await fetchPast(script.chain.rpc, { from: 2, to: 3, addresses: [OURS] })
+  const places = found.map(({ block, logIndex, batchIndex }) => `${block.number}.${logIndex}.${batchIndex}`)
+  assert.deepEqual(places.toSorted(), [
+    '2.0.0',
+    '2.1.0',
+    '2.3.0',
+    '2.4.0',
+    '2.5.0',
+    '2.6.0',
+    '3.0.0',
+    '3.0.1',
+    '3.1.0',
+    '3.1.1',
+    '3.2.0',
+  ])
+  const last = found[places.indexOf('3.2.0')]!
+  assert.deepEqual(
+    [last.block.hash, last.block.number, last.block.timestamp, last.hash, last.sentBy],
+    [hash, number, timestamp, transactions[0]!.hash, null],
+  )
+  const between = await fetchPast(script.chain.rpc, { from: 2, to: 3, addresses: [OURS, OTHER, third] })
+  assert.equal(between.length, 13, 'what is in the lists of both sides is one transfer')
+  const whole = await fetchWhole(script.chain.rpc, 3, { hasBlockReceipts: true, strictness: 'on' })
+  assert.equal(whole.length, 5)
+})
+
+test('a block that the node lacks is not read whole', async () => {
+  const { rpc } = chainWithTransfers().chain
+  await assert.rejects(fetchWhole(rpc, 7, { hasBlockReceipts: true, strictness: 'on' }), BadAnswer)
+})
+
+test('senders are asked fifty at a time, each once, and only of what moved nothing', async () => {
+  const script = scriptedChain()
+  const senders = Array.from({ length: 101 }, (_, index) => addressOf(0x1000 + index))
+  script.mine(...senders.map((from) => ({ from, transfers: [coin(OURS, OTHER, 0n), coin(OURS, OTHER, 0n)] })), {
+    from: OURS,
+    transfers: [coin(OURS, OTHER, 5n)],
+  })
+  const sizes: number[] = []
+  const { rpc } = script.chain
+  const counting = {
+    ...rpc,
+    batch: (calls: { method: string; params: unknown[] }[]) => {
+      if (calls[0]!.method === 'eth_getTransactionByHash') sizes.push(calls.length)
+      return rpc.batch(calls)
+    },
+  }
+  const found = await fetchPast(counting, { from: 1, to: 1, addresses: [OURS] })
+  assert.deepEqual(sizes, [50, 50, 1])
+  const expected = [...senders.flatMap((sender) => [sender, sender]), null]
+  assert.deepEqual(
+    found.map(({ sentBy }) => sentBy),
+    expected,
+  )
+  // One of the last fifty that cannot be told makes the whole answer none.
+  const failing = { ...rpc, batch: async (calls: Parameters<typeof rpc.batch>[0]) => (await rpc.batch(calls)).map((answer) => (calls.length === 1 ? new RpcError(-32000, 'pruned', undefined) : answer)) } // prettier-ignore
+  await assert.rejects(fetchPast(failing, { from: 1, to: 1, addresses: [OURS] }), RpcError)
+})
+
+test('a list that ends at a multiple of five hundred may be cut short, any other is whole', async () => {
+  for (const [logs, isWhole] of [
+    [499, true],
+    [500, false],
+    [501, true],
+    [1_000, false],
+  ] as const) {
+    const script = scriptedChain()
+    script.mine({ from: OTHER, transfers: Array.from({ length: logs }, () => coin(OTHER, OURS)) })
+    const asked = fetchPast(script.chain.rpc, { from: 1, to: 1, addresses: [OURS] })
+    if (isWhole) assert.equal((await asked).length, logs)
+    else await assert.rejects(asked, TooMuch)
+  }
+})
+
+test('a node that limits requests in a time is waited for; any other refusal means less at once', async () => {
+  const refusing = (error: RpcError) => ask((method, answer) => (method === 'eth_getLogs' ? error : answer))
+  const hurried = [
+    ...['rate limit', 'Rate-Limited', 'ratelimit', 'Too Many Requests', 'out of compute units', 'over capacity'],
+    ...['request throttled', 'no credits left'],
+  ]
+  for (const text of hurried) {
+    const error = new RpcError(-32005, text, undefined)
+    await assert.rejects(refusing(error), (thrown) => thrown === error, text)
+  }
+  const coded = new RpcError(429, 'no', undefined)
+  await assert.rejects(refusing(coded), (thrown) => thrown === coded)
+  for (const text of ['query returned more than 10000 results', 'block range is too large', 'timeout']) {
+    const error = new RpcError(-32005, text, undefined)
+    await assert.rejects(refusing(error), (thrown) => thrown instanceof TooMuch && thrown.cause === error, text)
+  }
+})
+
+test('less at once may help against limits, long answers and time-outs, and against nothing else', () => {
+  assert.ok(isTooMuch(new TooMuch()))
+  assert.ok(isTooMuch(new RpcTooLarge()))
+  assert.ok(isTooMuch(new RpcUnavailable('slow', { timedOut: true })))
+  assert.ok(!isTooMuch(new RpcUnavailable('away', { timedOut: false })))
+  assert.ok(!isTooMuch(new BadAnswer('nonsense')))
+})

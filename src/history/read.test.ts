@@ -313,6 +313,24 @@ suite('GET /v1/users/:userId/history', () => {
     }
   })
 
+  test('of a network that is not followed yet is empty and reaches nowhere; block 0 is a block', async () => {
+    const elsewhere = { ...as('DEV-alice', ALICE_ID, ALICE), chainId: 5 }
+    const reach = async () => {
+      const { status, headers, body } = await get(ALICE_PATH, elsewhere)
+      assert.deepEqual([status, body], [200, []])
+      return [headers['x-indexed-to-block'], headers['x-finalized-to-block']]
+    }
+    assert.deepEqual(await reach(), [undefined, undefined])
+    const cursor = { chain_id: 5, block_hash: Buffer.alloc(32), epoch: 0, lease_owner: null, lease_until: null, halted: null } // prettier-ignore
+    await app.db.insertInto('cursors').values({ ...cursor, block_number: -1, finalized_number: -1 }).execute() // prettier-ignore
+    assert.deepEqual(await reach(), [undefined, undefined])
+    await app.db.updateTable('cursors').set({ block_number: 0 }).where('chain_id', '=', 5).execute()
+    assert.deepEqual(await reach(), ['0', undefined])
+    await app.db.updateTable('cursors').set({ finalized_number: 0 }).where('chain_id', '=', 5).execute()
+    assert.deepEqual(await reach(), ['0', '0'])
+    await app.db.deleteFrom('cursors').where('chain_id', '=', 5).execute()
+  })
+
   test('pages stay stable while blocks arrive and a reorganisation takes some back', async () => {
     const first = await get(`${ALICE_PATH}?limit=2`)
     const cursor = String(first.headers['x-next-cursor'])

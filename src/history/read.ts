@@ -142,6 +142,7 @@ function entryOf(
     blockHash: toHex(row.block_hash),
     logIndex: row.log_index,
     explorerUrl: chain.explorer.tx(hash),
+    ...(row.omitted === 0 ? {} : { omitted: row.omitted }),
   }
 }
 

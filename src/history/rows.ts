@@ -38,7 +38,15 @@ export type TransferRow = {
   blockHash: Hex
   minedAt: number
   isSpam: boolean
+  /** transfers of the same token, block and kind that have no row, after this one */
+  omitted: number
 }
+
+/**
+ * Rows of one account, token and block, of one direction, spam or not: more would let a contract fill the table at the
+ * price of a log. Nobody else's transfers can hide what an account itself sends: of a direction each has its own.
+ */
+const MOST_ROWS = 1_000
 
 /** addresses or hashes of one probe */
 const PROBE = 5_000
@@ -55,10 +63,10 @@ export function findTransfers(block: FollowedBlock): Found[] {
 
 /** The transfers that one log announces: none, one, or those of a batch. */
 export function addTransfers(found: Found[], log: Log, of: Pick<Found, 'hash' | 'sentBy' | 'block'>): void {
-  for (const { tokenType, from, to, tokenId, value, batchIndex } of decodeTransferLog(log)) {
+  for (const decoded of decodeTransferLog(log)) {
     const { hash, sentBy, block } = of
     const { address: token, logIndex } = log
-    found.push({ tokenType, from, to, tokenId, value, batchIndex, token, logIndex, hash, sentBy, block })
+    found.push({ ...decoded, token, logIndex, hash, sentBy, block })
   }
 }
 
@@ -88,11 +96,32 @@ export async function rowsOf(
       rows.push(rowOf(transfer, { accountId, direction, isSpam: transfer.value === 0n && !isInitiator }))
     }
   }
-  return { rows, tokens: [...tokens].map(([address, tokenType]) => ({ address, tokenType })) }
+  return { rows: bounded(rows), tokens: [...tokens].map(([address, tokenType]) => ({ address, tokenType })) }
+}
+
+/** At most so many rows of a kind; the last of them counts the others. */
+function bounded(rows: TransferRow[]): TransferRow[] {
+  if (rows.length <= MOST_ROWS) return rows
+  const kinds = new Map<string, TransferRow[]>()
+  for (const row of rows) {
+    const kind = `${row.accountId} ${row.token} ${row.blockNumber} ${row.direction} ${row.isSpam}`
+    const some = kinds.get(kind)
+    if (some === undefined) kinds.set(kind, [row])
+    else some.push(row)
+  }
+  return [...kinds.values()].flatMap((some) => (some.length <= MOST_ROWS ? some : cut(some)))
+}
+
+function cut(rows: TransferRow[]): TransferRow[] {
+  // Who asks by a filter is told of logs in another order than the block's.
+  const sorted = rows.toSorted((a, b) => a.logIndex - b.logIndex || a.batchIndex - b.batchIndex)
+  const kept = sorted.slice(0, MOST_ROWS)
+  const omitted = sorted.slice(MOST_ROWS - 1).reduce((sum, row) => sum + row.omitted, sorted.length - MOST_ROWS)
+  return kept.with(-1, { ...kept.at(-1)!, omitted })
 }
 
 function rowOf(
-  { tokenType, from, to, tokenId, value, batchIndex, token, logIndex, hash, block }: Found,
+  { tokenType, from, to, tokenId, value, batchIndex, omitted, token, logIndex, hash, block }: Found,
   { accountId, direction, isSpam }: { accountId: string; direction: number; isSpam: boolean },
 ): TransferRow {
   return {
@@ -111,6 +140,7 @@ function rowOf(
     blockHash: block.hash,
     minedAt: block.timestamp,
     isSpam,
+    omitted,
   }
 }
 

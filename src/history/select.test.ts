@@ -24,7 +24,16 @@ const ORDINARY = { tokenId: null, hash: `0x${'11'.repeat(32)}`, blockHash: `0x${
 type Given = Partial<TransferRow> & { blockNumber: number }
 /** A coin that somebody sends us, unless told otherwise. */
 const row = (given: Given): TransferRow => ({
-  ...{ accountId: WHALE, logIndex: 0, batchIndex: 0, direction: 0, tokenType: 20, token: COMMON, isSpam: false },
+  ...{
+    accountId: WHALE,
+    logIndex: 0,
+    batchIndex: 0,
+    direction: 0,
+    tokenType: 20,
+    token: COMMON,
+    isSpam: false,
+    omitted: 0,
+  },
   ...{ sender: COMMON, recipient: ME, value: `0x${'01'.padStart(64, '0')}`, ...ORDINARY },
   minedAt: FIRST_SECOND + given.blockNumber * 12,
   ...given,

@@ -42,6 +42,13 @@ const Entry = Type.Object({
   blockHash: Hash,
   logIndex: Type.Integer(),
   explorerUrl: Text,
+  omitted: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      description:
+        'There only where a token moved more than 1,000 times for this user in one block and direction: so many more transfers of it, after this one, are not listed',
+    }),
+  ),
 })
 
 export type Party = Static<typeof Party>

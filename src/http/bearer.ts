@@ -52,6 +52,8 @@ type State = {
   cache: Map<string, Reader>
   revoked: Set<string>
   suspended: Set<string>
+  /** what each application whose tokens were seen may do now, by client id */
+  permissions: Map<string, ReadonlySet<string>>
   frozen: Set<string>
   revokedReadAt: number
   reading: Promise<void> | null
@@ -61,8 +63,8 @@ const states = new WeakMap<App, State>()
 
 /**
  * Who is behind an access token, a user or an application: signature, issuer, audience, type, life and revocation are checked.
- * A verified token is remembered, so that the next request costs a look-up; revocations and suspended applications
- * are read every 5 s, so their tokens stop working everywhere within 10 s.
+ * A verified token is remembered, so that the next request costs a look-up; revocations, suspended applications and
+ * the permissions of applications are read every 5 s, so what is taken away stops working everywhere within 10 s.
  * @throws invalid_token, application_suspended
  * Source: RFC 9068 §4
  */
@@ -107,6 +109,17 @@ function assertInForce(state: State, caller: Reader): void {
 }
 
 /**
+ * Whether a token says a permission and its application still has it; as old as the revocations are.
+ * Scopes of OpenID Connect are no permissions and stay as they were given.
+ */
+export const holds = (app: App, { clientId, scopes }: Pick<Reader, 'clientId' | 'scopes'>, scope: string): boolean =>
+  scopes.has(scope) && (!scope.includes(':') || stateOf(app).permissions.get(clientId)?.has(scope) === true)
+
+/** The scopes of a token that are in force. */
+export const scopesOf = (app: App, reader: Reader): string[] =>
+  [...reader.scopes].filter((scope) => holds(app, reader, scope))
+
+/**
  * Stops a user whose account the operator froze; as old as the revocations are.
  * @throws account_frozen
  */
@@ -133,6 +146,7 @@ function stateOf(app: App): State {
       cache: new Map(),
       revoked: new Set(),
       suspended: new Set(),
+      permissions: new Map(),
       frozen: new Set(),
       revokedReadAt: Number.NEGATIVE_INFINITY,
       reading: null,
@@ -169,6 +183,7 @@ async function readToken(app: App, state: State, token: string): Promise<Reader>
   const { client_id: clientId, chain_id: chainId, gid: grantId, scope, sub, jti, exp } = payload
   if (typeof clientId !== 'string' || typeof chainId !== 'number')
     throw new AppError('invalid_token', 'The access token lacks a claim.')
+  if (!state.permissions.has(clientId)) await readPermissions(app, state, [clientId])
   const claims = {
     clientId,
     chainId,
@@ -178,7 +193,7 @@ async function readToken(app: App, state: State, token: string): Promise<Reader>
     token,
   }
   // An application speaks for itself (RFC 9068 §2.2). Nobody gave it a grant; each of its tokens is revoked alone.
-  if (sub === clientId) return { kind: 'machine', ...claims, grantId: machineGrantOf(jti!) }
+  if (sub === clientId && grantId === undefined) return { kind: 'machine', ...claims, grantId: machineGrantOf(jti!) }
   if (typeof grantId !== 'string') throw new AppError('invalid_token', 'The access token lacks a claim.')
   const account = await retrying(() =>
     app.db.selectFrom('accounts').select(['account_id', 'address']).where('user_id', '=', sub!).executeTakeFirst(),
@@ -198,7 +213,7 @@ export const machineGrantOf = (tokenId: string): string => `machine ${tokenId}`
 
 const isStale = (app: App, { revokedReadAt }: State): boolean => app.now() - revokedReadAt >= REVOCATIONS_EVERY_MS
 
-/** Reads the grants revoked and not yet forgotten, the applications suspended and the accounts frozen; one reader at a time, the others go on with what is known unless it is old. */
+/** Reads the grants revoked and not yet forgotten, the applications suspended, what those that were seen may do, and the accounts frozen; one reader at a time, the others go on with what is known unless it is old. */
 async function readRevocations(app: App, state: State): Promise<void> {
   state.reading ??= (async () => {
     try {
@@ -211,6 +226,7 @@ async function readRevocations(app: App, state: State): Promise<void> {
       const accounts = await retrying(() =>
         app.db.selectFrom('accounts').select('user_id').where('frozen_at', 'is not', null).execute(),
       )
+      await readPermissions(app, state, [...state.permissions.keys()])
       state.revoked = new Set(grants.map((row) => row.grant_id))
       state.suspended = new Set(applications.map((row) => row.client_id))
       state.frozen = new Set(accounts.map((row) => row.user_id))
@@ -220,6 +236,16 @@ async function readRevocations(app: App, state: State): Promise<void> {
     }
   })()
   await state.reading
+}
+
+/** An application that is not there may do nothing. */
+async function readPermissions({ db }: App, { permissions }: State, clientIds: string[]): Promise<void> {
+  if (clientIds.length === 0) return
+  const rows = await retrying(() =>
+    db.selectFrom('applications').select(['client_id', 'permissions']).where('client_id', 'in', clientIds).execute(),
+  )
+  const known = new Map(rows.map((row) => [row.client_id, new Set(row.permissions)]))
+  for (const clientId of clientIds) permissions.set(clientId, known.get(clientId) ?? new Set())
 }
 
 /** Tells this process at once that a grant was revoked; other processes read it from the table. */

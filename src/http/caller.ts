@@ -2,8 +2,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
-import { assertNotFrozen, assertUser, readBearer, type Caller, type Reader } from './bearer.ts'
-import { openLimit, spend } from './limits.ts'
+import { assertNotFrozen, assertUser, holds, readBearer, type Caller, type Reader } from './bearer.ts'
+import { openLimit, spend, spendBehind } from './limits.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -16,7 +16,7 @@ declare module 'fastify' {
   }
   interface FastifyContextConfig {
     /** permission that the access token must carry; a route without one needs no token */
-    scope?: 'any' | 'wallet:read' | 'contracts:read' | 'contracts:write'
+    scope?: 'any' | 'wallet:read' | 'contracts:read' | 'contracts:write' | 'users:directory'
     /** permission with which an application may ask for itself; a route without one is for users only */
     machineScope?: 'users:read'
   }
@@ -24,7 +24,7 @@ declare module 'fastify' {
 
 /**
  * Authenticates every route that names a scope, before its body is read: token, permission, then limits
- * (answers.md 6): reads per token, writes per account, everything per application.
+ * (answers.md 6): reads per token, writes per account, and what these let through per application.
  */
 export function authenticated(server: FastifyInstance, app: App): void {
   const { config, now } = app
@@ -56,12 +56,18 @@ export function authenticated(server: FastifyInstance, app: App): void {
     reply.header('cache-control', 'no-store')
     if (machineScope === undefined) assertUser(reader)
     const needed = reader.kind === 'machine' ? machineScope! : scope
-    if (needed !== 'any' && !reader.scopes.has(needed))
-      throw new AppError('insufficient_scope', `This needs the permission ${needed}.`)
+    if (needed !== 'any' && !holds(app, reader, needed))
+      throw new AppError(
+        'insufficient_scope',
+        reader.scopes.has(needed)
+          ? `The operator took the permission ${needed} from this application.`
+          : `This needs the permission ${needed}.`,
+      )
     if (config.RATE_LIMITS === 'on') {
-      spend(application, reader.clientId, reply)
+      // The person first: what one of them is refused for costs the others of the application nothing.
       if (scope === 'contracts:write' && reader.kind !== 'machine') spend(writes, reader.accountId, reply)
       else spend(reads, reader.tokenId, reply)
+      spendBehind(application, reader.clientId, reply)
     }
     request.reader = reader
     if (reader.kind === 'machine') return

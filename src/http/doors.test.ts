@@ -4,9 +4,11 @@ import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 import { importJWK, SignJWT, type JWK } from 'jose'
 import { audienceOf, issuerOf } from '../app.ts'
+import { updateApplication } from '../applications/manage.ts'
 import { noteUser, saveApplication, type Application } from '../applications/registry.ts'
 import { accountIdOf } from '../ids.ts'
 import { until, world, type Answer, type World } from '../../test/world.ts'
+import { addConsent } from '../oauth/consents.ts'
 import { forgetGrant } from './bearer.ts'
 
 /**
@@ -18,7 +20,7 @@ type Route = { method: string; template: string; security: unknown }
 /** What a token needs for a route: nothing but to be one of ours. */
 const OPEN_TO_ANY = ['GET /v1/me']
 /** What answers from our own tables alone, whatever network the application is bound to. */
-const WITHOUT_NETWORK = ['GET /v1/users/{userId}', 'GET /v1/transactions', 'GET /v1/transactions/{id}']
+const WITHOUT_NETWORK = ['GET /v1/users', 'GET /v1/users/{userId}', 'GET /v1/transactions', 'GET /v1/transactions/{id}']
 const UNKNOWN_NETWORK = 999_999
 
 let here: World
@@ -54,6 +56,9 @@ before(async () => {
     isSuspended: true,
   }
   await saveApplication(here.app.db, application)
+  await saveApplication(here.app.db, { ...application, clientId: 'second', isSuspended: false })
+  const permissions = ['wallet:read', 'contracts:read', 'contracts:write', 'users:directory']
+  await updateApplication(here.app.db, here.facts.clientId, { permissions })
   // Alice signed in to `backend` as well; nobody ever signed in to `stranger`.
   for (const clientId of ['backend', 'stranger'])
     await saveApplication(here.app.db, {
@@ -65,6 +70,7 @@ before(async () => {
       isSuspended: false,
     })
   await noteUser(here.app.db, { clientId: 'backend', accountId: accountIdOf('DEV', 'alice') })
+  await addConsent(here.app.db, { accountId: accountIdOf('DEV', 'alice'), clientId: 'backend', permissions: ['users:read'] }) // prettier-ignore
   const { body } = await here.bob.write({ address: here.facts.contracts.erc20!, abi: 'mint(address,uint256) public', args: [here.bob.address, '1'] }) // prettier-ignore
   transaction = body.id
 })
@@ -81,7 +87,7 @@ async function tokenOf(claims: Record<string, unknown> = {}): Promise<string> {
     chain_id: here.facts.chainId,
     gid: 'doors',
     jti: Math.random().toString(36),
-    scope: 'openid wallet:read contracts:read contracts:write',
+    scope: 'openid wallet:read contracts:read contracts:write users:directory',
     iat: now,
     exp: now + 600,
     ...claims,
@@ -90,9 +96,13 @@ async function tokenOf(claims: Record<string, unknown> = {}): Promise<string> {
     .sign(await importJWK(key, 'ES256'))
 }
 
+const machines = new Set<string>()
 /** A token of an application for itself. */
-const machineOf = (clientId: string, claims: Record<string, unknown> = {}): Promise<string> =>
-  tokenOf({ sub: clientId, client_id: clientId, gid: undefined, scope: 'users:read', ...claims })
+async function machineOf(clientId: string, claims: Record<string, unknown> = {}): Promise<string> {
+  const token = await tokenOf({ sub: clientId, client_id: clientId, gid: undefined, scope: 'users:read', ...claims })
+  machines.add(token)
+  return token
+}
 
 /** Bodies that are right, so that only the token can be what is wrong. */
 const bodyOf = (template: string): unknown => {
@@ -120,7 +130,9 @@ async function call(
     return encodeURIComponent(known[name])
   })
   const body = method === 'GET' ? undefined : bodyOf(template)
-  return here.request(path, {
+  // A user looks somebody up by name; an application lists.
+  const isLookUp = template === '/v1/users' && !machines.has(token ?? '')
+  return here.request(isLookUp ? `${path}?username=nobody` : path, {
     method,
     headers: {
       ...(token === null ? {} : { authorization: `Bearer ${token}` }),
@@ -230,6 +242,21 @@ suite('every route of the API refuses', () => {
     }
   })
 
+  test('another application of the same person: what the first one sent is not there, cannot be read and not stopped', async () => {
+    const asBob = { sub: here.bob.userId }
+    const [own, others] = [await tokenOf(asBob), await tokenOf({ ...asBob, client_id: 'second' })]
+    const list: Route = { method: 'GET', template: '/v1/transactions', security: null }
+    const idsOf = async (token: string): Promise<string[]> =>
+      (await call(list, token)).body.map(({ id }: { id: string }) => id)
+    assert.deepEqual([(await idsOf(own)).includes(transaction), await idsOf(others)], [true, []])
+    for (const route of routes.filter(({ template }) => template.includes('{id}'))) {
+      const there = await call(route, others)
+      const nothing = await call(route, others, { id: 'tx_00000000-0000-4000-8000-000000000000' })
+      assert.deepEqual([there.status, there.body.code], [404, 'transaction_not_found'], nameOf(route))
+      assert.deepEqual(plain(there), plain(nothing), nameOf(route))
+    }
+  })
+
   test('another network: nothing of ours is answered for it', async () => {
     const token = await tokenOf({ chain_id: UNKNOWN_NETWORK })
     for (const route of routes) {
@@ -244,6 +271,7 @@ suite('every route of the API refuses', () => {
 
 /** Where an application may read for itself, by what these routes say of themselves. */
 const FOR_MACHINES = [
+  'GET /v1/users',
   'GET /v1/users/{userId}',
   'GET /v1/users/{userId}/balance',
   'GET /v1/users/{userId}/balance/{tokenAddress}',
@@ -277,7 +305,8 @@ suite('the token of an application for itself', () => {
       for (const route of routes) {
         const { status, body } = await call(route, token)
         const expected = FOR_MACHINES.includes(nameOf(route)) ? code : 'insufficient_scope'
-        assert.deepEqual([status, body.code], [403, expected], nameOf(route))
+        if (nameOf(route) === 'GET /v1/users' && code === 'forbidden_user') assert.deepEqual([status, body], [200, []])
+        else assert.deepEqual([status, body.code], [403, expected], nameOf(route))
       }
   })
 
@@ -299,7 +328,7 @@ test('a user’s token of another application reads the same account, and has th
   const [mine, theirs] = [await tokenOf(), await tokenOf({ client_id: 'backend', scope: 'openid wallet:read' })]
   for (const route of routes) {
     const { status, body } = await call(route, theirs)
-    if (route.method === 'GET' && !route.template.includes('{id}')) {
+    if (route.method === 'GET' && !route.template.includes('{id}') && route.template !== '/v1/users') {
       assert.equal(status, 200, nameOf(route))
       if (route.template.startsWith('/v1/users/')) assert.deepEqual(body, (await call(route, mine)).body, nameOf(route))
     } else assert.ok(status === 403 || status === 404, `${nameOf(route)} ${status}`)
@@ -335,7 +364,8 @@ test('whether a user exists changes neither the answer nor what is done for it',
         assert.equal(there.answer.status, 403, nameOf(route))
         looked += there.ran.length
       }
-    assert.equal(looked, 3 * named.length, 'one statement decides it, each time')
+    // One more where a user with `users:directory` may see the profile of another.
+    assert.equal(looked, 3 * named.length + 1, 'one statement decides it, each time')
   } finally {
     executor.executeQuery = run as never
   }

@@ -1,34 +1,83 @@
-import type { FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { readNumber } from '../chain/answers.ts'
+import { WrongChain } from '../chain/failures.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Listen } from '../config.ts'
 
-/** Milliseconds without news of a network after which it does not count as ready. */
+/** Milliseconds without news of a network after which it does not count as healthy. */
 const HEAD_STALE_MS = 15_000
+/** Milliseconds for which one look answers everybody who asks: strangers cannot make us ask database, signer and nodes. */
+const LOOK_MS = 1_000
 
 export type Check = { name: string; ok: boolean; detail?: string }
+/** `own`: without these this process serves nobody; `chains`: networks, each of which may be away while others are served. */
+type Health = { own: Check[]; chains: Check[] }
+type Questions = { isDraining: () => boolean }
 
-/** GET /healthz, /readyz, /metrics: for balancers and operators, without a token. */
-export function health(server: FastifyInstance, app: App, { isDraining }: { isDraining: () => boolean }): void {
+/**
+ * GET /healthz, /readyz: for balancers, without a token and without telling strangers what is behind. In development,
+ * which has one user, with all that operators see on their own listener.
+ */
+export function health(server: FastifyInstance, app: App, questions: Questions): void {
+  const isDevelopment = app.config.NODE_ENV !== 'production'
+  routes(server, app, { ...questions, tells: isDevelopment })
+  if (isDevelopment) metrics(server, app)
+}
+
+/** The listener of OPS_LISTEN: the same for operators, with every check and /metrics. It answers whoever reaches it. */
+export async function openOperatorsListener(app: App, { host, port }: Listen, questions: Questions) {
+  const server = Fastify({ logger: false, bodyLimit: 1_024, forceCloseConnections: true })
+  routes(server, app, { ...questions, tells: true })
+  metrics(server, app)
+  await server.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {
+    throw new Error(`OPS_LISTEN cannot be listened on: ${error.code ?? 'it failed'}`, { cause: error })
+  })
+  return server
+}
+
+function routes(server: FastifyInstance, app: App, { isDraining, tells }: Questions & { tells: boolean }): void {
+  const look = looker(app)
   server.get('/healthz', { schema: { hide: true } }, () => ({ status: 'ok' }))
 
   server.get('/readyz', { schema: { hide: true } }, async (_request, reply) => {
-    const [own, chains] = await Promise.all([
-      Promise.all([checkDatabase(app), checkSigner(app)]),
-      Promise.all([...app.chains.keys()].map((chainId) => checkChain(app, chainId))),
-    ])
-    if (isDraining()) own.push({ name: 'server', ok: false, detail: 'shutting down' })
-    // One network of several that is down must not take the others out of service.
-    const isReady = own.every((check) => check.ok) && chains.some((check) => check.ok)
-    const checks = [...own, ...chains]
+    const { own, chains } = await look()
+    const drain = isDraining() ? [{ name: 'server', ok: false, detail: 'shutting down' }] : []
+    // A network whose node is away must not take sign-in and the other networks out of service, on every replica at once.
+    const isReady = [...own, ...drain].every((check) => check.ok)
     return reply
       .code(isReady ? 200 : 503)
       .header('cache-control', 'no-store')
-      .send({ status: isReady ? 'ready' : 'not ready', checks })
+      .send({ status: isReady ? 'ready' : 'not ready', ...(tells ? { checks: [...own, ...drain, ...chains] } : {}) })
   })
+}
 
+function metrics(server: FastifyInstance, { telemetry: { registry } }: App): void {
   server.get('/metrics', { schema: { hide: true } }, async (_request, reply) =>
-    reply.type(app.telemetry.registry.contentType).send(await app.telemetry.registry.metrics()),
+    reply.type(registry.contentType).send(await registry.metrics()),
   )
+}
+
+/** Looks at most once a second, however many ask. */
+function looker(app: App): () => Promise<Health> {
+  let at = Number.NEGATIVE_INFINITY
+  let last: Promise<Health>
+  return () => {
+    if (performance.now() - at > LOOK_MS) {
+      at = performance.now()
+      last = lookAt(app)
+    }
+    return last
+  }
+}
+
+async function lookAt(app: App): Promise<Health> {
+  const [own, chains] = await Promise.all([
+    Promise.all([checkDatabase(app), checkSigner(app)]),
+    Promise.all([...app.chains.keys()].map((chainId) => checkChain(app, chainId))),
+  ])
+  return { own, chains }
 }
 
 async function checkDatabase({ db }: App): Promise<Check> {
@@ -41,31 +90,49 @@ async function checkSigner({ signer }: App): Promise<Check> {
   return settle('signer', async () => {
     const { revocations } = await signer.health()
     // It answers, and refuses every token.
-    if (revocations === 'stale') throw new Error('the signer has no fresh list of revoked tokens')
+    if (revocations === 'stale') throw new NotReady('the signer has no fresh list of revoked tokens')
   })
 }
 
-/** The node answers, and a head was stored or confirmed lately. */
+/** since when the node of a network is ahead of a cursor that stands at a block */
+const standing = new WeakMap<Chain, { at: number; since: number }>()
+
+/** The node answers, a head was stored or confirmed lately, and the follower moves while there is something to follow. */
 async function checkChain({ chains, db }: App, chainId: number): Promise<Check> {
   const chain = chains.get(chainId)!
   return settle(`chain ${chain.name}`, async () => {
-    const cursor = await db.selectFrom('cursors').select('halted').where('chain_id', '=', chainId).executeTakeFirst()
-    if (cursor === undefined || cursor.halted !== null) throw new Error('the follower stands still')
-    await chain.rpc.call('eth_chainId', [], { timeoutMs: 2_000 })
-    if (chain.head.current() === null) throw new Error('no block was followed yet')
-    if (chain.head.ageMs() > HEAD_STALE_MS) throw new Error('no news of the head')
+    const cursor = await db
+      .selectFrom('cursors')
+      .select(['halted', 'block_number'])
+      .where('chain_id', '=', chainId)
+      .executeTakeFirst()
+    if (cursor === undefined) throw new NotReady('nothing was followed yet')
+    if (cursor.halted !== null) throw new NotReady(`the follower has stopped: chatelaine network rewind ${chain.name}`)
+    const newest = readNumber(await chain.rpc.call('eth_blockNumber', [], { timeoutMs: 2_000 }), 'newest block')
+    if (chain.head.current() === null) throw new NotReady('no block was followed yet')
+    // A head that is confirmed proves nothing of the follower: whoever reads confirms it.
+    const { at, since } = standing.get(chain) ?? { at: Number.NaN, since: 0 }
+    if (newest <= cursor.block_number) standing.delete(chain)
+    else if (at !== cursor.block_number) standing.set(chain, { at: cursor.block_number, since: performance.now() })
+    else if (performance.now() - since > HEAD_STALE_MS)
+      throw new NotReady(`the follower stands still at block ${at}, ${newest - at} behind the node`)
+    if (chain.head.ageMs() > HEAD_STALE_MS) throw new NotReady('no news of the head')
   })
 }
 
-/** A check's failure is told by name only: messages of databases and nodes may hold addresses with secrets. */
+/** What is not as it should be, in our own words. */
+class NotReady extends Error {}
+
+/** Only our own words are told of a failure: messages of databases and nodes may hold addresses with secrets. */
 async function settle(name: string, check: () => Promise<void>): Promise<Check> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Error('late')), 3_000)
   try {
     await Promise.race([check(), late])
     return { name, ok: true }
-  } catch {
-    return { name, ok: false, detail: 'does not answer as it should' }
+  } catch (error) {
+    const isOurs = error instanceof NotReady || error instanceof WrongChain
+    return { name, ok: false, detail: isOurs ? error.message : 'does not answer as it should' }
   } finally {
     clearTimeout(timer)
   }

@@ -79,15 +79,31 @@ export function addressOf(ip: string): string {
  * @throws rate_limited
  */
 export function spend(limit: Limit, key: string, reply: FastifyReply, count = 1): void {
-  const { allowed, remaining, retryAfter } = limit.take(key, count)
-  reply.header(
-    'ratelimit-policy',
-    `"${limit.name}";q=${limit.burst};w=${Math.max(1, Math.ceil(limit.burst / limit.perSecond))}`,
-  )
-  reply.header(
-    'ratelimit',
-    `"${limit.name}";r=${remaining};t=${allowed ? Math.max(1, Math.ceil((limit.burst - remaining) / limit.perSecond)) : retryAfter}`,
-  )
-  if (!allowed)
-    throw new AppError('rate_limited', `Too many requests: at most ${limit.perSecond} per second here.`, { retryAfter })
+  const taken = limit.take(key, count)
+  tell(limit, taken, reply)
+  if (!taken.allowed) throw tooMany(limit, taken)
+}
+
+/**
+ * The same for a limit that stands behind another: the headers go on telling of that one, unless this one refuses.
+ * @throws rate_limited
+ */
+export function spendBehind(limit: Limit, key: string, reply: FastifyReply): void {
+  const taken = limit.take(key)
+  if (taken.allowed) return
+  tell(limit, taken, reply)
+  throw tooMany(limit, taken)
+}
+
+type Taken = ReturnType<Limit['take']>
+
+function tell({ name, burst, perSecond }: Limit, { allowed, remaining, retryAfter }: Taken, reply: FastifyReply): void {
+  const wait = allowed ? Math.max(1, Math.ceil((burst - remaining) / perSecond)) : retryAfter
+  reply.header('ratelimit-policy', `"${name}";q=${burst};w=${Math.max(1, Math.ceil(burst / perSecond))}`)
+  reply.header('ratelimit', `"${name}";r=${remaining};t=${wait}`)
+}
+
+function tooMany({ perSecond }: Limit, { retryAfter }: Taken): AppError {
+  const rate = perSecond < 1 ? `${Math.round(perSecond * 60)} per minute` : `${perSecond} per second`
+  return new AppError('rate_limited', `Too many requests: at most ${rate} here.`, { retryAfter })
 }

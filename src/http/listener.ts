@@ -1,9 +1,11 @@
 import { STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
+import { BlockList, isIPv6, type Socket } from 'node:net'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
+import { isLoopback, type Config } from '../config.ts'
 import { AppError, describeError, type ErrorCode } from '../errors.ts'
 import { newRequestId } from '../ids.ts'
+import { logRequests } from './request-log.ts'
 import { problemOf, problems, rememberRoutes, sendProblem } from './problems.ts'
 
 const BODY_BYTES = 65_536
@@ -27,8 +29,10 @@ export function openListener(app: App): FastifyInstance {
       keepAliveTimeout: 72_000,
     },
     routerOptions: { maxParamLength: 4_096, ignoreTrailingSlash: true },
-    trustProxy: app.config.TRUST_PROXY === 'on',
+    trustProxy: trusted(app.config.TRUST_PROXY),
     forceCloseConnections: 'idle',
+    // Left to itself the framework answers without a code and without Retry-After: refuseWhileClosing does.
+    return503OnClosing: false,
     genReqId: (request) => {
       const given = request.headers['x-request-id']
       return typeof given === 'string' && REQUEST_ID.test(given) ? given : newRequestId()
@@ -46,6 +50,7 @@ export function openListener(app: App): FastifyInstance {
   rememberRoutes(server)
   problems(server, app)
   strictJson(server)
+  if (app.config.NODE_ENV !== 'production' && app.config.DEVELOPMENT_OPEN_TO === 'this-machine') refuseNames(server)
   const isHttps = app.origin.startsWith('https:')
   // Hooks with a callback: as promises these two would cost more than what they do.
   server.addHook('onRequest', (request, reply, done) => {
@@ -56,7 +61,9 @@ export function openListener(app: App): FastifyInstance {
     if (isHttps) reply.header('strict-transport-security', 'max-age=31536000; includeSubDomains')
     done()
   })
+  refuseWhileClosing(server)
   answerTogether(server)
+  logRequests(server, app)
   server.addHook('onResponse', (request, reply, done) => {
     app.telemetry.requests.observe(
       { route: request.routeOptions.url ?? 'none', method: request.method, status: String(reply.statusCode) },
@@ -65,6 +72,62 @@ export function openListener(app: App): FastifyInstance {
     done()
   })
   return server
+}
+
+/** Whether an address is one of our proxies; `hop` counts from the one that is connected to us. */
+type Trusts = (address: string, hop: number) => boolean
+
+/**
+ * Addresses name the proxies; a number counts them. Counting cannot tell a proxy from a client that came past it, so
+ * the one that is connected to us must be near: on this machine or in a private network.
+ */
+function trusted(proxies: Config['TRUST_PROXY']): false | string[] | Trusts {
+  if (proxies === undefined || proxies === 0) return false
+  if (typeof proxies !== 'number') return [...proxies]
+  const near = new BlockList()
+  for (const [network, bits] of NEAR_4) near.addSubnet(network, bits, 'ipv4')
+  for (const [network, bits] of NEAR_6) near.addSubnet(network, bits, 'ipv6')
+  return (address, hop) => hop < proxies && (hop > 0 || near.check(address, isIPv6(address) ? 'ipv6' : 'ipv4'))
+}
+
+/** RFC 1122 §3.2.1.3, RFC 1918, RFC 3927, RFC 6598; RFC 4291, RFC 4193. An IPv4 address in IPv6 counts as itself. */
+const NEAR_4 = [['127.0.0.0', 8], ['10.0.0.0', 8], ['172.16.0.0', 12], ['192.168.0.0', 16], ['169.254.0.0', 16], ['100.64.0.0', 10]] as const // prettier-ignore
+const NEAR_6 = [['::1', 128], ['fc00::', 7], ['fe80::', 10]] as const // prettier-ignore
+
+/**
+ * A page that a browser opened elsewhere may give its own name this machine's address (DNS rebinding) and would then
+ * be of one origin with a service where anyone signs in as anyone. It cannot change the name that the browser sends.
+ */
+function refuseNames(server: FastifyInstance): void {
+  server.addHook('onRequest', (request, _reply, done) => {
+    const { host } = request.headers
+    const name = host === undefined ? 'localhost' : host.toLowerCase().replace(/:\d{1,5}$/, '')
+    done(
+      isLoopback(name)
+        ? undefined
+        : new AppError(
+            'misdirected_request',
+            'In development mode this service answers to localhost only. DEVELOPMENT_OPEN_TO=everyone opens it to other names, and to everyone who reaches it.',
+          ),
+    )
+  })
+}
+
+/** What arrives on open connections while the program ends: another replica, or the next start, will answer it. */
+function refuseWhileClosing(server: FastifyInstance): void {
+  let isClosing = false
+  server.addHook('preClose', (done) => {
+    isClosing = true
+    done()
+  })
+  server.addHook('onRequest', (_request, reply, done) => {
+    if (!isClosing) {
+      done()
+      return
+    }
+    reply.header('connection', 'close')
+    done(new AppError('shutting_down', 'This server is restarting. Repeat the request in a moment.', { retryAfter: 1 }))
+  })
 }
 
 /** A turn that reads from thousands of connections is long: so many answers wait for its end at most. */

@@ -1,8 +1,11 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { html } from 'ghtml'
 import type { App } from '../app.ts'
 import { AppError, describeError, type ErrorCode, type FieldError } from '../errors.ts'
 import { mapChainError } from '../chain/rpc.ts'
 import { mapDatabaseError } from '../store/db.ts'
+import { sendPage } from './page.ts'
+import { noteRefusal } from './request-log.ts'
 
 /** RFC 9457 with our additions (answers.md 5). */
 export type Problem = {
@@ -16,6 +19,7 @@ export type Problem = {
   retryable: boolean
   error: string
   errors?: FieldError[]
+  funds?: AppError['funds']
   revert?: AppError['revert']
 }
 
@@ -91,6 +95,7 @@ export function problemOf(
     retryable,
     error: error.message,
     ...(error.errors === undefined ? {} : { errors: error.errors }),
+    ...(error.funds === undefined ? {} : { funds: error.funds }),
     ...(error.revert === undefined ? {} : { revert: error.revert }),
   }
 }
@@ -100,7 +105,15 @@ export function sendProblem(app: App, request: FastifyRequest, reply: FastifyRep
   const error = toAppError(thrown)
   const { status } = describeError(error.code)
   app.telemetry.refusals.inc({ code: error.code })
-  if (status >= 500)
+  noteRefusal(request, error.code)
+  // A request id that a client quotes has to lead somewhere, also where the refusal is no fault of ours.
+  if (status < 500 || error.code === 'shutting_down')
+    app.telemetry.log.info('refused', {
+      code: error.code,
+      requestId: request.id,
+      route: request.routeOptions.url ?? '',
+    })
+  else if (error.code !== 'database_unavailable')
     app.telemetry.log[error.code === 'internal_error' ? 'error' : 'warn'](
       'refused',
       { code: error.code, requestId: request.id, route: request.routeOptions.url ?? '' },
@@ -134,8 +147,29 @@ export function problems(server: FastifyInstance, app: App): void {
       reply.header('allow', allowed.join(', '))
       return sendProblem(app, request, reply, new AppError('method_not_allowed', `Use ${allowed.join(' or ')} here.`))
     }
-    return sendProblem(app, request, reply, new AppError('not_found', 'There is nothing at this address.'))
+    const missing = new AppError('not_found', 'There is nothing at this address.')
+    if (!isPerson(request)) return sendProblem(app, request, reply, missing)
+    app.telemetry.refusals.inc({ code: 'not_found' })
+    noteRefusal(request, 'not_found')
+    return sendPage(reply, 404, NOTHING_HERE)
   })
+}
+
+/** A browser that somebody sent to an address: it asks for HTML, and not from where programs ask. */
+const isPerson = ({ method, url, headers }: FastifyRequest): boolean =>
+  (method === 'GET' || method === 'HEAD') &&
+  !/^\/(v1|operator|oauth|devnet)(\/|\?|$)/.test(url) &&
+  /\btext\/html\b/.test(headers.accept ?? '')
+
+const NOTHING_HERE = {
+  title: 'Nothing here',
+  body: html`<div class="card stack">
+    <h1>There is nothing at this address</h1>
+    <p>
+      The link may be old, or a letter of it is missing. If an application sent you here, go back to it and try again.
+    </p>
+    <p><a href="/account">Your account</a> · <a href="/">Start page</a></p>
+  </div>`,
 }
 
 const patterns = new WeakMap<FastifyInstance, { method: string; pattern: RegExp }[]>()

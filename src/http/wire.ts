@@ -44,6 +44,12 @@ export const Problem = Type.Object(
         }),
       ),
     ),
+    funds: Type.Optional(
+      Type.Object(
+        { address: Type.String(), needed: Type.String(), available: Type.String() },
+        { description: 'Of `insufficient_funds`: the account, and amounts of the smallest unit in decimal digits' },
+      ),
+    ),
     revert: Type.Optional(
       Type.Object({
         name: Type.Union([Type.String(), Type.Null()]),

@@ -17,8 +17,10 @@ export type Movement = {
   at: Date
   explorerUrl: string
 }
+/** A transaction, by whichever application. */
+export type Sent = { application: string; state: keyof typeof texts.states; explorerUrl: string; sentAt: Date }
 /** What is seen of an account on one network; null where the network does not answer. */
-export type OnNetwork = { network: string; holdings: Holding[] | null; movements: Movement[] | null }
+export type OnNetwork = { network: string; holdings: Holding[] | null; movements: Movement[] | null; sent: Sent[] }
 
 export type AccountParts = {
   csrf: string
@@ -74,7 +76,7 @@ function personCard({ csrf, username, provider, imageSrc, address, session }: Ac
   `
 }
 
-function networkCard({ network, holdings, movements }: OnNetwork): string {
+function networkCard({ network, holdings, movements, sent }: OnNetwork): string {
   return html`
     <section class="card stack">
       <h2>${texts.balances(network)}</h2>
@@ -101,6 +103,14 @@ function networkCard({ network, holdings, movements }: OnNetwork): string {
                 !${movements.map(movementItem).join('')}
               </ul>`
       }
+      !${
+        sent.length === 0
+          ? ''
+          : html`<h3>${texts.sentByApplications}</h3>
+              <ul class="rows">
+                !${sent.map(sentItem).join('')}
+              </ul>`
+      }
     </section>
   `
 }
@@ -121,6 +131,14 @@ function movementItem({ direction, amount, other, at, explorerUrl }: Movement): 
     </p>
   </li>`
 }
+
+const sentItem = ({ application, state, explorerUrl, sentAt }: Sent): string =>
+  html`<li>
+    <p><b>${application}</b> <span class="badge">${texts.states[state]}</span></p>
+    <p class="muted">
+      <small><a href="${explorerUrl}">${timeText(sentAt)}</a></small>
+    </p>
+  </li>`
 
 function applicationsCard({ csrf, applications }: AccountParts): string {
   return html`
@@ -193,6 +211,7 @@ function sessionsCard({ csrf, sessions, session }: AccountParts): string {
         !${sessions.map(item).join('')}
       </ul>
       !${sessions.length < 2 ? '' : form('/account/sessions/end-others', csrf, {}, html`<button class="button quiet">${texts.signOutOthers}</button>`)}
+      !${form('/account/sessions/end-everywhere', csrf, {}, html`<button class="button quiet danger">${texts.signOutEverywhere}</button>`)}
     </section>
   `
 }

@@ -7,8 +7,17 @@ import { openLimit, spend } from '../http/limits.ts'
 import { sendPage } from '../http/page.ts'
 import type { Hex } from '../ids.ts'
 import { userWire, type User } from '../users/find.ts'
+import { assertChangeable } from '../users/freeze.ts'
 import { forgetPerson, listIdentities, unlinkIdentity } from '../users/identities.ts'
-import { accountBody, eraseBody, shortBody, type Holding, type Movement, type OnNetwork } from './account-body.ts'
+import {
+  accountBody,
+  eraseBody,
+  shortBody,
+  type Holding,
+  type Movement,
+  type OnNetwork,
+  type Sent,
+} from './account-body.ts'
 import { listAllowed, revokeAll, revokeAllowed } from './allowed.ts'
 import { browserOf } from './browser.ts'
 import type { Federation } from './federation.ts'
@@ -19,6 +28,7 @@ import type { ProviderSettings } from './providers.ts'
 import type { Secrets } from './secrets.ts'
 import { endSession, endSessions, listSessions, readVisitor, type Visitor } from './sessions.ts'
 import { chainName, wayBack } from './steps.ts'
+import { endIdentity, endIn, signOut } from './sign-out.ts'
 import { texts } from './texts.ts'
 
 export type AccountOwner = { accountId: string; userId: string; address: Hex }
@@ -27,6 +37,7 @@ export type AccountOwner = { accountId: string; userId: string; address: Hex }
 export type AccountReads = {
   readHoldings(owner: AccountOwner, chainId: number): Promise<Holding[]>
   readMovements(owner: AccountOwner, chainId: number): Promise<Movement[]>
+  readSent(owner: AccountOwner, chainId: number): Promise<Sent[]>
 }
 
 type Parts = {
@@ -108,12 +119,18 @@ export function accountPages(
   })
 
   /** POST /account/identities/remove: `identity`, a user id. */
-  actFresh('/account/identities/remove', async ({ visitor: { user }, form }) =>
-    (await unlinkIdentity(db, user, form.identity ?? '')) ? 'unlinked' : 'kept',
-  )
+  actFresh('/account/identities/remove', async ({ visitor: { user, sessionUid, cameBy }, form, reply }) => {
+    const identity = form.identity ?? ''
+    await assertChangeable(db, user.accountId)
+    if (!(await unlinkIdentity(db, user, identity))) return 'kept'
+    const isOwn = cameBy?.identity === identity
+    await endIdentity(app, user, { identity, except: isOwn ? null : sessionUid })
+    return isOwn ? showShort(reply, texts.signedOut, texts.unlinkedHere) : 'unlinked'
+  })
 
   /** POST /account/identities/add: `provider`; leaves for it. The way back is that of every sign-in, see login.ts. */
   actFresh('/account/identities/add', async ({ visitor, form, request, reply }) => {
+    await assertChangeable(db, visitor.user.accountId)
     const chosen = providers.find(({ name }) => name === form.provider)
     if (chosen === undefined) throw new AppError('unknown_provider', texts.refused.noProvider)
     const { browser, cookie } = browserOf(request, origin)
@@ -135,6 +152,12 @@ export function accountPages(
     return 'signed_out'
   })
 
+  /** POST /account/sessions/end-everywhere: this browser, the others, and every application. */
+  act('/account/sessions/end-everywhere', async ({ visitor: { user }, reply }) => {
+    await signOut(db, endIn(app), user.userId)
+    return showShort(reply, texts.signedOut, texts.signedOutEverywhere)
+  })
+
   /** GET /account/erase: what is deleted and what stays. */
   server.get('/account/erase', hidden, async (request, reply) => {
     const visitor = await arrive(request, reply)
@@ -147,10 +170,11 @@ export function accountPages(
   actFresh('/account/erase', async ({ visitor: { user }, form, request, reply }) => {
     wayBack.set(request, { href: '/account/erase', text: texts.back })
     if (form.sure !== 'yes') throw new AppError('sign_in_refused', texts.notSure)
+    await assertChangeable(db, user.accountId)
     await revokeAll(app, user)
     await forgetUses(db, user.accountId)
     await forgetPerson(db, user)
-    await endSessions(db, { userId: user.userId, except: null })
+    await signOut(db, endIn(app), user.userId)
     return showShort(reply, texts.erased, texts.erasedHint)
   })
 
@@ -189,11 +213,12 @@ export function accountPages(
       app.telemetry.log.warn('account_unreadable', { chainId }, error)
       return null
     }
-    const [holdings, movements] = await Promise.all([
+    const [holdings, movements, sent] = await Promise.all([
       reads.readHoldings(user, chainId).catch(failed),
       reads.readMovements(user, chainId).catch(failed),
+      reads.readSent(user, chainId).catch(failed),
     ])
-    return { network: chainName(app, chainId), holdings, movements }
+    return { network: chainName(app, chainId), holdings, movements, sent: sent ?? [] }
   }
 
   const purposeOf = ({ sessionUid }: Visitor): string => `account ${sessionUid}`

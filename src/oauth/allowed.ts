@@ -3,6 +3,7 @@ import { forgetUse } from '../applications/registry.ts'
 import { retrying } from '../store/db.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import { revokeGrant } from './revoke.ts'
+import { grantsOf } from './sign-out.ts'
 
 type Owner = { accountId: string; userId: string }
 
@@ -21,7 +22,7 @@ export async function listAllowed(
   { db }: Pick<App, 'db'>,
   { accountId, userId }: Owner,
 ): Promise<AllowedApplication[]> {
-  const grants = await liveGrants({ db }, userId)
+  const grants = await grantsOf(db, userId)
   const consents = await retrying(() =>
     db.selectFrom('consents').select(['client_id', 'permissions']).where('account_id', '=', accountId).execute(),
   )
@@ -29,9 +30,8 @@ export async function listAllowed(
   const uses = await retrying(() =>
     db.selectFrom('application_users').select('client_id').where('account_id', '=', accountId).execute(),
   )
-  const ids = [...new Set([...grants, ...consents, ...uses].map((row) => row.client_id!))].filter(
-    (id) => id !== OWN_CLIENT,
-  )
+  const known = [...consents, ...uses].map((row) => row.client_id)
+  const ids = [...new Set([...grants.map(({ clientId }) => clientId), ...known])].filter((id) => id !== OWN_CLIENT)
   if (ids.length === 0) return []
   const applications = await retrying(() =>
     db
@@ -46,7 +46,7 @@ export async function listAllowed(
     name,
     chainId,
     permissions: consents.find((row) => row.client_id === clientId)?.permissions ?? [],
-    signIns: grants.filter((row) => row.client_id === clientId).length,
+    signIns: grants.filter((grant) => grant.clientId === clientId).length,
   }))
 }
 
@@ -60,23 +60,12 @@ export async function revokeAllowed(app: App, owner: Owner, clientId: string): P
     app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).where('client_id', '=', clientId).execute(),
   )
   await forgetUse(app.db, { clientId, accountId: owner.accountId })
-  for (const grant of await liveGrants(app, owner.userId))
-    if (grant.client_id === clientId) await revokeGrant(app, grant.grant_id!)
+  for (const grant of await grantsOf(app.db, owner.userId))
+    if (grant.clientId === clientId) await revokeGrant(app, grant.grantId)
 }
 
 /** Takes back everything from every application. */
 export async function revokeAll(app: App, owner: Owner): Promise<void> {
   await retrying(() => app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).execute())
-  for (const grant of await liveGrants(app, owner.userId)) await revokeGrant(app, grant.grant_id!)
+  for (const grant of await grantsOf(app.db, owner.userId)) await revokeGrant(app, grant.grantId)
 }
-
-const liveGrants = ({ db }: Pick<App, 'db'>, userId: string) =>
-  retrying(() =>
-    db
-      .selectFrom('oauth_records')
-      .select(['client_id', 'grant_id'])
-      .where('user_id', '=', userId)
-      .where('kind', '=', 'Grant')
-      .where('expires_at', '>', new Date())
-      .execute(),
-  )

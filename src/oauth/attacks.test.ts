@@ -98,8 +98,6 @@ suite('an authorization request is refused', () => {
     'with prompt none beside another': { prompt: 'none login' },
     'with prompt none and no session': { prompt: 'none' },
     'with a negative age': { max_age: '-1' },
-    'with an unknown provider': { login_provider: 'NOWHERE' },
-    'with a provider of the prototype': { login_provider: '__proto__' },
     'of an unknown client': { client_id: 'nobody' },
     'of a client with NUL': { client_id: 'demo\0' },
     'of a client of the prototype': { client_id: '__proto__' },

@@ -8,13 +8,15 @@ import {
   isSecretRight,
 } from '../applications/registry.ts'
 import { machinePermissions, userPermissions } from '../applications/permissions.ts'
+import { AppError } from '../errors.ts'
 import { parseUserId } from '../ids.ts'
 import { PAGE_CSP, page } from '../http/page.ts'
 import { findUser, userWire } from '../users/find.ts'
+import { cameByOf, stillHolds } from './came-by.ts'
 import { applicationOf } from './clients.ts'
 import { cookieNames } from './cookies.ts'
 import { addTokenExchange } from './exchange.ts'
-import { grantFor } from './grants.ts'
+import { grantFor, keepIdentity } from './grants.ts'
 import type { PrivateKeys } from './keys.ts'
 import { badRequestBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
 import type { ProviderSettings } from './providers.ts'
@@ -84,14 +86,14 @@ export function openProvider(
     },
     discovery: {
       userinfo_endpoint: `${issuerOf(origin)}/me`,
-      scopes_supported: [...openidScopes, ...userPermissions, ...machinePermissions],
     },
     ttl: {
       AccessToken: config.ACCESS_TOKEN_SECONDS,
       ClientCredentials: config.ACCESS_TOKEN_SECONDS,
       AuthorizationCode: config.CODE_SECONDS,
       IdToken: config.ID_TOKEN_SECONDS,
-      RefreshToken: config.REFRESH_TOKEN_SECONDS,
+      RefreshToken: (_ctx, token) =>
+        Math.max(1, Math.min(config.REFRESH_TOKEN_SECONDS, config.REFRESH_FAMILY_SECONDS - token.totalLifetime())),
       Grant: config.REFRESH_TOKEN_SECONDS + config.ACCESS_TOKEN_SECONDS,
       Session: config.SESSION_SECONDS,
       Interaction: INTERACTION_SECONDS,
@@ -102,18 +104,19 @@ export function openProvider(
         const { params, client } = ctx.oidc
         params!.scope = resolveScopes(params!.scope as string | undefined, applicationOf(client)).join(' ')
         if (name === undefined) return
-        const known = providers.find((one) => one.name === name.toUpperCase())
-        if (known === undefined) throw new errors.InvalidRequest('there is no such login_provider')
-        params!.login_provider = known.name
+        // One that is not here: the person chooses among those that are.
+        params!.login_provider = providers.find((one) => one.name === name.toUpperCase())?.name
       },
     },
     interactions: {
       policy: policy(),
-      url: (_ctx, { prompt, uid }) => (prompt.name === 'login' ? `/login/${uid}` : `/consent/${uid}`),
+      url: (_ctx, { prompt, uid }) => (prompt.name === 'consent' ? `/consent/${uid}` : `/login/${uid}`),
     },
-    findAccount: async (_ctx, userId) => {
+    // Of a session, or of a code or a refresh token.
+    findAccount: async (ctx, userId, source) => {
       const user = await findUser(app.db, userId)
-      if (user === null) return undefined
+      const cameBy = cameByOf((source ?? ctx.oidc.session) as { amr?: unknown } | undefined)
+      if (user === null || !(await stillHolds(app.db, user, cameBy))) return undefined
       const { id, username, address, imageSrc } = userWire(user)
       return {
         accountId: id,
@@ -154,14 +157,18 @@ export function openProvider(
     },
     clientBasedCORS: (_ctx, from, client) => isOriginAllowed(applicationOf(client), from),
     renderError: (ctx, out, error) => {
+      if (isAway(error))
+        return showPage(ctx, texts.refused.title(error.code), errorBody({ code: error.code, detail: error.message }))
       if (out.error === 'server_error')
         return showPage(ctx, texts.refused.ourFault, errorBody({ code: 'internal_error', detail: null }))
       if (error instanceof errors.SessionNotFound)
-        return showPage(ctx, texts.refused.pageTitle, errorBody({ code: 'sign_in_expired', detail: null }))
+        return showPage(ctx, texts.refused.badSignIn.pageTitle, errorBody({ code: 'sign_in_expired', detail: null }))
       // Which check failed helps the developer of a client, and tells nobody else anything.
       const isUnknown = error instanceof errors.InvalidClient
       const detail = isUnknown ? texts.refused.unknownClient : (out.error_description ?? null)
-      showPage(ctx, texts.refused.pageTitle, badRequestBody({ error: out.error, detail }))
+      const isLeaving = ctx.path.startsWith('/session/end')
+      const words = texts.refused[isLeaving ? 'badSignOut' : 'badSignIn']
+      showPage(ctx, words.pageTitle, badRequestBody({ words, error: out.error, detail }))
     },
   } satisfies Configuration)
 
@@ -182,13 +189,48 @@ export function openProvider(
     return used === undefined ? randomId.call(this) : secrets.successorOf(used)
   }
 
+  keepIdentity(provider)
   addTokenExchange(provider, app)
+
+  correct(provider)
 
   // Address and protocol come from our own settings, see mount.ts.
   provider.proxy = true
   provider.silent = true
-  provider.on('server_error', (_ctx, error) => app.telemetry.log.error('oauth_failed', {}, error))
+  provider.on('server_error', (ctx, error) => {
+    app.telemetry.log.error('oauth_failed', {}, error)
+    if (isAway(error)) repeatLater(ctx, error)
+  })
   return provider
+}
+
+const isAway = (error: unknown): error is AppError => error instanceof AppError && error.code === 'database_unavailable'
+
+/** The library says `server_error`, which clients take for the end. It has set the status, from the error, already. */
+function repeatLater(ctx: KoaContextWithOIDC, { message, retryAfter = 1 }: AppError): void {
+  ctx.set('retry-after', String(retryAfter))
+  if ((ctx.body as { error?: string } | undefined)?.error === 'server_error')
+    ctx.body = { error: 'temporarily_unavailable', error_description: message }
+}
+
+/** Claims that this server never gives, though the library lists them. */
+const NEVER_GIVEN = ['acr', 'sid']
+
+/**
+ * Answers of the library that say something else than this server does, or say it in a way that clients stumble over:
+ * discovery lists what is given, and revocation, whose body nobody needs (RFC 7009 §2.2), is JSON like the rest.
+ */
+function correct(provider: Provider): void {
+  provider.use(async (ctx, next) => {
+    await next()
+    const { route } = (ctx.oidc ?? {}) as { route?: string }
+    if (route === 'discovery') {
+      const described = ctx.body as { scopes_supported: string[]; claims_supported: string[] }
+      described.scopes_supported = [...openidScopes, ...userPermissions, ...machinePermissions]
+      described.claims_supported = described.claims_supported.filter((claim) => !NEVER_GIVEN.includes(claim))
+    }
+    if (route === 'revocation' && ctx.status === 200) ctx.body = {}
+  })
 }
 
 /**
@@ -197,13 +239,24 @@ export function openProvider(
  * provider.
  */
 function policy(): interactionPolicy.DefaultPolicy {
-  const { base, Check } = interactionPolicy
+  const { base, Check, Prompt } = interactionPolicy
   const prompts = base()
   prompts.get('consent')!.checks.remove('native_client_prompt')
+  // The sign-in page, where another account can be chosen; which provider knows several is its own business.
+  prompts.add(new Prompt({ name: 'select_account', requestable: true }), 0)
+  prompts
+    .get('login')!
+    .checks.add(
+      new Check('sign_in_ended', 'the sign-in of this session was ended', ({ oidc }) =>
+        oidc.session?.accountId !== undefined && oidc.account === undefined
+          ? Check.REQUEST_PROMPT
+          : Check.NO_NEED_TO_PROMPT,
+      ),
+    )
   prompts.get('login')!.checks.add(
     new Check('other_provider', 'a sign-in with another provider is asked for', ({ oidc }) => {
       const asked = oidc.params?.login_provider
-      const userId = oidc.session?.accountId
+      const userId = cameByOf(oidc.session)?.identity ?? oidc.session?.accountId
       if (asked === undefined || userId === undefined || oidc.result?.login !== undefined)
         return Check.NO_NEED_TO_PROMPT
       return parseUserId(userId)?.provider === asked ? Check.NO_NEED_TO_PROMPT : Check.REQUEST_PROMPT

@@ -80,10 +80,16 @@ function describe(provider: ProviderSettings, way: Outbound): Connection {
   return { config, keys: null }
 }
 
-function proofOf({ clientSecret, appleKey, dialect }: ProviderSettings): openid.ClientAuth {
+function proofOf({ clientSecret, appleKey, dialect, proof }: ProviderSettings): openid.ClientAuth {
   if (appleKey !== undefined) return appleProof(appleKey)
   if (clientSecret === null) return openid.None()
-  return dialect?.proof === 'basic' ? openid.ClientSecretBasic(clientSecret) : openid.ClientSecretPost(clientSecret)
+  const ways = { basic: openid.ClientSecretBasic(clientSecret), post: openid.ClientSecretPost(clientSecret) }
+  if (dialect?.endpoints !== undefined) return ways[dialect.proof ?? 'post']
+  // As the provider describes itself; without a word the header is meant (OpenID Connect Discovery §3).
+  return (server, ...rest) => {
+    const takesBody = server.token_endpoint_auth_methods_supported?.includes('client_secret_post') === true
+    ways[proof ?? (takesBody ? 'post' : 'basic')](server, ...rest)
+  }
 }
 
 /** Makes the text of RFC 6749 §5.1 out of a list of scopes, which the library would refuse. */

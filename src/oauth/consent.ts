@@ -5,11 +5,12 @@ import { AppError } from '../errors.ts'
 import { noteUser } from '../applications/registry.ts'
 import { sendPage } from '../http/page.ts'
 import { findUser, userWire, type User } from '../users/find.ts'
+import { cameByOf, stillHolds } from './came-by.ts'
 import { addConsent, readConsent } from './consents.ts'
-import { saveGrant } from './grants.ts'
+import { isAskedEachTime, saveGrant } from './grants.ts'
 import { applicationAt, finish, formOf, parameterOf, readInteraction, type Interaction } from './interactions.ts'
 import { consentBody } from './pages.ts'
-import { askedOf } from './scopes.ts'
+import { questionsOf } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
 import { networkName } from './steps.ts'
 import { texts } from './texts.ts'
@@ -40,8 +41,9 @@ export function consentPages(
       provider: user.provider,
       imageSrc,
       address,
-      scopes: askedOf(scopesOf(interaction)),
+      scopes: questionsOf(scopesOf(interaction), application),
       known,
+      isAskedEachTime: isAskedEachTime(application, parameterOf(interaction, 'redirect_uri') ?? ''),
     })
     return sendPage(reply, 200, { title: texts.consent.title(application.name), body })
   })
@@ -62,9 +64,14 @@ export function consentPages(
     const { accountId, userId } = await userAt(interaction)
     const { clientId } = application
     const scopes = scopesOf(interaction)
-    await addConsent(app.db, { accountId, clientId, permissions: askedOf(scopes) })
+    await addConsent(app.db, { accountId, clientId, permissions: questionsOf(scopes, application) })
     await noteUser(app.db, { clientId, accountId })
-    const grant = await saveGrant(app, provider, { userId, clientId, scopes })
+    const grant = await saveGrant(app, provider, {
+      userId,
+      clientId,
+      scopes,
+      identity: cameByOf(interaction.session)?.identity,
+    })
     return reply.redirect(await finish(interaction, { consent: { grantId: grant.jti } }), 303)
   })
 
@@ -78,7 +85,8 @@ export function consentPages(
 
   async function userAt({ session }: Interaction): Promise<User> {
     const user = session === undefined ? null : await findUser(app.db, session.accountId)
-    if (user === null) throw new AppError('sign_in_expired', texts.refused.signedOut)
+    if (user === null || !(await stillHolds(app.db, user, cameByOf(session))))
+      throw new AppError('sign_in_expired', texts.refused.signedOut)
     return user
   }
 }

@@ -3,6 +3,7 @@ import { audienceOf, type App } from '../app.ts'
 import { noteUser, type Application } from '../applications/registry.ts'
 import { AppError, describeError } from '../errors.ts'
 import { openLimit } from '../http/limits.ts'
+import { userIdOf } from '../ids.ts'
 import { retrying } from '../store/db.ts'
 import { signIn } from '../users/sign-in.ts'
 import { applicationOf, TOKEN_EXCHANGE } from './clients.ts'
@@ -76,12 +77,19 @@ async function exchange(
   assertTarget(app, params)
   const scopes = scopesFor(application, params.scope)
   const subject = await verifySubjectToken(token, application.issuers ?? [], { keysOf, now: app.now() })
-  const { userId, accountId } = await signIn(app, profileOf(subject))
+  const profile = profileOf(subject)
+  const { userId, accountId } = await signIn(app, profile)
   // As late as it can be: what fails before may be sent again.
   if (!subject.trusted.isReusable) await spendOnce(app, subject)
   await noteUser(app.db, { clientId: client.clientId, accountId })
   const expiresIn = app.config.ACCESS_TOKEN_SECONDS
-  const grant = await saveGrant(app, provider, { userId, clientId: client.clientId, scopes, expiresIn })
+  const grant = await saveGrant(app, provider, {
+    userId,
+    clientId: client.clientId,
+    scopes,
+    identity: userIdOf(profile.provider, profile.subject),
+    expiresIn,
+  })
   ctx.oidc.entity('Grant', grant)
   // What the token's claim of scopes is made of, see the customizer in authorization.ts.
   params.scope = scopes.join(' ')

@@ -30,10 +30,20 @@ export type Federation = {
    */
   receive: (provider: ProviderSettings, at: { state: string; browser: string | null }) => Promise<Visit>
   /** The person the provider vouches for. @throws sign_in_refused, provider_unavailable */
-  identify: (provider: ProviderSettings, visit: Visit, callback: URL) => Promise<Profile>
+  identify: (provider: ProviderSettings, visit: Visit, callback: URL) => Promise<Identified>
 }
 
-export type Visit = { interactionUid: string; state: string; nonce: string; codeVerifier: string }
+/** `authTime`: when the provider says that it asked them who they are, seconds; null where it does not say. */
+export type Identified = { profile: Profile; authTime: number | null }
+
+export type Visit = {
+  interactionUid: string
+  state: string
+  nonce: string
+  codeVerifier: string
+  /** seconds since 1970 */
+  leftAt: number
+}
 
 /**
  * The way to identity providers and back: authorization code flow with PKCE, state and nonce, every check of the
@@ -67,7 +77,12 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
           })
           .execute(),
       )
-      const { askAgain = { prompt: 'login' }, hintParameter = 'login_hint', endpoints } = provider.dialect ?? {}
+      // With max_age an OpenID provider has to say when it asked (Core §3.1.2.1).
+      const {
+        askAgain = { prompt: 'login', max_age: '0' },
+        hintParameter = 'login_hint',
+        endpoints,
+      } = provider.dialect ?? {}
       return openid.buildAuthorizationUrl(config, {
         ...provider.parameters,
         redirect_uri: callbackOf(origin, provider),
@@ -96,11 +111,12 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
                 .where('browser_hash', '=', sha256(browser))
                 .where('consumed_at', 'is', null)
                 .where('expires_at', '>', new Date())
-                .returning(['interaction_uid', 'nonce', 'code_verifier'])
+                .returning(['interaction_uid', 'nonce', 'code_verifier', 'created_at'])
                 .executeTakeFirst(),
             )
       if (row === undefined) throw new AppError('sign_in_expired', texts.refused.over)
-      return { interactionUid: row.interaction_uid, state, nonce: row.nonce, codeVerifier: row.code_verifier }
+      const { interaction_uid: interactionUid, nonce, code_verifier: codeVerifier, created_at } = row
+      return { interactionUid, state, nonce, codeVerifier, leftAt: created_at.getTime() / 1_000 }
     },
 
     async identify(provider, visit, callback) {
@@ -109,7 +125,9 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
       try {
         if (provider.dialect?.endpoints !== undefined) {
           const tokens = await openid.authorizationCodeGrant(config, withoutIssuer(callback), checks)
-          return await askProfile(provider, provider.dialect.endpoints, { config, accessToken: tokens.access_token })
+          const { access_token: accessToken } = tokens
+          const profile = await askProfile(provider, provider.dialect.endpoints, { config, accessToken })
+          return { profile, authTime: null }
         }
         const tokens = await openid.authorizationCodeGrant(config, callback, {
           ...checks,
@@ -117,7 +135,9 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
           idTokenExpected: true,
         })
         await verifySignature(provider, keys!, tokens.id_token!)
-        return await profileOf(provider, { config, tokens, answer: callback })
+        const { auth_time } = tokens.claims()!
+        const profile = await profileOf(provider, { config, tokens, answer: callback })
+        return { profile, authTime: typeof auth_time === 'number' ? auth_time : null }
       } catch (error) {
         throw refusal(provider, error)
       }
@@ -130,6 +150,15 @@ export const callbackOf = (origin: string, { name }: ProviderSettings): string =
 
 /** A random value that stays in one browser. */
 export const newBrowserId = (): string => newSecret(24)
+
+/**
+ * What a provider called its refusal, for the log: one word of RFC 6749 §5.2. Descriptions stay behind, they may hold
+ * anything.
+ */
+export function refusalOf(error: unknown): string | null {
+  const { error: word } = (error ?? {}) as { error?: unknown }
+  return typeof word === 'string' && /^[\w.:-]{1,64}$/.test(word) ? word : null
+}
 
 const AWAY_CODES = new Set(['OAUTH_TIMEOUT', 'OAUTH_ABORT'])
 

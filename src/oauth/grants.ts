@@ -1,37 +1,59 @@
 import type { Grant, KoaContextWithOIDC, Provider } from 'oidc-provider'
 import { audienceOf, type App } from '../app.ts'
-import { noteUser } from '../applications/registry.ts'
+import { isOpenToPrograms } from '../applications/redirects.ts'
+import { noteUser, type Application } from '../applications/registry.ts'
+import type { UserId } from '../ids.ts'
 import { findUser } from '../users/find.ts'
+import { cameByOf } from './came-by.ts'
+import { applicationOf } from './clients.ts'
 import { readConsent } from './consents.ts'
 import { OWN_CLIENT } from './first-party.ts'
-import { askedOf, openidOf } from './scopes.ts'
+import { askedOf, openidOf, questionsOf } from './scopes.ts'
 
 /**
  * The grant of an authorization request, made without asking when the user has allowed all of it before.
  *
  * Each sign-in of an application has a grant of its own: a stolen code or refresh token ends the sign-in it was
  * stolen from, not the user's other devices. What the user allowed is remembered apart from it, per application.
+ *
+ * Nothing is remembered for an application that anything on the device can pass itself off as: a public one behind an
+ * address where any program may wait. It asks each time (RFC 8252 §8.6).
  */
 export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant | undefined> {
   const { oidc } = ctx
   const grantId = oidc.result?.consent?.grantId
   if (grantId !== undefined) return oidc.provider.Grant.find(grantId)
   const accountId = oidc.account!.accountId
-  const { clientId } = oidc.client!
+  const application = applicationOf(oidc.client)
+  const { clientId } = application
   const scopes = oidc.requestParamScopes
+  if (isAskedEachTime(application, oidc.params!.redirect_uri as string)) return undefined
   if (oidc.promptPending('login') || oidc.promptPending('consent')) return undefined
   const user = await findUser(app.db, accountId)
   if (user === null) return undefined
   const allowed = await readConsent(app.db, { accountId: user.accountId, clientId })
-  if (!askedOf(scopes).every((scope) => allowed.has(scope))) return undefined
+  if (!questionsOf(scopes, application).every((scope) => allowed.has(scope))) return undefined
   if (clientId !== OWN_CLIENT) await noteUser(app.db, { clientId, accountId: user.accountId })
-  return saveGrant(app, oidc.provider, { userId: accountId, clientId, scopes })
+  const identity = cameByOf(oidc.session)?.identity
+  return saveGrant(app, oidc.provider, { userId: accountId, clientId, scopes, identity })
+}
+
+/** Whether a person is asked although they allowed it before. Our own pages take no code and are given nothing. */
+export const isAskedEachTime = ({ clientId, kind }: Application, redirectUri: string): boolean =>
+  kind === 'public' && clientId !== OWN_CLIENT && isOpenToPrograms(redirectUri)
+
+/** Lets a grant hold the identity it came by: the library stores the fields of this list. */
+export function keepIdentity(provider: Provider): void {
+  const { Grant } = provider as unknown as { Grant: { IN_PAYLOAD: string[] } }
+  Object.defineProperty(Grant, 'IN_PAYLOAD', { value: [...Grant.IN_PAYLOAD, 'identity'] })
 }
 
 type Terms = {
   userId: string
   clientId: string
   scopes: Iterable<string>
+  /** by which the person came; undefined where that was not noted */
+  identity: UserId | undefined
   /** where no refresh token comes of it: seconds */
   expiresIn?: number
 }
@@ -40,9 +62,9 @@ type Terms = {
 export async function saveGrant(
   app: App,
   provider: Provider,
-  { userId, clientId, scopes, ...lifetime }: Terms,
+  { userId, clientId, scopes, identity, ...lifetime }: Terms,
 ): Promise<Grant> {
-  const grant = new provider.Grant({ accountId: userId, clientId, ...lifetime })
+  const grant = Object.assign(new provider.Grant({ accountId: userId, clientId, ...lifetime }), { identity })
   const all = [...scopes]
   grant.addOIDCScope(openidOf(all).join(' '))
   const permissions = askedOf(all).filter((scope) => scope !== 'email')

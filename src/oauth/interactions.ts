@@ -30,12 +30,25 @@ export async function readInteraction(
   pinOrigin(request, app.origin)
   try {
     const interaction = await provider.interactionDetails(request, response)
-    if (interaction.uid === uid && interaction.prompt.name === name) return interaction
+    if (interaction.uid === uid && pageOf(interaction) === name) return interaction
   } catch (error) {
     if (!(error instanceof errors.SessionNotFound)) throw error
   }
   throw expired()
 }
+
+/** `select_account` is asked on the pages of a sign-in. */
+const pageOf = ({ prompt }: Interaction): 'login' | 'consent' => (prompt.name === 'consent' ? 'consent' : 'login')
+
+/** Whether a person is to say again who they are, though a provider may know it still. */
+export const asksAgain = (interaction: Interaction): boolean =>
+  (parameterOf(interaction, 'prompt') ?? '').split(' ').some((one) => one === 'login' || one === 'select_account') ||
+  wantsFresh(interaction)
+
+/** Whether the sign-in is worth nothing unless its provider asked now: `prompt=login`, or a `max_age` that is over. */
+export const wantsFresh = (interaction: Interaction): boolean =>
+  interaction.prompt.reasons.includes('max_age') ||
+  (parameterOf(interaction, 'prompt') ?? '').split(' ').includes('login')
 
 /** The application that an interaction serves. @throws sign_in_expired when it is gone or suspended since */
 export async function applicationAt(app: App, interaction: Interaction): Promise<Application> {
@@ -47,7 +60,7 @@ export async function applicationAt(app: App, interaction: Interaction): Promise
 /** An interaction whose browser was checked otherwise: a visit to a provider comes back on a path of its own. */
 export async function findInteraction(provider: Provider, uid: string): Promise<Interaction> {
   const interaction = await provider.Interaction.find(uid)
-  if (interaction === undefined || interaction.prompt.name !== 'login') throw expired()
+  if (interaction === undefined || pageOf(interaction) !== 'login') throw expired()
   return interaction
 }
 

@@ -1,8 +1,9 @@
 import { createHash, generateKeyPairSync, hkdfSync } from 'node:crypto'
 import { constants } from 'node:fs'
-import { mkdir, open, readFile, rename, writeFile } from 'node:fs/promises'
+import { mkdir, open, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { JSONWebKeySet, JWK } from 'jose'
+import { whoElseReads } from '../secret-file.ts'
 
 /** Private keys of the authorization server; the first of each algorithm signs, the others still verify. */
 export type PrivateKeys = { keys: PrivateKey[] }
@@ -11,7 +12,7 @@ export type PrivateKey = JWK & { kid: string; alg: 'ES256' | 'RS256'; use: 'sig'
 /**
  * Reads the signing keys and writes their public half for the signer.
  * @param create  make the file, readable by this user only, when there is none: development
- * @throws Error  when the file is missing and may not be made, or does not hold one ES256 and one RS256 key
+ * @throws Error  when the file is missing and may not be made, is open to others, or does not hold one ES256 and one RS256 key
  */
 export async function loadKeys({
   keysFile,
@@ -33,6 +34,11 @@ export async function loadKeys({
     await file.sync()
     await file.close()
   }
+  const others = whoElseReads(await stat(keysFile))
+  if (others !== null)
+    throw new Error(
+      `AUTH_KEYS_FILE is open to ${others}, who could sign in as anybody: chmod 600 it, for the server’s user`,
+    )
   const keys = readKeys(text)
   await writeWhole(jwksFile, JSON.stringify(publicKeys(keys)))
   return keys

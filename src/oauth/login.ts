@@ -3,19 +3,23 @@ import type { Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { sendPage } from '../http/page.ts'
+import { assertChangeable } from '../users/freeze.ts'
 import { linkIdentity } from '../users/identities.ts'
 import { signIn } from '../users/sign-in.ts'
 import { browserOf } from './browser.ts'
+import { amrOf, cameByNow } from './came-by.ts'
 import { cookieNames, readCookie } from './cookies.ts'
 import type { Federation } from './federation.ts'
 import {
   applicationAt,
+  asksAgain,
   dropOtherSession,
   findInteraction,
   finish,
   formOf,
   parameterOf,
   readInteraction,
+  wantsFresh,
   type Interaction,
 } from './interactions.ts'
 import { isLinking, linkingVisitor } from './linking.ts'
@@ -94,16 +98,21 @@ export function loginPages(
           : { href: '/account', text: texts.back },
       )
       if (error === 'access_denied') throw new AppError('sign_in_refused', texts.refused.cancelled(chosen.label))
-      const profile = await federation.identify(chosen, visit, new URL(request.url, app.origin))
+      const { profile, authTime } = await federation.identify(chosen, visit, new URL(request.url, app.origin))
       if (owner !== null) {
+        await assertChangeable(app.db, owner.user.accountId)
         const outcome = await linkIdentity(app.db, owner.user, profile)
         return reply.redirect(`/account?done=${outcome}`, 303)
       }
       const interaction = await findInteraction(provider, visit.interactionUid)
+      if (wantsFresh(interaction) && authTime !== null && authTime < visit.leftAt - CLOCK_SLACK_SECONDS)
+        throw new AppError('sign_in_refused', texts.refused.notAgain(chosen.label))
       const { userId } = await signIn(app, profile)
       await dropOtherSession(app, interaction, userId)
       app.telemetry.log.info('signed_in', { provider: chosen.name })
-      return reply.redirect(await finish(interaction, { login: { accountId: userId, remember: true } }), 303)
+      const login = { accountId: userId, remember: true, ts: signedInAt(app, authTime), amr: amrOf(cameByNow(profile)) }
+      // Who signed in has chosen an account, too, where that was asked for.
+      return reply.redirect(await finish(interaction, { login, select_account: {} }), 303)
     },
   )
 
@@ -149,12 +158,11 @@ export function loginPages(
     const { uid } = interaction
     wayBack.set(request, { href: `/login/${uid}?choose`, text: texts.chooser.back })
     const { browser, cookie } = browserOf(request, app.origin)
-    const asksAgain = parameterOf(interaction, 'prompt')?.split(' ').includes('login') ?? false
     const loginHint = parameterOf(interaction, 'login_hint')
     const url = await federation.visit(chosen, {
       interactionUid: uid,
       browser,
-      asksAgain,
+      asksAgain: asksAgain(interaction),
       ...(loginHint === null ? {} : { loginHint }),
     })
     return reply
@@ -166,6 +174,15 @@ export function loginPages(
 }
 
 const hidden = { schema: { hide: true } }
+
+/** Clocks of providers may differ from ours by this much. */
+const CLOCK_SLACK_SECONDS = 60
+
+/** When somebody proved who they are, seconds: as their provider says, or now where it says nothing. */
+const signedInAt = (app: App, authTime: number | null): number => {
+  const now = Math.floor(app.now() / 1_000)
+  return Math.min(authTime ?? now, now)
+}
 
 /** What is needed of a posted answer: of a person's data only the name, because addresses are written to logs. */
 function answerOf(form: Record<string, string | undefined>): URLSearchParams {

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { isOriginAllowed, findApplication } from '../applications/registry.ts'
+import { allowsOrigin } from '../applications/origins.ts'
 import { assertUser, readBearer, type Reader } from '../http/bearer.ts'
 import { findUser, userWire } from '../users/find.ts'
 
@@ -17,6 +17,21 @@ export function me(server: FastifyInstance, app: App): void {
     payload.resume()
     done(null)
   })
+  // Pages of registered origins may ask, as they may call the API; what they see is decided by the token.
+  server.addHook('onRequest', async (request, reply) => {
+    const { origin } = request.headers
+    reply.header('vary', 'Origin')
+    if (origin === undefined || !(await allowsOrigin(app.db, origin))) return
+    reply.header('access-control-allow-origin', origin).header('access-control-expose-headers', 'WWW-Authenticate')
+  })
+  server.options('/oauth/me', { schema: { hide: true } }, (_request, reply) =>
+    reply
+      .header('access-control-allow-methods', 'GET, POST')
+      .header('access-control-allow-headers', 'Authorization, Content-Type')
+      .header('access-control-max-age', '600')
+      .code(204)
+      .send(),
+  )
   server.route({
     method: ['GET', 'POST'],
     url: '/oauth/me',
@@ -27,18 +42,23 @@ export function me(server: FastifyInstance, app: App): void {
       assertUser(caller)
       const user = await findUser(app.db, caller.userId)
       if (user === null) throw new AppError('invalid_token', 'The user of this access token no longer exists.')
-      const { origin } = request.headers
-      if (origin !== undefined) {
-        const application = await findApplication(app.db, caller.clientId)
-        if (application !== null && isOriginAllowed(application, origin))
-          reply.header('access-control-allow-origin', origin).header('vary', 'Origin')
-      }
       const { email, emailVerified } = user
+      const shown = userWire(user)
       return reply.header('cache-control', 'no-store').send({
         sub: user.userId,
-        ...userWire(user),
+        ...shown,
+        // The same in the words of OpenID Connect, which libraries look for.
+        name: shown.username,
+        preferred_username: shown.username,
+        ...(shown.imageSrc === null ? {} : { picture: shown.imageSrc }),
         ...(caller.scopes.has('email') && email !== null ? { email, email_verified: emailVerified === true } : {}),
       })
     },
+  })
+  // Who sends no token is told so without an error code (RFC 6750 §3.1).
+  server.addHook('onSend', async (request, reply, body) => {
+    if (reply.statusCode === 401 && request.headers.authorization === undefined)
+      reply.header('www-authenticate', 'Bearer')
+    return body
   })
 }

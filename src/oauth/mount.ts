@@ -15,10 +15,13 @@ const routes = [
   ['POST', '/token'],
   ['OPTIONS', '/token'],
   ['GET', '/jwks'],
+  ['HEAD', '/jwks'],
   ['OPTIONS', '/jwks'],
   ['GET', '/.well-known/openid-configuration'],
+  ['HEAD', '/.well-known/openid-configuration'],
   ['OPTIONS', '/.well-known/openid-configuration'],
   ['GET', '/.well-known/oauth-authorization-server'],
+  ['HEAD', '/.well-known/oauth-authorization-server'],
   ['POST', '/token/introspection'],
   ['OPTIONS', '/token/introspection'],
   ['POST', '/token/revocation'],
@@ -78,6 +81,29 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
       response.end('{"error":"server_error"}')
     }
   }
+}
+
+/** bytes of a request that becomes an address */
+const MAX_POSTED_BYTES = 8_192
+
+/**
+ * Requests of a browser that come by POST (OpenID Connect Core §3.1.2.1, RP-Initiated Logout §2) go on by GET: another
+ * site's POST comes without our cookies (SameSite=Lax), the GET that follows it brings them.
+ */
+export function mountPosted(server: FastifyInstance): void {
+  server.removeAllContentTypeParsers()
+  server.addContentTypeParser(
+    'application/x-www-form-urlencoded',
+    { parseAs: 'string', bodyLimit: MAX_POSTED_BYTES },
+    (_request, text, done) => done(null, new URLSearchParams(text as string)),
+  )
+  for (const path of ['/oauth/auth', '/oauth/session/end'])
+    server.post(path, { schema: { hide: true } }, ({ body }, reply) =>
+      reply
+        .header('cache-control', 'no-store')
+        .header('referrer-policy', 'no-referrer')
+        .redirect(`${path}?${body instanceof URLSearchParams ? body.toString() : ''}`, 303),
+    )
 }
 
 /**

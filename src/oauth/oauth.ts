@@ -6,11 +6,11 @@ import { toAppError } from '../http/problems.ts'
 import { accountPages, type AccountReads } from './account.ts'
 import { openProvider } from './authorization.ts'
 import { consentPages } from './consent.ts'
-import { openFederation } from './federation.ts'
+import { openFederation, refusalOf } from './federation.ts'
 import type { PrivateKeys } from './keys.ts'
 import { loginPages } from './login.ts'
 import { me } from './me.ts'
-import { mount } from './mount.ts'
+import { mount, mountPosted } from './mount.ts'
 import { errorBody } from './pages.ts'
 import { bindProviders, type ProviderSettings } from './providers.ts'
 import { openSecrets } from './secrets.ts'
@@ -40,6 +40,10 @@ export async function oauth(
     pagesOfErrors(scope, app)
     mount(scope, app, provider)
   })
+  await server.register(async (scope) => {
+    pagesOfErrors(scope, app)
+    mountPosted(scope)
+  })
   await server.register(async (scope) => me(scope, app))
   await server.register(async (scope) => {
     limited(scope)
@@ -55,7 +59,7 @@ export async function oauth(
 }
 
 /** Where nothing else knows of accounts: an authorization server alone. */
-const nothing: AccountReads = { readHoldings: async () => [], readMovements: async () => [] }
+const nothing: AccountReads = { readHoldings: async () => [], readMovements: async () => [], readSent: async () => [] }
 
 /** What every page of ours needs: forms as bodies, refusals as pages. */
 function hostedPages(scope: FastifyInstance, app: App): void {
@@ -73,10 +77,11 @@ function pagesOfErrors(scope: FastifyInstance, app: App): void {
     const error = toAppError(thrown)
     const { status } = describeError(error.code)
     app.telemetry.refusals.inc({ code: error.code })
-    if (status >= 500 || error.cause !== undefined)
+    const refused = refusalOf(error.cause)
+    if (error.code !== 'database_unavailable' && (status >= 500 || error.cause !== undefined))
       app.telemetry.log[status === 500 ? 'error' : 'warn'](
         'sign_in_failed',
-        { code: error.code, requestId: request.id },
+        { code: error.code, requestId: request.id, ...(refused === null ? {} : { providerError: refused }) },
         error.cause ?? error,
       )
     if (error.retryAfter !== undefined) reply.header('retry-after', String(error.retryAfter))

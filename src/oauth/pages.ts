@@ -65,6 +65,8 @@ type Consent = {
   scopes: string[]
   /** scopes that were allowed before */
   known: ReadonlySet<string>
+  /** nothing is remembered: the application cannot prove that it is itself */
+  isAskedEachTime: boolean
 }
 
 /** May this application do this? In words of everyday. */
@@ -80,6 +82,7 @@ export function consentBody({
   address,
   scopes,
   known,
+  isAskedEachTime,
 }: Consent): string {
   const words = texts.consent
   const asked = scopes.filter((scope) => meaningOf(scope) !== undefined)
@@ -111,7 +114,7 @@ export function consentBody({
       </form>
     </div>
     <p class="muted">
-      <small>${words.never(application)}</small>
+      <small>${isAskedEachTime ? words.eachTime(application) : words.never(application)}</small>
     </p>
   `
 }
@@ -138,15 +141,22 @@ export function errorBody({ code, detail, back }: ErrorParts): string {
 }
 
 /** A request of an application that cannot even be answered by a redirect: its developer reads this, its user goes back. */
-export function badRequestBody({ error, detail }: { error: string; detail: string | null }): string {
-  const words = texts.refused
+export function badRequestBody({
+  words,
+  error,
+  detail,
+}: {
+  words: (typeof texts.refused)['badSignIn']
+  error: string
+  detail: string | null
+}): string {
   return html`
     <div class="card stack">
-      <h1>${words.badRequest}</h1>
-      <p>${words.badRequestHint}</p>
-      <p class="danger">${detail ?? words.malformed}</p>
+      <h1>${words.title}</h1>
+      <p>${words.hint}</p>
+      <p class="danger">${detail ?? texts.refused.malformed}</p>
       <p class="muted">
-        <small>${words.code} <code>${error}</code></small>
+        <small>${texts.refused.code} <code>${error}</code></small>
       </p>
     </div>
   `

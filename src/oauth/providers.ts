@@ -29,6 +29,8 @@ export type ProviderSettings = {
   dialect?: Dialect
   /** instead of a secret */
   appleKey?: AppleKey
+  /** how the secret is proved, where the provider's own description does not say it right */
+  proof?: 'basic' | 'post'
   /** it may be in the operator's own network */
   allowsPrivate?: boolean
 }
@@ -44,7 +46,7 @@ const defaults = {
 }
 /** Settings of every entry, of those found by discovery, and of presets. */
 const fields = ['name', 'label', 'clientId', 'clientSecret', 'clientSecretFile', 'scopes', 'parameters']
-const discoveredFields = ['issuer', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'allowPrivate']
+const discoveredFields = ['issuer', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'allowPrivate', 'clientAuthentication'] // prettier-ignore
 const presetFields: Record<Preset['needs'], string[]> = {
   secret: [],
   'secret and tenant': ['tenant'],
@@ -134,7 +136,16 @@ function readProvider(entry: unknown, folder: string, refuse: (problem: string) 
       usernameClaims: texts('usernameClaims', defaults.usernameClaims),
       pictureClaim: text('pictureClaim', defaults.pictureClaim),
       ...(allowPrivate === true ? { allowsPrivate: true } : {}),
+      ...proof(),
     }
+  }
+
+  function proof(): Pick<ProviderSettings, 'proof'> {
+    const { clientAuthentication: way } = given
+    if (way === undefined) return {}
+    if (way === 'client_secret_basic') return { proof: 'basic' }
+    if (way !== 'client_secret_post') refuse('clientAuthentication must be client_secret_basic or client_secret_post')
+    return { proof: 'post' }
   }
 
   function readPresetSettings({ issuer, label, scopes, needs, ...described }: Preset): ProviderSettings {

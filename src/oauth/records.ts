@@ -2,7 +2,7 @@ import { errors, type Adapter, type AdapterPayload } from 'oidc-provider'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { machineGrantOf, verifyAccessToken } from '../http/bearer.ts'
+import { machineGrantOf, scopesOf, verifyAccessToken } from '../http/bearer.ts'
 import { retrying } from '../store/db.ts'
 import { readClient } from './clients.ts'
 import { revokeGrant } from './revoke.ts'
@@ -46,12 +46,13 @@ function storedRecords(app: App, kind: string): Adapter {
         user_id: kind === 'Grant' || kind === 'Session' ? (payload.accountId ?? null) : null,
         client_id: kind === 'Grant' ? (payload.clientId ?? null) : null,
         payload: JSON.stringify(kept),
-        expires_at: expiresIn === undefined ? null : new Date(Date.now() + expiresIn * 1_000),
+        expires_at: expiresIn === undefined ? null : inSeconds(expiresIn),
       }
+      const accessUntil = kind === 'Grant' ? inSeconds(config.CODE_SECONDS + config.ACCESS_TOKEN_SECONDS) : null
       await retrying(() =>
         db
           .insertInto('oauth_records')
-          .values({ kind, id_hash: sha256(id), ...values })
+          .values({ kind, id_hash: sha256(id), ...values, access_until: accessUntil })
           .onConflict((on) =>
             WRITTEN_ONCE.has(kind) ? on.doNothing() : on.columns(['kind', 'id_hash']).doUpdateSet(values),
           )
@@ -146,19 +147,27 @@ const consumedFor = (graceSeconds: number) =>
     ? sql<boolean>`consumed_at is not null`
     : sql<boolean>`(consumed_at is not null and consumed_at <= now() - make_interval(secs => ${graceSeconds}))`
 
-/** A grant lives as long as its newest refresh token and the access token that was issued with it. */
+/**
+ * A grant lives as long as its newest refresh token and the access token that is issued with it, and knows until when
+ * one of its access tokens lives: never less than under the settings of before.
+ */
 async function extendGrant({ db, config }: App, grantId: string, refreshTokenExp: number): Promise<void> {
   const exp = refreshTokenExp + config.ACCESS_TOKEN_SECONDS
   await retrying(() =>
     db
       .updateTable('oauth_records')
-      .set({ expires_at: new Date(exp * 1_000), payload: sql`jsonb_set(payload, '{exp}', to_jsonb(${exp}::bigint))` })
+      .set({
+        expires_at: sql<Date>`greatest(expires_at, ${new Date(exp * 1_000)}::timestamptz)`,
+        payload: sql`jsonb_set(payload, '{exp}', to_jsonb(greatest((payload->>'exp')::bigint, ${exp}::bigint)))`,
+        access_until: sql<Date>`greatest(coalesce(access_until, expires_at), ${inSeconds(config.ACCESS_TOKEN_SECONDS)}::timestamptz)`,
+      })
       .where('kind', '=', 'Grant')
       .where('id_hash', '=', sha256(grantId))
-      .where('expires_at', '<', new Date(exp * 1_000))
       .execute(),
   )
 }
+
+const inSeconds = (seconds: number): Date => new Date(Date.now() + seconds * 1_000)
 
 /** Access tokens are not stored. For introspection and revocation one is read from itself, verified as the API does it. */
 async function readAccessToken(
@@ -179,7 +188,7 @@ async function readAccessToken(
       jti: caller.tokenId,
       exp: caller.expiresAt,
       clientId: caller.clientId,
-      scope: [...caller.scopes].join(' '),
+      scope: scopesOf(app, caller).join(' '),
       aud: `${app.origin}/v1`,
       extra: { chain_id: caller.chainId },
     }

@@ -51,7 +51,7 @@ export const demoApplication: Application = {
   name: 'Demo application',
   chainId: 31_337,
   kind: 'public',
-  redirectUris: ['http://localhost/*', 'http://127.0.0.1/*', 'http://[::1]/*'],
+  redirectUris: ['https://demo.example/callback', 'http://localhost/*', 'http://127.0.0.1/*', 'http://[::1]/*'],
   permissions: ['wallet:read', 'contracts:read', 'contracts:write'],
   allowedOrigins: ['http://localhost', 'http://127.0.0.1'],
   secretHashes: [],
@@ -217,7 +217,8 @@ function formsOf(text: string): { action: string; fields: Record<string, string>
   }))
 }
 
-export const REDIRECT = 'http://localhost:9/anything/callback'
+/** At a place of its own, where an application is remembered; on loopback it asks each time. */
+export const REDIRECT = 'https://demo.example/callback'
 
 type Begun = { url: string; verifier: string; state: string; nonce: string; redirectUri: string }
 
@@ -262,10 +263,18 @@ export async function post(
 /** A person signs in and the client gets a code; nothing is exchanged yet. */
 export async function obtainCode(
   { origin }: { origin: string },
-  { username = 'alice', parameters = {} }: { username?: string; parameters?: Record<string, string | null> } = {},
+  {
+    username = 'alice',
+    parameters = {},
+    browser = openBrowser(origin),
+  }: {
+    username?: string
+    parameters?: Record<string, string | null>
+    browser?: ReturnType<typeof openBrowser>
+  } = {},
 ): Promise<{ code: string; exchange: (changes?: Record<string, string>) => Promise<TokenAnswer> }> {
   const begun = authorizationUrl(origin, parameters)
-  const page = await openBrowser(origin).signIn(begun.url, username)
+  const page = await browser.signIn(begun.url, username)
   const code = page.url.searchParams.get('code')
   if (code === null)
     throw new Error(

@@ -7,7 +7,7 @@ import { sql } from 'kysely'
 import { testDatabase } from '../../test/database.ts'
 import { until } from '../../test/until.ts'
 import { audienceOf, issuerOf, type App } from '../app.ts'
-import { resumeApplication, suspendApplication } from '../applications/manage.ts'
+import { resumeApplication, suspendApplication, updateApplication } from '../applications/manage.ts'
 import { saveApplication } from '../applications/registry.ts'
 import { readConfig } from '../config.ts'
 import { accountIdOf, type Hex } from '../ids.ts'
@@ -145,6 +145,16 @@ test('a suspended application’s tokens are refused, and good again when it is 
   await isRefused(token, 'application_suspended')
   await resumeApplication(database.db, 'demo')
   await replicas[1]!.publisher.publish()
+  await signWith(token)
+})
+
+test('the signer refuses the tokens of an application that may not write any more', async () => {
+  const token = await tokenOf('no longer writing')
+  await updateApplication(database.db, 'demo', { permissions: ['wallet:read'] })
+  await replicas[0]!.publisher.publish()
+  await isRefused(token, 'application_suspended')
+  await updateApplication(database.db, 'demo', { permissions: ['wallet:read', 'contracts:write'] })
+  await replicas[0]!.publisher.publish()
   await signWith(token)
 })
 

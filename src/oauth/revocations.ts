@@ -110,7 +110,10 @@ async function publishOnce(app: App, { keys }: PrivateKeys): Promise<void> {
   await app.signer.bringRevocations(lists)
 }
 
-/** Grants whose access tokens may still live, suspended applications, frozen users; all that was committed before `iat`. */
+/**
+ * Grants whose access tokens may still live, suspended applications and those that may not write (the signer does
+ * nothing else for a token), frozen users; all that was committed before `iat`.
+ */
 async function readRevoked({ db }: App): Promise<Pick<RevocationList, 'iat' | 'entries'>> {
   const { rows } = await sql<{ seconds: string }>`select extract(epoch from now())::text as seconds`.execute(db)
   const [grants, applications, users] = [
@@ -119,7 +122,13 @@ async function readRevoked({ db }: App): Promise<Pick<RevocationList, 'iat' | 'e
       .select('grant_id')
       .where('forget_at', '>', sql<Date>`now()`)
       .execute(),
-    await db.selectFrom('applications').select('client_id').where('suspended_at', 'is not', null).execute(),
+    await db
+      .selectFrom('applications')
+      .select('client_id')
+      .where(({ or, eb }) =>
+        or([eb('suspended_at', 'is not', null), sql<boolean>`not permissions @> '["contracts:write"]'::jsonb`]),
+      )
+      .execute(),
     await db.selectFrom('accounts').select('user_id').where('frozen_at', 'is not', null).execute(),
   ]
   return {

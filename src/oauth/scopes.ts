@@ -31,9 +31,15 @@ export function resolveScopes(asked: string | undefined, application: Applicatio
   return [...(openid.length === 0 && named.length === 0 ? ['openid'] : openid), ...permissions]
 }
 
-/** The part of the scopes that a person is asked about: the permissions, and their e-mail address. */
+/** The part of the scopes that takes a person's word: the permissions, and their e-mail address. */
 export const askedOf = (scopes: Iterable<string>): string[] =>
   [...scopes].filter((scope) => scope === 'email' || !isOpenid(scope))
+
+/** What a person is asked about: those, and what a server of the application may do for itself with their account. */
+export const questionsOf = (scopes: Iterable<string>, application: Application): string[] => [
+  ...askedOf(scopes),
+  ...(application.kind === 'confidential' ? machineGrantable(application) : []),
+]
 
 /** The part that concerns OpenID Connect. */
 export const openidOf = (scopes: Iterable<string>): string[] => [...scopes].filter(isOpenid)

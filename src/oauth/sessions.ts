@@ -3,9 +3,10 @@ import type { KoaContextWithOIDC, Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { findUser, type User } from '../users/find.ts'
+import { cameByOf, stillHolds, type CameBy } from './came-by.ts'
 
 /** A signed-in browser. */
-export type Visitor = { user: User; sessionUid: string; signedInAt: number }
+export type Visitor = { user: User; sessionUid: string; signedInAt: number; cameBy: CameBy | null }
 
 /** Who is signed in in this browser, by the signed cookie of the authorization server; null when nobody is. */
 export async function readVisitor(
@@ -16,9 +17,12 @@ export async function readVisitor(
 ): Promise<Visitor | null> {
   // All that it reads of a context is the cookie.
   const context = { req: request.raw, res: reply.raw, secure: false } as unknown as KoaContextWithOIDC
-  const { accountId, uid, loginTs } = await provider.Session.get(context)
+  const session = await provider.Session.get(context)
+  const { accountId, uid, loginTs } = session
   const user = accountId === undefined ? null : await findUser(app.db, accountId)
-  return user === null ? null : { user, sessionUid: uid, signedInAt: loginTs ?? 0 }
+  const cameBy = cameByOf(session)
+  if (user === null || !(await stillHolds(app.db, user, cameBy))) return null
+  return { user, sessionUid: uid, signedInAt: loginTs ?? 0, cameBy }
 }
 
 export type ListedSession = { uid: string; signedInAt: Date }
@@ -54,17 +58,19 @@ export async function endSession(db: Db, { userId, uid }: { userId: string; uid:
   )
 }
 
-/** Signs every browser of someone out, but the one that is named. */
+/** Signs every browser of someone out, but the one that is named. @returns how many */
 export async function endSessions(
   db: Db,
   { userId, except }: { userId: string; except: string | null },
-): Promise<void> {
-  await retrying(() =>
+): Promise<number> {
+  const gone = await retrying(() =>
     db
       .deleteFrom('oauth_records')
       .where('user_id', '=', userId)
       .where('kind', '=', 'Session')
       .$if(except !== null, (query) => query.where('uid', '!=', except))
+      .returning('uid')
       .execute(),
   )
+  return gone.length
 }

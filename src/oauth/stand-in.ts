@@ -58,6 +58,8 @@ export async function standIn(): Promise<StandIn> {
           token_endpoint: `${issuer}/token`,
           jwks_uri: `${issuer}/keys`,
           id_token_signing_alg_values_supported: ['ES256'],
+          // As Google, Apple, Microsoft and Twitch say of themselves.
+          token_endpoint_auth_methods_supported: ['client_secret_post'],
         },
       }
     }

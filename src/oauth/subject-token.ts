@@ -52,10 +52,28 @@ export async function verifySubjectToken(
   // Made for several, it says for whom first; otherwise another of them could have handed it on.
   if (Array.isArray(aud) && aud.length > 1 && azp !== trusted.audience)
     throw refused('has several audiences and is not authorised for the configured one (azp)')
+  const mark = ACCESS_TOKEN_MARKS.find((one) => isMarked(payload, one))
+  if (mark !== undefined)
+    throw refused(`is an access token, which says what somebody may do and not who is there (${mark})`)
   if (cnf !== undefined) throw refused('is bound to a key, which cannot be checked here (cnf)')
   if (events !== undefined) throw refused('is about an event, not about a sign-in (events)')
-  const mark = typeof jti === 'string' && jti !== '' ? `jti ${jti}` : token.slice(0, token.lastIndexOf('.'))
-  return { trusted, claims: payload, mark, expiresAt: exp! }
+  const id = typeof jti === 'string' && jti !== '' ? `jti ${jti}` : token.slice(0, token.lastIndexOf('.'))
+  return { trusted, claims: payload, mark: id, expiresAt: exp! }
+}
+
+/**
+ * Claims by which issuers mark access tokens that carry the type `JWT` or none: Keycloak and Cognito say what a token is,
+ * others what it is good for and for which client (RFC 9068 §2.2, Auth0, Okta, Entra). Whoever holds an access token of
+ * an API is not the person, and may be another client's server.
+ */
+const ACCESS_TOKEN_MARKS = ['typ', 'token_use', 'scope', 'scp', 'gty', 'client_id', 'cid', 'appid'] as const
+
+/** Keycloak's id tokens say `typ: ID`, Cognito's `token_use: id`. */
+function isMarked(claims: JWTPayload, mark: (typeof ACCESS_TOKEN_MARKS)[number]): boolean {
+  const value = claims[mark]
+  if (mark === 'typ' || mark === 'token_use')
+    return value !== undefined && !(typeof value === 'string' && /^(id|jwt)$/i.test(value))
+  return value !== undefined
 }
 
 /** The configured issuer that an unverified token says it is from: which keys to verify it with. */

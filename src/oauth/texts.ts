@@ -35,6 +35,8 @@ const signingIn = {
     deny: 'Do not allow',
     never: (application: string) =>
       `${application} never gets your keys or your password. This holds until you take it back on your account page, /account; you are asked again only if it wants more.`,
+    eachTime: (application: string) =>
+      `${application} never gets your keys or your password. It runs on this device and cannot prove what it is, so you are asked at every sign-in: allow it only if you have just started it yourself. You take it back on your account page, /account.`,
   },
   /** permissions in words of everyday, after “will be able to” */
   meanings: {
@@ -42,7 +44,8 @@ const signingIn = {
     'wallet:read': 'see your balances and your transfers',
     'contracts:read': 'read data from contracts',
     'contracts:write': 'send transactions and spend from your account',
-    'users:directory': 'see the public profiles of other people who use it',
+    'users:read': 'see your name, your balances and your transfers at any time, also when you are not using it',
+    'users:directory': 'look up other people who use it, and let them look up your name, picture and address',
   } as Record<string, string>,
   leaving: {
     title: 'Sign out',
@@ -62,11 +65,17 @@ const signingIn = {
     title: (code: ErrorCode): string => describeError(code).title,
     help: (code: ErrorCode): string => describeError(code).help,
     code: 'Code:',
-    pageTitle: 'Sign-in',
     ourFault: 'Our fault',
-    badRequest: 'This sign-in cannot begin',
-    badRequestHint:
-      'The application asked for it in a way that is not accepted. Go back to it, and tell its developer:',
+    badSignIn: {
+      pageTitle: 'Sign-in',
+      title: 'This sign-in cannot begin',
+      hint: 'The application asked for it in a way that is not accepted. Go back to it, and tell its developer:',
+    },
+    badSignOut: {
+      pageTitle: 'Sign out',
+      title: 'This sign-out cannot be done',
+      hint: 'The application asked for it in a way that is not accepted, and you are still signed in here. Tell its developer:',
+    },
     malformed: 'The request is malformed.',
     unknownClient: 'There is no application with this client_id here, or the operator suspended it.',
     over: 'It expired, was finished already, or was started in another browser.',
@@ -76,6 +85,8 @@ const signingIn = {
     noState: (provider: string) => `The answer of ${provider} holds no state.`,
     cancelled: (provider: string) => `You cancelled the sign-in with ${provider}, or it refused you.`,
     notThisWay: (provider: string) => `${provider} does not answer this way.`,
+    notAgain: (provider: string) =>
+      `${provider} did not ask you again who you are, which was wanted here. Sign out there first, then repeat it.`,
     failedCheck: (provider: string) => `The answer of ${provider} did not pass a check.`,
     away: (provider: string) => `${provider} does not answer at the moment. Try again, or sign in another way.`,
   },
@@ -103,6 +114,16 @@ export const texts = {
   destroyed: 'destroyed',
   sent: (to: string) => `to ${to}`,
   toMyself: 'to yourself',
+  sentByApplications: 'Latest transactions of applications',
+  states: {
+    SUBMITTED: 'on its way',
+    MINED: 'done',
+    FINALIZED: 'done for good',
+    REVERTED: 'refused by the contract',
+    FAILED: 'failed',
+    REPLACED: 'replaced by another',
+    CANCELLED: 'cancelled',
+  },
   applications: 'Applications you allowed',
   noApplications: 'None. An application appears here after you signed in to it.',
   mayAlways: 'know your name, your picture and your address',
@@ -119,11 +140,16 @@ export const texts = {
   add: (provider: string) => `Add one from ${provider}`,
   sessions: 'Where you are signed in',
   sessionsHint:
-    'Signing a browser out ends its visits here. Applications stay signed in until you take back what they may do.',
+    'Signing a browser out ends its visits here. Applications stay signed in until you sign out everywhere or take back what they may do.',
   thisBrowser: 'this browser',
   since: (time: string) => `since ${time}`,
   signOutLabel: (time: string) => `Sign out the browser that signed in ${time}`,
   signOutOthers: 'Sign out all other browsers',
+  signOutEverywhere: 'Sign out everywhere, applications too',
+  signedOutEverywhere:
+    'In every browser and in every application, within a minute. Applications still need not ask you again what they may do.',
+  unlinkedHere:
+    'You came by the way that you removed. Whatever else came by it has ended too. You can close this page.',
   erase: 'Delete my data',
   eraseTitle: 'Delete your data?',
   eraseGoes: [
@@ -161,7 +187,8 @@ export const texts = {
     already_linked: 'That one leads to this account already.',
     has_own_account:
       'That one has an account of its own here, which may hold something, so it cannot be added to this one. Sign in with it to use that account.',
-    unlinked: 'Removed. Signing in that way leads to another account from now on.',
+    unlinked:
+      'Removed. Signing in that way leads to another account from now on, and every browser and application that came by it is signed out within a minute.',
     kept: 'It could not be removed: it is the first one, or was gone already.',
     signed_out: 'Signed out there.',
   } as Record<string, string>,

@@ -5,8 +5,11 @@ import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { newSecret } from '../ids.ts'
 
+/** Whose a token is: the name that stands behind what is done with it, and whether it may change anything. */
+export type Operator = { name: string; role: 'operator' | 'viewer' }
 /** Knows the tokens that open the operator API, by their hashes. */
-export type OperatorDoor = { isOperator(token: string): boolean }
+export type OperatorDoor = { whose(token: string): Operator | null }
+export type Known = Operator & { hash: Buffer }
 
 const MAX_TOKEN_CHARACTERS = 512
 
@@ -19,17 +22,21 @@ const MAX_TOKEN_CHARACTERS = 512
 export async function openOperatorDoor(
   config: Pick<Config, 'NODE_ENV' | 'DATA_DIR' | 'OPERATOR_TOKEN_FILE'>,
 ): Promise<OperatorDoor | null> {
-  const hashes = config.OPERATOR_TOKEN_FILE === undefined ? [] : await readHashes(config.OPERATOR_TOKEN_FILE)
-  if (config.NODE_ENV !== 'production') hashes.push(hashOf(await ownToken(config.DATA_DIR)))
-  return hashes.length === 0 ? null : doorOf(hashes)
+  const known = config.OPERATOR_TOKEN_FILE === undefined ? [] : await readTokens(config.OPERATOR_TOKEN_FILE)
+  if (config.NODE_ENV !== 'production')
+    known.push({ hash: hashOf(await ownToken(config.DATA_DIR)), name: 'this machine', role: 'operator' })
+  return known.length === 0 ? null : doorOf(known)
 }
 
 /** Compares with every hash, in a time that tells nothing about them. */
-export const doorOf = (hashes: readonly Buffer[]): OperatorDoor => ({
-  isOperator: (token) => {
-    if (token.length > MAX_TOKEN_CHARACTERS) return false
+export const doorOf = (known: readonly Known[]): OperatorDoor => ({
+  whose: (token) => {
+    if (token.length > MAX_TOKEN_CHARACTERS) return null
     const given = hashOf(token)
-    return hashes.map((hash) => timingSafeEqual(given, hash)).includes(true)
+    const found = known.map(({ hash }) => timingSafeEqual(given, hash)).indexOf(true)
+    if (found === -1) return null
+    const { name, role } = known[found]!
+    return { name, role }
   },
 })
 
@@ -43,19 +50,34 @@ export function newOperatorToken(): { token: string; hash: string } {
 /** Where a development server keeps the token for commands. */
 export const ownTokenFile = (dataDir: string): string => join(dataDir, 'operator-token')
 
-async function readHashes(file: string): Promise<Buffer[]> {
+/** Lines of a hash, a name and a role; what has no name is called by the first letters of its hash. */
+async function readTokens(file: string): Promise<Known[]> {
   const text = await readFile(file, 'utf8').catch(() => {
     throw new Error('OPERATOR_TOKEN_FILE cannot be read')
   })
-  const lines = text.split('\n').map((line) => line.replace(/#.*/, '').trim())
-  const hashes = lines.filter((line) => line !== '')
-  if (hashes.length === 0) throw new Error('OPERATOR_TOKEN_FILE holds no hash')
-  if (!hashes.every((line) => /^[0-9a-f]{64}$/i.test(line)))
-    throw new Error(
-      'OPERATOR_TOKEN_FILE must hold SHA-256 hashes of tokens, 64 hexadecimal digits a line, not the tokens',
+  const lines = text
+    .split('\n')
+    .map((line) => line.replace(/#.*/, '').trim())
+    .filter((line) => line !== '')
+  if (lines.length === 0) throw new Error('OPERATOR_TOKEN_FILE holds no hash')
+  return lines.map((line) => {
+    const [hash = '', name = `token ${hash.slice(0, 8).toLowerCase()}`, role = 'operator', ...rest] = line.split(/\s+/)
+    if (
+      !/^[0-9a-f]{64}$/i.test(hash) ||
+      !isOperatorName(name.replace('token ', '')) ||
+      !isRole(role) ||
+      rest.length > 0
     )
-  return hashes.map((line) => Buffer.from(line, 'hex'))
+      throw new Error(
+        'OPERATOR_TOKEN_FILE must hold lines of a token’s SHA-256 hash (64 hexadecimal digits, not the token), a name and a role (operator, viewer)',
+      )
+    return { hash: Buffer.from(hash, 'hex'), name, role }
+  })
 }
+
+/** A name as it stands in the file: one word. */
+export const isOperatorName = (name: string): boolean => /^[\w.@-]{1,64}$/.test(name)
+export const isRole = (role: string): role is Operator['role'] => role === 'operator' || role === 'viewer'
 
 async function ownToken(dataDir: string): Promise<string> {
   const path = ownTokenFile(dataDir)

@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test'
 import { until, world, type Answer, type World } from '../../test/world.ts'
 import { findApplication, saveApplication } from '../applications/registry.ts'
 import { openListener } from '../http/listener.ts'
+import { obtainTokens } from '../oauth/rehearsal.ts'
 import { doorOf, newOperatorToken, openOperatorDoor } from './door.ts'
 import { operatorApi } from './routes.ts'
 
@@ -266,7 +267,7 @@ test('the token of a development installation is kept for its user alone', async
     DATA_DIR: here.dataDir,
     OPERATOR_TOKEN_FILE: undefined,
   })
-  assert.ok(again!.isOperator(token))
+  assert.deepEqual(again!.whose(token), { name: 'this machine', role: 'operator' })
   // A crash between making the file and writing it must not make the empty token the right one.
   const folder = await mkdtemp(join(here.dataDir, 'half-'))
   await writeFile(join(folder, 'operator-token'), '')
@@ -278,14 +279,22 @@ test('production opens it with the hashes of a file, and not at all without', as
   const file = join(here.dataDir, 'operators')
   const [first, second] = [newOperatorToken(), newOperatorToken()]
   const settings = { NODE_ENV: 'production' as const, DATA_DIR: here.dataDir, OPERATOR_TOKEN_FILE: file }
-  await writeFile(file, `# the first\n${first.hash}\n\n${second.hash.toUpperCase()}  # the second\n`)
+  await writeFile(file, `# the first\n${first.hash}\n\n${second.hash.toUpperCase()}  mira viewer # the second\n`)
   const door = (await openOperatorDoor(settings))!
   assert.deepEqual(
-    [first.token, second.token, token, '', first.hash].map((one) => door.isOperator(one)),
-    [true, true, false, false, false],
+    [first.token, second.token, token, '', first.hash].map((one) => door.whose(one)),
+    [{ name: `token ${first.hash.slice(0, 8)}`, role: 'operator' }, { name: 'mira', role: 'viewer' }, null, null, null],
   )
   assert.equal(await openOperatorDoor({ ...settings, OPERATOR_TOKEN_FILE: undefined }), null)
-  for (const text of ['', '# nothing', first.token, `${first.hash}\nnonsense`]) {
+  for (const text of [
+    '',
+    '# nothing',
+    first.token,
+    `${first.hash}\nnonsense`,
+    `${first.hash} mira owner`,
+    `${first.hash} mi/ra`,
+    `${first.hash} mira viewer too`,
+  ]) {
     await writeFile(file, text)
     await assert.rejects(
       openOperatorDoor(settings),
@@ -296,13 +305,13 @@ test('production opens it with the hashes of a file, and not at all without', as
     openOperatorDoor({ ...settings, OPERATOR_TOKEN_FILE: join(here.dataDir, 'missing') }),
     /cannot be read/,
   )
-  assert.equal(doorOf([]).isOperator(''), false)
+  assert.equal(doorOf([]).whose(''), null)
 })
 
 test('guessing is limited for each address, right tokens included', async () => {
   const app = { ...here.app, config: { ...here.app.config, RATE_LIMITS: 'on' as const } }
   const server = openListener(app)
-  await operatorApi(server, app, doorOf([Buffer.alloc(32)]))
+  await operatorApi(server, app, doorOf([{ hash: Buffer.alloc(32), name: 'x', role: 'operator' }]))
   const ask = async () =>
     (await server.inject({ url: '/operator/v1/networks', headers: { authorization: 'Bearer guess' } })).statusCode
   const statuses = new Set<number>()
@@ -380,4 +389,16 @@ test('a frozen account is read and moves nothing, at the door and in the signer;
     12_000,
   )
   assert.equal((await operate('POST', '/accounts/DEV-nobody/freeze')).status, 404)
+})
+
+test('somebody is signed out everywhere by any identity of theirs, and nobody else is', async () => {
+  const signIn = (username: string) => obtainTokens(here.facts, { username, parameters: { client_id: here.facts.clientId, redirect_uri: 'http://127.0.0.1:7777/callback' } }) // prettier-ignore
+  const [nina, otto] = [await signIn('nina'), await signIn('otto')]
+  const me = async (token: string) => (await here.request('/v1/me', { headers: { authorization: `Bearer ${token}` } })).status // prettier-ignore
+  assert.deepEqual([await me(nina.access), await me(otto.access)], [200, 200])
+  const done = await operate('POST', '/accounts/DEV-nina/sign-out')
+  assert.deepEqual([done.status, done.body], [200, { userId: 'DEV-nina', browsers: 1, applications: 1 }])
+  assert.deepEqual([await me(nina.access), await me(otto.access)], [401, 200])
+  assert.deepEqual((await operate('POST', '/accounts/DEV-nina/sign-out')).body, { userId: 'DEV-nina', browsers: 0, applications: 0 }) // prettier-ignore
+  assert.equal((await operate('POST', '/accounts/DEV-nobody/sign-out')).status, 404)
 })

@@ -2,29 +2,27 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import { checksumAddress } from '../abi/address.ts'
 import type { App } from '../app.ts'
-import { distrustIssuer, trustIssuer } from '../applications/issuers.ts'
-import {
-  createApplication,
-  listApplications,
-  readApplication,
-  resetSecret,
-  resumeApplication,
-  rotateSecret,
-  suspendApplication,
-  updateApplication,
-} from '../applications/manage.ts'
+import { listApplications, readApplication } from '../applications/manage.ts'
 import { listNetworks } from '../applications/networks.ts'
 import { AppError } from '../errors.ts'
 import { bearerToken } from '../http/bearer.ts'
 import { addressOf, openLimit, spend } from '../http/limits.ts'
-import { freezeAccount, listFrozen, thawAccount } from '../users/freeze.ts'
+import { isSubject, parseUserId, userIdOf } from '../ids.ts'
+import { endIn } from '../oauth/sign-out.ts'
+import { listFrozen } from '../users/freeze.ts'
+import { listStopped } from '../transactions/resume.ts'
 import { pregenerate } from '../users/pregenerate.ts'
-import type { OperatorDoor } from './door.ts'
+import { listActions, recorded, verifyActions, type Actor } from './actions.ts'
+import { operatorActs } from './acts.ts'
+import type { Operator, OperatorDoor } from './door.ts'
 import * as wire from './wire.ts'
 
 /** Requests of one IP address, per second and at once; wrong tokens count as well. */
 const PER_SECOND = 10
 const BURST = 50
+
+/** In development only: a token of anybody, for the one who sits at this machine. */
+export type IssueToken = (whose: { username: string; clientId: string }) => Promise<{ token: string; userId: string }>
 
 type OfOne = { Params: { clientId: string } }
 type OfIssuer = { Params: { clientId: string; provider: string } }
@@ -33,17 +31,32 @@ type OfIssuer = { Params: { clientId: string; provider: string } }
  * The operator API: what the commands do, for programs. Opened by tokens of its own and by no user's; pages of other
  * origins cannot call it.
  */
-export async function operatorApi(server: FastifyInstance, app: App, door: OperatorDoor): Promise<void> {
+export async function operatorApi(
+  server: FastifyInstance,
+  app: App,
+  door: OperatorDoor,
+  issue: IssueToken | null = null,
+): Promise<void> {
   const limit = openLimit({ name: 'operator', perSecond: PER_SECOND, burst: BURST, now: app.now })
   const { db } = app
+  const operators = new WeakMap<FastifyRequest, Operator>()
+  const actorOf = (request: FastifyRequest): Actor => ({
+    name: operators.get(request)!.name,
+    via: 'api',
+    log: app.telemetry.log,
+  })
+  const acts = (request: FastifyRequest) => operatorActs(db, actorOf(request))
 
   await server.register(async (scope) => {
     // Before the body is read: a stranger costs us a hash.
     scope.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store')
       if (app.config.RATE_LIMITS === 'on') spend(limit, addressOf(request.ip), reply)
-      if (!door.isOperator(bearerToken(request)))
-        throw new AppError('invalid_token', 'This is not a token of the operator.')
+      const operator = door.whose(bearerToken(request))
+      if (operator === null) throw new AppError('invalid_token', 'This is not a token of the operator.')
+      if (operator.role === 'viewer' && request.method !== 'GET' && request.method !== 'HEAD')
+        throw new AppError('insufficient_scope', 'This token’s role is viewer: it reads and changes nothing.')
+      operators.set(request, operator)
     })
 
     /** GET /operator/v1/applications */
@@ -62,14 +75,13 @@ export async function operatorApi(server: FastifyInstance, app: App, door: Opera
       '/operator/v1/applications',
       { schema: wire.createApplication },
       async (request, reply) => {
-        const made = await createApplication(db, {
+        const made = await acts(request).create({
           kind: 'public',
           permissions: ['wallet:read'],
           allowedOrigins: [],
           logoUri: null,
           ...request.body,
         })
-        note(request, 'create', made.application.clientId)
         return reply
           .code(201)
           .header('location', `${app.origin}/operator/v1/applications/${made.application.clientId}`)
@@ -86,49 +98,33 @@ export async function operatorApi(server: FastifyInstance, app: App, door: Opera
     scope.patch<OfOne & { Body: Static<typeof wire.ApplicationChanges> }>(
       '/operator/v1/applications/:clientId',
       { schema: wire.updateApplication },
-      async (request) => {
-        const application = await updateApplication(db, request.params.clientId, request.body)
-        note(request, 'update', application.clientId)
-        return application
-      },
+      (request) => acts(request).update(request.params.clientId, request.body),
     )
 
     for (const [action, schema, act] of [
-      ['rotate-secret', wire.rotateSecret, rotateSecret],
-      ['reset-secret', wire.resetSecret, resetSecret],
-      ['suspend', wire.suspend, suspendApplication],
-      ['resume', wire.resume, resumeApplication],
+      ['rotate-secret', wire.rotateSecret, 'rotateSecret'],
+      ['reset-secret', wire.resetSecret, 'resetSecret'],
+      ['suspend', wire.suspend, 'suspend'],
+      ['resume', wire.resume, 'resume'],
     ] as const) {
       /** POST /operator/v1/applications/:clientId/{rotate-secret,reset-secret,suspend,resume} */
-      scope.post<OfOne>(`/operator/v1/applications/:clientId/${action}`, { schema }, async (request) => {
-        const done = await act(db, request.params.clientId)
-        note(request, action, request.params.clientId)
-        return done
-      })
+      scope.post<OfOne>(`/operator/v1/applications/:clientId/${action}`, { schema }, (request) =>
+        acts(request)[act](request.params.clientId),
+      )
     }
 
     /** PUT /operator/v1/applications/:clientId/issuers/:provider. Errors: already_exists. */
     scope.put<OfIssuer & { Body: Static<typeof wire.NewIssuer> }>(
       '/operator/v1/applications/:clientId/issuers/:provider',
       { schema: wire.trustIssuer },
-      async (request) => {
-        const { clientId, provider } = request.params
-        const application = await trustIssuer(db, clientId, provider, request.body)
-        note(request, 'trust-issuer', clientId)
-        return application
-      },
+      (request) => acts(request).trustIssuer(request.params.clientId, request.params.provider, request.body),
     )
 
     /** DELETE /operator/v1/applications/:clientId/issuers/:provider */
     scope.delete<OfIssuer>(
       '/operator/v1/applications/:clientId/issuers/:provider',
       { schema: wire.distrustIssuer },
-      async (request) => {
-        const { clientId, provider } = request.params
-        const application = await distrustIssuer(db, clientId, provider)
-        note(request, 'distrust-issuer', clientId)
-        return application
-      },
+      (request) => acts(request).distrustIssuer(request.params.clientId, request.params.provider),
     )
 
     /** POST /operator/v1/accounts: for someone who has not signed in yet. Errors: invalid_request, signer_unavailable. */
@@ -136,8 +132,13 @@ export async function operatorApi(server: FastifyInstance, app: App, door: Opera
       '/operator/v1/accounts',
       { schema: wire.createAccount },
       async (request, reply) => {
-        const made = await pregenerate(app, request.body)
-        app.telemetry.log.info('operator_acted', { action: 'create-account', requestId: request.id })
+        const { provider, providerUserId } = request.body
+        const made = await recorded(
+          db,
+          actorOf(request),
+          { action: 'create-account', target: userIdOf(provider, providerUserId) },
+          (db) => pregenerate({ db, signer: app.signer }, request.body),
+        )
         return reply.code(201).send({ ...made, address: checksumAddress(made.address) })
       },
     )
@@ -145,18 +146,58 @@ export async function operatorApi(server: FastifyInstance, app: App, door: Opera
     /** GET /operator/v1/accounts/frozen */
     scope.get('/operator/v1/accounts/frozen', { schema: wire.listFrozen }, () => listFrozen(db))
 
-    for (const [action, schema, act] of [
-      ['freeze', wire.freeze, freezeAccount],
-      ['thaw', wire.thaw, thawAccount],
+    /** GET /operator/v1/accounts/stopped */
+    scope.get('/operator/v1/accounts/stopped', { schema: wire.listStopped }, () => listStopped(db))
+
+    /** POST /operator/v1/accounts/:userId/resume. Errors: not_found. */
+    scope.post<{ Params: { userId: string } }>(
+      '/operator/v1/accounts/:userId/resume',
+      { schema: wire.resumeAccount },
+      (request) => acts(request).resumeAccount(textOf(request.params.userId)),
+    )
+
+    for (const [action, schema] of [
+      ['freeze', wire.freeze],
+      ['thaw', wire.thaw],
+      ['sign-out', wire.signOut],
     ] as const) {
-      /** POST /operator/v1/accounts/:userId/{freeze,thaw}. Errors: not_found. */
-      scope.post<{ Params: { userId: string } }>(
-        `/operator/v1/accounts/:userId/${action}`,
-        { schema },
-        async (request) => {
-          const done = await act(db, textOf(request.params.userId))
-          app.telemetry.log.info('operator_acted', { action, userId: done.userId, requestId: request.id })
-          return done
+      /** POST /operator/v1/accounts/:userId/{freeze,thaw,sign-out}. Errors: not_found. */
+      scope.post<{ Params: { userId: string } }>(`/operator/v1/accounts/:userId/${action}`, { schema }, (request) => {
+        const userId = textOf(request.params.userId)
+        const { freeze, thaw, signOut } = acts(request)
+        if (action === 'thaw') return thaw(userId)
+        return action === 'freeze' ? freeze(userId, endIn(app)) : signOut(userId, endIn(app))
+      })
+    }
+
+    /** GET /operator/v1/actions: what operators did, the newest first. */
+    scope.get<{ Querystring: Static<typeof wire.ActionsQuery> }>(
+      '/operator/v1/actions',
+      { schema: wire.listActions },
+      ({ query }) =>
+        listActions(db, {
+          ...(query.before === undefined ? {} : { before: Number(query.before) }),
+          ...(query.limit === undefined ? {} : { limit: Number(query.limit) }),
+        }),
+    )
+
+    /** GET /operator/v1/actions/verify: whether the record of them is whole. */
+    scope.get('/operator/v1/actions/verify', { schema: wire.verifyActions }, () => verifyActions(db))
+
+    if (issue !== null) {
+      /** POST /operator/v1/tokens: in development only. Errors: not_found. */
+      scope.post<{ Body: Static<typeof wire.NewToken> }>(
+        '/operator/v1/tokens',
+        { schema: { hide: true, body: wire.NewToken } },
+        async ({ body: { user, clientId = 'demo' } }) => {
+          const { provider, subject } = parseUserId(user) ?? { provider: 'DEV', subject: user }
+          if (provider !== 'DEV' || !isSubject(subject))
+            throw new AppError(
+              'invalid_user_id',
+              'A token is made for people of the development sign-in only: DEV-<name>.',
+            )
+          await readApplication(db, clientId)
+          return issue({ username: subject, clientId })
         },
       )
     }
@@ -166,11 +207,6 @@ export async function operatorApi(server: FastifyInstance, app: App, door: Opera
       (await listNetworks(db)).map((network) => ({ ...network, isServed: app.chains.has(network.chainId) })),
     )
   })
-
-  /** One line per change: what was done to which application, never what was sent or answered. */
-  function note(request: FastifyRequest, action: string, clientId: string): void {
-    app.telemetry.log.info('operator_acted', { action, clientId, requestId: request.id })
-  }
 }
 
 /** PostgreSQL refuses NUL. */

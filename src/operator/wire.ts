@@ -93,6 +93,34 @@ export const ApplicationsQuery = Type.Object(
   { additionalProperties: false },
 )
 
+export const ActionsQuery = Type.Object(
+  {
+    limit: Type.Optional(Type.String({ pattern: '^([1-9]\\d?|1\\d\\d|200)$', description: '1 to 200, default 200' })),
+    before: Type.Optional(
+      Type.String({ pattern: '^\\d{1,15}$', description: '`seq` that the page before ended with' }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+const Changed = Nullable(Type.Record(Type.String(), Type.Unknown(), { description: 'What changed and nothing else' }))
+const Action = Type.Object({
+  seq: Type.Integer(),
+  at: Type.String({ format: 'date-time' }),
+  actor: Type.String({ description: 'Name of the token, or the user of the machine who ran a command' }),
+  via: Type.Union([Type.Literal('api'), Type.Literal('command')]),
+  action: Type.String(),
+  target: Type.String(),
+  before: Changed,
+  after: Changed,
+  record: Type.String({ description: 'SHA-256 over this action and the record before it, hexadecimal' }),
+})
+
+export const NewToken = Type.Object(
+  { user: Type.String({ minLength: 1, maxLength: 300 }), clientId: Type.Optional(Type.String({ maxLength: 255 })) },
+  { additionalProperties: false },
+)
+
 const ClientIdParams = Type.Object({ clientId: Type.String({ minLength: 1, maxLength: 300 }) })
 const shared = { tags: ['Operator'], security: [{ operator: [] }] }
 const ofOne = { ...shared, params: ClientIdParams, querystring: NoQuery }
@@ -102,6 +130,26 @@ export const listApplications = {
   summary: 'Applications, by client id',
   querystring: ApplicationsQuery,
   ...answers(Type.Array(Application)),
+}
+export const listActions = {
+  ...shared,
+  summary: 'What operators did, the newest first',
+  querystring: ActionsQuery,
+  ...answers(Type.Array(Action)),
+}
+export const verifyActions = {
+  ...shared,
+  summary: 'Whether the record of what operators did is whole',
+  description:
+    'Walks all of it. Compare `newest` with the last `operator_acted` of your logs: a record that was written anew as a whole agrees with itself, and not with them.',
+  querystring: NoQuery,
+  ...answers(
+    Type.Object({
+      actions: Type.Integer({ description: 'Actions up to the first that is not as it was written' }),
+      newest: Type.String({ description: 'Record of the last of these' }),
+      firstWrong: Nullable(Type.Integer()),
+    }),
+  ),
 }
 export const createApplication = {
   ...shared,
@@ -220,13 +268,54 @@ export const freeze = {
   ...ofOneAccount,
   summary: 'Freeze an account',
   description:
-    'It can be read and moves nothing: writes answer 403 `account_frozen`, and the signer refuses its tokens, everywhere within seconds.',
+    'It moves nothing: writes answer 403 `account_frozen`, and the signer refuses its tokens, everywhere within seconds. Its owner is signed out everywhere, may sign in again to look, and cannot change the ways to sign in.',
   ...answers(FreezableAccount, 404, 413, 415),
 }
 export const thaw = {
   ...ofOneAccount,
   summary: 'Let a frozen account go on',
   ...answers(FreezableAccount, 404, 413, 415),
+}
+const StoppedLane = Type.Object({
+  userId: Type.String(),
+  address: Address,
+  chainId: Type.Integer(),
+  nonce: Type.Integer({ description: 'The nonce that somebody else used' }),
+  hash: Nullable(Type.String({ description: 'The transaction that used it, if it is known' })),
+  reason: Type.String({ description: '`foreign_nonce`: somebody else holds the key of the account' }),
+  stoppedAt: Type.String(),
+  resumeAskedAt: Nullable(Type.String({ description: 'Since when it is to go on; it does within seconds' })),
+})
+export const listStopped = {
+  ...shared,
+  summary: 'Stopped accounts',
+  description:
+    'Accounts of which a nonce was used by a transaction that this service did not make. Their writes answer 503 `account_stopped` until an operator resumes them. The longest stopped first.',
+  querystring: NoQuery,
+  ...answers(Type.Array(StoppedLane)),
+}
+export const resumeAccount = {
+  ...ofOneAccount,
+  summary: 'Let a stopped account go on',
+  description:
+    'On every network where it is stopped, at the next round of the network’s keeper: with the first nonce that nobody used. If somebody else uses one again, it is stopped again.',
+  ...answers(Type.Array(StoppedLane), 404, 413, 415),
+}
+export const signOut = {
+  ...ofOneAccount,
+  summary: 'Sign somebody out everywhere',
+  description:
+    'Every browser and every application with all its tokens, everywhere within seconds. What the person allowed stays allowed.',
+  ...answers(
+    Type.Object({
+      userId: Type.String(),
+      browsers: Type.Integer({ description: 'How many browsers were signed in' }),
+      applications: Type.Integer({ description: 'How many sign-ins of applications worked' }),
+    }),
+    404,
+    413,
+    415,
+  ),
 }
 
 /** The response table of a route whose success is not 200. */

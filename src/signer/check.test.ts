@@ -13,10 +13,12 @@ test('a check answers what a signature would, and leaves nothing behind', async 
   const other = ask(address, { accessToken, to: SOMEWHERE, value: '2' })
   assert.deepEqual(await signer.check(other), would)
   assert.equal((await signer.health()).ledgerEntries, before)
-  assert.deepEqual(await signer.recall({ intentId: request.intentId }), { attempts: [] })
+  assert.deepEqual(await signer.recall({ intentId: request.intentId }), { attempts: [], hasMore: false })
 
   const signed = await signer.sign(other)
   assert.deepEqual(await signer.check(other), { kind: 'send', rule: signed.rule, stored: true })
+  assert.equal(signed.stored, false)
+  assert.deepEqual(await signer.sign(other), { ...signed, stored: true })
   const raised = { ...other, maxFeePerGas: '1100', maxPriorityFeePerGas: '110', kind: 'replace' } as const
   assert.deepEqual(await signer.check(raised), { ...would, kind: 'replace' })
   assert.equal((await signer.recall({ intentId: other.intentId })).attempts.length, 1)
@@ -30,13 +32,15 @@ test('a check refuses what a signature refuses, with the same code and sentence,
   const refused: [changes: Partial<SignRequest>, code: string][] = [
     [{ accessToken: 'e30.e30.e30', ...dear }, 'invalid_token'],
     [{ accessToken: await place.token(ALICE, { scope: 'openid' }), ...dear }, 'insufficient_scope'],
+    [{ accessToken: await place.token(ALICE, { chain_id: 1 }), ...dear }, 'insufficient_scope'],
     [{ accessToken: await place.token(BOB), ...dear }, 'forbidden_user'],
     [{ accessToken, from: `0x${'ab'.repeat(20)}` }, 'unknown_account'],
     [{ accessToken, ...dear, nonce: 99 }, 'policy_denied'],
     [{ accessToken, nonce: 99 }, 'nonce_gap'],
     [{ accessToken, value: '2' }, 'nonce_conflict'],
     [{ accessToken, nonce: 1, intentId: 'tx_0' }, 'intent_conflict'],
-    [{ accessToken, maxFeePerGas: '1001' }, 'replacement_underpriced'],
+    [{ accessToken, maxFeePerGas: '1001' }, 'nonce_conflict'],
+    [{ kind: 'replace', maxFeePerGas: '1001' }, 'replacement_underpriced'],
     [{ nonce: 1 }, 'invalid_token'],
     [{ accessToken, nonce: -1 }, 'bad_request'],
   ]

@@ -8,6 +8,7 @@ export type Signer = {
   sign: Call<'sign'>
   check: Call<'check'>
   recall: Call<'recall'>
+  recallSince: Call<'recallSince'>
   /**
    * Brings the parts of a list of what is revoked, now and first of all on every later connection: a signer that was
    * started again knows none. Throws as the calls do.
@@ -63,6 +64,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
     sign: withRenewal('sign'),
     check: withRenewal('check'),
     recall: (request) => call('recall', request),
+    recallSince: (request) => call('recallSince', request),
     async bringRevocations(parts) {
       greeting = parts
       // One that is opened by this has greeted with them already; twice does no harm.

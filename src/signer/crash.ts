@@ -3,11 +3,11 @@ import { readFileSync } from 'node:fs'
 /**
  * Named points at which a proof may kill this process: `CRASH_AT=signer.after-commit` dies at the first
  * time, `signer.after-commit:7` at the seventh; `CRASH_AT=@file` reads them from a file, so that a process that runs
- * already can be given one. In production there is no such thing.
+ * already can be given one. Without `--development` there is no such thing.
  */
 export type CrashPoint = 'signer.before-commit' | 'signer.after-commit' | 'signer.after-witness'
 
-const asked = process.env.NODE_ENV === 'production' ? '' : (process.env.CRASH_AT ?? '')
+const asked = process.argv.includes('--development') ? (process.env.CRASH_AT ?? '') : ''
 let read = ''
 let left = 0
 

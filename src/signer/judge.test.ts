@@ -75,6 +75,24 @@ describe('a nonce that was signed', () => {
     }
   })
 
+  test('another recipient, value or data is refused at the very same fee, too: it is no repeat', () => {
+    const ledger = memory()
+    ledger.try({})
+    for (const change of [{ to: SELF }, { value: '2' }, { data: '0x00' as Hex }]) {
+      assert.equal(ledger.try(change), 'nonce_conflict')
+      assert.equal(ledger.try({ ...change, kind: 'replace' }), 'nonce_conflict')
+    }
+  })
+
+  test('a legacy fee and a ceiling of the same height are two requests', () => {
+    const ledger = memory()
+    const legacy = { gasPrice: '1000', maxFeePerGas: undefined, maxPriorityFeePerGas: undefined }
+    assert.equal(ledger.try(legacy), 'send')
+    const ceiling = { kind: 'replace', maxFeePerGas: '1000', maxPriorityFeePerGas: '1000' } as const
+    assert.equal(ledger.try(ceiling), 'replacement_underpriced')
+    assert.equal(ledger.try(legacy), 'stored')
+  })
+
   test('another intent is refused even with the same effect: each is a write of its own', () => {
     const ledger = memory()
     ledger.try({ intentId: 'first' })
@@ -106,8 +124,26 @@ describe('a nonce that was signed', () => {
 
   test('the same fees with other gas are no identical request and no replacement', () => {
     const ledger = memory()
-    ledger.try({ maxFeePerGas: '0', maxPriorityFeePerGas: '0' })
-    assert.equal(ledger.try({ maxFeePerGas: '0', maxPriorityFeePerGas: '0', gas: '22000' }), 'replacement_underpriced')
+    const free = { maxFeePerGas: '0', maxPriorityFeePerGas: '0' }
+    ledger.try(free)
+    assert.equal(ledger.try({ ...free, kind: 'replace', gas: '22000' }), 'replacement_underpriced')
+  })
+
+  test('a first signature is no raise: who asks again at other terms is told that there is one', () => {
+    const ledger = memory()
+    ledger.try({})
+    assert.equal(ledger.try(RAISED), 'nonce_conflict')
+    assert.equal(ledger.try({ gas: '22000' }), 'nonce_conflict')
+    assert.equal(ledger.try({ ...RAISED, kind: 'replace' }, false), 'replace')
+  })
+
+  test('what belongs to one intent is not cancelled for another, with a token or without', () => {
+    const ledger = memory()
+    ledger.try({})
+    for (const hasToken of [true, false])
+      assert.equal(ledger.try({ ...CANCEL, ...RAISED, intentId: 'tx_other' }, hasToken), 'nonce_conflict')
+    assert.equal(ledger.try({ ...CANCEL, ...RAISED }, false), 'cancel')
+    assert.equal(ledger.try({ ...CANCEL, ...RAISED_TWICE, intentId: 'tx_other' }), 'nonce_conflict')
   })
 
   test('a cancel outbids the original and needs no token; it does nothing', () => {
@@ -125,6 +161,14 @@ describe('a nonce that was signed', () => {
     ledger.try({})
     assert.equal(ledger.try({ ...CANCEL, ...RAISED, kind: 'send' }), 'nonce_conflict')
     assert.equal(ledger.try({ ...CANCEL, ...RAISED, kind: 'replace' }), 'nonce_conflict')
+  })
+
+  test('a transfer of nothing to itself and a cancel of it are two attempts, although their bytes would be the same', () => {
+    const ledger = memory()
+    ledger.try({ ...CANCEL, kind: 'send' })
+    assert.equal(ledger.try(CANCEL), 'replacement_underpriced')
+    assert.equal(ledger.try({ ...CANCEL, ...RAISED }), 'cancel')
+    assert.equal(ledger.try({ ...CANCEL, kind: 'send', ...RAISED_TWICE }), 'nonce_conflict')
   })
 
   test('after a cancel the original is neither raised nor signed, its bytes are still told, the cancel is raised', () => {
@@ -146,6 +190,12 @@ describe('a nonce that was never signed', () => {
     assert.equal(ledger.try(CANCEL, false), 'cancel')
   })
 
+  test('is remembered as cancelled also when its own user fills it: its original comes no more', () => {
+    const ledger = memory()
+    assert.equal(ledger.try(CANCEL, true), 'cancel')
+    assert.equal(ledger.try({ ...RAISED, kind: 'replace' }), 'nonce_conflict')
+  })
+
   test('once filled by a cancel, takes its original no more', () => {
     const ledger = memory()
     ledger.try(CANCEL, false)
@@ -162,6 +212,13 @@ describe('a nonce that was never signed', () => {
     ledger.try({ nonce: 10 })
     assert.equal(ledger.try({ nonce: 27 }), 'nonce_gap')
     assert.equal(ledger.try({ nonce: 26 }), 'send')
+  })
+
+  test('is filled up to 16 below the first without a token, and not 17', () => {
+    const ledger = memory()
+    ledger.try({ nonce: 100 })
+    assert.equal(ledger.try({ nonce: 83, ...CANCEL }, false), 'nonce_gap')
+    assert.equal(ledger.try({ nonce: 84, ...CANCEL }, false), 'cancel')
   })
 
   test('does not run away over a hole: 16 behind it is the end until the hole is filled', () => {

@@ -44,7 +44,9 @@ const MOST_AHEAD = 16
 
 /**
  * The rules of the sign ledger. A nonce belongs to the first intent that is signed for it, with one effect for ever;
- * only a cancel may come between, and then nothing but that cancel at a higher fee.
+ * only a cancel of that same intent may come between, and then nothing but that cancel at a higher fee. So a server
+ * whose database has lost an intent cannot outbid it by a cancel, and a first signature that is asked for again at
+ * other fees is no raise: whoever asks does not know that there is one, and is told.
  *
  * After a cancel the original is not raised any more: two effects that outbid each other in turn could both reach
  * nodes at any time, and a caller who was told "cancelled" would lose to our own repricing. Bytes of the original
@@ -68,10 +70,11 @@ export function judge<A extends Attempt>(ask: Ask, facts: Facts<A>): Verdict<A> 
   const isCancel = ask.kind === 'cancel' || (ask.kind === 'replace' && isCancelled && doesNothing(ask.tx))
   const same = attempts.find((attempt) => (attempt.kind === 'cancel') === isCancel && isSame(attempt, terms))
   if (same !== undefined) return { stored: same }
+  const owner = attempts[0]!
+  if (owner.intentId !== ask.intentId) throw new Refusal('nonce_conflict', 'This nonce belongs to another intent.')
   if (!isCancel) {
-    const owner = attempts[0]!
     if (isCancelled) throw new Refusal('nonce_conflict', 'This nonce was cancelled.')
-    if (owner.intentId !== ask.intentId) throw new Refusal('nonce_conflict', 'This nonce belongs to another intent.')
+    if (ask.kind === 'send') throw new Refusal('nonce_conflict', 'This intent was signed already, at other terms.')
     if (!owner.effect.equals(terms.effect))
       throw new Refusal('nonce_conflict', 'This nonce was signed with another effect.')
   }
@@ -110,7 +113,8 @@ function judgeUnseen<A extends Attempt>({ kind, tx: { nonce } }: Ask, facts: Fac
 /** A lane whose nonces below the floor count as signed. */
 function above(floor: number, lane: ReturnType<Facts<Attempt>['lane']>): typeof lane {
   if (floor === 0) return lane
-  return { lowest: Math.max(lane?.lowest ?? 0, floor), highest: Math.max(lane?.highest ?? 0, floor - 1) }
+  const { lowest, highest } = lane ?? { lowest: floor, highest: floor - 1 }
+  return { lowest: Math.max(lowest, floor), highest: Math.max(highest, floor - 1) }
 }
 
 /** How many nonces next to this one, below and above without a break, were filled without a token. */

@@ -11,7 +11,8 @@ import {
   rmSync,
   writeSync,
 } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, isAbsolute, relative, sep } from 'node:path'
+import { whoElseReads } from '../secret-file.ts'
 import { StartError } from './refusal.ts'
 
 /**
@@ -28,7 +29,7 @@ const KEY_BYTES = 32
 
 /**
  * A key in a file of 32 raw bytes. AES-256-GCM; wrapped bytes are iv (12), tag (16), ciphertext.
- * @throws StartError  when the file is missing, of another length, or open to everyone
+ * @throws StartError  when the file is missing, of another length, or open to others
  */
 export function openKekFile(path: string): Kek {
   const key = readKey(path)
@@ -65,9 +66,8 @@ function readKey(path: string): KeyObject {
   // One byte more than a key, to notice a longer file.
   const bytes = Buffer.alloc(KEY_BYTES + 1)
   try {
-    if ((fstatSync(fd).mode & 0o007) !== 0) {
-      throw new StartError('The master key is open to every user of this machine: chmod o-rwx SIGNER_KEK_FILE.')
-    }
+    const others = whoElseReads(fstatSync(fd))
+    if (others !== null) throw new StartError(`The master key is open to ${others}: chmod 600 SIGNER_KEK_FILE.`)
     if (readSync(fd, bytes, 0, bytes.length, 0) !== KEY_BYTES) {
       throw new StartError('The master key is not usable: SIGNER_KEK_FILE must hold exactly 32 bytes.')
     }
@@ -79,7 +79,7 @@ function readKey(path: string): KeyObject {
 }
 
 /**
- * Makes a master key for a development installation, if there is none. Written aside and linked into place, so that
+ * Makes a master key, if there is none. Written aside and linked into place, so that
  * the file is either there with all its bytes or not there, and a key that exists is never replaced.
  * @throws StartError  when the file cannot be made
  */
@@ -106,6 +106,12 @@ export function makeKekFile(path: string): void {
   } finally {
     key.fill(0)
   }
+}
+
+/** Whether a path lies in a folder: whoever has a backup of the one would have the other. */
+export function isInside(folder: string, path: string): boolean {
+  const way = relative(folder, path)
+  return !isAbsolute(way) && way.split(sep)[0] !== '..'
 }
 
 /** A new file's name is on the disk only when its folder is. */

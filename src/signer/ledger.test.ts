@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { openLedger, type Held } from './ledger.ts'
+import { canonical } from './canonical.ts'
+import { GENESIS, openLedger, recordOf, type Held, type Row } from './ledger.ts'
 import { openStore } from './store.ts'
 
 const ALICE = Buffer.alloc(20, 0xa1)
@@ -20,6 +21,7 @@ function world(t: TestContext) {
   const ledger = openLedger(store)
   function add(changes: Partial<Held> = {}, tokenId: string | null = 'token') {
     const held: Held = {
+      ...{ seq: ledger.head().count + 1, at: 1, userId: 'X-1', clientId: 'shop', requestHash: null },
       kind: 'send',
       intentId: `tx_${changes.nonce ?? 0}`,
       chainId: 1,
@@ -49,6 +51,33 @@ test('what was appended is read back whole, amounts above 2^64 too', (t) => {
   const held = add()
   assert.deepEqual(ledger.attempts(slot()), [held])
   assert.deepEqual([...ledger.ofIntent('tx_0')], [held])
+})
+
+test('the hash of a request is kept, and covered by its record; a record without one is hashed as it always was', (t) => {
+  const { ledger, store, add } = world(t)
+  add()
+  const requestHash = Buffer.alloc(32, 9)
+  add({ nonce: 1, requestHash })
+  assert.deepEqual(ledger.attempts(slot({ nonce: 1 }))[0]!.requestHash, requestHash)
+  const [first, second] = store.db.prepare('SELECT * FROM ledger ORDER BY seq').all() as Row[]
+  const { request_hash: _, record, ...fields } = first!
+  const { seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect, fee_type, max_fee, priority_fee } =
+    fields
+  const { gas, hash, raw, rule, client_id, token_id } = fields
+  assert.deepEqual(
+    Buffer.from(record),
+    createHash('sha256')
+      .update(
+        canonical(
+          ...['chatelaine ledger 1', GENESIS, seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect],
+          ...[fee_type, max_fee, priority_fee, gas, hash, raw, rule, client_id, token_id],
+        ),
+      )
+      .digest(),
+  )
+  assert.deepEqual(recordOf(record, second!), Buffer.from(second!.record))
+  for (const request_hash of [null, Buffer.alloc(32, 8)])
+    assert.notDeepEqual(recordOf(record, { ...second!, request_hash }), Buffer.from(second!.record))
 })
 
 test('accounts, chains and nonces are apart', (t) => {

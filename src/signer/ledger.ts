@@ -28,11 +28,18 @@ export type Row = {
   rule: string
   client_id: string | null
   token_id: string | null
+  request_hash: Uint8Array | null
   record: Uint8Array
 }
 
 /** A signature that the ledger holds, with its bytes. */
 export type Held = Attempt & {
+  /** number of the record, and when it was written; 0 before it is */
+  seq: number
+  at: number
+  userId: string
+  clientId: string | null
+  requestHash: Buffer | null
   chainId: number
   address: Buffer
   nonce: number
@@ -48,7 +55,7 @@ export type NewEntry = { at: number; userId: string; address: Buffer; rule: stri
   | { kind: 'restore'; restored: Restored }
   | {
       kind: SignRequest['kind']
-      held: Held
+      held: Omit<Held, 'seq' | 'at' | 'userId' | 'clientId'>
       /** who asked, with which token; null for what needs none */
       clientId: string | null
       tokenId: string | null
@@ -69,6 +76,10 @@ export type Ledger = {
   hasAccount: (userId: string) => boolean
   /** newest first */
   ofIntent: (intentId: string) => Iterable<Held>
+  /** records after one, oldest first */
+  since: (seq: number, most: number) => Row[]
+  /** the hash of a record; null where there is none */
+  recordAt: (seq: number) => Buffer | null
   /** adds a record to the chain; inside a transaction */
   append: (entry: NewEntry) => void
 }
@@ -94,9 +105,13 @@ export function openUnwitnessed(db: DatabaseSync): Ledger {
 
   const attempts = db.prepare('SELECT * FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? ORDER BY seq')
   const elsewhere = db.prepare(
-    'SELECT 1 FROM ledger WHERE intent_id = ? AND NOT (address = ? AND chain_id = ? AND nonce = ?) LIMIT 1',
+    'SELECT 1 FROM ledger WHERE intent_id = ? AND NOT (address = ? AND chain_id = ? AND nonce = ?)',
   )
   const ofIntent = db.prepare('SELECT * FROM ledger WHERE intent_id = ? ORDER BY seq DESC')
+  const since = db.prepare(
+    `SELECT seq, kind, address, chain_id, nonce, intent_id, hash, record FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?`,
+  )
+  const recordAt = db.prepare('SELECT record FROM ledger WHERE seq = ?')
   // Two searches of the index; min and max in one SELECT would walk all of the account's rows.
   const lane = db.prepare(`SELECT
     (SELECT min(nonce) FROM ledger WHERE address = ?1 AND chain_id = ?2 AND nonce IS NOT NULL) AS lowest,
@@ -118,8 +133,8 @@ export function openUnwitnessed(db: DatabaseSync): Ledger {
     isElsewhere: (intentId, { address, chainId, nonce }) =>
       elsewhere.get(intentId, address, chainId, nonce) !== undefined,
     lane({ address, chainId }) {
-      const { lowest, highest } = lane.get(address, chainId) as { lowest: number | null; highest: number | null }
-      return lowest === null || highest === null ? null : { lowest, highest }
+      const { lowest, highest } = lane.get(address, chainId) as { lowest: number; highest: number } | Nothing
+      return lowest === null ? null : { lowest, highest }
     },
     unsignedBetween({ address, chainId }, low, high) {
       if (high < low) return 0
@@ -127,11 +142,16 @@ export function openUnwitnessed(db: DatabaseSync): Ledger {
     },
     unvouchedBetween: ({ address, chainId }, low, high) =>
       (unvouched.all(address, chainId, low, high) as { nonce: number }[]).map(({ nonce }) => nonce),
-    floor: ({ address, chainId }) =>
-      floors.size === 0 ? 0 : (floors.get(slotKey(address.toString('hex'), chainId)) ?? 0),
+    floor: ({ address, chainId }) => floors.get(slotKey(address.toString('hex'), chainId)) ?? 0,
     hasAccount: (userId) => account.get(userId) !== undefined,
     *ofIntent(intentId) {
       for (const row of ofIntent.iterate(intentId) as Iterable<Row>) yield readHeld(row)
+    },
+    since: (seq, most) => since.all(seq, most) as Row[],
+    recordAt(seq) {
+      if (seq === 0) return GENESIS
+      const row = recordAt.get(seq) as Pick<Row, 'record'> | undefined
+      return row === undefined ? null : Buffer.from(row.record)
     },
     append(entry) {
       const row = toRow(head.count + 1, entry)
@@ -142,6 +162,9 @@ export function openUnwitnessed(db: DatabaseSync): Ledger {
     },
   }
 }
+
+/** An aggregate over no rows. */
+type Nothing = { lowest: null; highest: null }
 
 const COLUMNS = [
   'seq',
@@ -162,11 +185,17 @@ const COLUMNS = [
   'rule',
   'client_id',
   'token_id',
+  'request_hash',
 ] as const satisfies (keyof Row)[]
+
+/** Records without a request's hash are hashed as before there was one: those that exist stay what they were. */
+const COLUMNS_1 = COLUMNS.filter((column) => column !== 'request_hash')
 
 /** The hash of a record: of the record before it, and of every field. */
 export function recordOf(previous: Uint8Array, row: Omit<Row, 'record'>): Buffer {
-  return hash('sha256', canonical('chatelaine ledger 1', previous, ...COLUMNS.map((column) => row[column])), 'buffer')
+  const [form, columns] =
+    (row.request_hash ?? null) === null ? ['chatelaine ledger 1', COLUMNS_1] : ['chatelaine ledger 2', COLUMNS]
+  return hash('sha256', canonical(form, previous, ...columns.map((column) => row[column])), 'buffer')
 }
 
 /** What stands before the first record. */
@@ -236,6 +265,7 @@ function toRow(seq: number, entry: NewEntry): Omit<Row, 'record'> {
     raw: held.raw,
     client_id: clientId,
     token_id: tokenId,
+    request_hash: held.requestHash,
   }
 }
 
@@ -252,6 +282,7 @@ const NOTHING_SIGNED = {
   raw: null,
   client_id: null,
   token_id: null,
+  request_hash: null,
 } satisfies Partial<Row>
 
 /** The highest floor of every account and chain, of all restores. */
@@ -272,7 +303,12 @@ const slotKey = (address: string, chainId: number): string => `${address} ${chai
 /** The columns are never null where `kind` is that of a signature: the table checks it. */
 function readHeld(row: Row): Held {
   return {
+    seq: row.seq,
+    at: row.at,
     kind: row.kind as Held['kind'],
+    userId: row.user_id,
+    clientId: row.client_id,
+    requestHash: row.request_hash === null ? null : Buffer.from(row.request_hash),
     intentId: row.intent_id!,
     chainId: row.chain_id!,
     address: Buffer.from(row.address),

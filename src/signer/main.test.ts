@@ -113,7 +113,8 @@ describe('one running signer', () => {
     })
     const cancel = { ...tokenless, kind: 'cancel' as const, to: address, value: '0' }
     await signer.sign({ ...cancel, maxFeePerGas: '1210', maxPriorityFeePerGas: '121' })
-    const { attempts } = await signer.recall({ intentId: 'recall' })
+    const { attempts, hasMore } = await signer.recall({ intentId: 'recall' })
+    assert.equal(hasMore, false)
     assert.deepEqual(
       attempts.map(({ kind }) => kind),
       ['cancel', 'replace', 'send'],
@@ -124,10 +125,14 @@ describe('one running signer', () => {
       [attempts[0]!.maxFeePerGas, attempts[0]!.maxPriorityFeePerGas, attempts[0]!.gas, attempts[0]!.stored],
       ['1210', '121', '21000', true],
     )
-    assert.deepEqual(await signer.recall({ intentId: 'never-seen' }), { attempts: [] })
+    assert.deepEqual(await signer.recall({ intentId: 'never-seen' }), { attempts: [], hasMore: false })
     const slot = { chainId: first.chainId, from: address, nonce: first.nonce }
-    assert.deepEqual(await signer.recall(slot), { attempts }, 'by its nonce too, whosever it is')
-    assert.deepEqual(await signer.recall({ ...slot, nonce: first.nonce + 1 }), { attempts: [] })
+    assert.deepEqual(await signer.recall({ intentId: 'recall', before: attempts[0]!.seq }), {
+      attempts: attempts.slice(1),
+      hasMore: false,
+    })
+    assert.deepEqual(await signer.recall(slot), { attempts, hasMore }, 'by its nonce too, whosever it is')
+    assert.deepEqual(await signer.recall({ ...slot, nonce: first.nonce + 1 }), { attempts: [], hasMore: false })
     await assert.rejects(signer.recall({ ...slot, intentId: 'recall' }), refusal('bad_request'))
   })
 
@@ -141,7 +146,7 @@ describe('one running signer', () => {
     await refused(bob, await place.token(BOB, { scope: 'openid wallet:read' }), 'insufficient_scope')
     await refused(bob, 'e30.e30.e30', 'invalid_token')
     await assert.rejects(signer.sign(ask(bob)), refusal('invalid_token'))
-    assert.deepEqual(await signer.recall({ intentId: 'refused' }), { attempts: [] })
+    assert.deepEqual(await signer.recall({ intentId: 'refused' }), { attempts: [], hasMore: false })
   })
 
   test('an account that was never made here is unknown', async () => {

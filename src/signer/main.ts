@@ -1,16 +1,15 @@
 import { randomBytes } from 'node:crypto'
-import { isAbsolute, relative, sep } from 'node:path'
 import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
 import { openTelemetry, type Log } from '../telemetry.ts'
 import { createAccount } from './create.ts'
 import { blind } from './curve.ts'
 import { openGroup } from './group.ts'
-import { makeKekFile, openKekFile, type Kek } from './kek.ts'
+import { isInside, makeKekFile, openKekFile, type Kek } from './kek.ts'
 import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
 import { openLedger } from './ledger.ts'
 import type { Limits } from './policy.ts'
-import { recall } from './recall.ts'
+import { recall, recallSince } from './recall.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
 import { check, sign, type Inside } from './sign.ts'
@@ -21,7 +20,8 @@ import { openWitness } from './witness.ts'
 
 /**
  * The signer: a program of its own that holds the keys and answers on a Unix socket. Settings: SIGNER_… and
- * LOG_LEVEL. Prints `ready` when it listens; ends on SIGTERM, SIGINT, and with `--with-parent` when standard input
+ * LOG_LEVEL. Whatever NODE_ENV says it is in production mode, unless it is told `--development`: then it makes a master
+ * key where there is none. Prints `ready` when it listens; ends on SIGTERM, SIGINT, and with `--with-parent` when standard input
  * ends, which it does when the parent is gone however it died.
  *
  * A damaged ledger does not end it: it listens and refuses every verb with `ledger_damaged`, so that the server can
@@ -31,6 +31,8 @@ async function main(): Promise<void> {
   const settings = readSettings(process.env)
   // Before any file is made: folder 0700, files 0600, and the socket closed to others until it has its own mode.
   process.umask(0o077)
+  // A listener of ours takes the place of Node's, which would open a debugger to every user of this machine.
+  process.on('SIGUSR1', () => {})
   const { log } = openTelemetry('signer', settings.logLevel)
   blind(randomBytes(32))
 
@@ -66,7 +68,7 @@ type Settings = {
   /** 0: lists of what is revoked are not used */
   revocationsSeconds: number
   logLevel: Config['LOG_LEVEL']
-  isProduction: boolean
+  isDevelopment: boolean
 }
 
 const REQUIRED = [
@@ -111,22 +113,19 @@ function readSettings(env: NodeJS.ProcessEnv): Settings {
     },
     revocationsSeconds: config.SIGNER_REVOCATIONS_SECONDS,
     logLevel: config.LOG_LEVEL,
-    isProduction: config.NODE_ENV === 'production',
+    isDevelopment: process.argv.includes('--development'),
   }
-  if (settings.isProduction && isInside(settings.folder, settings.kekFile)) {
+  if (settings.isDevelopment && config.NODE_ENV === 'production')
+    throw new ConfigError(['NODE_ENV is production, and --development says otherwise: leave one of them out'])
+  if (!settings.isDevelopment && isInside(settings.folder, settings.kekFile)) {
     throw new ConfigError([
       'SIGNER_KEK_FILE must not be inside SIGNER_DIR: whoever has a backup of one would have both',
     ])
   }
-  if (settings.isProduction && settings.revocationsSeconds === 0) {
+  if (!settings.isDevelopment && settings.revocationsSeconds === 0) {
     throw new ConfigError(['SIGNER_REVOCATIONS_SECONDS cannot be 0 in production: revoked tokens would go on signing'])
   }
   return settings
-}
-
-function isInside(folder: string, path: string): boolean {
-  const way = relative(folder, path)
-  return !isAbsolute(way) && way.split(sep)[0] !== '..'
 }
 
 type Signer = { handlers: Handlers; isDamaged: boolean; close: () => void }
@@ -175,6 +174,7 @@ function openOn(store: Store, settings: Settings, log: Log): Signer {
       sign: (request) => sign(inside, request),
       check: (request) => check(inside, request),
       recall: (request) => recall(ledger, request),
+      recallSince: (request) => recallSince(ledger, request),
       revocations: (request) => revocations.take(request),
       health: async () => ({
         ok: true,
@@ -192,10 +192,10 @@ function openOn(store: Store, settings: Settings, log: Log): Signer {
 }
 
 /** Other providers of the master key (a token, a key service) go here, by a setting of their own. */
-function openKek({ db }: Store, { kekFile, isProduction }: Settings): Kek {
+function openKek({ db }: Store, { kekFile, isDevelopment }: Settings): Kek {
   const { isFresh } = db.prepare('SELECT NOT EXISTS (SELECT 1 FROM deks) AS isFresh').get() as { isFresh: number }
   // Beside a store that holds keys a new master key would only hide that the right one is missing.
-  if (isFresh === 1 && !isProduction) makeKekFile(kekFile)
+  if (isFresh === 1 && isDevelopment) makeKekFile(kekFile)
   return openKekFile(kekFile)
 }
 
@@ -203,7 +203,15 @@ function refuseAll(reason: string): Handlers {
   const refuse = () => {
     throw new Refusal('ledger_damaged', `${reason} The signer signs nothing until the store is restored.`)
   }
-  return { createAccount: refuse, sign: refuse, check: refuse, recall: refuse, revocations: refuse, health: refuse }
+  return {
+    createAccount: refuse,
+    sign: refuse,
+    check: refuse,
+    recall: refuse,
+    recallSince: refuse,
+    revocations: refuse,
+    health: refuse,
+  }
 }
 
 function stopSignal(): Promise<void> {

@@ -3,7 +3,14 @@ import type { Fees, Transaction } from './transaction.ts'
 import type { SignRequest } from './wire.ts'
 
 /** A sign request that was read: every field present, in range, and nothing left over. */
-export type Ask = { intentId: string; accessToken: string | null; kind: SignRequest['kind']; tx: Transaction }
+export type Ask = {
+  intentId: string
+  accessToken: string | null
+  kind: SignRequest['kind']
+  tx: Transaction
+  /** 32 bytes; only with a `send` */
+  requestHash: Buffer | null
+}
 
 const FIELDS = new Set<string>([
   'intentId',
@@ -19,6 +26,7 @@ const FIELDS = new Set<string>([
   'maxPriorityFeePerGas',
   'gasPrice',
   'kind',
+  'requestHash',
 ] satisfies (keyof SignRequest)[])
 
 const UINT64 = 2n ** 64n
@@ -50,23 +58,41 @@ export function readSignRequest(request: unknown): Ask {
       gas: readAmount('gas', fields.gas, UINT64),
       fees: readFees(fields),
     },
+    requestHash: readRequestHash(kind, fields.requestHash),
   }
 }
 
+function readRequestHash(kind: SignRequest['kind'], text: unknown): Buffer | null {
+  if (text === undefined) return null
+  if (kind !== 'send') throw bad('requestHash goes with a send only')
+  if (typeof text !== 'string' || !/^0x[0-9a-f]{64}$/.test(text)) throw bad('requestHash is not 32 bytes of 0x-hex')
+  return Buffer.from(text.slice(2), 'hex')
+}
+
+export type RecallAsk = ({ intentId: string } | { chainId: number; address: Buffer; nonce: number }) & {
+  before: number
+}
+
 /** @throws bad_request */
-export function readRecallRequest(
-  request: unknown,
-): { intentId: string } | { chainId: number; address: Buffer; nonce: number } {
-  const { intentId, chainId, from, nonce } = readFields(request, new Set(['intentId', 'chainId', 'from', 'nonce']))
+export function readRecallRequest(request: unknown): RecallAsk {
+  const fields = readFields(request, new Set(['intentId', 'chainId', 'from', 'nonce', 'before']))
+  const { intentId, chainId, from, nonce } = fields
+  const before = fields.before === undefined ? Number.MAX_SAFE_INTEGER : readInteger('before', fields.before, 1)
   if (intentId !== undefined) {
     if (chainId !== undefined || from !== undefined || nonce !== undefined) throw bad('it names an intent and a nonce')
-    return { intentId: readIntentId(intentId) }
+    return { intentId: readIntentId(intentId), before }
   }
   return {
+    before,
     chainId: readInteger('chainId', chainId, 1),
     address: readAddress('from', from),
     nonce: readInteger('nonce', nonce, 0),
   }
+}
+
+/** @throws bad_request */
+export function readRecallSinceRequest(request: unknown): { after: number } {
+  return { after: readInteger('after', readFields(request, new Set(['after'])).after, 0) }
 }
 
 /** @throws bad_request */

@@ -29,7 +29,8 @@ export async function sign(inside: Inside, request: unknown): Promise<Signed> {
     const verdict = judgeNow(inside, asked)
     if ('stored' in verdict) return { ...toSigned(verdict.stored), stored: true }
     const { kind, rule } = verdict
-    const held = { ...verdict.terms, ...slotOf(ask), ...signWith(keys, account, ask), kind, rule }
+    const { requestHash } = ask
+    const held = { ...verdict.terms, ...slotOf(ask), ...signWith(keys, account, ask), kind, rule, requestHash }
     ledger.append({
       at: now(),
       kind,
@@ -114,7 +115,13 @@ function signWith(keys: Keys, account: Account, { tx }: Ask): { raw: Buffer; has
   )
 }
 
-export function toSigned({ raw, hash, nonce, kind, rule }: Held): Omit<Signed, 'stored'> {
+export function toSigned({
+  raw,
+  hash,
+  nonce,
+  kind,
+  rule,
+}: Pick<Held, keyof Omit<Signed, 'stored'>>): Omit<Signed, 'stored'> {
   return { raw: hex(raw), hash: hex(hash), nonce, kind, rule }
 }
 

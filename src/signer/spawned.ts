@@ -82,7 +82,7 @@ export type Running = Signer & {
 /** Starts the program and waits for its `ready`. @throws Error with what it said, when it ends instead */
 export async function startSigner(
   { env }: Pick<Place, 'env'>,
-  { more = {}, flags = [] }: { more?: Record<string, string>; flags?: string[] } = {},
+  { more = {}, flags = ['--development'] }: { more?: Record<string, string>; flags?: string[] } = {},
 ): Promise<Running> {
   const child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts'), ...flags], {
     env: { ...env, ...more },

@@ -37,6 +37,8 @@ describe('starting and ending', () => {
     await assert.rejects(startSigner(place), /exactly 32 bytes/)
     put(right, 0o604)
     await assert.rejects(startSigner(place), /open to every user/)
+    put(right, 0o640)
+    await assert.rejects(startSigner(place), /open to a group/)
     rmSync(kek)
     await assert.rejects(startSigner(place), /cannot be opened/)
     put(right, 0o600)
@@ -45,11 +47,16 @@ describe('starting and ending', () => {
     await restored.end('SIGTERM')
   })
 
-  test('in production no master key is made, and none is taken from inside the store', async (t) => {
+  test('without --development no master key is made, whatever NODE_ENV says, and none is taken from inside the store', async (t) => {
     const place = await makePlace()
     t.after(() => place.clear())
-    const production = { more: { NODE_ENV: 'production', SIGNER_REVOCATIONS_SECONDS: '60' } }
-    await assert.rejects(startSigner(place, production), /cannot be opened/)
+    const production = { more: { SIGNER_REVOCATIONS_SECONDS: '60' }, flags: [] }
+    for (const NODE_ENV of ['', 'development', 'test', 'production']) {
+      const { more, flags } = production
+      await assert.rejects(startSigner(place, { more: { ...more, NODE_ENV }, flags }), /cannot be opened/)
+    }
+    await assert.rejects(startSigner(place, { flags: [] }), /SIGNER_REVOCATIONS_SECONDS cannot be 0/)
+    await assert.rejects(startSigner(place, { more: { NODE_ENV: 'production' } }), /--development says otherwise/)
     const inside = join(place.env.SIGNER_DIR!, 'kek')
     const env = { ...place.env, SIGNER_KEK_FILE: inside }
     await assert.rejects(startSigner({ env }, production), /must not be inside SIGNER_DIR/)
@@ -70,10 +77,20 @@ describe('starting and ending', () => {
     assert.deepEqual(verifyStore(place.env.SIGNER_DIR!).problems, [])
   })
 
+  test('SIGUSR1 opens no debugger, however the program was started', async (t) => {
+    const place = await makePlace()
+    t.after(() => place.clear())
+    const signer = await startSigner(place)
+    process.kill(signer.pid, 'SIGUSR1')
+    assert.equal((await signer.health()).ok, true)
+    await signer.end('SIGTERM')
+    assert.doesNotMatch(signer.stderr(), /Debugger/)
+  })
+
   test('with --with-parent it ends when its standard input does', async (t) => {
     const place = await makePlace()
     t.after(() => place.clear())
-    const signer = await startSigner(place, { flags: ['--with-parent'] })
+    const signer = await startSigner(place, { flags: ['--development', '--with-parent'] })
     signer.stdin.end()
     assert.equal(await signer.ended, 0)
   })

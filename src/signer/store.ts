@@ -7,7 +7,7 @@ import { LedgerDamaged, StartError } from './refusal.ts'
 /** The signer's own store: a folder with one SQLite file, a witness of the ledger's head, and a lock. */
 export type Store = { db: DatabaseSync; witnessPath: string; close: () => void }
 
-const DATABASE_FILE = 'signer.sqlite'
+export const DATABASE_FILE = 'signer.sqlite'
 const WITNESS_FILE = 'witness'
 const LOCK_FILE = 'lock'
 
@@ -110,6 +110,9 @@ const migrations = [
   CREATE INDEX ledger_intent ON ledger (intent_id) WHERE intent_id IS NOT NULL;
   CREATE UNIQUE INDEX ledger_account ON ledger (user_id) WHERE kind = 'account';
   CREATE INDEX ledger_restore ON ledger (seq) WHERE kind = 'restore';
+  `,
+  `
+  ALTER TABLE ledger ADD COLUMN request_hash BLOB CHECK (request_hash IS NULL OR length(request_hash) = 32);
   `,
 ]
 

@@ -26,6 +26,11 @@ export type SignRequest = {
   maxPriorityFeePerGas?: string
   gasPrice?: string
   kind: 'send' | 'replace' | 'cancel'
+  /**
+   * SHA-256 of the request that the intent stands for, with a `send` whose intent id was made from an idempotency key:
+   * the ledger keeps it, so that a database that has lost the request can still refuse another one under the same key.
+   */
+  requestHash?: Hex
 }
 
 export type Signed = {
@@ -52,9 +57,14 @@ export type Verbs = {
   check: { request: SignRequest; answer: Checked }
   /**
    * Bytes the ledger holds for an intent, or for a nonce whosever it is, newest first, as many as a frame holds; none
-   * when it signed none. A `cancel` is not the intent.
+   * when it signed none. A `cancel` is not the intent. `hasMore`: ask again, with `before` the `seq` of the last one.
    */
-  recall: { request: RecallRequest; answer: { attempts: Recalled[] } }
+  recall: { request: RecallRequest; answer: { attempts: Recalled[]; hasMore: boolean } }
+  /**
+   * What was signed after a record of the ledger, oldest first, at most 500 signatures at a time; without the bytes.
+   * With it a database finds what it has lost: the ledger is the log that it is replayed from.
+   */
+  recallSince: { request: { after: number }; answer: RecalledSince }
   /** One part of a list of what is revoked, signed by the authorization server. */
   revocations: { request: { list: string }; answer: { issuedAt: number } }
   health: {
@@ -90,10 +100,21 @@ export const revoked = {
   user: (userId: string): string => `user ${userId}`,
 }
 
-export type RecallRequest = { intentId: string } | { chainId: number; from: Hex; nonce: number }
+export type RecallRequest = ({ intentId: string } | { chainId: number; from: Hex; nonce: number }) & {
+  /** only records before this one */
+  before?: number
+}
 
 /** One stored attempt with the terms it was signed at; wei and gas in decimal digits. */
 export type Recalled = Signed & {
+  /** number of its record in the ledger, from 1 */
+  seq: number
+  /** when it was signed, milliseconds since 1970 by the clock of the signer */
+  signedAt: number
+  userId: string
+  /** the application whose token was shown; null when none was */
+  clientId: string | null
+  requestHash: Hex | null
   intentId: string
   chainId: number
   from: Hex
@@ -101,6 +122,16 @@ export type Recalled = Signed & {
   maxFeePerGas?: string
   maxPriorityFeePerGas?: string
   gasPrice?: string
+}
+
+export type RecalledSince = {
+  /** the record that `after` names, in hexadecimal digits; null when the ledger ends before it */
+  record: string | null
+  /** the last record that was looked at, where the next question goes on, and what the ledger says of it */
+  through: { seq: number; record: string }
+  /** the ledger ends there */
+  isEnd: boolean
+  signatures: Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'nonce' | 'hash' | 'kind'>[]
 }
 
 /** codes: those of errors.ts, plus the signer's own refusals, which are bugs or attacks when a server meets them */

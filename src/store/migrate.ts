@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { sql } from 'kysely'
-import { sqlState, type RootDb } from './db.ts'
+import { sqlState } from './away.ts'
+import type { RootDb } from './db.ts'
 
 const FOLDER = new URL('../../migrations/', import.meta.url)
 
@@ -72,7 +73,7 @@ async function apply(root: RootDb, migration: Migration): Promise<void> {
 }
 
 /** Statements end with a semicolon at the end of a line; our migrations hold no function bodies. */
-function statementsOf(text: string): string[] {
+export function statementsOf(text: string): string[] {
   return text
     .replaceAll(/^\s*--.*$/gm, '')
     .split(/;[ \t]*$/m)

@@ -17,6 +17,7 @@ export type Database = {
     address: Bytes
     created_at: DefaultTime
     frozen_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    signed_out_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
   identities: {
     provider: string
@@ -76,6 +77,7 @@ export type Database = {
     created_at: DefaultTime
     expires_at: Time | null
     consumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    access_until: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
   revoked_grants: { grant_id: string; revoked_at: DefaultTime; forget_at: Time }
   consents: {
@@ -112,6 +114,7 @@ export type Database = {
     max_priority_fee: Bytes | null
     claims: Generated<number>
     abi: string
+    request_hash: Bytes | null
     state: TransactionState
     hash: Bytes | null
     block_number: number | null
@@ -139,16 +142,8 @@ export type Database = {
     created_at: DefaultTime
     broadcast_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
-  idempotency_keys: {
-    account_id: string
-    client_id: string
-    route: string
-    key: string
-    request_hash: Bytes
-    transaction_id: string | null
-    response: Json<Record<string, unknown>> | null
-    created_at: DefaultTime
-  }
+  earlier_keys: { key_id: string; transaction_id: string }
+  ledger_cursor: { only_row: number; seq: number; record: string; updated_at: DefaultTime }
   stopped_lanes: {
     chain_id: number
     sender: Bytes
@@ -156,6 +151,7 @@ export type Database = {
     hash: Bytes | null
     reason: string
     created_at: DefaultTime
+    resume_asked_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
   blocks: { chain_id: number; number: number; hash: Bytes; parent_hash: Bytes; mined_at: Time; base_fee: Bytes | null }
   cursors: {
@@ -186,6 +182,7 @@ export type Database = {
     block_hash: Bytes
     mined_at: Time
     is_spam: boolean
+    omitted: Generated<number>
   }
   tokens: {
     chain_id: number
@@ -200,6 +197,18 @@ export type Database = {
     asked_block: number | null
     updated_at: DefaultTime
   }
+  operator_actions: {
+    seq: number
+    at: Time
+    actor: string
+    via: 'api' | 'command'
+    action: string
+    target: string
+    before: string | null
+    after: string | null
+    record: Bytes
+  }
+  operator_head: { id: number; seq: number; record: Bytes }
   backfills: {
     chain_id: number
     from_block: number

@@ -22,7 +22,7 @@ export type WireTransaction = {
   accessList: never[]
 } & WireFees
 
-/** What a write answers with; also what an idempotency key keeps. */
+/** What a write answers with, the first time and whenever its idempotency key is sent again. */
 export type WriteAnswer = {
   status: 'SUCCESS'
   hash: Hex
@@ -43,7 +43,7 @@ export function answerOf(chain: Chain, bound: Bound, hash: Hex): WriteAnswer {
   }
 }
 
-export function wireTransaction(bound: Omit<Bound, 'id' | 'accountId' | 'hasKey'>): WireTransaction {
+export function wireTransaction(bound: Omit<Bound, 'id' | 'accountId' | 'requestHash'>): WireTransaction {
   return {
     type: bound.fees.type === 'legacy' ? 0 : 2,
     chainId: bound.chainId,

@@ -30,7 +30,8 @@ export async function broadcast(
     if (outcome === 'known') return 'sent'
     txNotTaken(app, { chainId: chain.chainId, id, hash, outcome }, error)
     // Nobody is sure that a node has it: the keeper sends it again at its next turn, not only after a while.
-    if (outcome === 'unknown' || outcome === 'pool_full') await sendAgainSoon(app, chain, hash)
+    if (outcome === 'unknown' || outcome === 'pool_full' || outcome === 'nonce_too_high')
+      await sendAgainSoon(app, chain, hash)
     return outcome
   }
 }

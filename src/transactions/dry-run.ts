@@ -18,6 +18,7 @@ import { countAt } from './counts.ts'
 import { gasStrategy } from './gas.ts'
 import type { Intent, Terms } from './intent.ts'
 import { callOf, revertOf } from './prepare.ts'
+import { isTaken } from './recover.ts'
 
 /** A write up to, but not including, its nonce: nothing is stored, signed or sent. */
 export type DryRunAnswer = {
@@ -60,7 +61,7 @@ async function call({ rpc }: Chain, from: Hex, intent: Intent): Promise<Hex> {
   try {
     return readBytes(await rpc.call('eth_call', [callOf(from, intent), 'latest']), 'result of a call')
   } catch (error) {
-    throw revertOf(error, intent.errors) ?? mapChainError(error)
+    throw revertOf(error, intent) ?? mapChainError(error)
   }
 }
 
@@ -91,9 +92,7 @@ async function askSigner(
       const { rule } = await gasStrategy(chain).check(app, { ...asked, nonce }, token)
       return { nonce, rule }
     } catch (error) {
-      const isTaken =
-        error instanceof SignerRefused && ['nonce_conflict', 'replacement_underpriced'].includes(error.code)
-      if (!isTaken) throw explainRefusal(error)
+      if (!isTaken(error)) throw explainRefusal(error)
     }
   }
   throw new AppError('overloaded', 'The signer knows transactions of this account that the database does not.', {

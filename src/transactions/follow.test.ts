@@ -276,7 +276,6 @@ test('an intent whose bytes alone were lost is marked mined, and its account goe
   const { answer } = await world.add(world.first, writer, 1, 'k')
   await world.db.deleteFrom('attempts').where('transaction_id', '=', answer.id).execute()
   await world.db.updateTable('transactions').set({ state: 'BOUND', hash: null }).where('id', '=', answer.id).execute()
-  await world.db.updateTable('idempotency_keys').set({ response: null }).where('key', '=', 'k').execute()
   await world.mine()
   await round()
   const found = await read(writer, answer.hash)

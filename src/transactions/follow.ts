@@ -1,21 +1,22 @@
 import type { App } from '../app.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
-import { readAddress, readHash, readNumber, readObject } from '../chain/answers.ts'
-import { BadAnswer, RpcError } from '../chain/failures.ts'
 import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
-import type { TransactionRow } from './intent.ts'
 import { pokeKeeper } from './keep-alive.ts'
 import { laneStopped, stopLane } from './lane.ts'
+import { holdForeign } from './resume.ts'
 import { markFinal, markMined, markReplaced, unmine, type Mined } from './settle.ts'
 import { crashAt, reach } from './steps.ts'
-import { recallMined, takeIn } from './take-in.ts'
+import { recallSlot, takeIn } from './take-in.ts'
 
 /** The part of a whole block that is read here. All hex is lower-case. */
-type WholeBlock = Block & { receipts: Receipt[] }
+type WholeBlock = Block & {
+  receipts: Receipt[]
+  prove(ours: readonly Hex[]): Promise<{ nonces: ReadonlyMap<Hex, number>; doubt: string | null }>
+}
 type Receipt = { transactionHash: Hex; from: Hex; status: boolean; gasUsed: number; effectiveGasPrice: bigint }
 
 /** A transaction of one of our accounts that is none of the attempts we know. */
@@ -27,14 +28,19 @@ type Foreign = { hash: Hex; from: Hex; nonce: number; receipt: Receipt }
  */
 export const followTransactions = {
   async onBlock(db: Db, app: App, chain: Chain, block: WholeBlock): Promise<void> {
-    const known = await findAttempts(db, chain.chainId, block.receipts)
+    const known = await findAttempts(db, chain.chainId, block)
     const mined = block.receipts.flatMap((receipt) => {
       const attempt = known.get(receipt.transactionHash)
-      return attempt === undefined || attempt.isSettled ? [] : [toMined(block, receipt, attempt)]
+      return attempt === undefined || attempt.isMined ? [] : [toMined(block, receipt, attempt)]
     })
+    const unknown = await findUnknown(db, block.receipts, known)
+    // Of what is believed here nothing can be taken back once it is final, and a write that failed is written again.
+    const nonces = await prove(app, chain, block, [...known.keys(), ...unknown.map((one) => one.transactionHash)])
     await markMined(db, app, chain.chainId, mined)
-    const unknown = block.receipts.filter(({ transactionHash }) => !known.has(transactionHash))
-    for (const foreign of await findForeign(db, chain, block, unknown)) await meet(db, app, chain, block, foreign)
+    for (const receipt of unknown) {
+      const { transactionHash: hash, from } = receipt
+      await meet(db, app, chain, block, { hash, from, nonce: nonces.get(hash)!, receipt })
+    }
     if (block.receipts.length > 0) await reach(app, 'in-block')
   },
 
@@ -56,36 +62,38 @@ export const followTransactions = {
 
 /** hashes or senders per statement */
 const CHUNK = 500
-/** calls of one JSON-RPC batch; providers refuse more than 50 to 100 */
-const BATCH = 50
 
-type Known = { id: string; isCancel: boolean; isSettled: boolean }
+/** `isMined`: in this very block, by its row. What a row says of another block, this one corrects. */
+type Known = { id: string; isCancel: boolean; isMined: boolean }
 
 /** Which of a block's transactions are attempts of ours, by hash. */
-async function findAttempts(db: Db, chainId: number, receipts: Receipt[]): Promise<Map<Hex, Known>> {
+async function findAttempts(
+  db: Db,
+  chainId: number,
+  { hash: blockHash, receipts }: WholeBlock,
+): Promise<Map<Hex, Known>> {
   const known = new Map<Hex, Known>()
   for (let start = 0; start < receipts.length; start += CHUNK) {
     const hashes = receipts.slice(start, start + CHUNK).map(({ transactionHash }) => transactionHash)
     const rows = await db
       .selectFrom('attempts')
       .innerJoin('transactions', 'transactions.id', 'attempts.transaction_id')
-      .select(['attempts.hash', 'attempts.is_cancel', 'transactions.id', 'state', 'block_number'])
+      .select(['attempts.hash', 'attempts.is_cancel', 'transactions.id', 'block_hash'])
       .where('attempts.chain_id', '=', chainId)
       .where((eb) => eb('attempts.hash', '=', eb.fn.any(byteaArray(hashes))))
       .execute()
-    for (const { hash, id, is_cancel, state, block_number } of rows)
-      known.set(toHex(hash), { id, isCancel: is_cancel, isSettled: isSettled(state, block_number) })
+    for (const { hash, id, is_cancel, block_hash } of rows) {
+      const isMined = block_hash !== null && toHex(block_hash) === blockHash
+      known.set(toHex(hash), { id, isCancel: is_cancel, isMined })
+    }
   }
   return known
 }
 
-const isSettled = (state: TransactionRow['state'], block: number | null): boolean =>
-  block !== null || state === 'FAILED'
-
 function toMined(
   block: WholeBlock,
   { transactionHash, status, gasUsed, effectiveGasPrice }: Receipt,
-  { id, isCancel }: Known,
+  { id, isCancel }: Pick<Known, 'id' | 'isCancel'>,
 ): Mined {
   return {
     id,
@@ -100,11 +108,11 @@ function toMined(
 }
 
 /**
- * Of transactions that are no attempts of ours, those that our accounts sent, with their nonces. Only these make the
- * node be asked, inside the database transaction: somebody else has the key, or the database lost what it knew.
- * @throws RpcError | RpcUnavailable | BadAnswer
+ * Transactions that are no attempts of ours, though our accounts sent them: somebody else has the key, or the database
+ * lost what it knew.
  */
-async function findForeign(db: Db, { rpc }: Chain, { hash }: Block, receipts: Receipt[]): Promise<Foreign[]> {
+async function findUnknown(db: Db, all: Receipt[], known: Map<Hex, Known>): Promise<Receipt[]> {
+  const receipts = all.filter(({ transactionHash }) => !known.has(transactionHash))
   const ours = new Set<Hex>()
   for (let start = 0; start < receipts.length; start += CHUNK) {
     const senders = [...new Set(receipts.slice(start, start + CHUNK).map(({ from }) => from))]
@@ -115,34 +123,25 @@ async function findForeign(db: Db, { rpc }: Chain, { hash }: Block, receipts: Re
       .execute()
     for (const { address } of accounts) ours.add(toHex(address))
   }
-  const theirs = receipts.filter(({ from }) => ours.has(from))
-  const foreign: Foreign[] = []
-  for (let start = 0; start < theirs.length; start += BATCH) {
-    const part = theirs.slice(start, start + BATCH)
-    const answers = await rpc.batch(
-      part.map(({ transactionHash }) => ({ method: 'eth_getTransactionByHash', params: [transactionHash] })),
-    )
-    for (const [index, receipt] of part.entries())
-      foreign.push({
-        hash: receipt.transactionHash,
-        from: receipt.from,
-        nonce: readNonce(answers[index], hash, receipt),
-        receipt,
-      })
-  }
-  return foreign
+  return receipts.filter(({ from }) => ours.has(from))
 }
 
-/** The nonce of a transaction of this block, which has to be the one that the receipt is of. @throws RpcError | BadAnswer */
-function readNonce(answer: unknown, blockHash: Hex, { transactionHash, from }: Receipt): number {
-  if (answer instanceof RpcError) throw answer
-  const sent = readObject(answer, 'a transaction of its block')
-  const isSame =
-    readHash(sent.blockHash, 'block of a transaction') === blockHash &&
-    readHash(sent.hash, 'hash of a transaction') === transactionHash &&
-    readAddress(sent.from, 'sender of a transaction') === from
-  if (!isSame) throw new BadAnswer('the node contradicts itself about a transaction of its block')
-  return readNumber(sent.nonce, 'nonce of a transaction')
+/** networks of which the operator was told that their blocks cannot be checked */
+const doubted = new WeakSet<Chain>()
+
+/**
+ * Checks what the node says of these transactions, which only they make it be asked, inside the database transaction.
+ * @returns their nonces
+ * @throws RpcError | RpcUnavailable | BadAnswer
+ */
+async function prove(app: App, chain: Chain, block: WholeBlock, ours: Hex[]): Promise<ReadonlyMap<Hex, number>> {
+  if (ours.length === 0) return new Map()
+  const { nonces, doubt } = await block.prove(ours)
+  if (doubt !== null && !doubted.has(chain)) {
+    doubted.add(chain)
+    app.telemetry.log.warn('transactions_not_proven', { chainId: chain.chainId, block: block.number, reason: doubt })
+  }
+  return nonces
 }
 
 /**
@@ -158,22 +157,25 @@ async function meet(db: Db, app: App, chain: Chain, block: WholeBlock, foreign: 
     .selectFrom('transactions')
     .where('chain_id', '=', chain.chainId)
     .where('sender', '=', fromHex(from))
-  const row = await ofSender.select(['id', 'state', 'block_number']).where('nonce', '=', nonce).executeTakeFirst()
-  if (row !== undefined && isSettled(row.state, row.block_number)) return
-  const ours = await recallMined(app, chain, foreign)
-  if (row === undefined && ours !== null) {
-    await takeIn(db, app, chain, foreign, ours)
-    const { intentId: id, isCancel } = ours
-    await markMined(db, app, chain.chainId, [toMined(block, foreign.receipt, { id, isCancel, isSettled: false })])
-  } else if (row === undefined) {
-    const below = await ofSender.select('id').where('nonce', '<', nonce).limit(1).executeTakeFirst()
-    if (below !== undefined) await stop(db, app, chain, foreign)
-  } else if (ours?.intentId !== row.id) {
-    // Of an intent that was lost, in the place of one that was bound since: that one can never be mined.
+  const row = await ofSender.select(['id', 'block_number']).where('nonce', '=', nonce).executeTakeFirst()
+  if (row !== undefined && row.block_number !== null) return
+  const slot = { chainId: chain.chainId, from, nonce }
+  const attempts = await recallSlot(app, slot)
+  const ours = attempts.find((attempt) => attempt.hash === hash)
+  if (ours !== undefined) {
+    // An intent that was bound to this nonce since then loses it, and is bound to another by whoever sends it.
+    await takeIn(db, app, slot, attempts)
+    const { id } = await ofSender.select('id').where('nonce', '=', nonce).executeTakeFirstOrThrow()
+    await markMined(db, app, chain.chainId, [toMined(block, foreign.receipt, { id, isCancel: ours.kind === 'cancel' })])
+  } else if (row !== undefined) {
     await markReplaced(db, app, { id: row.id, hash, blockNumber: block.number, blockHash: block.hash })
-    if (ours === null) await stop(db, app, chain, foreign)
+    await stop(db, app, chain, foreign)
+  } else {
+    const below = await ofSender.select('account_id').where('nonce', '<', nonce).limit(1).executeTakeFirst()
+    if (below === undefined) return
+    await holdForeign(db, { ...slot, accountId: below.account_id, block, hash }, app.now)
+    await stop(db, app, chain, foreign)
   }
-  // Else its bytes were lost, not the intent: the keeper finds them in the ledger, and the block by its receipt.
 }
 
 async function stop(db: Db, app: App, { chainId }: Chain, { from, nonce, hash }: Foreign): Promise<void> {

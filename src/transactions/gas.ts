@@ -28,7 +28,7 @@ export type GasStrategy = {
 }
 
 /** An intent as it would be bound. */
-type Unbound = Omit<Bound, 'accountId' | 'hasKey'>
+type Unbound = Omit<Bound, 'accountId' | 'requestHash'>
 
 /** `accessToken` when the user asked for it; raising a fee needs none. */
 export type Replacement = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string }
@@ -38,7 +38,10 @@ const self: GasStrategy = {
   name: 'self',
   prepare: prepareFromAccount,
   sign: (app, bound, accessToken) =>
-    app.signer.sign({ ...effectOf(bound), ...offerOf(bound), kind: 'send', accessToken }),
+    app.signer.sign({
+      ...{ ...effectOf(bound), ...offerOf(bound), kind: 'send', accessToken },
+      ...(bound.requestHash === null ? {} : { requestHash: `0x${Buffer.from(bound.requestHash).toString('hex')}` }),
+    }),
   check: (app, asked, accessToken) =>
     app.signer.check({ ...effectOf(asked), ...offerOf(asked), kind: 'send', accessToken }),
   replace: (app, bound, { kind, accessToken, ...offer }) => {

@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
-import { newTransactionId } from '../ids.ts'
+import { newTransactionId, transactionIdOf } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { interruptSteps } from './steps.ts'
 import { takeNonce, type Binding } from './take-nonce.ts'
@@ -16,28 +16,24 @@ after(() => world.close())
 
 const rowsOf = ({ address }: Writer) =>
   world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
-const keysOf = ({ accountId }: Writer) =>
-  world.db.selectFrom('idempotency_keys').selectAll().where('account_id', '=', accountId).execute()
+const keyedOf = async (writer: Writer) => (await rowsOf(writer)).filter(({ request_hash }) => request_hash !== null)
+const idOf = ({ accountId, clientId }: Writer, key: string) =>
+  transactionIdOf({ accountId, clientId, route: '/', key }, 0)
 const codes = (ends: PromiseSettledResult<unknown>[]): (ErrorCode | 'ok' | 'error')[] =>
   ends.map((end) => (end.status === 'fulfilled' ? 'ok' : end.reason instanceof AppError ? end.reason.code : 'error'))
 const upTo = (count: number) => Array.from({ length: count }, (_, index) => index)
 
 const bindingOf = (writer: Writer, key: string | null = null): Binding => ({
+  id: key === null ? newTransactionId() : idOf(writer, key),
+  requestHash: key === null ? null : Buffer.alloc(32),
   accountId: writer.accountId,
   clientId: writer.clientId,
   from: writer.address,
   intent: { to: world.probe, data: '0x', value: 0n, abi: '', fn: null, errors: [] },
   terms: { gas: 21_000n, fees: { type: 'legacy', gasPrice: 1n } },
-  key:
-    key === null
-      ? null
-      : {
-          scope: { accountId: writer.accountId, clientId: writer.clientId, route: '/', key },
-          requestHash: Buffer.alloc(32),
-        },
 })
 const take = (binding: Binding, first: number | null = 0) =>
-  takeNonce(world.first.app, world.first.chain, binding, { id: newTransactionId(), first })
+  takeNonce(world.first.app, world.first.chain, binding, first)
 
 test('writes of several accounts that arrive together get the nonces of their own account, without a gap', async () => {
   const writers = [await world.writer('many-a'), await world.writer('many-b'), await world.writer('many-c')]
@@ -64,7 +60,10 @@ test('of a group that repeats a key one is bound, and the nonces of the others h
     ends.map((end) => (end.status === 'fulfilled' ? end.value : end.reason)),
     [{ nonce: 0 }, 'key is taken', { nonce: 1 }, { nonce: 2 }, 'key is taken', { nonce: 3 }, 'key is taken'],
   )
-  assert.deepEqual((await keysOf(writer)).map(({ key }) => key).toSorted(), ['a', 'b'])
+  assert.deepEqual(
+    (await keyedOf(writer)).map(({ id }) => id).toSorted(),
+    [idOf(writer, 'a'), idOf(writer, 'b')].toSorted(),
+  )
 })
 
 test('an account at its limit is refused for itself alone, and its keys stay free', async () => {
@@ -80,7 +79,7 @@ test('an account at its limit is refused for itself alone, and its keys stay fre
     upTo(4).map(() => 'too_many_pending'),
   )
   assert.equal((await rowsOf(full)).length, 16)
-  assert.equal((await keysOf(full)).length, 16)
+  assert.equal((await keyedOf(full)).length, 16)
   assert.equal((await rowsOf(other)).length, 2)
 })
 
@@ -107,7 +106,7 @@ test('a transaction that ends before its commit binds nothing and takes no key',
   interruptSteps(world.first.app, null)
   assert.deepEqual(codes(ends), ['error', 'error', 'error'])
   assert.equal((await rowsOf(writer)).length, 0)
-  assert.equal((await keysOf(writer)).length, 0)
+  assert.equal((await keyedOf(writer)).length, 0)
 })
 
 test('a vacated nonce is taken over by one of many, the others follow it', async () => {
@@ -151,9 +150,9 @@ test('replicas that bind groups of the same accounts at once leave no gap and no
       (await rowsOf(writer)).map(({ nonce }) => nonce),
       upTo(15),
     )
-    const keys = await keysOf(writer)
-    assert.equal(keys.length, 15)
-    assert.ok(keys.every(({ response }) => response !== null))
+    const keyed = await keyedOf(writer)
+    assert.equal(keyed.length, 15)
+    assert.ok(keyed.every(({ state, hash }) => state === 'SUBMITTED' && hash !== null))
   }
   await world.mine()
   assert.equal(await world.countOf(writers[0]!), 15n)

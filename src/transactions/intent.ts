@@ -20,6 +20,9 @@ export type Intent = {
 /** What it takes: gas units and wei per gas. */
 export type Terms = { gas: bigint; fees: Fees }
 
+/** Signed bytes with the terms they were signed at. */
+export type Attempt = Terms & { raw: Hex; hash: Hex; isCancel: boolean }
+
 /** An intent that owns a nonce, with the terms of its first signature. */
 export type Bound = Terms & {
   id: string
@@ -30,8 +33,8 @@ export type Bound = Terms & {
   to: Hex
   value: bigint
   data: Hex
-  /** false when there is certainly no idempotency key that waits for its answer */
-  hasKey: boolean
+  /** of the request, when the id was made of its idempotency key */
+  requestHash: Uint8Array | null
 }
 
 export type TransactionRow = Selectable<Database['transactions']>
@@ -49,7 +52,7 @@ export function toBound(row: TransactionRow): Bound {
     data: toHex(row.data),
     gas: BigInt(row.gas_limit),
     fees: readFees(row),
-    hasKey: true,
+    requestHash: row.request_hash,
   }
 }
 

@@ -1,20 +1,22 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { isAbsent, readHash, readNumber, readObject, readQuantity, readStatus } from '../chain/answers.ts'
+import { readHash, readNumber, readObject, readQuantity } from '../chain/answers.ts'
 import { BadAnswer } from '../chain/failures.ts'
 import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
+import { fetchBlock, type ReceiptSource } from '../follower/fetch.ts'
 import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { toHex } from '../store/bytes.ts'
 import { broadcast } from './broadcast.ts'
-import { countsOf } from './counts.ts'
 import { readFees, toBound, type Bound, type TransactionRow } from './intent.ts'
 import { laneStopped, secondsAgo, stopLane } from './lane.ts'
 import { attend, giveUp, recoverBound } from './recover.ts'
 import { raiseFee, readAttempts } from './replace.ts'
-import { markMined, type Mined } from './settle.ts'
+import { resumeAsked } from './resume.ts'
+import { markMined } from './settle.ts'
+import { isUsedForGood } from './used.ts'
 
 /** milliseconds between two rounds when nothing pokes */
 const ROUND_MS = 1_000
@@ -25,7 +27,12 @@ const IDLE_SECONDS = 8
 /** blocks an attempt is given before its fee may be raised */
 const BUMP_AFTER_BLOCKS = 3
 
-export type Keeper = { stop: () => Promise<void>; round: () => Promise<void> }
+export type Keeper = {
+  stop: () => Promise<void>
+  round: () => Promise<void>
+  /** the database was away, and may have come back older: the next round takes everything up, as the first one does */
+  suspect: () => void
+}
 
 const pokes = new WeakMap<App, Map<number, () => void>>()
 
@@ -42,17 +49,22 @@ export function pokeKeeper(app: App, { chainId }: Chain): void {
  */
 export function startKeeper(app: App, chain: Chain): Keeper {
   let isStopped = false
-  let isFirst = true
+  // Losses of the database that were noticed, and how many of them a round came after. The start is one.
+  let losses = 1
+  let tended = 0
   let timer: NodeJS.Timeout | undefined
   let running: Promise<void> | null = null
   let next: Promise<void> | null = null
 
   async function work(): Promise<void> {
-    // The first round takes everything up at once: a process before this one may have left it at any point.
-    const first = isFirst
+    // Everything is taken up at once: a process before this one may have left it at any point, and of an intent that was
+    // told the database may have kept the row and lost the bytes.
+    const before = losses
+    const first = tended !== before
     await recoverBound(app, chain, { idleSeconds: first ? 0 : IDLE_SECONDS })
     await resend(app, chain, { afterSeconds: first ? 0 : RESEND_AFTER_SECONDS })
-    isFirst = false
+    tended = before
+    await resumeAsked(app, chain)
     await raiseLowest(app, chain)
   }
 
@@ -88,6 +100,10 @@ export function startKeeper(app: App, chain: Chain): Keeper {
   void round()
   return {
     round,
+    suspect: () => {
+      losses++
+      if (!isStopped) void round()
+    },
     stop: async () => {
       isStopped = true
       clearTimeout(timer)
@@ -167,23 +183,20 @@ async function resendOne(
   else await lowBalance(app, chain, toBound(row))
 }
 
-type Seen = Omit<Mined, 'id' | 'isCancel'>
+/** A block that a node says one of our attempts is in. */
+type Where = { hash: Hex; blockNumber: number; blockHash: Hex }
 
-/** What became of one of our attempts; null where the node knows of no receipt. @throws RpcError | RpcUnavailable */
-async function readMined({ rpc }: Chain, hash: Hex): Promise<Seen | null> {
+/** Null where the node knows of no receipt. @throws RpcError | RpcUnavailable | BadAnswer */
+async function findBlock({ rpc }: Chain, hash: Hex): Promise<Where | null> {
   const answer = await rpc.call('eth_getTransactionReceipt', [hash])
   if (answer === null) return null
   const receipt = readObject(answer, 'a receipt')
-  const price = receipt.effectiveGasPrice
   if (readHash(receipt.transactionHash, 'transaction hash of a receipt') !== hash)
     throw new BadAnswer('the receipt is of another transaction')
   return {
     hash,
     blockNumber: readNumber(receipt.blockNumber, 'block number of a receipt'),
     blockHash: readHash(receipt.blockHash, 'block hash of a receipt'),
-    succeeded: readStatus(receipt),
-    gasUsed: readNumber(receipt.gasUsed, 'gas used'),
-    effectiveGasPrice: isAbsent(price) ? 0n : readQuantity(price, 'gas price'),
   }
 }
 
@@ -194,13 +207,12 @@ async function readMined({ rpc }: Chain, hash: Hex): Promise<Seen | null> {
 async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void> {
   const bound = toBound(row)
   const attempts = await readAttempts(app, bound)
-  const receipts = await Promise.all(attempts.map(({ hash }) => readMined(chain, toHex(hash))))
-  const receipt = receipts.find((one) => one !== null)
-  if (receipt !== undefined && receipt !== null) {
-    return catchUp(app, chain, row, receipt, attempts[receipts.indexOf(receipt)]!.is_cancel)
+  const places = await Promise.all(attempts.map(({ hash }) => findBlock(chain, toHex(hash))))
+  const place = places.find((one) => one !== null)
+  if (place !== undefined && place !== null) {
+    return catchUp(app, chain, row, place, attempts[places.indexOf(place)]!.is_cancel)
   }
-  const { final } = await countsOf(chain, bound.from, await followedFinality(app, chain))
-  if (final <= row.nonce) return
+  if (!(await isUsedForGood(app, chain, bound))) return
   if (!(await giveUp(app, bound))) return
   const intrusion = {
     chainId: chain.chainId,
@@ -213,30 +225,29 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
   laneStopped(app, intrusion)
 }
 
-/**
- * The newest final block that our own follower has passed, as a parameter of a call. What is final for the node only may
- * hold our hash in a block that is not read yet, and a node that has no receipt for it may merely lag.
- */
-async function followedFinality({ db }: App, { chainId }: Chain): Promise<string> {
-  const cursor = await db
-    .selectFrom('cursors')
-    .select('finalized_number')
-    .where('chain_id', '=', chainId)
-    .executeTakeFirst()
-  return `0x${Math.max(0, cursor?.finalized_number ?? 0).toString(16)}`
-}
+/** What was learned of the nodes of a network, as a follower does. */
+const sources = new WeakMap<Chain, ReceiptSource>()
 
 /**
- * Marks what the follower has passed. Only for a block that the follower has stored, and while its cursor stands still:
- * otherwise nobody would take it back when the chain does.
+ * Marks what the follower has passed, by the whole block, as the follower does: a receipt alone is one node's word. Only
+ * for a block that the follower has stored, and while its cursor stands still: otherwise nobody would give it back when
+ * the chain does.
  */
-async function catchUp(app: App, chain: Chain, row: TransactionRow, mined: Seen, isCancel: boolean): Promise<void> {
+async function catchUp(app: App, chain: Chain, row: TransactionRow, where: Where, isCancel: boolean): Promise<void> {
   const { chainId } = chain
-  const { blockNumber, blockHash } = mined
+  const { hash, blockNumber, blockHash } = where
+  const source = sources.get(chain) ?? { hasBlockReceipts: true, strictness: chain.strictness }
+  sources.set(chain, source)
+  const block = await fetchBlock(chain.rpc, blockHash, source)
+  const receipt = block.receipts.find(({ transactionHash }) => transactionHash === hash)
+  const { nonces } = await block.prove([hash])
+  if (receipt === undefined || block.number !== blockNumber || nonces.get(hash) !== row.nonce)
+    throw new BadAnswer('the block does not hold what the receipt is of')
+  const { status: succeeded, gasUsed, effectiveGasPrice } = receipt
   await app.db.transaction().execute(async (db) => {
     await db.selectFrom('cursors').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
     if ((await storedBlockHash(db, chainId, blockNumber)) !== blockHash) return
-    await markMined(db, app, chainId, [{ ...mined, id: row.id, isCancel }])
+    await markMined(db, app, chainId, [{ ...where, id: row.id, isCancel, succeeded, gasUsed, effectiveGasPrice }])
   })
 }
 

@@ -1,9 +1,13 @@
 import { strict as assert } from 'node:assert'
+import { randomUUID } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { writing, type Writing } from '../../test/writing.ts'
 import { AppError } from '../errors.ts'
-import { readIdempotencyKey, sweepKeys } from './key.ts'
+import { transactionIdOf } from '../ids.ts'
+import { statementsOf } from '../store/migrate.ts'
+import { findKey, readIdempotencyKey } from './key.ts'
 import { waitUntilMined } from './wait.ts'
 
 let world: Writing
@@ -31,19 +35,42 @@ test('a key has 1 to 255 printable ASCII characters, the same in both headers', 
   }
 })
 
-test('a key is forgotten after a day, but never before its transaction is final', async () => {
-  const writer = await world.writer('sweep')
-  const age = () => sql`update idempotency_keys set created_at = created_at - interval '25 hours'`.execute(world.db)
-  await world.add(world.first, writer, 1, 'k')
-  assert.equal(await sweepKeys(world.first.app), 0)
-  await age()
-  assert.equal(await sweepKeys(world.first.app), 0, 'not while it is pending')
+test('a key is free again a day after its transaction became final, never before', async () => {
+  const writer = await world.writer('a-day')
+  const age = (hours: number) =>
+    sql`update transactions set updated_at = updated_at - ${`${hours} hours`}::interval`.execute(world.db)
+  const isReplay = async () => (await world.add(world.first, writer, 1, 'k')).isReplay
+  assert.equal(await isReplay(), false)
+  await age(25)
+  assert.equal(await isReplay(), true, 'not while it is pending')
   await world.mine()
-  assert.equal(await sweepKeys(world.first.app), 0, 'not while its block may be retracted')
-  assert.equal((await world.add(world.first, writer, 1, 'k')).isReplay, true)
+  await age(25)
+  assert.equal(await isReplay(), true, 'not while its block may be reorganised away')
   for (let block = 0; block < 4; block++) await world.mine()
-  assert.equal(await sweepKeys(world.first.app), 1)
-  assert.equal((await world.add(world.first, writer, 1, 'k')).isReplay, false)
+  await age(23)
+  assert.equal(await isReplay(), true, 'not within the day')
+  await age(2)
+  // Every use of a key leaves it to the next, also beyond those that one statement looks for.
+  for (let use = 1; use < 6; use++) {
+    assert.equal(await isReplay(), false, `use ${use}`)
+    assert.equal(await isReplay(), true)
+    for (let block = 0; block < 5; block++) await world.mine()
+    await age(25)
+  }
+  assert.equal(await world.countOf(writer), 6n)
+})
+
+test('a key that was used before ids were made of keys is found by the id it would have had', async () => {
+  const writer = await world.writer('earlier')
+  const { answer } = await world.add(world.first, writer)
+  const { accountId, clientId } = writer
+  const scope = { accountId, clientId, route: '/v1/contracts/method/write', key: 'k' }
+  await world.db
+    .insertInto('earlier_keys')
+    .values({ key_id: transactionIdOf(scope, 0), transaction_id: answer.id })
+    .execute()
+  const known = await findKey(world.db, { scope, requestHash: Buffer.alloc(32) })
+  assert.ok('told' in known && known.told.id === answer.id && known.hash === answer.hash)
 })
 
 test('waiting in vain ends at its limit, and tells the state', async () => {
@@ -89,4 +116,39 @@ test('on a development chain an account that is short is given coins, and its fi
   await world.add(other, writer)
   await world.add(other, writer)
   assert.deepEqual(given, [writer.address])
+})
+
+test('the migration gives a key that was used before the id that it would have had', async () => {
+  const text = await readFile(new URL('../../migrations/0017_keys_in_ids.sql', import.meta.url), 'utf8')
+  const used = Array.from({ length: 40 }, (_, index) => ({
+    accountId: randomUUID(),
+    clientId: index % 2 === 0 ? 'shop' : `app-${index}`,
+    route: '/v1/contracts/method/write',
+    key: index === 0 ? '~ \\x00' : randomUUID(),
+  }))
+  const found = await world.db.transaction().execute(async (db) => {
+    await sql`create schema earlier`.execute(db)
+    await sql`set local search_path to earlier`.execute(db)
+    await sql`create table transactions (id text primary key)`.execute(db)
+    await sql`create table idempotency_keys (account_id uuid, client_id text, route text, key text, request_hash bytea, transaction_id text)`.execute(
+      db,
+    )
+    for (const [index, { accountId, clientId, route, key }] of used.entries()) {
+      await sql`insert into transactions (id) values (${`tx_${index}`})`.execute(db)
+      await sql`insert into idempotency_keys values (${accountId}, ${clientId}, ${route}, ${key}, ${Buffer.alloc(32, index)}::bytea, ${`tx_${index}`})`.execute(
+        db,
+      )
+    }
+    for (const statement of statementsOf(text)) await sql.raw(statement).execute(db)
+    const keys = await sql<{ key_id: string; transaction_id: string }>`select * from earlier_keys`.execute(db)
+    const rows = await sql<{ id: string; request_hash: Uint8Array }>`select * from transactions`.execute(db)
+    await sql`drop schema earlier cascade`.execute(db)
+    return { keys: keys.rows, rows: rows.rows }
+  })
+  for (const [index, scope] of used.entries()) {
+    const key = found.keys.find(({ transaction_id }) => transaction_id === `tx_${index}`)
+    assert.equal(key?.key_id, transactionIdOf(scope, 0))
+    const row = found.rows.find(({ id }) => id === `tx_${index}`)
+    assert.deepEqual(Buffer.from(row!.request_hash), Buffer.alloc(32, index))
+  }
 })

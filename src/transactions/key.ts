@@ -1,12 +1,12 @@
 import { sql } from 'kysely'
 import { AppError } from '../errors.ts'
+import { transactionIdOf, type Hex, type KeyScope } from '../ids.ts'
+import { toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import type { WriteAnswer } from './answer.ts'
 import type { TransactionRow } from './intent.ts'
-import type { App } from '../app.ts'
 
-/** Whose key it is: the same text means nothing to another user, application or route. */
-export type KeyScope = { accountId: string; clientId: string; route: string; key: string }
+/** The key of a request, with the SHA-256 of what was asked. */
+export type Key = { scope: KeyScope; requestHash: Buffer }
 
 /**
  * The idempotency key of a request; undefined when there is none.
@@ -28,66 +28,81 @@ const invalidKey = (detail: string): AppError =>
     errors: [{ parameter: 'Idempotency-Key', code: 'invalid', detail }],
   })
 
+/** hours for which a key answers what it answered, from when its transaction is final */
+const KEPT_HOURS = 24
+
+/** What a key stands for: a transaction and the hash it was told under, one that has no bytes yet, or nothing: an id to use. */
+export type Known = { told: TransactionRow; hash: Hex } | { unsigned: TransactionRow } | { free: string }
+
+type Used = TransactionRow & { told: Uint8Array | null; is_over: boolean; is_idle: boolean }
+
+/** uses of one key looked for at first; four times as many each time that all of them are there */
+const FIRST_USES = 4
+
 /**
- * What a key stands for: the answer it was given, or an intent that has no bytes yet. Null when it is new.
+ * What a key stands for: its newest use. One that came to nothing (its nonce filled before anybody was told a hash) and
+ * one that has been final for a day leave the key to the next. A transaction that may still be mined, or reorganised out
+ * of its block, keeps it: given free, it would send the same thing twice.
  * @throws idempotency_key_reused  when it belongs to another body
  * @throws idempotency_in_flight   when somebody took the intent up within the last seconds
  */
-export async function findKey(
-  db: Db,
-  scope: KeyScope,
-  requestHash: Uint8Array,
-): Promise<{ answer: WriteAnswer } | { unsigned: TransactionRow } | null> {
-  const known = await retrying(() =>
-    db
-      .selectFrom('idempotency_keys')
-      .select(['request_hash', 'response', 'transaction_id'])
-      .where('account_id', '=', scope.accountId)
-      .where('client_id', '=', scope.clientId)
-      .where('route', '=', scope.route)
-      .where('key', '=', scope.key)
-      .executeTakeFirst(),
-  )
-  if (known === undefined) return null
-  if (Buffer.compare(known.request_hash, requestHash) !== 0) {
+export async function findKey(db: Db, { scope, requestHash }: Key): Promise<Known> {
+  const { use, next } = await newestUse(db, scope)
+  const isVoid = use !== null && use.told === null && use.state !== 'BOUND'
+  if (use === null || isVoid || use.is_over) return { free: transactionIdOf(scope, next) }
+  // Unknown only of what was signed before requests were hashed.
+  if (use.request_hash !== null && !requestHash.equals(use.request_hash)) {
     throw new AppError('idempotency_key_reused', 'This idempotency key was used with another request.')
   }
-  if (known.response !== null) return { answer: known.response as unknown as WriteAnswer }
-  const unsigned = await retrying(() =>
-    db
-      .selectFrom('transactions')
-      .selectAll()
-      .where('id', '=', known.transaction_id!)
-      .where('state', '=', 'BOUND')
-      .where('updated_at', '<', sql<Date>`now() - interval '2 seconds'`)
-      .executeTakeFirst(),
-  )
+  if (use.told !== null) return { told: use, hash: toHex(use.told) }
   // Whoever took it up is done after two seconds, or dead, or slow: then two finish it, which makes no difference. The
   // signer gives both the same bytes, and neither can vacate a nonce that the other took up too.
-  if (unsigned === undefined) throw inFlight()
-  return { unsigned }
+  if (!use.is_idle) throw inFlight()
+  return { unsigned: use }
+}
+
+/** That a later use is there says that the one before was over: also where a database that went back sees it open again. */
+async function newestUse(db: Db, scope: KeyScope): Promise<{ use: Used | null; next: number }> {
+  let newest: { use: Used | null; next: number } = { use: null, next: 0 }
+  for (let first = 0, many = FIRST_USES; first <= newest.next; first += many, many *= 4) {
+    const ids = Array.from({ length: many }, (_, index) => transactionIdOf(scope, first + index))
+    const used = await retrying(() => readUses(db, ids, first === 0))
+    const last = ids.findLastIndex((id) => used.has(id))
+    if (last >= 0) newest = { use: used.get(ids[last]!)!, next: first + last + 1 }
+    if (last < many - 1) break
+  }
+  return newest
+}
+
+/** By the primary key. A raise costs more than what it raises: the first bytes of an intent are its cheapest. */
+async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Map<string, Used>> {
+  const rows = await db
+    .selectFrom('transactions as t')
+    .selectAll('t')
+    .select(({ selectFrom }) =>
+      selectFrom('attempts as a')
+        .select('a.hash')
+        .whereRef('a.transaction_id', '=', 't.id')
+        .where('a.is_cancel', '=', false)
+        .orderBy('a.max_fee')
+        .limit(1)
+        .as('told'),
+    )
+    .select(sql<boolean>`t.is_final and t.updated_at < now() - ${`${KEPT_HOURS} hours`}::interval`.as('is_over'))
+    .select(sql<boolean>`t.updated_at < now() - interval '2 seconds'`.as('is_idle'))
+    .where(
+      't.id',
+      'in',
+      withEarlier
+        ? [
+            ...ids.map((id) => sql<string>`${id}`),
+            sql<string>`(select transaction_id from earlier_keys where key_id = ${ids[0]!})`,
+          ]
+        : ids,
+    )
+    .execute()
+  return new Map(rows.map((row) => [ids.includes(row.id) ? row.id : ids[0]!, row]))
 }
 
 export const inFlight = (): AppError =>
   new AppError('idempotency_in_flight', 'A request with this idempotency key is being worked on.', { retryAfter: 1 })
-
-/** hours a key is kept */
-const KEPT_HOURS = 24
-
-/**
- * Forgets keys older than a day, at most 500 at a time. A key whose transaction may still be mined, or be taken out of
- * its block, stays as long as that is so: given free, it would send the same thing twice.
- * @returns how many went
- */
-export async function sweepKeys({ db }: App): Promise<number> {
-  const gone = await retrying(() =>
-    sql<{ key: string }>`
-      delete from idempotency_keys where (account_id, client_id, route, key) in (
-        select k.account_id, k.client_id, k.route, k.key from idempotency_keys k
-        where k.created_at < now() - ${`${KEPT_HOURS} hours`}::interval
-          and not exists (select 1 from transactions t where t.id = k.transaction_id and not t.is_final)
-        order by k.created_at limit 500)
-      returning key`.execute(db),
-  )
-  return gone.rows.length
-}

@@ -1,5 +1,5 @@
 import { decodeRevert } from '../abi/reverts.ts'
-import type { AbiErrorItem } from '../abi/parse.ts'
+import { checksumAddress } from '../abi/address.ts'
 import { readQuantity } from '../chain/answers.ts'
 import { hasCode } from '../chain/code.ts'
 import { isInsufficientFunds, revertDataOf } from '../chain/errors.ts'
@@ -26,7 +26,7 @@ export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent
   return conclude(await ask(chain, from, intent, balanceNow(chain, from)), intent)
 }
 
-type Asked = { gas: bigint | Error; balance: bigint; fees: Fees; hasCode: boolean }
+type Asked = { from: Hex; gas: bigint | Error; balance: bigint; fees: Fees; hasCode: boolean }
 
 async function ask(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint>): Promise<Asked> {
   // Always at the newest block, never the node's pending state: anvil would execute the whole pool for each estimate.
@@ -38,6 +38,7 @@ async function ask(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint
   ])
   for (const other of [balance, fees, code]) if (other.status === 'rejected') throw mapChainError(other.reason)
   return {
+    from,
     gas: gas.status === 'fulfilled' ? gas.value : (gas.reason as Error),
     balance: valueOf(balance),
     fees: valueOf(fees),
@@ -102,33 +103,47 @@ export const callOf = (from: Hex, { to, data, value }: Pick<Intent, 'to' | 'data
 const isShort = ({ gas, balance, fees }: Asked, value: bigint): boolean =>
   gas instanceof Error ? isInsufficientFunds(gas) : balance < value + limitOf(gas) * highestPrice(fees)
 
-function conclude({ gas, balance, fees, hasCode }: Asked, intent: Intent): Terms {
+function conclude({ from, gas, balance, fees, hasCode }: Asked, intent: Intent): Terms {
   if (!hasCode) {
     throw new AppError('no_contract', 'There is no contract at this address on the network.', {
       errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code.' }],
     })
   }
-  if (gas instanceof Error) throw explainFailure(gas, { balance, intent })
+  if (gas instanceof Error) throw explainFailure(gas, { from, balance, intent })
   const limit = limitOf(gas)
   const cost = intent.value + limit * highestPrice(fees)
-  if (balance < cost) throw new AppError('insufficient_funds', `The account needs ${cost} wei and has ${balance}.`)
+  if (balance < cost)
+    throw new AppError('insufficient_funds', `The account needs ${cost} wei and has ${balance}.`, {
+      funds: fundsOf(from, { needed: cost, available: balance }),
+    })
   return { gas: limit, fees }
 }
 
-function explainFailure(error: Error, { balance, intent }: { balance: bigint; intent: Intent }): unknown {
+const fundsOf = (from: Hex, { needed, available }: { needed: bigint; available: bigint }) => ({
+  address: checksumAddress(from),
+  needed: String(needed),
+  available: String(available),
+})
+
+function explainFailure(
+  error: Error,
+  { from, balance, intent }: { from: Hex; balance: bigint; intent: Intent },
+): unknown {
   if (isInsufficientFunds(error)) {
     return new AppError('insufficient_funds', `The account needs more than ${intent.value} wei and has ${balance}.`, {
       cause: error,
+      // What the fee would be is not known: the node refused to estimate.
+      funds: fundsOf(from, { needed: intent.value + 1n, available: balance }),
     })
   }
-  return revertOf(error, intent.errors) ?? mapChainError(error)
+  return revertOf(error, intent) ?? mapChainError(error)
 }
 
 /** The refusal for a simulation that reverted; null when the error is something else. */
-export function revertOf(error: unknown, errors: readonly AbiErrorItem[]): AppError | null {
+export function revertOf(error: unknown, { errors, data: called }: Pick<Intent, 'errors' | 'data'>): AppError | null {
   const data = revertDataOf(error)
   if (data === undefined) return null
-  const revert = decodeRevert(data, errors)
+  const revert = decodeRevert(data, errors, called)
   return new AppError('execution_reverted', revert.reason, { revert, cause: error })
 }
 

@@ -50,8 +50,8 @@ export type Transaction = {
 } & WireFees
 
 /**
- * One transaction of the caller's, by id or by any hash it was sent under.
- * @throws transaction_not_found  the same whether or not another user has it
+ * One transaction that this application sent for the caller, by id or by any hash it was sent under.
+ * @throws transaction_not_found  the same whether or not another user or another application has it
  */
 export async function readTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
   const chain = chainOf(app, caller)
@@ -68,6 +68,7 @@ export async function findTransaction({ db }: App, caller: Caller, idOrHash: str
       .selectAll()
       .where('id', '=', id)
       .where('account_id', '=', caller.accountId)
+      .where('client_id', 'in', [caller.clientId, UNKNOWN_CLIENT])
       .where('chain_id', '=', caller.chainId)
       .where('hash', 'is not', null)
       .executeTakeFirst()
@@ -88,6 +89,12 @@ async function findId(db: App['db'], { chainId }: Caller, idOrHash: string): Pro
   return attempt?.transaction_id
 }
 
+/**
+ * Whose a transaction is that the chain and the signer gave back after a restore (take-in.ts). It was mined before it was
+ * taken in, so its contents are public: every application of the account may find it, and the right one looks for it.
+ */
+const UNKNOWN_CLIENT = ''
+
 /** States that a caller can meet; an intent without bytes is nobody's business yet. */
 export const publicStates = [
   'SUBMITTED',
@@ -100,7 +107,7 @@ export const publicStates = [
 ] as const satisfies TransactionState[]
 
 /**
- * The caller's transactions on the application's network, newest first, over the index (account, network, time, id).
+ * What the application sent for the caller, newest first, over the index (account, network, time, id).
  * @throws invalid_cursor
  */
 export async function listTransactions(
@@ -120,6 +127,7 @@ export async function listTransactions(
       .selectFrom('transactions')
       .selectAll()
       .where('account_id', '=', caller.accountId)
+      .where('client_id', 'in', [caller.clientId, UNKNOWN_CLIENT])
       .where('chain_id', '=', caller.chainId)
       .where('hash', 'is not', null)
       .orderBy('created_at', 'desc')

@@ -1,18 +1,24 @@
 import type { App } from '../app.ts'
-import type { Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
-import type { Recalled } from '../signer/wire.ts'
-import type { Bound } from './intent.ts'
-import { storeFill, storeFirst, storeReplacement, type Attempt } from './store.ts'
+import type { Attempt, Bound } from './intent.ts'
+import { readRecalled } from './recalled.ts'
+import { takeInSlot, type Slot } from './take-in.ts'
+import { storeFill, storeFirst, storeReplacement } from './store.ts'
 
 /**
  * Stores whatever the signer's ledger holds for an intent and our tables may lack: bytes that were signed before a
  * crash, or beside us. Safe to repeat, and beside whoever is storing the same.
- * @returns the oldest and the newest attempt, or null when it signed none
+ * @returns the oldest and the newest attempt; null when it signed none, and when it signed the intent under another nonce:
+ *          then that row is taken in, and this one has lost its intent
  * @throws signer_unavailable, database_unavailable
  */
 export async function adopt(app: App, chain: Chain, bound: Bound): Promise<{ first: Attempt; newest: Attempt } | null> {
   const { attempts } = await app.signer.recall({ intentId: bound.id })
+  const [signed] = attempts
+  if (signed !== undefined && !isAt(signed, bound)) {
+    await takeInSlot(app, signed)
+    return null
+  }
   const [first, ...later] = attempts.map(readRecalled).toReversed()
   if (first === undefined) return null
   await (first.isCancel ? storeFill : storeFirst)(app, chain, bound, first)
@@ -20,12 +26,5 @@ export async function adopt(app: App, chain: Chain, bound: Bound): Promise<{ fir
   return { first, newest: later.at(-1) ?? first }
 }
 
-export function readRecalled(recalled: Recalled): Attempt {
-  const { raw, hash, gas, kind } = recalled
-  return { raw, hash, gas: BigInt(gas), fees: readFees(recalled), isCancel: kind === 'cancel' }
-}
-
-function readFees({ gasPrice, maxFeePerGas, maxPriorityFeePerGas }: Recalled): Fees {
-  if (gasPrice !== undefined) return { type: 'legacy', gasPrice: BigInt(gasPrice) }
-  return { type: 'eip1559', maxFeePerGas: BigInt(maxFeePerGas!), maxPriorityFeePerGas: BigInt(maxPriorityFeePerGas!) }
-}
+const isAt = ({ chainId, from, nonce }: Slot, bound: Slot): boolean =>
+  chainId === bound.chainId && from === bound.from && nonce === bound.nonce

@@ -1,21 +1,24 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { BadAnswer } from '../chain/failures.ts'
-import { currentFees, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
+import { retrying } from '../store/db.ts'
 import { claim } from './bind.ts'
 import { broadcast } from './broadcast.ts'
-import { countsOf, finalTag } from './counts.ts'
+import { countAt } from './counts.ts'
 import { gasStrategy } from './gas.ts'
-import { toBound, type Bound, type TransactionRow } from './intent.ts'
+import { toBound, type Bound, type TransactionRow, type Attempt } from './intent.ts'
 import { secondsAgo } from './lane.ts'
 import { adopt } from './recall.ts'
 import { cancelGas } from './replace.ts'
+import { nobodysWithoutBytes } from './settle.ts'
 import { reach } from './steps.ts'
-import { append, storeFill, type Attempt } from './store.ts'
+import { append, storeFill } from './store.ts'
+import { takeInSlot } from './take-in.ts'
+import { isUsedForGood } from './used.ts'
 
 /** seconds after which an intent without bytes is given up and its nonce filled */
 const FILL_AFTER_SECONDS = 30
@@ -82,10 +85,11 @@ async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
 }
 
 async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
-  const { newest, final } = await countsOf(chain, bound.from, finalTag(chain))
-  // Used on the chain by bytes that we do not know: final, or left alone until it is.
-  if (final > bound.nonce) return void (await giveUp(app, bound))
-  if (newest > bound.nonce) return
+  if ((await countAt(chain, bound.from, 'latest')) > bound.nonce) {
+    // Used on the chain by bytes that we do not know: for good, or left alone until it is.
+    if (await isUsedForGood(app, chain, bound)) await giveUp(app, bound)
+    return
+  }
   await reach(app, 'before-fill')
   if (!(await claim(app.db, bound.id))) return
   const attempt = await signCancel(app, chain, bound)
@@ -97,38 +101,38 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
   await broadcast(app, chain, { id: bound.id, from: bound.from, ...attempt })
 }
 
-/** Raises of 12.5 % until the cancel outbids what the ledger holds for the nonce: 60 of them are a factor of 1,000. */
-const MOST_RAISES = 60
-
-/** Starts from the intent's own fees: should its first bytes come to be at this moment, the cancel does not outbid them. */
+/**
+ * At the intent's own fees. Null when the ledger has given the nonce to something that was told, or may have been: to the
+ * intent itself, signed just now, or to one that the database has lost. That one is taken in; nothing of ours outbids it.
+ */
 async function signCancel(app: App, chain: Chain, bound: Bound): Promise<Attempt | null> {
-  const gas = await cancelGas(chain, bound.from)
-  for (let raise = 0, fees: Fees = bound.fees; raise < MOST_RAISES; raise++) {
-    try {
-      const { raw, hash } = await gasStrategy(chain).replace(app, bound, { kind: 'cancel', gas, fees })
-      return { raw, hash, gas, fees, isCancel: true }
-    } catch (error) {
-      if (!(error instanceof SignerRefused) || error.code !== 'replacement_underpriced') throw error
-      // Either our own intent was signed just now: then it is not given up. Or the nonce belongs to one that the
-      // database lost: then only a higher fee helps.
-      const { attempts } = await app.signer.recall({ intentId: bound.id })
-      if (attempts.length > 0) return null
-      fees = nextFee(fees, await currentFees(chain), chain.feeCapWei)
-    }
+  const [gas, { fees }] = [await cancelGas(chain, bound.from), bound]
+  try {
+    const { raw, hash } = await gasStrategy(chain).replace(app, bound, { kind: 'cancel', gas, fees })
+    return { raw, hash, gas, fees, isCancel: true }
+  } catch (error) {
+    if (!isTaken(error)) throw error
+    await takeInSlot(app, bound)
+    return null
   }
-  return null
 }
+
+/** A refusal of the ledger that says: nonce or intent have a signature that our tables do not know. */
+export const isTaken = (error: unknown): boolean =>
+  error instanceof SignerRefused &&
+  ['nonce_conflict', 'intent_conflict', 'replacement_underpriced'].includes(error.code)
 
 /**
  * The nonce of an intent is used for good, by nothing that we know of: it can never be mined.
  * @returns false when it was settled in the meantime
  */
 export async function giveUp({ db, now, telemetry }: App, bound: Bound): Promise<boolean> {
-  const isGivenUp = await db.transaction().execute(async (inner) => {
-    const mine = await inner
+  const mine = await retrying(() =>
+    db
       .updateTable('transactions')
       .set({
         state: 'FAILED',
+        ...nobodysWithoutBytes(),
         is_final: true,
         transitions: append([{ state: 'FAILED', at: new Date(now()).toISOString() }]),
         updated_at: sql`now()`,
@@ -136,22 +140,11 @@ export async function giveUp({ db, now, telemetry }: App, bound: Bound): Promise
       .where('id', '=', bound.id)
       .where('state', 'in', ['BOUND', 'SUBMITTED'])
       .returning('id')
-      .executeTakeFirst()
-    if (mine === undefined) return false
-    await inner
-      .deleteFrom('idempotency_keys')
-      .where('transaction_id', '=', bound.id)
-      .where('response', 'is', null)
-      .execute()
-    return true
-  })
-  if (!isGivenUp) return false
+      .executeTakeFirst(),
+  )
+  if (mine === undefined) return false
+  const { chainId, id, from: sender, nonce } = bound
   telemetry.writes.inc({ state: 'FAILED' })
-  telemetry.log.error('transaction_failed', {
-    chainId: bound.chainId,
-    id: bound.id,
-    sender: bound.from,
-    nonce: bound.nonce,
-  })
+  telemetry.log.error('transaction_failed', { chainId, id, sender, nonce })
   return true
 }

@@ -9,11 +9,11 @@ import { retrying } from '../store/db.ts'
 import { toHex } from '../store/bytes.ts'
 import { broadcast, type Sent } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
-import { readFees, type AttemptRow, type Bound } from './intent.ts'
+import { readFees, type AttemptRow, type Bound, type Attempt } from './intent.ts'
 import { LEAST_GAS, MOST_GAS, readGas } from './limits.ts'
 import { adopt } from './recall.ts'
 import { reach } from './steps.ts'
-import { storeReplacement, type Attempt } from './store.ts'
+import { storeReplacement } from './store.ts'
 
 /** Every attempt of a transaction, newest first. */
 export async function readAttempts({ db }: App, { chainId, id }: Pick<Bound, 'chainId' | 'id'>): Promise<AttemptRow[]> {

@@ -3,17 +3,21 @@ import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
+import { newTransactionId } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Signed } from '../signer/wire.ts'
 import { answerOf, type WriteAnswer } from './answer.ts'
-import { bind, claim, markLost, vacate } from './bind.ts'
+import { bind, claim, part, refuseStopped, vacate } from './bind.ts'
 import { broadcast } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
-import { toBound, type Bound, type Intent, type TransactionRow } from './intent.ts'
-import { findKey, inFlight } from './key.ts'
+import { toBound, type Bound, type Intent, type Terms, type TransactionRow } from './intent.ts'
+import { findKey, inFlight, type Key, type Known } from './key.ts'
 import { adopt } from './recall.ts'
+import { isTaken } from './recover.ts'
+import { untilReplayed } from './replay.ts'
 import { reach } from './steps.ts'
 import { storeFirst } from './store.ts'
+import { takeInSlot } from './take-in.ts'
 import type { Binding } from './take-nonce.ts'
 
 export type SendOptions = {
@@ -25,10 +29,13 @@ export type SendOptions = {
  * A write, in this order: simulate and estimate, bind (commit 1), sign, store (commit 2), broadcast, answer. Nothing is
  * broadcast and no hash is told before the bytes are stored. When it throws before `bind`, nothing was stored; when it
  * throws after, the intent is finished by a repeat with its key, or its nonce is filled by a cancel after 30 s.
- * @returns the answer, and whether it is the stored one of an earlier request with the same key
+ *
+ * The signer's ledger is the judge of what was sent, not the database, which may have lost its newest commits: where the
+ * ledger has another word for an id or a nonce, the database is told, and asked anew.
+ * @returns the answer, and whether it is the one of an earlier request with the same key
  * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, too_many_pending, account_stopped,
  *         idempotency_key_reused, idempotency_in_flight, policy_denied, chain_unavailable, chain_timeout,
- *         signer_unavailable, database_unavailable
+ *         signer_unavailable, database_unavailable, overloaded
  */
 export async function sendTransaction(
   app: App,
@@ -38,74 +45,72 @@ export async function sendTransaction(
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const chain = chainOf(app, caller)
   const { accountId, clientId, address: from } = caller
-  const key =
-    idempotency === null
-      ? null
-      : {
-          scope: { accountId, clientId, route: idempotency.route, key: idempotency.key },
-          requestHash: idempotency.requestHash,
-        }
-  const known = key === null ? null : await findKey(app.db, key.scope, key.requestHash)
-  if (known !== null && 'answer' in known) return { answer: known.answer, isReplay: true }
-  const answer =
-    known === null
-      ? await prepareAndSend(app, chain, caller, { accountId, clientId, from, intent, key })
-      : await resume(app, chain, caller, known.unsigned)
-  await reach(app, 'before-answer')
-  return { answer, isReplay: false }
+  const key = idempotency === null ? null : toKey(caller, idempotency)
+  await untilReplayed(app)
+  for (let lost = 0; lost < MOST_LOST; lost++) {
+    const known: Known = key === null ? { free: newTransactionId() } : await findKey(app.db, key)
+    if ('told' in known) return { answer: answerOf(chain, toBound(known.told), known.hash), isReplay: true }
+    const answer =
+      'unsigned' in known
+        ? await resume(app, chain, caller, known.unsigned)
+        : await prepareAndSend(app, chain, caller, {
+            ...{ id: known.free, requestHash: key?.requestHash ?? null, accountId, clientId, from, intent },
+          })
+    if (answer === null) continue
+    await reach(app, 'before-answer')
+    return { answer, isReplay: false }
+  }
+  throw new AppError('overloaded', 'The signer knows transactions of this account that the database does not.', {
+    retryAfter: 5,
+  })
 }
 
+/** Of one account, what the ledger has signed and the database has lost, each at the cost of one attempt. */
+const MOST_LOST = 64
+
+const toKey = (
+  { accountId, clientId }: Caller,
+  { key, route, requestHash }: NonNullable<SendOptions['idempotency']>,
+): Key => ({ scope: { accountId, clientId, route, key }, requestHash: Buffer.from(requestHash) })
+
+/** @returns null when the database had lost what the ledger knows, and has it again */
 async function prepareAndSend(
   app: App,
   chain: Chain,
   caller: Caller,
   asked: Omit<Binding, 'terms'>,
-): Promise<WriteAnswer> {
-  const terms = await gasStrategy(chain).prepare(chain, asked.from, asked.intent)
-  return bindAndFinish(app, chain, caller, { ...asked, terms })
-}
-
-/**
- * Nonces that the signer's ledger has signed and our tables have lost, after a restore of the database, are passed by,
- * each at the cost of one attempt; the keeper fills or settles them.
- */
-const MOST_LOST_NONCES = 64
-
-async function bindAndFinish(app: App, chain: Chain, caller: Caller, binding: Binding): Promise<WriteAnswer> {
-  for (let lost = 0; lost < MOST_LOST_NONCES; lost++) {
-    await reach(app, 'before-bind')
-    const bound = await bind(app, chain, binding)
-    await reach(app, 'after-bind')
-    const answer = await finish(app, chain, caller, bound, { mayVacate: true })
-    if (answer !== null) return answer
-    await markLost(app, bound.id)
+): Promise<WriteAnswer | null> {
+  const { id, from, intent, requestHash } = asked
+  let terms: Terms
+  try {
+    terms = await gasStrategy(chain).prepare(chain, from, intent)
+  } catch (error) {
+    // What was sent before may be why it cannot be done again.
+    if (requestHash !== null && (await takeInIntent(app, id))) return null
+    throw error
   }
-  throw new AppError('overloaded', 'The signer knows transactions of this account that the database does not.', {
-    retryAfter: 30,
-  })
+  await reach(app, 'before-bind')
+  const bound = await bind(app, chain, { ...asked, terms })
+  await reach(app, 'after-bind')
+  return finish(app, chain, caller, bound, { mayVacate: true })
 }
 
 /** A repeat finishes what a request before it left bound: by bytes that the signer holds, or by signing now. */
-async function resume(app: App, chain: Chain, caller: Caller, row: TransactionRow): Promise<WriteAnswer> {
+async function resume(app: App, chain: Chain, caller: Caller, row: TransactionRow): Promise<WriteAnswer | null> {
   const bound = toBound(row)
   const found = await adopt(app, chain, bound)
   if (found === null) {
+    await refuseStopped(app.db, bound)
     if (!(await claim(app.db, bound.id))) throw inFlight()
-    const answer = await finish(app, chain, caller, bound, { mayVacate: false })
-    if (answer === null) throw filled()
-    return answer
+    return finish(app, chain, caller, bound, { mayVacate: false })
   }
-  if (found.first.isCancel) throw filled()
+  // Its nonce was filled: the key is at its next use.
+  if (found.first.isCancel) return null
   await broadcast(app, chain, { id: bound.id, from: bound.from, ...found.newest })
   return answerOf(chain, bound, found.first.hash)
 }
 
-const filled = (): AppError =>
-  new AppError('overloaded', 'The earlier request came to nothing and its nonce was given up. Repeat.', {
-    retryAfter: 1,
-  })
-
-/** Sign, store, broadcast. @returns null when the ledger gave the nonce to something our tables do not know */
+/** Sign, store, broadcast. @returns null when the ledger gave nonce or id to something our tables did not know */
 async function finish(
   app: App,
   chain: Chain,
@@ -115,6 +120,8 @@ async function finish(
 ): Promise<WriteAnswer | null> {
   const signed = await sign(app, chain, caller, bound, { mayVacate })
   if (signed === null) return null
+  // Bound anew, and signed before: by a request that the database has lost. A random id was never asked for before.
+  if (signed.stored && mayVacate && bound.requestHash !== null && (await takeInSlot(app, bound))) return null
   await reach(app, 'after-sign')
   const { raw, hash } = signed
   await storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false })
@@ -135,9 +142,8 @@ async function sign(
   try {
     return await gasStrategy(chain).sign(app, bound, caller.token)
   } catch (error) {
-    const meaning = readRefusal(error)
-    if (meaning === 'unknown') throw error
-    if (meaning === 'taken') return explainTaken(app, bound)
+    if (isTaken(error)) return makeRoom(app, bound)
+    if (!isRefused(error)) throw error
     if (mayVacate && (await isUnsigned(app, bound))) await vacate(app, bound.id)
     throw error instanceof SignerRefused && error.code === 'nonce_gap'
       ? new AppError('overloaded', 'Earlier writes of this account are not signed yet.', {
@@ -148,14 +154,11 @@ async function sign(
   }
 }
 
-/** `refused`: certainly not signed. `taken`: the nonce has another owner. `unknown`: it may have been signed. */
-function readRefusal(error: unknown): 'refused' | 'taken' | 'unknown' {
-  if (error instanceof SignerRefused) {
-    if (error.code === 'nonce_conflict' || error.code === 'replacement_underpriced') return 'taken'
-    return error.code === 'ledger_damaged' ? 'unknown' : 'refused'
-  }
-  return error instanceof AppError && error.code !== 'signer_unavailable' ? 'refused' : 'unknown'
-}
+/** Certainly not signed. Else it may have been. */
+const isRefused = (error: unknown): boolean =>
+  error instanceof SignerRefused
+    ? error.code !== 'ledger_damaged'
+    : error instanceof AppError && error.code !== 'signer_unavailable'
 
 /** The ledger's own word that it holds nothing for this intent. A ledger that cannot be asked proves nothing. */
 async function isUnsigned({ signer, telemetry }: App, { id }: Bound): Promise<boolean> {
@@ -167,11 +170,20 @@ async function isUnsigned({ signer, telemetry }: App, { id }: Bound): Promise<bo
   }
 }
 
-/** The nonce was signed for something else: our own cancel, because this came too late, or an intent the database lost. */
-async function explainTaken({ signer }: App, { id }: Bound): Promise<null> {
-  const { attempts } = await signer.recall({ intentId: id })
-  if (attempts.length > 0) throw filled()
+/**
+ * The ledger has another signature for this intent, or for this nonce another intent: what the database lost. It is
+ * taken in; the nonce is that one's then, and the intent is to be bound to another, or has its answer.
+ */
+async function makeRoom(app: App, bound: Bound): Promise<null> {
+  if (await takeInIntent(app, bound.id)) return null
+  if (!(await takeInSlot(app, bound))) await part(app, bound.id)
   return null
+}
+
+/** @returns whether the ledger holds anything for the intent */
+async function takeInIntent(app: App, id: string): Promise<boolean> {
+  const [newest] = (await app.signer.recall({ intentId: id })).attempts
+  return newest !== undefined && takeInSlot(app, newest)
 }
 
 /** Business event: an intent has bytes and is on its way. */

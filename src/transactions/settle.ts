@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import type { TransactionState, Transition } from '../store/rows.ts'
-import type { Hex } from '../ids.ts'
+import { newTransactionId, type Hex } from '../ids.ts'
 import { append } from './store.ts'
 
 /** One of our transactions in a block, under whichever of its hashes. */
@@ -35,11 +35,11 @@ export async function markMined(db: Db, app: App, chainId: number, mined: Mined[
     await sql`
       update transactions set state = mined.state, hash = mined.hash, is_cancel = mined.is_cancel, block_number = mined.block_number,
         block_hash = mined.block_hash, succeeded = mined.succeeded, gas_used = mined.gas_used,
-        effective_gas_price = mined.effective_gas_price, revert = null,
+        effective_gas_price = mined.effective_gas_price, revert = null, is_final = false,
         transitions = transactions.transitions || mined.transition, updated_at = now()
       from (values ${sql.join(rows)})
         as mined (id, state, hash, is_cancel, block_number, block_hash, succeeded, gas_used, effective_gas_price, transition)
-      where transactions.id = mined.id and transactions.chain_id = ${chainId}::bigint and transactions.block_number is null`.execute(
+      where transactions.id = mined.id and transactions.chain_id = ${chainId}::bigint and transactions.block_hash is distinct from mined.block_hash`.execute(
       db,
     )
   }
@@ -51,7 +51,11 @@ function stateOf({ isCancel, succeeded }: Mined): TransactionState {
   return succeeded ? 'MINED' : 'REVERTED'
 }
 
-/** The nonce of one of our intents was used by a transaction that is none of its own. Inside a transaction. */
+/**
+ * The nonce of one of our intents was used by a transaction that is none of its own. One without bytes gives its id back:
+ * the ledger holds nothing for it, and whatever becomes of this nonce, nothing is to be signed for it here. Inside a
+ * transaction.
+ */
 export async function markReplaced(
   db: Db,
   app: App,
@@ -61,6 +65,7 @@ export async function markReplaced(
     .updateTable('transactions')
     .set({
       state: 'REPLACED',
+      ...nobodysWithoutBytes(),
       block_number: blockNumber,
       block_hash: fromHex(blockHash),
       transitions: append([{ state: 'REPLACED', at: new Date(app.now()).toISOString(), hash, blockNumber }]),
@@ -71,6 +76,12 @@ export async function markReplaced(
     .execute()
   app.telemetry.writes.inc({ state: 'REPLACED' })
 }
+
+/** What a row is called from now on that has ended without bytes: it holds a nonce, and its intent may be bound again. */
+export const nobodysWithoutBytes = () => ({
+  id: sql<string>`case when hash is null then ${newTransactionId()} else id end`,
+  request_hash: sql<Buffer | null>`case when hash is null then null else request_hash end`,
+})
 
 /**
  * Takes back what blocks from a number on said. Transactions with bytes are submitted again, under the hash that was

@@ -1,81 +1,78 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
-import type { Fees } from '../chain/fees.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import type { Transition } from '../store/rows.ts'
-import type { Hex } from '../ids.ts'
-import { answerOf } from './answer.ts'
-import { feeDigits, writeFees, type Bound } from './intent.ts'
+import { feeDigits, writeFees, type Attempt, type Bound } from './intent.ts'
+import { takeInSlot } from './take-in.ts'
 import { oncePer, together } from './together.ts'
-
-/** Signed bytes with the terms they were signed at. */
-export type Attempt = { raw: Hex; hash: Hex; gas: bigint; fees: Fees; isCancel: boolean }
 
 type Member = { bound: Bound; attempt: Attempt }
 
-/** Three rows each, with the transaction far below the 2,000 rows and 4 MiB of a portable one. */
+/** Two rows each, with the transaction far below the 2,000 rows and 4 MiB of a portable one. */
 const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1 }
 
 /**
- * Commit 2, which many writes share: the first bytes of an intent, its hash, and the answer that its idempotency key
- * gives from now on. Whoever stores them again, after a crash or beside another replica, changes nothing.
+ * Commit 2, which many writes share: the first bytes of an intent and its hash, with which its idempotency key answers
+ * from now on. Whoever stores them again, after a crash or beside another replica, changes nothing.
  * @throws database_unavailable
  */
-export function storeFirst(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
-  return groupOf(app, chain)({ bound, attempt })
+export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
+  const isThere = await groupOf(app, chain)({ bound, attempt })
+  // The database went back between commit 1 and this: the ledger knows what it was.
+  if (!isThere) await takeInSlot(app, bound)
 }
 
 const groupOf = oncePer((app, chain) =>
   together(LIMITS, sizeOf, (members: Member[]) => retrying(() => insertFirst(app, chain, members))),
 )
 
-const sizeOf = ({ bound, attempt }: Member): number =>
-  attempt.raw.length + (bound.hasKey ? bound.data.length : 0) + 1_024
+const sizeOf = ({ attempt }: Member): number => attempt.raw.length + 512
 
 /** `broadcast_at` is set here, not after the broadcast: it says that somebody has taken it on, and saves a commit. */
-async function insertFirst(app: App, chain: Chain, members: Member[]): Promise<void[]> {
+async function insertFirst(app: App, chain: Chain, members: Member[]): Promise<boolean[]> {
   const at = new Date(app.now()).toISOString()
   const rows = members.map(({ bound, attempt: { raw, hash, gas, fees } }) => ({
-    ...{ id: bound.id, hash: hash.slice(2), raw: raw.slice(2), gas_limit: Number(gas), ...feeDigits(fees) },
-    ...{ transition: [{ state: 'SUBMITTED', at, hash }], response: bound.hasKey ? answerOf(chain, bound, hash) : null },
+    ...{
+      id: bound.id,
+      nonce: bound.nonce,
+      hash: hash.slice(2),
+      raw: raw.slice(2),
+      gas_limit: Number(gas),
+      ...feeDigits(fees),
+    },
+    transition: [{ state: 'SUBMITTED', at, hash }],
   }))
-  await sql`${prepared}
+  const { rows: there } = await sql<{ id: string }>`${prepared}
     with signed as (
-      select id, decode(hash, 'hex') as hash, decode(raw, 'hex') as raw, gas_limit, decode(max_fee, 'hex') as max_fee,
-        decode(max_priority_fee, 'hex') as max_priority_fee, transition, response
+      select members.id, decode(members.hash, 'hex') as hash, decode(raw, 'hex') as raw, members.gas_limit, decode(members.max_fee, 'hex') as max_fee,
+        decode(members.max_priority_fee, 'hex') as max_priority_fee, transition
       from json_to_recordset(${JSON.stringify(rows)}::json)
-        as members (id text, hash text, raw text, gas_limit bigint, max_fee text, max_priority_fee text, transition jsonb, response jsonb)
+        as members (id text, nonce bigint, hash text, raw text, gas_limit bigint, max_fee text, max_priority_fee text, transition jsonb)
+        join transactions bound on bound.id = members.id and bound.nonce = members.nonce
     ), kept as (
       insert into attempts (chain_id, hash, transaction_id, raw, gas_limit, max_fee, max_priority_fee, created_block, broadcast_at)
       select ${chain.chainId}::bigint, hash, id, raw, gas_limit, max_fee, max_priority_fee, ${chain.head.current()?.number ?? null}::bigint, now()
       from signed order by hash
       on conflict (chain_id, hash) do nothing
-    ), told as (
-      update idempotency_keys set response = signed.response from signed
-      where signed.response is not null and idempotency_keys.transaction_id = signed.id and idempotency_keys.response is null
+    ), moved as (
+      update transactions set state = 'SUBMITTED', hash = signed.hash, transitions = transactions.transitions || signed.transition, updated_at = now()
+      from signed where transactions.id = signed.id and transactions.state = 'BOUND'
     )
-    update transactions set state = 'SUBMITTED', hash = signed.hash, transitions = transactions.transitions || signed.transition, updated_at = now()
-    from signed where transactions.id = signed.id and transactions.state = 'BOUND'`.execute(app.db)
-  return members.map(() => undefined)
+    select id from signed`.execute(app.db)
+  const ids = new Set(there.map(({ id }) => id))
+  return members.map(({ bound: { id } }) => ids.has(id))
 }
 
 /**
- * The bytes of a cancel that fills the nonce of an intent without bytes. Its idempotency key is free again: the intent
- * can never be signed any more, and its caller was never told a hash.
+ * The bytes of a cancel that fills the nonce of an intent without bytes. Its idempotency key goes to its next use: the
+ * intent can never be signed any more, and its caller was never told a hash.
  */
 export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
   await retrying(() =>
     withAttempt(app, chain, bound.id, attempt)
-      .with('freed', (db) =>
-        db
-          .deleteFrom('idempotency_keys')
-          .where('transaction_id', '=', bound.id)
-          .where('response', 'is', null)
-          .returning('key'),
-      )
       .updateTable('transactions')
       .set({ state: 'SUBMITTED', is_cancel: true, ...submitted(app, attempt) })
       .where('id', '=', bound.id)

@@ -1,74 +1,142 @@
+import { sql } from 'kysely'
 import { parseTransaction } from 'viem'
 import type { App } from '../app.ts'
-import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import type { Recalled } from '../signer/wire.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
-import type { Db } from '../store/db.ts'
+import { isUniqueViolation } from '../store/away.ts'
+import { retrying, type Db } from '../store/db.ts'
+import type { Transition } from '../store/rows.ts'
+import { restoreAccount } from '../users/pregenerate.ts'
+import { NOBODYS } from './bind.ts'
 import { writeFees } from './intent.ts'
-import { readRecalled } from './recall.ts'
+import { readRecalled } from './recalled.ts'
 
-type Mined = { hash: Hex; from: Hex; nonce: number }
+/** A nonce of an account on a network. */
+export type Slot = { chainId: number; from: Hex; nonce: number }
 
-/** What the signer's ledger holds for the nonce of a mined transaction, newest first; null when that is not what was mined. */
-export type Ours = { intentId: string; isCancel: boolean; attempts: Recalled[] }
-
-/** @throws signer_unavailable */
-export async function recallMined(
-  { signer }: App,
-  { chainId }: Chain,
-  { hash, from, nonce }: Mined,
-): Promise<Ours | null> {
-  const { attempts } = await signer.recall({ chainId, from, nonce })
-  const mined = attempts.find((attempt) => attempt.hash === hash)
-  return mined === undefined ? null : { intentId: mined.intentId, isCancel: mined.kind === 'cancel', attempts }
+/** What the signer's ledger holds for a nonce, newest first. @throws signer_unavailable */
+export async function recallSlot({ signer }: Pick<App, 'signer'>, { chainId, from, nonce }: Slot): Promise<Recalled[]> {
+  const all: Recalled[] = []
+  for (;;) {
+    const before = all.at(-1)?.seq
+    const { attempts, hasMore } = await signer.recall({
+      chainId,
+      from,
+      nonce,
+      ...(before === undefined ? {} : { before }),
+    })
+    all.push(...attempts)
+    if (!hasMore) return all
+  }
 }
 
 /**
- * Writes down once more what the database has lost, and the signer's ledger has not: the transaction with all its
- * attempts, under its own id, as submitted. Its idempotency key and the caller's ABI are gone. Inside a transaction.
+ * Makes the row of a nonce be what the signer's ledger says it is: the transaction that a database has lost, with all its
+ * attempts, under its own id. To be sent at once: the nodes may have lost it too. Safe to repeat.
+ * @returns whether the ledger holds anything for the nonce
+ * @throws signer_unavailable, database_unavailable
  */
-export async function takeIn(
-  db: Db,
-  app: App,
-  { chainId }: Chain,
-  { hash, from, nonce }: Mined,
-  { intentId: id, isCancel, attempts }: Ours,
-): Promise<void> {
+export async function takeInSlot(app: App, slot: Slot): Promise<boolean> {
+  const attempts = await recallSlot(app, slot)
+  if (attempts.length === 0) return false
+  const { userId } = attempts[0]!
+  await retrying(() => restoreAccount(app.db, { userId, address: slot.from }))
+  for (let race = 1; ; race++) {
+    try {
+      await retrying(() => app.db.transaction().execute((db) => takeIn(db, app, slot, attempts)))
+      return true
+    } catch (error) {
+      // A repeat of the same key has bound the id meanwhile, under another nonce: the next try frees it.
+      if (!isUniqueViolation(error) || race === MOST_RACES) throw error
+    }
+  }
+}
+
+const MOST_RACES = 8
+
+/**
+ * As `takeInSlot`, with what the ledger was asked for before, inside a transaction, for an account that is there. An
+ * intent of ours that was bound to the nonce since, and that the ledger therefore never signed, loses its row to the
+ * one that was: whoever sends it binds it again. What is written down already stays as it is, its caller's ABI too.
+ * @param attempts  of one nonce, newest first; at least one
+ */
+export async function takeIn(db: Db, app: App, slot: Slot, attempts: Recalled[]): Promise<void> {
+  const { chainId, from, nonce } = slot
+  const [newest, first] = [attempts[0]!, attempts.at(-1)!]
   const { account_id } = await db
     .selectFrom('accounts')
     .select('account_id')
     .where('address', '=', fromHex(from))
     .executeTakeFirstOrThrow()
-  await db
+  await freeId(db, slot, first.intentId)
+  const transition: Transition = { state: 'SUBMITTED', at: new Date(newest.signedAt).toISOString(), hash: newest.hash }
+  const row = {
+    account_id,
+    // Without a token nobody asked for it but ourselves.
+    client_id: first.clientId ?? '',
+    ...effectOf(first),
+    request_hash: first.requestHash === null ? null : fromHex(first.requestHash),
+    hash: fromHex(newest.hash),
+    is_cancel: attempts.some(({ kind }) => kind === 'cancel'),
+  }
+  const isSame = sql<boolean>`transactions.id = ${first.intentId}`
+  const isOpen = sql<boolean>`transactions.state in ('BOUND', 'VACANT', 'SUBMITTED')`
+  const submitted = sql`${JSON.stringify([transition])}::jsonb`
+  const taken = await db
     .insertInto('transactions')
     .values({
-      id,
-      account_id,
-      // Its application is gone too; nothing is asked by it.
-      client_id: '',
-      chain_id: chainId,
-      sender: fromHex(from),
-      nonce,
-      ...effectOf(attempts.at(-1)!),
-      hash: fromHex(hash),
-      is_cancel: isCancel,
-      abi: '',
+      ...row,
+      ...{ id: first.intentId, chain_id: chainId, sender: fromHex(from), nonce, abi: '' },
       state: 'SUBMITTED',
-      transitions: JSON.stringify([{ state: 'SUBMITTED', at: new Date(app.now()).toISOString(), hash }]),
+      transitions: JSON.stringify([transition]),
+      created_at: new Date(first.signedAt),
     })
-    .execute()
-  await db
+    .onConflict((on) =>
+      on
+        .columns(['chain_id', 'sender', 'nonce'])
+        .doUpdateSet({
+          ...row,
+          id: first.intentId,
+          abi: sql`case when ${isSame} then transactions.abi else '' end`,
+          state: sql`case when ${isOpen} then 'SUBMITTED' else transactions.state end`,
+          transitions: sql`case when not ${isOpen} then ${submitted} || transactions.transitions
+            when ${isSame} then transactions.transitions || ${submitted} else ${submitted} end`,
+          updated_at: sql`now()`,
+        })
+        // Of what ended without bytes the nonce stays another's: the row then says whose it is, and how it ended.
+        .where(
+          sql<boolean>`transactions.state in ('BOUND', 'VACANT')
+            or (transactions.state in ('REPLACED', 'FAILED') and transactions.hash is null)
+            or (transactions.state = 'SUBMITTED' and ${isSame} and transactions.hash is distinct from ${row.hash})`,
+        ),
+    )
+    .returning('id')
+    .executeTakeFirst()
+  const kept = await db
     .insertInto('attempts')
     .values(
       attempts.map((recalled) => {
-        const { raw, gas, fees, isCancel: cancels, hash: own } = readRecalled(recalled)
-        const terms = { gas_limit: Number(gas), ...writeFees(fees), is_cancel: cancels }
-        return { chain_id: chainId, hash: fromHex(own), transaction_id: id, raw: fromHex(raw), ...terms }
+        const { raw, gas, fees, isCancel, hash } = readRecalled(recalled)
+        const terms = { gas_limit: Number(gas), ...writeFees(fees), is_cancel: isCancel }
+        return { chain_id: chainId, hash: fromHex(hash), transaction_id: first.intentId, raw: fromHex(raw), ...terms }
       }),
     )
+    .onConflict((on) => on.columns(['chain_id', 'hash']).doNothing())
+    .returning('hash')
     .execute()
-  app.telemetry.log.warn('transaction_taken_in', { chainId, id, sender: from, nonce, hash })
+  if (taken !== undefined || kept.length > 0) takenIn(app, slot, { id: first.intentId, hash: newest.hash })
+}
+
+/** The id was bound again, under another nonce, by a repeat that could not know: nothing was or will be signed for that. */
+async function freeId(db: Db, { chainId, from, nonce }: Slot, id: string): Promise<void> {
+  await db
+    .updateTable('transactions')
+    .set({ state: 'VACANT', ...NOBODYS(), updated_at: sql`now()` })
+    .where('id', '=', id)
+    .where('state', '=', 'BOUND')
+    .where(sql<boolean>`(chain_id, sender, nonce) <> (${chainId}::bigint, ${fromHex(from)}::bytea, ${nonce}::bigint)`)
+    .execute()
 }
 
 function effectOf(first: Recalled) {
@@ -76,4 +144,10 @@ function effectOf(first: Recalled) {
   const { gas, fees } = readRecalled(first)
   const effect = { target: fromHex(to!.toLowerCase() as Hex), value: toWord(value), data: fromHex(data) }
   return { ...effect, gas_limit: Number(gas), ...writeFees(fees) }
+}
+
+/** Business event: something that the database had lost was found in the signer's ledger. */
+function takenIn({ telemetry }: App, slot: Slot, { id, hash }: { id: string; hash: Hex }): void {
+  const { chainId, from: sender, nonce } = slot
+  telemetry.log.warn('transaction_taken_in', { chainId, id, sender, nonce, hash })
 }

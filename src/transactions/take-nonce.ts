@@ -3,46 +3,44 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
-import { wordDigits } from '../store/bytes.ts'
+import { fromHex, wordDigits } from '../store/bytes.ts'
 import type { Hex } from '../ids.ts'
 import { feeDigits, type Intent, type Terms } from './intent.ts'
-import type { KeyScope } from './key.ts'
 import { reach } from './steps.ts'
 import { oncePer, together } from './together.ts'
 
-/** Who wants it, with the key and the hash of the request if there is a key. */
+/** Who wants what. With an idempotency key the id is made of it, and the request has a hash; else the id is random. */
 export type Binding = {
+  id: string
+  requestHash: Buffer | null
   accountId: string
   clientId: string
   from: Hex
   intent: Intent
   terms: Terms
-  key: { scope: KeyScope; requestHash: Uint8Array } | null
 }
-
-/** `first`: the chain's count of the account, once it was asked; only an account without a row needs it. */
-export type Place = { id: string; first: number | null }
 
 /** The lane as the statement saw it. `turn`: the how-manieth of the group's writes of this account it was, from 1. */
 export type Lane = { isStopped: boolean; pending: number; vacant: number | null; isNew: boolean; turn: number }
 
 export type Taken = { nonce: number } | 'key is taken' | { lane: Lane }
 
-type Member = Binding & Place
+/** `first`: the chain's count of the account, once it was asked; only an account without a row needs it. */
+type Member = Binding & { first: number | null }
 
-/** Two rows each, with the transaction far below the 2,000 rows and 4 MiB of a portable one. */
+/** A row each, with the transaction far below the 2,000 rows and 4 MiB of a portable one. */
 const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1 }
 
 /**
- * Commit 1 of many writes at once: each one's row with the next nonce of its account, and its idempotency key. The
- * nonce is one more than the highest row of the account on this network; several writes of an account in one group get
- * nonces in the order they came. The unique key (network, sender, nonce) decides races between replicas: who loses one
- * gets no row and no key, and asks again.
- * @returns why there is none where there is none: the key belongs to another request, or the state of the lane
+ * Commit 1 of many writes at once: each one's row with the next nonce of its account. The nonce is one more than the
+ * highest row of the account on this network; several writes of an account in one group get nonces in the order they
+ * came. The unique keys, (network, sender, nonce) and the id, decide races between replicas: who loses one gets no row,
+ * and asks again.
+ * @returns why there is none where there is none: the id is another request's, or the state of the lane
  * @throws database_unavailable  unknown: it may have been bound
  */
-export function takeNonce(app: App, chain: Chain, binding: Binding, place: Place): Promise<Taken> {
-  return groupOf(app, chain)({ ...binding, ...place })
+export function takeNonce(app: App, chain: Chain, binding: Binding, first: number | null): Promise<Taken> {
+  return groupOf(app, chain)({ ...binding, first })
 }
 
 const groupOf = oncePer((app, chain) =>
@@ -52,18 +50,57 @@ const groupOf = oncePer((app, chain) =>
 const sizeOf = ({ intent }: Member): number => 1_024 + intent.data.length + intent.abi.length
 
 async function commit(app: App, chain: Chain, members: Member[]): Promise<Taken[]> {
-  // Without a key it is a single statement, which needs no transaction around it.
-  if (members.every(({ key }) => key === null)) return insert(app, app.db, chain, members)
-  return app.db.transaction().execute(async (db) => {
-    const taken = await insert(app, db, chain, members)
-    const without = members.filter(({ key }, index) => key !== null && hasLane(taken[index]!)).map(({ id }) => id)
-    if (without.length > 0) await db.deleteFrom('idempotency_keys').where('transaction_id', 'in', without).execute()
-    for (const { key } of members) if (key !== null) await reach(app, 'in-bind')
-    return taken
-  })
+  // Random ids meet nobody's: it is a single statement, which needs no transaction around it.
+  if (members.every(({ requestHash }) => requestHash === null)) return (await insert(app, app.db, chain, members)).taken
+  for (;;) {
+    const taken = await commitKeyed(app, chain, members)
+    if (taken !== 'left a hole') return taken
+  }
 }
 
-const hasLane = (taken: Taken): boolean => typeof taken === 'object' && 'lane' in taken
+async function commitKeyed(app: App, chain: Chain, members: Member[]): Promise<Taken[] | 'left a hole'> {
+  try {
+    return await app.db.transaction().execute(async (db) => {
+      const { taken, lost } = await insert(app, db, chain, members)
+      for (const { requestHash } of members) if (requestHash !== null) await reach(app, 'in-bind')
+      for (const lane of lost) if (await hasHole(db, chain, members, taken, lane)) throw new LeftHole()
+      return taken
+    })
+  } catch (error) {
+    // Rolled back; the next try sees what stood in the way of this one.
+    if (error instanceof LeftHole) return 'left a hole'
+    throw error
+  }
+}
+
+class LeftHole extends Error {}
+
+/**
+ * Whether a nonce was passed over. Another replica may have bound the same id meanwhile, under a lower nonce than it was
+ * to get here: then that nonce stays free, with those of the group above it taken, and nobody would ever fill it.
+ * @param lane  an account of which a member got no row, and the nonce that its first member was to get
+ */
+async function hasHole(
+  db: Db,
+  { chainId }: Chain,
+  members: Member[],
+  taken: Taken[],
+  { from, next }: { from: Hex; next: number },
+): Promise<boolean> {
+  const nonces = taken.flatMap((one, index) =>
+    one !== 'key is taken' && 'nonce' in one && members[index]!.from === from ? [one.nonce] : [],
+  )
+  const highest = Math.max(next - 1, ...nonces)
+  const { there } = await db
+    .selectFrom('transactions')
+    .select(({ fn }) => fn.countAll<number>().as('there'))
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', fromHex(from))
+    .where('nonce', '>=', next)
+    .where('nonce', '<=', highest)
+    .executeTakeFirstOrThrow()
+  return Number(there) < highest - next + 1
+}
 
 type Row = {
   nonce: number | null
@@ -75,24 +112,25 @@ type Row = {
 }
 
 /**
- * One statement, so that its reads and its inserts see one state: nothing vacant below, not stopped, fewer than the
- * limit pending. The order of the inserts is that of the unique keys, or two replicas would wait for each other.
+ * One statement, so that its reads and its inserts see one state: the id not used, nothing vacant below, not stopped,
+ * fewer than the limit pending. The order of the inserts is that of the unique keys, or two replicas would wait for each
+ * other.
  */
-async function insert(app: App, db: Db, { chainId }: Chain, members: Member[]): Promise<Taken[]> {
+async function insert(
+  app: App,
+  db: Db,
+  { chainId }: Chain,
+  members: Member[],
+): Promise<{ taken: Taken[]; lost: { from: Hex; next: number }[] }> {
   const { rows } = await sql<Row>`${prepared}
     with asked as (
       select place, id, account_id, client_id, decode(sender, 'hex') as sender, decode(target, 'hex') as target,
         decode(value, 'hex') as value, decode(data, 'hex') as data, gas_limit, decode(max_fee, 'hex') as max_fee,
-        decode(max_priority_fee, 'hex') as max_priority_fee, abi, first, route, key, decode(request_hash, 'hex') as request_hash
+        decode(max_priority_fee, 'hex') as max_priority_fee, abi, first, decode(request_hash, 'hex') as request_hash,
+        row_number() over (partition by id order by place) as copy
       from json_to_recordset(${JSON.stringify(members.map(toAsked))}::json)
         as members (place int, id text, account_id uuid, client_id text, sender text, target text, value text, data text, gas_limit bigint,
-          max_fee text, max_priority_fee text, abi text, first bigint, route text, key text, request_hash text)
-    ), keys as (
-      insert into idempotency_keys (account_id, client_id, route, key, request_hash, transaction_id)
-      select account_id, client_id, route, key, request_hash, id from asked where key is not null
-      order by account_id, client_id, route, key, place
-      on conflict (account_id, client_id, route, key) do nothing
-      returning transaction_id
+          max_fee text, max_priority_fee text, abi text, first bigint, request_hash text)
     ), lanes as (
       select sender,
         coalesce((select nonce + 1 from transactions where chain_id = ${chainId}::bigint and sender = senders.sender order by nonce desc limit 1), first) as next,
@@ -102,33 +140,38 @@ async function insert(app: App, db: Db, { chainId }: Chain, members: Member[]): 
       from (select sender, max(first) as first from asked group by sender) as senders
     ), turns as (
       select asked.*, next, stopped, pending, vacant, row_number() over (partition by asked.sender order by place) as turn
-      from asked join lanes on lanes.sender = asked.sender left join keys on keys.transaction_id = asked.id
-      where asked.key is null or keys.transaction_id is not null
+      from asked join lanes on lanes.sender = asked.sender
+      where copy = 1 and (request_hash is null or not exists (select 1 from transactions where transactions.id = asked.id))
     ), bound as (
-      insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, state, transitions, created_at)
-      select id, account_id, client_id, ${chainId}::bigint, sender, next + turn - 1, target, value, data, gas_limit, max_fee, max_priority_fee, abi,
+      insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash, state, transitions, created_at)
+      select id, account_id, client_id, ${chainId}::bigint, sender, next + turn - 1, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash,
         'BOUND', '[]'::jsonb, date_trunc('milliseconds', now())
       from turns
       where next is not null and not stopped and vacant is null and pending + turn <= ${app.config.MAX_PENDING_WRITES}::int
       order by sender, turn
-      on conflict (chain_id, sender, nonce) do nothing
+      on conflict do nothing
       returning id, nonce
     )
     select bound.nonce, turns.turn, lanes.next, lanes.stopped, lanes.pending, lanes.vacant
-    from asked join lanes on lanes.sender = asked.sender left join turns on turns.id = asked.id left join bound on bound.id = asked.id
+    from asked join lanes on lanes.sender = asked.sender left join turns on turns.place = asked.place left join bound on bound.id = turns.id
     order by asked.place`.execute(db)
-  return rows.map(readRow)
+  const lost = new Map<Hex, number>()
+  for (const [index, { nonce, turn, next, stopped, pending, vacant }] of rows.entries()) {
+    const { from, requestHash } = members[index]!
+    const isRefused = stopped || vacant !== null || pending + (turn ?? 0) > app.config.MAX_PENDING_WRITES
+    // Only an id that another replica may use too can be lost without its nonce.
+    if (nonce === null && turn !== null && next !== null && !isRefused && requestHash !== null) lost.set(from, next)
+  }
+  return { taken: rows.map(readRow), lost: [...lost].map(([from, next]) => ({ from, next })) }
 }
 
 /** Bytes are hexadecimal digits: one JSON parameter is read by both databases, and faster than one parameter a field. */
-function toAsked({ id, first, accountId, clientId, from, intent, terms, key }: Member, place: number) {
+function toAsked({ id, first, accountId, clientId, from, intent, terms, requestHash }: Member, place: number) {
   return {
     ...{ place, id, first, account_id: accountId, client_id: clientId, sender: from.slice(2) },
     ...{ target: intent.to.slice(2), value: wordDigits(intent.value), data: intent.data.slice(2), abi: intent.abi },
     ...{ gas_limit: Number(terms.gas), ...feeDigits(terms.fees) },
-    ...(key === null
-      ? {}
-      : { route: key.scope.route, key: key.scope.key, request_hash: Buffer.from(key.requestHash).toString('hex') }),
+    ...(requestHash === null ? {} : { request_hash: requestHash.toString('hex') }),
   }
 }
 

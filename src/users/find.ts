@@ -15,6 +15,8 @@ export type User = {
   imageSrc: string | null
   email: string | null
   emailVerified: boolean | null
+  /** sign-ins of before count for nothing */
+  signedOutAt: Date | null
 }
 
 /**
@@ -32,6 +34,7 @@ export async function findUser(db: Db, userId: UserId): Promise<User | null> {
         'account.account_id',
         'account.user_id',
         'account.address',
+        'account.signed_out_at',
         'identity.provider',
         'identity.subject',
         'identity.username',
@@ -55,6 +58,7 @@ export async function findUser(db: Db, userId: UserId): Promise<User | null> {
     imageSrc: row.image_src,
     email: row.email,
     emailVerified: row.email_verified,
+    signedOutAt: row.signed_out_at,
   }
 }
 

@@ -7,15 +7,26 @@ import { findUser } from './find.ts'
 export type Freezable = { userId: UserId; frozenAt: string | null }
 
 /**
- * Freezes an account: its tokens read, and move nothing any more, here and in the signer, everywhere within seconds.
- * What was sent before is followed to its end. Frozen again it stays as it was.
+ * Freezes an account: it moves nothing any more, here and in the signer, everywhere within seconds, and its ways to sign
+ * in do not change. What was sent before is followed to its end. Frozen again it stays as it was. The sign-ins of before
+ * are ended by oauth/sign-out.ts.
  * @param userId  the user, by any identity of theirs
  * @throws not_found
  */
 export const freezeAccount = (db: RootDb, userId: UserId): Promise<Freezable> => set(db, userId, new Date())
 
-/** Lets a frozen account go on; its unexpired tokens are good again. @throws not_found */
+/** Lets a frozen account go on. @throws not_found */
 export const thawAccount = (db: RootDb, userId: UserId): Promise<Freezable> => set(db, userId, null)
+
+/** Whether an account is frozen. @throws not_found */
+export async function readFreezable(db: RootDb, wanted: UserId): Promise<Freezable> {
+  const user = await findUser(db, wanted)
+  if (user === null) throw new AppError('not_found', 'There is no account of this user.')
+  const row = await retrying(() =>
+    db.selectFrom('accounts').select('frozen_at').where('account_id', '=', user.accountId).executeTakeFirstOrThrow(),
+  )
+  return { userId: user.userId, frozenAt: row.frozen_at?.toISOString() ?? null }
+}
 
 /** Every account that is frozen, the longest frozen first. All at once: each process holds them all to refuse them. */
 export async function listFrozen(db: RootDb): Promise<Freezable[]> {
@@ -31,6 +42,26 @@ export async function listFrozen(db: RootDb): Promise<Freezable[]> {
   return rows.map((row) => ({ userId: row.user_id, frozenAt: row.frozen_at!.toISOString() }))
 }
 
+/**
+ * Notes that every sign-in of before counts for nothing. By the clock of this process, as sign-ins are.
+ */
+export async function noteSignedOut(db: RootDb, accountId: string): Promise<void> {
+  await retrying(() =>
+    db.updateTable('accounts').set({ signed_out_at: new Date() }).where('account_id', '=', accountId).execute(),
+  )
+}
+
+/**
+ * Stops who would change the ways to sign in of a frozen account, or delete what is known of its owner.
+ * @throws account_frozen
+ */
+export async function assertChangeable(db: RootDb, accountId: string): Promise<void> {
+  const row = await retrying(() =>
+    db.selectFrom('accounts').select('frozen_at').where('account_id', '=', accountId).executeTakeFirst(),
+  )
+  if ((row?.frozen_at ?? null) !== null) throw new AppError('account_frozen', 'The operator froze this account.')
+}
+
 async function set(db: RootDb, wanted: UserId, frozenAt: Date | null): Promise<Freezable> {
   const user = await findUser(db, wanted)
   if (user === null) throw new AppError('not_found', 'There is no account of this user.')
@@ -43,8 +74,5 @@ async function set(db: RootDb, wanted: UserId, frozenAt: Date | null): Promise<F
       .where('frozen_at', frozenAt === null ? 'is not' : 'is', null)
       .execute(),
   )
-  const row = await retrying(() =>
-    db.selectFrom('accounts').select('frozen_at').where('account_id', '=', accountId).executeTakeFirstOrThrow(),
-  )
-  return { userId, frozenAt: row.frozen_at?.toISOString() ?? null }
+  return readFreezable(db, userId)
 }

@@ -4,7 +4,8 @@ import { world, type Answer, type World } from '../../test/world.ts'
 import { createApplication, updateApplication } from '../applications/manage.ts'
 import { noteUser, saveApplication } from '../applications/registry.ts'
 import { accountIdOf } from '../ids.ts'
-import { authorizationUrl, openBrowser } from '../oauth/rehearsal.ts'
+import { addConsent } from '../oauth/consents.ts'
+import { authorizationUrl, openBrowser, textOf } from '../oauth/rehearsal.ts'
 
 let here: World
 let secret: string
@@ -14,6 +15,7 @@ before(async () => {
   secret = await register('backend', ['wallet:read', 'users:read'])
   // Alice signed in to this application, Bob did not.
   await noteUser(here.app.db, { clientId: 'backend', accountId: accountIdOf('DEV', 'alice') })
+  await addConsent(here.app.db, { accountId: accountIdOf('DEV', 'alice'), clientId: 'backend', permissions: ['users:read'] }) // prettier-ignore
   machine = (await ask('backend', secret)).body.access_token
 })
 after(() => here.close())
@@ -116,7 +118,7 @@ test('others are refused with one body, whether or not they exist', async () => 
 
 test('it does nothing that only a user may: every other route refuses it as 403 insufficient_scope', async () => {
   const document = (await here.request('/openapi.json')).body
-  const open = new Set(['balance', 'balance/{tokenAddress}', 'balances', 'history', ''].map((end) => `/v1/users/{userId}${end && `/${end}`}`)) // prettier-ignore
+  const open = new Set(['balance', 'balance/{tokenAddress}', 'balances', 'history', ''].map((end) => `/v1/users/{userId}${end && `/${end}`}`).concat('/v1/users')) // prettier-ignore
   let refused = 0
   for (const [path, methods] of Object.entries(
     document.paths as Record<string, Record<string, { security?: Record<string, unknown>[] }>>,
@@ -166,6 +168,30 @@ test('who takes the application back at /account is read by it no more', async (
   assert.match(done.text, /Taken back/)
   assert.deepEqual(await reads(), [401, 403, 403])
   assert.equal((await get('/v1/users/DEV-alice', machine)).status, 200, 'other people stay')
+})
+
+test('who signed in without being asked for it is not read, and who is asked is told in words', async () => {
+  const { origin } = here.facts
+  const quiet = await register('quiet', ['wallet:read'])
+  const at = { client_id: 'quiet', redirect_uri: 'https://app.example/callback' }
+  const browser = openBrowser(origin)
+  await browser.signIn(authorizationUrl(origin, at).url, 'walt')
+  // The permission comes later: nobody was asked for it yet.
+  await updateApplication(here.app.db, 'quiet', { permissions: ['users:read'] })
+  const quietly = (await ask('quiet', quiet)).body.access_token
+  assert.equal((await get('/v1/users/DEV-walt', quietly)).body.code, 'forbidden_user')
+  // An application that wants nothing else asks, too: nothing of `users:read` goes without a page.
+  const page = await browser.go(authorizationUrl(origin, { ...at, scope: 'openid' }).url)
+  assert.match(page.url.pathname, /^\/consent\//)
+  assert.match(textOf(page.text), /at any time, also when you are not using it new/)
+  const silent = await browser.go(authorizationUrl(origin, { ...at, scope: 'openid', prompt: 'none' }).url)
+  assert.equal(silent.url.searchParams.get('error'), 'consent_required')
+  await browser.submit(page, '/consent/', { answer: 'allow' })
+  for (const path of ['', '/balance', '/history'])
+    assert.equal((await get(`/v1/users/DEV-walt${path}`, quietly)).status, 200)
+  const again = await browser.go(authorizationUrl(origin, { ...at, scope: 'openid' }).url)
+  assert.ok(again.url.searchParams.get('code'), 'asked once')
+  assert.match(textOf((await browser.go('/account')).text), /also when you are not using it/)
 })
 
 test('it can be looked at and taken back by its application only, and ends with the permission', async () => {

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller, Reader } from '../http/bearer.ts'
@@ -9,7 +10,7 @@ export type Account = { accountId: string; userId: string; address: Hex }
 
 /**
  * The account a path names, when this reader may see it: a user their own, by its stable id or by any identity linked
- * to it; an application those of users who signed in to it. Each refusal has one fixed body, whether or not there is
+ * to it; an application those of users who signed in to it and allowed it. Each refusal has one fixed body, whether or not there is
  * such a user.
  * @throws invalid_user_id | forbidden_user
  */
@@ -34,7 +35,11 @@ async function callersAccount({ db }: Pick<App, 'db'>, caller: Caller, userId: s
   return own
 }
 
-/** Three look-ups by primary key in one statement. */
+/**
+ * Somebody who signed in to the application and allowed it to read them by itself, or whom it brings by an identity
+ * provider of its own: for these it vouches, and they are shown no page (decision 10). Look-ups by primary key in one
+ * statement.
+ */
 async function memberAccount(
   { db }: Pick<App, 'db'>,
   { clientId }: Pick<Reader, 'clientId'>,
@@ -50,11 +55,20 @@ async function memberAccount(
       .where('identity.provider', '=', provider)
       .where('identity.subject', '=', subject)
       .where('member.client_id', '=', clientId)
+      .where(isReadable(clientId))
       .executeTakeFirst(),
   )
-  if (row === undefined) throw new AppError('forbidden_user', 'No user who signed in to this application has this id.')
+  if (row === undefined)
+    throw new AppError('forbidden_user', 'No user who allowed this application to read them has this id.')
   return { accountId: row.account_id, userId: row.user_id, address: toHex(row.address) }
 }
+
+/** The condition on `identity` for `users:read`. */
+export const isReadable = (clientId: string) => sql<boolean>`(
+  exists (select 1 from consents c where c.account_id = identity.account_id and c.client_id = ${clientId}
+    and c.permissions @> '["users:read"]'::jsonb)
+  or exists (select 1 from applications a where a.client_id = ${clientId}
+    and a.issuers @> jsonb_build_array(jsonb_build_object('provider', identity.provider))))`
 
 function identityOf(userId: string): { provider: string; subject: string } {
   const identity = parseUserId(userId)

@@ -1,8 +1,10 @@
+import assert from 'node:assert/strict'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { accountIdOf, isProviderName, isSubject, userIdOf, type Hex, type UserId } from '../ids.ts'
-import { insertAccount, insertIdentity } from './sign-in.ts'
+import { accountIdOf, isProviderName, isSubject, parseUserId, userIdOf, type Hex, type UserId } from '../ids.ts'
+import type { Db } from '../store/db.ts'
 import { findUser } from './find.ts'
+import { insertAccount, insertIdentity } from './sign-in.ts'
 
 /** An account as its operator sees it. `isNew`: this call made it. */
 export type Pregenerated = { userId: UserId; address: Hex; isNew: boolean }
@@ -27,8 +29,21 @@ export async function pregenerate(
   const known = await findUser(db, userId)
   if (known !== null) return { userId: known.userId, address: known.address, isNew: false }
   const { address } = await signer.createAccount({ userId })
-  const isNew = await insertAccount(db, { userId, accountId: accountIdOf(provider, subject), address })
-  await insertIdentity(db, { provider, subject, username: subject })
+  const isNew = await restoreAccount(db, { userId, address })
   const stored = (await findUser(db, userId))!
   return { userId: stored.userId, address: stored.address, isNew }
+}
+
+/**
+ * The rows of an account that the signer has: made for its first identity, and nothing where they are there.
+ * @param userId  whose account it is, by the signer's word
+ * @returns whether this call made it
+ */
+export async function restoreAccount(db: Db, { userId, address }: { userId: UserId; address: Hex }): Promise<boolean> {
+  const first = parseUserId(userId)
+  assert(first !== null, 'the signer has accounts of user ids only')
+  const { provider, subject } = first
+  const isNew = await insertAccount(db, { userId, accountId: accountIdOf(provider, subject), address })
+  await insertIdentity(db, { provider, subject, username: subject })
+  return isNew
 }

@@ -1,26 +1,36 @@
 import { getAddress } from 'viem'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
-import type { Caller, Reader } from '../http/bearer.ts'
+import { AppError } from '../errors.ts'
+import { holds, scopesOf, type Caller, type Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { parseUserId, userIdOf } from '../ids.ts'
 import { retrying } from '../store/db.ts'
+import { findMember } from './directory.ts'
 import { ownAccount, type Account } from './own.ts'
 import type { Me, User } from './wire.ts'
 
 /**
- * The profile a path names.
+ * The profile a path names: one's own, and with `users:directory` those of others of the application.
  * @throws forbidden_user | invalid_user_id
  */
 export async function readUser(app: App, reader: Reader, { userId }: { userId: string }): Promise<Static<typeof User>> {
-  return (await readIdentities(app, await ownAccount(app, reader, userId))).user
+  try {
+    return (await readIdentities(app, await ownAccount(app, reader, userId))).user
+  } catch (error) {
+    // Somebody else: shown to who may look people up, when that person allowed it; else as if there were nobody.
+    const isOther = error instanceof AppError && error.code === 'forbidden_user' && reader.kind !== 'machine'
+    const other = isOther && holds(app, reader, 'users:directory') ? await findMember(app, reader, userId) : null
+    if (other === null) throw error
+    return other
+  }
 }
 
 /** The caller's own profile, the network of the application and what the token allows. */
 export async function readMe(app: App, caller: Caller): Promise<Static<typeof Me>> {
   const chain = chainOf(app, caller)
   const { user, linked } = await readIdentities(app, caller)
-  return { ...user, network: chain.name, chainId: chain.chainId, scopes: [...caller.scopes].toSorted(), linked }
+  return { ...user, network: chain.name, chainId: chain.chainId, scopes: scopesOf(app, caller).toSorted(), linked }
 }
 
 /** The account shows itself as its first identity; that id stays when others are linked. */

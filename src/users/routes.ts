@@ -1,11 +1,54 @@
 import type { FastifyInstance } from 'fastify'
+import type { Static } from 'typebox'
 import type { App } from '../app.ts'
+import { openLimit, spend } from '../http/limits.ts'
+import { findByName, listUsers, refuse } from './directory.ts'
 import { readMe, readUser } from './read.ts'
 import * as wire from './wire.ts'
 
-/** The signed-in user. */
+/** Names that one person may look up, per minute: enough to send somebody something, too few to read a directory. */
+const NAMES_PER_MINUTE = 10
+
+/** The signed-in user, and the people of an application. */
 export function users(server: FastifyInstance, app: App): void {
-  /** GET /v1/users/:userId: scope `wallet:read`, machines `users:read`. Errors: forbidden_user, invalid_user_id. */
+  const limit = openLimit({
+    name: 'directory',
+    perSecond: NAMES_PER_MINUTE / 60,
+    burst: NAMES_PER_MINUTE,
+    now: () => app.now(),
+  })
+
+  /**
+   * GET /v1/users: with `users:directory` people of the application by their name, machines with `users:read` all of
+   * them, paged. Errors: invalid_request, invalid_cursor, rate_limited.
+   */
+  server.get<{ Querystring: Static<typeof wire.UsersQuery> }>(
+    '/v1/users',
+    { schema: wire.listUsers, config: { scope: 'users:directory', machineScope: 'users:read' } },
+    async ({ reader, query }, reply) => {
+      const { username, provider, limit: asked, cursor } = query
+      if (reader.kind !== 'machine') {
+        if (username === undefined) throw refuse('username', 'A user looks somebody up by their exact name.')
+        if (asked !== undefined || cursor !== undefined) throw refuse('limit', 'Names are not paged.')
+        if (app.config.RATE_LIMITS === 'on') spend(limit, reader.accountId, reply)
+        return findByName(app, reader, { username, provider })
+      }
+      if (username !== undefined || provider !== undefined)
+        throw refuse('username', 'An application lists its users; it does not look them up by name.')
+      const page = await listUsers(app, reader, { limit: Number(asked ?? '50'), cursor })
+      if (page.nextCursor !== null) {
+        const next = new URLSearchParams({ limit: asked ?? '50', cursor: page.nextCursor })
+        reply.header('x-next-cursor', page.nextCursor)
+        reply.header('link', `<${app.origin}/v1/users?${next.toString()}>; rel="next"`)
+      }
+      return page.users
+    },
+  )
+
+  /**
+   * GET /v1/users/:userId: scope `wallet:read`, others of the application with `users:directory`; machines `users:read`.
+   * Errors: forbidden_user, invalid_user_id.
+   */
   server.get<{ Params: { userId: string } }>(
     '/v1/users/:userId',
     { schema: wire.readUser, config: { scope: 'wallet:read', machineScope: 'users:read' } },

@@ -30,4 +30,26 @@ export const readUser = {
   params: Type.Object({ userId: UserIdParam }),
   ...answers(User),
 }
+export const UsersQuery = Type.Object(
+  {
+    username: Type.Optional(Type.String({ minLength: 1, maxLength: 255, description: 'Exact name; users only' })),
+    provider: Type.Optional(Type.String({ maxLength: 32, description: 'Beside `username`: provider of the identity' })),
+    limit: Type.Optional(
+      Type.String({
+        pattern: '^([1-9]|[1-9]\\d|1\\d\\d|200)$',
+        description: '1 to 200, default 50; applications only',
+      }),
+    ),
+    cursor: Type.Optional(Type.String({ maxLength: 512, description: 'Applications only' })),
+  },
+  { additionalProperties: false },
+)
+export const listUsers = {
+  ...shared,
+  summary: 'People of the application',
+  description:
+    'With the token of a user and the permission `users:directory`: people who signed in to the same application, allowed being found there and have exactly the name `username`, at most 20, 10 look-ups a minute. With the token of an application and `users:read`: everybody who allowed that, the newest first, paged by `X-Next-Cursor`.',
+  querystring: UsersQuery,
+  ...answers(Type.Array(User)),
+}
 export const readMe = { ...shared, summary: 'Profile of the signed-in user', ...answers(Me) }

@@ -44,16 +44,20 @@ export type FaultyNode = {
   /** a fault for every call of a method until it is taken away with null */
   script(method: string, fault: Fault | null): void
   mine(blocks?: number): Promise<void>
+  /** nothing is mined, reorganised or wiped while the work goes on */
+  still<T>(work: () => Promise<T>): Promise<T>
   /** another branch of the same length instead of the newest blocks; with `putBack` their transactions are in the pool again */
   reorganise(depth: number, options: { putBack: boolean }): Promise<void>
   /** the node forgets its pool */
   wipe(): Promise<void>
   /** base fee of every block from now on, wei; null lets it fall by itself */
   spike(baseFee: bigint | null): void
+  /** the dearest base fee that a block ever had, on any branch, and the dearest tip that was ever named, wei */
+  dearest(): { baseFee: bigint; tip: bigint }
   stop(): Promise<void>
 }
 
-type MinedBlock = { transactions: { from: Hex; nonce: Hex }[] }
+type MinedBlock = { baseFeePerGas: Hex; transactions: { from: Hex; nonce: Hex }[] }
 /** transactions that are quickly asked for after every block; more are asked for every so many blocks */
 const FEW = 100
 const SYNC_EVERY = 20
@@ -69,6 +73,8 @@ export async function startFaultyNode(roll: () => number): Promise<FaultyNode> {
   const sockets = new Set<Socket>()
   let weather: Weather = {}
   let baseFee: bigint | null = null
+  // The first block of a development chain costs as much.
+  let dearest = { baseFee: 1_000_000_000n, tip: 0n }
   let turn: Promise<unknown> = Promise.resolve()
 
   const count = (what: string) => {
@@ -115,12 +121,16 @@ export async function startFaultyNode(roll: () => number): Promise<FaultyNode> {
     for (const [index, call] of calls.entries()) {
       const told = scripted.get(call.method)
       const isSend = call.method === 'eth_sendRawTransaction'
+      if (isSend) count('broadcasts')
       const fault = told !== undefined && !isRequestFault(told) ? told : draw(isSend ? CALL_FAULTS : READ_FAULTS)
       if (isSend) own.set(index, send(call, fault))
       else if (fault === null) plain.push(call)
       else own.set(index, misanswer(call, fault))
     }
     const answered = await anvil.ask(plain)
+    for (const [index, { result }] of answered.entries())
+      if (plain[index]!.method === 'eth_maxPriorityFeePerGas' && BigInt(result as Hex) > dearest.tip)
+        dearest = { ...dearest, tip: BigInt(result as Hex) }
     return Promise.all(calls.map((_call, index) => own.get(index) ?? Promise.resolve(answered.shift()!)))
   }
 
@@ -148,7 +158,9 @@ export async function startFaultyNode(roll: () => number): Promise<FaultyNode> {
   }
 
   async function send(call: Asked, fault: Fault | null): Promise<Answer> {
-    const offered = await pool.read(call.params[0] as Hex)
+    // Whoever asks whether a node has the method sends bytes that are none.
+    const offered = await pool.read(call.params[0] as Hex).catch(() => null)
+    if (offered === null) return (await anvil.ask([call]))[0]!
     if (fault === 'error') {
       count('error')
       return refuse(call, -32603, 'internal error')
@@ -197,7 +209,9 @@ export async function startFaultyNode(roll: () => number): Promise<FaultyNode> {
         if (baseFee !== null) await anvil.rpc('anvil_setNextBlockBaseFeePerGas', `0x${baseFee.toString(16)}`)
         await anvil.rpc('evm_mine')
         count('blocks')
-        pool.mined((await anvil.rpc<MinedBlock>('eth_getBlockByNumber', 'latest', true)).transactions)
+        const { baseFeePerGas, transactions } = await anvil.rpc<MinedBlock>('eth_getBlockByNumber', 'latest', true)
+        if (BigInt(baseFeePerGas) > dearest.baseFee) dearest = { ...dearest, baseFee: BigInt(baseFeePerGas) }
+        pool.mined(transactions)
       }
       // What anvil throws out by itself is not in any block.
       if (pool.size() < FEW || counts.blocks! % SYNC_EVERY < blocks) await pool.sync()
@@ -245,6 +259,7 @@ export async function startFaultyNode(roll: () => number): Promise<FaultyNode> {
       else scripted.set(method, fault)
     },
     mine,
+    still: inTurn,
     reorganise,
     wipe: () =>
       inTurn(async () => {
@@ -255,6 +270,7 @@ export async function startFaultyNode(roll: () => number): Promise<FaultyNode> {
     spike: (next) => {
       baseFee = next
     },
+    dearest: () => dearest,
     stop: async () => {
       for (const socket of sockets) socket.destroy()
       server.close()

@@ -44,13 +44,29 @@ const MUTANTS: Record<string, Mutant> = {
   },
   'roots are not checked': {
     file: 'follower/fetch.ts',
-    edits: [["  if (source.strictness === 'on') checkRoots(blockAnswer, receipts as unknown[])\n", '']],
+    edits: [["  if (strictness === 'on') {\n", '  if (Date.now() === 0) {\n']],
     seeds: 'strict',
     lies: ['other amount', 'logs exchanged'],
   },
+  'receipts are believed that no transaction bears out': {
+    file: 'follower/prove.ts',
+    edits: [['const receipts = checkReceipts(sent, read, answers.receipts)', 'const { receipts } = read']],
+    seeds: 'strict',
+    lies: ['other sender'],
+  },
+  'transactions are not checked': {
+    file: 'follower/strict.ts',
+    edits: [["  if (computed.transactionsRoot !== lower(header.transactionsRoot))\n    throw new BadAnswer('the transactions have another root than the block names')\n", '']], // prettier-ignore
+    caughtBy: 'src/follower/prove.test.ts',
+  },
   'no fencing': {
     file: 'follower/cursor.ts',
-    edits: [["    .where('epoch', '=', held.epoch)\n    .where('block_hash', '=', fromHex(held.hash))\n", '']],
+    edits: [
+      [
+        "    .where('epoch', '=', held.epoch)\n    .where('lease_owner', '=', held.owner)\n    .where('block_hash', '=', fromHex(held.hash))\n    .where('halted', 'is', null)\n",
+        '',
+      ],
+    ],
     caughtBy: 'src/follower/follow.test.ts',
   },
   'the common ancestor by number': {

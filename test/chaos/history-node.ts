@@ -20,7 +20,14 @@ export type HistoryNode = {
 
 type Asked = { id: number; method: string; params: unknown[] }
 type Log = { address: Hex; topics: Hex[]; data: Hex; logIndex: Hex }
-type Receipt = { logs: Log[]; transactionHash: Hex }
+type Receipt = {
+  logs: Log[]
+  transactionHash: Hex
+  from: Hex
+  gasUsed: Hex
+  cumulativeGasUsed: Hex
+  effectiveGasPrice: Hex
+}
 
 /** One request in so many goes wrong as a whole, one call in so many is lied about. */
 const BAD_REQUEST = 20
@@ -185,6 +192,15 @@ const STRICT_LIES: Record<string, Lie> = {
   'log repeated, the rest counted anew': (receipts, victim) => {
     LIES['log repeated']!(receipts, victim)
     renumber(receipts)
+  },
+  'other sender': (receipts, victim) => {
+    const receipt = receipts.find(({ logs }) => logs.includes(victim))!
+    receipt.from = `0x${'bad2'.repeat(10)}`
+  },
+  'other gas and price': (receipts, victim) => {
+    const receipt = receipts.find(({ logs }) => logs.includes(victim))!
+    receipt.gasUsed = receipt.cumulativeGasUsed
+    receipt.effectiveGasPrice = '0x1'
   },
   'logs exchanged': (receipts) => {
     const lists = receipts.map((receipt) => receipt.logs).toReversed()

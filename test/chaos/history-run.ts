@@ -25,6 +25,7 @@ import {
   type ScriptedChain,
   type ScriptedTransfer,
 } from '../scripted-chain.ts'
+import { signerAt } from '../scripted-transactions.ts'
 import { until } from '../until.ts'
 import { empty, expireLease, type Home } from './history-home.ts'
 import { startHistoryNode, type HistoryNode } from './history-node.ts'
@@ -35,7 +36,8 @@ const TURNS = 16
 /** milliseconds after which a run that does not come to rest has failed; late is not wrong, but has a bound */
 const BOUND_MS = 20_000
 
-const PARTIES = Array.from({ length: 12 }, (_, index) => addressOf(0xa00 + index))
+// They sign what they send: strict mode asks who did.
+const PARTIES = Array.from({ length: 12 }, (_, index) => signerAt(0xa00 + index))
 const ACCOUNTS: Record<Hex, string> = Object.fromEntries(
   PARTIES.slice(0, 5).map((address) => [address, `00000000-0000-8000-8000-${address.slice(-12)}`]),
 )

@@ -11,6 +11,8 @@ export type Offered = {
   nonce: number
   to: Hex
   data: Hex
+  /** wei */
+  value: bigint
   /** wei per gas */
   maxFee: bigint
   tip: bigint
@@ -66,6 +68,7 @@ export function poolOver(anvil: Anvil): Pool {
         nonce: tx.nonce ?? 0,
         to: (tx.to ?? '0x').toLowerCase() as Hex,
         data: (tx.data ?? '0x') as Hex,
+        value: tx.value ?? 0n,
         maxFee: tx.maxFeePerGas ?? tx.gasPrice ?? 0n,
         tip: tx.maxPriorityFeePerGas ?? tx.gasPrice ?? 0n,
         isAccepted: false,

@@ -39,6 +39,7 @@ export type Supervised = {
 export type Program = {
   name: string
   file: string
+  args?: string[]
   cwd: string
   env: Record<string, string>
   /** standard output that says that it serves */
@@ -48,7 +49,7 @@ export type Program = {
 const RESTART_MS = 50
 const KEPT = 6_000
 
-export function supervise({ name, file, cwd, env, readyWhen }: Program): Supervised {
+export function supervise({ name, file, args = [], cwd, env, readyWhen }: Program): Supervised {
   let child: ChildProcess
   let isStopping = false
   let isHeld = false
@@ -73,7 +74,7 @@ export function supervise({ name, file, cwd, env, readyWhen }: Program): Supervi
     self.starts++
     isReady = false
     const startedAt = performance.now()
-    child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file], {
+    child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', file, ...args], {
       cwd,
       env: {
         PATH: process.env.PATH ?? '',

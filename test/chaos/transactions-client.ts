@@ -1,37 +1,94 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { encodeFunctionData, parseAbi } from 'viem'
 import type { Hex } from '../../src/ids.ts'
 import type { Account, ChaosWorld, Server } from './transactions-world.ts'
 
-/** One write that a client wants: its marker is in its calldata and in no other's. */
+/**
+ * What a client wants of the chain. No two are the same: `echo` has the marker in its calldata, `pay` sends so many wei
+ * along and `move` so much of a token, and no other sends as much.
+ */
+export type Want = { kind: 'echo' } | { kind: 'pay'; wei: bigint } | { kind: 'move'; amount: bigint; to: Hex }
+
+/** One write that a client wants. */
 export type Write = {
   account: Account
   marker: bigint
+  want: Want
   key: string
   /** the first hash that the client was told; null as long as it knows nothing */
   hash: Hex | null
+  /** the whole answer that came with it */
+  answer: Told['body'] | null
+  /** every hash that anybody was ever told for it */
+  hashes: Set<Hex>
   tries: number
   /** the client gave up before it was told anything: once or never are both right */
   isAbandoned: boolean
+  /** the client asked for a cancel: mined once, or cancelled, are both right */
+  isCancelAsked: boolean
+  /** it may fail when it is mined: its state was another one when it was simulated */
+  mayFail: boolean
   problems: string[]
 }
 
-export type Told = { status: number; body: { hash?: Hex; state?: string; code?: string } }
+export type Told = {
+  status: number
+  body: { hash?: Hex; hashes?: Hex[]; id?: string; state?: string; code?: string; tx?: Record<string, unknown> }
+  /** the answer of an earlier request with the same key */
+  isReplay: boolean
+}
 
 /** What clients were answered beside success, by code, for the report. */
 export type Refusals = Map<string, number>
 
 const TRY_MS = 12_000
-/** Writes nothing, costs little and never reverts; declared as one that writes. */
-const ABI = 'echoUint256(uint256)'
+
+const ECHO = 'echoUint256(uint256)'
+const PAY = 'pay() payable'
+const MOVE = 'transfer(address,uint256)'
+const abi = parseAbi([
+  'function echoUint256(uint256)',
+  'function pay() payable',
+  'function transfer(address to, uint256 amount)',
+])
 
 let markers = 0n
 /** Unique in this process and, with the seed of the run in it, across runs. */
-export const nextMarker = (seed: number): bigint => (BigInt(seed) << 64n) | ++markers
+const nextMarker = (seed: number): bigint => (BigInt(seed) << 64n) | ++markers
+/** wei, or units of the token: small, and as unique as the marker within a process */
+export const nextAmount = (): bigint => 1_000_000n + ++markers
 
-export function newWrite(account: Account, seed: number): Write {
+export function newWrite(account: Account, seed: number, want: Want = { kind: 'echo' }): Write {
   const marker = nextMarker(seed)
-  return { account, marker, key: `write ${marker}`, hash: null, tries: 0, isAbandoned: false, problems: [] }
+  return {
+    ...{ account, marker, want, key: `write ${marker}`, hash: null, answer: null, hashes: new Set() },
+    ...{ tries: 0, isAbandoned: false, isCancelAsked: false, mayFail: false, problems: [] },
+  }
 }
+
+/** What the service is asked for. */
+export function bodyOf({ probe, token }: ChaosWorld, { want, marker }: Write): Record<string, unknown> {
+  if (want.kind === 'pay') return { address: probe, abi: PAY, args: [], value: String(want.wei) }
+  if (want.kind === 'move') return { address: token, abi: MOVE, args: [want.to, String(want.amount)] }
+  return { address: probe, abi: ECHO, args: [String(marker)] }
+}
+
+/** What the chain then has to hold, once. */
+export function effectOf({ probe, token }: ChaosWorld, { want, marker }: Write): Effect {
+  if (want.kind === 'pay') return { to: probe, data: encodeFunctionData({ abi, functionName: 'pay' }), value: want.wei }
+  if (want.kind === 'move')
+    return { to: token, data: encodeFunctionData({ abi, functionName: 'transfer', args: [want.to, want.amount] }), value: 0n } // prettier-ignore
+  return { to: probe, data: encodeFunctionData({ abi, functionName: 'echoUint256', args: [marker] }), value: 0n }
+}
+
+export type Effect = { to: Hex | null; data: Hex; value: bigint }
+
+/** A name for what a transaction does, the same for the same effect. */
+export const nameOf = (from: Hex, { to, data, value }: Effect): string => `${from} ${to} ${data} ${value}`
+
+/** True for the cancel of an account: nothing to oneself. */
+export const doesNothing = (from: Hex, { to, data, value }: Effect): boolean =>
+  to === from && data === '0x' && value === 0n
 
 /** One try. Null when there was no answer. */
 export async function tryOnce(
@@ -41,12 +98,21 @@ export async function tryOnce(
   timeoutMs = TRY_MS,
 ): Promise<Told | null> {
   write.tries++
-  return call(server, '/v1/contracts/method/write', {
+  const told = await call(server, '/v1/contracts/method/write', {
     token: write.account.token,
     timeoutMs,
-    body: { address: world.probe, abi: ABI, args: [String(write.marker)] },
+    body: bodyOf(world, write),
     headers: { 'idempotency-key': write.key },
   })
+  if (told?.status === 200 && told.body.hash !== undefined) write.hashes.add(told.body.hash)
+  return told
+}
+
+/** Keeps the first answer. */
+export function note(write: Write, told: Told | null): void {
+  if (told?.status !== 200 || told.body.hash === undefined || write.hash !== null) return
+  write.hash = told.body.hash
+  write.answer = told.body
 }
 
 /** Repeats with its key until it is told a hash, or `isOver`. Now and then it looks twice. */
@@ -62,8 +128,8 @@ export async function insist(
       continue
     }
     const told = await tryOnce(world, anyServer(world), write)
-    if (told?.status === 200 && told.body.hash !== undefined) write.hash = told.body.hash
-    else {
+    note(write, told)
+    if (write.hash === null) {
       const code = told?.body.code ?? (told === null ? 'no answer' : String(told.status))
       refusals.set(code, (refusals.get(code) ?? 0) + 1)
       if (code === 'account_stopped') {
@@ -99,23 +165,50 @@ async function askAgain(world: ChaosWorld, write: Write): Promise<void> {
     write.problems.push('was told another hash the second time')
 }
 
-export const readBack = (server: Server, { account, hash }: Write): Promise<Told | null> =>
-  call(server, `/v1/transactions/${hash}`, { token: account.token, timeoutMs: TRY_MS })
+/**
+ * Asks once for a cancel or a higher fee. Whatever becomes of it, the write is mined once or, after a cancel, perhaps
+ * not at all; a hash that is told leads to it from then on.
+ */
+export async function change(server: Server, write: Write, how: 'cancel' | 'speed-up'): Promise<Told | null> {
+  if (how === 'cancel') write.isCancelAsked = true
+  const told = await call(server, `/v1/transactions/${write.hash}/${how}`, {
+    token: write.account.token,
+    timeoutMs: TRY_MS,
+    body: undefined,
+    method: 'POST',
+  })
+  if (told?.status === 200) for (const hash of told.body.hashes ?? []) write.hashes.add(hash)
+  return told
+}
 
-function anyServer({ servers, roll }: ChaosWorld): Server {
+/** @param by  the hash that was told, or the id */
+export const readBack = (server: Server, { account, hash }: Write, by: string | null = hash): Promise<Told | null> =>
+  readAt(server, account, `/v1/transactions/${by}`)
+
+/** A question as the account's own application asks it. */
+export const readAt = (server: Server, { token }: Account, path: string): Promise<Told | null> =>
+  call(server, path, { token, timeoutMs: TRY_MS })
+
+export function anyServer({ servers, roll }: ChaosWorld): Server {
   const up = servers.filter((server) => server.isReady())
   const some = up.length > 0 ? up : servers
   return some[Math.floor(roll() * some.length)]!
 }
 
+/** Asks with a key that was used before, for the same or for something else. */
+export const repeat = (server: Server, { account, key }: Write, body: Record<string, unknown>): Promise<Told | null> =>
+  call(server, '/v1/contracts/method/write', {
+    ...{ token: account.token, timeoutMs: TRY_MS, body, headers: { 'idempotency-key': key } },
+  })
+
 async function call(
   { url }: Server,
   path: string,
-  options: { token: string; timeoutMs: number; body?: unknown; headers?: Record<string, string> },
+  options: { token: string; timeoutMs: number; body?: unknown; headers?: Record<string, string>; method?: 'POST' },
 ): Promise<Told | null> {
   try {
     const response = await fetch(`${url}${path}`, {
-      method: options.body === undefined ? 'GET' : 'POST',
+      method: options.method ?? (options.body === undefined ? 'GET' : 'POST'),
       headers: {
         authorization: `Bearer ${options.token}`,
         ...(options.body === undefined ? {} : { 'content-type': 'application/json' }),
@@ -124,7 +217,8 @@ async function call(
       ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
       signal: AbortSignal.timeout(options.timeoutMs),
     })
-    return { status: response.status, body: (await response.json()) as Told['body'] }
+    const body = (await response.json()) as Told['body']
+    return { status: response.status, body, isReplay: response.headers.get('idempotent-replayed') === 'true' }
   } catch {
     // Refused, dropped, late, half an answer: the client knows nothing, and repeats.
     return null

@@ -1,9 +1,9 @@
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { insist, newWrite, readBack, tryOnce, type Write } from './transactions-client.ts'
+import { insist, newWrite, note, readBack, tryOnce, type Write } from './transactions-client.ts'
 import { judge, type Verdict } from './transactions-oracle.ts'
-import { until } from './transactions-scenarios.ts'
+import { until } from './transactions-stage.ts'
 import { chaosWorld, type Account, type ChaosWorld, type Server } from './transactions-world.ts'
 import { fractionsOf } from '../random.ts'
 import type { Supervised } from './processes.ts'
@@ -191,10 +191,6 @@ async function writing(stage: Stage): Promise<void> {
 
 const tell = (world: ChaosWorld, server: Server, write: Write): Promise<void> =>
   tryOnce(world, server, write).then((answer) => note(write, answer))
-
-function note(write: Write, answer: Awaited<ReturnType<typeof tryOnce>>): void {
-  if (answer?.status === 200) write.hash = answer.body.hash ?? null
-}
 
 /** Blocks get dearer than what was offered: the keeper raises. All replicas may; the first to get there dies. */
 async function raising(stage: Stage): Promise<void> {

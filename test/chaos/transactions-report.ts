@@ -1,3 +1,4 @@
+import { checkOf } from './transactions-oracle.ts'
 import type { RunReport } from './transactions-run.ts'
 
 /** One run in a few lines, for people. */
@@ -11,20 +12,25 @@ export function describe({
   faults,
   database,
   refusals,
+  changes,
   seconds,
 }: RunReport): string {
-  const { writes, mined, cancels, lost, doubled, wrong, gaps, unanswered, settledMs, problems } = verdict
+  const { writes, mined, cancels, lost, doubled, wrong, gaps, unanswered, settledMs, settledBlocks, problems } = verdict
   const pairs = (counts: Record<string, number>) =>
     Object.entries(counts)
       .map(([what, count]) => `${what} ${count}`)
       .join(', ')
   return [
-    `seed ${seed}, ${replicas} replica(s): ${writes} writes, ${mined} mined, lost ${lost}, doubled ${doubled}, wrong hash ${wrong}, gaps ${gaps}, unanswered ${unanswered}; ${cancels} nonces filled; settled in ${(settledMs / 1_000).toFixed(1)} s; ${seconds} s in all`,
+    `seed ${seed}, ${replicas} replica(s): ${writes} writes, ${mined} mined, lost ${lost}, doubled ${doubled}, wrong hash ${wrong}, gaps ${gaps}, unanswered ${unanswered}; ${cancels} nonces filled; settled in ${(settledMs / 1_000).toFixed(1)} s and ${settledBlocks} blocks; ${seconds} s in all`,
     `  killed: server ${kills.server}, signer ${kills.signer}; at points: ${pairs(points)}${missed.length > 0 ? `; not reached: ${missed.join(', ')}` : ''}`,
     `  node: ${pairs(faults)}`,
     `  database: terminated ${database.terminated}, torn before commit ${database.tornBefore}, after ${database.tornAfter}, crashed ${database.crashed}`,
-    `  refused: ${pairs(refusals)}`,
-    ...problems.slice(0, 20).map((problem) => `  PROBLEM ${problem}`),
+    `  compared with the chain: ${verdict.rows} rows, ${verdict.attempts} attempts, ${verdict.transfers} transfers`,
+    `  refused: ${pairs(refusals)}; asked besides: ${pairs(changes)}`,
+    ...[...Map.groupBy(problems, checkOf)].flatMap(([check, some]) => [
+      `  ${check}: ${some.length}`,
+      ...some.slice(0, 5).map((problem) => `    ${problem}`),
+    ]),
   ].join('\n')
 }
 

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { BAD_WEATHER } from './faulty-node.ts'
 import type { Supervised } from './processes.ts'
 import { fractionsOf } from '../random.ts'
+import { meddle, wantOf } from './transactions-clients.ts'
 import { insist, newWrite, type Refusals, type Write } from './transactions-client.ts'
 import { judge, type Verdict } from './transactions-oracle.ts'
 import { chaosWorld, type ChaosWorld } from './transactions-world.ts'
@@ -62,6 +63,8 @@ export type RunReport = {
   faults: Record<string, number>
   database: { terminated: number; tornBefore: number; tornAfter: number; crashed: number }
   refusals: Record<string, number>
+  /** what clients asked for besides, and what they were told */
+  changes: Record<string, number>
   seconds: number
   /** the last of what the processes said, for a run that failed */
   said: string
@@ -70,6 +73,9 @@ export type RunReport = {
 const BLOCK_MS = 150
 /** accounts that still write when all writes are made and some points are not */
 const MOST_LATE = 6
+
+/** milliseconds that the faults of a run with so many writes last at most */
+export const stormMs = (writes: number): number => 300_000 + writes * 300
 
 /** Random faults of everything at once while clients insist on their writes; then quiet, then the chain's word. */
 export async function run(options: RunOptions): Promise<RunReport> {
@@ -109,6 +115,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
       ),
     ]
     const refusals: Refusals = new Map()
+    const changes: Record<string, number> = {}
     const writes: Write[] = []
     const answeredOf = () => writes.filter(({ hash }) => hash !== null).length
     const heard = new Set<string>()
@@ -136,15 +143,16 @@ export async function run(options: RunOptions): Promise<RunReport> {
         // The storm lasts until every point was reached too: a few go on, so that there is something to be killed at.
         while ((left > 0 || (isTouring() && index < MOST_LATE)) && !storm.signal.aborted) {
           left--
-          const write = newWrite(account, seed)
+          const write = newWrite(account, seed, wantOf(world, account))
           writes.push(write)
           await insist(world, write, { isOver: isDone, refusals })
+          await meddle(world, write, changes)
           if (left <= 0) await pause(500)
         }
       }),
     )
     const answered = Promise.all(clients)
-    const endsAt = performance.now() + (options.stormMs ?? 300_000 + many * 300)
+    const endsAt = performance.now() + (options.stormMs ?? stormMs(many))
     // The faults stop when nearly all is answered: what is open then has to settle in quiet.
     while (performance.now() < endsAt && (answeredOf() < many || isTouring())) await pause(200)
     storm.abort()
@@ -154,6 +162,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
     const missed = tours.flatMap(({ one, left: some }) =>
       [...new Set(one.point === null ? some : [one.point, ...some])].map((point) => `${point} (${one.name})`),
     )
+    if (kills() < (options.leastKills ?? 0)) missed.push(`${options.leastKills} kills, but ${kills()}`)
     for (const { one } of tours) one.arm()
     log(`${since()}: the faults stop; ${writes.length} writes, ${answeredOf()} answered`)
     const verdict = await judge(world, writes, { log: (line) => log(`${since()}: ${line}`) })
@@ -178,6 +187,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
         crashed: terminated.crashes,
       },
       refusals: Object.fromEntries(refusals),
+      changes,
       seconds: Math.round((performance.now() - startedAt) / 1_000),
       said: [...world.servers, world.signer].map(({ name, said }) => `${name}:\n${said()}`).join('\n'),
     }

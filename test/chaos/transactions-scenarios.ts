@@ -1,71 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Hex } from '../../src/ids.ts'
-import { insist, lookUp, newWrite, readBack, tryOnce, type Write } from './transactions-client.ts'
-import type { Account, ChaosWorld, Server } from './transactions-world.ts'
-
-/**
- * One fault at one moment, as exactly as processes allow. What it leaves is judged by the oracle, for the engine as it
- * is and for every mutant that it is there to catch. Needs PostgreSQL: two replicas, and time that can be made to pass.
- */
-export type Scenario = { name: string; settings?: Record<string, string>; play: (stage: Stage) => Promise<void> }
-
-export type Stage = {
-  world: ChaosWorld
-  account: Account
-  writes: Write[]
-  /** a new write of the account, in the verdict from now on */
-  write(): Write
-  /** repeats until it is told, at most 15 s */
-  told(write: Write): Promise<void>
-  /** resolves when the process runs again, with that crash point if one is named */
-  restart(one: Server | ChaosWorld['signer'], ...points: string[]): Promise<void>
-}
-
-const SEED = 0x5ce
-
-export function stageOf(world: ChaosWorld, account: Account): Stage {
-  const writes: Write[] = []
-  return {
-    world,
-    account,
-    writes,
-    write: () => {
-      const write = newWrite(account, SEED)
-      writes.push(write)
-      return write
-    },
-    told: async (write) => {
-      const endsAt = performance.now() + 15_000
-      await insist(world, write, { isOver: () => performance.now() > endsAt, refusals: new Map(), looks: 0 })
-    },
-    restart: async (one, ...points) => {
-      one.signal('SIGKILL')
-      one.arm(...points)
-      await one.gone()
-      await one.ready()
-    },
-  }
-}
-
-/** milliseconds; a paused process may hold a lock that the database takes away only after 30 s */
-const WAIT_MS = 50_000
-
-export async function until(what: string, isSo: () => Promise<boolean> | boolean, withinMs = WAIT_MS): Promise<void> {
-  const endsAt = performance.now() + withinMs
-  while (!(await isSo())) {
-    if (performance.now() > endsAt) throw new Error(`did not happen within ${withinMs} ms: ${what}`)
-    await pause(20)
-  }
-}
-
-const first = ({ servers }: ChaosWorld): Server => servers[0]!
-const second = ({ servers }: ChaosWorld): Server => servers[1]!
-const offeredOf = ({ world: { node }, account }: Stage) =>
-  [...node.pool.offered.values()].filter(({ from }) => from === account.address)
-const isMined = async ({ world }: Stage, write: Write): Promise<boolean> => {
-  const told = await readBack(second(world), write)
-  return ['MINED', 'FINALIZED'].includes(told?.body.state ?? '')
-}
+import { toHex } from '../../src/store/bytes.ts'
+import { changes } from './transactions-changes.ts'
+import { lookUp, note, tryOnce } from './transactions-client.ts'
+import { first, isMined, offeredOf, second, until, WAIT_MS, type Scenario } from './transactions-stage.ts'
 
 export const scenarios = {
   'killed-after-broadcast': {
@@ -75,6 +13,12 @@ export const scenarios = {
       await stage.restart(first(world), 'after-broadcast')
       const write = stage.write()
       await tryOnce(world, first(world), write)
+      const stored = await world.db!.selectFrom('attempts').select('hash').execute()
+      const hashes = new Set(stored.map(({ hash }) => toHex(hash)))
+      stage.expect(
+        offeredOf(stage).every(({ hash }) => hashes.has(hash)),
+        'bytes were given to the node before they were stored',
+      )
       await world.node.mine(2)
       await pause(1_500)
       await stage.told(write)
@@ -89,7 +33,7 @@ export const scenarios = {
         world.node.script('eth_sendRawTransaction', fault)
         const told = await tryOnce(world, first(world), write)
         world.node.script('eth_sendRawTransaction', null)
-        if (told?.status === 200) write.hash = told.body.hash ?? null
+        note(write, told)
         await stage.told(write)
       }
     },
@@ -201,7 +145,7 @@ export const scenarios = {
       await until('the nonce is filled', () => offeredOf(stage).some(({ to }) => to === account.address))
       first(world).signal('SIGCONT')
       const told = await asked
-      if (told?.status === 200) write.hash = told.body.hash ?? null
+      note(write, told)
       await stage.told(write)
     },
   },
@@ -218,7 +162,7 @@ export const scenarios = {
       await until('the other is about to fill', () => second(world).isStopped())
       first(world).signal('SIGCONT')
       const told = await asked
-      if (told?.status === 200) write.hash = told.body.hash ?? null
+      note(write, told)
       second(world).signal('SIGCONT')
       await pause(500)
       await stage.told(write)
@@ -274,7 +218,7 @@ export const scenarios = {
       world.node.script('eth_sendRawTransaction', 'mined-too-low')
       const told = await tryOnce(world, first(world), write)
       world.node.script('eth_sendRawTransaction', null)
-      if (told?.status === 200) write.hash = told.body.hash ?? null
+      note(write, told)
       await stage.told(write)
       await stage.told(stage.write())
     },
@@ -311,6 +255,7 @@ export const scenarios = {
       await stage.told(write)
     },
   },
+  ...changes,
 } satisfies Record<string, Scenario>
 
 export type ScenarioName = keyof typeof scenarios

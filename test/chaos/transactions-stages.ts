@@ -1,8 +1,10 @@
+import { spawnSync } from 'node:child_process'
 import { miner } from './transactions-run.ts'
 import { plant, type Mutant } from './transactions-mutants.ts'
-import { judge, type Verdict } from './transactions-oracle.ts'
-import { scenarios, stageOf, type ScenarioName } from './transactions-scenarios.ts'
-import { chaosWorld, type ChaosWorld } from './transactions-world.ts'
+import { checkOf, judge, type Verdict } from './transactions-oracle.ts'
+import { scenarios, type ScenarioName } from './transactions-scenarios.ts'
+import { stageOf } from './transactions-stage.ts'
+import { chaosWorld, PROJECT, type ChaosWorld } from './transactions-world.ts'
 import { fractionsOf } from '../random.ts'
 
 /** milliseconds that a scenario's few writes may take to settle; a mutant gets no longer than the engine */
@@ -49,20 +51,52 @@ export async function playAll(
   return outcomes
 }
 
-/** Plays one scenario on a program with a mistake in it. It is caught when the verdict is not clean. */
-export async function playMutant(mutant: Mutant, cluster: string): Promise<Outcome> {
+/** How a mutant ended: caught by what was to catch it, or what happened instead. */
+export type MutantOutcome = { isCaught: boolean; said: string; seconds: number }
+
+/** Plays what has to catch a mutant on a program with the mistake in it: a scenario, or a test of the suite. */
+export async function playMutant(mutant: Mutant, cluster: string): Promise<MutantOutcome> {
+  const startedAt = performance.now()
   const { home, remove } = await plant(mutant)
   try {
-    const { settings = {} } = scenarios[mutant.scenario] as { settings?: Record<string, string> }
-    const world = await stageWorld({ cluster, accounts: 1, settings, home })
-    try {
-      return await playOne(world, mutant.scenario, 0)
-    } finally {
-      await world.close()
-    }
+    const outcome = 'test' in mutant ? runTest(mutant, home) : await playPlanted(mutant, { home, cluster })
+    return { ...outcome, seconds: Math.round((performance.now() - startedAt) / 1_000) }
   } finally {
     await remove()
   }
+}
+
+/** Caught when the check that is named has found something; that something else did as well is no matter. */
+async function playPlanted(
+  { scenario, caughtBy }: Extract<Mutant, { scenario: ScenarioName }>,
+  { home, cluster }: { home: string; cluster: string },
+): Promise<Pick<MutantOutcome, 'isCaught' | 'said'>> {
+  const { settings = {} } = scenarios[scenario] as { settings?: Record<string, string> }
+  const world = await stageWorld({ cluster, accounts: 1, settings, home })
+  try {
+    const { verdict, failure } = await playOne(world, scenario, 0)
+    const found = verdict.problems.find((problem) => checkOf(problem) === caughtBy)
+    const instead = `not by "${caughtBy}": ${failure ?? ''} ${verdict.problems.join('; ')}`
+    return { isCaught: found !== undefined, said: found ?? instead }
+  } finally {
+    await world.close()
+  }
+}
+
+/** Caught when the named test fails with the mistake, and passes without it. */
+function runTest(mutant: Extract<Mutant, { test: string }>, home: string): Pick<MutantOutcome, 'isCaught' | 'said'> {
+  const run = (cwd: string): string => {
+    const name = `^${mutant.test.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`
+    const flags = ['--disable-warning=ExperimentalWarning', '--test', '--test-reporter=tap', '--test-force-exit']
+    const env = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR }
+    return spawnSync(process.execPath, [...flags, `--test-name-pattern=${name}`, mutant.file], { cwd, env, encoding: 'utf8' }).stdout // prettier-ignore
+  }
+  const isNamed = (verdict: string, output: string) =>
+    output.split('\n').some((line) => line.trimStart().startsWith(verdict) && line.includes(` - ${mutant.test}`))
+  if (!isNamed('ok', run(PROJECT)))
+    return { isCaught: false, said: `the test "${mutant.test}" does not pass without it` }
+  const isCaught = isNamed('not ok', run(home))
+  return { isCaught, said: `${isCaught ? '' : 'not by '}the test "${mutant.test}"` }
 }
 
 const stageWorld = (options: { cluster: string; accounts: number; settings: Record<string, string>; home?: string }) =>
@@ -89,11 +123,12 @@ async function playOne(world: ChaosWorld, name: ScenarioName, index: number): Pr
     .filter(({ hash, isAbandoned }) => hash === null && !isAbandoned)
     .map((write) => stage.told(write))
   const verdict = await judge(world, stage.writes, { accounts: [stage.account], windowMs: WINDOW_MS })
+  verdict.problems.push(...stage.problems)
   world.node.spike(null)
   end.abort()
   await Promise.all([mining, ...clients])
   return { name, verdict, failure, seconds: Math.round((performance.now() - startedAt) / 1_000) }
 }
 
-/** A mutant is caught by its verdict alone; the engine fails also when a scenario does not come to its point. */
+/** The engine fails also when a scenario does not come to its point. */
 export const isFailed = ({ verdict, failure }: Outcome): boolean => failure !== null || verdict.problems.length > 0

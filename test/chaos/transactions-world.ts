@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
 import { importJWK, SignJWT } from 'jose'
 import { sql } from 'kysely'
+import { encodeFunctionData, parseAbi } from 'viem'
 import { accountIdOf, type Hex } from '../../src/ids.ts'
 import { newKey, publicKeys, type PrivateKeys } from '../../src/oauth/keys.ts'
 import { connectSigner } from '../../src/signer/client.ts'
@@ -25,6 +26,11 @@ const QUIET_BLOCKS = 80
 /** blocks; more than the deepest reorganisation */
 const FINALITY = 72
 
+/** wei that every account has before anything is proven */
+export const COINS = 1_000n * 10n ** 18n
+/** and units of the token */
+const TOKENS = 10n ** 30n
+
 export type Account = { name: string; address: Hex; token: string }
 export type Server = Supervised & { url: string }
 
@@ -32,9 +38,23 @@ export type Server = Supervised & { url: string }
 export type ChaosWorld = {
   node: FaultyNode
   probe: Hex
+  /** a token that every account has some of */
+  token: Hex
   accounts: Account[]
   servers: Server[]
   signer: Supervised
+  /** the newest block before anything is proven */
+  firstBlock: number
+  /** blocks after which one is final */
+  finality: number
+  /** wei per gas that no offer may be above */
+  feeCapWei: bigint
+  /** what the harness sent in an account's name, with the account's own key, past the service */
+  foreign: Set<Hex>
+  /** of these, those after which an operator let the account go on */
+  resumed: Set<Hex>
+  /** wei that the harness gave to an account, or took, beside the chain's transactions */
+  given: Map<Hex, bigint>
   /** the harness's own way to the database; null for the embedded one, which lets one process in */
   db: RootDb | null
   /** the way between the servers and the database; null for the embedded one */
@@ -44,6 +64,8 @@ export type ChaosWorld = {
   roll: () => number
   /** makes everything in the database that many seconds older: what waits for its time gets its turn */
   age(seconds: number): Promise<void>
+  /** reads the service's tables; the embedded database lets nobody in beside the server, which is started again after it */
+  reading<T>(work: (db: RootDb) => Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
@@ -53,6 +75,8 @@ export type WorldOptions = {
   accounts: number
   /** PostgreSQL cluster, or null for the embedded database */
   cluster: string | null
+  /** an empty database of the caller's own instead: the harness's way to it, and what the servers are told */
+  database?: { url: string; servers: string }
   /** folder that holds src/: the project, or a copy of it that was made worse */
   home?: string
   settings?: Record<string, string>
@@ -72,7 +96,7 @@ export async function chaosWorld(options: WorldOptions): Promise<ChaosWorld> {
 }
 
 async function assemble(
-  { roll, replicas, accounts: many, cluster, home = PROJECT, settings = {} }: WorldOptions,
+  { roll, replicas, accounts: many, cluster, database, home = PROJECT, settings = {} }: WorldOptions,
   closers: (() => unknown)[],
   close: () => Promise<void>,
 ): Promise<ChaosWorld> {
@@ -90,6 +114,7 @@ async function assemble(
   const signer = supervise({
     name: 'signer',
     file: join(home, 'src/signer/main.ts'),
+    args: ['--development'],
     cwd: home,
     readyWhen: /ready/,
     env: {
@@ -104,17 +129,23 @@ async function assemble(
     },
   })
   closers.unshift(() => signer.stop())
-  const [probe] = await Promise.all([deployProbe(node), signer.ready()])
+  const [[probe, token]] = await Promise.all([deployContracts(node), signer.ready()])
 
   const accounts = await makeAccounts(many, { socket, keys, node })
+  await giveTokens(node, token, accounts)
   await node.anvil.rpc('anvil_mine', `0x${QUIET_BLOCKS.toString(16)}`)
 
-  const store = await openStore(cluster, { folder, accounts })
+  const firstBlock = Number(await node.anvil.rpc<Hex>('eth_blockNumber'))
+
+  const store =
+    database === undefined
+      ? await openStore(cluster, { folder, accounts })
+      : await useStore(database, { folder, accounts })
   closers.unshift(() => store.close())
   const servers = await Promise.all(
     Array.from({ length: replicas }, async (_, index): Promise<Server> => {
       const port = await freePort()
-      const dataDir = cluster === null ? store.dataDir : join(folder, `replica-${index}`)
+      const dataDir = store.url === null ? store.dataDir : join(folder, `replica-${index}`)
       await mkdir(dataDir, { recursive: true })
       const server = supervise({
         name: `server ${index}`,
@@ -125,6 +156,7 @@ async function assemble(
           NODE_ENV: 'test',
           LOG_LEVEL: 'warn',
           PORT: String(port),
+          DEVELOPMENT_OPEN_TO: 'everyone',
           PUBLIC_ORIGIN: ORIGIN,
           DATA_DIR: dataDir,
           RPC_URL: node.url,
@@ -144,8 +176,32 @@ async function assemble(
   )
   await Promise.all(servers.map((server) => server.ready()))
   return {
-    ...{ node, probe, accounts, servers, signer, signerDir, folder, roll, close },
-    ...{ db: store.db, torn: store.torn },
+    ...{ node, probe, token, accounts, servers, signer, signerDir, folder, roll, close },
+    ...{
+      db: store.db,
+      torn: store.torn,
+      firstBlock,
+      finality: FINALITY,
+      foreign: new Set(),
+      resumed: new Set(),
+      given: new Map(),
+    },
+    feeCapWei: BigInt(settings.FEE_CAP_GWEI ?? 1_000) * 10n ** 9n,
+    reading: async (work) => {
+      if (store.db !== null) return work(store.db)
+      const [server] = servers
+      server!.hold()
+      server!.signal('SIGTERM')
+      await server!.gone()
+      const db = await openEmbedded({ dir: join(store.dataDir, 'db') })
+      try {
+        return await work(db)
+      } finally {
+        await db.destroy()
+        server!.goOn()
+        await server!.ready()
+      }
+    },
     age: async (seconds) => {
       if (store.db === null) throw new Error('the embedded database has no second door')
       const by = sql`${`${seconds} seconds`}::interval`
@@ -171,7 +227,7 @@ async function makeAccounts(
   for (let index = 0; index < many; index++) {
     const name = `writer-${index}`
     const { address } = await client.createAccount({ userId: `DEV-${name}` })
-    await node.anvil.rpc('anvil_setBalance', address, '0x3635c9adc5dea00000')
+    await node.anvil.rpc('anvil_setBalance', address, `0x${COINS.toString(16)}`)
     const token = await new SignJWT({
       client_id: 'demo',
       scope: 'openid wallet:read contracts:write',
@@ -200,15 +256,29 @@ type Store = {
   close(): Promise<void>
 }
 
-async function openStore(
-  cluster: string | null,
-  { folder, accounts }: { folder: string; accounts: Account[] },
-): Promise<Store> {
-  const rows = accounts.map(({ name, address }) => ({
+const rowsOf = (accounts: Account[]) =>
+  accounts.map(({ name, address }) => ({
     account_id: accountIdOf('DEV', name),
     user_id: `DEV-${name}`,
     address: fromHex(address),
   }))
+
+/** A database that the caller made, moves and takes away. */
+async function useStore(
+  { url, servers }: { url: string; servers: string },
+  { folder, accounts }: { folder: string; accounts: Account[] },
+): Promise<Store> {
+  const db = await openPostgres({ url, pool: 3, onError: () => {} })
+  await migrate(db)
+  await db.insertInto('accounts').values(rowsOf(accounts)).execute()
+  return { db, torn: null, url: servers, dataDir: folder, close: () => db.destroy() }
+}
+
+async function openStore(
+  cluster: string | null,
+  { folder, accounts }: { folder: string; accounts: Account[] },
+): Promise<Store> {
+  const rows = rowsOf(accounts)
   const dataDir = join(folder, 'data')
   await mkdir(dataDir)
   if (cluster === null) {
@@ -232,12 +302,30 @@ async function openStore(
   return { db, torn, url: torn.url, dataDir, close }
 }
 
-async function deployProbe({ anvil }: FaultyNode): Promise<Hex> {
-  const { bytecode } = JSON.parse(readFileSync(join(PROJECT, 'contracts/out/Probe.json'), 'utf8')) as { bytecode: Hex }
+async function deployContracts({ anvil }: FaultyNode): Promise<[probe: Hex, token: Hex]> {
   const [from] = await anvil.rpc<Hex[]>('eth_accounts')
-  const hash = await anvil.rpc<Hex>('eth_sendTransaction', { from, data: bytecode, gas: '0x1c9c380' })
+  const hashes: Hex[] = []
+  for (const name of ['Probe', 'SampleToken']) {
+    const { bytecode } = JSON.parse(readFileSync(join(PROJECT, `contracts/out/${name}.json`), 'utf8')) as { bytecode: Hex } // prettier-ignore
+    hashes.push(await anvil.rpc<Hex>('eth_sendTransaction', { from, data: bytecode, gas: '0xe4e1c0' }))
+  }
   await anvil.rpc('evm_mine')
-  const receipt = await anvil.rpc<{ contractAddress: Hex; status: Hex }>('eth_getTransactionReceipt', hash)
-  if (receipt.status !== '0x1') throw new Error('the probe was not deployed')
-  return receipt.contractAddress.toLowerCase() as Hex
+  const [probe, token] = await Promise.all(
+    hashes.map(async (hash) => {
+      const receipt = await anvil.rpc<{ contractAddress: Hex; status: Hex }>('eth_getTransactionReceipt', hash)
+      if (receipt.status !== '0x1') throw new Error('a contract was not deployed')
+      return receipt.contractAddress.toLowerCase() as Hex
+    }),
+  )
+  return [probe!, token!]
+}
+
+async function giveTokens({ anvil }: FaultyNode, token: Hex, accounts: Account[]): Promise<void> {
+  const [from] = await anvil.rpc<Hex[]>('eth_accounts')
+  const abi = parseAbi(['function mint(address to, uint256 amount)'])
+  for (const { address } of accounts) {
+    const data = encodeFunctionData({ abi, functionName: 'mint', args: [address, TOKENS] })
+    await anvil.rpc<Hex>('eth_sendTransaction', { from, to: token, data, gas: '0x249f0' })
+  }
+  await anvil.rpc('evm_mine')
 }

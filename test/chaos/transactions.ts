@@ -1,17 +1,22 @@
 /**
  * The long proof of the transaction engine: `npm run prove -- --writes 20000 --seed 7`. Named crash points, scenarios,
- * mutants, then random faults, with 1, 2 and 3 replicas; `docs/proof.md` says what that shows. `--only
- * points|scenarios|mutants|random` does a part, `--replicas 2` one number, `--name …` one point, scenario or mutant.
+ * mutants, failovers of the database, then random faults, with 1, 2 and 3 replicas; `docs/proof.md` says what that
+ * shows. `--only points|scenarios|mutants|failover|random` does a part, `--replicas 2` one number, `--name …` one point,
+ * scenario, mutant or failover, `--rounds 5` each failover so often. `--kills 2000` goes on until so many processes were
+ * killed in the random part, `--failovers 50` plays so many failovers, also beside `--only random`; `--list` only prints
+ * the mutants.
  * It makes itself a PostgreSQL cluster, which it also crashes, where PostgreSQL's programs are on PATH; TEST_DATABASE_URL
  * names another one, which is not crashed. Without either: what the embedded database allows, with one replica.
  */
 import { parseArgs } from 'node:util'
 import { startCluster, type Cluster } from './cluster.ts'
+import { findPrograms } from './failover-pair.ts'
+import { describeFailover, failovers, runFailover, type FailoverName } from './failover-run.ts'
 import { refusesAnotherChain, refusesATornStore } from './transactions-epilogue.ts'
-import { mutants } from './transactions-mutants.ts'
+import { mutants, mutantTable } from './transactions-mutants.ts'
 import { failureOf as failureOfPoints, playPoints, POINTS, WITHOUT_POSTGRES } from './transactions-points.ts'
 import { describe, failureOf } from './transactions-report.ts'
-import { run, SERVER_POINTS, SIGNER_POINTS } from './transactions-run.ts'
+import { run, SERVER_POINTS, SIGNER_POINTS, stormMs } from './transactions-run.ts'
 import { scenarios, type ScenarioName } from './transactions-scenarios.ts'
 import { isFailed, playAll, playMutant } from './transactions-stages.ts'
 
@@ -22,10 +27,18 @@ const { values } = parseArgs({
     replicas: { type: 'string', default: '1,2,3' },
     only: { type: 'string' },
     name: { type: 'string' },
+    rounds: { type: 'string', default: '1' },
+    kills: { type: 'string', default: '0' },
+    failovers: { type: 'string' },
+    list: { type: 'boolean', default: false },
   },
 })
-const PARTS = { points, scenarios: playScenarios, mutants: playMutants, random }
+const PARTS = { points, scenarios: playScenarios, mutants: playMutants, failover: playFailovers, random }
 if (values.only !== undefined && !Object.hasOwn(PARTS, values.only)) throw new Error(`no part is called ${values.only}`)
+if (values.list) {
+  console.log(mutantTable())
+  process.exit(0)
+}
 // What it started ends with it.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 const startedAt = performance.now()
@@ -35,7 +48,8 @@ const replicaCounts = cluster === null ? [1] : values.replicas.split(',').map(Nu
 const failures: string[] = []
 try {
   for (const [part, play] of Object.entries(PARTS)) {
-    if (values.only !== undefined && values.only !== part) continue
+    const isAsked = values.only === undefined || values.only === part
+    if (!isAsked && !(part === 'failover' && values.failovers !== undefined)) continue
     try {
       await play(own)
     } catch (error) {
@@ -80,20 +94,42 @@ async function playMutants(): Promise<void> {
   if (cluster === null) return
   let caught = 0
   for (const mutant of mutants.filter(({ name }) => isNamed(name))) {
-    const { verdict, failure, seconds: took } = await playMutant(mutant, cluster)
-    const [by] = verdict.problems
-    console.log(`${by === undefined ? 'SURVIVED' : 'caught'} in ${took} s: ${mutant.name}: ${by ?? failure}`)
-    if (by === undefined) failures.push(`the mutant "${mutant.name}" survives`)
+    const { isCaught, said, seconds: took } = await playMutant(mutant, cluster)
+    console.log(`${isCaught ? 'caught' : 'SURVIVED'} in ${took} s: ${mutant.name}: ${said}`)
+    if (!isCaught) failures.push(`the mutant "${mutant.name}" survives`)
     else caught++
   }
-  console.log(`mutants caught: ${caught}`)
+  console.log(`mutants caught: ${caught} of ${mutants.filter(({ name }) => isNamed(name)).length}`)
 }
 
+/** Each on a primary and a standby of its own, whatever TEST_DATABASE_URL names. */
+async function playFailovers(): Promise<void> {
+  const programs = findPrograms()
+  if (programs === null) return void failures.push("failover: PostgreSQL's programs are not installed")
+  const names = (Object.keys(failovers) as FailoverName[]).filter(isNamed)
+  const many = Number(values.failovers ?? Number(values.rounds) * names.length)
+  for (let index = 0; index < many && names.length > 0; index++) {
+    const name = names[index % names.length]!
+    const seed = Number(values.seed) + Math.floor(index / names.length)
+    const report = await runFailover(name, { seed, programs, log: console.log })
+    console.log(describeFailover(report))
+    if (report.problems.length === 0) continue
+    failures.push(`failover ${name}, seed ${seed}: ${report.problems[0]}`)
+    console.log(report.said)
+  }
+}
+
+/** milliseconds that a process lives at most when there are kills to be reached, and that one of them may take */
+const SHORT_LIFE_MS = 4_000
+
 async function random(crashable: Cluster | null): Promise<void> {
+  const kills = Math.ceil(Number(values.kills) / replicaCounts.length)
   for (const replicas of replicaCounts) {
+    const writes = Math.ceil(Number(values.writes) / replicaCounts.length)
     const report = await run({
       seed: Number(values.seed),
-      writes: Math.ceil(Number(values.writes) / replicaCounts.length),
+      writes,
+      ...(kills === 0 ? {} : { leastKills: kills, lifeMs: SHORT_LIFE_MS, stormMs: stormMs(writes) + kills * SHORT_LIFE_MS }), // prettier-ignore
       replicas,
       cluster,
       points: SERVER_POINTS,

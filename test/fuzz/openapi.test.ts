@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import http from 'node:http'
 import { after, before, test } from 'node:test'
 import fc from 'fast-check'
+import { updateApplication } from '../../src/applications/manage.ts'
+import { userPermissions } from '../../src/applications/permissions.ts'
 import { deploy } from '../../src/devnet/deploy.ts'
 import { world, type World } from '../world.ts'
 import { TIMES } from './junk.ts'
@@ -22,6 +24,9 @@ let agent: http.Agent
 before(async () => {
   agent = new http.Agent({ keepAlive: true, maxSockets: LANES })
   here = await world({ LOG_LEVEL: 'silent' })
+  // Every permission that a user's token can carry, so that every route can accept something.
+  await updateApplication(here.app.db, here.facts.clientId, { permissions: [...userPermissions] })
+  here = { ...here, alice: await here.person('alice'), bob: await here.person('bob') }
 })
 after(async () => {
   agent.destroy()

@@ -147,7 +147,7 @@ test('a read of every hostile contract is what ethers decodes, or a refusal', as
         continue
       }
       if (token.answersVary) continue
-      const direct = await ask(token.address, data, 30_000_000, answer.body.blockNumber)
+      const direct = await ask(token.address, data, 16_777_216, answer.body.blockNumber)
       assert.ok(
         direct !== null,
         `${token.name}: ${abi}: the node's call fails, ours gives ${JSON.stringify(answer.body.response)}`,

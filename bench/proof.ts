@@ -1,0 +1,71 @@
+/**
+ * `node bench/proof.ts`: CPU of checking a block of 200 transactions against its hash, and of a transaction's parts.
+ * The node answers from memory; what parsing its JSON costs is not in it.
+ */
+import { fetchBlock } from '../src/follower/fetch.ts'
+import { computeBlock } from '../src/follower/strict.ts'
+import { readSent } from '../src/follower/transaction.ts'
+import { addressOf, scriptedChain } from '../test/scripted-chain.ts'
+import { signerAt } from '../test/scripted-transactions.ts'
+
+const TRANSACTIONS = 200
+const ROUNDS = 50
+
+const script = scriptedChain()
+const { hash, transactions } = script.mine(
+  ...Array.from({ length: TRANSACTIONS }, (_, index) => ({
+    from: signerAt(index % 20),
+    transfers: [
+      {
+        ...{ type: 'ERC20' as const, token: addressOf(0x70), from: signerAt(1), to: addressOf(index) },
+        items: [{ id: null, value: BigInt(index) }],
+      },
+    ],
+  })),
+)
+const answers = {
+  false: script.respond('eth_getBlockByHash', [hash, false]),
+  true: script.respond('eth_getBlockByHash', [hash, true]),
+  receipts: script.respond('eth_getBlockReceipts', [hash]) as unknown[],
+}
+const rpc = {
+  ...script.chain.rpc,
+  batch: async (calls: { method: string; params: unknown[] }[]) =>
+    calls.map(({ method, params }) =>
+      method === 'eth_getBlockReceipts' ? answers.receipts : answers[String(params[1]) as 'true' | 'false'],
+    ),
+}
+
+/** Milliseconds of CPU, the best of many. */
+async function best(work: () => unknown): Promise<number> {
+  let least = Number.POSITIVE_INFINITY
+  for (let round = 0; round < ROUNDS; round++) {
+    const before = process.cpuUsage()
+    await work()
+    const { user, system } = process.cpuUsage(before)
+    least = Math.min(least, (user + system) / 1_000)
+  }
+  return least
+}
+
+const source = (strictness: 'on' | 'off') => ({ hasBlockReceipts: true, strictness })
+const rows: [string, () => unknown][] = [
+  ['a block, off', () => fetchBlock(rpc, hash, source('off'))],
+  ['a block, on', () => fetchBlock(rpc, hash, source('on'))],
+  [
+    'a block, off, with one of ours',
+    async () => (await fetchBlock(rpc, hash, source('off'))).prove([transactions[0]!.hash]),
+  ],
+  ['encoding, hashes and senders', () => transactions.map(({ answer }) => readSent(answer))],
+  ['the same with the three roots', () => computeBlock(answers.true, answers.receipts)],
+]
+for (const [name, work] of rows) {
+  const ms = await best(work)
+  console.log(`${name}: ${ms.toFixed(2)} ms, ${((ms / TRANSACTIONS) * 1_000).toFixed(1)} µs a transaction`)
+}
+const [small, large] = [false, true].map(
+  (isWhole) => JSON.stringify(answers[String(isWhole) as 'true' | 'false']).length,
+)
+console.log(
+  `bytes of a block: ${small} with hashes, ${large} whole; receipts ${JSON.stringify(answers.receipts).length}`,
+)

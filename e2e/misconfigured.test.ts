@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { newKey } from '../src/oauth/keys.ts'
+import { endAll, startProgram } from './programs.ts'
+
+/**
+ * Mistakes of whoever sets up production, one at a time in settings that are otherwise good: each is refused at the
+ * start, by the name of the setting, with nothing of its value. No database runs here: none gets that far.
+ */
+let folder: string
+let server: Record<string, string>
+let signer: Record<string, string>
+const inside = (name: string): string => join(folder, name)
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'chatelaine-misconfigured-'))
+  const keys = [newKey('ES256'), newKey('RS256')]
+  await writeFile(inside('auth-keys.json'), JSON.stringify({ keys }), { mode: 0o600 })
+  await writeFile(inside('half-keys.json'), JSON.stringify({ keys: keys.slice(0, 1) }), { mode: 0o600 })
+  await writeFile(inside('open-keys.json'), JSON.stringify({ keys }), { mode: 0o644 })
+  await writeFile(inside('no-keys.json'), '-----BEGIN PRIVATE KEY-----', { mode: 0o600 })
+  await writeFile(inside('kek'), randomBytes(32), { mode: 0o600 })
+  await writeFile(inside('open-kek'), randomBytes(32), { mode: 0o644 })
+  await writeFile(inside('short-kek'), randomBytes(16), { mode: 0o600 })
+  await mkdir(inside('store'))
+  server = {
+    NODE_ENV: 'production',
+    PUBLIC_ORIGIN: 'https://wallet.example',
+    TRUST_PROXY: '1',
+    PORT: '0',
+    // Nobody listens there.
+    DATABASE_URL: 'postgres://chatelaine:hunter2secret@127.0.0.1:1/chatelaine',
+    NETWORKS_FILE: inside('networks.json'),
+    PROVIDERS_FILE: inside('providers.json'),
+    AUTH_KEYS_FILE: inside('auth-keys.json'),
+    SIGNER_SOCKET: inside('signer.sock'),
+  }
+  signer = {
+    SIGNER_SOCKET: inside('signer.sock'),
+    SIGNER_DIR: inside('store'),
+    SIGNER_KEK_FILE: inside('kek'),
+    SIGNER_JWKS_FILE: inside('auth-keys.public.json'),
+    SIGNER_ISSUER: 'https://wallet.example/oauth',
+    SIGNER_AUDIENCE: 'https://wallet.example/v1',
+  }
+})
+after(async () => {
+  endAll()
+  await rm(folder, { recursive: true, force: true })
+})
+
+type Case = [program: 'server' | 'signer', wrong: Record<string, string>, said: RegExp]
+const cases: () => Case[] = () => [
+  ['server', { PUBLIC_ORIGIN: '' }, /PUBLIC_ORIGIN is missing/],
+  ['server', { PUBLIC_ORIGIN: 'http://wallet.example' }, /PUBLIC_ORIGIN must be https/],
+  ['server', { PUBLIC_ORIGIN: 'https://wallet.example/app' }, /PUBLIC_ORIGIN must be an origin without a path/],
+  ['server', { PUBLIC_ORIGIN: 'wallet.example' }, /PUBLIC_ORIGIN must be an http or https URL/],
+  ['server', { DATABASE_URL: '' }, /DATABASE_URL is missing/],
+  ['server', {}, /the database of DATABASE_URL cannot be used/],
+  ['server', { SIGNER_SOCKET: '' }, /SIGNER_SOCKET is missing/],
+  ['server', { PROVIDERS_FILE: '' }, /PROVIDERS_FILE is missing/],
+  ['server', { AUTH_KEYS_FILE: '' }, /AUTH_KEYS_FILE is missing/],
+  ['server', { AUTH_KEYS_FILE: inside('nothing.json') }, /AUTH_KEYS_FILE names no file/],
+  ['server', { AUTH_KEYS_FILE: inside('open-keys.json') }, /AUTH_KEYS_FILE is open to every user/],
+  ['server', { AUTH_KEYS_FILE: inside('half-keys.json') }, /AUTH_KEYS_FILE holds no RS256 key/],
+  ['server', { AUTH_KEYS_FILE: inside('no-keys.json') }, /AUTH_KEYS_FILE does not hold JSON/],
+  ['server', { TRUST_PROXY: 'on' }, /TRUST_PROXY must be how many proxies/],
+  ['server', { TRUST_PROXY: '' }, /TRUST_PROXY is missing/],
+  ['server', { TRUST_PROXY: '0.0.0.0/0' }, /TRUST_PROXY must be how many proxies/],
+  ['server', { RATE_LIMITS: 'off' }, /RATE_LIMITS cannot be off/],
+  ['server', { DEVELOPMENT_OPEN_TO: 'everyone' }, /DEVELOPMENT_OPEN_TO cannot be set/],
+  ['server', { RPC_URL: 'https://node.example/hunter2secret' }, /NETWORK_EXPLORER is missing/],
+  ['server', { RPC_URL: 'node.example/hunter2secret' }, /RPC_URL must be an http or https URL/],
+  ['server', { OPS_LISTEN: '9464' }, /OPS_LISTEN must be an address and a port/],
+  ['server', { REQUEST_LOG: 'on' }, /REQUEST_LOG cannot be on with this LOG_LEVEL/],
+  ['server', { SIGNER_DIR: inside('store') }, /can open SIGNER_DIR, which only the signer may/],
+  ['server', { SIGNER_KEK_FILE: inside('kek') }, /can open SIGNER_KEK_FILE, which only the signer may/],
+  [
+    'server',
+    { NODE_ENV: 'development' },
+    /PUBLIC_ORIGIN must be on this machine[\s\S]*TRUST_PROXY[\s\S]*SIGNER_SOCKET/,
+  ],
+  ['server', { NODE_ENV: 'prod' }, /NODE_ENV must be one of/],
+  ['signer', { SIGNER_KEK_FILE: inside('not-mounted/kek') }, /master key cannot be opened: SIGNER_KEK_FILE/],
+  ['signer', { SIGNER_KEK_FILE: inside('open-kek') }, /open to every user of this machine: chmod 600 SIGNER_KEK_FILE/],
+  ['signer', { SIGNER_KEK_FILE: inside('short-kek') }, /SIGNER_KEK_FILE must hold exactly 32 bytes/],
+  ['signer', { SIGNER_KEK_FILE: inside('store/kek') }, /SIGNER_KEK_FILE must not be inside SIGNER_DIR/],
+  ['signer', { SIGNER_REVOCATIONS_SECONDS: '0' }, /SIGNER_REVOCATIONS_SECONDS cannot be 0/],
+  ['signer', { SIGNER_SOCKET_MODE: '666' }, /SIGNER_SOCKET_MODE must be one of/],
+  ['signer', { SIGNER_ISSUER: '' }, /SIGNER_ISSUER is missing/],
+]
+
+/** Programs at once: each start costs a second of a processor. */
+const AT_ONCE = 4
+
+test('each of the mistakes that people make in production is refused by the name of its setting', async () => {
+  const waiting = cases()
+  assert.ok(waiting.length >= 25)
+  const wrong: string[] = []
+  const work = async () => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      const [program, mistake, said] = next
+      const file = program === 'server' ? 'main.ts' : 'signer/main.ts'
+      const good = program === 'server' ? server : signer
+      const { ended, err } = startProgram(file, { ...good, ...mistake }, folder)
+      const code = await ended
+      if (code !== 1 || !said.test(err()) || err().includes('hunter2secret') || /\n\s+at /.test(err()))
+        wrong.push(`${program} ${JSON.stringify(mistake)} ended with ${code}, saying ${err()}`)
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, work))
+  assert.deepEqual(wrong, [])
+})

@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ethCall, isUnknownBlock } from './call.ts'
+import { RpcError, type Rpc } from './rpc.ts'
+
+const TO = `0x${'11'.repeat(20)}` as const
+
+test('a read asks for no more gas than a transaction may have, which is what nodes allow it (EIP-7825)', async () => {
+  const call = async (_method: string, [request]: [{ gas: string }]) => {
+    const gas = Number(request.gas)
+    // In the words of EDR, which is Hardhat's.
+    if (gas > 16_777_216)
+      throw new RpcError(-32000, `transaction gas limit (${gas}) is greater than the cap (16777216)`, undefined)
+    return '0x01'
+  }
+  const rpc = { call } as unknown as Rpc
+  assert.deepEqual(await ethCall(rpc, { to: TO, data: '0x', at: 'latest' }), { data: '0x01' })
+})
+
+test('a block that EDR does not know, by number or hash, is an unknown block', () => {
+  for (const tag of ['256', `0x${'11'.repeat(32)}`]) {
+    const said = new RpcError(-32000, `Received invalid block tag ${tag}. Latest block number is 7`, undefined)
+    assert.ok(isUnknownBlock(said))
+  }
+})

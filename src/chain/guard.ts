@@ -1,0 +1,41 @@
+import { RpcTooLarge, RpcUnavailable, WrongChain } from './failures.ts'
+import { askIdentity, isSameChain, type Identity } from './identity.ts'
+import type { Ask } from './node.ts'
+
+const TIMEOUT_MS = 5_000
+
+/**
+ * Asks the only node of a network. Whenever it was away, another chain may stand behind its address when it is back: a
+ * development node that was started again, a balancer that was pointed elsewhere. Until it has shown that it is the same,
+ * by chain id and genesis block, it is asked for nothing else and sent nothing.
+ * @param onWrong  told once each time another chain is found there
+ */
+export function guarded(ask: Ask, { identity, onWrong }: { identity: Identity; onWrong: () => void }): Ask {
+  let standing: 'right' | 'unsure' | 'wrong' = 'right'
+  let checking: Promise<void> | null = null
+
+  async function check(): Promise<void> {
+    const said = await askIdentity(ask, TIMEOUT_MS)
+    if (isSameChain(said, identity)) {
+      standing = 'right'
+      return
+    }
+    if (standing !== 'wrong') onWrong()
+    standing = 'wrong'
+    throw new WrongChain()
+  }
+
+  return async (calls, options) => {
+    if (standing !== 'right') {
+      checking ??= check().finally(() => (checking = null))
+      await checking
+    }
+    try {
+      return await ask(calls, options)
+    } catch (error) {
+      if (standing === 'right' && error instanceof RpcUnavailable && !(error instanceof RpcTooLarge))
+        standing = 'unsure'
+      throw error
+    }
+  }
+}

@@ -1,0 +1,41 @@
+import type { Hex } from '../ids.ts'
+import { isUnknownBlock } from './call.ts'
+import { isDevelopment, type Chain } from './network.ts'
+import { RpcError } from './rpc.ts'
+
+/** milliseconds for which a node's newest block stays below ours before it is asked whether it has lost it */
+const LOST_AFTER_MS = 5_000
+
+/** since when the newest block of a network's node is below ours */
+const below = new WeakMap<Chain, number>()
+
+/**
+ * Whether the node has lost our newest block, and not merely lags: what it shows has stayed below for seconds, and it no
+ * longer knows our block by its hash. In development a snapshot that was reverted loses blocks at once, so nothing is
+ * waited for there; of our own chain, which has one node only, the lower head says enough.
+ * @param ours    the newest block that this process, or its follower, knows
+ * @param latest  the newest block that the node shows now
+ * @throws RpcError | RpcUnavailable
+ */
+export async function hasLost(
+  chain: Chain,
+  ours: { number: number; hash: Hex },
+  latest: { number: number },
+): Promise<boolean> {
+  if (latest.number >= ours.number) {
+    below.delete(chain)
+    return false
+  }
+  if (chain.faucet !== null) return true
+  const now = performance.now()
+  const since = below.get(chain) ?? now
+  below.set(chain, since)
+  const { lostAfterMs = isDevelopment(chain) ? 0 : LOST_AFTER_MS } = chain
+  if (now - since < lostAfterMs) return false
+  try {
+    return (await chain.rpc.call('eth_getBlockByHash', [ours.hash, false])) === null
+  } catch (error) {
+    if (error instanceof RpcError && isUnknownBlock(error)) return true
+    throw error
+  }
+}

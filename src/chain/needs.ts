@@ -1,0 +1,51 @@
+import { CALL_GAS, isUnknownBlock } from './call.ts'
+import { RpcError } from './failures.ts'
+import { isMissingMethod, isOutOfBreath } from './member.ts'
+import type { Ask } from './node.ts'
+import type { Call } from './rpc.ts'
+
+const NOBODY = `0x${'00'.repeat(20)}`
+const NOTHING = `0x${'00'.repeat(32)}`
+
+/** What nothing works without, each asked so that it costs the node nothing and changes nothing. */
+const needed: readonly Call[] = [
+  { method: 'eth_getBalance', params: [NOBODY, 'latest'] },
+  { method: 'eth_getCode', params: [NOBODY, 'latest'] },
+  { method: 'eth_getTransactionCount', params: [NOBODY, 'latest'] },
+  { method: 'eth_call', params: [{ to: NOBODY, data: '0x', gas: `0x${CALL_GAS.toString(16)}` }, 'latest'] },
+  { method: 'eth_estimateGas', params: [{ from: NOBODY, to: NOBODY }] },
+  { method: 'eth_getBlockByHash', params: [NOTHING, false] },
+  { method: 'eth_getTransactionByHash', params: [NOTHING] },
+  { method: 'eth_getTransactionReceipt', params: [NOTHING] },
+  { method: 'eth_gasPrice', params: [] },
+  // No bytes are no transaction; whoever has the method says so.
+  { method: 'eth_sendRawTransaction', params: ['0x'] },
+]
+
+export type Needs = {
+  /** methods that it lacks */
+  missing: readonly string[]
+  /** false when it does not take a block's hash for its number (EIP-1898) */
+  readsByHash: boolean
+}
+
+/**
+ * Whether a node has what it must have. Only a clear no counts: one that is busy, or answers nonsense, is asked again when
+ * it is needed.
+ * @throws RpcUnavailable
+ */
+export async function askNeeds(ask: Ask, timeoutMs: number): Promise<Needs> {
+  const [newest, ...answers] = await ask([{ method: 'eth_getBlockByNumber', params: ['latest', false] }, ...needed], {
+    timeoutMs,
+  })
+  const missing = needed.filter((_, index) => isMissing(answers[index])).map(({ method }) => method)
+  const hash = (newest as { hash?: unknown } | null)?.hash
+  if (typeof hash !== 'string' || typeof answers[0] !== 'string') return { missing, readsByHash: true }
+  const [pinned] = await ask([{ method: 'eth_getBalance', params: [NOBODY, { blockHash: hash }] }], { timeoutMs })
+  const isRefused = pinned instanceof RpcError && !isUnknownBlock(pinned) && !isOutOfBreath(pinned)
+  return { missing, readsByHash: !isRefused }
+}
+
+/** EIP-1474: -32004, method not supported, beside JSON-RPC's own -32601 */
+const isMissing = (answer: unknown): boolean =>
+  answer instanceof RpcError && (isMissingMethod(answer) || answer.rpcCode === -32004)

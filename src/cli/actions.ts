@@ -1,0 +1,59 @@
+import { Command } from 'commander'
+import { listActions, verifyActions, type Action } from '../operator/actions.ts'
+import { withDatabaseOrServer } from './account.ts'
+import { print, table } from './print.ts'
+
+type Given = { json?: boolean; limit?: string; before?: string }
+
+/** `chatelaine actions …`: what operators did, and whether the record of it is whole. */
+export function actions(): Command {
+  const command = new Command('actions').description('what operators did, by commands and by the operator API')
+  command
+    .command('list')
+    .description('the newest first')
+    .option('--limit <n>', '1 to 200', '50')
+    .option('--before <seq>', 'older than this one')
+    .option('--json', 'print JSON')
+    .action(list)
+  command
+    .command('verify')
+    .description('walk the chain of records: none was changed, moved or taken out')
+    .option('--json', 'print JSON')
+    .action(verify)
+  return command
+}
+
+async function list(given: Given): Promise<void> {
+  const [limit, before] = [given.limit ?? '50', given.before].map((text) =>
+    text === undefined ? undefined : Number(text),
+  )
+  if (!Number.isInteger(limit) || limit! < 1 || limit! > 200) throw new Error('--limit must be 1 to 200.')
+  if (before !== undefined && !Number.isSafeInteger(before)) throw new Error('--before must be a number of the list.')
+  const found = await withDatabaseOrServer(
+    (db) => listActions(db, { limit: limit!, ...(before === undefined ? {} : { before }) }),
+    (ask) => ask<Action[]>('GET', `/actions?limit=${limit}${before === undefined ? '' : `&before=${before}`}`),
+  )
+  const rows = found.map(({ seq, at, actor, via, action, target, after }) => [
+    String(seq),
+    at,
+    `${actor} (${via})`,
+    action,
+    target,
+    after === null ? '' : JSON.stringify(after),
+  ])
+  print(given, found, rows.length === 0 ? 'Nothing yet.' : table(['', 'when', 'who', 'did', 'to', 'now'], rows))
+}
+
+async function verify(given: Given): Promise<void> {
+  const found = await withDatabaseOrServer(
+    (db) => verifyActions(db),
+    (ask) => ask<Awaited<ReturnType<typeof verifyActions>>>('GET', '/actions/verify'),
+  )
+  const { actions: count, newest, firstWrong } = found
+  const text =
+    firstWrong === null
+      ? `${count} actions, whole. Newest record: ${newest}\nCompare it with the last operator_acted of your logs.`
+      : `CHANGED: action ${firstWrong} is not as it was written. ${count} before it are whole, up to record ${newest}.`
+  print(given, found, text)
+  if (firstWrong !== null) process.exitCode = 1
+}

@@ -1,0 +1,60 @@
+import type { Command } from 'commander'
+import type { App } from '../app.ts'
+import { findShared, rewindTo } from '../follower/rewind.ts'
+import { indexTransfers } from '../history/index-transfers.ts'
+import { recorded, type Actor } from '../operator/actions.ts'
+import type { Db } from '../store/db.ts'
+import { followTransactions } from '../transactions/follow.ts'
+import { readBlock } from './backfill.ts'
+import { withInstallation, type Installation } from './installation.ts'
+import { commandActor } from './registry.ts'
+import { print } from './print.ts'
+
+type Given = { toBlock?: number; json?: boolean }
+
+/** `chatelaine network rewind`: the way out when the follower of a network has stopped below finality. */
+export function addRewind(command: Command): void {
+  command
+    .command('rewind <name>')
+    .description('take a network back to the newest block that its nodes still have; it is followed again from there')
+    .option('--to-block <number>', 'a lower block, where the nodes have none of the blocks that are kept', readBlock)
+    .option('--json', 'print JSON')
+    .action(run)
+}
+
+async function run(name: string, given: Given): Promise<void> {
+  await withInstallation(process.env, name, async (installation) => {
+    const done = await rewind(installation, commandActor(), given.toBlock ?? null)
+    const { to, transactions } = done
+    const sentence = `The network ${name} is back at block ${to}; servers follow it from there. Transactions to be mined again: ${transactions}.`
+    print(given, { name, ...done }, sentence)
+  })
+}
+
+/** Takes the network back and writes down who did it, in one transaction. @throws Error */
+export async function rewind(
+  { app, chain }: Installation,
+  actor: Actor,
+  toBlock: number | null,
+): Promise<{ to: number; transactions: number }> {
+  const to = await findShared(app, chain, toBlock)
+  // What takes blocks back uses these parts and no other.
+  const part = { ...app, now: Date.now } as App
+  const look = () => async (db: Db) =>
+    (await db
+      .selectFrom('cursors')
+      .select(['block_number', 'finalized_number', 'halted'])
+      .where('chain_id', '=', chain.chainId)
+      .executeTakeFirst()) ?? null
+  return recorded(app.db, actor, { action: 'rewind-network', target: chain.name, look }, async (db) => {
+    const { count } = await db
+      .selectFrom('transactions')
+      .select(({ fn }) => fn.countAll<string | number>().as('count'))
+      .where('chain_id', '=', chain.chainId)
+      .where('is_final', 'in', [true, false])
+      .where('block_number', '>', to.number)
+      .executeTakeFirstOrThrow()
+    await rewindTo(db, part, chain, { listeners: [followTransactions, indexTransfers], to })
+    return { to: to.number, transactions: Number(count) }
+  })
+}

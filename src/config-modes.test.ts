@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ConfigError, readConfig } from './config.ts'
+
+/** What production must have, whatever else a case sets. */
+const PRODUCTION = {
+  NODE_ENV: 'production',
+  PUBLIC_ORIGIN: 'https://wallet.example',
+  DATABASE_URL: 'postgres://db.example/x',
+  SIGNER_SOCKET: '/run/chatelaine/signer.sock',
+  AUTH_KEYS_FILE: '/etc/chatelaine/auth-keys.json',
+  PROVIDERS_FILE: '/etc/chatelaine/providers.json',
+  NETWORKS_FILE: '/etc/chatelaine/networks.json',
+  TRUST_PROXY: '1',
+}
+
+const problemsOf = (env: Record<string, string>): string[] => {
+  try {
+    readConfig(env, 'server')
+    return []
+  } catch (error) {
+    return (error as ConfigError).problems
+  }
+}
+
+test('TRUST_PROXY is a number of proxies or their addresses; on and off are refused with what to say instead', () => {
+  const read = (TRUST_PROXY: string) => readConfig({ ...PRODUCTION, TRUST_PROXY }, 'server').TRUST_PROXY
+  assert.equal(read('1'), 1)
+  assert.equal(read('0'), 0)
+  assert.deepEqual(read('10.0.0.0/8, 192.0.2.7 ::1'), ['10.0.0.0/8', '192.0.2.7', '::1'])
+  assert.equal(readConfig({}, 'server').TRUST_PROXY, undefined)
+  for (const wrong of [
+    'on',
+    'off',
+    'true',
+    '-1',
+    '17',
+    '10.0.0.0/33',
+    '300.1.1.1',
+    '10.0.0.0/0',
+    '::/0',
+    'loopback',
+    ',',
+    '1,2',
+    '2001:db8::/129',
+    '10.0.0.0/8/9',
+  ]) {
+    const problems = problemsOf({ ...PRODUCTION, TRUST_PROXY: wrong })
+    assert.equal(problems.length, 1, wrong)
+    assert.match(problems[0]!, /^TRUST_PROXY must be how many proxies stand before the server .*or their addresses/)
+  }
+})
+
+test('development is for this machine: what lets others in is refused, each by name, unless it is told so', () => {
+  const reaching: Record<string, string> = {
+    HOST: '0.0.0.0',
+    PUBLIC_ORIGIN: 'https://wallet.example',
+    TRUST_PROXY: '1',
+    SIGNER_SOCKET: '/run/chatelaine/signer.sock',
+  }
+  for (const [name, value] of Object.entries(reaching)) {
+    for (const NODE_ENV of ['development', 'test', '']) {
+      const problems = problemsOf({ NODE_ENV, [name]: value })
+      assert.equal(problems.length, 1, `${NODE_ENV} ${name}`)
+      assert.match(problems[0]!, new RegExp(`^${name} .*development.*DEVELOPMENT_OPEN_TO=everyone`))
+    }
+    assert.deepEqual(problemsOf({ DEVELOPMENT_OPEN_TO: 'everyone', [name]: value }), [])
+  }
+  assert.equal(problemsOf(reaching).length, 4)
+  for (const origin of ['http://localhost:4000', 'http://127.0.0.1:4000', 'http://[::1]:4000'])
+    assert.deepEqual(problemsOf({ PUBLIC_ORIGIN: origin }), [], origin)
+  assert.deepEqual(problemsOf({ TRUST_PROXY: '0' }), [])
+})
+
+test('production says how many proxies stand before it: without, all clients would share the limits of one address', () => {
+  assert.match(problemsOf({ ...PRODUCTION, TRUST_PROXY: '' }).join(), /^TRUST_PROXY is missing/)
+  assert.deepEqual(problemsOf({ ...PRODUCTION, TRUST_PROXY: '0' }), [])
+})
+
+test('production refuses the word that opens development', () => {
+  assert.deepEqual(problemsOf(PRODUCTION), [])
+  assert.match(problemsOf({ ...PRODUCTION, DEVELOPMENT_OPEN_TO: 'everyone' }).join(), /^DEVELOPMENT_OPEN_TO cannot be/)
+})
+
+test('OPS_LISTEN is an address with a port', () => {
+  const read = (OPS_LISTEN: string) => readConfig({ ...PRODUCTION, OPS_LISTEN }, 'server').OPS_LISTEN
+  assert.deepEqual(read('127.0.0.1:9464'), { host: '127.0.0.1', port: 9464 })
+  assert.deepEqual(read('[::1]:9464'), { host: '::1', port: 9464 })
+  for (const wrong of ['9464', '127.0.0.1', 'example.com:1', '127.0.0.1:65536', ':9464', '::1:9464'])
+    assert.match(
+      problemsOf({ ...PRODUCTION, OPS_LISTEN: wrong }).join(),
+      /^OPS_LISTEN must be an address and a port/,
+      wrong,
+    )
+})

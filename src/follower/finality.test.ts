@@ -1,0 +1,128 @@
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, suite, test } from 'node:test'
+import type { App } from '../app.ts'
+import { readConfig } from '../config.ts'
+import { toHex } from '../store/bytes.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
+import { until } from '../../test/until.ts'
+import type { BlockListener } from './block.ts'
+import { startFollower } from './follow.ts'
+
+// What happens exactly at the final block, and one beside it.
+
+suite('at the edge of what is final', () => {
+  let database: TestDatabase
+  let app: App
+  before(async () => {
+    database = await testDatabase()
+    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+    app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+  })
+  beforeEach(async () => {
+    for (const table of ['blocks', 'cursors', 'networks'] as const) await app.db.deleteFrom(table).execute()
+  })
+  after(() => database.close())
+
+  const cursor = () => app.db.selectFrom('cursors').selectAll().executeTakeFirst()
+  const settled = (script: ScriptedChain) =>
+    until('the cursor is at the head', async () => {
+      const row = await cursor()
+      return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
+    })
+  const following = async (script: ScriptedChain, work: (events: string[]) => Promise<void>) => {
+    const events: string[] = []
+    const listener: BlockListener = {
+      onBlock: async () => {},
+      onRetract: async (_db, _app, _chain, number) => void events.push(`retract ${number}`),
+      onFinalize: async (_db, _app, _chain, number) => void events.push(`finalize ${number}`),
+    }
+    const follower = startFollower(app, script.chain, [listener])
+    try {
+      await work(events)
+    } finally {
+      await follower.stop()
+    }
+  }
+  const mine = (script: ScriptedChain, count: number) => {
+    for (let block = 0; block < count; block++) script.mine()
+  }
+
+  for (const finality of [6, 'finalized'] as const) {
+    // The scripted node calls final what lies 12 below its newest block.
+    const depth = finality === 'finalized' ? 12 : finality
+
+    test(`a branch that leaves ours right above the final block is followed (${finality})`, async () => {
+      const script = scriptedChain({ finality })
+      // It begins at what is final then: blocks below the edge are stored, too.
+      mine(script, 20)
+      await following(script, async (events) => {
+        await settled(script)
+        mine(script, 10)
+        await settled(script)
+        assert.equal((await cursor())!.finalized_number, 30 - depth)
+        // All that is not final, and not one more.
+        script.lose(depth)
+        mine(script, depth)
+        await settled(script)
+        assert.deepEqual(
+          events.filter((event) => event.startsWith('retract')),
+          [`retract ${31 - depth}`],
+        )
+        assert.equal((await cursor())!.halted, null)
+        assert.equal((await cursor())!.finalized_number, 30 - depth)
+      })
+    })
+
+    test(`a branch that leaves ours right below the final block is not (${finality})`, async () => {
+      const script = scriptedChain({ finality })
+      // It begins at what is final then: blocks below the edge are stored, too.
+      mine(script, 20)
+      await following(script, async (events) => {
+        await settled(script)
+        mine(script, 10)
+        await settled(script)
+        script.lose(depth + 1)
+        mine(script, depth + 1)
+        await until('the follower halted', async () => (await cursor())!.halted !== null)
+        assert.deepEqual(
+          events.filter((event) => event.startsWith('retract')),
+          [],
+        )
+        assert.deepEqual([(await cursor())!.block_number, (await cursor())!.finalized_number], [30, 30 - depth])
+      })
+    })
+
+    test(`the next block makes one block final, and the last stored one at most (${finality})`, async () => {
+      const script = scriptedChain({ finality })
+      // It begins at what is final then: blocks below the edge are stored, too.
+      mine(script, 20)
+      await following(script, async (events) => {
+        await settled(script)
+        mine(script, 10)
+        await settled(script)
+        mine(script, 1)
+        await settled(script)
+        assert.equal(events.at(-1), `finalize ${31 - depth}`)
+        assert.equal((await cursor())!.finalized_number, 31 - depth)
+      })
+    })
+  }
+
+  test('where every block is final at once the newest is final, and no branch replaces it', async () => {
+    const script = scriptedChain({ finality: 0 })
+    mine(script, 3)
+    await following(script, async (events) => {
+      await settled(script)
+      assert.equal((await cursor())!.finalized_number, 3)
+      script.lose(1)
+      mine(script, 2)
+      await until('the follower halted', async () => (await cursor())!.halted !== null)
+      assert.equal(
+        events.some((event) => event.startsWith('retract')),
+        false,
+      )
+    })
+  })
+})

@@ -1,0 +1,309 @@
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, suite, test } from 'node:test'
+import type { App } from '../app.ts'
+import type { Rpc } from '../chain/rpc.ts'
+import type { Strictness } from '../chain/network.ts'
+import { readConfig } from '../config.ts'
+import type { Hex } from '../ids.ts'
+import { toHex } from '../store/bytes.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { addressOf, scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
+import { signerAt } from '../../test/scripted-transactions.ts'
+import { until } from '../../test/until.ts'
+import type { BlockListener, FollowedBlock } from './block.ts'
+import { fetchBlock } from './fetch.ts'
+import { startFollower } from './follow.ts'
+
+// A node that says something else than its block holds, one field at a time.
+
+type Fields = Record<string, unknown>
+type Block = Fields & { transactions: Fields[] }
+/** Changes what the node sends; false when this answer has nothing to be changed. */
+type Lie = (block: Block, receipts: Fields[]) => void
+
+const [alice, bob] = [signerAt(1), signerAt(2)]
+const transfer = (value: bigint) => ({
+  ...{ type: 'ERC20' as const, token: addressOf(0x70), from: alice, to: bob },
+  items: [{ id: null, value }],
+})
+
+/** A block with a transaction of each type, the second of which failed. */
+function mineAll(script: ScriptedChain) {
+  const one = (value: bigint, reverted = false) => ({ from: value % 2n === 0n ? alice : bob, transfers: [transfer(value)], reverted }) // prettier-ignore
+  return script.mine(one(1n), one(2n, true), one(3n), one(4n), one(5n))
+}
+
+function lying(rpc: Rpc, lie: Lie): Rpc {
+  return {
+    ...rpc,
+    batch: async (calls) => {
+      const answers = await rpc.batch(calls)
+      const [block, receipts] = ['eth_getBlockByHash', 'eth_getBlockReceipts'].map((method) => answers[calls.findIndex((call) => call.method === method)]) // prettier-ignore
+      if ((block as Block | undefined)?.transactions.length && Array.isArray(receipts))
+        lie(block as Block, receipts as Fields[])
+      return answers
+    },
+  }
+}
+
+const isWhole = ({ transactions }: Block): boolean => typeof transactions[0] === 'object'
+
+/** Only where whole transactions are answered. */
+const ofWhole =
+  (lie: Lie): Lie =>
+  (block, receipts) => {
+    if (isWhole(block)) lie(block, receipts)
+  }
+
+/** Another value of the same form. */
+function other(value: unknown): unknown {
+  if (typeof value === 'string' && value.length > 2) return `${value.slice(0, -1)}${value.endsWith('1') ? '2' : '1'}`
+  if (value === '0x') return '0x01'
+  if (value === null) return addressOf(0xbad)
+  return []
+}
+
+const source = (strictness: Strictness) => ({ hasBlockReceipts: true, strictness })
+const plain = (block: FollowedBlock) => ({ ...block, prove: null })
+
+/** Written beside what the bytes hold: twice the same, or a result. A lie about it is not read. */
+const UNREAD = new Set(['gasPrice 2', 'gasPrice 3', 'gasPrice 4', 'chainId 0', 'v 2', 'v 3', 'v 4'])
+
+test('in strict mode no field of a header, a transaction or a receipt can be changed', async () => {
+  const script = scriptedChain()
+  const { hash, header, transactions } = mineAll(script)
+  const { rpc } = script.chain
+  const honest = await fetchBlock(rpc, hash, source('on'))
+  assert.equal(honest.receipts.length, 5)
+  const refused = (lie: Lie) => assert.rejects(fetchBlock(lying(rpc, lie), hash, source('on')), { name: 'BadAnswer' })
+  for (const name of [...Object.keys(header), 'hash'])
+    await refused((block) => (block[name] = other(block[name]))).catch(() => assert.fail(`header ${name}`))
+  const receipts = script.respond('eth_getBlockReceipts', [hash]) as Fields[]
+  for (const [index, { answer }] of transactions.entries()) {
+    for (const name of Object.keys(answer)) {
+      const lie: Lie = (block) => (block.transactions[index]![name] = other(block.transactions[index]![name]))
+      if (UNREAD.has(`${name} ${index}`))
+        assert.deepEqual(plain(await fetchBlock(lying(rpc, lie), hash, source('on'))), plain(honest)) // prettier-ignore
+      else await refused(lie).catch(() => assert.fail(`transaction ${index} ${name}`))
+    }
+    // Logs have a test of their own.
+    for (const name of Object.keys(receipts[index]!).filter((one) => one !== 'logs'))
+      await refused((_, some) => (some[index]![name] = other(some[index]![name]))).catch(() =>
+        assert.fail(`receipt ${index} ${name}`),
+      )
+  }
+})
+
+const LIES: Record<string, Lie> = {
+  'another hash': ({ transactions }, receipts) =>
+    (transactions[2]!.hash = receipts[2]!.transactionHash = `0x${'ab'.repeat(32)}`),
+  'another sender': ({ transactions }, receipts) => (transactions[2]!.from = receipts[2]!.from = addressOf(0xa1)),
+  'another recipient': ({ transactions }, receipts) => (transactions[2]!.to = receipts[2]!.to = addressOf(0xa1)),
+  'another signature': ({ transactions }) => (transactions[2]!.s = other(transactions[2]!.s)),
+  'no signature': ({ transactions }) => Object.assign(transactions[2]!, { r: '0x0', s: '0x0' }),
+  'another nonce': ({ transactions }) => (transactions[2]!.nonce = '0x9'),
+  'less gas': (_, receipts) => (receipts[2]!.gasUsed = '0x1'),
+  'less gas in sum': (_, receipts) =>
+    Object.assign(receipts[2]!, { gasUsed: '0x1', cumulativeGasUsed: `0x${(42_001).toString(16)}` }),
+  'another price': (_, receipts) => (receipts[2]!.effectiveGasPrice = '0x1'),
+  'another price in both': ({ transactions }, receipts) =>
+    (receipts[2]!.effectiveGasPrice = transactions[2]!.maxFeePerGas = '0x1'),
+  'a contract that nobody created': (_, receipts) => (receipts[2]!.contractAddress = addressOf(0xc1)),
+  'success of what failed': (_, receipts) => (receipts[1]!.status = '0x1'),
+  'failure of what succeeded': (_, receipts) => Object.assign(receipts[2]!, { status: '0x0' }),
+  'a transaction of a type that is unknown': ({ transactions }, receipts) =>
+    (transactions[2]!.type = receipts[2]!.type = '0x7e'),
+  'a receipt of another transaction': (_, receipts) => {
+    const [one, two] = [receipts[2]!, receipts[3]!]
+    receipts[2] = { ...two, transactionHash: one.transactionHash, from: one.from, type: one.type, logs: one.logs }
+    receipts[3] = { ...one, transactionHash: two.transactionHash, from: two.from, type: two.type, logs: two.logs }
+    receipts[2].status = '0x0'
+  },
+  'two transactions in each other’s place': ({ transactions }, receipts) => {
+    const hashes = receipts.map(({ transactionHash }) => transactionHash)
+    ;[transactions[2], transactions[3]] = [transactions[3]!, transactions[2]!]
+    Object.assign(receipts[2]!, { transactionHash: hashes[3] })
+    Object.assign(receipts[3]!, { transactionHash: hashes[2] })
+  },
+  'a transaction hidden': ({ transactions }, receipts) => {
+    // The one that failed: no log is missing.
+    transactions.splice(1, 1)
+    receipts.splice(1, 1)
+  },
+  'a transaction invented': ({ transactions }, receipts) => {
+    const more = scriptedChain().mine({ from: alice, transfers: [] }).transactions[0]!
+    transactions.push(more.answer)
+    receipts.push({ ...receipts[1]!, type: '0x0', transactionHash: more.hash, from: alice, status: '0x1' })
+  },
+}
+
+suite('a follower in strict mode', () => {
+  let database: TestDatabase
+  let app: App
+  before(async () => {
+    database = await testDatabase()
+    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+    app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+  })
+  beforeEach(async () => {
+    for (const table of ['blocks', 'cursors', 'networks'] as const) await app.db.deleteFrom(table).execute()
+  })
+  after(() => database.close())
+
+  for (const [name, lie] of Object.entries(LIES)) {
+    test(`stores nothing of a block with ${name}, and follows when the node is honest again`, async () => {
+      const script = scriptedChain({ isDevelopment: true })
+      const told: FollowedBlock[] = []
+      const listener: BlockListener = {
+        onBlock: async (_db, _app, _chain, block) => void told.push(block),
+        onRetract: async () => {},
+        onFinalize: async () => {},
+      }
+      let isLying = true
+      let lies = 0
+      const rpc = lying(script.chain.rpc, (block, receipts) => {
+        if (!isLying) return
+        lies++
+        lie(block, receipts)
+      })
+      mineAll(script)
+      const follower = startFollower(app, { ...script.chain, rpc, strictness: 'on' }, [listener])
+      try {
+        await until('it was lied to again and again', () => lies > 1)
+        assert.deepEqual(
+          told.map(({ number }) => number),
+          [0],
+        )
+        const stored = await app.db.selectFrom('blocks').select('number').execute()
+        assert.deepEqual(
+          stored.map(({ number }) => number),
+          [0],
+        )
+        isLying = false
+        await until('the cursor is at the head', async () => {
+          const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
+          return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
+        })
+      } finally {
+        await follower.stop()
+      }
+      const { receipts } = told[1]!
+      assert.deepEqual(
+        receipts.map(({ from }) => from),
+        [bob, alice, bob, alice, bob],
+      )
+      assert.deepEqual(
+        receipts.map(({ gasUsed }) => gasUsed),
+        Array<number>(5).fill(21_000),
+      )
+      const { nonces, doubt } = await told[1]!.prove([])
+      assert.deepEqual(
+        [...nonces.keys()],
+        receipts.map(({ transactionHash }) => transactionHash),
+      )
+      assert.equal(doubt, null)
+    })
+  }
+})
+
+test('a price that the node leaves out is worked out', async () => {
+  const script = scriptedChain()
+  const { hash } = mineAll(script)
+  const rpc = lying(script.chain.rpc, (_, receipts) => receipts.forEach((receipt) => delete receipt.effectiveGasPrice))
+  const { receipts } = await fetchBlock(rpc, hash, source('on'))
+  assert.deepEqual(
+    receipts.map(({ effectiveGasPrice }) => effectiveGasPrice),
+    Array<bigint>(5).fill(1_000_000_007n),
+  )
+})
+
+suite('in the other modes', () => {
+  const hashesOf = (block: FollowedBlock) => block.receipts.map(({ transactionHash }) => transactionHash)
+
+  const { 'a transaction of a type that is unknown': _, ...lies } = LIES
+  for (const [name, lie] of Object.entries(lies)) {
+    test(`a block with ${name} is not proven, where all of it was a lie and where only the proof is`, async () => {
+      const script = scriptedChain()
+      const { hash } = mineAll(script)
+      const { rpc } = script.chain
+      const whole = lying(rpc, ofWhole(lie))
+      const both = lying(rpc, (block, receipts) => {
+        // A list of hashes, made of the same lie.
+        const answer = (isWhole(block) ? block : script.respond('eth_getBlockByHash', [hash, true])) as Block
+        const changed = structuredClone(answer)
+        lie(changed, receipts)
+        block.transactions = isWhole(block)
+          ? changed.transactions
+          : (changed.transactions.map((one) => one.hash) as never)
+      })
+      for (const liar of [whole, both]) {
+        const block = await fetchBlock(liar, hash, source('off'))
+        await assert.rejects(async () => block.prove(hashesOf(block)), { name: 'BadAnswer' })
+      }
+    })
+  }
+
+  test('an honest block is proven with one more question, and its nonces are those of its bytes', async () => {
+    const script = scriptedChain()
+    const { hash, transactions } = mineAll(script)
+    const block = await fetchBlock(script.chain.rpc, hash, source('off'))
+    assert.equal(script.asked.get('eth_getBlockByHash'), 1)
+    const { nonces, doubt } = await block.prove([transactions[3]!.hash])
+    assert.equal(doubt, null)
+    assert.equal(nonces.get(transactions[3]!.hash), Number(transactions[3]!.answer.nonce))
+    assert.equal(script.asked.get('eth_getBlockByHash'), 2)
+    assert.equal(script.asked.get('eth_getBlockReceipts'), 2)
+  })
+
+  const garbled: Record<string, Lie> = {
+    'headers are not Ethereum’s': (block) => (block.extraData = '0x'),
+    'transactions are not Ethereum’s': ofWhole(({ transactions }) => (transactions[0]!.type = '0x6a')),
+  }
+  for (const [name, garble] of Object.entries(garbled)) {
+    test(`where ${name} our own are checked by their bytes, and the operator can be told`, async () => {
+      const script = scriptedChain()
+      const { hash, transactions } = mineAll(script)
+      const rpc = lying(script.chain.rpc, garble)
+      const block = await fetchBlock(rpc, hash, source('off'))
+      const { nonces, doubt } = await block.prove([transactions[2]!.hash])
+      assert.match(doubt!, /another hash|not with 0x6a/)
+      assert.deepEqual([...nonces], [[transactions[2]!.hash, Number(transactions[2]!.answer.nonce)]])
+      for (const field of ['nonce', 'input', 's']) {
+        const worse = lying(
+          rpc,
+          ofWhole(({ transactions: some }) => (some[2]![field] = other(some[2]![field]))),
+        )
+        const lied = await fetchBlock(worse, hash, source('off'))
+        await assert.rejects(async () => lied.prove([transactions[2]!.hash]), { name: 'BadAnswer' }, field)
+      }
+    })
+
+    test(`where blocks could be checked before, one whose ${name} is asked for 20 times before it counts`, async () => {
+      const script = scriptedChain()
+      const learned = source('off')
+      const { hash: first } = mineAll(script)
+      const { hash, transactions } = mineAll(script)
+      assert.equal((await (await fetchBlock(script.chain.rpc, first, learned)).prove([])).doubt, null)
+      const rpc = lying(script.chain.rpc, garble)
+      const ours: Hex[] = [transactions[2]!.hash]
+      const ask = async () => (await fetchBlock(rpc, hash, learned)).prove(ours)
+      for (let count = 0; count < 20; count++) await assert.rejects(ask, { name: 'BadAnswer' })
+      assert.notEqual((await ask()).doubt, null)
+    })
+  }
+
+  test('the lax mode believes in the block and checks the bytes of ours', async () => {
+    const script = scriptedChain()
+    const { hash, transactions } = mineAll(script)
+    const ours: Hex[] = [transactions[2]!.hash]
+    const moved = lying(script.chain.rpc, (_, receipts) => (receipts[2]!.effectiveGasPrice = '0x1'))
+    const { doubt, nonces } = await (await fetchBlock(moved, hash, source('lax'))).prove(ours)
+    assert.deepEqual([doubt, nonces.get(ours[0]!)], [null, Number(transactions[2]!.answer.nonce)])
+    const forged = lying(
+      script.chain.rpc,
+      ofWhole(({ transactions: some }) => (some[2]!.nonce = '0x9')),
+    )
+    await assert.rejects(async () => (await fetchBlock(forged, hash, source('lax'))).prove(ours), { name: 'BadAnswer' })
+  })
+})

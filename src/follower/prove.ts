@@ -1,0 +1,96 @@
+import { readAddress, readNumber, readObject } from '../chain/answers.ts'
+import { BadAnswer } from '../chain/failures.ts'
+import type { Block } from '../chain/head.ts'
+import type { Strictness } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import type { Proof, Receipt } from './block.ts'
+import { checkReceipts, checkRoots, checkTransaction, computeBlock, readTransactions, type Computed } from './strict.ts'
+import { readSent, type Sent } from './transaction.ts'
+
+/** Block and receipts as the node sent them, the transactions whole. */
+export type Answers = { block: unknown; receipts: readonly unknown[] }
+
+type Read = Block & { receipts: Receipt[] }
+
+/** What a process has learned of a network, in a mode that does not insist on proofs. */
+export type Provability = { wasProven: boolean; doubts: number }
+
+/** so often, half a minute, a block is asked for again that cannot be checked on a network whose blocks could be */
+const PATIENCE = 20
+
+/** Checks all of a block against its hash. @throws BadAnswer */
+export function proveAll(answers: Answers, read: Read): { receipts: Receipt[]; proof: Proof } {
+  const computed = computeBlock(answers.block, answers.receipts)
+  // No network has any: a development node lets somebody send in another's name.
+  if (computed.sent.some(({ from }) => from === null)) throw new BadAnswer('nobody has signed a transaction')
+  return compare(answers, read, computed)
+}
+
+/**
+ * The same where the network's headers and transactions are Ethereum's. Elsewhere, and in the mode `lax`, of our own
+ * transactions alone: that hash, sender and nonce are those of their bytes.
+ * @throws BadAnswer
+ */
+export function proveSome(
+  answers: Answers,
+  read: Read,
+  { ours, strictness, provability }: { ours: readonly Hex[]; strictness: Strictness; provability: Provability },
+): Proof {
+  if (strictness === 'lax') return { nonces: readNonces(answers, read, ours), doubt: null }
+  const { computed, doubt } = tryCompute(answers, read)
+  if (computed !== null) {
+    const { proof } = compare(answers, read, computed)
+    provability.wasProven = true
+    return proof
+  }
+  // A node that lies may say what makes its blocks impossible to check; a network that changes its rules does so too.
+  if (provability.wasProven && provability.doubts++ < PATIENCE) throw new BadAnswer(doubt)
+  return { nonces: readNonces(answers, read, ours), doubt }
+}
+
+function compare(answers: Answers, read: Read, computed: Computed): { receipts: Receipt[]; proof: Proof } {
+  const { sent } = computed
+  checkRoots(answers.block, computed)
+  for (const [index, answer] of readTransactions(answers.block).entries()) checkTransaction(sent[index]!, answer)
+  const receipts = checkReceipts(sent, read, answers.receipts)
+  const nonces = new Map(receipts.map(({ transactionHash }, index) => [transactionHash, sent[index]!.nonce]))
+  return { receipts, proof: { nonces, doubt: null } }
+}
+
+type Attempt = { computed: Computed; doubt: null } | { computed: null; doubt: string }
+
+function tryCompute({ block, receipts }: Answers, { hash }: Read): Attempt {
+  try {
+    const computed = computeBlock(block, receipts)
+    if (computed.hash === hash) return { computed, doubt: null }
+    return { computed: null, doubt: 'the header has another hash than Ethereum would give it' }
+  } catch (error) {
+    if (!(error instanceof BadAnswer)) throw error
+    return { computed: null, doubt: error.message }
+  }
+}
+
+function readNonces({ block }: Answers, { receipts }: Read, ours: readonly Hex[]): Map<Hex, number> {
+  const nonces = new Map<Hex, number>()
+  for (const [index, answer] of readTransactions(block).entries()) {
+    const { transactionHash, from } = receipts[index]!
+    if (!ours.includes(transactionHash)) continue
+    const said = readObject(answer, 'a whole transaction')
+    if (readAddress(said.from, 'sender of a transaction') !== from)
+      throw new BadAnswer('a receipt has another from than its transaction')
+    const sent = tryReadSent(answer)
+    if (sent !== null) checkTransaction(sent, answer)
+    nonces.set(transactionHash, readNumber(said.nonce, 'nonce of a transaction'))
+  }
+  return nonces
+}
+
+/** null for a transaction that is not written as Ethereum's are. */
+function tryReadSent(answer: unknown): Sent | null {
+  try {
+    return readSent(answer)
+  } catch (error) {
+    if (error instanceof BadAnswer) return null
+    throw error
+  }
+}

@@ -1,0 +1,87 @@
+import { randomBytes } from 'node:crypto'
+import type { App } from '../app.ts'
+import type { Block } from '../chain/head.ts'
+import type { Chain } from '../chain/network.ts'
+import { toHex } from '../store/bytes.ts'
+import type { Db } from '../store/db.ts'
+import { findAncestor } from './ancestor.ts'
+import { retractIn } from './apply.ts'
+import type { BlockListener } from './block.ts'
+import { releaseLease, seizeLease } from './cursor.ts'
+import { fetchHeader, fetchHeaders } from './fetch.ts'
+
+/** blocks with transactions of ours that are compared with the node's below the first block that is stored */
+const COMPARED = 50
+
+/**
+ * The block a network can be taken back to: the newest that both chains share.
+ * @param toBlock  a lower one that the operator names; null: the newest shared
+ * @throws Error  in a sentence: there is nothing to take back, or nothing says where the chains part
+ * @throws RpcError | RpcUnavailable
+ */
+export async function findShared({ db }: Pick<App, 'db'>, chain: Chain, toBlock: number | null): Promise<Block> {
+  const row = db.selectFrom('cursors').select('block_number').where('chain_id', '=', chain.chainId)
+  const [cursor, latest] = await Promise.all([row.executeTakeFirst(), fetchHeader(chain.rpc, 'latest')])
+  if (cursor === undefined || latest === null) throw new Error(`The network ${chain.name} was not followed yet.`)
+  const found = await findAncestor({ db }, chain, Math.min(cursor.block_number, latest.number))
+  if (toBlock === null) {
+    if (found === null)
+      throw new Error(
+        'None of the blocks that are kept is the node’s: say with --to-block from which block on the chains differ, or lower.',
+      )
+    if (found.number === cursor.block_number)
+      throw new Error(`There is nothing to take back: the node has our newest block, ${found.number}.`)
+    return found
+  }
+  const lowest = await db
+    .selectFrom('blocks')
+    .select(({ fn }) => fn.min('number').as('number'))
+    .where('chain_id', '=', chain.chainId)
+    .executeTakeFirst()
+  const most = found?.number ?? Math.min((lowest?.number ?? 0) - 2, latest.number)
+  if (toBlock > most) throw new Error(`The chains differ above block ${most}: say ${most} or less.`)
+  await compareOurs(db, chain, toBlock)
+  const block = await fetchHeader(chain.rpc, toBlock)
+  if (block === null) throw new Error(`The node does not have block ${toBlock}.`)
+  return block
+}
+
+/** Below what is stored of blocks, those with transactions of ours have to be the node's. @throws Error */
+async function compareOurs(db: Db, { chainId, rpc }: Chain, toBlock: number): Promise<void> {
+  const rows = await db
+    .selectFrom('transactions')
+    .select(['block_number', 'block_hash'])
+    .distinct()
+    .where('chain_id', '=', chainId)
+    .where('is_final', 'in', [true, false])
+    .where('block_number', '<=', toBlock)
+    .where('block_hash', 'is not', null)
+    .orderBy('block_number', 'desc')
+    .limit(COMPARED)
+    .execute()
+  const headers = await fetchHeaders(
+    rpc,
+    rows.map(({ block_number }) => block_number!),
+  )
+  const other = rows.find(({ block_hash }, index) => headers[index]?.hash !== toHex(block_hash!))
+  if (other !== undefined)
+    throw new Error(`Block ${other.block_number}, with transactions of ours, is not the node’s: say a lower one.`)
+}
+
+/**
+ * Takes a network back to a block that the node has, whoever follows it, inside a transaction: what was made of the blocks
+ * above is undone as in any reorganisation, final or not, and is made again from the node's blocks by the follower that
+ * takes the lease next.
+ * @throws Error when the follower stands below that block by now
+ */
+export async function rewindTo(
+  db: Db,
+  app: App,
+  chain: Chain,
+  { listeners, to }: { listeners: BlockListener[]; to: Block },
+): Promise<void> {
+  const held = await seizeLease(db, chain.chainId, `rewind:${randomBytes(4).toString('hex')}`)
+  if (held === null || held.number < to.number) throw new Error('The follower has moved meanwhile: try again.')
+  const next = await retractIn(db, app, chain, listeners, { held, ancestor: to })
+  await releaseLease(db, chain.chainId, next)
+}

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, suite, test } from 'node:test'
+import type { App } from '../app.ts'
+import type { Rpc } from '../chain/rpc.ts'
+import { readConfig } from '../config.ts'
+import { startFollower } from '../follower/follow.ts'
+import type { Caller } from '../http/bearer.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
+import { until } from '../../test/until.ts'
+import { backfill } from './backfill.ts'
+import { indexTransfers } from './index-transfers.ts'
+import { readHistory } from './read.ts'
+
+const ALICE = addressOf(0xa1)
+const ACCOUNT = '00000000-0000-8000-8000-0000000000a1'
+const FINALITY = 5
+const coins = (value: bigint): ScriptedTransfer => ({
+  ...{ type: 'ERC20', token: addressOf(0x70), from: addressOf(0x57), to: ALICE },
+  items: [{ id: null, value }],
+})
+
+suite('the history at the edge of what is final, and of what failed', () => {
+  let database: TestDatabase
+  let app: App
+  before(async () => {
+    database = await testDatabase()
+    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+    app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+  })
+  beforeEach(async () => {
+    for (const table of ['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const)
+      await app.db.deleteFrom(table).execute()
+  })
+  after(() => database.close())
+
+  const addAccount = () =>
+    app.db.insertInto('accounts').values({ account_id: ACCOUNT, user_id: 'DEV-alice', address: fromHex(ALICE) }).execute() // prettier-ignore
+  const follow = async ({ chain, blocks }: ScriptedChain, rpc: Rpc = chain.rpc, strictness = chain.strictness) => {
+    const follower = startFollower(app, { ...chain, rpc, strictness }, [{ ...indexTransfers, afterCommit: () => {} }])
+    try {
+      await until('the cursor is at the head', async () => {
+        const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
+        return row !== undefined && toHex(row.block_hash) === blocks.at(-1)!.hash
+      })
+    } finally {
+      await follower.stop()
+    }
+  }
+  /** Ten blocks with a transfer each, whose amount is the block's number. */
+  const tenBlocks = () => {
+    const script = scriptedChain({ isDevelopment: true, finality: FINALITY })
+    for (let number = 1; number <= 10; number++)
+      script.mine({ from: addressOf(0x57), transfers: [coins(BigInt(number))] })
+    return script
+  }
+  const storedBlocks = async () =>
+    (await app.db.selectFrom('transfers').select('block_number').orderBy('block_number').execute()).map((row) => row.block_number) // prettier-ignore
+  const fill = (script: ScriptedChain) =>
+    backfill(app, script.chain, {
+      ...{ fromBlock: 0, accountIds: null, onProgress: () => {}, stopping: new AbortController().signal, waitMs: 0 },
+    })
+
+  test('a transfer is final with its own block, and its block is the first that the filter shows', async () => {
+    const script = tenBlocks()
+    await addAccount()
+    await follow(script)
+    const reader: Caller = {
+      ...{ userId: 'DEV-alice', accountId: ACCOUNT, address: ALICE, clientId: 'demo', chainId: 31337 },
+      ...{ scopes: new Set(['wallet:read']), grantId: 'g', tokenId: 't', expiresAt: 2 ** 40, token: 'x' },
+    } as Caller
+    const served = { ...app, chains: new Map([[31337, script.chain]]) } as App
+    const { entries, finalizedTo, indexedTo } = await readHistory(served, reader, 'DEV-alice', {})
+    assert.deepEqual([finalizedTo, indexedTo], [5, 10])
+    const states = Object.fromEntries(entries.map(({ blockNumber, status }) => [blockNumber, status]))
+    assert.deepEqual([states[5], states[6]], ['FINALIZED', 'CONFIRMED'])
+    const final = await readHistory(served, reader, 'DEV-alice', { finality: 'finalized' })
+    assert.deepEqual(
+      final.entries.map(({ blockNumber }) => blockNumber),
+      [5, 4, 3, 2, 1],
+    )
+  })
+
+  test('a backfill asks for logs up to the final block, and stores nothing above it', async () => {
+    const script = tenBlocks()
+    await follow(script)
+    await addAccount()
+    const asked: number[] = []
+    script.onAsk = (method, params) => {
+      if (method === 'eth_getLogs') asked.push(Number((params[0] as { toBlock: Hex }).toBlock))
+    }
+    assert.deepEqual(await fill(script), { nextBlock: 6, target: 10 })
+    assert.deepEqual(await storedBlocks(), [1, 2, 3, 4, 5])
+    assert.deepEqual(new Set(asked), new Set([5]))
+  })
+
+  test('what is final no more when a backfill would store it is not stored', async () => {
+    const script = tenBlocks()
+    await follow(script)
+    await addAccount()
+    let isFirst = true
+    script.onAsk = async (method) => {
+      if (method !== 'eth_getLogs' || !isFirst) return
+      isFirst = false
+      // A development chain lost blocks while the node was asked.
+      await app.db.updateTable('cursors').set({ finalized_number: 3 }).execute()
+    }
+    assert.equal((await fill(script)).nextBlock, 4)
+    assert.deepEqual(await storedBlocks(), [1, 2, 3])
+  })
+
+  for (const strictness of ['off', 'lax'] as const)
+    test(`logs that a node gives to a failed transaction are no transfers (${strictness})`, async () => {
+      const script = tenBlocks()
+      await addAccount()
+      const { rpc } = script.chain
+      const failing: Rpc = {
+        ...rpc,
+        batch: async (calls) =>
+          (await rpc.batch(calls)).map((answer, index) => {
+            const receipts = answer as { status: string; blockHash: Hex }[]
+            if (calls[index]!.method === 'eth_getBlockReceipts')
+              for (const receipt of receipts) if (receipt.blockHash === script.blocks[4]!.hash) receipt.status = '0x0'
+            return answer
+          }),
+      }
+      await follow(script, failing, strictness)
+      assert.deepEqual(await storedBlocks(), [1, 2, 3, 5, 6, 7, 8, 9, 10])
+      const tokens = await app.db.selectFrom('tokens').select('address').execute()
+      assert.equal(tokens.length, 1)
+    })
+
+  test('a token that only a failed transaction names is never met', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: FINALITY })
+    script.mine({ from: addressOf(0x57), transfers: [coins(1n)] })
+    await addAccount()
+    const { rpc } = script.chain
+    const failing: Rpc = {
+      ...rpc,
+      batch: async (calls) => {
+        const answers = await rpc.batch(calls)
+        for (const [index, { method }] of calls.entries())
+          if (method === 'eth_getBlockReceipts')
+            for (const receipt of answers[index] as { status: string }[]) receipt.status = '0x0'
+        return answers
+      },
+    }
+    await follow(script, failing)
+    assert.deepEqual(await storedBlocks(), [])
+    assert.deepEqual(await app.db.selectFrom('tokens').select('address').execute(), [])
+  })
+})

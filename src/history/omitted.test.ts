@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, suite, test } from 'node:test'
+import type { App } from '../app.ts'
+import { readConfig } from '../config.ts'
+import { startFollower } from '../follower/follow.ts'
+import type { Caller } from '../http/bearer.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { openTelemetry } from '../telemetry.ts'
+import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
+import { until } from '../../test/until.ts'
+import { audit } from './audit.ts'
+import { backfill } from './backfill.ts'
+import { indexTransfers } from './index-transfers.ts'
+import { readHistory } from './read.ts'
+
+const ALICE = addressOf(0xa1)
+const ACCOUNT = '00000000-0000-8000-8000-0000000000a1'
+const STRANGER = addressOf(0x57)
+const [ITEMS, COINS] = [addressOf(0x71), addressOf(0x70)]
+
+const batch = (count: number, from = STRANGER, to = ALICE): ScriptedTransfer => ({
+  ...{ type: 'ERC1155', token: ITEMS, from, to },
+  items: Array.from({ length: count }, (_, index) => ({ id: BigInt(index), value: 1n })),
+})
+const coin = (from: Hex, to: Hex, value = 1n): ScriptedTransfer => ({
+  ...{ type: 'ERC20', token: COINS, from, to },
+  items: [{ id: null, value }],
+})
+
+suite('more transfers of a token in a block than anybody reads', () => {
+  let database: TestDatabase
+  let app: App
+  before(async () => {
+    database = await testDatabase()
+    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+    app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
+  })
+  beforeEach(async () => {
+    for (const table of ['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const)
+      await app.db.deleteFrom(table).execute()
+  })
+  after(() => database.close())
+
+  const addAccount = () =>
+    app.db.insertInto('accounts').values({ account_id: ACCOUNT, user_id: 'DEV-alice', address: fromHex(ALICE) }).execute() // prettier-ignore
+  const follow = async ({ chain, blocks }: ScriptedChain) => {
+    const follower = startFollower(app, chain, [{ ...indexTransfers, afterCommit: () => {} }])
+    await until('the cursor is at the head', async () => {
+      const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
+      return row !== undefined && toHex(row.block_hash) === blocks.at(-1)!.hash
+    })
+    await follower.stop()
+  }
+  const stored = () =>
+    app.db
+      .selectFrom('transfers')
+      .select(['block_number', 'log_index', 'batch_index', 'direction', 'token', 'is_spam', 'omitted'])
+      .orderBy('block_number')
+      .orderBy('log_index')
+      .orderBy('batch_index')
+      .orderBy('direction')
+      .execute()
+
+  /** Block 1 is spam, block 2 is like any other. */
+  function spammed(): ScriptedChain {
+    const script = scriptedChain({ isDevelopment: true, finality: 0 })
+    const nothings = Array.from({ length: 1_003 }, () => coin(STRANGER, ALICE, 0n))
+    script.mine(
+      { from: STRANGER, transfers: [batch(400), coin(STRANGER, ALICE), ...nothings, batch(1_500)] },
+      {
+        from: STRANGER,
+        transfers: [batch(7), coin(STRANGER, ALICE), coin(ALICE, STRANGER), batch(2, ALICE, STRANGER)],
+      },
+    )
+    script.mine({ from: STRANGER, transfers: [batch(1_000), coin(ALICE, STRANGER)] })
+    return script
+  }
+
+  test('of a kind 1,000 have rows, and the last of them says how many have none', async () => {
+    const script = spammed()
+    await addAccount()
+    await follow(script)
+    const rows = await stored()
+    const of = (block: number, token: Hex, direction: number, isSpam = false) =>
+      rows.filter((row) => row.block_number === block && toHex(row.token) === token && row.direction === direction && row.is_spam === isSpam) // prettier-ignore
+    const items = of(1, ITEMS, 0)
+    assert.equal(items.length, 1_000)
+    assert.deepEqual([items[399]!.log_index, items[400]!.log_index, items[999]!.batch_index], [0, 1_005, 599])
+    assert.deepEqual(
+      [items[999]!.omitted, items.filter(({ omitted }) => omitted > 0).length],
+      [400 + 1_500 + 7 - 1_000, 1],
+    )
+    const nothings = of(1, COINS, 0, true)
+    assert.deepEqual([nothings.length, nothings[999]!.omitted], [1_000, 3])
+    // What the account sends, and what moves something, is hidden behind none of these.
+    assert.deepEqual([of(1, COINS, 0).length, of(1, COINS, 1).length, of(1, ITEMS, 1).length], [2, 1, 2])
+    assert.equal(of(2, ITEMS, 0).length, 1_000)
+    assert.ok(rows.filter((row) => row.block_number === 2).every(({ omitted }) => omitted === 0))
+  })
+
+  test('the entry says it on the wire, and no other entry has the field', async () => {
+    const script = spammed()
+    await addAccount()
+    await follow(script)
+    const reader = {
+      ...{ userId: 'DEV-alice', accountId: ACCOUNT, address: ALICE, clientId: 'demo', chainId: 31337 },
+      ...{ scopes: new Set(['wallet:read']), grantId: 'g', tokenId: 't', expiresAt: 2 ** 40, token: 'x' },
+    } as Caller
+    const served = { ...app, chains: new Map([[31337, script.chain]]) } as App
+    const seen: { blockNumber: number; omitted?: number }[] = []
+    let cursor: string | null = null
+    do {
+      const page = await readHistory(served, reader, 'DEV-alice', { limit: '200', ...(cursor === null ? {} : { cursor }) }) // prettier-ignore
+      seen.push(...page.entries)
+      cursor = page.nextCursor
+    } while (cursor !== null)
+    assert.equal(seen.length, 1_000 + 2 + 1 + 2 + 1_000 + 1)
+    const told = seen.filter((entry) => 'omitted' in entry)
+    assert.deepEqual(
+      told.map(({ blockNumber, omitted }) => [blockNumber, omitted]),
+      [[1, 907]],
+    )
+  })
+
+  test('a backfill leaves out the same, the audit agrees, and what a reorganisation takes back is gone', async () => {
+    const script = spammed()
+    await addAccount()
+    await follow(script)
+    const followed = await stored()
+    await app.db.deleteFrom('transfers').execute()
+    await backfill(app, script.chain, {
+      ...{ fromBlock: 0, accountIds: null, onProgress: () => {}, stopping: new AbortController().signal, waitMs: 0 },
+    })
+    assert.deepEqual(await stored(), followed)
+    const compare = (repairs: boolean) =>
+      audit(app, script.chain, {
+        ...{ from: 0, to: 2, rpc: script.chain.rpc, repairs, onDifference: () => {}, onProgress: () => {} },
+      })
+    assert.equal((await compare(false)).differences, 0)
+    await app.db.updateTable('transfers').set({ omitted: 1 }).where('omitted', '=', 907).execute()
+    assert.equal((await compare(true)).differences, 1)
+    assert.deepEqual(await stored(), followed)
+    script.lose(2)
+    script.mine({ from: STRANGER, transfers: [batch(3)] })
+    await follow(script)
+    assert.deepEqual(
+      (await stored()).map(({ omitted }) => omitted),
+      [0, 0, 0],
+    )
+  })
+})

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { until, world } from '../../test/world.ts'
+import type { App } from '../app.ts'
+import { readAt } from '../chain/reads.ts'
+import { RpcUnavailable } from '../chain/rpc.ts'
+import { openListener } from './listener.ts'
+import { health, openOperatorsListener } from './health.ts'
+
+const serving = (isDraining: () => boolean = () => false) => ({ isDraining })
+
+/** The same installation as its operator would run it. */
+const inProduction = (app: App): App => ({
+  ...app,
+  origin: 'https://wallet.example',
+  config: { ...app.config, NODE_ENV: 'production' },
+})
+
+test('strangers learn of production that it is ready, and not what is behind; operators see all on a listener of their own', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const app = inProduction(here.app)
+  const open = openListener(app)
+  health(open, app, serving())
+  const own = await openOperatorsListener(app, { host: '127.0.0.1', port: 0 }, serving())
+  t.after(() => Promise.all([open.close(), own.close()]))
+
+  const ready = await open.inject('/readyz')
+  assert.deepEqual([ready.statusCode, ready.json()], [200, { status: 'ready' }])
+  assert.equal((await open.inject('/metrics')).statusCode, 404)
+  assert.equal((await open.inject('/healthz')).statusCode, 200)
+
+  const { port } = own.server.address() as { port: number }
+  const ask = (path: string) => here.request(`http://127.0.0.1:${port}${path}`)
+  const told = await ask('/readyz')
+  assert.deepEqual([told.status, told.body.checks.map(({ name }: { name: string }) => name)], [200, ['database', 'signer', 'chain devnet']]) // prettier-ignore
+  assert.match((await ask('/metrics')).body, /http_request_seconds/)
+  for (const path of ['/v1/me', '/', '/oauth/jwks', '/operator/v1/networks'])
+    assert.equal((await ask(path)).status, 404, path)
+  await assert.rejects(
+    openOperatorsListener(app, { host: '127.0.0.1', port }, serving()),
+    /^Error: OPS_LISTEN cannot be listened on: EADDRINUSE$/,
+  )
+})
+
+test('a thousand who ask whether we are ready at once are answered by one look', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  let asked = 0
+  const signer = { ...here.app.signer, health: async () => (asked++, here.app.signer.health()) }
+  const app = inProduction({ ...here.app, signer })
+  const open = openListener(app)
+  health(open, app, serving())
+  t.after(() => open.close())
+  const answers = await Promise.all(Array.from({ length: 1_000 }, () => open.inject('/readyz')))
+  assert.ok(answers.every(({ statusCode }) => statusCode === 200))
+  assert.ok(asked <= 2, `${asked} looks`)
+})
+
+test('a network whose node is away leaves sign-in in service; a signer that is away does not', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const [[chainId, chain]] = [...here.app.chains] as [[number, NonNullable<ReturnType<App['chains']['get']>>]]
+  const away = async () => {
+    throw new Error('away')
+  }
+  const chains = new Map([[chainId, { ...chain, rpc: { ...chain.rpc, call: away } }]])
+  const withoutNode = { ...here.app, chains } as App
+  const open = openListener(withoutNode)
+  health(open, withoutNode, serving())
+  const withoutSigner = { ...here.app, signer: { ...here.app.signer, health: away } } as App
+  const unready = openListener(withoutSigner)
+  let isDraining = false
+  health(unready, withoutSigner, serving())
+  const ending = openListener(here.app)
+  health(
+    ending,
+    here.app,
+    serving(() => isDraining),
+  )
+  t.after(() => Promise.all([open.close(), unready.close(), ending.close()]))
+
+  const answer = await open.inject('/readyz')
+  assert.deepEqual([answer.statusCode, answer.json().checks.at(-1)], [200, { name: 'chain devnet', ok: false, detail: 'does not answer as it should' }]) // prettier-ignore
+  assert.equal((await unready.inject('/readyz')).statusCode, 503)
+  assert.equal((await ending.inject('/readyz')).statusCode, 200)
+  isDraining = true
+  assert.equal((await ending.inject('/readyz')).statusCode, 503)
+})
+
+test('a follower that stands still while the node goes on is told, although reads confirm the head', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const [chain] = [...here.app.chains.values()]
+  const check = async () => (await here.request('/readyz')).body.checks.at(-1)
+  await until('all is well', async () => (await check()).ok)
+  const { batch } = chain!.rpc
+  chain!.rpc.batch = () => Promise.reject(new RpcUnavailable('the node knows no receipts', { timedOut: false }))
+  await here.rpc('evm_mine')
+  await until('the node is ahead', async () => (await readAt(chain!, 'latest', async ({ block }) => block.number)) > 0)
+  assert.deepEqual(await check(), { name: 'chain devnet', ok: true })
+
+  const { now } = performance
+  let offsetMs = 0
+  t.mock.method(performance, 'now', () => now.call(performance) + offsetMs)
+  const told = await until('it is told', async () => {
+    offsetMs += 5_000
+    await readAt(chain!, 'latest', async () => null)
+    const { ok, detail } = await check()
+    return ok ? null : detail
+  })
+  assert.match(told, /^the follower stands still at block \d+, \d+ behind the node$/)
+  chain!.rpc.batch = batch
+  await until('it goes on', async () => {
+    offsetMs += 1_100
+    return (await check()).ok
+  })
+})

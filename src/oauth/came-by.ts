@@ -1,0 +1,32 @@
+import { userIdOf, type UserId } from '../ids.ts'
+import type { Db } from '../store/db.ts'
+import { findUser, type User } from '../users/find.ts'
+
+/**
+ * By which identity somebody came, and when they were let in, seconds since 1970. What a sign-in gives is worth no more
+ * than that: it ends when the identity is removed, and when its owner is signed out everywhere.
+ */
+export type CameBy = { identity: UserId; at: number }
+
+/** As the library keeps it: its `amr` goes from the session into codes and refresh tokens, and nowhere else. */
+export const amrOf = ({ identity, at }: CameBy): string[] => [identity, String(at)]
+
+export const cameByNow = ({ provider, subject }: { provider: string; subject: string }): CameBy => ({
+  identity: userIdOf(provider, subject),
+  at: Math.floor(Date.now() / 1_000),
+})
+
+/** Null where it was not noted yet: what is older than this. */
+export function cameByOf(source: { amr?: unknown } | undefined): CameBy | null {
+  const amr: unknown[] = Array.isArray(source?.amr) ? source.amr : []
+  const [identity, at] = amr
+  return typeof identity === 'string' && typeof at === 'string' ? { identity, at: Number(at) } : null
+}
+
+/** Whether what came of a sign-in still holds: the identity leads to the account, and nobody ended it since. */
+export async function stillHolds(db: Db, user: User, cameBy: CameBy | null): Promise<boolean> {
+  const { accountId, userId, signedOutAt } = user
+  if (cameBy === null) return signedOutAt === null
+  if (signedOutAt !== null && cameBy.at < Math.floor(signedOutAt.getTime() / 1_000)) return false
+  return cameBy.identity === userId || (await findUser(db, cameBy.identity))?.accountId === accountId
+}

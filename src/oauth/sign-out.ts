@@ -1,0 +1,105 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { retrying, type RootDb } from '../store/db.ts'
+import { findUser } from '../users/find.ts'
+import { freezeAccount, noteSignedOut, type Freezable } from '../users/freeze.ts'
+import { AppError } from '../errors.ts'
+import type { UserId } from '../ids.ts'
+import { endGrant, revokeGrant } from './revoke.ts'
+import { endSessions } from './sessions.ts'
+
+type Owner = { accountId: string; userId: UserId }
+/** How an end of a grant is made known: to this process and the signer, or in the database alone. */
+type End = (grantId: string) => Promise<void>
+
+/** What was ended: browsers, and sign-ins of applications. */
+export type SignedOut = { userId: UserId; browsers: number; applications: number }
+
+/** In a server, which tells its own doors and the signer at once. */
+export const endIn =
+  (app: App): End =>
+  (grantId) =>
+    revokeGrant(app, grantId)
+
+/** In a command: the servers and the signer learn of it within seconds. */
+export const endInDatabase =
+  (db: RootDb): End =>
+  (grantId) =>
+    endGrant(db, grantId)
+
+/**
+ * Signs somebody out everywhere: every browser, and every application with all its tokens. What they allowed stays
+ * allowed. In this order: what is under way when it is noted counts for nothing when it is done.
+ * @param wanted  the user, by any identity of theirs
+ * @throws not_found
+ */
+export async function signOut(db: RootDb, end: End, wanted: UserId): Promise<SignedOut> {
+  const user = await findUser(db, wanted)
+  if (user === null) throw new AppError('not_found', 'There is no account of this user.')
+  await noteSignedOut(db, user.accountId)
+  return { userId: user.userId, ...(await endAll(db, end, user)) }
+}
+
+/** Freezes an account and signs its owner out everywhere. Frozen again, only the latter. @throws not_found */
+export async function freezeAndSignOut(
+  db: RootDb,
+  end: End,
+  wanted: UserId,
+  freeze: () => Promise<Freezable> = () => freezeAccount(db, wanted),
+): Promise<Freezable> {
+  const frozen = await freeze()
+  await signOut(db, end, frozen.userId)
+  return frozen
+}
+
+async function endAll(db: RootDb, end: End, { userId }: Pick<Owner, 'userId'>): Promise<Omit<SignedOut, 'userId'>> {
+  const browsers = await endSessions(db, { userId, except: null })
+  const grants = await grantsOf(db, userId)
+  for (const { grantId } of grants) await end(grantId)
+  return { browsers, applications: grants.length }
+}
+
+/**
+ * Ends what came by an identity that was removed: browsers, applications and all their tokens. What is too old to have
+ * noted how it came ends with it.
+ * @param except  the session in which it was removed, which stays when it did not come that way
+ */
+export async function endIdentity(
+  app: App,
+  { userId }: Owner,
+  { identity, except }: { identity: UserId; except: string | null },
+): Promise<void> {
+  const { db } = app
+  await retrying(() =>
+    db
+      .deleteFrom('oauth_records')
+      .where('user_id', '=', userId)
+      .where('kind', '=', 'Session')
+      .where(sql<boolean>`(payload->'amr' is null or payload->'amr'->>0 = ${identity})`)
+      .$if(except !== null, (query) => query.where('uid', '!=', except))
+      .execute(),
+  )
+  for (const grant of await grantsOf(db, userId))
+    if (grant.identity === null || grant.identity === identity) await revokeGrant(app, grant.grantId)
+}
+
+/** Sign-ins of applications that still work, each with the identity it came by. */
+export async function grantsOf(
+  db: RootDb,
+  userId: UserId,
+): Promise<{ grantId: string; clientId: string; identity: string | null }[]> {
+  const rows = await retrying(() =>
+    db
+      .selectFrom('oauth_records')
+      .select(['client_id', 'grant_id', 'payload'])
+      .where('user_id', '=', userId)
+      .where('kind', '=', 'Grant')
+      .where('expires_at', '>', new Date())
+      .execute(),
+  )
+  return rows.map(({ grant_id, client_id, payload: { identity } }) => ({
+    grantId: grant_id!,
+    clientId: client_id!,
+    identity: typeof identity === 'string' ? identity : null,
+  }))
+}

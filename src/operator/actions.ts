@@ -1,0 +1,166 @@
+import { createHash } from 'node:crypto'
+import { AppError } from '../errors.ts'
+import type { Log } from '../telemetry.ts'
+import { retrying, type Db, type RootDb } from '../store/db.ts'
+
+/** Who acts: the name of an operator's token, or the user of this machine who runs a command. */
+export type Actor = { name: string; via: 'api' | 'command'; log?: Log }
+
+/** One thing an operator did. `before` and `after` hold what changed and nothing else; null where there was nothing. */
+export type Action = {
+  seq: number
+  at: string
+  actor: string
+  via: Actor['via']
+  action: string
+  target: string
+  before: Record<string, unknown> | null
+  after: Record<string, unknown> | null
+  /** SHA-256 over this row and the record before it, hexadecimal */
+  record: string
+}
+
+type Look = (db: Db) => Promise<object | null>
+
+const MAX_PAGE = 200
+
+/**
+ * Does something and writes down who did it, in one transaction: neither is there without the other. What is refused
+ * is not written.
+ * @param target  what it is done to; told by the result where it is made only then
+ * @param look    what there is of it, before and after; never a secret, because rows stay for ever
+ */
+export async function recorded<T>(
+  root: RootDb,
+  by: Actor,
+  { action, target, look }: { action: string; target: string | ((done: T) => string); look?: (of: string) => Look },
+  work: (db: RootDb) => Promise<T>,
+): Promise<T> {
+  const { done, row } = await retrying(() =>
+    root.transaction().execute(async (db) => {
+      const before = typeof target === 'string' ? await look?.(target)(db).catch(nothing) : null
+      const done = await work(db)
+      const of = typeof target === 'string' ? target : target(done)
+      const after = (await look?.(of)(db)) ?? null
+      const changed = differences(before ?? null, after)
+      return { done, row: await append(db, { actor: by.name, via: by.via, action, target: of, ...changed }) }
+    }),
+  )
+  // Whoever can write to the database could write another chain; the log, which leaves the machine, has each link.
+  const { actor, via, seq, record } = row
+  by.log?.warn('operator_acted', { actor, via, action, target: row.target, seq, record })
+  return done
+}
+
+/** A look at what is not there yet. */
+function nothing(error: unknown): null {
+  if (error instanceof AppError && error.code === 'not_found') return null
+  throw error
+}
+
+/** Actions, the newest first, below `before`. */
+export async function listActions(
+  db: RootDb,
+  { before = Number.MAX_SAFE_INTEGER, limit = MAX_PAGE }: { before?: number; limit?: number } = {},
+): Promise<Action[]> {
+  const rows = await retrying(() =>
+    db
+      .selectFrom('operator_actions')
+      .selectAll()
+      .where('seq', '<', before)
+      .orderBy('seq', 'desc')
+      .limit(Math.min(limit, MAX_PAGE))
+      .execute(),
+  )
+  return rows.map((row) => ({
+    seq: row.seq,
+    at: row.at.toISOString(),
+    actor: row.actor,
+    via: row.via,
+    action: row.action,
+    target: row.target,
+    before: row.before === null ? null : (JSON.parse(row.before) as Record<string, unknown>),
+    after: row.after === null ? null : (JSON.parse(row.after) as Record<string, unknown>),
+    record: hexOf(row.record),
+  }))
+}
+
+/**
+ * Walks the whole chain.
+ * @returns how many actions there are, the newest record, and the first that is not as it was written, or null
+ */
+export async function verifyActions(
+  db: RootDb,
+): Promise<{ actions: number; newest: string; firstWrong: number | null }> {
+  let previous: Uint8Array = new Uint8Array(32)
+  let last = 0
+  for (;;) {
+    const after = last
+    const rows = await retrying(() =>
+      db.selectFrom('operator_actions').selectAll().where('seq', '>', after).orderBy('seq').limit(MAX_PAGE).execute(),
+    )
+    for (const row of rows) {
+      const record = recordOf(previous, row)
+      if (row.seq !== last + 1 || hexOf(record) !== hexOf(row.record))
+        return { actions: last, newest: hexOf(previous), firstWrong: last + 1 }
+      previous = record
+      last = row.seq
+    }
+    if (rows.length < MAX_PAGE) break
+  }
+  const head = await retrying(() => db.selectFrom('operator_head').selectAll().executeTakeFirst())
+  // The newest rows were taken out.
+  const isCut = (head?.seq ?? 0) !== last || (head !== undefined && hexOf(head.record) !== hexOf(previous))
+  return { actions: last, newest: hexOf(previous), firstWrong: isCut ? last + 1 : null }
+}
+
+type Written = {
+  seq: number
+  at: Date
+  actor: string
+  via: string
+  action: string
+  target: string
+  before: string | null
+  after: string | null
+}
+
+async function append(db: Db, said: Omit<Written, 'seq' | 'at'>): Promise<Written & { record: string }> {
+  const start = { id: 1, seq: 0, record: Buffer.alloc(32) }
+  await db
+    .insertInto('operator_head')
+    .values(start)
+    .onConflict((on) => on.doNothing())
+    .execute()
+  const head = await db.selectFrom('operator_head').selectAll().forUpdate().executeTakeFirstOrThrow()
+  // Milliseconds, as they are read back.
+  const row = { ...said, seq: head.seq + 1, at: new Date() } as Written
+  const record = recordOf(head.record, row)
+  await db
+    .insertInto('operator_actions')
+    .values({ ...row, record, via: row.via as Actor['via'] })
+    .execute()
+  await db.updateTable('operator_head').set({ seq: row.seq, record }).where('id', '=', 1).execute()
+  return { ...row, record: hexOf(record) }
+}
+
+/** Covers the record before, so that no row can be changed, moved or taken out between others unseen. */
+function recordOf(previous: Uint8Array, { seq, at, actor, via, action, target, before, after }: Written): Buffer {
+  const text = JSON.stringify([seq, at.toISOString(), actor, via, action, target, before, after])
+  return createHash('sha256').update(previous).update(text).digest()
+}
+
+/** Of both only what differs, as JSON text. */
+function differences(before: object | null, after: object | null): { before: string | null; after: string | null } {
+  const [old, now] = [before, after].map((one) => (one ?? {}) as Record<string, unknown>)
+  const keys = [...new Set([...Object.keys(old!), ...Object.keys(now!)])].filter(
+    (key) => JSON.stringify(old![key]) !== JSON.stringify(now![key]),
+  )
+  const pick = (of: object | null, values: Record<string, unknown>) =>
+    of === null
+      ? null
+      : JSON.stringify(Object.fromEntries(keys.filter((key) => key in values).map((key) => [key, values[key]])))
+  return { before: pick(before, old!), after: pick(after, now!) }
+}
+
+const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex')

@@ -1,0 +1,71 @@
+import { distrustIssuer, trustIssuer, type IssuerDraft } from '../applications/issuers.ts'
+import {
+  createApplication,
+  readApplication,
+  resetSecret,
+  resumeApplication,
+  rotateSecret,
+  suspendApplication,
+  updateApplication,
+  type Changes,
+  type Draft,
+} from '../applications/manage.ts'
+import { forgetApplication } from '../applications/registry.ts'
+import type { UserId } from '../ids.ts'
+import { freezeAndSignOut, signOut, type SignedOut } from '../oauth/sign-out.ts'
+import type { Db, RootDb } from '../store/db.ts'
+import { askToResume, type StoppedLane } from '../transactions/resume.ts'
+import { freezeAccount, readFreezable, thawAccount, type Freezable } from '../users/freeze.ts'
+import { recorded, type Actor } from './actions.ts'
+
+/** What an operator changes, by the API or by a command, each with its line in `operator_actions`. */
+export type Acts = ReturnType<typeof operatorActs>
+
+export function operatorActs(root: RootDb, by: Actor) {
+  const onApplication = async <T>(action: string, clientId: string, work: (db: RootDb) => Promise<T>): Promise<T> => {
+    const done = await recorded(root, by, { action, target: clientId, look: application }, work)
+    // Within the transaction only its own handle was told.
+    forgetApplication(root, clientId)
+    return done
+  }
+  const ofUser = (action: string, userId: UserId) => ({ action, target: userId, look: account })
+  return {
+    create: (draft: Draft) =>
+      recorded<Awaited<ReturnType<typeof createApplication>>>(
+        root,
+        by,
+        { action: 'create-application', target: (made) => made.application.clientId, look: application },
+        (db) => createApplication(db, draft),
+      ),
+    update: (clientId: string, changes: Changes) =>
+      onApplication('update-application', clientId, (db) => updateApplication(db, clientId, changes)),
+    rotateSecret: (clientId: string) => onApplication('rotate-secret', clientId, (db) => rotateSecret(db, clientId)),
+    resetSecret: (clientId: string) => onApplication('reset-secret', clientId, (db) => resetSecret(db, clientId)),
+    suspend: (clientId: string) => onApplication('suspend', clientId, (db) => suspendApplication(db, clientId)),
+    resume: (clientId: string) => onApplication('resume', clientId, (db) => resumeApplication(db, clientId)),
+    trustIssuer: (clientId: string, provider: string, draft: IssuerDraft) =>
+      onApplication('trust-issuer', clientId, (db) => trustIssuer(db, clientId, provider, draft)),
+    distrustIssuer: (clientId: string, provider: string) =>
+      onApplication('distrust-issuer', clientId, (db) => distrustIssuer(db, clientId, provider)),
+    freeze: (userId: UserId, end: (grantId: string) => Promise<void>): Promise<Freezable> =>
+      freezeAndSignOut(root, end, userId, () =>
+        recorded(root, by, ofUser('freeze', userId), (db) => freezeAccount(db, userId)),
+      ),
+    resumeAccount: (userId: UserId): Promise<StoppedLane[]> =>
+      recorded(root, by, { action: 'resume-account', target: userId }, (db) => askToResume(db, userId)),
+    thaw: (userId: UserId): Promise<Freezable> =>
+      recorded(root, by, ofUser('thaw', userId), (db) => thawAccount(db, userId)),
+    /** Written before it begins: it is many steps, and half of them done is done by somebody. */
+    signOut: async (userId: UserId, end: (grantId: string) => Promise<void>): Promise<SignedOut> => {
+      await recorded(root, by, ofUser('sign-out', userId), (db) => readFreezable(db, userId))
+      return signOut(root, end, userId)
+    },
+  }
+}
+
+const application = (clientId: string) => async (db: Db) => {
+  const { issuers, ...rest } = await readApplication(db, clientId)
+  return { ...rest, issuers: issuers.map(({ provider, issuer, audience }) => ({ provider, issuer, audience })) }
+}
+
+const account = (userId: string) => async (db: Db) => readFreezable(db as RootDb, userId as UserId)

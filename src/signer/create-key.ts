@@ -1,0 +1,36 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { ConfigError, readConfig } from '../config.ts'
+import { isInside, makeKekFile } from './kek.ts'
+import { StartError } from './refusal.ts'
+import { DATABASE_FILE } from './store.ts'
+
+/**
+ * Makes the master key of a new signer. A command of its own: were it made by whoever starts without one, a disk that
+ * is not mounted at boot would get a new key, and every account behind the right one would be lost from sight.
+ */
+function main(): void {
+  const { SIGNER_KEK_FILE: file, SIGNER_DIR: folder } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
+  if (file === undefined) throw new ConfigError(['SIGNER_KEK_FILE is missing: it names the file to make'])
+  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: a key belongs to the store it is made for'])
+  if (isInside(folder, file))
+    throw new StartError('SIGNER_KEK_FILE must not be inside SIGNER_DIR: whoever has a backup of one would have both.')
+  if (existsSync(file)) throw new StartError('There is a file at SIGNER_KEK_FILE already. It was left as it is.')
+  if (existsSync(join(folder, DATABASE_FILE)))
+    throw new StartError(
+      'SIGNER_DIR holds a store already: it opens with the key that it was made with and with no other. Put that back.',
+    )
+  process.umask(0o077)
+  makeKekFile(file)
+  process.stdout.write(
+    `A master key of 32 bytes: ${file}\nKeep copies of it, apart from SIGNER_DIR and its backups: without it every account is lost.\n`,
+  )
+}
+
+try {
+  main()
+} catch (error) {
+  const cause = error instanceof Error && error.cause instanceof Error ? ` (${error.cause.name})` : ''
+  process.stderr.write(`${error instanceof Error ? error.message : 'It failed for an unknown reason.'}${cause}\n`)
+  process.exitCode = 1
+}

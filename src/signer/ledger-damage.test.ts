@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { checkWitness, follow, GENESIS, openUnwitnessed, recordOf, type Held, type Row } from './ledger.ts'
+import { LedgerDamaged } from './refusal.ts'
+import type { Restored } from './restored.ts'
+import { openStore } from './store.ts'
+
+const ALICE = Buffer.alloc(20, 0xa1)
+const BOB = Buffer.alloc(20, 0xb0)
+const hex = (address: Buffer) => address.toString('hex')
+
+type Signature = Omit<Held, 'seq' | 'at' | 'userId' | 'clientId'>
+
+function world(t: TestContext, records = 0) {
+  const folder = mkdtempSync(join(tmpdir(), 'chatelaine-ledger-'))
+  const { db, close } = openStore(join(folder, 'store'))
+  t.after(() => {
+    close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const ledger = openUnwitnessed(db)
+  const common = { at: 1, userId: 'X-1', rule: 'default-allow' }
+  function sign(nonce: number, changes: Partial<Signature> = {}) {
+    const held: Signature = {
+      ...{ kind: 'send', intentId: `tx_${nonce}`, chainId: 1, address: ALICE, nonce, effect: Buffer.alloc(32, 1) },
+      ...{ feeType: 'eip1559', gas: 21_000n, max: 9n, priority: 7n, raw: Buffer.alloc(9), hash: Buffer.alloc(32) },
+      ...{ rule: 'default-allow', requestHash: null, ...changes },
+    }
+    const { kind, address } = held
+    ledger.append({ ...common, kind, address, held, clientId: 'shop', tokenId: 'token' })
+  }
+  const restore = (floors: Restored['floors']) =>
+    ledger.append({ ...common, kind: 'restore', address: ALICE, restored: { witness: null, floors } })
+  db.exec('BEGIN')
+  for (let nonce = 0; nonce < records; nonce++) sign(nonce)
+  db.exec('COMMIT')
+  return { db, ledger, common, sign, restore, reopen: () => openUnwitnessed(db) }
+}
+
+const damaged = (reason: RegExp) => (error: unknown) => error instanceof LedgerDamaged && reason.test(error.message)
+const slot = (changes: object = {}) => ({ chainId: 1, address: ALICE, nonce: 0, ...changes })
+
+for (const [what, sql, reason] of [
+  ['altered', `UPDATE ledger SET intent_id = 'another' WHERE seq = 2`, /^Record 2 .* altered/],
+  ['removed in the middle', 'DELETE FROM ledger WHERE seq = 2', /^Record 3 .* one before it is missing/],
+  ['removed at the beginning', 'DELETE FROM ledger WHERE seq = 1', /^Record 2 .* one before it is missing/],
+  ['removed at the end', 'DELETE FROM ledger WHERE seq = 3', /does not end at its head/],
+  ['renumbered', 'UPDATE ledger SET seq = 4 WHERE seq = 3', /^Record 4 /],
+] as const) {
+  test(`a ledger with a record ${what} does not open`, (t) => {
+    const { db, reopen } = world(t, 3)
+    reopen()
+    db.exec(sql)
+    assert.throws(reopen, damaged(reason))
+  })
+}
+
+for (const [what, sql, reason] of [
+  ['is gone', 'DELETE FROM ledger_head', /lost its head record/],
+  ['counts one more', 'UPDATE ledger_head SET count = 4', /does not end at its head/],
+  ['counts one less', 'UPDATE ledger_head SET count = 2', /does not end at its head/],
+  ['has another hash', `UPDATE ledger_head SET record = zeroblob(32)`, /does not end at its head/],
+] as const) {
+  test(`a ledger whose head record ${what} does not open`, (t) => {
+    const { db, reopen } = world(t, 3)
+    db.exec(sql)
+    assert.throws(reopen, damaged(reason))
+  })
+}
+
+test('of a long ledger the last thousand records are checked, and the one that they begin from is there', (t) => {
+  const { db, ledger, reopen } = world(t, 1_001)
+  assert.deepEqual(reopen().head(), ledger.head())
+  db.exec('BEGIN; DELETE FROM ledger WHERE seq = 1')
+  assert.throws(reopen, damaged(/^Record 1 .* is missing/))
+  db.exec(`ROLLBACK; UPDATE ledger SET rule = 'another' WHERE seq = 2`)
+  assert.throws(reopen, damaged(/^Record 2 .* altered/))
+})
+
+test('a record that fits the one before it but skips a number is refused: a chain has no holes', (t) => {
+  const { db } = world(t, 1)
+  const first = db.prepare('SELECT * FROM ledger').get() as Row
+  const forged = { ...first, seq: 3 }
+  const record = recordOf(first.record, forged)
+  assert.throws(
+    () => follow({ count: 1, record: Buffer.from(first.record) }, { ...forged, record }),
+    damaged(/Record 3/),
+  )
+  const next = { ...first, seq: 2 }
+  assert.equal(
+    follow({ count: 1, record: Buffer.from(first.record) }, { ...next, record: recordOf(first.record, next) }).count,
+    2,
+  )
+})
+
+test('a witness of more than the store, of another store or none is refused; of less is what a crash leaves', (t) => {
+  const { db, ledger } = world(t, 3)
+  const head = ledger.head()
+  const at = (seq: number) =>
+    Buffer.from((db.prepare('SELECT record FROM ledger WHERE seq = ?').get(seq) as Row).record)
+  checkWitness(db, head, head)
+  checkWitness(db, head, { count: 2, record: at(2) })
+  checkWitness(db, head, { count: 0, record: GENESIS })
+  assert.throws(() => checkWitness(db, head, null), damaged(/missing or torn/))
+  checkWitness(db, { count: 0, record: GENESIS }, null)
+  assert.throws(
+    () => checkWitness(db, head, { count: 5, record: at(3) }),
+    damaged(/rolled back: 2 of 5 records are missing/),
+  )
+  assert.throws(() => checkWitness(db, head, { count: 3, record: at(2) }), damaged(/another one: record 3/))
+  assert.throws(() => checkWitness(db, head, { count: 2, record: at(3) }), damaged(/another one: record 2/))
+  assert.throws(() => checkWitness(db, head, { count: 0, record: at(1) }), damaged(/another one: record 0/))
+})
+
+test('the floor of an account is the highest that any restore knew of it on that chain, and nothing elsewhere', (t) => {
+  const { ledger, restore, reopen } = world(t, 1)
+  assert.equal(ledger.floor(slot()), 0)
+  restore([
+    { address: hex(ALICE), chainId: 1, nonce: 5 },
+    { address: hex(BOB), chainId: 1, nonce: 9 },
+  ])
+  restore([
+    { address: hex(ALICE), chainId: 1, nonce: 3 },
+    { address: hex(ALICE), chainId: 2, nonce: 4 },
+    { address: hex(BOB), chainId: 1, nonce: 11 },
+    { address: hex(BOB), chainId: 2, nonce: 0 },
+  ])
+  const { floor } = reopen()
+  assert.deepEqual(
+    [
+      slot(),
+      slot({ chainId: 2 }),
+      slot({ address: BOB }),
+      slot({ address: BOB, chainId: 2 }),
+      slot({ chainId: 3 }),
+    ].map(floor),
+    [5, 4, 11, 0, 0],
+  )
+})
+
+test('an account stands in the ledger as given away, and signs for nothing', (t) => {
+  const { ledger, common, reopen } = world(t)
+  assert.equal(ledger.hasAccount('X-1'), false)
+  ledger.append({ ...common, kind: 'account', address: ALICE })
+  for (const { hasAccount, attempts, lane } of [ledger, reopen()]) {
+    assert.deepEqual([hasAccount('X-1'), hasAccount('X-2')], [true, false])
+    assert.deepEqual(attempts(slot()), [])
+    assert.equal(lane(slot()), null)
+  }
+})
+
+test('attempts of a nonce are told oldest first, those of an intent newest first', (t) => {
+  const { ledger, sign } = world(t)
+  sign(0)
+  sign(0, { kind: 'replace', max: 10n })
+  sign(0, { kind: 'replace', max: 11n })
+  assert.deepEqual(
+    ledger.attempts(slot()).map(({ max }) => max),
+    [9n, 10n, 11n],
+  )
+  assert.deepEqual(
+    [...ledger.ofIntent('tx_0')].map(({ max }) => max),
+    [11n, 10n, 9n],
+  )
+})
+
+test('one nonce is a range, and a range that ends before it begins holds nothing', (t) => {
+  const { ledger, sign } = world(t)
+  sign(3)
+  assert.deepEqual(
+    [ledger.unsignedBetween(slot(), 3, 3), ledger.unsignedBetween(slot(), 4, 4), ledger.unsignedBetween(slot(), 4, 1)],
+    [0, 1, 0],
+  )
+})
+
+test('records after one are told oldest first, so many at most, each with its hash', (t) => {
+  const { ledger } = world(t, 5)
+  const seqs = (after: number, most: number) => ledger.since(after, most).map(({ seq }) => seq)
+  assert.deepEqual([seqs(0, 2), seqs(2, 9), seqs(5, 9)], [[1, 2], [3, 4, 5], []])
+  assert.deepEqual(ledger.recordAt(5), ledger.head().record)
+  assert.deepEqual(ledger.recordAt(2), Buffer.from(ledger.since(1, 1)[0]!.record))
+  assert.deepEqual([ledger.recordAt(0), ledger.recordAt(6)], [GENESIS, null])
+})

@@ -1,0 +1,181 @@
+import type pg from 'pg'
+import { isAway, sqlState, unavailable, watch, type Absence } from './away.ts'
+import { findPrimary, readHosts, standingOf, type Host, type Primary } from './hosts.ts'
+import { prepareMarked } from './prepared.ts'
+
+/** milliseconds; the server ends a statement itself, where it can still be reached */
+const STATEMENT_TIMEOUT_MS = 15_000
+/** milliseconds after which a statement, COMMIT included, counts as unanswered and its connection is destroyed */
+const DEADLINE_MS = 20_000
+/** milliseconds to get a connection, a new one or one that others give back */
+const CONNECT_MS = 5_000
+const IDLE_MS = 30_000
+
+export const INT8 = 20
+
+export type PoolOptions = {
+  /** connection string, of one server or several; never logged */
+  url: string
+  /** connections, at most */
+  pool: number
+  /** keeps marked statements parsed (`prepared.ts`); default: where no pooler may hand the next one to another connection */
+  prepares?: boolean
+  /** `transaction`: a pooler in between gives each transaction another connection, so nothing is set on one */
+  pooler?: 'none' | 'transaction'
+  deadlineMs?: number
+  /** told once when the database goes away, not of each failure */
+  onError: (error: Error) => void
+  onBack?: (absence: Absence) => void
+  /** told of each connection that was lost, and of the first after none: what answers next may be an older database */
+  onLost?: () => void
+  /** told of the name of the server that takes writes, where there are several */
+  onPrimary?: (name: string) => void
+  /** told of the names of servers that all take writes, the one that is used first */
+  onSecondPrimary?: (names: string) => void
+}
+
+/** What Kysely uses of a pool. */
+export type Pool = { connect(): Promise<pg.PoolClient>; end(): Promise<void>; options: object }
+
+/** int8 holds block numbers, nonces, gas and chain ids only: all of them safe integers, or the row is damaged. */
+export function readInt8(text: string): number {
+  const value = Number(text)
+  if (!Number.isSafeInteger(value)) throw new Error('an int8 column holds an unsafe integer')
+  return value
+}
+
+/**
+ * Connections to PostgreSQL that are known to answer, or are no more: each statement has a deadline here too, because a
+ * link that hangs says nothing, and a connection that was cut off, timed out, or answered that it takes no writes is
+ * destroyed instead of being given back.
+ * @throws Error  DATABASE_URL cannot be read
+ */
+export async function openPool(options: PoolOptions): Promise<Pool> {
+  const { url, pool: max, pooler = 'none', prepares = pooler === 'none', deadlineMs = DEADLINE_MS } = options
+  const { onError, onBack = () => {}, onLost = () => {} } = options
+  const { default: pg } = await import('pg')
+  const { list, mustTakeWrites } = readHosts(url)
+  const primary = list.length > 1 ? findPrimary(list, { onChange, onSecond }) : only(list[0]!)
+  const seen = watch({ onAway: onError, onBack })
+  const spent = new WeakSet<pg.ClientBase>()
+  const generations = new WeakMap<pg.ClientBase, number>()
+
+  const clients = new pg.Pool({
+    connectionString: list[0]!.url,
+    max,
+    connectionTimeoutMillis: CONNECT_MS,
+    idleTimeoutMillis: IDLE_MS,
+    // A pooler refuses what it does not know to restore between transactions: there they belong to the role.
+    ...(pooler === 'none'
+      ? { statement_timeout: STATEMENT_TIMEOUT_MS, idle_in_transaction_session_timeout: 30_000 }
+      : {}),
+    types: {
+      getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
+        oid === INT8 ? readInt8 : pg.types.getTypeParser(oid, format as 'text')) as typeof pg.types.getTypeParser,
+    },
+    onConnect: prepare,
+  })
+  // An idle connection that ends is no failure: the next request opens another. Without a listener it ended the process.
+  clients.on('error', () => {})
+
+  function lost(): void {
+    primary.forget()
+    onLost()
+  }
+
+  function onChange(name: string): void {
+    options.onPrimary?.(name)
+    onLost()
+  }
+
+  function onSecond(names: string): void {
+    options.onSecondPrimary?.(names)
+  }
+
+  /** What every new connection goes through before it is used. */
+  async function prepare(client: pg.ClientBase): Promise<void> {
+    generations.set(client, primary.generation())
+    client.on('error', lost)
+    if (clients.totalCount === 1) onLost()
+    if (prepares) prepareMarked(client)
+    setDeadline(client)
+    if (mustTakeWrites && !(await standingOf(client)).takesWrites)
+      throw Object.assign(new Error('the server takes no writes'), { code: '25006' })
+    // Planned for each execution all the same: a plan that was made while a table was empty took any index, and 16 ms
+    // a statement a thousand rows later. And nothing here runs long enough to be worth compiling.
+    if (pooler === 'none') await client.query('set plan_cache_mode = force_custom_plan; set jit = off')
+  }
+
+  function setDeadline(client: pg.ClientBase): void {
+    const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>
+    const late = () => cut(client, `no answer within ${deadlineMs / 1_000} s`)
+    const timed = async (...args: unknown[]): Promise<unknown> => {
+      const timer = setTimeout(late, deadlineMs)
+      try {
+        const result = await query(...args)
+        seen.answered()
+        return result
+      } catch (error) {
+        if (!isAway(error)) throw error
+        if (sqlState(error) !== '57014') giveUp(client)
+        throw failed(error)
+      } finally {
+        clearTimeout(timer)
+      }
+    }
+    client.query = timed as typeof client.query
+  }
+
+  function giveUp(client: pg.ClientBase): void {
+    spent.add(client)
+    lost()
+  }
+
+  function failed(error: unknown): Error {
+    seen.failed(error)
+    return unavailable(error)
+  }
+
+  function take(): Promise<pg.PoolClient> {
+    return list.length === 1 ? clients.connect() : takeCurrent()
+  }
+
+  /** Of several servers the one that is the primary now; connections to an earlier one end here. */
+  async function takeCurrent(): Promise<pg.PoolClient> {
+    for (;;) {
+      clients.options.connectionString = (await primary.find()).url
+      const client = await clients.connect()
+      if (generations.get(client) === primary.generation()) return client
+      client.release(true)
+    }
+  }
+
+  return {
+    async connect() {
+      try {
+        const client = await take()
+        const { release } = client
+        client.release = (why) => release(why || spent.has(client) || generations.get(client) !== primary.generation())
+        return client
+      } catch (error) {
+        primary.forget()
+        // Whatever it was, name, password or link: without a connection nothing is wrong with a request.
+        throw failed(error)
+      }
+    },
+    end: () => clients.end(),
+    options: {},
+  }
+}
+
+/** One server: whoever stands before it, a balancer or a moved address, decides which that is. */
+const only = (host: Host): Primary => {
+  const found = Promise.resolve(host)
+  return { find: () => found, forget: () => {}, generation: () => 0 }
+}
+
+/** Ends a connection at once, with what waits for its answer. A polite end would wait for the one that does not answer. */
+function cut(client: pg.ClientBase, why: string): void {
+  const { connection } = client as unknown as { connection: pg.Connection }
+  connection.stream.destroy(Object.assign(new Error(why), { code: 'ETIMEDOUT' }))
+}

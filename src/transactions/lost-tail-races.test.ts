@@ -1,0 +1,261 @@
+import { strict as assert } from 'node:assert'
+import { after, before, test } from 'node:test'
+import { age, keep, remember, replay } from '../../test/lost-tail.ts'
+import { writing, type Writer, type Writing } from '../../test/writing.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import { AppError } from '../errors.ts'
+import { vacate } from './bind.ts'
+import { readTransaction } from './read.ts'
+import { startReplay } from './replay.ts'
+import { askToResume } from './resume.ts'
+import { interruptSteps, type Step } from './steps.ts'
+
+/** The database goes back at the worst moment, or has seen what comes to nothing in the end. */
+let world: Writing
+before(async () => {
+  world = await writing({ MAX_PENDING_WRITES: '64' })
+})
+after(() => world.close())
+
+const rowsOf = ({ address }: Writer) =>
+  world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
+const stateOf = async (writer: Writer, id: string) => (await readTransaction(world.first.app, writer, id)).state
+
+/** Does something at the next time that a step is reached, once. */
+function atNext(step: Step, work: () => Promise<void>): void {
+  interruptSteps(world.first.app, async (reached) => {
+    if (reached !== step) return
+    interruptSteps(world.first.app, null)
+    await work()
+  })
+}
+
+async function bindAndDie(writer: Writer, amount: number, key: string): Promise<void> {
+  atNext('after-bind', () => Promise.reject(new Error('killed')))
+  await assert.rejects(world.add(world.first, writer, amount, key), /killed/)
+}
+
+/** The account's own key, in other hands, uses its next nonce. */
+async function useElsewhere({ address: from }: Writer): Promise<void> {
+  await world.rpc('anvil_impersonateAccount', from)
+  await world.rpc<Hex>('eth_sendTransaction', { from, to: from, value: '0x1', gas: '0x5208' })
+  await world.rpc('anvil_stopImpersonatingAccount', from)
+  await world.mine()
+}
+
+async function resume(writer: Writer): Promise<void> {
+  await askToResume(world.db, writer.userId)
+  await keep(world)
+}
+
+for (const key of [undefined, 'k'])
+  test(`commit 1 is lost before commit 2: the write is told, is found and is mined, ${key === undefined ? 'without' : 'with'} a key`, async () => {
+    const writer = await world.writer(`between-commits-${key}`)
+    await world.add(world.first, writer, 1)
+    await world.mine()
+    await replay(world.first)
+    const back = await remember(world)
+    atNext('after-sign', back)
+    const { answer } = await world.add(world.first, writer, 10, key)
+    assert.equal(await stateOf(writer, answer.id), 'SUBMITTED')
+    await world.rpc('anvil_dropAllTransactions')
+    await replay(world.first)
+    await age(world, 40)
+    await keep(world)
+    await world.mine()
+    assert.equal(await stateOf(writer, answer.hash), 'MINED')
+    assert.equal(await world.countOf(writer), 11n)
+  })
+
+test('a told write that was lost, and whose nonce somebody else used meanwhile, is REPLACED, and its key says so', async () => {
+  const writer = await world.writer('lost-and-replaced')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  await replay(world.first)
+  const back = await remember(world)
+  const { answer } = await world.add(world.first, writer, 10, 'k')
+  await back()
+  await world.rpc('anvil_dropAllTransactions')
+  await useElsewhere(writer)
+  await replay(world.first)
+  const found = await readTransaction(world.first.app, writer, answer.id)
+  assert.deepEqual([found.state, found.hash, found.hashes], ['REPLACED', answer.hash, [answer.hash]])
+  assert.deepEqual(
+    found.transitions.map(({ state }) => state),
+    ['SUBMITTED', 'REPLACED'],
+  )
+  assert.deepEqual((await world.add(world.first, writer, 10, 'k')).answer, answer)
+  await resume(writer)
+  assert.deepEqual((await world.add(world.first, writer, 10, 'k')).answer, answer)
+  assert.equal((await world.add(world.first, writer, 100)).answer.tx.nonce, 2)
+  await world.mine()
+  assert.equal(await world.countOf(writer), 101n)
+})
+
+test('a use of a key that was REPLACED without bytes is no use: a reorganisation brings back a nonce, not the write', async () => {
+  const writer = await world.writer('replaced-unsigned')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  await bindAndDie(writer, 10, 'k')
+  await useElsewhere(writer)
+  await resume(writer)
+  const { answer } = await world.add(world.first, writer, 10, 'k')
+  await world.rpc('anvil_reorg', 1, [])
+  await world.rpc('anvil_dropAllTransactions')
+  await world.mine()
+  await age(world, 3)
+  assert.deepEqual((await world.add(world.first, writer, 10, 'k')).answer, answer)
+  await age(world, 40)
+  for (let round = 0; round < 3; round++) {
+    await keep(world)
+    await world.mine()
+  }
+  assert.equal(await world.countOf(writer), 11n)
+  assert.match(await stateOf(writer, answer.id), /^(MINED|FINALIZED)$/)
+})
+
+test('a key whose first use was REPLACED without bytes is found by the ledger when the database forgets both', async () => {
+  const writer = await world.writer('replaced-and-lost')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  await replay(world.first)
+  const back = await remember(world)
+  await bindAndDie(writer, 10, 'k')
+  await useElsewhere(writer)
+  await resume(writer)
+  const { answer } = await world.add(world.first, writer, 10, 'k')
+  await world.mine()
+  await back()
+  await replay(world.first)
+  await age(world, 3)
+  assert.deepEqual((await world.add(world.first, writer, 10, 'k')).answer, answer)
+  await keep(world)
+  await world.mine()
+  assert.equal(await world.countOf(writer), 11n)
+})
+
+test('a key that was used again after its day answers as its newest use, also when the database sees both anew', async () => {
+  const writer = await world.writer('two-uses')
+  await replay(world.first)
+  const back = await remember(world)
+  await world.add(world.first, writer, 10, 'k')
+  for (let block = 0; block < 4; block++) await world.mine()
+  await age(world, 25 * 3_600)
+  const { answer } = await world.add(world.first, writer, 10, 'k')
+  await world.mine()
+  await back()
+  await replay(world.first)
+  assert.deepEqual((await world.add(world.first, writer, 10, 'k')).answer, answer)
+  assert.equal(await world.countOf(writer), 20n)
+})
+
+test('a database that goes back while it is compared with the ledger is compared anew', async () => {
+  const writer = await world.writer('while-compared')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  await replay(world.first)
+  const back = await remember(world)
+  const { answer } = await world.add(world.first, writer, 10)
+  const { app } = world.first
+  const real = app.signer
+  let times = 0
+  app.signer = {
+    ...real,
+    recallSince: async (request) => {
+      const page = await real.recallSince(request)
+      if (times++ < 2) await back()
+      return page
+    },
+  }
+  await replay(world.first)
+  await replay(world.first)
+  app.signer = real
+  await world.rpc('anvil_dropAllTransactions')
+  await keep(world)
+  await world.mine()
+  assert.equal(await stateOf(writer, answer.id), 'MINED')
+  assert.equal(await world.countOf(writer), 11n)
+  assert.equal((await rowsOf(writer)).length, 2)
+})
+
+test('an intent whose row came back under another nonce than it was signed for is not stored there, whoever is first', async () => {
+  const writer = await world.writer('other-nonce')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  await replay(world.first)
+  await bindAndDie(writer, 10, 'x')
+  const back = await remember(world)
+  // Refused, as it turned out: its nonce went to the next write.
+  await vacate(world.first.app, (await rowsOf(writer))[1]!.id)
+  const told = [
+    (await world.add(world.first, writer, 100, 'w')).answer,
+    (await world.add(world.first, writer, 10, 'x')).answer,
+  ]
+  assert.deepEqual(
+    told.map(({ tx }) => tx.nonce),
+    [1, 2],
+  )
+  await back()
+  await world.rpc('anvil_dropAllTransactions')
+  // As a server starts.
+  const replaying = startReplay(world.first.app)
+  const keeper = world.first.keeper()
+  for (let round = 0; round < 2; round++) await Promise.all([replaying.look(), keeper.round()])
+  await replaying.stop()
+  await keeper.stop()
+  for (const { id, hash } of told) assert.equal((await readTransaction(world.first.app, writer, hash)).id, id)
+  await world.mine()
+  await world.mine()
+  assert.equal(await world.countOf(writer), 111n)
+})
+
+test('what cannot be taken in is told and tried again at every look: the cursor does not pass it by', async () => {
+  const writer = await world.writer('stuck')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  await replay(world.first)
+  const back = await remember(world)
+  const stuck = (await world.add(world.first, writer, 10)).answer
+  const other = await world.writer('behind-stuck')
+  const behind = (await world.add(world.first, other, 10)).answer
+  await back()
+  const { app } = world.first
+  const real = app.signer
+  app.signer = {
+    ...real,
+    recall: (request) =>
+      'nonce' in request && request.from === writer.address
+        ? Promise.reject(new Error('nonsense'))
+        : real.recall(request),
+  }
+  const cursor = () => world.db.selectFrom('ledger_cursor').select('seq').executeTakeFirstOrThrow()
+  const before = await cursor()
+  for (let look = 0; look < 2; look++) await replay(world.first)
+  assert.deepEqual(await cursor(), before)
+  assert.equal(await stateOf(other, behind.id), 'SUBMITTED')
+  app.signer = real
+  await replay(world.first)
+  assert.notDeepEqual(await cursor(), before)
+  assert.equal(await stateOf(writer, stuck.id), 'SUBMITTED')
+  await keep(world)
+  await world.mine()
+  assert.deepEqual([await world.countOf(writer), await world.countOf(other)], [11n, 10n])
+})
+
+test('a stopped account signs nothing new: a repeat of what was bound before is refused too', async () => {
+  const writer = await world.writer('stopped-and-bound')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  await world.add(world.first, writer, 10)
+  await bindAndDie(writer, 100, 'k')
+  await world.rpc('anvil_dropAllTransactions')
+  await useElsewhere(writer)
+  await age(world, 3)
+  await assert.rejects(
+    world.add(world.first, writer, 100, 'k'),
+    (error: unknown) => error instanceof AppError && error.code === 'account_stopped',
+  )
+  await world.mine()
+  assert.equal(await world.countOf(writer), 1n)
+})

@@ -1,0 +1,233 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { fromHex } from '../store/bytes.ts'
+import { retrying, type Db } from '../store/db.ts'
+import type { RecalledSince } from '../signer/wire.ts'
+import { byteaArray } from '../store/bytea-array.ts'
+import { attend } from './recover.ts'
+import { takeInSlot } from './take-in.ts'
+
+/** milliseconds between two looks */
+const LOOK_MS = 1_000
+/** milliseconds that a write waits for a look that has to come first */
+const PATIENCE_MS = 5_000
+
+export type Replay = {
+  /** a look now; resolves when the database holds all that the ledger held when it began */
+  look(): Promise<void>
+  /** the database was away, and may have come back older: nothing new is bound before the next look is done */
+  suspect(): void
+  stop(): Promise<void>
+}
+
+type State = Replay & { isTrusted(): boolean }
+
+const replays = new WeakMap<App, State>()
+
+/**
+ * Keeps the database level with the signer's ledger, which nobody rolls back: what was signed and is not in the
+ * database, with its row bound or its bytes stored, the database has lost (a failover to a replica that was behind, a
+ * restore), and it is taken in again. How far the two were compared lies in the database and goes back with it, so
+ * nobody needs to notice that it did. Any number of replicas may look; what one has compared, the next one finds done.
+ *
+ * Why what is older than the cursor is there: an intent is bound, and that is committed, before it is signed, so
+ * whatever commit is there, the rows of everything signed before it are there too. A row without bytes is `recoverBound`'s.
+ */
+export function startReplay(app: App): Replay {
+  let timer: NodeJS.Timeout | undefined
+  let running: Promise<void> | null = null
+  let isStopped = false
+  // Losses that were noticed, and how many of them a finished look came after. The start is one.
+  let losses = 1
+  let looked = 0
+
+  async function work(): Promise<void> {
+    const before = losses
+    await catchUpWithLedger(app)
+    looked = before
+  }
+
+  function start(): Promise<void> {
+    if (running !== null) return running
+    clearTimeout(timer)
+    running = work().finally(() => {
+      running = null
+      if (isStopped) return
+      timer = setTimeout(() => void round(), LOOK_MS)
+      timer.unref()
+    })
+    return running
+  }
+
+  const round = () =>
+    start().catch((error: unknown) => app.telemetry.log.warn('replay_failed', { isTrusted: state.isTrusted() }, error))
+
+  const state: State = {
+    look: () => start(),
+    suspect: () => {
+      losses++
+      void round()
+    },
+    isTrusted: () => looked === losses,
+    stop: async () => {
+      isStopped = true
+      clearTimeout(timer)
+      await running?.catch(() => {})
+      replays.delete(app)
+    },
+  }
+  replays.set(app, state)
+  void round()
+  return state
+}
+
+/**
+ * Before anything new is bound: resolves at once, but at the start and after the database was away only when everything
+ * signed and unknown was taken in. In a process without a replay nothing is waited for.
+ * @throws overloaded  when that takes longer than 5 s
+ */
+export async function untilReplayed(app: App): Promise<void> {
+  const replay = replays.get(app)
+  if (replay === undefined || replay.isTrusted()) return
+  const endsAt = performance.now() + PATIENCE_MS
+  while (!replay.isTrusted()) {
+    const { promise: patience, reject } = Promise.withResolvers<never>()
+    const timer = setTimeout(() => reject(notYet()), Math.max(0, endsAt - performance.now()))
+    try {
+      await Promise.race([replay.look(), patience])
+    } catch (error) {
+      throw error instanceof AppError ? error : notYet(error)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+const notYet = (cause?: unknown): AppError =>
+  new AppError('overloaded', 'What was signed before the database was away is being looked up. Repeat.', {
+    retryAfter: 2,
+    ...(cause === undefined ? {} : { cause }),
+  })
+
+/**
+ * Page by page to the end of the ledger. What cannot be taken in, for a reason that is not that something is away, keeps
+ * nobody waiting; but the cursor stays below it, and it is tried again at each look.
+ * @throws signer_unavailable, database_unavailable
+ */
+async function catchUpWithLedger(app: App): Promise<void> {
+  const tries = new Map<number, number>()
+  /** where the next question goes on; the cursor itself until something is stuck */
+  let ahead: Cursor | null = null
+  for (;;) {
+    const cursor: Cursor = ahead ?? (await readCursor(app.db))
+    const page = await app.signer.recallSince({ after: cursor.seq })
+    if (page.record !== cursor.record) {
+      // Another ledger than the one it was compared with: an older copy was accepted for it, or it is a new one.
+      app.telemetry.log.warn('ledger_compared_anew', { seq: cursor.seq })
+      if (ahead === null) await moveCursor(app, cursor, { seq: 0, record: NOTHING }, [])
+      ahead = null
+      continue
+    }
+    const lost: Signature[] | null =
+      ahead === null
+        ? await moveCursor(app, cursor, page.through, page.signatures)
+        : await findLost(app.db, page.signatures)
+    if (lost === null) continue
+    const open = lost.filter(({ seq }) => (tries.get(seq) ?? 0) < MOST_TRIES)
+    if (open.length > 0) {
+      await takeInAll(app, open)
+      // Then all of the page is compared once more: only what is there is passed by.
+      for (const { seq } of open) tries.set(seq, (tries.get(seq) ?? 0) + 1)
+      continue
+    }
+    for (const signature of lost) notTakenIn(app, signature)
+    if (page.isEnd) return
+    if (lost.length > 0 || ahead !== null) ahead = page.through
+  }
+}
+
+const MOST_TRIES = 3
+
+/** Business event: the ledger holds a signature that the database can not be told of. Alarm: an operator has to look. */
+function notTakenIn({ telemetry }: App, { chainId, intentId: id, from: sender, nonce, hash }: Signature): void {
+  telemetry.log.error('transaction_not_taken_in', { chainId, id, sender, nonce, hash })
+}
+
+/** accounts that are taken in side by side: writes wait for this, and each nonce is a commit of its own */
+const LANES = 8
+
+/** Of one account in the order of the ledger, of several side by side. @throws signer_unavailable, database_unavailable */
+async function takeInAll(app: App, lost: Signature[]): Promise<void> {
+  const accounts = Map.groupBy(lost, ({ from }) => from).values()
+  const results = await Promise.allSettled(
+    Array.from({ length: LANES }, async () => {
+      for (const slots of accounts)
+        for (const slot of slots) await attend(app, { id: slot.intentId }, () => takeInSlot(app, slot))
+    }),
+  )
+  // All have ended before the next look may begin.
+  for (const result of results) if (result.status === 'rejected') throw result.reason
+}
+
+/** What the ledger says of its record 0, in hexadecimal digits. */
+const NOTHING = '0'.repeat(64)
+
+type Cursor = { seq: number; record: string }
+
+const readCursor = (db: Db): Promise<Cursor> =>
+  retrying(() => db.selectFrom('ledger_cursor').select(['seq', 'record']).executeTakeFirstOrThrow())
+
+/**
+ * Moves the cursor over signatures that are all there. Looking and moving are one transaction: they speak of one and the
+ * same database, also when it is replaced by an older one at this moment.
+ * @returns the signatures that are not there, with the cursor left where it was; null when another replica moved it
+ */
+async function moveCursor({ db: root }: App, from: Cursor, to: Cursor, over: Signature[]): Promise<Signature[] | null> {
+  return retrying(() =>
+    root.transaction().execute(async (db) => {
+      const held = await db.selectFrom('ledger_cursor').select(['seq', 'record']).forUpdate().executeTakeFirstOrThrow()
+      if (held.seq !== from.seq || held.record !== from.record) return null
+      const lost = await findLost(db, over)
+      if (lost.length > 0 || to.seq === from.seq) return lost
+      await db
+        .updateTable('ledger_cursor')
+        .set({ ...to, updated_at: sql`now()` })
+        .execute()
+      return []
+    }),
+  )
+}
+
+type Signature = RecalledSince['signatures'][number]
+
+/**
+ * Of signatures, those that the database knows nothing of: no attempt of a row has the hash, and no row of that nonce
+ * waits for bytes under that id. By three primary keys. Inside a transaction.
+ */
+async function findLost(db: Db, signatures: Signature[]): Promise<Signature[]> {
+  if (signatures.length === 0) return []
+  const { rows } = await sql<{ hash: Uint8Array; chain_id: number }>`
+    select attempts.hash, attempts.chain_id from attempts join transactions on transactions.id = attempts.transaction_id
+    where attempts.chain_id in (${sql.join([...new Set(signatures.map(({ chainId }) => chainId))])})
+      and attempts.hash = any(${byteaArray(signatures.map(({ hash }) => hash))})`.execute(db)
+  const known = new Set(rows.map(({ hash, chain_id }) => `${chain_id} ${Buffer.from(hash).toString('hex')}`))
+  const unknown = signatures.filter(({ chainId, hash }) => !known.has(`${chainId} ${hash.slice(2)}`))
+  if (unknown.length === 0) return []
+  const bound = await db
+    .selectFrom('transactions')
+    .select(['id', 'chain_id', 'sender', 'nonce'])
+    .where('id', 'in', [...new Set(unknown.map(({ intentId }) => intentId))])
+    .where('state', '=', 'BOUND')
+    .execute()
+  return unknown.filter(
+    ({ intentId, chainId, from, nonce }) =>
+      !bound.some(
+        (row) =>
+          row.id === intentId &&
+          row.chain_id === chainId &&
+          row.nonce === nonce &&
+          fromHex(from).equals(Buffer.from(row.sender)),
+      ),
+  )
+}

@@ -1,0 +1,147 @@
+import { strict as assert } from 'node:assert'
+import { after, before, test } from 'node:test'
+import { writing, type Writer, type Writing } from '../../test/writing.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import { followTransactions } from './follow.ts'
+import { readTransaction } from './read.ts'
+import { askToResume, listStopped } from './resume.ts'
+
+/** Somebody else uses an account's key: it is stopped, an operator looks, and it goes on without a false promise. */
+let world: Writing
+before(async () => {
+  world = await writing()
+})
+after(() => world.close())
+
+const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
+const rowsOf = ({ address }: Writer) =>
+  world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
+const stoppedOf = async ({ userId }: Writer) => (await listStopped(world.db)).filter((lane) => lane.userId === userId)
+
+async function keep(): Promise<void> {
+  const keeper = world.first.keeper()
+  await keeper.round()
+  await keeper.stop()
+}
+
+/** The account's own key, in other hands. */
+async function useElsewhere({ address: from }: Writer, times: number): Promise<Hex[]> {
+  const hashes: Hex[] = []
+  await world.rpc('anvil_impersonateAccount', from)
+  for (let time = 0; time < times; time++)
+    hashes.push(await world.rpc<Hex>('eth_sendTransaction', { from, to: from, value: '0x1', gas: '0x5208' }))
+  await world.rpc('anvil_stopImpersonatingAccount', from)
+  return hashes
+}
+
+test('a stopped account is listed with what stopped it, and resumed it goes on behind every nonce that others used', async () => {
+  const writer = await world.writer('resumed')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  const [first] = await useElsewhere(writer, 3)
+  await world.mine()
+  await assert.rejects(world.add(world.first, writer, 10, 'k'), refusedWith('account_stopped'))
+  const [lane, ...others] = await stoppedOf(writer)
+  assert.deepEqual(
+    [lane!.chainId, lane!.nonce, lane!.hash, lane!.reason, lane!.resumeAskedAt, others.length],
+    [31_337, 1, first, 'foreign_nonce', null, 0],
+  )
+  assert.equal(lane!.address.toLowerCase(), writer.address)
+  await keep()
+  assert.equal((await stoppedOf(writer)).length, 1, 'nobody asked')
+  const [asked] = await askToResume(world.db, writer.userId)
+  assert.notEqual(asked!.resumeAskedAt, null)
+  assert.deepEqual(await askToResume(world.db, writer.userId), [asked], 'asked twice is asked once')
+  await keep()
+  assert.deepEqual(await stoppedOf(writer), [])
+  assert.deepEqual(await askToResume(world.db, writer.userId), [])
+  const { answer } = await world.add(world.first, writer, 10, 'k')
+  assert.equal(answer.tx.nonce, 4)
+  await world.mine()
+  assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'MINED')
+  assert.equal(await world.countOf(writer), 11n)
+  assert.deepEqual(await stoppedOf(writer), [])
+  await assert.rejects(askToResume(world.db, 'DEV-nobody-at-all'), refusedWith('not_found'))
+})
+
+test('used again by others, a resumed account is stopped again', async () => {
+  const writer = await world.writer('again')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  for (let time = 0; time < 2; time++) {
+    await useElsewhere(writer, 1)
+    await world.mine()
+    assert.equal((await stoppedOf(writer)).length, 1)
+    await askToResume(world.db, writer.userId)
+    await keep()
+    assert.equal((await stoppedOf(writer)).length, 0)
+  }
+  const { answer } = await world.add(world.first, writer, 10)
+  assert.equal(answer.tx.nonce, 3)
+  await world.mine()
+  assert.equal(await world.countOf(writer), 11n)
+})
+
+test('a count above what the follower met is believed when it is proven: a node that counts too high locks no account', async () => {
+  const writer = await world.writer('counted')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  await useElsewhere(writer, 2)
+  await world.mine()
+  // As if they had been mined before this network was followed.
+  await world.db
+    .deleteFrom('transactions')
+    .where('sender', '=', fromHex(writer.address))
+    .where('nonce', '>', 0)
+    .execute()
+  await askToResume(world.db, writer.userId)
+  await keep()
+  assert.equal((await stoppedOf(writer)).length, 1, 'not proven yet')
+  for (let block = 0; block < 4; block++) await world.mine()
+  world.first.misbehave(async (method, _params, next) => (method === 'eth_getTransactionCount' ? '0x100' : next()))
+  await keep()
+  assert.equal((await stoppedOf(writer)).length, 1, 'a false count')
+  world.first.misbehave(null)
+  await keep()
+  assert.equal((await stoppedOf(writer)).length, 0)
+  const { answer } = await world.add(world.first, writer, 10)
+  assert.equal(answer.tx.nonce, 3)
+  await world.mine()
+  assert.equal(await world.countOf(writer), 11n)
+})
+
+test('a foreign transaction that is reorganised away gives its nonce back', async () => {
+  const writer = await world.writer('given-back')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  await useElsewhere(writer, 1)
+  await world.mine()
+  const held = (await rowsOf(writer))[1]!
+  assert.deepEqual([held.nonce, held.state, held.hash], [1, 'REPLACED', null])
+  const { first } = world
+  await world.db
+    .transaction()
+    .execute((db) => followTransactions.onRetract(db, first.app, first.chain, held.block_number!))
+  assert.equal((await rowsOf(writer))[1]!.state, 'BOUND')
+})
+
+test('an account that is stopped on two networks goes on where its keeper has looked, not on the other', async () => {
+  const writer = await world.writer('two-networks')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  await useElsewhere(writer, 1)
+  await world.mine()
+  const sender = fromHex(writer.address)
+  await world.db
+    .insertInto('stopped_lanes')
+    .values({ chain_id: 1, sender, nonce: 0, hash: null, reason: 'foreign_nonce' })
+    .execute()
+  await askToResume(world.db, writer.userId)
+  await keep()
+  assert.deepEqual(
+    (await stoppedOf(writer)).map(({ chainId }) => chainId),
+    [1],
+  )
+})

@@ -1,0 +1,172 @@
+import { sql } from 'kysely'
+import { checksumAddress } from '../abi/address.ts'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { AppError } from '../errors.ts'
+import { newTransactionId, type Hex, type UserId } from '../ids.ts'
+import { fromHex, toHex, toWord } from '../store/bytes.ts'
+import { retrying, type Db } from '../store/db.ts'
+import type { Transition } from '../store/rows.ts'
+import { findUser } from '../users/find.ts'
+import { countAt } from './counts.ts'
+import { LEAST_GAS } from './limits.ts'
+import { attend } from './recover.ts'
+import { isUsedForGood } from './used.ts'
+
+/** A stopped account on a network, as its operator sees it. */
+export type StoppedLane = {
+  userId: UserId
+  address: Hex
+  chainId: number
+  /** which nonce somebody else used, and by which transaction if that is known */
+  nonce: number
+  hash: Hex | null
+  reason: string
+  stoppedAt: string
+  /** when an operator asked for it to go on; it does at the next round of the network's keeper */
+  resumeAskedAt: string | null
+}
+
+/** Every account that is stopped on a network, the longest stopped first. */
+export async function listStopped(db: Db): Promise<StoppedLane[]> {
+  const rows = await retrying(() =>
+    db
+      .selectFrom('stopped_lanes as lane')
+      .innerJoin('accounts as account', 'account.address', 'lane.sender')
+      .selectAll('lane')
+      .select('account.user_id')
+      .orderBy('lane.created_at')
+      .orderBy('lane.chain_id')
+      .orderBy('lane.sender')
+      .execute(),
+  )
+  return rows.map((row) => ({
+    userId: row.user_id,
+    address: checksumAddress(toHex(row.sender)),
+    chainId: row.chain_id,
+    nonce: row.nonce,
+    hash: row.hash === null ? null : toHex(row.hash),
+    reason: row.reason,
+    stoppedAt: row.created_at.toISOString(),
+    resumeAskedAt: row.resume_asked_at === null ? null : row.resume_asked_at.toISOString(),
+  }))
+}
+
+/**
+ * Asks for an account to go on, on every network where it is stopped. Whoever else holds its key may use its nonces again;
+ * then it is stopped again.
+ * @param userId  the user, by any identity of theirs
+ * @returns what is stopped of the account; none where nothing is
+ * @throws not_found
+ */
+export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]> {
+  const user = await findUser(db, userId)
+  if (user === null) throw new AppError('not_found', 'There is no such user.')
+  await retrying(() =>
+    db
+      .updateTable('stopped_lanes')
+      .set({ resume_asked_at: sql`coalesce(resume_asked_at, now())` })
+      .where('sender', '=', fromHex(user.address))
+      .execute(),
+  )
+  return (await listStopped(db)).filter((lane) => lane.userId === user.userId)
+}
+
+/** Lets accounts of a network go on whose operator asked for it. */
+export async function resumeAsked(app: App, chain: Chain): Promise<void> {
+  const lanes = await retrying(() =>
+    app.db
+      .selectFrom('stopped_lanes as lane')
+      .innerJoin('accounts as account', 'account.address', 'lane.sender')
+      .select(['lane.sender', 'account.account_id'])
+      .where('lane.chain_id', '=', chain.chainId)
+      .where('lane.resume_asked_at', 'is not', null)
+      .orderBy('lane.resume_asked_at')
+      .limit(100)
+      .execute(),
+  )
+  for (const { sender, account_id: accountId } of lanes) {
+    const from = toHex(sender)
+    await attend(app, { id: from }, () => resumeOne(app, chain, { from, accountId }))
+  }
+}
+
+/**
+ * The next nonce has to be one that nobody used, or its write would be told a hash that is never mined. The follower holds
+ * a row for each foreign transaction that it meets; where the chain has counted more than there are rows for, that is
+ * believed once it is proven, and not before: a node that counts too high would lock the account.
+ */
+async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: Hex; accountId: string }): Promise<void> {
+  const count = await countAt(chain, from, 'latest')
+  const { highest } = await retrying(() =>
+    app.db
+      .selectFrom('transactions')
+      .select(({ fn }) => fn.max('nonce').as('highest'))
+      .where('chain_id', '=', chain.chainId)
+      .where('sender', '=', fromHex(from))
+      .executeTakeFirstOrThrow(),
+  )
+  const isHeld = highest !== null && highest >= count - 1
+  if (!isHeld && !(await isUsedForGood(app, chain, { id: from, from, nonce: count - 1 }))) return
+  await retrying(() =>
+    app.db.transaction().execute(async (db) => {
+      if (!isHeld) {
+        const foreign = { chainId: chain.chainId, from, accountId, nonce: count - 1, block: null, hash: null }
+        await holdForeign(db, foreign, app.now)
+      }
+      await db
+        .deleteFrom('stopped_lanes')
+        .where('chain_id', '=', chain.chainId)
+        .where('sender', '=', fromHex(from))
+        .execute()
+    }),
+  )
+  app.telemetry.log.warn('account_resumed', { chainId: chain.chainId, sender: from, nonce: count })
+}
+
+/**
+ * Holds a nonce that somebody else has used: no write of ours gets it. As REPLACED, of an intent that nobody had; with the
+ * block that it is in, so that a reorganisation gives it back. Inside a transaction.
+ */
+export async function holdForeign(
+  db: Db,
+  foreign: {
+    chainId: number
+    from: Hex
+    accountId: string
+    nonce: number
+    block: { number: number; hash: Hex } | null
+    /** what used it, where that is known */
+    hash: Hex | null
+  },
+  now: () => number,
+): Promise<void> {
+  const { chainId, from, accountId, nonce, block, hash } = foreign
+  const transition: Transition = {
+    ...{ state: 'REPLACED', at: new Date(now()).toISOString() },
+    ...(hash === null || block === null ? {} : { hash, blockNumber: block.number }),
+  }
+  await db
+    .insertInto('transactions')
+    .values({
+      ...{
+        id: newTransactionId(),
+        account_id: accountId,
+        client_id: '',
+        chain_id: chainId,
+        sender: fromHex(from),
+        nonce,
+      },
+      ...{ target: fromHex(from), value: toWord(0n), data: Buffer.alloc(0), abi: '', gas_limit: Number(LEAST_GAS) },
+      ...{
+        max_fee: toWord(0n),
+        max_priority_fee: null,
+        state: 'REPLACED',
+        transitions: JSON.stringify([transition]),
+        is_final: block === null,
+      },
+      ...{ block_number: block?.number ?? null, block_hash: block === null ? null : fromHex(block.hash) },
+    })
+    .onConflict((on) => on.doNothing())
+    .execute()
+}

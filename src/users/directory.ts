@@ -1,0 +1,134 @@
+import { getAddress } from 'viem'
+import { sql } from 'kysely'
+import type { Static } from 'typebox'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import type { Caller, Machine } from '../http/bearer.ts'
+import { readCursor, writeCursor } from '../http/cursor.ts'
+import { isProviderName, parseUserId, type UserId } from '../ids.ts'
+import { toHex } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
+import { isReadable } from './own.ts'
+import type { User } from './wire.ts'
+
+type Profile = Static<typeof User>
+
+/** People of one name, at most. */
+const MAX_FOUND = 20
+
+/**
+ * People of the caller's application who have exactly this name and allowed being found there (`users:directory`); the
+ * caller among them. Found by the name at the identity that their account is known by. Over the index of names.
+ * @throws invalid_request
+ */
+export async function findByName(
+  { db }: Pick<App, 'db'>,
+  { clientId }: Pick<Caller, 'clientId'>,
+  { username, provider }: { username: string; provider?: string | undefined },
+): Promise<Profile[]> {
+  if (provider !== undefined && !isProviderName(provider)) throw refuse('provider', 'Upper-case name of a provider.')
+  // PostgreSQL refuses NUL, and no name holds one.
+  if (username.includes('\0') || !username.isWellFormed()) return []
+  const rows = await retrying(() =>
+    found(db, clientId)
+      .where('identity.username', '=', username)
+      .$if(provider !== undefined, (query) => query.where('identity.provider', '=', provider!))
+      .orderBy('account.user_id')
+      .limit(MAX_FOUND)
+      .execute(),
+  )
+  return rows.map(toProfile)
+}
+
+/** Somebody of the caller's application by their stable id, when they allowed being found there; null otherwise. */
+export async function findMember(
+  { db }: Pick<App, 'db'>,
+  { clientId }: Pick<Caller, 'clientId'>,
+  userId: UserId,
+): Promise<Profile | null> {
+  const identity = parseUserId(userId)
+  if (identity === null) return null
+  const row = await retrying(() =>
+    found(db, clientId)
+      .where('identity.provider', '=', identity.provider)
+      .where('identity.subject', '=', identity.subject)
+      .executeTakeFirst(),
+  )
+  return row === undefined ? null : toProfile(row)
+}
+
+/**
+ * People of an application whom it may read by itself (`users:read`), the newest first. Over the index (application,
+ * time, account); people who were never asked are passed over.
+ * @throws invalid_cursor
+ */
+export async function listUsers(
+  { db }: Pick<App, 'db'>,
+  { clientId }: Pick<Machine, 'clientId'>,
+  { limit, cursor }: { limit: number; cursor?: string | undefined },
+): Promise<{ users: Profile[]; nextCursor: string | null }> {
+  const after = cursor === undefined ? null : readCursor(cursor, ['string', 'string'])
+  if (after !== null && !isPlace(after[0] as string, after[1] as string))
+    throw new AppError('invalid_cursor', 'The cursor belongs to another query.', {
+      errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Take it from X-Next-Cursor of the same query.' }],
+    })
+  const rows = await retrying(() =>
+    members(db, clientId)
+      // As text, with the microseconds that a Date would lose: a page ends exactly where the next begins.
+      .select([
+        'member.account_id',
+        sql<string>`to_char(member.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`.as('since'),
+      ])
+      .where(isReadable(clientId))
+      .$if(after !== null, (query) =>
+        query.where(
+          sql<boolean>`(member.created_at, member.account_id) < (${after![0]}::timestamptz, ${after![1]}::uuid)`,
+        ),
+      )
+      .orderBy('member.created_at', 'desc')
+      .orderBy('member.account_id', 'desc')
+      .limit(limit + 1)
+      .execute(),
+  )
+  const page = rows.slice(0, limit)
+  const last = page.at(-1)
+  const isMore = rows.length > limit && last !== undefined
+  return { users: page.map(toProfile), nextCursor: isMore ? writeCursor([last.since, last.account_id]) : null }
+}
+
+/** Everybody who signed in to an application, by the identity that their account is known by. */
+const members = (db: App['db'], clientId: string) =>
+  db
+    .selectFrom('application_users as member')
+    .innerJoin('accounts as account', 'account.account_id', 'member.account_id')
+    .innerJoin('identities as identity', 'identity.account_id', 'member.account_id')
+    .select(['account.user_id', 'account.address', 'identity.provider', 'identity.username', 'identity.image_src'])
+    .where('member.client_id', '=', clientId)
+    .where(sql<boolean>`identity.provider || '-' || identity.subject = account.user_id`)
+
+/** Those of them who allowed being found. */
+const found = (db: App['db'], clientId: string) =>
+  members(db, clientId).where(sql<boolean>`exists (
+    select 1 from consents c where c.account_id = member.account_id and c.client_id = ${clientId}
+      and c.permissions @> '["users:directory"]'::jsonb)`)
+
+type Row = { user_id: string; address: Uint8Array; provider: string; username: string; image_src: string | null }
+
+const toProfile = ({ user_id, address, provider, username, image_src }: Row): Profile => ({
+  id: user_id,
+  provider,
+  username,
+  address: getAddress(toHex(address)),
+  imageSrc: image_src,
+})
+
+/** What a cursor of ours holds; others are forged, and the database knows no such time or id. */
+const isPlace = (since: string, accountId: string): boolean =>
+  /^[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(since) &&
+  !Number.isNaN(Date.parse(since)) &&
+  /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(accountId)
+
+export const refuse = (parameter: string, detail: string): AppError =>
+  new AppError('invalid_request', `The parameter ${parameter} is missing or wrong.`, {
+    errors: [{ parameter, code: 'invalid', detail }],
+  })

@@ -1,0 +1,227 @@
+import type { Mutant } from './transactions-mutants.ts'
+
+const FORGET = `
+async function forget(app: App, id: string): Promise<void> {
+  await app.db.deleteFrom('attempts').where('transaction_id', '=', id).execute()
+  await app.db.updateTable('transactions').set({ state: 'VACANT', hash: null }).where('id', '=', id).execute()
+}
+`
+/** Ids that say nothing of their key: the ledger cannot tell a repeat from something new. */
+const RANDOM_IDS: Mutant['patches'][number] = [
+  'transactions/send.ts',
+  ': await findKey(app.db, key)',
+  ': { free: newTransactionId() }',
+]
+/** The same mistake within one request only. */
+const RANDOM_ID_ON_RETRY: Mutant['patches'][number] = [
+  'transactions/send.ts',
+  ': await findKey(app.db, key)',
+  ': lost === 0 ? await findKey(app.db, key) : { free: newTransactionId() }',
+]
+const BROADCAST = '  await broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })\n  await reach'
+const STORE =
+  '  await storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false })\n'
+
+/** Mistakes in what is stored, signed, sent and sent again, as other engines have made them. */
+export const sendingMutants: Mutant[] = [
+  {
+    name: 'broadcast before store',
+    scenario: 'killed-after-broadcast',
+    caughtBy: 'scenario',
+    patches: [
+      ['transactions/send.ts', STORE, ''],
+      [
+        'transactions/send.ts',
+        "  await reach(app, 'after-broadcast')\n",
+        `  await reach(app, 'after-broadcast')\n${STORE}`,
+      ],
+    ],
+  },
+  {
+    name: 'a nonce is recycled on a time-out',
+    scenario: 'answer-lost',
+    caughtBy: 'doubled',
+    patches: [
+      [
+        'transactions/send.ts',
+        BROADCAST,
+        `  if ((await broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'unknown') {
+    await forget(app, bound.id)
+    throw new AppError('chain_timeout', 'The node did not answer.')
+  }
+  await reach`,
+      ],
+      ['transactions/send.ts', '/** Sign, store, broadcast.', `${FORGET}\n/** Sign, store, broadcast.`],
+      RANDOM_IDS,
+    ],
+  },
+  {
+    name: 'an error of the node is a failure of the write',
+    scenario: 'answer-lost',
+    caughtBy: 'doubled',
+    patches: [
+      [
+        'transactions/send.ts',
+        BROADCAST,
+        `  const said = await broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })
+  if (said !== 'sent') throw new AppError('chain_unavailable', 'The node refused it.')
+  await reach`,
+      ],
+      RANDOM_IDS,
+    ],
+  },
+  {
+    name: 'forgotten after the first receipt',
+    scenario: 'reorganised-away',
+    caughtBy: 'lost',
+    patches: [
+      [
+        'transactions/settle.ts',
+        'effective_gas_price = mined.effective_gas_price, revert = null,',
+        'effective_gas_price = mined.effective_gas_price, revert = null, is_final = true,',
+      ],
+      ['transactions/settle.ts', 'is_final in (false, true) and block_number', 'is_final = false and block_number'],
+    ],
+  },
+  {
+    name: 'a reorganisation is not handled',
+    scenario: 'reorganised-away',
+    caughtBy: 'lost',
+    patches: [['transactions/follow.ts', '    await unmine(db, app, chain.chainId, fromNumber)\n', '']],
+  },
+  {
+    name: 'a rollback commits half of itself',
+    scenario: 'killed-in-retract',
+    caughtBy: 'lost',
+    patches: [
+      [
+        'follower/apply.ts',
+        '  await moveCursor(db, chain.chainId, held, next)\n  for (const listener of listeners) await listener.onRetract(',
+        '  await moveCursor(app.db, chain.chainId, held, next)\n  for (const listener of listeners) await listener.onRetract(',
+      ],
+    ],
+  },
+  {
+    name: 'no idempotency',
+    scenario: 'killed-after-broadcast',
+    caughtBy: 'doubled',
+    patches: [RANDOM_IDS],
+  },
+  {
+    name: 'only one fee field is raised',
+    scenario: 'dear-blocks',
+    caughtBy: 'lost',
+    patches: [
+      [
+        'chain/fees.ts',
+        '  const tip = most(raised(previous.maxPriorityFeePerGas), market.type',
+        '  const tip = most(previous.maxPriorityFeePerGas, market.type',
+      ],
+    ],
+  },
+  {
+    name: 'the count of the node is trusted',
+    scenario: 'lagging-receipts',
+    caughtBy: 'wrong',
+    patches: [
+      [
+        'transactions/keep-alive.ts',
+        '  if (!(await isUsedForGood(app, chain, bound))) return\n',
+        "  if ((await countAt(chain, bound.from, 'latest')) <= row.nonce) return\n",
+      ],
+      [
+        'transactions/keep-alive.ts',
+        "import { isUsedForGood } from './used.ts'\n",
+        "import { countAt } from './counts.ts'\n",
+      ],
+    ],
+  },
+  {
+    name: 'no rebroadcast',
+    scenario: 'wiped-pool',
+    caughtBy: 'lost',
+    patches: [
+      [
+        'transactions/keep-alive.ts',
+        '    await resend(app, chain, { afterSeconds: first ? 0 : RESEND_AFTER_SECONDS })\n',
+        '',
+      ],
+    ],
+  },
+  {
+    name: 'signed again under a new nonce when nobody knows',
+    scenario: 'signer-killed',
+    caughtBy: 'doubled',
+    patches: [
+      ['transactions/send.ts', '    if (!isRefused(error)) throw error\n', '    if (!isRefused(error)) return null\n'],
+      RANDOM_ID_ON_RETRY,
+    ],
+  },
+  {
+    name: 'the ledger is not asked',
+    scenario: 'paused-replica',
+    caughtBy: 'lost',
+    patches: [
+      [
+        'signer/judge.ts',
+        '  if (attempts.length === 0) return { sign: judgeUnseen(ask, facts), terms }\n',
+        '  if (attempts.length >= 0) return { sign: ask.kind, terms }\n',
+      ],
+    ],
+  },
+  {
+    name: 'a cancel is signed at a higher fee, without taking the intent up',
+    scenario: 'paused-filler',
+    caughtBy: 'lost',
+    patches: [
+      ['transactions/recover.ts', '  if (!(await claim(app.db, bound.id))) return\n', ''],
+      [
+        'transactions/recover.ts',
+        'const [gas, { fees }] = [await cancelGas(chain, bound.from), bound]',
+        'const [gas, fees] = [await cancelGas(chain, bound.from), nextFee(bound.fees, bound.fees, chain.feeCapWei)]',
+      ],
+      [
+        'transactions/recover.ts',
+        "import { AppError, type ErrorCode } from '../errors.ts'\n",
+        "import { AppError, type ErrorCode } from '../errors.ts'\nimport { nextFee } from '../chain/fees.ts'\n",
+      ],
+    ],
+  },
+  {
+    name: 'stored after the answer',
+    scenario: 'told-is-known',
+    caughtBy: 'unanswered',
+    patches: [
+      [
+        'transactions/send.ts',
+        STORE,
+        `  setTimeout(() => void storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false }), 1_000)\n`,
+      ],
+    ],
+  },
+  {
+    name: '`nonce too low` gets another nonce',
+    scenario: 'nonce-too-low',
+    caughtBy: 'doubled',
+    patches: [
+      [
+        'transactions/send.ts',
+        BROADCAST,
+        "  if ((await broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'nonce_too_low') return null\n  await reach",
+      ],
+      RANDOM_ID_ON_RETRY,
+    ],
+  },
+  {
+    name: 'what was bound is not taken up again',
+    scenario: 'caller-gone',
+    caughtBy: 'gaps',
+    patches: [
+      [
+        'transactions/keep-alive.ts',
+        '    await recoverBound(app, chain, { idleSeconds: first ? 0 : IDLE_SECONDS })\n',
+        '',
+      ],
+    ],
+  },
+]

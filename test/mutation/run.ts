@@ -1,0 +1,86 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { randomOf } from '../random.ts'
+import { ROOT, type Copy, type TreeCopy } from './copy.ts'
+import type { Folder } from './folders.ts'
+import { mutantsOf, type Mutant } from './mutants.ts'
+import { reaches, reachOf, writeAsTheyGo, type Reach } from './reach.ts'
+import { tryFile, type Bench } from './trial.ts'
+
+/** What became of a mutant. `by` is the test that failed, or the file that did not end. */
+export type Fate = {
+  mutant: Mutant
+  fate: 'killed' | 'timed out' | 'survived' | 'not reached'
+  by: string | null
+  ms: number
+}
+
+/** A time-out kills only what takes less than a fifth of it without the mutant. */
+const TIMES = 6
+
+export const allMutants = (folder: Folder): Mutant[] =>
+  folder.files.flatMap((file) => mutantsOf(file, readFileSync(join(ROOT, file), 'utf8')))
+
+/** So many of a list in the order of chance, the same for the same seed: each beginning of it is a smaller sample. */
+export function sampleOf<T>(all: readonly T[], count: number, seed: number): T[] {
+  const below = randomOf(seed)
+  const places = all.map((_, at) => at)
+  for (let at = places.length - 1; at > 0; at--) {
+    const other = below(at + 1)
+    ;[places[at], places[other]] = [places[other]!, places[at]!]
+  }
+  return places.slice(0, count).map((at) => all[at]!)
+}
+
+/** What each test file of the folder runs; kept for as long as neither program nor test change. */
+export async function reachOfAll(
+  bench: Bench,
+  { digestFor }: TreeCopy,
+  { files, tests }: Folder,
+  say: (line: string) => void,
+): Promise<Reach[]> {
+  const kept = join(tmpdir(), 'chatelaine-reach')
+  mkdirSync(kept, { recursive: true })
+  const places = new Map(
+    tests.map((test) => [test, join(kept, `${test.replaceAll('/', '-')}-${digestFor(test)}.json`)]),
+  )
+  writeAsTheyGo(bench)
+  const found: Reach[] = []
+  for (const [test, place] of places) {
+    if (!existsSync(place)) {
+      const reach = await reachOf(bench, test, files)
+      say(`${test} passes without mutants in ${Math.round(reach.ms)} ms`)
+      writeFileSync(place, JSON.stringify(reach))
+    }
+    found.push(JSON.parse(readFileSync(place, 'utf8')) as Reach)
+  }
+  return found
+}
+
+/** Tries a mutant with every test file that runs its place, the quickest first, until one fails. A file gets six times what it takes alone. */
+export async function tryMutant(
+  bench: Bench,
+  copy: Copy,
+  mutant: Mutant,
+  all: readonly Reach[],
+  leastTimeoutMs = 20_000,
+): Promise<Fate> {
+  const reached = all.filter((reach) => reaches(reach, mutant)).toSorted((a, b) => a.ms - b.ms)
+  if (reached.length === 0) return { mutant, fate: 'not reached', by: null, ms: 0 }
+  const started = performance.now()
+  const told = (fate: Fate['fate'], by: string | null): Fate => ({ mutant, fate, by, ms: performance.now() - started })
+  for (const { test, ms } of reached) {
+    const timeoutMs = Math.max(leastTimeoutMs, ms * TIMES)
+    const { outcome, failure } = await copy.withMutant(mutant, () => tryFile(bench, test, { timeoutMs }))
+    if (outcome === 'failed') return told('killed', `${test}: ${failure}`)
+    if (outcome === 'timed out' && (await isQuick(bench, test, timeoutMs / 5))) return told('timed out', test)
+  }
+  return told('survived', null)
+}
+
+/** The unmutated file again: on a machine that others use too, it may have been the machine. */
+async function isQuick(bench: Bench, test: string, withinMs: number): Promise<boolean> {
+  const { outcome } = await tryFile(bench, test, { timeoutMs: withinMs })
+  return outcome === 'passed'
+}

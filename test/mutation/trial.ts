@@ -1,0 +1,72 @@
+import { spawn } from 'node:child_process'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Where test files run: the copy, and what its processes find around them. */
+export type Bench = {
+  folder: string
+  /** scratch of the tests; emptied after each file but for the migrated snapshot */
+  tmp: string
+  env: Record<string, string>
+  /** ends what a killed test left behind outside its processes */
+  tidy: () => Promise<void>
+}
+
+export type Trial = { outcome: 'passed' | 'failed' | 'timed out'; ms: number; failure: string | null }
+
+/**
+ * Runs one test file to its first failing test.
+ * @param timeoutMs  after which it and everything it started is killed
+ */
+export async function tryFile(
+  bench: Bench,
+  file: string,
+  { timeoutMs, env = {} }: { timeoutMs: number; env?: Record<string, string> },
+): Promise<Trial> {
+  mkdirSync(bench.tmp, { recursive: true })
+  const started = performance.now()
+  const child = spawn(
+    process.execPath,
+    ['--disable-warning=ExperimentalWarning', '--test-reporter=tap', '--test-force-exit', file],
+    {
+      cwd: bench.folder,
+      // A group of its own: what the file started ends with it.
+      detached: true,
+      stdio: ['ignore', 'pipe', 'ignore'],
+      env: { ...process.env, ...bench.env, ...env, TMPDIR: bench.tmp },
+    },
+  )
+  let outcome: Trial['outcome'] | null = null
+  let failure: string | null = null
+  let output = ''
+  const end = (as: Trial['outcome']) => {
+    outcome ??= as
+    killGroup(child.pid!)
+  }
+  const timer = setTimeout(() => end('timed out'), timeoutMs)
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output = (output + text).slice(-10_000)
+    const found = /^\s*not ok \d+ - (.*)$/m.exec(output)
+    if (found === null || failure !== null) return
+    failure = found[1]!
+    end('failed')
+  })
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
+  clearTimeout(timer)
+  const ms = performance.now() - started
+  killGroup(child.pid!)
+  for (const name of readdirSync(bench.tmp)) {
+    if (!name.startsWith('chatelaine-snapshot-')) rmSync(join(bench.tmp, name), { recursive: true, force: true })
+  }
+  outcome ??= code === 0 ? 'passed' : 'failed'
+  if (outcome !== 'passed') await bench.tidy()
+  return { outcome, ms, failure: outcome === 'failed' ? (failure ?? `ended with ${code}`) : null }
+}
+
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // It ended by itself.
+  }
+}

@@ -1,0 +1,135 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Hex } from '../../src/ids.ts'
+import { until } from '../world.ts'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const packaged = (path: string): string => join(ROOT, 'node_modules', path)
+
+type Program = { package: string; file: string; args: string[] }
+
+/** Development nodes as their packages bring them, with no option but the address. */
+const programs = {
+  hardhat: {
+    package: 'hardhat',
+    file: process.execPath,
+    args: [
+      packaged('hardhat/dist/src/cli.js'),
+      'node',
+      '--config',
+      join(ROOT, 'test/nodes/hardhat.config.js'),
+      '--hostname',
+      '127.0.0.1',
+      '--port',
+    ],
+  },
+  ganache: {
+    package: 'ganache',
+    file: process.execPath,
+    args: [packaged('ganache/dist/node/cli.js'), '--server.host', '127.0.0.1', '--server.port'],
+  },
+  anvil: {
+    package: '@foundry-rs/anvil-linux-amd64',
+    file: packaged('@foundry-rs/anvil-linux-amd64/bin/anvil'),
+    // The time of its first block is its genesis: started again it is the same chain, empty.
+    args: ['--timestamp', '1700000000', '--port'],
+  },
+} as const satisfies Record<string, Program>
+
+export type NodeName = keyof typeof programs
+
+/** The program and its version as the package says it. */
+export function titleOf(name: NodeName): string {
+  const { version } = JSON.parse(readFileSync(packaged(`${programs[name].package}/package.json`), 'utf8'))
+  return `${name === 'hardhat' ? 'Hardhat' : name} ${version}`
+}
+
+export type RealNode = {
+  url: string
+  rpc<T = unknown>(method: string, ...params: unknown[]): Promise<T>
+  /** sends a transaction of one of its own accounts and waits until it is mined */
+  send(transaction: { to?: string; data?: Hex; value?: Hex }): Promise<{ contractAddress: Hex; status: Hex }>
+  /** ends it and starts it again at the same address: whatever it had is lost */
+  startAgain(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** Starts a node on a free port of this machine. Without telemetry, and without a terminal to ask anything. */
+export async function startNode(name: NodeName): Promise<RealNode> {
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}`
+  let child = launch(name, port)
+  await listening(url, child)
+
+  async function rpc<T>(method: string, ...params: unknown[]): Promise<T> {
+    const body = await ask<T>(url, method, params)
+    if (body.error !== undefined) throw new Error(`${method}: ${body.error.message}`)
+    return body.result as T
+  }
+  const end = async (): Promise<void> => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const ended = new Promise((resolve) => child.once('exit', resolve))
+    child.kill('SIGKILL')
+    await ended
+  }
+  return {
+    url,
+    rpc,
+    send: async (transaction) => {
+      const [from] = await rpc<Hex[]>('eth_accounts')
+      const hash = await rpc<Hex>('eth_sendTransaction', { from, gas: '0x3d0900', ...transaction })
+      return until('the transaction is mined', () =>
+        rpc<{ contractAddress: Hex; status: Hex } | null>('eth_getTransactionReceipt', hash),
+      )
+    },
+    startAgain: async () => {
+      await end()
+      child = launch(name, port)
+      await listening(url, child)
+    },
+    stop: end,
+  }
+}
+
+function launch(name: NodeName, port: number): ChildProcess {
+  const { file, args } = programs[name]
+  const { PATH = '', HOME = '/', TMPDIR = '/tmp' } = process.env
+  return spawn(file, [...args, String(port)], {
+    cwd: ROOT,
+    env: { PATH, HOME, TMPDIR, HARDHAT_DISABLE_TELEMETRY: 'true' },
+    stdio: 'ignore',
+  })
+}
+
+async function listening(url: string, child: ChildProcess): Promise<void> {
+  await until(
+    'the node answers',
+    async () => {
+      if (child.exitCode !== null || child.signalCode !== null) throw new Error('the node ended before it listened')
+      return ask(url, 'eth_chainId', []).catch(() => null)
+    },
+    60_000,
+  )
+}
+
+type Body<T> = { result?: T; error?: { message: string } }
+
+async function ask<T>(url: string, method: string, params: unknown[]): Promise<Body<T>> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  })
+  return (await response.json()) as Body<T>
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer()
+  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve))
+  const { port } = probe.address() as AddressInfo
+  await new Promise((resolve) => probe.close(resolve))
+  return port
+}
