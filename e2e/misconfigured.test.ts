@@ -105,7 +105,11 @@ test('each of the mistakes that people make in production is refused by the name
     for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
       const [program, mistake, said] = next
       const file = program === 'server' ? 'main.ts' : 'signer/main.ts'
-      const good = program === 'server' ? server : signer
+      // A store of its own for each, which one signer keeps from the others. It is made only where the start gets so far.
+      const store = mistake.SIGNER_KEK_FILE?.startsWith(inside('store'))
+        ? inside('store')
+        : inside(`store-${waiting.length}`)
+      const good = program === 'server' ? server : { ...signer, SIGNER_DIR: store }
       const { ended, err } = startProgram(file, { ...good, ...mistake }, folder)
       const code = await ended
       if (code !== 1 || !said.test(err()) || err().includes('hunter2secret') || /\n\s+at /.test(err()))

@@ -10,10 +10,17 @@ export type FollowedBlock = Block & {
   /**
    * Before anything is decided upon some of its transactions: checks them as far as the network and the mode let it.
    * In `on` nothing is left to be checked or asked; otherwise the node is asked for the block once more, whole.
-   * @param ours  hashes of these transactions
    * @throws RpcError | RpcUnavailable | BadAnswer
    */
-  prove(ours: readonly Hex[]): Promise<Proof>
+  prove(ours: Ours): Promise<Proof>
+}
+
+/** Hashes of transactions of a block. */
+export type Ours = {
+  /** of what we signed: who sent it is known by the hash of its bytes, and need not be recovered from them */
+  signed: readonly Hex[]
+  /** of what the node says our accounts sent */
+  claimed: readonly Hex[]
 }
 
 export type Proof = {

@@ -5,7 +5,7 @@ import type { Strictness } from '../chain/network.ts'
 import { RpcError, type Rpc } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { readBlock, readReceipt, type RawBlock } from './answers.ts'
-import type { FollowedBlock, Receipt } from './block.ts'
+import type { FollowedBlock, Ours, Receipt } from './block.ts'
 import { bloomOf } from './bloom.ts'
 import { proveAll, proveSome, type Answers, type Provability } from './prove.ts'
 
@@ -49,26 +49,27 @@ export async function fetchBlock(rpc: Rpc, hash: Hex, source: ReceiptSource): Pr
   }
   // Hashes only: whole transactions double the bytes, cost anvil more than all the receipts, and matter in the few
   // blocks that hold some of ours.
-  const { read } = await askBlock(rpc, hash, { source, isWhole: false })
-  const prove = async (ours: readonly Hex[]) => {
-    const again = await askBlock(rpc, hash, { source, isWhole: true })
-    for (const [index, receipt] of read.receipts.entries()) {
-      const other = again.read.receipts[index]
-      if (ours.includes(receipt.transactionHash) && (other === undefined || !isSame(receipt, other)))
-        throw new BadAnswer('the node contradicts itself about a transaction')
-    }
+  const { read, answers } = await askBlock(rpc, hash, { source, isWhole: false })
+  const prove = async (ours: Ours) => {
+    // The receipts are not asked for again: those that are to be stored are those to prove.
+    const block = await rpc.call('eth_getBlockByHash', [hash, true])
+    checkSame(read, block)
     source.provability ??= { wasProven: false, doubts: 0 }
-    return proveSome(again.answers, again.read, { ours, strictness, provability: source.provability })
+    return proveSome({ block, receipts: answers.receipts }, read, { ours, strictness, provability: source.provability })
   }
   return { ...read, prove }
 }
 
-const isSame = (one: Receipt, other: Receipt): boolean =>
-  one.transactionHash === other.transactionHash &&
-  one.from === other.from &&
-  one.status === other.status &&
-  one.gasUsed === other.gasUsed &&
-  one.effectiveGasPrice === other.effectiveGasPrice
+/** That a block asked for whole is the one whose receipts are here, each for its transaction. @throws BadAnswer */
+function checkSame({ hash, receipts }: Block & { receipts: Receipt[] }, answer: unknown): void {
+  if (answer === null) throw new BadAnswer('the node does not know the block')
+  const block = readBlock(answer)
+  const isSame =
+    block.hash === hash &&
+    block.transactions.length === receipts.length &&
+    receipts.every(({ transactionHash }, index) => transactionHash === block.transactions[index])
+  if (!isSame) throw new BadAnswer('the node contradicts itself about a block')
+}
 
 /** Block and receipts, read and as they came. */
 async function askBlock(

@@ -3,7 +3,7 @@ import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
 import type { Strictness } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
-import type { Proof, Receipt } from './block.ts'
+import type { Ours, Proof, Receipt } from './block.ts'
 import { checkReceipts, checkRoots, checkTransaction, computeBlock, readTransactions, type Computed } from './strict.ts'
 import { readSent, type Sent } from './transaction.ts'
 
@@ -22,24 +22,27 @@ const PATIENCE = 20
 export function proveAll(answers: Answers, read: Read): { receipts: Receipt[]; proof: Proof } {
   const computed = computeBlock(answers.block, answers.receipts)
   // No network has any: a development node lets somebody send in another's name.
-  if (computed.sent.some(({ from }) => from === null)) throw new BadAnswer('nobody has signed a transaction')
-  return compare(answers, read, computed)
+  if (computed.sent.some(({ isSigned }) => !isSigned)) throw new BadAnswer('nobody has signed a transaction')
+  return compare(answers, read, { computed, isSenderChecked: () => true })
 }
 
 /**
- * The same where the network's headers and transactions are Ethereum's. Elsewhere, and in the mode `lax`, of our own
- * transactions alone: that hash, sender and nonce are those of their bytes.
+ * The same where the network's headers and transactions are Ethereum's, but for the senders of what is not said to be
+ * of our accounts. Elsewhere, and in the mode `lax`, of our own transactions alone: that hash, sender and nonce are those
+ * of their bytes.
  * @throws BadAnswer
  */
 export function proveSome(
   answers: Answers,
   read: Read,
-  { ours, strictness, provability }: { ours: readonly Hex[]; strictness: Strictness; provability: Provability },
+  { ours, strictness, provability }: { ours: Ours; strictness: Strictness; provability: Provability },
 ): Proof {
   if (strictness === 'lax') return { nonces: readNonces(answers, read, ours), doubt: null }
   const { computed, doubt } = tryCompute(answers, read)
   if (computed !== null) {
-    const { proof } = compare(answers, read, computed)
+    const claimed = new Set(ours.claimed)
+    const isSenderChecked = (index: number) => claimed.has(read.receipts[index]!.transactionHash)
+    const { proof } = compare(answers, read, { computed, isSenderChecked })
     provability.wasProven = true
     return proof
   }
@@ -48,11 +51,18 @@ export function proveSome(
   return { nonces: readNonces(answers, read, ours), doubt }
 }
 
-function compare(answers: Answers, read: Read, computed: Computed): { receipts: Receipt[]; proof: Proof } {
+type Comparison = { computed: Computed; isSenderChecked: (index: number) => boolean }
+
+function compare(
+  answers: Answers,
+  read: Read,
+  { computed, isSenderChecked }: Comparison,
+): { receipts: Receipt[]; proof: Proof } {
   const { sent } = computed
   checkRoots(answers.block, computed)
-  for (const [index, answer] of readTransactions(answers.block).entries()) checkTransaction(sent[index]!, answer)
-  const receipts = checkReceipts(sent, read, answers.receipts)
+  for (const [index, answer] of readTransactions(answers.block).entries())
+    checkTransaction(sent[index]!, answer, { isSenderChecked: isSenderChecked(index) })
+  const receipts = checkReceipts(sent, read, { answers: answers.receipts, isSenderChecked })
   const nonces = new Map(receipts.map(({ transactionHash }, index) => [transactionHash, sent[index]!.nonce]))
   return { receipts, proof: { nonces, doubt: null } }
 }
@@ -70,16 +80,17 @@ function tryCompute({ block, receipts }: Answers, { hash }: Read): Attempt {
   }
 }
 
-function readNonces({ block }: Answers, { receipts }: Read, ours: readonly Hex[]): Map<Hex, number> {
+function readNonces({ block }: Answers, { receipts }: Read, { signed, claimed }: Ours): Map<Hex, number> {
+  const ours = new Set([...signed, ...claimed])
   const nonces = new Map<Hex, number>()
   for (const [index, answer] of readTransactions(block).entries()) {
     const { transactionHash, from } = receipts[index]!
-    if (!ours.includes(transactionHash)) continue
+    if (!ours.has(transactionHash)) continue
     const said = readObject(answer, 'a whole transaction')
     if (readAddress(said.from, 'sender of a transaction') !== from)
       throw new BadAnswer('a receipt has another from than its transaction')
     const sent = tryReadSent(answer)
-    if (sent !== null) checkTransaction(sent, answer)
+    if (sent !== null) checkTransaction(sent, answer, { isSenderChecked: claimed.includes(transactionHash) })
     nonces.set(transactionHash, readNumber(said.nonce, 'nonce of a transaction'))
   }
   return nonces

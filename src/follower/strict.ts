@@ -49,19 +49,24 @@ export function checkRoots(block: unknown, computed: Computed): void {
  * The receipts of a block with everything that their root does not hold taken from the transactions, which are matched
  * by their place: a receipt has no hash, sender, recipient, price or gas of its own in it.
  * @param answers  the same receipts as the node sent them
+ * @param isSenderChecked  whether sender, and the contract created, are to be compared; by the place in the block
  * @throws BadAnswer  when the node said otherwise
  */
 export function checkReceipts(
   sent: Sent[],
   { receipts, baseFee }: Block & { receipts: Receipt[] },
-  answers: readonly unknown[],
+  { answers, isSenderChecked }: { answers: readonly unknown[]; isSenderChecked: (index: number) => boolean },
 ): Receipt[] {
   if (sent.length !== receipts.length) throw new BadAnswer('receipts are missing')
   let before = 0
   return receipts.map((receipt, index) => {
     const answer = readObject(answers[index], 'a receipt')
     const after = readNumber(answer.cumulativeGasUsed, 'cumulative gas used')
-    const right: Receipt = { ...receipt, ...derive(sent[index]!, baseFee), gasUsed: after - before }
+    const right: Receipt = {
+      ...receipt,
+      ...derive(sent[index]!, { baseFee, isSenderChecked: isSenderChecked(index) }),
+      gasUsed: after - before,
+    }
     before = after
     // Some nodes leave these two out.
     if (isAbsent(answer.effectiveGasPrice)) receipt = { ...receipt, effectiveGasPrice: right.effectiveGasPrice }
@@ -75,17 +80,21 @@ export function checkReceipts(
 
 const PROVEN = ['transactionHash', 'from', 'to', 'gasUsed', 'effectiveGasPrice', 'contractAddress'] as const
 
-const derive = ({ hash, from, to, contractAddress, priceAt }: Sent, baseFee: bigint | null) => ({
-  ...(from === null ? {} : { transactionHash: hash, from, contractAddress }),
-  ...{ to, effectiveGasPrice: priceAt(baseFee) },
-})
+function derive(sent: Sent, { baseFee, isSenderChecked }: { baseFee: bigint | null; isSenderChecked: boolean }) {
+  const from = isSenderChecked ? sent.from() : null
+  return {
+    ...(sent.isSigned ? { transactionHash: sent.hash } : {}),
+    ...(from === null ? {} : { from, contractAddress: sent.contractAddress() }),
+    ...{ to: sent.to, effectiveGasPrice: sent.priceAt(baseFee) },
+  }
+}
 
 /** What a node says of a transaction beside its bytes: the hash and the sender, which have to be those of the bytes. */
-export function checkTransaction({ hash, from }: Sent, answer: unknown): void {
-  if (from === null) return
+export function checkTransaction(sent: Sent, answer: unknown, { isSenderChecked }: { isSenderChecked: boolean }): void {
+  if (!sent.isSigned) return
   const said = readObject(answer, 'a whole transaction')
-  if (readHash(said.hash, 'hash of a transaction') !== hash) throw new BadAnswer('a transaction has another hash')
-  if (readAddress(said.from, 'sender of a transaction') !== from)
+  if (readHash(said.hash, 'hash of a transaction') !== sent.hash) throw new BadAnswer('a transaction has another hash')
+  if (isSenderChecked && readAddress(said.from, 'sender of a transaction') !== sent.from())
     throw new BadAnswer('a transaction has another sender')
 }
 

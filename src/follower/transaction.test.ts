@@ -66,11 +66,11 @@ for (const type of [0, 1, 2, 3, 4]) {
       const sent = readSent(answer)
       assert.equal(`0x${sent.encoded.toString('hex')}`, raw)
       assert.equal(sent.hash, keccak256(raw))
-      assert.equal(sent.from, account.address.toLowerCase())
+      assert.equal(sent.from(), account.address.toLowerCase())
       assert.equal(sent.nonce, transaction.nonce)
-      const { from: creator, nonce } = sent
+      const [creator, { nonce }] = [sent.from(), sent]
       const created = getContractAddress({ from: creator as Hex, nonce: BigInt(nonce) }).toLowerCase()
-      assert.equal(sent.contractAddress, transaction.to === null ? created : null)
+      assert.equal(sent.contractAddress(), transaction.to === null ? created : null)
     }
   })
 }

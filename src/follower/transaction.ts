@@ -11,12 +11,14 @@ export type Sent = {
   /** what its block commits to, and what its hash is of */
   encoded: Buffer
   hash: Hex
-  /** null where nobody signed: what a development node let somebody send in another's name, which has a hash of its own */
-  from: Hex | null
+  /** false for what a development node let somebody send in another's name, which has a hash of its own */
+  isSigned: boolean
+  /** @returns null where nobody signed; recovered when it is first asked for, the dearest part of all @throws BadAnswer */
+  from(): Hex | null
   to: Hex | null
   nonce: number
-  /** null where it creates none */
-  contractAddress: Hex | null
+  /** @returns null where it creates none @throws BadAnswer */
+  contractAddress(): Hex | null
   /** wei per gas that it pays in a block of this base fee */
   priceAt(baseFee: bigint | null): bigint
 }
@@ -65,16 +67,22 @@ export function readSent(answer: unknown): Sent {
   const encode = (items: Rlp[]) => withType(type, encodeRlp(items))
   const encoded = encode([...parts, last, r, s])
   const isSigned = r.length + s.length > 0
-  const from = isSigned ? recoverSender(keccak(encode([...parts, ...signedToo])), { r, s, parity }) : null
+  let sender: Hex | undefined
+  const from = () =>
+    isSigned ? (sender ??= recoverSender(keccak(encode([...parts, ...signedToo])), { r, s, parity })) : null
   const to = TO[1](transaction.to) as Buffer
   const nonce = readNumber(transaction.nonce, 'nonce of a transaction')
   return {
     encoded,
     hash: hexOf(keccak(encoded)),
+    isSigned,
     from,
     to: to.length === 0 ? null : hexOf(to),
     nonce,
-    contractAddress: to.length === 0 && from !== null ? createdBy(from, bytesOf(nonce)) : null,
+    contractAddress: () => {
+      const creator = to.length === 0 ? from() : null
+      return creator === null ? null : createdBy(creator, bytesOf(nonce))
+    },
     priceAt: (baseFee) => priceOf(transaction, type, baseFee),
   }
 }

@@ -15,8 +15,10 @@ import { recallSlot, takeIn } from './take-in.ts'
 /** The part of a whole block that is read here. All hex is lower-case. */
 type WholeBlock = Block & {
   receipts: Receipt[]
-  prove(ours: readonly Hex[]): Promise<{ nonces: ReadonlyMap<Hex, number>; doubt: string | null }>
+  prove(ours: Ours): Promise<{ nonces: ReadonlyMap<Hex, number>; doubt: string | null }>
 }
+/** Hashes: of attempts of ours, and of what the node says our accounts sent. */
+type Ours = { signed: readonly Hex[]; claimed: readonly Hex[] }
 type Receipt = { transactionHash: Hex; from: Hex; status: boolean; gasUsed: number; effectiveGasPrice: bigint }
 
 /** A transaction of one of our accounts that is none of the attempts we know. */
@@ -35,7 +37,10 @@ export const followTransactions = {
     })
     const unknown = await findUnknown(db, block.receipts, known)
     // Of what is believed here nothing can be taken back once it is final, and a write that failed is written again.
-    const nonces = await prove(app, chain, block, [...known.keys(), ...unknown.map((one) => one.transactionHash)])
+    const nonces = await prove(app, chain, block, {
+      signed: [...known.keys()],
+      claimed: unknown.map(({ transactionHash }) => transactionHash),
+    })
     await markMined(db, app, chain.chainId, mined)
     for (const receipt of unknown) {
       const { transactionHash: hash, from } = receipt
@@ -134,8 +139,8 @@ const doubted = new WeakSet<Chain>()
  * @returns their nonces
  * @throws RpcError | RpcUnavailable | BadAnswer
  */
-async function prove(app: App, chain: Chain, block: WholeBlock, ours: Hex[]): Promise<ReadonlyMap<Hex, number>> {
-  if (ours.length === 0) return new Map()
+async function prove(app: App, chain: Chain, block: WholeBlock, ours: Ours): Promise<ReadonlyMap<Hex, number>> {
+  if (ours.signed.length + ours.claimed.length === 0) return new Map()
   const { nonces, doubt } = await block.prove(ours)
   if (doubt !== null && !doubted.has(chain)) {
     doubted.add(chain)

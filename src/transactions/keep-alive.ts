@@ -240,7 +240,7 @@ async function catchUp(app: App, chain: Chain, row: TransactionRow, where: Where
   sources.set(chain, source)
   const block = await fetchBlock(chain.rpc, blockHash, source)
   const receipt = block.receipts.find(({ transactionHash }) => transactionHash === hash)
-  const { nonces } = await block.prove([hash])
+  const { nonces } = await block.prove({ signed: [hash], claimed: [] })
   if (receipt === undefined || block.number !== blockNumber || nonces.get(hash) !== row.nonce)
     throw new BadAnswer('the block does not hold what the receipt is of')
   const { status: succeeded, gasUsed, effectiveGasPrice } = receipt
