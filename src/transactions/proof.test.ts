@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { keccak256 } from 'viem/utils'
 import { until } from '../../test/until.ts'
 import { writing, type Writing } from '../../test/writing.ts'
+import type { Rpc } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { readTransaction } from './read.ts'
 
@@ -22,6 +23,7 @@ async function lied(lie: Lie, work: (lies: () => number) => Promise<void>): Prom
   const { rpc } = world.first.chain
   let lies = 0
   world.first.chain.rpc = {
+    ...rpc,
     ...rpc,
     batch: async (calls, options) => {
       const answers = await rpc.batch(calls, options)
@@ -112,12 +114,19 @@ test('a stranger’s transaction that the node calls one of an account’s own s
 test('blocks without transactions of ours are asked for without their transactions', async () => {
   const asked: unknown[] = []
   const { rpc } = world.first.chain
+  const note = (method: string, params: unknown[]) => {
+    if (method === 'eth_getBlockByHash') asked.push(params[1])
+  }
   world.first.chain.rpc = {
     ...rpc,
     batch: (calls, options) => {
-      for (const { method, params } of calls) if (method === 'eth_getBlockByHash') asked.push(params[1])
+      for (const { method, params } of calls) note(method, params)
       return rpc.batch(calls, options)
     },
+    call: ((method: string, params: unknown[], options?: { timeoutMs?: number }) => {
+      note(method, params)
+      return rpc.call(method, params, options)
+    }) as Rpc['call'],
   }
   const [, stranger] = await world.rpc<Hex[]>('eth_accounts')
   await world.rpc('eth_sendTransaction', { from: stranger, to: stranger, value: '0x1' })

@@ -31,8 +31,8 @@ export type Copy = {
 
 /** A copy of the whole tree: the working tree itself is never mutated. */
 export type TreeCopy = Copy & {
-  /** of every file that a test file may depend on: all of them but other test files */
-  digestFor: (test: string) => string
+  /** of these files and of what all tests share */
+  digestFor: (files: readonly string[]) => string
   remove(): void
 }
 
@@ -42,7 +42,7 @@ export function copyTree(): TreeCopy {
   for (const name of LINKED) symlinkSync(join(ROOT, name), join(folder, name))
   return {
     ...copyAt(folder),
-    digestFor: (test) => digestOf(folder, test),
+    digestFor: (files) => digestOf(folder, files),
     remove: () => rmSync(folder, { recursive: true, force: true }),
   }
 }
@@ -63,15 +63,12 @@ export function copyAt(folder: string): Copy {
   }
 }
 
-function digestOf(folder: string, test: string): string {
+function digestOf(folder: string, files: readonly string[]): string {
+  const shared = readdirSync(join(folder, 'test')).map((name) => `test/${name}`)
   const digest = createHash('sha256')
-  for (const name of ['src', 'test', 'migrations', 'contracts']) {
-    for (const file of readdirSync(join(folder, name), { recursive: true, encoding: 'utf8' }).toSorted()) {
-      const path = join(folder, name, file)
-      const isOther = file.endsWith('.test.ts') && `${name}/${file}` !== test
-      if (isOther || file.startsWith('mutation/') || !statSync(path).isFile()) continue
-      digest.update(`${name}/${file}\n`).update(readFileSync(path))
-    }
+  for (const file of [...files, ...shared].toSorted()) {
+    const path = join(folder, file)
+    if (statSync(path).isFile()) digest.update(`${file}\n`).update(readFileSync(path))
   }
   return digest.digest('hex').slice(0, 16)
 }

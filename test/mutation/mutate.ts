@@ -13,7 +13,7 @@
  *   --write     writes docs/mutation.md from the results of all folders that lie there
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { setPriority, tmpdir } from 'node:os'
+import { getPriority, setPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { copyTree, ROOT } from './copy.ts'
@@ -21,6 +21,7 @@ import { openDatabases } from './database.ts'
 import { folderNames, folderOf, type Folder } from './folders.ts'
 import { readKnown, staleOf } from './known.ts'
 import type { Mutant } from './mutants.ts'
+import { learningOrder } from './order.ts'
 import { resultOf, sumUp, writePage, type Result } from './report.ts'
 import { allMutants, reachOfAll, sampleOf, tryMutant, type Fate } from './run.ts'
 
@@ -44,8 +45,8 @@ async function main(): Promise<void> {
   const folders = values.folder.map(folderOf)
   if (values.list) return list(folders)
   if (values.write) return writePage(values.out)
-  // The tests of mutants take what the machine has to spare.
-  setPriority(19)
+  // The tests of mutants let others go first.
+  setPriority(Math.max(10, getPriority()))
   mkdirSync(values.out, { recursive: true })
   for (const folder of folders) await mutateFolder(folder)
 }
@@ -79,6 +80,7 @@ async function mutateFolder(folder: Folder): Promise<void> {
   const workers = await Promise.all(Array.from({ length: jobs }, openWorker))
   const waiting = [...some]
   const fates: Fate[] = []
+  const order = learningOrder(join(values.out, `${folder.name.replace('/', '-')}-order.json`))
   const endMs = performance.now() + Number(values.minutes) * 60_000
   try {
     const tests = folder.tests.filter((test) => new RegExp(values.tests).test(test))
@@ -87,7 +89,7 @@ async function mutateFolder(folder: Folder): Promise<void> {
       workers.map(async ({ bench, copy }) => {
         while (waiting.length > 0 && performance.now() < endMs) {
           const mutant = waiting.shift()!
-          const fate = await tryMutant(bench, copy, mutant, reached)
+          const fate = await tryMutant(bench, copy, mutant, reached, { order })
           fates.push(fate)
           say(`${fates.length}/${some.length} ${lineOf(fate)}`)
         }

@@ -69,7 +69,7 @@ const isConditionOf = (parent: Node | undefined, node: Node): boolean =>
   parent !== undefined && /^(If|Conditional|While)/.test(parent.type) && parent.test === node
 
 const isLogged = (node: Node, around: readonly Node[]): boolean =>
-  [...around, node].some(
+  [...around, node, ...(node.type === 'ExpressionStatement' ? [node.expression as Node] : [])].some(
     (each) =>
       each.type === 'CallExpression' && /\blog$/.test(memberPath((each.callee as Node).object as Node | undefined)),
   )

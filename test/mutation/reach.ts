@@ -12,8 +12,6 @@ export type Reach = {
   test: string
   ms: number
   ran: Record<string, Piece[][]>
-  /** it kills programs, whose last steps are not known */
-  isPartial: boolean
 }
 
 /**
@@ -42,20 +40,23 @@ export async function reachOf(bench: Bench, test: string, files: readonly string
     const names = new Map(files.map((file) => [pathToFileURL(join(bench.folder, file)).href, file]))
     const killed = KILLED.map((file) => pathToFileURL(join(bench.folder, file)).href)
     const ran: Reach['ran'] = {}
-    let isPartial = false
     for (const name of readdirSync(folder)) {
       const { result } = JSON.parse(readFileSync(join(folder, name), 'utf8')) as { result: Covered[] }
-      isPartial ||= result.some(({ url }) => killed.includes(url))
+      // Of what tests kill the last steps are not known: whatever it had loaded it may have run.
+      const isKilled = result.some(({ url }) => killed.includes(url))
       for (const { url, functions } of result) {
         const file = names.get(url)
-        if (file !== undefined) (ran[file] ??= []).push(functions.flatMap(({ ranges }) => ranges.map(pieceOf)))
+        if (file === undefined) continue
+        ;(ran[file] ??= []).push(isKilled ? [EVERYTHING] : functions.flatMap(({ ranges }) => ranges.map(pieceOf)))
       }
     }
-    return { test, ms, ran, isPartial }
+    return { test, ms, ran }
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
+
+const EVERYTHING: Piece = { start: 0, end: Number.MAX_SAFE_INTEGER, ran: true }
 
 type Covered = { url: string; functions: { ranges: Range[] }[] }
 type Range = { startOffset: number; endOffset: number; count: number }
@@ -66,13 +67,12 @@ const pieceOf = ({ startOffset, endOffset, count }: Range): Piece => ({
   ran: count > 0,
 })
 
-/** True when some process of the test file ran the place, or may have: it had loaded the file when it was killed. */
+/** True when some process of the test file ran the place, or may have. */
 export function reaches(
-  { ran, isPartial }: Reach,
+  { ran }: Reach,
   { file, start: itself, ranAt: start = itself }: { file: string; start: number; ranAt?: number },
 ): boolean {
   return (ran[file] ?? []).some((pieces) => {
-    if (isPartial) return true
     const around = pieces.filter((piece) => piece.start <= start && start < piece.end)
     const innermost = around.toSorted((a, b) => a.end - a.start - (b.end - b.start))[0]
     return innermost?.ran === true

@@ -5,6 +5,7 @@ import { randomOf } from '../random.ts'
 import { ROOT, type Copy, type TreeCopy } from './copy.ts'
 import type { Folder } from './folders.ts'
 import { mutantsOf, type Mutant } from './mutants.ts'
+import { noOrder, type Order } from './order.ts'
 import { reaches, reachOf, writeAsTheyGo, type Reach } from './reach.ts'
 import { tryFile, type Bench } from './trial.ts'
 
@@ -33,7 +34,7 @@ export function sampleOf<T>(all: readonly T[], count: number, seed: number): T[]
   return places.slice(0, count).map((at) => all[at]!)
 }
 
-/** What each test file of the folder runs; kept for as long as neither program nor test change. */
+/** What each test file of the folder runs; kept for as long as neither the folder nor the test or what all tests share changes. */
 export async function reachOfAll(
   bench: Bench,
   { digestFor }: TreeCopy,
@@ -43,7 +44,7 @@ export async function reachOfAll(
   const kept = join(tmpdir(), 'chatelaine-reach')
   mkdirSync(kept, { recursive: true })
   const places = new Map(
-    tests.map((test) => [test, join(kept, `${test.replaceAll('/', '-')}-${digestFor(test)}.json`)]),
+    tests.map((test) => [test, join(kept, `${test.replaceAll('/', '-')}-${digestFor([...files, test])}.json`)]),
   )
   writeAsTheyGo(bench)
   const found: Reach[] = []
@@ -58,23 +59,27 @@ export async function reachOfAll(
   return found
 }
 
-/** Tries a mutant with every test file that runs its place, the quickest first, until one fails. A file gets six times what it takes alone. */
+/**
+ * Tries a mutant with every test file that runs its place until one fails: first what killed most for its time so far,
+ * at the beginning the quickest. A file gets six times what it takes alone.
+ */
 export async function tryMutant(
   bench: Bench,
   copy: Copy,
   mutant: Mutant,
   all: readonly Reach[],
-  leastTimeoutMs = 20_000,
+  { order = noOrder, leastTimeoutMs = 20_000 }: { order?: Order; leastTimeoutMs?: number } = {},
 ): Promise<Fate> {
   const reached = all.filter((reach) => reaches(reach, mutant)).toSorted((a, b) => a.ms - b.ms)
   if (reached.length === 0) return { mutant, fate: 'not reached', by: null, ms: 0 }
   const started = performance.now()
   const told = (fate: Fate['fate'], by: string | null): Fate => ({ mutant, fate, by, ms: performance.now() - started })
-  for (const { test, ms } of reached) {
+  for (const { test, ms } of order.sorted(reached, mutant)) {
     const timeoutMs = Math.max(leastTimeoutMs, ms * TIMES)
     const { outcome, failure } = await copy.withMutant(mutant, () => tryFile(bench, test, { timeoutMs }))
-    if (outcome === 'failed') return told('killed', `${test}: ${failure}`)
-    if (outcome === 'timed out' && (await isQuick(bench, test, timeoutMs / 5))) return told('timed out', test)
+    const isKilled = outcome === 'failed' || (outcome === 'timed out' && (await isQuick(bench, test, timeoutMs / 5)))
+    order.learn(test, mutant, isKilled)
+    if (isKilled) return outcome === 'failed' ? told('killed', `${test}: ${failure}`) : told('timed out', test)
   }
   return told('survived', null)
 }
