@@ -7,11 +7,14 @@ import { until } from '../../test/until.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex, toWord } from '../store/bytes.ts'
+import type { RecallRequest } from '../signer/wire.ts'
+import { fromHex, toHex, toWord } from '../store/bytes.ts'
 import { claim, vacate } from './bind.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { followTransactions } from './follow.ts'
+import { toBound } from './intent.ts'
 import { readTransaction } from './read.ts'
+import { adopt } from './recall.ts'
 import { startReplay, untilReplayed } from './replay.ts'
 import { interruptSteps } from './steps.ts'
 
@@ -190,4 +193,39 @@ test('every transaction of a block is looked for, wherever in it: also the last 
     (await rowsOf(writer)).map(({ state }) => state),
     ['MINED', 'MINED', 'MINED'],
   )
+})
+
+test('bytes that the ledger gives in several frames are all stored again, the oldest first', async () => {
+  const writer = await world.writer('many-frames')
+  const told = (await world.add(world.first, writer, 10)).answer
+  const hashes = [told.hash]
+  for (let raise = 0; raise < 2; raise++) {
+    const { hash } = await speedUpTransaction(world.first.app, writer, told.id)
+    hashes.push(hash!)
+  }
+  await world.db.deleteFrom('attempts').where('transaction_id', '=', told.id).execute()
+  const { first } = world
+  // As when one attempt fills a frame.
+  const signer = {
+    ...first.app.signer,
+    recall: async (request: RecallRequest) => {
+      const { attempts, hasMore } = await first.app.signer.recall(request)
+      return { attempts: attempts.slice(0, 1), hasMore: hasMore || attempts.length > 1 }
+    },
+  }
+  const [row] = await rowsOf(writer)
+  const found = await adopt({ ...first.app, signer }, first.chain, toBound(row!))
+  assert.deepEqual([found!.first.hash, found!.newest.hash], [hashes[0], hashes[2]])
+  const stored = await world.db
+    .selectFrom('attempts')
+    .select('hash')
+    .where('transaction_id', '=', told.id)
+    .orderBy('max_fee')
+    .execute()
+  assert.deepEqual(
+    stored.map(({ hash }) => toHex(hash)),
+    hashes,
+  )
+  await world.mine()
+  assert.equal(await world.countOf(writer), 10n)
 })

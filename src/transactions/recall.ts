@@ -2,7 +2,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Attempt, Bound } from './intent.ts'
 import { readRecalled } from './recalled.ts'
-import { takeInSlot, type Slot } from './take-in.ts'
+import { recallAll, takeInSlot, type Slot } from './take-in.ts'
 import { storeFill, storeFirst, storeReplacement } from './store.ts'
 
 /**
@@ -13,7 +13,7 @@ import { storeFill, storeFirst, storeReplacement } from './store.ts'
  * @throws signer_unavailable, database_unavailable
  */
 export async function adopt(app: App, chain: Chain, bound: Bound): Promise<{ first: Attempt; newest: Attempt } | null> {
-  const { attempts } = await app.signer.recall({ intentId: bound.id })
+  const attempts = await recallAll(app, { intentId: bound.id })
   const [signed] = attempts
   if (signed !== undefined && !isAt(signed, bound)) {
     await takeInSlot(app, signed)

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { BadAnswer } from '../chain/failures.ts'
+import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
@@ -13,7 +14,7 @@ import { gasStrategy } from './gas.ts'
 import { toBound, type Bound, type TransactionRow, type Attempt } from './intent.ts'
 import { secondsAgo } from './lane.ts'
 import { adopt } from './recall.ts'
-import { cancelGas } from './replace.ts'
+import { cancelGas, marketOf } from './replace.ts'
 import { nobodysWithoutBytes } from './settle.ts'
 import { reach } from './steps.ts'
 import { append, storeFill } from './store.ts'
@@ -102,14 +103,16 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
 }
 
 /**
- * At the intent's own fees. Null when the ledger has given the nonce to something that was told, or may have been: to the
+ * At the intent's own fees; at the market's for a nonce that was held for somebody else's transaction, which the chain gave
+ * back: nobody has offered anything for it. Null when the ledger has given the nonce to something that was told, or may have been: to the
  * intent itself, signed just now, or to one that the database has lost. That one is taken in; nothing of ours outbids it.
  */
 async function signCancel(app: App, chain: Chain, bound: Bound): Promise<Attempt | null> {
   const [gas, { fees }] = [await cancelGas(chain, bound.from), bound]
+  const offer = highestPrice(fees) === 0n ? await marketOf(chain) : fees
   try {
-    const { raw, hash } = await gasStrategy(chain).replace(app, bound, { kind: 'cancel', gas, fees })
-    return { raw, hash, gas, fees, isCancel: true }
+    const { raw, hash } = await gasStrategy(chain).replace(app, bound, { kind: 'cancel', gas, fees: offer })
+    return { raw, hash, gas, fees: offer, isCancel: true }
   } catch (error) {
     if (!isTaken(error)) throw error
     await takeInSlot(app, bound)

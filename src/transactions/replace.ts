@@ -75,7 +75,8 @@ export async function sendCancel(
   return signAndSend(app, chain, bound, { ...options, kind: 'cancel', gas: await cancelGas(chain, bound.from), fees })
 }
 
-async function marketOf(chain: Chain): Promise<Fees> {
+/** What blocks want now. @throws fee_cap_reached, chain_unavailable, chain_timeout */
+export async function marketOf(chain: Chain): Promise<Fees> {
   try {
     return await currentFees(chain)
   } catch (error) {

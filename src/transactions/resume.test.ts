@@ -1,10 +1,13 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
+import { age } from '../../test/lost-tail.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
+import { currentFees } from '../chain/fees.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { followTransactions } from './follow.ts'
+import { readFees } from './intent.ts'
 import { readTransaction } from './read.ts'
 import { askToResume, listStopped } from './resume.ts'
 
@@ -125,6 +128,29 @@ test('a foreign transaction that is reorganised away gives its nonce back', asyn
     .transaction()
     .execute((db) => followTransactions.onRetract(db, first.app, first.chain, held.block_number!))
   assert.equal((await rowsOf(writer))[1]!.state, 'BOUND')
+})
+
+test('a nonce that the chain gives back is filled at what blocks want, though nobody offered anything for it', async () => {
+  const writer = await world.writer('given-back-and-filled')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  const snapshot = await world.rpc('evm_snapshot')
+  await useElsewhere(writer, 1)
+  await world.mine()
+  assert.equal((await rowsOf(writer))[1]!.state, 'REPLACED')
+  await world.rpc('evm_revert', snapshot)
+  for (let block = 0; block < 2; block++) await world.mine()
+  assert.equal((await rowsOf(writer))[1]!.state, 'BOUND')
+  await age(world, 60)
+  await keep()
+  const [attempt] = await world.db
+    .selectFrom('attempts')
+    .selectAll()
+    .where('transaction_id', '=', (await rowsOf(writer))[1]!.id)
+    .execute()
+  assert.deepEqual(readFees(attempt!), await currentFees(world.first.chain))
+  await world.mine()
+  assert.equal(BigInt(await world.rpc<Hex>('eth_getTransactionCount', writer.address, 'latest')), 2n)
 })
 
 test('an account that is stopped on two networks goes on where its keeper has looked, not on the other', async () => {

@@ -16,16 +16,15 @@ import { readRecalled } from './recalled.ts'
 export type Slot = { chainId: number; from: Hex; nonce: number }
 
 /** What the signer's ledger holds for a nonce, newest first. @throws signer_unavailable */
-export async function recallSlot({ signer }: Pick<App, 'signer'>, { chainId, from, nonce }: Slot): Promise<Recalled[]> {
+export const recallSlot = (app: Pick<App, 'signer'>, { chainId, from, nonce }: Slot): Promise<Recalled[]> =>
+  recallAll(app, { chainId, from, nonce })
+
+/** What it holds for a nonce or for an intent, newest first, however many frames that takes. @throws signer_unavailable */
+export async function recallAll({ signer }: Pick<App, 'signer'>, of: Slot | { intentId: string }): Promise<Recalled[]> {
   const all: Recalled[] = []
   for (;;) {
     const before = all.at(-1)?.seq
-    const { attempts, hasMore } = await signer.recall({
-      chainId,
-      from,
-      nonce,
-      ...(before === undefined ? {} : { before }),
-    })
+    const { attempts, hasMore } = await signer.recall({ ...of, ...(before === undefined ? {} : { before }) })
     all.push(...attempts)
     if (!hasMore) return all
   }
