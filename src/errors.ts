@@ -38,6 +38,8 @@ const catalogue = {
   invalid_abi: [422, 'The ABI cannot be used', 'Exactly one function, as text or as a JSON ABI item; `errors` gives the position.'],
   invalid_argument: [422, 'An argument does not fit its ABI type', '`errors[].pointer` names the place. Nothing is coerced.'],
   invalid_value: [422, 'The value cannot be sent', 'Wei as decimal digits, below 2^256; a function marked nonpayable takes none.'],
+  invalid_data: [422, 'The data cannot be sent', '0x and an even number of hexadecimal digits, at most 32,000 bytes.'],
+  invalid_gas: [422, 'The gas limit cannot be used', 'Decimal digits, from 21000 to 16777216, and enough for the call. Without `gas` it is estimated.'],
   execution_reverted: [422, 'The contract reverted', '`revert` holds the decoded reason. Nothing was sent.'],
   no_contract: [422, 'There is no contract at this address', 'The address has no code on the application’s network.'],
   invalid_return_data: [422, 'The contract answered with data of another shape', 'The returned bytes do not decode as the ABI says.'],

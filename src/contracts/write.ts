@@ -9,6 +9,7 @@ import type { WriteAnswer } from '../transactions/answer.ts'
 import { dryRun, type DryRunAnswer } from '../transactions/dry-run.ts'
 import type { Intent } from '../transactions/intent.ts'
 import { sendTransaction } from '../transactions/send.ts'
+import { readValue } from '../transactions/value.ts'
 import { parsedAbi } from './parsed.ts'
 import { readContractAddress } from './read.ts'
 import type { WriteRequest } from './write-wire.ts'
@@ -53,20 +54,6 @@ function readIntent({ address, abi, args = [], value = '0' }: Body): Intent {
   const data = encodeCall(fn, args)
   return { to, data, value: readValue(value, { isPayable: stateMutability !== 'nonpayable' }), abi, fn, errors }
 }
-
-const MOST = 2n ** 256n - 1n
-
-function readValue(text: string, { isPayable }: { isPayable: boolean }): bigint {
-  if (!/^\d{1,100}$/.test(text)) throw invalidValue('not_wei', 'The value must be wei in decimal digits.')
-  const value = BigInt(text)
-  if (value > MOST) throw invalidValue('out_of_range', 'The value must be below 2^256 wei.')
-  if (value > 0n && !isPayable)
-    throw invalidValue('not_payable', 'The function is marked nonpayable: it takes no value.')
-  return value
-}
-
-const invalidValue = (code: string, detail: string): AppError =>
-  new AppError('invalid_value', detail, { errors: [{ pointer: '/value', code, detail }] })
 
 /** The same request has the same hash, in whatever order its fields came. */
 function hashOf({ address, abi, args, value }: Body): Buffer {

@@ -10,9 +10,11 @@ export type Intent = {
   to: Hex
   data: Hex
   value: bigint
-  /** the caller's ABI text, kept to explain a revert later */
+  /** gas units: the caller's own limit; without one it is estimated */
+  gas?: bigint
+  /** the caller's ABI text, kept to explain a revert later; empty when there was none */
   abi: string
-  /** null for a plain transfer of coins: then the recipient needs no code */
+  /** null when the caller gave no ABI */
   fn: AbiFunction | null
   errors: AbiErrorItem[]
 }

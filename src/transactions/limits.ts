@@ -1,11 +1,24 @@
 import { readNumber } from '../chain/answers.ts'
 import { BadAnswer } from '../chain/failures.ts'
+import { AppError } from '../errors.ts'
 
 /** gas units: what any transaction costs before it does anything. Yellow Paper, G_transaction */
 export const LEAST_GAS = 21_000n
 
 /** gas units: mainnet refuses transactions above 2^24 since Fusaka. EIP-7825 */
 export const MOST_GAS = 16_777_216n
+
+/** The gas limit of a request. @throws invalid_gas */
+export function readGasLimit(text: string): bigint {
+  if (!/^\d{1,20}$/.test(text)) throw invalidGas('not_a_number', 'The gas limit must be decimal digits.')
+  const gas = BigInt(text)
+  if (gas < LEAST_GAS || gas > MOST_GAS)
+    throw invalidGas('out_of_range', `The gas limit must be between ${LEAST_GAS} and ${MOST_GAS}.`)
+  return gas
+}
+
+export const invalidGas = (code: string, detail: string): AppError =>
+  new AppError('invalid_gas', detail, { errors: [{ pointer: '/gas', code, detail }] })
 
 /**
  * An answer to `eth_estimateGas`. Less than any transaction costs would be signed, refused by every node, and block the

@@ -9,19 +9,20 @@ import { mapChainError } from '../chain/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import type { Intent, Terms } from './intent.ts'
-import { MOST_GAS, readGas } from './limits.ts'
+import { invalidGas, MOST_GAS, readGas } from './limits.ts'
 
 /**
  * Simulates an intent at the newest block and finds what it costs its sender: one estimate; the balance, once a block;
  * the code, for an address not seen before. They leave together. Before anybody is refused for want of coins the
  * balance is asked again, and on a development chain an account that is short is given some, once.
- * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
+ * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, chain_unavailable,
+ *         chain_timeout
  */
 export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent): Promise<Terms> {
   const first = await seeOwnPending(chain, from, intent, await ask(chain, from, intent, balanceThisBlock(chain, from)))
-  if (!isShort(first, intent.value)) return conclude(first, intent)
+  if (!isShort(first, intent)) return conclude(first, intent)
   const second = await ask(chain, from, intent, balanceNow(chain, from))
-  if (!isShort(second, intent.value) || chain.faucet === null) return conclude(second, intent)
+  if (!isShort(second, intent) || chain.faucet === null) return conclude(second, intent)
   await chain.faucet(from)
   return conclude(await ask(chain, from, intent, balanceNow(chain, from)), intent)
 }
@@ -34,7 +35,8 @@ async function ask(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint
     estimate(chain, from, intent, 'latest'),
     held,
     currentFees(chain),
-    intent.fn === null ? true : hasCode(chain, intent.to),
+    // A plain transfer of coins goes to anybody; data that nobody is there to read is a mistake.
+    intent.data === '0x' ? true : hasCode(chain, intent.to),
   ])
   for (const other of [balance, fees, code]) if (other.status === 'rejected') throw mapChainError(other.reason)
   return {
@@ -61,10 +63,33 @@ async function seeOwnPending(chain: Chain, from: Hex, intent: Intent, asked: Ask
   }
 }
 
-/** gas, at a tag */
-async function estimate({ rpc }: Chain, from: Hex, intent: Intent, at: 'latest' | 'pending'): Promise<bigint> {
+/**
+ * gas, at a tag. With a limit of the caller's own: run within that limit, as it will be when it is mined.
+ * @throws invalid_gas  when it needs more
+ */
+async function estimate(chain: Chain, from: Hex, intent: Intent, at: 'latest' | 'pending'): Promise<bigint> {
+  const { gas: limit, ...unlimited } = intent
+  if (limit === undefined) return askGas(chain, from, intent, at)
+  let needed: bigint
+  try {
+    needed = await askGas(chain, from, intent, at)
+  } catch (error) {
+    // Out of gas is a revert without a word. That more would help, only the call without the limit can say.
+    if (revertDataOf(error) !== null) throw error
+    needed = await askGas(chain, from, unlimited, at)
+    throw gasTooLow(needed > limit ? needed : limit + 1n)
+  }
+  // Some nodes estimate past the limit that they are given.
+  if (needed > limit) throw gasTooLow(needed)
+  return needed
+}
+
+async function askGas({ rpc }: Chain, from: Hex, intent: Intent, at: 'latest' | 'pending'): Promise<bigint> {
   return readGas(await rpc.call('eth_estimateGas', [callOf(from, intent), at]))
 }
+
+const gasTooLow = (needed: bigint): AppError =>
+  invalidGas('too_low', `The gas limit is too low: this needs ${needed} at least.`)
 
 async function balanceNow({ rpc }: Chain, from: Hex): Promise<bigint> {
   return readQuantity(await rpc.call('eth_getBalance', [from, 'latest']), 'balance of an account')
@@ -93,15 +118,16 @@ function valueOf<T>(settled: PromiseSettledResult<T>): T {
 }
 
 /** The fields that `eth_call` and `eth_estimateGas` want. */
-export const callOf = (from: Hex, { to, data, value }: Pick<Intent, 'to' | 'data' | 'value'>) => ({
+export const callOf = (from: Hex, { to, data, value, gas }: Pick<Intent, 'to' | 'data' | 'value' | 'gas'>) => ({
   from,
   to,
   data,
   value: `0x${value.toString(16)}`,
+  ...(gas === undefined ? {} : { gas: `0x${gas.toString(16)}` }),
 })
 
-const isShort = ({ gas, balance, fees }: Asked, value: bigint): boolean =>
-  gas instanceof Error ? isInsufficientFunds(gas) : balance < value + limitOf(gas) * highestPrice(fees)
+const isShort = ({ gas, balance, fees }: Asked, intent: Intent): boolean =>
+  gas instanceof Error ? isInsufficientFunds(gas) : balance < intent.value + limitOf(gas, intent) * highestPrice(fees)
 
 function conclude({ from, gas, balance, fees, hasCode }: Asked, intent: Intent): Terms {
   if (!hasCode) {
@@ -110,7 +136,7 @@ function conclude({ from, gas, balance, fees, hasCode }: Asked, intent: Intent):
     })
   }
   if (gas instanceof Error) throw explainFailure(gas, { from, balance, intent })
-  const limit = limitOf(gas)
+  const limit = limitOf(gas, intent)
   const cost = intent.value + limit * highestPrice(fees)
   if (balance < cost)
     throw new AppError('insufficient_funds', `The account needs ${cost} wei and has ${balance}.`, {
@@ -147,8 +173,12 @@ export function revertOf(error: unknown, { errors, data: called }: Pick<Intent, 
   return new AppError('execution_reverted', revert.reason, { revert, cause: error })
 }
 
-/** A quarter more than the estimate: the state may be another one when it is mined. Unused gas is not paid for. */
-function limitOf(estimate: bigint): bigint {
+/**
+ * The caller's own, or a quarter more than the estimate: the state may be another one when it is mined. Unused gas is not
+ * paid for.
+ */
+function limitOf(estimate: bigint, { gas }: Pick<Intent, 'gas'>): bigint {
+  if (gas !== undefined) return gas
   const wanted = (estimate * 5n) / 4n + 10_000n
   if (wanted <= MOST_GAS) return wanted
   return estimate > MOST_GAS ? estimate : MOST_GAS

@@ -53,7 +53,7 @@ async function traceFailure({ rpc }: Chain, hash: Hex): Promise<Hex | null | und
  */
 async function repeatCall({ rpc }: Chain, row: TransactionRow): Promise<Hex | null | undefined> {
   const bound = toBound(row)
-  const call = { ...callOf(bound.from, bound), gas: `0x${bound.gas.toString(16)}` }
+  const call = callOf(bound.from, bound)
   for (const block of [row.block_number! - 1, row.block_number!]) {
     try {
       await rpc.call('eth_call', [call, `0x${block.toString(16)}`])

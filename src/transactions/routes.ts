@@ -5,13 +5,29 @@ import { chainOf } from '../http/caller.ts'
 import { NoQuery } from '../http/wire.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { findTransaction, listTransactions, readTransaction } from './read.ts'
+import { respondToWrite } from './respond.ts'
 import { isSettled, waitUntilMined } from './wait.ts'
+import { rehearseTransaction, submitTransaction, SUBMIT_ROUTE } from './submit.ts'
 import * as wire from './wire.ts'
+import { send, type TransactionRequest } from './write-wire.ts'
 
 type Id = { Params: Static<typeof wire.IdParam> }
 
-/** The caller's transactions: what became of each, and how to change one that is not mined yet. */
+/** The caller's transactions: sending one, what became of each, and how to change one that is not mined yet. */
 export function transactions(server: FastifyInstance, app: App): void {
+  /** POST /v1/transactions: scope `contracts:write`. 202 when `?wait=mined` waited in vain. */
+  server.post<{ Body: Static<typeof TransactionRequest>; Querystring: Static<typeof wire.WaitQuery> }>(
+    SUBMIT_ROUTE,
+    { schema: { ...send, querystring: wire.WaitQuery }, config: { scope: 'contracts:write' } },
+    async (request, reply) => {
+      const { caller, body } = request
+      return respondToWrite(app, request, reply, {
+        send: (idempotencyKey) => submitTransaction(app, caller, body, { idempotencyKey }),
+        rehearse: () => rehearseTransaction(app, caller, body),
+      })
+    },
+  )
+
   /** GET /v1/transactions: scope `wallet:read`. Errors: invalid_cursor. */
   server.get<{ Querystring: Static<typeof wire.ListQuery> }>(
     '/v1/transactions',

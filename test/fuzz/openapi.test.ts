@@ -4,11 +4,12 @@ import { after, before, test } from 'node:test'
 import fc from 'fast-check'
 import { updateApplication } from '../../src/applications/manage.ts'
 import { userPermissions } from '../../src/applications/permissions.ts'
+import { parseAbi, selectorOf } from '../../src/abi/parse.ts'
 import { deploy } from '../../src/devnet/deploy.ts'
 import { world, type World } from '../world.ts'
 import { TIMES } from './junk.ts'
 import { openJudge, type FuzzAnswer } from './judge.ts'
-import { operationsOf, requestsFor, type Call, type FuzzRequest, type Pool } from './requests.ts'
+import { operationsOf, requestsFor, type Body, type FuzzRequest, type Pool } from './requests.ts'
 
 /** Requests of the run; 200,000 in the long form (`npm run fuzz`). A failure names the seed that makes it again. */
 const REQUESTS = Number(process.env.FUZZ_REQUESTS ?? 5_000)
@@ -124,7 +125,42 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
     `0x${'0'.repeat(39)}1`,
   ]
   const users = [alice.userId, alice.userId, alice.userId, alice.userId, bob.userId, 'DEV-nobody', 'DEV-%', 'X-1-2']
-  const read = (address: string, abi: string, ...args: string[]): Call => ({ address, abi, args })
+  const read = (address: string, abi: string, ...args: string[]): Body => ({ address, abi, args })
+  const selector = (abi: string) => selectorOf(parseAbi(abi).function)
+  const reads = [
+    read(erc20, 'balanceOf(address) public view returns (uint256)', alice.address),
+    read(erc20, 'name() view returns (string)'),
+    read(erc721, 'ownerOf(uint256) view returns (address)', '99999'),
+    read(probe, 'several() public view returns (address who, bool yes, string words, bytes raw, bytes4 four)'),
+    read(probe, 'integers() public pure returns (uint8, uint64, uint256, int8, int24, int256, uint256)'),
+    read(probe, 'matrix() public pure returns (uint16[2][] rows)'),
+    read(probe, 'echoString(string) public pure returns (string)', 'Zo\u00eb \u{1f511}'),
+    read(probe, 'echoBytes(bytes) public pure returns (bytes)', '0x00ff'),
+    read(probe, 'echoList(uint256[]) public pure returns (uint256[])', '[1,"2"]'),
+    read(probe, 'failError(string) public view', 'no \u0000 \u202e'),
+    read(probe, 'failRaw(bytes) public view', '0x08c379a0ff'),
+    read(probe, 'failAssert() public view'),
+    read(probe, 'nothing() public pure'),
+    read(alice.address, 'count() view returns (uint256)'),
+  ]
+  const writes = [
+    read(erc20, 'mint(address to, uint256 amount) public', alice.address, '7'),
+    read(erc20, 'transfer(address to, uint256 amount) public returns (bool)', bob.address, '1'),
+    read(erc20, 'transfer(address to, uint256 amount) public returns (bool)', bob.address, '99999999999999'),
+    read(erc721, 'mint(address to) public returns (uint256)', alice.address),
+    read(erc1155, 'mint(address to, uint256 id, uint256 amount) public', alice.address, '1', '2'),
+    read(probe, 'increment() public returns (uint256)'),
+    read(bob.address, 'pay() public payable'),
+  ]
+  const sent: Body[] = [
+    { to: bob.address, value: '1' },
+    { to: bob.address },
+    { to: probe, data: selector('increment()'), abi: 'increment() public returns (uint256)' },
+    { to: probe, data: selector('increment()'), gas: '100000' },
+    { to: probe, data: selector('pay()'), value: '7' },
+    { to: probe, data: selector('failPlain()') },
+    { to: bob.address, data: '0x00' },
+  ]
   const remember = (list: string[], value: string) => {
     list.push(value)
     if (list.length > 300) list.splice(5, 100)
@@ -147,37 +183,20 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
         counterparty: () => addresses,
         cursor: () => cursors,
         value: () => ['0', '1', '1000'],
+        gas: () => ['21000', '100000', '16777216', '16777217', '0'],
+        data: () => ['0x', '0x00', selector('increment()'), '0x1'],
         from: () => ['2020-01-01', '2026-01-31T12:00:00Z', ...TIMES],
         to: () => ['2030-01-01T00:00:00.000+02:00', ...TIMES],
         'idempotency-key': () => ['a', 'b', 'c', 'one key'],
         // Half a minute of waiting is for few.
         wait: () => [],
       },
-      reads: [
-        read(erc20, 'balanceOf(address) public view returns (uint256)', alice.address),
-        read(erc20, 'name() view returns (string)'),
-        read(erc721, 'ownerOf(uint256) view returns (address)', '99999'),
-        read(probe, 'several() public view returns (address who, bool yes, string words, bytes raw, bytes4 four)'),
-        read(probe, 'integers() public pure returns (uint8, uint64, uint256, int8, int24, int256, uint256)'),
-        read(probe, 'matrix() public pure returns (uint16[2][] rows)'),
-        read(probe, 'echoString(string) public pure returns (string)', 'Zo\u00eb \u{1f511}'),
-        read(probe, 'echoBytes(bytes) public pure returns (bytes)', '0x00ff'),
-        read(probe, 'echoList(uint256[]) public pure returns (uint256[])', '[1,"2"]'),
-        read(probe, 'failError(string) public view', 'no \u0000 \u202e'),
-        read(probe, 'failRaw(bytes) public view', '0x08c379a0ff'),
-        read(probe, 'failAssert() public view'),
-        read(probe, 'nothing() public pure'),
-        read(alice.address, 'count() view returns (uint256)'),
-      ],
-      writes: [
-        read(erc20, 'mint(address to, uint256 amount) public', alice.address, '7'),
-        read(erc20, 'transfer(address to, uint256 amount) public returns (bool)', bob.address, '1'),
-        read(erc20, 'transfer(address to, uint256 amount) public returns (bool)', bob.address, '99999999999999'),
-        read(erc721, 'mint(address to) public returns (uint256)', alice.address),
-        read(erc1155, 'mint(address to, uint256 id, uint256 amount) public', alice.address, '1', '2'),
-        read(probe, 'increment() public returns (uint256)'),
-        read(bob.address, 'pay() public payable'),
-      ],
+      bodies: {
+        '/v1/contracts/method/read': reads,
+        '/v1/contracts/method/read/batch': reads,
+        '/v1/contracts/method/write': writes,
+        '/v1/transactions': sent,
+      },
     },
   }
 }
@@ -207,8 +226,11 @@ function send({ method, path, headers, body }: FuzzRequest): Promise<FuzzAnswer>
   return promise
 }
 
+/** Operations that sign. */
+const SENDING = ['/v1/contracts/method/write', '/v1/transactions']
+
 function isRealWrite({ method, template, body }: FuzzRequest): boolean {
-  return method === 'POST' && template.endsWith('/write') && typeof body === 'string' && !body.includes('"dryRun":true')
+  return method === 'POST' && SENDING.includes(template) && typeof body === 'string' && !body.includes('"dryRun":true')
 }
 
 const asDryRun = (request: FuzzRequest): FuzzRequest => ({

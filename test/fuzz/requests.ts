@@ -33,14 +33,14 @@ export type Schema = {
   required?: string[]
   properties?: Record<string, Schema>
 }
-export type Call = { address: string; abi: string; args: string[]; value?: string }
+export type Body = Record<string, unknown>
 
 /** What exists, by the names that parameters have: without it nearly every request would end at its first field. */
 export type Pool = {
   /** values by parameter name */
   values: Record<string, () => string[]>
-  reads: Call[]
-  writes: Call[]
+  /** bodies that are accepted, by the path of their operation */
+  bodies: Record<string, Body[]>
   /** bearer tokens by what they are */
   tokens: { own: string; other: string }
 }
@@ -136,7 +136,8 @@ function bodyOf(
   const fields = fc
     .tuple(...Object.entries(schema.properties ?? {}).map(([name, property]) => fc.tuple(fc.constant(name), jsonOf(property, pool.values[name]?.()), fc.boolean()))) // prettier-ignore
     .map((all) => Object.fromEntries(all.filter(([name, , wanted]) => wanted || schema.required?.includes(name)).map(([name, json]) => [name, json] as const))) // prettier-ignore
-  const calls = template.includes('write') ? pool.writes : pool.reads
+  const calls = pool.bodies[template]
+  if (calls === undefined) throw new Error(`say in the pool what the body of ${template} is`)
   const call = fc.constantFrom(...calls).map((one) => Object.fromEntries(Object.entries(one).map(([name, value]) => [name, JSON.stringify(value)]))) // prettier-ignore
   if (schema.properties?.calls !== undefined) {
     const several = fc.array(fc.oneof(call, call, fields), { minLength: 1, maxLength: 5 })

@@ -1,0 +1,34 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { App } from '../app.ts'
+import { chainOf } from '../http/caller.ts'
+import type { WriteAnswer } from './answer.ts'
+import { readIdempotencyKey } from './key.ts'
+import { isSettled, waitUntilMined } from './wait.ts'
+
+/** A write as a route sees it: sent under a key or rehearsed. */
+export type Writing<Sent, Rehearsed> = {
+  send: (idempotencyKey: string | undefined) => Promise<{ answer: Sent; isReplay: boolean }>
+  rehearse: () => Promise<Rehearsed>
+}
+
+/**
+ * What every write has in common at the door: its key, `dryRun`, the header of a repeat, and `?wait=mined`, with 202
+ * when it waited in vain.
+ * @throws idempotency_key_invalid, and what the write throws
+ */
+export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'state'>, Rehearsed>(
+  app: App,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { send, rehearse }: Writing<Sent, Rehearsed>,
+): Promise<Sent | Rehearsed> {
+  const { wait } = request.query as { wait?: 'mined' }
+  const idempotencyKey = readIdempotencyKey(request.headers)
+  if ((request.body as { dryRun?: boolean }).dryRun === true) return rehearse()
+  const { answer, isReplay } = await send(idempotencyKey)
+  if (isReplay) reply.header('idempotent-replayed', 'true')
+  if (wait === undefined) return answer
+  const state = await waitUntilMined(app, chainOf(app, request.caller), answer.id)
+  if (!isSettled(state)) reply.code(202).header('location', `/v1/transactions/${answer.id}`)
+  return { ...answer, state }
+}

@@ -1,0 +1,85 @@
+import Type from 'typebox'
+import { answers, BigNumber } from '../http/wire.ts'
+import { State, SubmittedTransaction, withAccepted } from './wire.ts'
+
+export const Value = Type.Optional(
+  Type.String({ maxLength: 200, description: 'wei to send along, decimal digits', examples: ['1000000000000000'] }),
+)
+export const DryRun = Type.Optional(
+  Type.Boolean({ description: 'Do everything up to signing, and say what would happen' }),
+)
+
+/** bytes: as JSON it still fits into a body of 64 KiB */
+export const MAX_DATA_BYTES = 32_000
+
+/** A transaction as wallets name it. Nonce and prices are not the client's business. */
+export const TransactionRequest = Type.Object(
+  {
+    to: Type.String({
+      maxLength: 100,
+      description: 'Recipient or contract',
+      examples: ['0x70997970C51812dc3A010C7d01b50e0d17dc79C8'],
+    }),
+    data: Type.Optional(
+      Type.String({
+        maxLength: 2 + 2 * MAX_DATA_BYTES,
+        description: '0x-hex for a contract; without it only coins are sent',
+        examples: ['0x'],
+      }),
+    ),
+    value: Value,
+    gas: Type.Optional(
+      Type.String({
+        maxLength: 20,
+        description: 'Gas limit, decimal digits, 21000 to 16777216; without it one is estimated',
+        examples: ['60000'],
+      }),
+    ),
+    abi: Type.Optional(
+      Type.String({
+        maxLength: 8192,
+        description:
+          'The function that `data` calls, with `error` items beside it: explains reverts and what a dry run returns',
+        examples: ['transfer(address to, uint256 amount) public returns (bool)'],
+      }),
+    ),
+    dryRun: DryRun,
+  },
+  { additionalProperties: false },
+)
+
+/** 2.6, with the additions of answers.md 10; a dry run has no `hash`, `id` and `state`, and says what the call returns. */
+export const WriteResponse = Type.Object({
+  status: Type.Literal('SUCCESS'),
+  hash: Type.Optional(Type.String({ description: 'Transaction hash' })),
+  explorerUrl: Type.String({ description: 'Block-explorer address of the transaction' }),
+  tx: SubmittedTransaction,
+  id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id tells what became of it' })),
+  state: Type.Optional(State),
+  response: Type.Optional(Type.Unknown({ description: 'Dry run: the return value' })),
+  outputs: Type.Optional(Type.Array(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() }))),
+  gas: Type.Optional(BigNumber),
+  fee: Type.Optional(BigNumber),
+  rule: Type.Optional(Type.String({ description: 'Dry run: the policy rule of the signer that decided' })),
+})
+
+/** Of every write. */
+export const KeyHeaders = Type.Object({
+  'idempotency-key': Type.Optional(
+    Type.String({
+      description:
+        '1 to 255 printable ASCII characters; a repeat with the same key and body gets the first answer. X-Idempotency-Key is the same.',
+    }),
+  ),
+})
+
+export const send = {
+  tags: ['Transactions'],
+  security: [{ bearer: [] }],
+  summary: 'Send a transaction',
+  description:
+    'Coins to anybody, or calldata that the application encoded itself. Simulated, keyed, waited for and refused as a contract write is; the nonce and the prices are always the service’s.',
+  headers: KeyHeaders,
+  body: TransactionRequest,
+  ...withAccepted(answers(WriteResponse, 409, 413, 415, 422, 502, 504)),
+}
