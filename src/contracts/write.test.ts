@@ -215,7 +215,7 @@ test('a custom error of the contract is decoded by the caller’s ABI', async ()
 
 test('refused: tokens without the permission, of another audience, expired or missing; unknown queries; a node that is away', async () => {
   const before = await written()
-  const read = await world.place.token('DEV-alice', { scope: 'openid wallet:read', gid: 'g' })
+  const read = await world.place.token(alice.userId, { scope: 'openid wallet:read', gid: 'g' })
   assert.equal((await post(WRITE, add(), { as: { ...alice, token: read } })).body.code, 'insufficient_scope')
   assert.equal((await post(WRITE, add(), { as: { ...alice, token: 'nonsense' } })).status, 401)
   assert.equal(

@@ -23,7 +23,7 @@ import { readKnown, staleOf } from './known.ts'
 import type { Mutant } from './mutants.ts'
 import { learningOrder } from './order.ts'
 import { resultOf, sumUp, writePage, type Result } from './report.ts'
-import { allMutants, reachOfAll, sampleOf, tryMutant, type Fate } from './run.ts'
+import { allMutants, reachOfAll, sampleOf, seeTogether, tryMutant, type Fate } from './run.ts'
 
 const { values } = parseArgs({
   options: {
@@ -85,11 +85,12 @@ async function mutateFolder(folder: Folder): Promise<void> {
   try {
     const tests = folder.tests.filter((test) => new RegExp(values.tests).test(test))
     const reached = await reachOfAll(workers[0]!.bench, workers[0]!.copy, { ...folder, tests }, say)
+    await seeTogether(workers[0]!.bench, folder, reached)
     await Promise.all(
       workers.map(async ({ bench, copy }) => {
         while (waiting.length > 0 && performance.now() < endMs) {
           const mutant = waiting.shift()!
-          const fate = await tryMutant(bench, copy, mutant, reached, { order })
+          const fate = await tryMutant(bench, copy, mutant, reached, { order, together: folder.together })
           fates.push(fate)
           say(`${fates.length}/${some.length} ${lineOf(fate)}`)
         }

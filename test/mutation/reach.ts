@@ -2,7 +2,7 @@ import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from '
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { tryFile, type Bench } from './trial.ts'
+import { tryFiles, type Bench } from './trial.ts'
 
 /** A piece of a file and whether it ran; as V8 counts, the innermost piece around a place decides. */
 type Piece = { start: number; end: number; ran: boolean }
@@ -32,7 +32,7 @@ export function writeAsTheyGo({ folder }: Bench): void {
 export async function reachOf(bench: Bench, test: string, files: readonly string[]): Promise<Reach> {
   const folder = mkdtempSync(join(tmpdir(), 'reach-'))
   try {
-    const { outcome, ms, failure } = await tryFile(bench, test, {
+    const { outcome, ms, failure } = await tryFiles(bench, [test], {
       timeoutMs: 300_000,
       env: { NODE_V8_COVERAGE: folder },
     })
