@@ -1,6 +1,7 @@
 import { execFile, execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -21,12 +22,14 @@ export type Standing = {
   /** asks its database `postgres` */
   admin<Row extends object>(sql: string): Promise<Row[]>
   promote(): Promise<void>
+  /** throws its data away; it is killed before */
+  discard(): Promise<void>
 }
 
 /** A PostgreSQL primary and the standby that streams from it, over a link that can be cut. */
 export type Pair = {
-  primary: Standing
-  standby: Standing
+  readonly primary: Standing
+  readonly standby: Standing
   link: Cable
   /** where an operator's HAProxy would stand: leads to whom it is told */
   door: Cable
@@ -40,6 +43,8 @@ export type Pair = {
   dump(): Promise<void>
   /** replaces the database behind the door by the dump; nobody may be connected for long */
   restore(): Promise<void>
+  /** after a promotion: the old primary is thrown away, the promoted one is the primary and gets a standby of its own */
+  renew(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -69,33 +74,46 @@ export async function startPair(programs: string): Promise<Pair> {
     for (const close of closers.toReversed()) await close()
     rmSync(folder, { recursive: true, force: true })
   }
-  const make = async (name: string): Promise<Standing> => {
-    const server = standing({ programs, data: join(folder, name), folder, port: await freePort(), owner })
+  let made = 0
+  const make = async (): Promise<Standing & { data: string }> => {
+    const data = join(folder, `server-${++made}`)
+    const server = standing({ programs, data, folder, port: await freePort(), owner })
     closers.push(() => server.kill())
-    return server
+    return { ...server, data }
   }
   try {
-    const primary = await make('first')
-    await run('initdb', '-D', join(folder, 'first'), '-U', USER, '-A', 'trust', '--no-instructions')
+    let primary = await make()
+    await run('initdb', '-D', primary.data, '-U', USER, '-A', 'trust', '--no-instructions')
     await primary.start()
     await primary.admin(`create database ${DATABASE}`)
     const link = await startCable(primary.port)
     closers.push(() => link.close())
-    const standby = await make('second')
-    const from = ['-h', '127.0.0.1', '-p', String(link.port), '-U', USER]
-    await run('pg_basebackup', ...from, '-D', join(folder, 'second'), '-R', '-X', 'stream', '-c', 'fast')
-    await standby.start()
-    await until('the standby streams', async () => {
-      const rows = await primary.admin(`select 1 from pg_stat_replication where state = 'streaming'`)
-      return rows.length === 1
-    })
+    /** A standby of whoever the link leads to. */
+    const follow = async () => {
+      const server = await make()
+      const from = ['-h', '127.0.0.1', '-p', String(link.port), '-U', USER]
+      await run('pg_basebackup', ...from, '-D', server.data, '-R', '-X', 'stream', '-c', 'fast')
+      await server.start()
+      await until('the standby streams', async () => {
+        const rows = await primary.admin(`select 1 from pg_stat_replication where state = 'streaming'`)
+        return rows.length === 1
+      })
+      return server
+    }
+    let standby = await follow()
     const door = await startCable(primary.port)
     closers.push(() => door.close())
     const urlOf = (hosts: string) => `postgres://${USER}@${hosts}/${DATABASE}`
     const file = join(folder, 'dump')
     const behindDoor = ['-h', '127.0.0.1', '-p', String(door.port), '-U', USER]
     return {
-      ...{ primary, standby, link, door, stop },
+      ...{ link, door, stop },
+      get primary() {
+        return primary
+      },
+      get standby() {
+        return standby
+      },
       doorUrl: urlOf(`127.0.0.1:${door.port}`),
       listUrl: urlOf(`127.0.0.1:${primary.port},127.0.0.1:${standby.port}`),
       async synchronous(isSo) {
@@ -106,6 +124,12 @@ export async function startPair(programs: string): Promise<Pair> {
           const [row] = await primary.admin<{ sync_state: string }>('select sync_state from pg_stat_replication')
           return row?.sync_state === wanted
         })
+      },
+      async renew() {
+        await primary.discard()
+        primary = standby
+        link.lead(primary.port)
+        standby = await follow()
       },
       dump: async () => void (await run('pg_dump', ...behindDoor, '-Fc', '-f', file, DATABASE)),
       async restore() {
@@ -189,6 +213,7 @@ function standing({
     async promote() {
       await ask('postgres', 'select pg_promote(true, 30)')
     },
+    discard: () => rm(data, { recursive: true, force: true }),
   }
 }
 

@@ -32,7 +32,14 @@ export type FailoverReport = {
 }
 
 /** A moment of a run, and what stands around it. */
-type Stage = { pair: Pair; world: ChaosWorld; load: Load; mining: Mining; isTold: () => number; problems: string[] }
+export type Stage = {
+  pair: Pair
+  world: ChaosWorld
+  load: Load
+  mining: Mining
+  isTold: () => number
+  problems: string[]
+}
 type Mining = { pause(): Promise<void>; goOn(): void }
 
 export type Failover = {
@@ -141,67 +148,105 @@ async function failOver({ pair }: Stage): Promise<number> {
 /** milliseconds that writes may take to be back, and then told ids to be found */
 const MOST_BACK_MS = 10_000
 const MOST_FOUND_MS = 2_000
+/** of the writes told before, the last ones that are repeated with their keys */
+const REPEATED = 200
 
 /** Clients write and repeat with their keys while the database fails over or is set back; then the chain's word. */
 export async function runFailover(name: FailoverName, options: FailoverOptions): Promise<FailoverReport> {
-  const { seed, programs, home, log = () => {} } = options
+  const { seed, log = () => {} } = options
   const failover: Failover = failovers[name]
-  const roll = fractionsOf(seed)
+  const { stage, close } = await setUp(failover, options)
+  const { world, load, problems } = stage
+  try {
+    log(`${name}, seed ${seed}: ready`)
+    const strike = await observe(name, stage, { log })
+    await failover.after?.(stage)
+    await load.stop()
+    const verdict = await judge(world, load.writes, { log })
+    problems.push(...strike.problems, ...faultsOf(load), ...verdict.problems)
+    return {
+      ...strike,
+      ...{ verdict, problems, said: saidBy(world), refusals: Object.fromEntries(load.refusals) },
+    }
+  } finally {
+    await close()
+  }
+}
+
+/** A pair, servers on it behind the door or with its list, blocks, and clients that write without a pause. */
+export async function setUp(
+  { isSynchronous, hasList }: Pick<Failover, 'isSynchronous' | 'hasList'>,
+  { seed, programs, home }: FailoverOptions,
+): Promise<{ stage: Stage; close(): Promise<void> }> {
   const closers: (() => Promise<void>)[] = []
+  const close = async () => {
+    for (const one of closers.toReversed()) await one()
+  }
   try {
     const pair = await startPair(programs)
     closers.push(() => pair.stop())
-    if (failover.isSynchronous) await pair.synchronous(true)
+    if (isSynchronous) await pair.synchronous(true)
     const world = await chaosWorld({
-      ...{ roll, replicas: 2, accounts: 8, cluster: null },
-      database: { url: pair.doorUrl, servers: failover.hasList ? pair.listUrl : pair.doorUrl },
+      ...{ roll: fractionsOf(seed), replicas: 2, accounts: 8, cluster: null },
+      database: { url: pair.doorUrl, servers: hasList ? pair.listUrl : pair.doorUrl },
       settings: { LANE_BUMP_AFTER_SECONDS: '600' },
       ...(home === undefined ? {} : { home }),
     })
     closers.push(() => world.close())
-    const end = new AbortController()
     const mining = startMining(world)
-    closers.push(async () => {
-      end.abort()
-      await mining.stop()
-    })
-    log(`${name}, seed ${seed}: ready`)
+    closers.push(() => mining.stop())
     const load = startLoad(world, { seed })
-    const problems: string[] = []
-    const stage: Stage = { pair, world, load, mining, problems, isTold: () => load.answered.length }
-    await until('the clients write', () => load.answered.length >= WARM)
-
-    const upAt = await failover.strike(stage)
-    const before = load.answered.filter(({ at }) => at < upAt)
-    const forgotten = await countForgotten(name === 'restored' ? pair.primary : pair.standby, before)
-    const isNew = ({ askedAt }: Answered) => askedAt > upAt
-    await until('writes are back', () => load.answered.some(isNew), 60_000).catch((error: unknown) =>
-      problems.push((error as Error).message),
-    )
-    const backMs = Math.round((load.answered.find(isNew)?.at ?? Number.POSITIVE_INFINITY) - upAt)
-    log(`${before.length} told, ${forgotten} of them forgotten; writes back after ${backMs} ms`)
-    const found = await findAll(world, before, MOST_FOUND_MS)
-    log(`${found.missing.length} ids not found, the last of the others after ${found.tookMs} ms`)
-    const others = await repeatAll(world, before.slice(-200))
-    await (failover as Failover).after?.(stage)
-    await load.stop()
-    const verdict = await judge(world, load.writes, { log })
-
-    if (!failover.isSynchronous && forgotten === 0) problems.push('nothing was forgotten: this proves nothing')
-    if (failover.isSynchronous && forgotten > 0) problems.push(`${forgotten} answers are lost`)
-    if (backMs > MOST_BACK_MS) problems.push(`writes were back after ${backMs} ms`)
-    problems.push(...found.missing.map((one) => `not found within ${MOST_FOUND_MS} ms: ${one}`))
-    problems.push(...others, ...[...new Set(load.faults)].map((fault) => `a client was answered ${fault}`))
-    problems.push(...verdict.problems)
-    const said = [...world.servers, world.signer].map((one) => `${one.name}:\n${one.said()}`).join('\n')
-    return {
-      ...{ name, verdict, told: before.length, forgotten, backMs, foundMs: found.tookMs, problems, said },
-      refusals: Object.fromEntries(load.refusals),
-    }
-  } finally {
-    for (const close of closers.toReversed()) await close()
+    closers.push(() => load.stop())
+    return { stage: { pair, world, load, mining, problems: [], isTold: () => load.answered.length }, close }
+  } catch (error) {
+    await close()
+    throw error
   }
 }
+
+/** What one failover did, as its clients saw it; `problems` are its own. */
+export type Strike = Pick<FailoverReport, 'name' | 'told' | 'forgotten' | 'backMs' | 'foundMs' | 'problems'>
+
+/**
+ * Lets clients write, strikes, and asks for what was told: ids, then keys.
+ * @param from  what was answered before that one is not looked at again
+ */
+export async function observe(
+  name: FailoverName,
+  stage: Stage,
+  { from = 0, log = () => {} }: { from?: number; log?: (line: string) => void },
+): Promise<Strike> {
+  const { pair, world, load } = stage
+  const failover: Failover = failovers[name]
+  const problems: string[] = []
+  await until('the clients write', () => load.answered.length >= from + WARM)
+
+  const upAt = await failover.strike(stage)
+  const before = load.answered.slice(from).filter(({ at }) => at < upAt)
+  const forgotten = await countForgotten(name === 'restored' ? pair.primary : pair.standby, before)
+  const firstNew = () => load.answered.slice(from).find(({ askedAt }) => askedAt > upAt)
+  await until('writes are back', () => firstNew() !== undefined, 60_000).catch((error: unknown) =>
+    problems.push((error as Error).message),
+  )
+  const backMs = Math.round((firstNew()?.at ?? Number.POSITIVE_INFINITY) - upAt)
+  log(`${before.length} told, ${forgotten} of them forgotten; writes back after ${backMs} ms`)
+  const found = await findAll(world, before, MOST_FOUND_MS)
+  log(`${found.missing.length} ids not found, the last of the others after ${found.tookMs} ms`)
+  const others = await repeatAll(world, before.slice(-REPEATED))
+
+  if (!failover.isSynchronous && forgotten === 0) problems.push('nothing was forgotten: this proves nothing')
+  if (failover.isSynchronous && forgotten > 0) problems.push(`${forgotten} answers are lost`)
+  if (backMs > MOST_BACK_MS) problems.push(`writes were back after ${backMs} ms`)
+  problems.push(...found.missing.map((one) => `not found within ${MOST_FOUND_MS} ms: ${one}`), ...others)
+  return { name, told: before.length, forgotten, backMs, foundMs: found.tookMs, problems }
+}
+
+export const faultsOf = ({ faults }: Load): string[] =>
+  [...new Set(faults)].map((fault) => `a client was answered ${fault}`)
+
+/** The last of what the processes said. */
+export const saidBy = ({ servers, signer }: ChaosWorld): string =>
+  [...servers, signer].map((one) => `${one.name}:\n${one.said()}`).join('\n')
 
 /** Told writes whose bytes the server that takes over has never heard of. */
 async function countForgotten(server: Pair['primary'], told: Answered[]): Promise<number> {

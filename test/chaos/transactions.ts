@@ -3,14 +3,16 @@
  * mutants, failovers of the database, then random faults, with 1, 2 and 3 replicas; `docs/proof.md` says what that
  * shows. `--only points|scenarios|mutants|failover|random` does a part, `--replicas 2` one number, `--name …` one point,
  * scenario, mutant or failover, `--rounds 5` each failover so often. `--kills 2000` goes on until so many processes were
- * killed in the random part, `--failovers 50` plays so many failovers, also beside `--only random`; `--list` only prints
- * the mutants.
+ * killed in the random part. `--only failover --promotions 200` plays so many promotions, 25 in a world that goes on.
+ * `--failovers 50` plays so many failovers, also beside `--only random`: each kind once, the others as such promotions.
+ * `--list` only prints the mutants.
  * It makes itself a PostgreSQL cluster, which it also crashes, where PostgreSQL's programs are on PATH; TEST_DATABASE_URL
  * names another one, which is not crashed. Without either: what the embedded database allows, with one replica.
  */
 import { parseArgs } from 'node:util'
 import { startCluster, type Cluster } from './cluster.ts'
 import { findPrograms } from './failover-pair.ts'
+import { describePromotions, runPromotions, type PromotionsReport } from './failover-promotions.ts'
 import { describeFailover, failovers, runFailover, type FailoverName } from './failover-run.ts'
 import { refusesAnotherChain, refusesATornStore } from './transactions-epilogue.ts'
 import { mutants, mutantTable } from './transactions-mutants.ts'
@@ -30,9 +32,15 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '1' },
     kills: { type: 'string', default: '0' },
     failovers: { type: 'string' },
+    promotions: { type: 'string' },
     list: { type: 'boolean', default: false },
   },
 })
+/** promotions after which the judge has its say and a new world begins */
+const MOST_IN_ONE = 25
+/** milliseconds that a process lives at most when there are kills to be reached, and that one of them may take */
+const SHORT_LIFE_MS = 4_000
+
 const PARTS = { points, scenarios: playScenarios, mutants: playMutants, failover: playFailovers, random }
 if (values.only !== undefined && !Object.hasOwn(PARTS, values.only)) throw new Error(`no part is called ${values.only}`)
 if (values.list) {
@@ -102,13 +110,15 @@ async function playMutants(): Promise<void> {
   console.log(`mutants caught: ${caught} of ${mutants.filter(({ name }) => isNamed(name)).length}`)
 }
 
-/** Each on a primary and a standby of its own, whatever TEST_DATABASE_URL names. */
+/** Each on a primary and a standby of its own, whatever TEST_DATABASE_URL names; or promotions, many on one. */
 async function playFailovers(): Promise<void> {
   const programs = findPrograms()
   if (programs === null) return void failures.push("failover: PostgreSQL's programs are not installed")
+  if (values.promotions !== undefined) return playPromotions(programs, Number(values.promotions))
   const names = (Object.keys(failovers) as FailoverName[]).filter(isNamed)
-  const many = Number(values.failovers ?? Number(values.rounds) * names.length)
-  for (let index = 0; index < many && names.length > 0; index++) {
+  const rounds = Number(values.rounds) * names.length
+  const many = values.failovers === undefined ? rounds : Math.min(Number(values.failovers), rounds)
+  for (let index = 0; index < many; index++) {
     const name = names[index % names.length]!
     const seed = Number(values.seed) + Math.floor(index / names.length)
     const report = await runFailover(name, { seed, programs, log: console.log })
@@ -117,10 +127,23 @@ async function playFailovers(): Promise<void> {
     failures.push(`failover ${name}, seed ${seed}: ${report.problems[0]}`)
     console.log(report.said)
   }
+  const left = Number(values.failovers ?? many) - many
+  if (left > 0) await playPromotions(programs, left)
 }
 
-/** milliseconds that a process lives at most when there are kills to be reached, and that one of them may take */
-const SHORT_LIFE_MS = 4_000
+async function playPromotions(programs: string, many: number): Promise<void> {
+  const reports: PromotionsReport[] = []
+  for (let played = 0; played < many; played += MOST_IN_ONE) {
+    const seed = Number(values.seed) + played / MOST_IN_ONE
+    const some = { first: played + 1, many: Math.min(MOST_IN_ONE, many - played) }
+    const report = await runPromotions(some, { seed, programs, log: console.log })
+    reports.push(report)
+    if (report.problems.length === 0) continue
+    failures.push(`promotions from ${some.first} on, seed ${seed}: ${report.problems[0]}`)
+    console.log(report.said)
+  }
+  console.log(describePromotions(reports))
+}
 
 async function random(crashable: Cluster | null): Promise<void> {
   const kills = Math.ceil(Number(values.kills) / replicaCounts.length)
