@@ -23,7 +23,10 @@ export type Load = {
 const PACE_MS = 60
 const REPEAT_MS = 200
 
-export function startLoad(world: ChaosWorld, { seed, clients = 2 }: { seed: number; clients?: number }): Load {
+export function startLoad(
+  world: ChaosWorld,
+  { seed, clients = 2, paceMs = PACE_MS }: { seed: number; clients?: number; paceMs?: number },
+): Load {
   const load = {
     writes: [] as Write[],
     answered: [] as Answered[],
@@ -65,7 +68,7 @@ export function startLoad(world: ChaosWorld, { seed, clients = 2 }: { seed: numb
     Array.from({ length: clients }, async () => {
       while (!isOver) {
         await insist(account)
-        await pause(PACE_MS)
+        await pause(paceMs)
       }
     }),
   )

@@ -13,6 +13,9 @@ import { judge, type Verdict } from './transactions-oracle.ts'
 /** What each promotion is, in turn: two that forget, one that must not. */
 const TURNS: FailoverName[] = ['lost-tail', 'wiped-pool', 'synchronous']
 
+/** milliseconds between the writes of a client: the judge compares all of many promotions */
+const PACE_MS = 300
+
 /** A promotion of a standby under load; `load` is the machine's, as of the last minute. */
 export type Promotion = Strike & { number: number; machineLoad: number }
 
@@ -36,7 +39,7 @@ export async function runPromotions(
 ): Promise<PromotionsReport> {
   const startedAt = performance.now()
   const { seed, log = () => {} } = options
-  const { stage, close } = await setUp({}, options)
+  const { stage, close } = await setUp({}, { paceMs: PACE_MS, ...options })
   const { pair, world, load, problems } = stage
   try {
     log(`promotions ${first} to ${first + many - 1}, seed ${seed}: ready`)

@@ -12,6 +12,8 @@ export type FailoverOptions = {
   programs: string
   /** folder that holds src/, where it is not this project's */
   home?: string
+  /** milliseconds between the writes of a client */
+  paceMs?: number
   log?: (line: string) => void
 }
 
@@ -176,7 +178,7 @@ export async function runFailover(name: FailoverName, options: FailoverOptions):
 /** A pair, servers on it behind the door or with its list, blocks, and clients that write without a pause. */
 export async function setUp(
   { isSynchronous, hasList }: Pick<Failover, 'isSynchronous' | 'hasList'>,
-  { seed, programs, home }: FailoverOptions,
+  { seed, programs, home, paceMs }: FailoverOptions,
 ): Promise<{ stage: Stage; close(): Promise<void> }> {
   const closers: (() => Promise<void>)[] = []
   const close = async () => {
@@ -195,7 +197,7 @@ export async function setUp(
     closers.push(() => world.close())
     const mining = startMining(world)
     closers.push(() => mining.stop())
-    const load = startLoad(world, { seed })
+    const load = startLoad(world, { seed, ...(paceMs === undefined ? {} : { paceMs }) })
     closers.push(() => load.stop())
     return { stage: { pair, world, load, mining, problems: [], isTold: () => load.answered.length }, close }
   } catch (error) {

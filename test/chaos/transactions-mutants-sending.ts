@@ -122,7 +122,7 @@ export const sendingMutants: Mutant[] = [
   {
     name: 'the count of the node is trusted',
     scenario: 'lagging-receipts',
-    caughtBy: 'wrong',
+    caughtBy: 'lane',
     patches: [
       [
         'transactions/keep-alive.ts',
@@ -153,7 +153,15 @@ export const sendingMutants: Mutant[] = [
     scenario: 'signer-killed',
     caughtBy: 'doubled',
     patches: [
-      ['transactions/send.ts', '    if (!isRefused(error)) throw error\n', '    if (!isRefused(error)) return null\n'],
+      [
+        'transactions/send.ts',
+        '    if (!isRefused(error)) throw error\n',
+        `    if (!isRefused(error)) {
+      while (!(await app.signer.health().catch(() => false))) await new Promise((resolve) => setTimeout(resolve, 50))
+      return null
+    }
+`,
+      ],
       RANDOM_ID_ON_RETRY,
     ],
   },

@@ -1,5 +1,6 @@
 import { keccak256, parseTransaction, recoverTransactionAddress, type TransactionSerialized } from 'viem'
-import type { Hex } from '../../src/ids.ts'
+import { WRITE_ROUTE } from '../../src/contracts/write.ts'
+import { accountIdOf, transactionIdOf, type Hex } from '../../src/ids.ts'
 import { fromWord, toHex } from '../../src/store/bytes.ts'
 import type { TransactionState } from '../../src/store/rows.ts'
 import type { MinedTx } from './transactions-chain.ts'
@@ -22,6 +23,23 @@ export async function judgeRows(evidence: Evidence, tell: Tell): Promise<void> {
   for (const { hash, from, nonce } of byHash.values())
     if (!known.has(hash) && !world.foreign.has(hash))
       tell('invented', `${hash} (nonce ${nonce} of ${from}) is mined, and no row has it`)
+  judgeKeys(evidence, tell)
+}
+
+/** uses of one key that are looked for: each before the last came to nothing, or was over for a day */
+const MOST_USES = 16
+
+/** What was asked for with a key stands under the id of that key: a repeat that burns a nonce of its own is seen here. */
+function judgeKeys({ rows, writes }: Evidence, tell: Tell): void {
+  const known = new Set(
+    writes.flatMap(({ account: { name }, key }) => {
+      const scope = { accountId: accountIdOf('DEV', name), clientId: 'demo', route: WRITE_ROUTE, key }
+      return Array.from({ length: MOST_USES }, (_, use) => transactionIdOf(scope, use))
+    }),
+  )
+  for (const row of rows)
+    if (row.request_hash !== null && !known.has(row.id))
+      tell('invented', `${nameOfRow(row)} was asked for with a key, and its id is of none`)
 }
 
 /** The stored bytes are what their hash says, of this row, and at the terms that stand beside them. */

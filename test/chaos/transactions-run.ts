@@ -40,7 +40,7 @@ export type RunOptions = {
   signerPoints?: string[]
   /** milliseconds that a process lives after it got ready, at most; null: no random kills */
   lifeMs?: number | null
-  /** the storm does not end before that many processes were killed */
+  /** the storm does not end before that many processes were killed; they live shorter while kills lag behind the writes */
   leastKills?: number
   deepest?: number
   /** milliseconds that the faults last at most; else as long as the writes and the points take, which has a bound too */
@@ -96,10 +96,18 @@ export async function run(options: RunOptions): Promise<RunReport> {
     ...world.servers.map((one) => ({ one, left: shuffled(points, roll) })),
     { one: world.signer, left: shuffled(signerPoints, roll) },
   ]
+  const writes: Write[] = []
+  const answeredOf = () => writes.filter(({ hash }) => hash !== null).length
   const killsOf = ({ ends }: Supervised) => ends.filter((how) => how === 'SIGKILL').length
   const kills = () => tours.reduce((sum, { one }) => sum + killsOf(one), 0)
   const isTouring = () =>
     kills() < (options.leastKills ?? 0) || tours.some(({ one, left: some }) => some.length > 0 || one.point !== null)
+  const life = (): Life | null => {
+    const { lifeMs = LONG_LIFE.ms, leastKills = 0 } = options
+    if (lifeMs === null) return null
+    const isBehind = kills() / leastKills < answeredOf() / many
+    return isBehind ? SHORT_LIFE : { ...LONG_LIFE, ms: lifeMs }
+  }
   const since = () => `+${((performance.now() - startedAt) / 1_000).toFixed(0)} s`
   try {
     log(`seed ${seed}, ${replicas} replica(s): ready, ${since()}`)
@@ -110,14 +118,10 @@ export async function run(options: RunOptions): Promise<RunReport> {
       sky(world, { deepest: options.deepest ?? 64, signal: storm.signal }),
       cutter(world, terminated, storm.signal),
       crasher(world, { terminated, crash: options.crashDatabase, signal: storm.signal }),
-      ...tours.map((tour) =>
-        reaper(world, tour, { lifeMs: options.lifeMs === undefined ? 20_000 : options.lifeMs, signal: storm.signal }),
-      ),
+      ...tours.map((tour) => reaper(world, tour, { life, signal: storm.signal })),
     ]
     const refusals: Refusals = new Map()
     const changes: Record<string, number> = {}
-    const writes: Write[] = []
-    const answeredOf = () => writes.filter(({ hash }) => hash !== null).length
     const heard = new Set<string>()
     const teller = setInterval(() => {
       const everybody = [...world.servers, world.signer]
@@ -293,11 +297,17 @@ async function crasher(
 /** milliseconds that a process may take to get to its point before another one has its turn; the follower's lease alone is 4 s */
 const PATIENCE_MS = 12_000
 
+/** How long a process lives at most: milliseconds, and on a slow machine so many times as long as it took to start. */
+type Life = { ms: number; starts: number }
+const LONG_LIFE: Life = { ms: 20_000, starts: 4 }
+/** Nobody would ever serve if all lived so short: only until the kills have caught up with the writes. */
+const SHORT_LIFE: Life = { ms: 1_000, starts: 0.5 }
+
 /** Kills one process again and again: at one of its points, at a random moment, at the next point, and so on. */
 async function reaper(
   { roll }: ChaosWorld,
   { one, left }: Tour,
-  { lifeMs, signal }: { lifeMs: number | null; signal: AbortSignal },
+  { life, signal }: { life: () => Life | null; signal: AbortSignal },
 ): Promise<void> {
   const passes = async (ms: number, isSo: () => boolean) => {
     const until = performance.now() + ms
@@ -318,13 +328,13 @@ async function reaper(
       } else if (left.length > 0 && roll() < 0.6) continue
       await passes(60_000, () => one.isReady())
     }
-    if (lifeMs === null) {
+    const most = life()
+    if (most === null) {
       await pause(20)
       continue
     }
-    // On a slow machine it lives longer, or nobody would ever serve.
     const { starts, startMs } = one
-    await passes(200 + roll() * Math.max(lifeMs, 4 * startMs), () => one.starts !== starts)
+    await passes(200 + roll() * Math.max(most.ms, most.starts * startMs), () => one.starts !== starts)
     if (signal.aborted || one.starts !== starts) continue
     one.signal('SIGKILL')
     await one.gone()

@@ -38,8 +38,8 @@ const { values } = parseArgs({
 })
 /** promotions after which the judge has its say and a new world begins */
 const MOST_IN_ONE = 25
-/** milliseconds that a process lives at most when there are kills to be reached, and that one of them may take */
-const SHORT_LIFE_MS = 4_000
+/** milliseconds that a kill may take when there are so many to be reached */
+const KILL_MS = 4_000
 
 const PARTS = { points, scenarios: playScenarios, mutants: playMutants, failover: playFailovers, random }
 if (values.only !== undefined && !Object.hasOwn(PARTS, values.only)) throw new Error(`no part is called ${values.only}`)
@@ -146,13 +146,15 @@ async function playPromotions(programs: string, many: number): Promise<void> {
 }
 
 async function random(crashable: Cluster | null): Promise<void> {
-  const kills = Math.ceil(Number(values.kills) / replicaCounts.length)
+  // Signer and replicas: where there are more to kill, more are killed.
+  const processes = replicaCounts.reduce((sum, replicas) => sum + 1 + replicas, 0)
   for (const replicas of replicaCounts) {
     const writes = Math.ceil(Number(values.writes) / replicaCounts.length)
+    const kills = Math.ceil((Number(values.kills) * (1 + replicas)) / processes)
     const report = await run({
       seed: Number(values.seed),
       writes,
-      ...(kills === 0 ? {} : { leastKills: kills, lifeMs: SHORT_LIFE_MS, stormMs: stormMs(writes) + kills * SHORT_LIFE_MS }), // prettier-ignore
+      ...(kills === 0 ? {} : { leastKills: kills, stormMs: stormMs(writes) + kills * KILL_MS }), // prettier-ignore
       replicas,
       cluster,
       points: SERVER_POINTS,
