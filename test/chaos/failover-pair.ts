@@ -14,7 +14,7 @@ import { freePort } from './processes.ts'
 export type Standing = {
   port: number
   url: string
-  start(): Promise<void>
+  start(settings?: Record<string, string>): Promise<void>
   /** SIGKILL, of its children too: as when the machine loses its power */
   kill(): Promise<void>
   /** asks its database of the service directly, wherever the door leads */
@@ -88,12 +88,12 @@ export async function startPair(programs: string): Promise<Pair> {
     await primary.admin(`create database ${DATABASE}`)
     const link = await startCable(primary.port)
     closers.push(() => link.close())
-    /** A standby of whoever the link leads to. */
+    /** A standby of the primary, copied from it directly; what it follows comes over the link. */
     const follow = async () => {
       const server = await make()
-      const from = ['-h', '127.0.0.1', '-p', String(link.port), '-U', USER]
+      const from = ['-h', '127.0.0.1', '-p', String(primary.port), '-U', USER]
       await run('pg_basebackup', ...from, '-D', server.data, '-R', '-X', 'stream', '-c', 'fast')
-      await server.start()
+      await server.start({ primary_conninfo: `host=127.0.0.1 port=${link.port} user=${USER}` })
       await until('the standby streams', async () => {
         const rows = await primary.admin(`select 1 from pg_stat_replication where state = 'streaming'`)
         return rows.length === 1
@@ -191,8 +191,9 @@ function standing({
     url: urlOf(DATABASE),
     ask: (sql, values) => ask(DATABASE, sql, values),
     admin: (sql) => ask('postgres', sql),
-    async start() {
-      const args = ['-D', data, '-h', '127.0.0.1', '-p', String(port), '-k', folder]
+    async start(settings = {}) {
+      const more = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+      const args = ['-D', data, '-h', '127.0.0.1', '-p', String(port), '-k', folder, ...more]
       child = spawn(join(programs, 'postgres'), args, { ...owner, cwd: folder, stdio: 'ignore' })
       process.once('exit', end)
       await until('the server answers', async () => {

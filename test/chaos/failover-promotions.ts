@@ -47,10 +47,10 @@ export async function runPromotions(
     let from = 0
     for (let number = first; number < first + many; number++) {
       const name = TURNS[(number - 1) % TURNS.length]!
-      if (number > first) await pair.renew()
       // A standby is made of an asynchronous primary, so it is one when it is promoted.
       if (name === 'synchronous') await pair.synchronous(true)
-      const strike = await observe(name, stage, { from })
+      const isLast = number === first + many - 1
+      const strike = await observe(name, stage, { from, ...(isLast ? {} : { meanwhile: () => pair.renew() }) })
       from = load.answered.length
       const promotion = { ...strike, number, machineLoad: loadavg()[0]! }
       promotions.push(promotion)

@@ -211,12 +211,17 @@ export type Strike = Pick<FailoverReport, 'name' | 'told' | 'forgotten' | 'backM
 
 /**
  * Lets clients write, strikes, and asks for what was told: ids, then keys.
- * @param from  what was answered before that one is not looked at again
+ * @param from       what was answered before that one is not looked at again
+ * @param meanwhile  what is done while keys are repeated
  */
 export async function observe(
   name: FailoverName,
   stage: Stage,
-  { from = 0, log = () => {} }: { from?: number; log?: (line: string) => void },
+  {
+    from = 0,
+    meanwhile,
+    log = () => {},
+  }: { from?: number; meanwhile?: () => Promise<void>; log?: (line: string) => void },
 ): Promise<Strike> {
   const { pair, world, load } = stage
   const failover: Failover = failovers[name]
@@ -234,7 +239,7 @@ export async function observe(
   log(`${before.length} told, ${forgotten} of them forgotten; writes back after ${backMs} ms`)
   const found = await findAll(world, before, MOST_FOUND_MS)
   log(`${found.missing.length} ids not found, the last of the others after ${found.tookMs} ms`)
-  const others = await repeatAll(world, before.slice(-REPEATED))
+  const [others] = await Promise.all([repeatAll(world, before.slice(-REPEATED)), meanwhile?.()])
 
   if (!failover.isSynchronous && forgotten === 0) problems.push('nothing was forgotten: this proves nothing')
   if (failover.isSynchronous && forgotten > 0) problems.push(`${forgotten} answers are lost`)

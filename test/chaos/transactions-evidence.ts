@@ -12,11 +12,11 @@ import type { Account, ChaosWorld } from './transactions-world.ts'
  * `lost`: told, and not on the chain. `doubled`: on the chain twice, or signed for two nonces. `wrong`: a hash that does
  * not lead to the mined one. `gaps`: a nonce that is skipped or had two effects. `unanswered`: a client that never got
  * an answer, or a false one. `late`: still open, or mined too long after the faults. `invented`: a row that the chain
- * does not show, or the reverse, or one for a key that is not under its id. `state`, `transitions`, `hashes`, `block`, `receipt`, `finality`: a row or its history
- * differs from the chain. `price`: gas or fees beyond what the rules allow. `money`: coins that went elsewhere.
- * `transfers`: the history differs from the logs. `answers`: the API says something else than the tables. `key`: an
- * idempotency key was forgotten, or answers otherwise. `lane`: an account is stopped without a reason, or not with one.
- * `scenario`: what a scenario says of itself.
+ * does not show, or the reverse, or one for a key that is not under its id. `state`, `transitions`, `hashes`, `block`,
+ * `receipt`, `finality`: a row or its history differs from the chain. `price`: gas or fees beyond what the rules allow.
+ * `money`: coins that went elsewhere. `transfers`: the history differs from the logs. `answers`: the API says something
+ * else than the tables. `key`: an idempotency key was forgotten, or answers otherwise. `lane`: an account is stopped
+ * without a reason, or not with one. `scenario`: what a scenario says of itself.
  */
 export type Check = 'lost' | 'doubled' | 'wrong' | 'gaps' | 'unanswered' | 'late' | 'invented' | 'state' | 'transitions' | 'hashes' | 'block' | 'receipt' | 'finality' | 'price' | 'money' | 'transfers' | 'answers' | 'key' | 'lane' | 'scenario' // prettier-ignore
 
