@@ -106,3 +106,51 @@ test('the guide to token exchange works as it stands: commands, identity provide
   assert.match(stdout, /network: 'devnet'/)
   assert.match(stdout, /address: '0x[0-9a-fA-F]{40}'/)
 })
+
+test('the guide on sending to people works as it stands', async (t) => {
+  const guide = await readFile(join(root, 'docs/guides/sending.md'), 'utf8')
+  const { facts, dataDir } = installed.program
+  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-guide-'))
+  t.after(() => rm(folder, { recursive: true, force: true }))
+  await symlink(dataDir, join(folder, '.chatelaine'))
+  // As a newcomer runs it: in the folder of the repository, where `npx chatelaine` is this one.
+  await writeFile(
+    join(folder, 'npx'),
+    `#!/bin/sh\nshift\nexec "${process.execPath}" --disable-warning=ExperimentalWarning "${join(root, 'src/cli/main.ts')}" "$@"\n`,
+  )
+  await chmod(join(folder, 'npx'), 0o755)
+  const script = [...guide.matchAll(/<!-- run -->\n```sh\n([\s\S]*?)```/g)]
+    .map(([, block]) => block!.replaceAll('http://localhost:4000', facts.origin).replaceAll(/^call/gm, 'echo; call'))
+    .join('')
+    .replace('echo; call()', 'call()')
+  const { DATABASE_URL } = installed.here.env
+  const { stdout } = await promisify(execFile)('sh', ['-euc', script], {
+    cwd: folder,
+    env: {
+      ...{
+        PATH: `${folder}:${process.env.PATH}`,
+        HOME: folder,
+        DATA_DIR: dataDir,
+        PORT: String(installed.program.port),
+      },
+      ...(DATABASE_URL === undefined ? {} : { DATABASE_URL }),
+    },
+  })
+  const answers = stdout
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line))
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    Array.from({ length: 6 }, () => 'SUCCESS'),
+    stdout,
+  )
+  const [, tokens, coins, dry, plain, supply] = answers
+  assert.deepEqual(
+    [tokens.state, tokens.amount.value, tokens.recipient.hasSignedIn],
+    ['MINED', '1500000000000000000', false],
+  )
+  assert.deepEqual(coins.recipient, tokens.recipient)
+  assert.deepEqual([dry.hash, dry.recipient.address, plain.tx.data], [undefined, tokens.recipient.address, '0x'])
+  assert.equal(BigInt(supply.response.hex) >= 5_000_000_000_000_000_000n, true)
+})

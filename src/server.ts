@@ -32,6 +32,7 @@ import { startKeeper, type Keeper } from './transactions/keep-alive.ts'
 import { listOfAccount } from './transactions/of-account.ts'
 import { startReplay } from './transactions/replay.ts'
 import { transactions } from './transactions/routes.ts'
+import { transfers } from './transfers/routes.ts'
 import type { OperatorDoor } from './operator/door.ts'
 import { operatorApi } from './operator/routes.ts'
 import { users } from './users/routes.ts'
@@ -100,6 +101,7 @@ export async function buildServer(
   contractReads(server, app)
   contractWrites(server, app)
   transactions(server, app)
+  transfers(server, app, { forms: new Map(providers.map(({ name, subjectForm }) => [name, subjectForm ?? null])) })
   if (operator !== null)
     await operatorApi(server, app, operator, isDevelopment ? (whose) => issueToken(app, keys, whose) : null)
 

@@ -46,6 +46,7 @@ const table: Record<string, string[]> = {
   history: [...core, 'users', 'applications', 'tokens', 'follower'],
   transactions: [...core, 'users', 'applications', 'follower'],
   contracts: [...core, 'users', 'applications', 'transactions'],
+  transfers: [...core, 'users', 'applications', 'tokens', 'transactions'],
   oauth: [...core, 'users', 'applications'],
   operator: [...core, 'users', 'applications', 'oauth', 'transactions'],
   signer: ['errors', 'ids', 'keccak', 'secret-file', 'config', 'telemetry', 'signer-wire'],

@@ -9,3 +9,20 @@ export function formatUnits(value: bigint, decimals: number): string {
   const fraction = digits.slice(digits.length - decimals).replace(/0+$/, '')
   return `${value < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`
 }
+
+/** An amount in whole units as it was written: `digits` with the last `places` of them behind the point. */
+export type Decimal = { digits: bigint; places: number }
+
+/**
+ * Reads "12", "0.5", ".5": exactly, through no float. Zeros at the end say nothing.
+ * @param text  digits with at most one point, and a digit behind it
+ */
+export function readDecimal(text: string): Decimal {
+  const [whole = '', fraction = ''] = text.split('.')
+  const places = fraction.replace(/0+$/, '')
+  return { digits: BigInt(`0${whole}${places}`), places: places.length }
+}
+
+/** In the smallest unit; null when it has more places than there are. */
+export const scaleDecimal = ({ digits, places }: Decimal, decimals: number): bigint | null =>
+  places > decimals ? null : digits * 10n ** BigInt(decimals - places)

@@ -44,6 +44,14 @@ const MAX_TEXT = 255
 const MAX_URI = 2_000
 const [LEAST_AGE, LONGEST_AGE] = [60, 86_400]
 
+/** Whether the people of a provider are those of an application: it brings them (decision 10). */
+export async function bringsPeople(db: Db, clientId: string, provider: string): Promise<boolean> {
+  const row = await retrying(() =>
+    db.selectFrom('applications').select('issuers').where('client_id', '=', clientId).executeTakeFirst(),
+  )
+  return row !== undefined && (row.issuers as TrustedIssuer[]).some((issuer) => issuer.provider === provider)
+}
+
 /**
  * Makes an application trust an issuer, or changes what it knows of it. A provider name stays with its issuer, its
  * subject claim and its application: another application that trusts the same issuer has other people under another

@@ -112,6 +112,7 @@ const bodyOf = (template: string): unknown => {
     '/v1/contracts/method/read': read,
     '/v1/contracts/method/read/batch': { calls: [read] },
     '/v1/contracts/method/write': { address, abi: 'mint(address,uint256) public', args: [here.alice.address, '1'] },
+    '/v1/tokens/transfers': { tokenType: 'NATIVE', amount: '0.001', toAddress: here.bob.address },
     '/v1/transactions': { to: here.bob.address, value: '1' },
     '/v1/transactions/{id}/cancel': undefined,
     '/v1/transactions/{id}/speed-up': undefined,

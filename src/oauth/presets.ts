@@ -37,6 +37,8 @@ export type Preset = {
   issuer: string
   scopes: string[]
   subjectClaim: string
+  /** what every id of a person there looks like; without it no account is made before its owner comes */
+  subjectForm?: RegExp
   usernameClaims: string[]
   pictureClaim: string
   parameters: Record<string, string>
@@ -58,6 +60,7 @@ export const presets = {
     issuer: 'https://accounts.google.com',
     scopes: ['openid', 'profile', 'email'],
     ...openidClaims,
+    subjectForm: /^[1-9]\d{19,20}$/,
     usernameClaims: ['name'],
     parameters: {},
     // Google refuses `prompt=login`.
@@ -69,13 +72,15 @@ export const presets = {
     issuer: 'https://appleid.apple.com',
     scopes: ['openid', 'name', 'email'],
     ...openidClaims,
+    subjectForm: /^\d{6}\.[\da-f]{32}\.\d{4}$/,
     usernameClaims: ['name'],
     // Asked for a name or an e-mail, Apple answers by POST only.
     parameters: { response_mode: 'form_post' },
     dialect: { askAgain: {}, hintParameter: null, hasNameInAnswer: true },
     needs: 'apple key',
   },
-  // No picture: the address that Microsoft gives needs an access token.
+  // No picture: the address that Microsoft gives needs an access token. No form: `sub` is another one for each registration,
+  // so nobody outside knows it.
   microsoft: {
     label: 'Microsoft',
     issuer: 'https://login.microsoftonline.com/{tenant}/v2.0',
@@ -92,6 +97,7 @@ export const presets = {
     issuer: 'urn:chatelaine:preset:discord',
     scopes: ['identify', 'email'],
     subjectClaim: 'id',
+    subjectForm: /^[1-9]\d{16,19}$/,
     usernameClaims: ['username'],
     pictureClaim: 'none',
     parameters: {},
@@ -113,6 +119,7 @@ export const presets = {
     issuer: 'https://id.twitch.tv/oauth2',
     scopes: ['openid', 'user:read:email'],
     ...openidClaims,
+    subjectForm: /^[1-9]\d{0,11}$/,
     usernameClaims: ['preferred_username'],
     // Twitch puts into the id token what is named here and nothing else.
     parameters: {
@@ -128,6 +135,7 @@ export const presets = {
     issuer: 'urn:chatelaine:preset:github',
     scopes: ['read:user', 'user:email'],
     subjectClaim: 'id',
+    subjectForm: /^[1-9]\d{0,11}$/,
     usernameClaims: ['login'],
     pictureClaim: 'avatar_url',
     parameters: {},
@@ -148,6 +156,7 @@ export const presets = {
     issuer: 'urn:chatelaine:preset:x',
     scopes: ['users.read', 'tweet.read'],
     subjectClaim: 'id',
+    subjectForm: /^[1-9]\d{0,19}$/,
     usernameClaims: ['username'],
     pictureClaim: 'profile_image_url',
     parameters: {},

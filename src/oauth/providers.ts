@@ -18,6 +18,8 @@ export type ProviderSettings = {
   scopes: string[]
   /** claim of the id token that holds the immutable id of a person */
   subjectClaim: string
+  /** what every id of a person there looks like; without it no account is made before its owner comes */
+  subjectForm?: RegExp
   /** claims to take the display name from, the first that is there */
   usernameClaims: string[]
   pictureClaim: string
@@ -238,6 +240,8 @@ export const developmentProvider = (origin: string): ProviderSettings => ({
   clientId: 'chatelaine',
   clientSecret: null,
   ...defaults,
+  // Names in lower case.
+  subjectForm: /^(?!.*\p{Lu})[\p{L}\p{N}][\p{L}\p{N}._-]{0,63}$/u,
   parameters: {},
   isDevelopment: true,
 })

@@ -129,6 +129,7 @@ export type Database = {
     created_at: DefaultTime
     updated_at: DefaultTime
   }
+  strangers: { sender_id: string; user_id: string; made_at: DefaultTime }
   attempts: {
     chain_id: number
     hash: Bytes

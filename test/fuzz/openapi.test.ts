@@ -161,6 +161,16 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
     { to: probe, data: selector('failPlain()') },
     { to: bob.address, data: '0x00' },
   ]
+  const transfers: Body[] = [
+    { tokenType: 'NATIVE', amount: '.000001', toUserId: bob.userId },
+    { tokenType: 'NATIVE', amount: '0.000000000000000001', toAddress: bob.address },
+    { tokenType: 'ERC20', tokenAddress: erc20, amount: '0.000000000000000001', toUserId: 'DEV-bob' },
+    { tokenType: 'ERC20', tokenAddress: erc20, amount: '1', toUserProviderType: 'DEV', toUserUsername: 'bob' },
+    { tokenType: 'ERC20', tokenAddress: probe, amount: '1', toUserId: bob.userId },
+    { tokenType: 'ERC721', tokenAddress: erc721, tokenId: '1', toUserId: 'DEV-nobody-yet', toAddress: '' },
+    { tokenType: 'ERC1155', tokenAddress: erc1155, tokenId: '1', amount: '1', toUserId: 'DEV-somebody-else' },
+    { tokenType: 'NATIVE', amount: '0.000001', toUserId: 'DEV-never-seen', dryRun: true },
+  ]
   const remember = (list: string[], value: string) => {
     list.push(value)
     if (list.length > 300) list.splice(5, 100)
@@ -183,6 +193,12 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
         counterparty: () => addresses,
         cursor: () => cursors,
         value: () => ['0', '1', '1000'],
+        amount: () => ['1', '.5', '0.000001', '0', '00.10', '9'.repeat(80)],
+        tokenId: () => ['1', '', '99999', '9'.repeat(78)],
+        toAddress: () => [...addresses, ''],
+        toUserId: () => [...users, '', 'DEV-new', 'APP_X-1', 'DISCORD-80351110224678912'],
+        toUserUsername: () => ['alice', 'bob', 'nobody', ''],
+        toUserProviderType: () => ['DEV', 'X', ''],
         gas: () => ['21000', '100000', '16777216', '16777217', '0'],
         data: () => ['0x', '0x00', selector('increment()'), '0x1'],
         from: () => ['2020-01-01', '2026-01-31T12:00:00Z', ...TIMES],
@@ -196,6 +212,7 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
         '/v1/contracts/method/read/batch': reads,
         '/v1/contracts/method/write': writes,
         '/v1/transactions': sent,
+        '/v1/tokens/transfers': transfers,
       },
     },
   }
@@ -227,7 +244,7 @@ function send({ method, path, headers, body }: FuzzRequest): Promise<FuzzAnswer>
 }
 
 /** Operations that sign. */
-const SENDING = ['/v1/contracts/method/write', '/v1/transactions']
+const SENDING = ['/v1/contracts/method/write', '/v1/transactions', '/v1/tokens/transfers']
 
 function isRealWrite({ method, template, body }: FuzzRequest): boolean {
   return method === 'POST' && SENDING.includes(template) && typeof body === 'string' && !body.includes('"dryRun":true')

@@ -1,0 +1,24 @@
+import type { App } from '../app.ts'
+import type { Caller } from '../http/bearer.ts'
+import { toBound, type Intent } from './intent.ts'
+import { findKey } from './key.ts'
+
+/**
+ * What a repeat of a request began before, so that it is neither looked up nor asked anew: the name of a recipient may be
+ * somebody else's by now. Null when the key is free; a database that went back says so too, and is told better while
+ * sending.
+ * @throws idempotency_key_reused, idempotency_in_flight
+ */
+export async function findBegun(
+  { db }: Pick<App, 'db'>,
+  { accountId, clientId }: Pick<Caller, 'accountId' | 'clientId'>,
+  { key, route, requestHash }: { key: string; route: string; requestHash: Uint8Array },
+): Promise<Intent | null> {
+  const known = await findKey(db, {
+    scope: { accountId, clientId, route, key },
+    requestHash: Buffer.from(requestHash),
+  })
+  if ('free' in known) return null
+  const { to, data, value } = toBound('told' in known ? known.told : known.unsigned)
+  return { to, data, value, abi: '', fn: null, errors: [] }
+}

@@ -1,0 +1,41 @@
+import { encodeCall } from '../abi/args.ts'
+import { parseAbi } from '../abi/parse.ts'
+import type { Hex } from '../ids.ts'
+import type { WriteAnswer } from '../transactions/answer.ts'
+import type { Intent } from '../transactions/intent.ts'
+import type { Asset } from './order.ts'
+
+const ABIS = {
+  ERC20: 'transfer(address to, uint256 amount) public returns (bool)',
+  ERC721: 'safeTransferFrom(address from, address to, uint256 tokenId) public',
+  ERC1155: 'safeTransferFrom(address from, address to, uint256 id, uint256 amount, bytes data) public',
+} as const
+
+/**
+ * A transfer as a call. The safe form asks a contract that receives a collectible whether it can hold it.
+ * @param value  smallest unit; 1 of an ERC-721
+ */
+export function intentOf(asset: Asset, { from, to, value }: { from: Hex; to: Hex; value: bigint }): Intent {
+  if (asset.tokenType === 'NATIVE') return { to, data: '0x', value, abi: '', fn: null, errors: [] }
+  const { tokenType, token } = asset
+  const abi = ABIS[tokenType]
+  const { function: fn, errors } = parseAbi(abi)
+  return { to: token, data: encodeCall(fn, argsOf()), value: 0n, abi, fn, errors }
+
+  function argsOf(): string[] {
+    if (asset.tokenType === 'ERC1155') return [from, to, String(asset.tokenId), String(value), '0x']
+    return asset.tokenType === 'ERC721' ? [from, to, String(asset.tokenId)] : [to, String(value)]
+  }
+}
+
+/** What a transaction that `intentOf` made moves, and to whom; `to` is lower-case. */
+export function movedBy(
+  tokenType: Asset['tokenType'],
+  { to, data, value }: Pick<WriteAnswer['tx'], 'to' | 'data' | 'value'>,
+): { to: Hex; value: bigint } {
+  const word = (index: number): string => data.slice(10 + 64 * index, 74 + 64 * index)
+  const address = (index: number): Hex => `0x${word(index).slice(24)}`
+  if (tokenType === 'NATIVE') return { to: to.toLowerCase() as Hex, value: BigInt(value.hex) }
+  if (tokenType === 'ERC20') return { to: address(0), value: BigInt(`0x${word(1)}`) }
+  return { to: address(1), value: tokenType === 'ERC721' ? 1n : BigInt(`0x${word(3)}`) }
+}

@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto'
+import type { Static } from 'typebox'
+import { readAddress } from '../abi/address.ts'
+import { readDecimal, type Decimal } from '../abi/units.ts'
+import { AppError } from '../errors.ts'
+import { parseUserId, type Hex } from '../ids.ts'
+import type { TransferRequest } from './wire.ts'
+
+type Body = Static<typeof TransferRequest>
+
+/** What is moved. `token` is lower-case. */
+export type Asset =
+  | { tokenType: 'NATIVE'; amount: Decimal }
+  | { tokenType: 'ERC20'; token: Hex; amount: Decimal }
+  | { tokenType: 'ERC721'; token: Hex; tokenId: bigint }
+  | { tokenType: 'ERC1155'; token: Hex; tokenId: bigint; amount: Decimal }
+
+/** Who gets it, as they were named. */
+export type Addressee =
+  | { by: 'address'; address: Hex }
+  | { by: 'userId'; provider: string; subject: string }
+  | { by: 'name'; provider: string; username: string }
+
+export type Order = { asset: Asset; to: Addressee; requestHash: Buffer }
+
+const WORDS = ['tokenType', 'tokenAddress', 'amount', 'tokenId', 'toAddress', 'toUserId', 'toUserProviderType', 'toUserUsername'] as const // prettier-ignore
+const MOST = 2n ** 256n - 1n
+
+/**
+ * Everything of a transfer that can be refused without asking anybody.
+ * @throws invalid_request, invalid_address, invalid_user_id, invalid_recipient, invalid_amount
+ */
+export function readOrder(body: Body): Order {
+  // An empty text is a field of a form that nobody filled in.
+  const given = Object.fromEntries(
+    WORDS.flatMap((word) => (body[word] === undefined || body[word] === '' ? [] : [[word, body[word]]])),
+  ) as Partial<Omit<Body, 'dryRun'>>
+  const asset = readAsset(body.tokenType, given)
+  const to = readAddressee(given)
+  if (to.by === 'address') refuseLost(asset, to.address)
+  // The same request has the same hash, in whatever order its fields came.
+  const requestHash = createHash('sha256')
+    .update(JSON.stringify(WORDS.map((word) => given[word] ?? null)))
+    .digest()
+  return { asset, to, requestHash }
+}
+
+type Given = Partial<Omit<Body, 'dryRun'>>
+
+function readAsset(tokenType: Body['tokenType'], { tokenAddress, amount, tokenId }: Given): Asset {
+  if (tokenType === 'NATIVE') {
+    refuseGiven('/tokenAddress', tokenAddress, 'The coin of the network has no contract.')
+    refuseGiven('/tokenId', tokenId, 'Coins have no ids.')
+    return { tokenType, amount: readAmount(amount) }
+  }
+  const token = readPlace('/tokenAddress', need('/tokenAddress', tokenAddress))
+  if (tokenType === 'ERC20') {
+    refuseGiven('/tokenId', tokenId, 'Tokens of this type have no ids.')
+    return { tokenType, token, amount: readAmount(amount) }
+  }
+  const id = BigInt(need('/tokenId', tokenId))
+  if (id > MOST) throw refuse('/tokenId', 'out_of_range', 'A token id is below 2^256.')
+  if (tokenType === 'ERC1155') return { tokenType, token, tokenId: id, amount: readAmount(amount) }
+  const { digits, places } = readAmount(amount ?? '1')
+  if (digits !== 1n || places > 0)
+    throw invalidAmount('not_one', 'There is one of each token of this type: leave the amount out.')
+  return { tokenType, token, tokenId: id }
+}
+
+function readAmount(text: string | undefined): Decimal {
+  const amount = readDecimal(need('/amount', text))
+  if (amount.digits === 0n) throw invalidAmount('nothing', 'The amount must be more than nothing.')
+  return amount
+}
+
+export const invalidAmount = (code: string, detail: string): AppError =>
+  new AppError('invalid_amount', detail, { errors: [{ pointer: '/amount', code, detail }] })
+
+function readAddressee({ toAddress, toUserId, toUserProviderType, toUserUsername }: Given): Addressee {
+  const isNamed = toUserProviderType !== undefined || toUserUsername !== undefined
+  const ways = [toAddress !== undefined, toUserId !== undefined, isNamed].filter(Boolean).length
+  if (ways !== 1)
+    throw refuse('', 'recipient', 'Give one recipient: toAddress, toUserId, or toUserProviderType and toUserUsername.')
+  if (toAddress !== undefined) return { by: 'address', address: readPlace('/toAddress', toAddress) }
+  if (toUserId === undefined)
+    return {
+      by: 'name',
+      provider: need('/toUserProviderType', toUserProviderType),
+      username: need('/toUserUsername', toUserUsername),
+    }
+  const identity = parseUserId(toUserId)
+  if (identity !== null) return { by: 'userId', ...identity }
+  const detail = 'A user id is <PROVIDER>-<provider_user_id>.'
+  throw new AppError('invalid_user_id', detail, { errors: [{ pointer: '/toUserId', code: 'invalid', detail }] })
+}
+
+/** What is sent there is lost for everybody. */
+function refuseLost(asset: Asset, address: Hex): void {
+  const isToken = 'token' in asset && asset.token === address
+  if (!isToken && !/^0x0{40}$/.test(address)) return
+  const detail = isToken ? 'The recipient is the token itself.' : 'The recipient is the zero address.'
+  throw new AppError('invalid_recipient', detail, {
+    errors: [{ pointer: '/toAddress', code: isToken ? 'token' : 'zero', detail }],
+  })
+}
+
+function readPlace(pointer: string, text: string): Hex {
+  try {
+    return readAddress(text).toLowerCase() as Hex
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error
+    const { message: detail } = error
+    throw new AppError('invalid_address', detail, { errors: [{ pointer, code: 'invalid_address', detail }] })
+  }
+}
+
+function need(pointer: string, text: string | undefined): string {
+  if (text !== undefined) return text
+  throw refuse(pointer, 'missing', 'This field is required.')
+}
+
+function refuseGiven(pointer: string, text: string | undefined, detail: string): void {
+  if (text !== undefined) throw refuse(pointer, 'not_wanted', detail)
+}
+
+const refuse = (pointer: string, code: string, detail: string): AppError =>
+  new AppError('invalid_request', `${pointer === '' ? '' : `${pointer}: `}${detail}`, {
+    errors: [{ pointer, code, detail }],
+  })

@@ -1,0 +1,106 @@
+import type { App } from '../app.ts'
+import { bringsPeople } from '../applications/issuers.ts'
+import { checksumAddress } from '../abi/address.ts'
+import { AppError } from '../errors.ts'
+import type { Caller } from '../http/bearer.ts'
+import { isApplicationProvider, userIdOf, type Hex, type UserId } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { retrying, type Db } from '../store/db.ts'
+import { findUser } from '../users/find.ts'
+import type { Addressee } from './order.ts'
+
+/** What ids of people look like by provider; null where there is no telling. Every provider of the installation. */
+export type SubjectForms = ReadonlyMap<string, RegExp | null>
+
+/** Somebody for whom an account can be made ahead. */
+export type Stranger = { provider: string; subject: string }
+
+/**
+ * Who is meant: an address, or somebody who has none yet.
+ * @throws unknown_recipient
+ */
+export async function findRecipient(
+  app: Pick<App, 'db'>,
+  caller: Pick<Caller, 'clientId'>,
+  to: Addressee,
+  forms: SubjectForms,
+): Promise<{ address: Hex } | { stranger: Stranger }> {
+  if (to.by === 'address') return { address: to.address }
+  const isOwn = isApplicationProvider(to.provider) && (await bringsPeople(app.db, caller.clientId, to.provider))
+  // Those whom another application brings are its own: nobody else learns who they are, or that they are not.
+  if (isApplicationProvider(to.provider) && !isOwn) throw unknown(to, 'This application brings no people of that name.')
+  if (to.by === 'name') return { address: await findByName(app.db, to) }
+  const { provider, subject } = to
+  const known = await findUser(app.db, userIdOf(provider, subject))
+  if (known !== null) return { address: known.address }
+  if (!isOwn) refuseUnreachable(to, forms.get(provider))
+  return { stranger: { provider, subject } }
+}
+
+/** An account that nobody can ever sign in to would keep what is sent there. */
+function refuseUnreachable(to: Addressee & { by: 'userId' }, form: RegExp | null | undefined): void {
+  if (form === undefined) throw unknown(to, `There is no provider ${to.provider} here.`)
+  if (form === null) throw unknown(to, `Nobody of this id has signed in, and ids of ${to.provider} cannot be checked.`)
+  if (!form.test(to.subject)) throw unknown(to, `No id of ${to.provider} looks like this.`)
+}
+
+/** None and two are told alike: names change hands, so one that two people have is nobody's. */
+async function findByName(db: Db, to: Addressee & { by: 'name' }): Promise<Hex> {
+  // PostgreSQL refuses NUL, and no name holds one.
+  const canBe = !to.username.includes('\0') && to.username.isWellFormed()
+  const found = canBe ? await retrying(() => named(db, to).limit(2).execute()) : []
+  const [one] = found
+  if (one === undefined || found.length > 1)
+    throw unknown(to, `Not exactly one person who signed in has this name at ${to.provider}.`)
+  return toHex(one.address)
+}
+
+/** Over the index of names. A name counts as of the last sign-in; before one there is none. */
+const named = (db: Db, { provider, username }: Addressee & { by: 'name' }) =>
+  db
+    .selectFrom('identities as identity')
+    .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+    .select('account.address')
+    .distinct()
+    .where('identity.username', '=', username)
+    .where('identity.provider', '=', provider)
+    .where('identity.signed_in_at', 'is not', null)
+
+function unknown(to: Addressee, detail: string): AppError {
+  const pointer = to.by === 'name' ? '/toUserUsername' : '/toUserId'
+  return new AppError('unknown_recipient', detail, { errors: [{ pointer, code: 'unknown', detail }] })
+}
+
+export type WireRecipient = { userId: UserId | null; address: Hex | null; hasSignedIn: boolean | null }
+
+/**
+ * The recipient of what was sent, as the request named them; what else is known of them stays here.
+ * @param address  by the transaction itself; null while there is none
+ */
+export async function showRecipient(db: Db, to: Addressee, address: Hex | null): Promise<WireRecipient> {
+  const shown = address === null ? null : checksumAddress(address.toLowerCase())
+  if (to.by === 'address') return { userId: null, address: shown, hasSignedIn: null }
+  if (address === null && to.by === 'userId')
+    return { userId: userIdOf(to.provider, to.subject), address: null, hasSignedIn: false }
+  const identity = await retrying(() =>
+    db
+      .selectFrom('identities as identity')
+      .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+      .select(['identity.subject', 'identity.signed_in_at'])
+      .where('account.address', '=', fromHex(address!))
+      .where('identity.provider', '=', to.provider)
+      .$if(to.by === 'name', (query) =>
+        query.where('identity.username', '=', (to as Addressee & { by: 'name' }).username),
+      )
+      .$if(to.by === 'userId', (query) =>
+        query.where('identity.subject', '=', (to as Addressee & { by: 'userId' }).subject),
+      )
+      .executeTakeFirst(),
+  )
+  const subject = to.by === 'userId' ? to.subject : identity?.subject
+  return {
+    userId: subject === undefined ? null : userIdOf(to.provider, subject),
+    address: shown,
+    hasSignedIn: identity === undefined ? null : identity.signed_in_at !== null,
+  }
+}

@@ -1,0 +1,38 @@
+import type { FastifyInstance } from 'fastify'
+import type { Static } from 'typebox'
+import type { App } from '../app.ts'
+import { openLimit, spendBehind } from '../http/limits.ts'
+import { respondToWrite } from '../transactions/respond.ts'
+import type { WaitQuery } from '../transactions/wire.ts'
+import type { SubjectForms } from './recipient.ts'
+import { rehearseTransfer, transferTokens, TRANSFER_ROUTE } from './send.ts'
+import * as wire from './wire.ts'
+
+/** People whom one account looks for by name, or by id for nothing, per minute: too few to read a directory. */
+const LOOK_UPS_PER_MINUTE = 10
+
+/** Sending coins and tokens to people. */
+export function transfers(server: FastifyInstance, app: App, { forms }: { forms: SubjectForms }): void {
+  const limit = openLimit({
+    name: 'recipients',
+    perSecond: LOOK_UPS_PER_MINUTE / 60,
+    burst: LOOK_UPS_PER_MINUTE,
+    now: () => app.now(),
+  })
+
+  /** POST /v1/tokens/transfers: scope `contracts:write`. 202 when `?wait=mined` waited in vain. */
+  server.post<{ Body: Static<typeof wire.TransferRequest>; Querystring: Static<typeof WaitQuery> }>(
+    TRANSFER_ROUTE,
+    { schema: wire.transfer, config: { scope: 'contracts:write' } },
+    async (request, reply) => {
+      const { caller, body } = request
+      const lookUp = () => {
+        if (app.config.RATE_LIMITS === 'on') spendBehind(limit, caller.accountId, reply)
+      }
+      return respondToWrite(app, request, reply, {
+        send: (idempotencyKey) => transferTokens(app, caller, body, { forms, lookUp, idempotencyKey }),
+        rehearse: () => rehearseTransfer(app, caller, body, { forms, lookUp }),
+      })
+    },
+  )
+}

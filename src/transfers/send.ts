@@ -1,0 +1,113 @@
+import type { Static } from 'typebox'
+import { bigNumber, type BigNumber } from '../abi/bignumber.ts'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Caller } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
+import type { Hex } from '../ids.ts'
+import type { WriteAnswer } from '../transactions/answer.ts'
+import { findBegun } from '../transactions/begun.ts'
+import { dryRun, type DryRunAnswer } from '../transactions/dry-run.ts'
+import { gasStrategy } from '../transactions/gas.ts'
+import type { Intent } from '../transactions/intent.ts'
+import { sendTransaction } from '../transactions/send.ts'
+import { readValueOf } from './amount.ts'
+import { intentOf, movedBy } from './calldata.ts'
+import { explaining, refuseFalse, type Move } from './explain.ts'
+import { readOrder, type Order } from './order.ts'
+import { findRecipient, showRecipient, type Stranger, type SubjectForms, type WireRecipient } from './recipient.ts'
+import { standInOf, welcome } from './strangers.ts'
+import type { TransferRequest } from './wire.ts'
+
+type Body = Static<typeof TransferRequest>
+type Moved = { recipient: WireRecipient; amount: { value: string; valueBn: BigNumber } }
+
+export type TransferAnswer = Pick<WriteAnswer, 'status' | 'hash' | 'explorerUrl' | 'id' | 'state'> & Moved
+export type RehearsedTransfer = Pick<DryRunAnswer, 'status' | 'gas' | 'fee' | 'rule'> & Moved
+
+/** Scope of the idempotency keys of this operation; also the path. */
+export const TRANSFER_ROUTE = '/v1/tokens/transfers'
+
+/** `lookUp` is called before somebody is looked for in a way that is counted. @throws rate_limited */
+export type TransferOptions = { forms: SubjectForms; lookUp: () => void }
+
+/**
+ * Sends coins or tokens of the caller to a person or an address. Somebody who has not signed in yet gets an account, once
+ * the transfer was simulated to a stand-in.
+ * @param idempotencyKey  as the caller sent it, checked
+ * @throws what `readOrder`, `findRecipient`, `readValueOf`, `welcome`, `explaining` and `sendTransaction` throw
+ */
+export async function transferTokens(
+  app: App,
+  caller: Caller,
+  body: Body,
+  { forms, lookUp, idempotencyKey }: TransferOptions & { idempotencyKey: string | undefined },
+): Promise<{ answer: TransferAnswer; isReplay: boolean }> {
+  const order = readOrder(body)
+  const { asset, to, requestHash } = order
+  const chain = chainOf(app, caller)
+  const idempotency = idempotencyKey === undefined ? null : { key: idempotencyKey, route: TRANSFER_ROUTE, requestHash }
+  const begun = idempotency === null ? null : await findBegun(app, caller, idempotency)
+  const { intent, value } = begun === null ? await settle(app, chain, caller, order, { forms, lookUp }) : { intent: begun, value: 0n } // prettier-ignore
+  const move = { asset, from: caller.address, value }
+  const { answer, isReplay } = await explaining(app, chain, move, () =>
+    sendTransaction(app, caller, intent, { idempotency }),
+  )
+  // By the transaction that was sent: a repeat is told what its first request did.
+  const moved = movedBy(asset.tokenType, answer.tx)
+  const { status, hash, explorerUrl, id, state } = answer
+  const recipient = await showRecipient(app.db, to, moved.to)
+  return { answer: { status, hash, explorerUrl, id, state, recipient, amount: amountOf(moved.value) }, isReplay }
+}
+
+/** Everything of a transfer but its signature; nobody gets an account. @throws as `transferTokens` */
+export async function rehearseTransfer(
+  app: App,
+  caller: Caller,
+  body: Body,
+  { forms, lookUp }: TransferOptions,
+): Promise<RehearsedTransfer> {
+  const { asset, to } = readOrder(body)
+  const chain = chainOf(app, caller)
+  // Nothing is paid for what it tells of somebody.
+  if (to.by !== 'address') lookUp()
+  const found = await findRecipient(app, caller, to, forms)
+  const value = await readValueOf(chain, asset)
+  const address = 'address' in found ? found.address : null
+  const move = { asset, from: caller.address, value }
+  const intent = intentOf(asset, { ...move, to: address ?? standInOf((found as { stranger: Stranger }).stranger) })
+  const { status, gas, fee, rule } = await explaining(app, chain, move, async () => {
+    await refuseFalse(chain, move, intent)
+    return dryRun(app, caller, intent)
+  })
+  return { status, recipient: await showRecipient(app.db, to, address), amount: amountOf(value), gas, fee, rule }
+}
+
+/** Who gets it and what is called for that, when no request before this one has settled it. */
+async function settle(
+  app: App,
+  chain: Chain,
+  caller: Caller,
+  { asset, to }: Order,
+  { forms, lookUp }: TransferOptions,
+): Promise<{ intent: Intent; value: bigint }> {
+  if (to.by === 'name') lookUp()
+  const found = await findRecipient(app, caller, to, forms)
+  const move = { asset, from: caller.address, value: await readValueOf(chain, asset) }
+  const address = 'address' in found ? found.address : await invite(app, chain, caller, move, found.stranger)
+  const intent = intentOf(asset, { ...move, to: address })
+  if ('address' in found) await explaining(app, chain, move, () => refuseFalse(chain, move, intent))
+  return { intent, value: move.value }
+}
+
+/** An account for somebody, once the transfer would succeed: what is refused anyway makes none. */
+async function invite(app: App, chain: Chain, caller: Caller, move: Move, stranger: Stranger): Promise<Hex> {
+  const intent = intentOf(move.asset, { ...move, to: standInOf(stranger) })
+  await explaining(app, chain, move, async () => {
+    await refuseFalse(chain, move, intent)
+    await gasStrategy(chain).prepare(chain, caller.address, intent)
+  })
+  return welcome(app, caller, stranger)
+}
+
+const amountOf = (value: bigint): Moved['amount'] => ({ value: String(value), valueBn: bigNumber(value) })

@@ -1,0 +1,55 @@
+import { createHash } from 'node:crypto'
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { userIdOf, type Hex, type UserId } from '../ids.ts'
+import { retrying } from '../store/db.ts'
+import { pregenerate } from '../users/pregenerate.ts'
+import type { Stranger } from './recipient.ts'
+
+/** People for whom one sender has an account made, in any 24 hours. */
+const MOST_A_DAY = 20
+const DAY_SECONDS = 86_400
+
+/**
+ * The address of somebody who has not signed in yet: exactly that account is theirs when they do. Twice, or by many
+ * senders at once, it is one account.
+ * @throws rate_limited, signer_unavailable, database_unavailable
+ */
+export async function welcome(app: App, { accountId }: { accountId: string }, stranger: Stranger): Promise<Hex> {
+  const { provider, subject } = stranger
+  await charge(app, accountId, userIdOf(provider, subject))
+  const { address, isNew } = await pregenerate(app, { provider, providerUserId: subject })
+  if (isNew) app.telemetry.log.info('account_made_ahead', { provider })
+  return address
+}
+
+/** The lock on the sender's row puts their requests in order: twenty at once are twenty, not forty. */
+async function charge({ db: root }: Pick<App, 'db'>, senderId: string, userId: UserId): Promise<void> {
+  await retrying(() =>
+    root.transaction().execute(async (db) => {
+      await db.selectFrom('accounts').select('account_id').where('account_id', '=', senderId).forUpdate().execute()
+      const aDayAgo = sql<Date>`now() - ${`${DAY_SECONDS} seconds`}::interval`
+      await db.deleteFrom('strangers').where('sender_id', '=', senderId).where('made_at', '<=', aDayAgo).execute()
+      const made = await db
+        .selectFrom('strangers')
+        .select('user_id')
+        .select(sql<number>`ceil(${DAY_SECONDS} - extract(epoch from now() - made_at))::int`.as('seconds'))
+        .where('sender_id', '=', senderId)
+        .orderBy('made_at')
+        .execute()
+      if (made.some((row) => row.user_id === userId)) return
+      if (made.length >= MOST_A_DAY)
+        throw new AppError(
+          'rate_limited',
+          `Accounts are made ahead for ${MOST_A_DAY} people a day; whoever has signed in can be sent to at any time.`,
+          { retryAfter: Math.max(1, made[0]!.seconds) },
+        )
+      await db.insertInto('strangers').values({ sender_id: senderId, user_id: userId }).execute()
+    }),
+  )
+}
+
+/** An address that a transfer is simulated to before there is an account: nobody's, and another one for everybody. */
+export const standInOf = ({ provider, subject }: Stranger): Hex =>
+  `0x${createHash('sha256').update(`chatelaine stand-in\0${provider}\0${subject}`).digest('hex').slice(0, 40)}`

@@ -1,0 +1,117 @@
+import Type from 'typebox'
+import { Address, answers, BigNumber } from '../http/wire.ts'
+import { State, WaitQuery, withAccepted } from '../transactions/wire.ts'
+import { DryRun, KeyHeaders } from '../transactions/write-wire.ts'
+
+const empty = 'An empty text counts as none.'
+const TOKEN = '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238'
+
+/** answers.md 11. Who gets it is said in exactly one way. */
+export const TransferRequest = Type.Object(
+  {
+    tokenType: Type.Union([
+      Type.Literal('NATIVE'),
+      Type.Literal('ERC20'),
+      Type.Literal('ERC721'),
+      Type.Literal('ERC1155'),
+    ]),
+    tokenAddress: Type.Optional(
+      Type.String({ maxLength: 100, description: `Token contract; none for NATIVE. ${empty}`, examples: [TOKEN] }),
+    ),
+    amount: Type.Optional(
+      Type.String({
+        maxLength: 200,
+        pattern: String.raw`^((\d*\.)?\d+)?$`,
+        description: `In whole tokens or coins, exactly; pieces of an ERC1155; none for an ERC721. ${empty}`,
+        examples: ['1.5'],
+      }),
+    ),
+    tokenId: Type.Optional(
+      Type.String({
+        pattern: String.raw`^\d{0,78}$`,
+        description: `Of an ERC721 or ERC1155, decimal digits. ${empty}`,
+        examples: [''],
+      }),
+    ),
+    toAddress: Type.Optional(Type.String({ maxLength: 100, description: `Recipient by address. ${empty}` })),
+    toUserId: Type.Optional(
+      Type.String({
+        maxLength: 300,
+        description: `Recipient by user id, also of somebody who has not signed in yet. ${empty}`,
+        examples: ['DISCORD-80351110224678912'],
+      }),
+    ),
+    toUserProviderType: Type.Optional(
+      Type.String({ pattern: '^[A-Z0-9_]{0,32}$', description: `With \`toUserUsername\`: its provider. ${empty}` }),
+    ),
+    toUserUsername: Type.Optional(
+      Type.String({
+        maxLength: 255,
+        description: `Recipient by name: the only person who had it when they last signed in. ${empty}`,
+      }),
+    ),
+    dryRun: DryRun,
+  },
+  {
+    additionalProperties: false,
+    examples: [
+      { tokenType: 'ERC20', tokenAddress: TOKEN, amount: '1.5', toUserId: 'DISCORD-80351110224678912' },
+      { tokenType: 'NATIVE', amount: '.01', toUserProviderType: 'GITHUB', toUserUsername: 'octocat' },
+    ],
+  },
+)
+
+const Recipient = Type.Object({
+  userId: Type.Union([Type.String(), Type.Null()], { description: 'As it was asked for; null for an address' }),
+  address: Type.Union([Address, Type.Null()], {
+    description: 'Where it goes; null in a dry run for somebody who has no account yet',
+  }),
+  hasSignedIn: Type.Union([Type.Boolean(), Type.Null()], { description: 'null for an address' }),
+})
+
+export const TransferResponse = Type.Object(
+  {
+    status: Type.Literal('SUCCESS'),
+    hash: Type.Optional(Type.String({ description: 'Transaction hash' })),
+    explorerUrl: Type.Optional(Type.String({ description: 'Block-explorer address of the transaction' })),
+    id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id tells what became of it' })),
+    state: Type.Optional(State),
+    recipient: Recipient,
+    amount: Type.Object(
+      { value: Type.String({ description: 'Decimal digits' }), valueBn: BigNumber },
+      { description: 'What is moved, in the smallest unit' },
+    ),
+    gas: Type.Optional(BigNumber),
+    fee: Type.Optional(BigNumber),
+    rule: Type.Optional(Type.String({ description: 'Dry run: the policy rule of the signer that decided' })),
+  },
+  {
+    examples: [
+      {
+        status: 'SUCCESS',
+        hash: `0x${'5e'.repeat(32)}`,
+        explorerUrl: `https://sepolia.etherscan.io/tx/0x${'5e'.repeat(32)}`,
+        id: 'tx_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a',
+        state: 'SUBMITTED',
+        recipient: {
+          userId: 'DISCORD-80351110224678912',
+          address: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+          hasSignedIn: false,
+        },
+        amount: { value: '1500000', valueBn: { type: 'BigNumber', hex: '0x16e360' } },
+      },
+    ],
+  },
+)
+
+export const transfer = {
+  tags: ['Transfers'],
+  security: [{ bearer: [] }],
+  summary: 'Send coins or tokens to a person or an address',
+  description:
+    'From the signed-in user, simulated, keyed and waited for as a contract write is. Somebody who has not signed in yet gets an account made ahead, which is theirs at their first sign-in: by their id at the provider only, at most 20 people a day. By name 10 a minute, dry runs for a user id among them.',
+  headers: KeyHeaders,
+  body: TransferRequest,
+  querystring: WaitQuery,
+  ...withAccepted(answers(TransferResponse, 409, 413, 415, 422, 502, 504)),
+}
