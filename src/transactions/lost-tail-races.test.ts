@@ -10,6 +10,7 @@ import { readTransaction } from './read.ts'
 import { startReplay } from './replay.ts'
 import { askToResume } from './resume.ts'
 import { interruptSteps, type Step } from './steps.ts'
+import { WAIT_MS } from './wait.ts'
 
 /** The database goes back at the worst moment, or has seen what comes to nothing in the end. */
 let world: Writing
@@ -258,4 +259,75 @@ test('a stopped account signs nothing new: a repeat of what was bound before is 
   )
   await world.mine()
   assert.equal(await world.countOf(writer), 1n)
+})
+
+/** A request that waits for a block, while the database goes back and, if `isReplayed`, is told again what it has lost. */
+async function waiting(
+  writer: Writer,
+  request: { method: 'GET' | 'POST'; url: string; payload?: object },
+  { back, isReplayed }: { back: () => Promise<void>; isReplayed: boolean },
+): Promise<{ status: number; body: { code?: string; id?: string; state?: string } }> {
+  const { app, server } = world.first
+  const real = app.now
+  let late = 0
+  app.now = () => real() + late
+  const isWaiting = nextWait()
+  const waited = server.inject({ ...request, headers: { authorization: `Bearer ${writer.token}` } })
+  await isWaiting
+  await back()
+  if (isReplayed) {
+    await nextWait()
+    await replay(world.first)
+    await world.mine()
+  } else late = WAIT_MS
+  const { statusCode, body } = await waited
+  app.now = real
+  return { status: statusCode, body: JSON.parse(body) }
+}
+
+/** Resolves when somebody has looked at a transaction and now waits for a block. */
+function nextWait(): Promise<void> {
+  const { head } = world.first.chain
+  const { onChange } = head
+  const { promise, resolve } = Promise.withResolvers<void>()
+  head.onChange = (listener) => {
+    head.onChange = onChange
+    resolve()
+    return onChange(listener)
+  }
+  return promise
+}
+
+test('whoever waits for a block is told the truth, though the database loses the transaction meanwhile', async () => {
+  const writer = await world.writer('waits')
+  await replay(world.first)
+  const back = await remember(world)
+  const { answer } = await world.add(world.first, writer)
+  const request = { method: 'GET', url: `/v1/transactions/${answer.id}?wait=mined` } as const
+  const lost = await waiting(writer, request, { back, isReplayed: false })
+  assert.deepEqual([lost.status, lost.body.code], [503, 'overloaded'])
+  await replay(world.first)
+  const found = await waiting(writer, request, { back, isReplayed: true })
+  assert.deepEqual([found.status, found.body.state], [200, 'MINED'])
+})
+
+test('a write that waits for its block is told, though the database loses it, its row or its bytes, meanwhile', async () => {
+  const writer = await world.writer('writes-and-waits')
+  const payload = { address: world.probe, abi: 'add(uint256)', args: ['1'] }
+  const request = { method: 'POST', url: '/v1/contracts/method/write?wait=mined', payload } as const
+  await replay(world.first)
+  let back = await remember(world)
+  const lost = await waiting(writer, request, { back, isReplayed: false })
+  assert.deepEqual([lost.status, lost.body.state], [202, 'SUBMITTED'])
+  await replay(world.first)
+  assert.equal(await stateOf(writer, lost.body.id!), 'SUBMITTED')
+  atNext('after-bind', async () => {
+    back = await remember(world)
+  })
+  const bytes = await waiting(writer, request, { back: () => back(), isReplayed: false })
+  assert.deepEqual([bytes.status, bytes.body.state], [202, 'SUBMITTED'])
+  await keep(world)
+  await world.mine()
+  assert.equal(await stateOf(writer, bytes.body.id!), 'MINED')
+  assert.equal(await world.countOf(writer), 2n)
 })

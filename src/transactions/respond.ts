@@ -28,7 +28,8 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   const { answer, isReplay } = await send(idempotencyKey)
   if (isReplay) reply.header('idempotent-replayed', 'true')
   if (wait === undefined) return answer
-  const state = await waitUntilMined(app, chainOf(app, request.caller), answer.id)
+  // Accepted is accepted, also while the database does not know of it.
+  const state = (await waitUntilMined(app, chainOf(app, request.caller), answer.id)) ?? answer.state
   if (!isSettled(state)) reply.code(202).header('location', `/v1/transactions/${answer.id}`)
   return { ...answer, state }
 }

@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
 import { chainOf } from '../http/caller.ts'
 import { NoQuery } from '../http/wire.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
@@ -10,6 +11,12 @@ import { isSettled, waitUntilMined } from './wait.ts'
 import { rehearseTransaction, submitTransaction, SUBMIT_ROUTE } from './submit.ts'
 import * as wire from './wire.ts'
 import { send, type TransactionRequest } from './write-wire.ts'
+
+/** Not `transaction_not_found`: it was found before the wait. */
+const lost = (): AppError =>
+  new AppError('overloaded', 'The database has lost this transaction; it is being taken from the signer again.', {
+    retryAfter: 2,
+  })
 
 type Id = { Params: Static<typeof wire.IdParam> }
 
@@ -45,7 +52,7 @@ export function transactions(server: FastifyInstance, app: App): void {
     },
   )
 
-  /** GET /v1/transactions/:id: scope `wallet:read`. Errors: transaction_not_found. 202 when `?wait=mined` waited in vain. */
+  /** GET /v1/transactions/:id: scope `wallet:read`. Errors: transaction_not_found, overloaded. 202 when `?wait=mined` waited in vain. */
   server.get<Id & { Querystring: Static<typeof wire.WaitQuery> }>(
     '/v1/transactions/:id',
     { schema: wire.one, config: { scope: 'wallet:read' } },
@@ -54,6 +61,7 @@ export function transactions(server: FastifyInstance, app: App): void {
       if (query.wait !== undefined) {
         const { id } = await findTransaction(app, caller, params.id)
         const state = await waitUntilMined(app, chainOf(app, caller), id)
+        if (state === null) throw lost()
         if (!isSettled(state)) reply.code(202).header('location', `/v1/transactions/${id}`)
       }
       return readTransaction(app, caller, params.id)

@@ -13,22 +13,29 @@ export const isSettled = (state: TransactionState): boolean =>
   state !== 'SUBMITTED' && state !== 'BOUND' && state !== 'VACANT'
 
 /**
- * Waits until a transaction is in a block.
- * @returns its state then, or after `timeoutMs`
+ * Waits until a transaction with bytes is in a block; also while the database has lost its row or its bytes: the signer's
+ * ledger has them, and a look at it brings them back (replay.ts).
+ * @returns its state then, or after `timeoutMs`; null when it is still lost then
  */
 export async function waitUntilMined(
   { db, now }: App,
   chain: Chain,
   id: string,
   timeoutMs = WAIT_MS,
-): Promise<TransactionState> {
+): Promise<TransactionState | null> {
   const until = now() + timeoutMs
   for (;;) {
-    const { state } = await retrying(() =>
-      db.selectFrom('transactions').select('state').where('id', '=', id).executeTakeFirstOrThrow(),
+    const row = await retrying(() =>
+      db
+        .selectFrom('transactions')
+        .select('state')
+        .where('id', '=', id)
+        .where('hash', 'is not', null)
+        .executeTakeFirst(),
     )
+    const state = row?.state ?? null
     const left = until - now()
-    if (isSettled(state) || left <= 0) return state
+    if (left <= 0 || (state !== null && isSettled(state))) return state
     await nextBlock(chain, Math.min(left, LOOK_EVERY_MS))
   }
 }
