@@ -14,7 +14,7 @@ import { judge, type Verdict } from './transactions-oracle.ts'
 const TURNS: FailoverName[] = ['lost-tail', 'wiped-pool', 'synchronous']
 
 /** milliseconds between the writes of a client: the judge compares all of many promotions */
-const PACE_MS = 300
+const PACE_MS = 600
 
 /** A promotion of a standby under load; `load` is the machine's, as of the last minute. */
 export type Promotion = Strike & { number: number; machineLoad: number }
@@ -51,7 +51,7 @@ export async function runPromotions(
       if (name === 'synchronous') await pair.synchronous(true)
       const isLast = number === first + many - 1
       const strike = await observe(name, stage, { from, ...(isLast ? {} : { meanwhile: () => pair.renew() }) })
-      from = load.answered.length
+      from += strike.told
       const promotion = { ...strike, number, machineLoad: loadavg()[0]! }
       promotions.push(promotion)
       problems.push(...strike.problems.map((problem) => `promotion ${number} (${name}): ${problem}`))

@@ -211,7 +211,7 @@ export type Strike = Pick<FailoverReport, 'name' | 'told' | 'forgotten' | 'backM
 
 /**
  * Lets clients write, strikes, and asks for what was told: ids, then keys.
- * @param from       what was answered before that one is not looked at again
+ * @param from       so many answers were looked at before
  * @param meanwhile  what is done while keys are repeated
  */
 export async function observe(
