@@ -40,6 +40,8 @@ const { values } = parseArgs({
 const MOST_IN_ONE = 25
 /** milliseconds that a kill may take when there are so many to be reached */
 const KILL_MS = 4_000
+/** accounts then: a server that starts meets all of their clients at once, and more of them wait in vain for the node */
+const ACCOUNTS_IF_KILLED = 40
 
 const PARTS = { points, scenarios: playScenarios, mutants: playMutants, failover: playFailovers, random }
 if (values.only !== undefined && !Object.hasOwn(PARTS, values.only)) throw new Error(`no part is called ${values.only}`)
@@ -154,7 +156,7 @@ async function random(crashable: Cluster | null): Promise<void> {
     const report = await run({
       seed: Number(values.seed),
       writes,
-      ...(kills === 0 ? {} : { leastKills: kills, stormMs: stormMs(writes) + kills * KILL_MS }), // prettier-ignore
+      ...(kills === 0 ? {} : { leastKills: kills, accounts: ACCOUNTS_IF_KILLED, stormMs: stormMs(writes) + kills * KILL_MS }), // prettier-ignore
       replicas,
       cluster,
       points: SERVER_POINTS,
