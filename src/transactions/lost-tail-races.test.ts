@@ -6,10 +6,12 @@ import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { AppError } from '../errors.ts'
 import { vacate } from './bind.ts'
+import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { readTransaction } from './read.ts'
 import { startReplay } from './replay.ts'
 import { askToResume } from './resume.ts'
 import { interruptSteps, type Step } from './steps.ts'
+import { recallSlot, takeIn } from './take-in.ts'
 import { WAIT_MS } from './wait.ts'
 
 /** The database goes back at the worst moment, or has seen what comes to nothing in the end. */
@@ -330,4 +332,78 @@ test('a write that waits for its block is told, though the database loses it, it
   await world.mine()
   assert.equal(await stateOf(writer, bytes.body.id!), 'MINED')
   assert.equal(await world.countOf(writer), 2n)
+})
+
+/** What was told as taken in again while something was done: ids. */
+async function takenIn(work: () => Promise<unknown>): Promise<unknown[]> {
+  const { log } = world.first.app.telemetry
+  const { warn } = log
+  const ids: unknown[] = []
+  log.warn = (event, fields, ...more) => {
+    if (event === 'transaction_taken_in') ids.push(fields?.id)
+    warn(event, fields, ...more)
+  }
+  await work().finally(() => (log.warn = warn))
+  return ids
+}
+
+test('what the ledger said before a cancel was signed does not undo the cancel that is stored by now', async () => {
+  const writer = await world.writer('stale-answer')
+  const { app } = world.first
+  const { answer } = await world.add(world.first, writer)
+  const slot = { chainId: 31_337, from: writer.address, nonce: 0 }
+  await speedUpTransaction(app, writer, answer.id)
+  const attempts = await recallSlot(app, slot)
+  const { hash } = await cancelTransaction(app, writer, answer.id)
+  const ids = await takenIn(() => world.db.transaction().execute((db) => takeIn(db, app, slot, attempts)))
+  const found = await readTransaction(app, writer, answer.id)
+  assert.deepEqual([found.isCancel, found.hash, found.hashes.length, ids], [true, hash, 3, []])
+})
+
+test('a raise that is stored later than the cancel that was signed after it does not undo the cancel', async () => {
+  const writer = await world.writer('late-raise')
+  const { app } = world.first
+  const { answer } = await world.add(world.first, writer)
+  let hash: Hex | undefined
+  atNext('after-replace-sign', async () => {
+    await assert.rejects(cancelTransaction(app, writer, answer.id), { code: 'overloaded' })
+    hash = (await cancelTransaction(app, writer, answer.id)).hash
+  })
+  await speedUpTransaction(app, writer, answer.id)
+  const found = await readTransaction(app, writer, answer.id)
+  assert.deepEqual([found.isCancel, found.hash, found.hashes.length], [true, hash, 3])
+})
+
+test('a look that meets a raise between its signature and its commit tells of no loss', async () => {
+  const writer = await world.writer('met-raise')
+  const { app } = world.first
+  await replay(world.first)
+  const back = await remember(world)
+  const { answer } = await world.add(world.first, writer)
+  let ids: unknown[] = []
+  atNext('after-replace-sign', async () => {
+    ids = await takenIn(() => replay(world.first))
+  })
+  const { hash } = await speedUpTransaction(app, writer, answer.id)
+  assert.deepEqual([ids, hash !== answer.hash], [[], true])
+  await back()
+  assert.deepEqual(await takenIn(() => replay(world.first)), [answer.id])
+  assert.equal((await readTransaction(app, writer, answer.id)).hash, hash)
+})
+
+test('a told write that the database loses while its fee is raised is found, with the raise, before a node has that', async () => {
+  const writer = await world.writer('lost-in-raise')
+  const { app } = world.first
+  await replay(world.first)
+  const back = await remember(world)
+  const { answer } = await world.add(world.first, writer)
+  atNext('after-replace-sign', back)
+  const stored: number[] = []
+  world.first.misbehave(async (method, _params, next) => {
+    if (method === 'eth_sendRawTransaction') stored.push((await rowsOf(writer)).length)
+    return next()
+  })
+  const { hash, hashes } = await speedUpTransaction(app, writer, answer.id)
+  world.first.misbehave(null)
+  assert.deepEqual([hashes, stored], [[hash, answer.hash], [1]])
 })

@@ -1,3 +1,4 @@
+import { strict as assert } from 'node:assert'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
@@ -71,8 +72,8 @@ async function insertFirst(app: App, chain: Chain, members: Member[]): Promise<b
  * intent can never be signed any more, and its caller was never told a hash.
  */
 export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
-  await retrying(() =>
-    withAttempt(app, chain, bound.id, attempt)
+  await storeLater(app, chain, bound, attempt, (db) =>
+    db
       .updateTable('transactions')
       .set({ state: 'SUBMITTED', is_cancel: true, ...submitted(app, attempt) })
       .where('id', '=', bound.id)
@@ -81,37 +82,78 @@ export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: A
   )
 }
 
-/** A raised fee or a cancel. The attempt is kept even when the transaction was mined meanwhile: its hash may yet be seen. */
+/**
+ * A raised fee or a cancel. The attempt is kept even when the transaction was mined meanwhile: its hash may yet be seen.
+ * One that comes later than what was signed after it is not the newest: the ledger signs nothing that does not outbid all
+ * before it.
+ */
 export async function storeReplacement(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
-  await retrying(() =>
-    withAttempt(app, chain, bound.id, attempt)
+  const maxFee = writeFees(attempt.fees).max_fee
+  await storeLater(app, chain, bound, attempt, (db) =>
+    db
       .updateTable('transactions')
       .set({ ...submitted(app, attempt), ...(attempt.isCancel ? { is_cancel: true } : {}) })
       .where('id', '=', bound.id)
       .where('state', '=', 'SUBMITTED')
       .where('hash', 'is distinct from', fromHex(attempt.hash))
+      .where(({ not, exists, selectFrom }) =>
+        not(
+          exists(
+            selectFrom('attempts')
+              .select('hash')
+              .where('transaction_id', '=', bound.id)
+              .where('chain_id', '=', chain.chainId)
+              .where('max_fee', '>', maxFee),
+          ),
+        ),
+      )
       .execute(),
   )
 }
 
-function withAttempt({ db }: App, chain: Chain, id: string, attempt: Attempt) {
-  return (db as Db).with('kept', (inner) =>
-    inner
-      .insertInto('attempts')
-      .values({
-        chain_id: chain.chainId,
-        hash: fromHex(attempt.hash),
-        transaction_id: id,
-        raw: fromHex(attempt.raw),
-        gas_limit: Number(attempt.gas),
-        ...writeFees(attempt.fees),
-        is_cancel: attempt.isCancel,
-        created_block: chain.head.current()?.number ?? null,
-        broadcast_at: sql`now()`,
-      })
-      .onConflict((on) => on.columns(['chain_id', 'hash']).doNothing())
-      .returning('hash'),
+/** The bytes, and what they make of their row, which is locked first: two who store see each other's. */
+async function storeLater(
+  app: App,
+  chain: Chain,
+  bound: Bound,
+  attempt: Attempt,
+  move: (db: Db) => Promise<unknown>,
+): Promise<void> {
+  const isThere = await retrying(() =>
+    app.db.transaction().execute(async (db) => {
+      const row = await db
+        .selectFrom('transactions')
+        .select('id')
+        .where('id', '=', bound.id)
+        .where('nonce', '=', bound.nonce)
+        .forUpdate()
+        .executeTakeFirst()
+      if (row === undefined) return false
+      await keepAttempt(db, chain, bound.id, attempt)
+      await move(db)
+      return true
+    }),
   )
+  // The database went back since the row was read: the ledger knows what it was, and these bytes with it.
+  if (!isThere) assert(await takeInSlot(app, bound), 'the ledger does not hold what it signed')
+}
+
+async function keepAttempt(db: Db, chain: Chain, id: string, attempt: Attempt): Promise<void> {
+  await db
+    .insertInto('attempts')
+    .values({
+      chain_id: chain.chainId,
+      hash: fromHex(attempt.hash),
+      transaction_id: id,
+      raw: fromHex(attempt.raw),
+      gas_limit: Number(attempt.gas),
+      ...writeFees(attempt.fees),
+      is_cancel: attempt.isCancel,
+      created_block: chain.head.current()?.number ?? null,
+      broadcast_at: sql`now()`,
+    })
+    .onConflict((on) => on.columns(['chain_id', 'hash']).doNothing())
+    .execute()
 }
 
 function submitted(app: App, { hash }: Attempt) {

@@ -3,7 +3,8 @@ import { parseTransaction } from 'viem'
 import type { App } from '../app.ts'
 import type { Hex } from '../ids.ts'
 import type { Recalled } from '../signer/wire.ts'
-import { fromHex, toWord } from '../store/bytes.ts'
+import { byteaArray } from '../store/bytea-array.ts'
+import { fromHex, toHex, toWord } from '../store/bytes.ts'
 import { isUniqueViolation } from '../store/away.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { Transition } from '../store/rows.ts'
@@ -57,7 +58,8 @@ const MOST_RACES = 8
 /**
  * As `takeInSlot`, with what the ledger was asked for before, inside a transaction, for an account that is there. An
  * intent of ours that was bound to the nonce since, and that the ledger therefore never signed, loses its row to the
- * one that was: whoever sends it binds it again. What is written down already stays as it is, its caller's ABI too.
+ * one that was: whoever sends it binds it again. What is written down already stays as it is, its caller's ABI too; and
+ * a row whose newest bytes the ledger had not signed when it was asked keeps them: the answer is out of date.
  * @param attempts  of one nonce, newest first; at least one
  */
 export async function takeIn(db: Db, app: App, slot: Slot, attempts: Recalled[]): Promise<void> {
@@ -81,6 +83,7 @@ export async function takeIn(db: Db, app: App, slot: Slot, attempts: Recalled[])
   }
   const isSame = sql<boolean>`transactions.id = ${first.intentId}`
   const isOpen = sql<boolean>`transactions.state in ('BOUND', 'VACANT', 'SUBMITTED')`
+  const older = attempts.slice(1).map(({ hash }) => hash)
   const submitted = sql`${JSON.stringify([transition])}::jsonb`
   const taken = await db
     .insertInto('transactions')
@@ -107,10 +110,11 @@ export async function takeIn(db: Db, app: App, slot: Slot, attempts: Recalled[])
         .where(
           sql<boolean>`transactions.state in ('BOUND', 'VACANT')
             or (transactions.state in ('REPLACED', 'FAILED') and transactions.hash is null)
-            or (transactions.state = 'SUBMITTED' and ${isSame} and transactions.hash is distinct from ${row.hash})`,
+            or (transactions.state = 'SUBMITTED' and ${isSame} and transactions.hash = any(${byteaArray(older)}))`,
         ),
     )
-    .returning('id')
+    // 0 where it was inserted, not updated.
+    .returning(sql<boolean>`xmax = 0`.as('is_new'))
     .executeTakeFirst()
   const kept = await db
     .insertInto('attempts')
@@ -124,7 +128,9 @@ export async function takeIn(db: Db, app: App, slot: Slot, attempts: Recalled[])
     .onConflict((on) => on.columns(['chain_id', 'hash']).doNothing())
     .returning('hash')
     .execute()
-  if (taken !== undefined || kept.length > 0) takenIn(app, slot, { id: first.intentId, hash: newest.hash })
+  // Of a raise alone nothing was lost: whoever signed it is about to store it.
+  const isFirstNew = kept.some(({ hash }) => toHex(hash) === first.hash)
+  if (taken?.is_new === true || isFirstNew) takenIn(app, slot, { id: first.intentId, hash: newest.hash })
 }
 
 /** The id was bound again, under another nonce, by a repeat that could not know: nothing was or will be signed for that. */
