@@ -7,12 +7,24 @@ import type { Db } from '../store/db.ts'
 /** A nonce of ours was used by somebody else: whoever else holds the key, no new write until an operator has looked. */
 export type Intrusion = { chainId: number; sender: Hex; nonce: number; hash: Hex | null; reason: 'foreign_nonce' }
 
-/** Stops an account; inside a transaction. The alarm is the caller's, after the commit. */
+/**
+ * Stops an account, or notes that it happened again: what an operator asked for before knew nothing of this. Inside a
+ * transaction. The alarm is the caller's, after the commit.
+ */
 export async function stopLane(db: Db, { chainId, sender, nonce, hash, reason }: Intrusion): Promise<void> {
+  const newest = { nonce, hash: hash === null ? null : fromHex(hash), reason }
   await db
     .insertInto('stopped_lanes')
-    .values({ chain_id: chainId, sender: fromHex(sender), nonce, hash: hash === null ? null : fromHex(hash), reason })
-    .onConflict((on) => on.columns(['chain_id', 'sender']).doNothing())
+    .values({ chain_id: chainId, sender: fromHex(sender), ...newest })
+    .onConflict((on) =>
+      on
+        .columns(['chain_id', 'sender'])
+        .doUpdateSet({ ...newest, resume_asked_at: null })
+        // A block that is followed once more tells nothing new.
+        .where(
+          sql<boolean>`(stopped_lanes.nonce, stopped_lanes.hash) is distinct from (excluded.nonce, excluded.hash)`,
+        ),
+    )
     .execute()
 }
 

@@ -8,8 +8,9 @@ import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { followTransactions } from './follow.ts'
 import { readFees } from './intent.ts'
+import { stopLane } from './lane.ts'
 import { readTransaction } from './read.ts'
-import { askToResume, listStopped } from './resume.ts'
+import { askToResume, listStopped, resumeAsked } from './resume.ts'
 
 /** Somebody else uses an account's key: it is stopped, an operator looks, and it goes on without a false promise. */
 let world: Writing
@@ -43,13 +44,13 @@ test('a stopped account is listed with what stopped it, and resumed it goes on b
   const writer = await world.writer('resumed')
   await world.add(world.first, writer, 1)
   await world.mine()
-  const [first] = await useElsewhere(writer, 3)
+  const newest = (await useElsewhere(writer, 3)).at(-1)
   await world.mine()
   await assert.rejects(world.add(world.first, writer, 10, 'k'), refusedWith('account_stopped'))
   const [lane, ...others] = await stoppedOf(writer)
   assert.deepEqual(
     [lane!.chainId, lane!.nonce, lane!.hash, lane!.reason, lane!.resumeAskedAt, others.length],
-    [31_337, 1, first, 'foreign_nonce', null, 0],
+    [31_337, 3, newest, 'foreign_nonce', null, 0],
   )
   assert.equal(lane!.address.toLowerCase(), writer.address)
   await keep()
@@ -170,4 +171,37 @@ test('an account that is stopped on two networks goes on where its keeper has lo
     (await stoppedOf(writer)).map(({ chainId }) => chainId),
     [1],
   )
+})
+
+test('used by others once more after its operator asked, an account stays stopped until somebody has seen that too', async () => {
+  const writer = await world.writer('once-more')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  await useElsewhere(writer, 1)
+  await world.mine()
+  await askToResume(world.db, writer.userId)
+  const [again] = await useElsewhere(writer, 1)
+  await world.mine()
+  await keep()
+  const [lane] = await stoppedOf(writer)
+  assert.deepEqual([lane!.nonce, lane!.hash, lane!.resumeAskedAt], [2, again, null])
+  await askToResume(world.db, writer.userId)
+  // Once more while the keeper looks: it has read that the operator asked.
+  const { app, chain } = world.first
+  const intrusion = { chainId: 31_337, sender: writer.address, nonce: 3, hash: null, reason: 'foreign_nonce' } as const
+  world.first.misbehave(async (method, _params, next) => {
+    if (method === 'eth_getTransactionCount') await stopLane(world.db, intrusion)
+    return next()
+  })
+  await resumeAsked(app, chain)
+  world.first.misbehave(null)
+  assert.deepEqual(
+    (await stoppedOf(writer)).map(({ nonce }) => nonce),
+    [3],
+  )
+  await askToResume(world.db, writer.userId)
+  // The same block, followed once more.
+  await stopLane(world.db, intrusion)
+  await keep()
+  assert.deepEqual(await stoppedOf(writer), [])
 })

@@ -18,7 +18,7 @@ export type StoppedLane = {
   userId: UserId
   address: Hex
   chainId: number
-  /** which nonce somebody else used, and by which transaction if that is known */
+  /** which nonce somebody else used, the newest of them, and by which transaction if that is known */
   nonce: number
   hash: Hex | null
   reason: string
@@ -108,19 +108,24 @@ async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: He
   )
   const isHeld = highest !== null && highest >= count - 1
   if (!isHeld && !(await isUsedForGood(app, chain, { id: from, from, nonce: count - 1 }))) return
-  await retrying(() =>
+  const isResumed = await retrying(() =>
     app.db.transaction().execute(async (db) => {
       if (!isHeld) {
         const foreign = { chainId: chain.chainId, from, accountId, nonce: count - 1, block: null, hash: null }
         await holdForeign(db, foreign, app.now)
       }
-      await db
+      const seen = await db
         .deleteFrom('stopped_lanes')
         .where('chain_id', '=', chain.chainId)
         .where('sender', '=', fromHex(from))
-        .execute()
+        // Used again since the operator asked, it stays stopped.
+        .where('resume_asked_at', 'is not', null)
+        .returning('nonce')
+        .executeTakeFirst()
+      return seen !== undefined
     }),
   )
+  if (!isResumed) return
   app.telemetry.log.warn('account_resumed', { chainId: chain.chainId, sender: from, nonce: count })
 }
 
