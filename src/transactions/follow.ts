@@ -162,16 +162,19 @@ async function meet(db: Db, app: App, chain: Chain, block: WholeBlock, foreign: 
     .selectFrom('transactions')
     .where('chain_id', '=', chain.chainId)
     .where('sender', '=', fromHex(from))
-  const row = await ofSender.select(['id', 'block_number']).where('nonce', '=', nonce).executeTakeFirst()
-  if (row !== undefined && row.block_number !== null) return
+  const held = await ofSender.select(['id', 'block_number']).where('nonce', '=', nonce).executeTakeFirst()
+  if (held !== undefined && held.block_number !== null) return
   const slot = { chainId: chain.chainId, from, nonce }
   const attempts = await recallSlot(app, slot)
+  // Also where something else is mined: what was told keeps its id. An intent that was bound to this nonce since then
+  // loses it, and is bound to another by whoever sends it.
+  if (attempts.length > 0) await takeIn(db, app, slot, attempts)
+  const row =
+    attempts.length === 0 ? held : await ofSender.select('id').where('nonce', '=', nonce).executeTakeFirstOrThrow()
   const ours = attempts.find((attempt) => attempt.hash === hash)
-  if (ours !== undefined) {
-    // An intent that was bound to this nonce since then loses it, and is bound to another by whoever sends it.
-    await takeIn(db, app, slot, attempts)
-    const { id } = await ofSender.select('id').where('nonce', '=', nonce).executeTakeFirstOrThrow()
-    await markMined(db, app, chain.chainId, [toMined(block, foreign.receipt, { id, isCancel: ours.kind === 'cancel' })])
+  if (row !== undefined && ours !== undefined) {
+    const isCancel = ours.kind === 'cancel'
+    await markMined(db, app, chain.chainId, [toMined(block, foreign.receipt, { id: row.id, isCancel })])
   } else if (row !== undefined) {
     await markReplaced(db, app, { id: row.id, hash, blockNumber: block.number, blockHash: block.hash })
     await stop(db, app, chain, foreign)

@@ -7,7 +7,9 @@ import { fromHex } from '../store/bytes.ts'
 import { AppError } from '../errors.ts'
 import { vacate } from './bind.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
+import { toBound } from './intent.ts'
 import { readTransaction } from './read.ts'
+import { giveUp } from './recover.ts'
 import { startReplay } from './replay.ts'
 import { askToResume } from './resume.ts'
 import { interruptSteps, type Step } from './steps.ts'
@@ -94,6 +96,36 @@ test('a told write that was lost, and whose nonce somebody else used meanwhile, 
   assert.equal((await world.add(world.first, writer, 100)).answer.tx.nonce, 2)
   await world.mine()
   assert.equal(await world.countOf(writer), 101n)
+})
+
+test('a told write of which commit 1 only is left, and whose nonce somebody else used, is REPLACED under its own id', async () => {
+  const writer = await world.writer('half-lost')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  let back = async () => {}
+  atNext('after-bind', async () => {
+    back = await remember(world)
+  })
+  const { answer } = await world.add(world.first, writer, 10, 'k')
+  await back()
+  await world.rpc('anvil_dropAllTransactions')
+  await replay(world.first)
+  await useElsewhere(writer)
+  const found = await readTransaction(world.first.app, writer, answer.id)
+  assert.deepEqual([found.state, found.hash, found.hashes], ['REPLACED', answer.hash, [answer.hash]])
+  assert.deepEqual((await world.add(world.first, writer, 10, 'k')).answer, answer)
+  assert.equal(await world.countOf(writer), 1n)
+})
+
+test('what is given up under a nonce that its id has no more is left alone; what is given up is final', async () => {
+  const writer = await world.writer('given-up')
+  await bindAndDie(writer, 1, 'k')
+  const bound = toBound((await rowsOf(writer))[0]!)
+  assert.equal(await giveUp(world.first.app, { ...bound, nonce: 7 }), false)
+  assert.equal((await rowsOf(writer))[0]!.state, 'BOUND')
+  assert.equal(await giveUp(world.first.app, bound), true)
+  const [row] = await rowsOf(writer)
+  assert.deepEqual([row!.state, row!.is_final, row!.id === bound.id], ['FAILED', true, false])
 })
 
 test('a use of a key that was REPLACED without bytes is no use: a reorganisation brings back a nonce, not the write', async () => {

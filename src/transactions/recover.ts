@@ -88,7 +88,9 @@ async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
 async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
   if ((await countAt(chain, bound.from, 'latest')) > bound.nonce) {
     // Used on the chain by bytes that we do not know: for good, or left alone until it is.
-    if (await isUsedForGood(app, chain, bound)) await giveUp(app, bound)
+    if (!(await isUsedForGood(app, chain, bound))) return
+    // What the ledger knows of the nonce was told, or may have been, and keeps its id.
+    if (!(await takeInSlot(app, bound))) await giveUp(app, bound)
     return
   }
   await reach(app, 'before-fill')
@@ -141,6 +143,8 @@ export async function giveUp({ db, now, telemetry }: App, bound: Bound): Promise
         updated_at: sql`now()`,
       })
       .where('id', '=', bound.id)
+      // The id may have been bound to another since, and signed there.
+      .where('nonce', '=', bound.nonce)
       .where('state', 'in', ['BOUND', 'SUBMITTED'])
       .returning('id')
       .executeTakeFirst(),
