@@ -1,7 +1,8 @@
+import { isDeepStrictEqual } from 'node:util'
 import { readHeader } from '../chain/answers.ts'
 import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
-import type { Strictness } from '../chain/network.ts'
+import type { Chain, Strictness } from '../chain/network.ts'
 import { RpcError, type Rpc } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { readBlock, readReceipt, type RawBlock } from './answers.ts'
@@ -61,11 +62,13 @@ export async function fetchBlock(rpc: Rpc, hash: Hex, source: ReceiptSource): Pr
 }
 
 /** That a block asked for whole is the one whose receipts are here, each for its transaction. @throws BadAnswer */
-function checkSame({ hash, receipts }: Block & { receipts: Receipt[] }, answer: unknown): void {
+function checkSame(read: Block & { receipts: Receipt[] }, answer: unknown): void {
   if (answer === null) throw new BadAnswer('the node does not know the block')
   const block = readBlock(answer)
+  const { receipts } = read
+  // The header that was read, too: prices are worked out with its base fee.
   const isSame =
-    block.hash === hash &&
+    isDeepStrictEqual(headerOf(block), headerOf(read)) &&
     block.transactions.length === receipts.length &&
     receipts.every(({ transactionHash }, index) => transactionHash === block.transactions[index])
   if (!isSame) throw new BadAnswer('the node contradicts itself about a block')
@@ -123,6 +126,15 @@ export type ReceiptSource = {
   hasBlockReceipts: boolean
   strictness: Strictness
   provability?: Provability
+}
+
+const learned = new WeakMap<Chain, Provability>()
+
+/** How to ask the nodes of a network; what is learned of whether its blocks can be proven is learned for the whole process. */
+export function sourceOf(chain: Chain): ReceiptSource {
+  const provability = learned.get(chain) ?? { wasProven: false, doubts: 0 }
+  learned.set(chain, provability)
+  return { hasBlockReceipts: true, strictness: chain.strictness, provability }
 }
 
 /** Also nodes that know the method by number only: they call a hash a wrong parameter. */

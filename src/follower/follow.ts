@@ -17,7 +17,7 @@ import {
   renewLease,
   takeLease,
 } from './cursor.ts'
-import { asksOneByOne, fetchHeader } from './fetch.ts'
+import { asksOneByOne, fetchHeader, sourceOf } from './fetch.ts'
 import { findFinality } from './finality.ts'
 import { askLatest, confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower } from './follower.ts'
 
@@ -46,7 +46,7 @@ export function startFollower(app: App, chain: Chain, listeners: BlockListener[]
     renewedAt: Number.NEGATIVE_INFINITY,
     hasStarted: false,
     heard: null,
-    receipts: { hasBlockReceipts: true, strictness: chain.strictness },
+    receipts: sourceOf(chain),
     ahead: null,
     hasWarnedOfFinality: false,
   }

@@ -332,4 +332,49 @@ suite('in the other modes', () => {
       name: 'BadAnswer',
     })
   })
+
+  test('twenty doubts are in a row: one whose blocks could be checked in between begins anew', async () => {
+    const script = scriptedChain()
+    const { hash, transactions } = mineAll(script)
+    const learned = source('off')
+    const prove = async (rpc: Rpc) => (await fetchBlock(rpc, hash, learned)).prove(claimed(transactions[2]!.hash))
+    const rpc = lying(script.chain.rpc, garbled['headers are not Ethereum’s']!)
+    await prove(script.chain.rpc)
+    for (let count = 0; count < 20; count++) {
+      await assert.rejects(prove(rpc), { name: 'BadAnswer' })
+      await prove(script.chain.rpc)
+    }
+    await assert.rejects(prove(rpc), { name: 'BadAnswer' })
+  })
+
+  for (const [name, value] of [
+    ['number', '0x2a'],
+    ['parentHash', `0x${'77'.repeat(32)}`],
+    ['timestamp', '0x1'],
+    ['baseFeePerGas', '0x1'],
+  ] as const)
+    test(`a block whose ${name} is another at first than in its proof is not proven`, async () => {
+      const script = scriptedChain()
+      const { hash, transactions } = mineAll(script)
+      const rpc = lying(script.chain.rpc, (block) => {
+        if (!isWhole(block)) block[name] = value
+      })
+      const block = await fetchBlock(rpc, hash, source('off'))
+      await assert.rejects(block.prove(claimed(transactions[2]!.hash)), /contradicts itself/)
+    })
+
+  for (const strictness of ['lax', 'off'] as const)
+    test(`${strictness}: what was signed here and is said to be of another network’s type is refused`, async () => {
+      const script = scriptedChain()
+      const { hash, transactions } = mineAll(script)
+      const { hash: ours } = transactions[2]!
+      const rpc = lying(
+        script.chain.rpc,
+        ofWhole((block) => {
+          block.transactions[2] = { hash: ours, from: bob, nonce: '0x63', type: '0x6a' }
+        }),
+      )
+      const block = await fetchBlock(rpc, hash, source(strictness))
+      await assert.rejects(block.prove({ signed: [ours], claimed: [] }), /signed here has another type/)
+    })
 })

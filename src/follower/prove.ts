@@ -5,14 +5,14 @@ import type { Strictness } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import type { Ours, Proof, Receipt } from './block.ts'
 import { checkReceipts, checkRoots, checkTransaction, computeBlock, readTransactions, type Computed } from './strict.ts'
-import { readSent, type Sent } from './transaction.ts'
+import { isEthereums, readSent, typeOf, type Sent } from './transaction.ts'
 
 /** Block and receipts as the node sent them, the transactions whole. */
 export type Answers = { block: unknown; receipts: readonly unknown[] }
 
 type Read = Block & { receipts: Receipt[] }
 
-/** What a process has learned of a network, in a mode that does not insist on proofs. */
+/** What a process has learned of a network, in a mode that does not insist on proofs; `doubts` are counted in a row. */
 export type Provability = { wasProven: boolean; doubts: number }
 
 /** so often, half a minute, a block is asked for again that cannot be checked on a network whose blocks could be */
@@ -43,11 +43,12 @@ export function proveSome(
     const claimed = new Set(ours.claimed)
     const isSenderChecked = (index: number) => claimed.has(read.receipts[index]!.transactionHash)
     const { proof } = compare(answers, read, { computed, isSenderChecked })
-    provability.wasProven = true
+    Object.assign(provability, { wasProven: true, doubts: 0 })
     return proof
   }
   // A node that lies may say what makes its blocks impossible to check; a network that changes its rules does so too.
   if (provability.wasProven && provability.doubts++ < PATIENCE) throw new BadAnswer(doubt)
+  Object.assign(provability, { wasProven: false, doubts: 0 })
   return { nonces: readNonces(answers, read, ours), doubt }
 }
 
@@ -89,6 +90,9 @@ function readNonces({ block }: Answers, { receipts }: Read, { signed, claimed }:
     const said = readObject(answer, 'a whole transaction')
     if (readAddress(said.from, 'sender of a transaction') !== from)
       throw new BadAnswer('a receipt has another from than its transaction')
+    // The signer makes none of another network's types.
+    if (signed.includes(transactionHash) && !isEthereums(typeOf(said)))
+      throw new BadAnswer('a transaction that was signed here has another type')
     const sent = tryReadSent(answer)
     if (sent !== null) checkTransaction(sent, answer, { isSenderChecked: claimed.includes(transactionHash) })
     nonces.set(transactionHash, readNumber(said.nonce, 'nonce of a transaction'))

@@ -15,7 +15,7 @@ import { until } from '../../test/until.ts'
 import type { Receipt } from './block.ts'
 import { bloomOf } from './bloom.ts'
 import { fetchBlock } from './fetch.ts'
-import { checkRoots, computeBlock, receiptsRoot } from './strict.ts'
+import { checkRoots, computeBlock, headerHash, receiptsRoot } from './strict.ts'
 import { listRoot } from './trie.ts'
 
 test('the root of an empty list is the one of every empty block', () => {
@@ -151,7 +151,7 @@ suite('blocks of a real chain', () => {
       ['baseFeePerGas', null],
     ]) {
       const touched = { ...block, [name as string]: value }
-      assert.throws(() => checkRoots(touched, computeBlock(touched, receipts)), /another hash/)
+      assert.throws(() => checkRoots(touched, computeBlock(touched, receipts)), /another hash|leaves out a field/)
     }
   })
 })
@@ -206,3 +206,35 @@ test('a receipt of a type that is not Ethereum’s is refused in strict mode, no
     /unknown type 0x7e/,
   )
 })
+
+const word = (byte: string) => `0x${byte.repeat(32)}`
+const header = {
+  ...{ parentHash: word('11'), sha3Uncles: word('22'), miner: `0x${'33'.repeat(20)}`, stateRoot: word('44') },
+  ...{ transactionsRoot: word('55'), receiptsRoot: word('66'), logsBloom: `0x${'00'.repeat(256)}`, difficulty: '0x0' },
+  ...{ number: '0x10', gasLimit: '0x1c9c380', gasUsed: '0x5208', timestamp: '0x65000000', extraData: '0x' },
+  ...{ mixHash: word('77'), nonce: `0x${'00'.repeat(8)}` },
+}
+const cancun = {
+  ...{ baseFeePerGas: '0x3b9aca00', withdrawalsRoot: word('88'), blobGasUsed: '0x20000', excessBlobGas: '0x40000' },
+  parentBeaconBlockRoot: word('99'),
+}
+for (const [fork, right, moved] of [
+  ['London', { baseFeePerGas: '0x3b9aca00' }, { withdrawalsRoot: '0x3b9aca00' }],
+  [
+    'Shanghai',
+    { baseFeePerGas: '0x3b9aca00', withdrawalsRoot: word('88') },
+    { withdrawalsRoot: '0x3b9aca00', parentBeaconBlockRoot: word('88') },
+  ],
+  [
+    'Cancun',
+    cancun,
+    {
+      ...{ withdrawalsRoot: '0x3b9aca00', blobGasUsed: word('88'), excessBlobGas: '0x20000' },
+      ...{ parentBeaconBlockRoot: '0x040000', requestsHash: word('99') },
+    },
+  ],
+] as const)
+  test(`a header of ${fork} whose base fee stands under another name is refused, though it hashes to the same`, () => {
+    assert.match(headerHash({ ...header, ...right }), /^0x[0-9a-f]{64}$/)
+    assert.throws(() => headerHash({ ...header, ...moved }), /leaves out a field/)
+  })

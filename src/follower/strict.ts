@@ -164,7 +164,11 @@ const LATER_FIELDS: typeof FIELDS = [
 
 /** Hash of a header as the node sends it. @throws BadAnswer */
 export function headerHash(header: Record<string, unknown>): Hex {
-  const later = LATER_FIELDS.filter(([name]) => header[name] !== undefined && header[name] !== null)
+  const isThere = ([name]: (typeof FIELDS)[number]) => !isAbsent(header[name])
+  const count = LATER_FIELDS.findLastIndex(isThere) + 1
+  const later = LATER_FIELDS.slice(0, count)
+  // Each fork added behind what there was. With a gap, a value would stand under another's name and hash to the same.
+  if (!later.every(isThere)) throw new BadAnswer('the header leaves out a field between others')
   const fields = [...FIELDS, ...later].map(([name, read]) => read(header[name]))
   return hexOf(keccak(encodeRlp(fields)))
 }

@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import { BadAnswer } from '../chain/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Rpc } from '../chain/rpc.ts'
-import { fetchBlock, fetchHeaders, type ReceiptSource } from '../follower/fetch.ts'
+import { fetchBlock, fetchHeaders, sourceOf, type ReceiptSource } from '../follower/fetch.ts'
 import { toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { noteTokens } from '../tokens/note.ts'
@@ -43,7 +43,7 @@ export async function audit(
 ): Promise<{ blocks: number; transfers: number; differences: number }> {
   const finalized = await readFinalized(app.db, chain)
   if (to > finalized) throw new Error(`Only final blocks can be compared: they end at ${finalized}.`)
-  const source: ReceiptSource = { hasBlockReceipts: true, strictness: chain.strictness }
+  const source = sourceOf(chain)
   let transfers = 0
   let differences = 0
   for (let start = from; start <= to; start += WINDOW) {

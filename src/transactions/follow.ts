@@ -1,5 +1,4 @@
 import type { App } from '../app.ts'
-import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
@@ -7,18 +6,16 @@ import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { pokeKeeper } from './keep-alive.ts'
 import { laneStopped, stopLane } from './lane.ts'
+import { prove, type Provable } from './prove.ts'
 import { holdForeign } from './resume.ts'
 import { markFinal, markMined, markReplaced, unmine, type Mined } from './settle.ts'
 import { crashAt, reach } from './steps.ts'
 import { recallSlot, takeIn } from './take-in.ts'
 
 /** The part of a whole block that is read here. All hex is lower-case. */
-type WholeBlock = Block & {
+type WholeBlock = Provable & {
   receipts: Receipt[]
-  prove(ours: Ours): Promise<{ nonces: ReadonlyMap<Hex, number>; doubt: string | null }>
 }
-/** Hashes: of attempts of ours, and of what the node says our accounts sent. */
-type Ours = { signed: readonly Hex[]; claimed: readonly Hex[] }
 type Receipt = { transactionHash: Hex; from: Hex; status: boolean; gasUsed: number; effectiveGasPrice: bigint }
 
 /** A transaction of one of our accounts that is none of the attempts we know. */
@@ -129,24 +126,6 @@ async function findUnknown(db: Db, all: Receipt[], known: Map<Hex, Known>): Prom
     for (const { address } of accounts) ours.add(toHex(address))
   }
   return receipts.filter(({ from }) => ours.has(from))
-}
-
-/** networks of which the operator was told that their blocks cannot be checked */
-const doubted = new WeakSet<Chain>()
-
-/**
- * Checks what the node says of these transactions, which only they make it be asked, inside the database transaction.
- * @returns their nonces
- * @throws RpcError | RpcUnavailable | BadAnswer
- */
-async function prove(app: App, chain: Chain, block: WholeBlock, ours: Ours): Promise<ReadonlyMap<Hex, number>> {
-  if (ours.signed.length + ours.claimed.length === 0) return new Map()
-  const { nonces, doubt } = await block.prove(ours)
-  if (doubt !== null && !doubted.has(chain)) {
-    doubted.add(chain)
-    app.telemetry.log.warn('transactions_not_proven', { chainId: chain.chainId, block: block.number, reason: doubt })
-  }
-  return nonces
 }
 
 /**

@@ -5,7 +5,7 @@ import { BadAnswer } from '../chain/failures.ts'
 import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
-import { fetchBlock, type ReceiptSource } from '../follower/fetch.ts'
+import { fetchBlock, sourceOf } from '../follower/fetch.ts'
 import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { toHex } from '../store/bytes.ts'
@@ -13,10 +13,11 @@ import { broadcast } from './broadcast.ts'
 import { readFees, toBound, type Bound, type TransactionRow } from './intent.ts'
 import { laneStopped, secondsAgo, stopLane } from './lane.ts'
 import { attend, giveUp, recoverBound } from './recover.ts'
+import { prove } from './prove.ts'
 import { raiseFee, readAttempts } from './replace.ts'
 import { resumeAsked } from './resume.ts'
 import { markMined } from './settle.ts'
-import { isUsedForGood } from './used.ts'
+import { findUse } from './used.ts'
 
 /** milliseconds between two rounds when nothing pokes */
 const ROUND_MS = 1_000
@@ -202,7 +203,7 @@ async function findBlock({ rpc }: Chain, hash: Hex): Promise<Where | null> {
 
 /**
  * The nonce is used, the node says: by one of our own hashes, which the follower will see, or has passed while our row
- * was lost; or, once that is final, by somebody else. Never is it signed again under another nonce.
+ * was lost; or, once that is final and proven, by somebody else's. Never is it signed again under another nonce.
  */
 async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void> {
   const bound = toBound(row)
@@ -212,21 +213,21 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
   if (place !== undefined && place !== null) {
     return catchUp(app, chain, row, place, attempts[places.indexOf(place)]!.is_cancel)
   }
-  if (!(await isUsedForGood(app, chain, bound))) return
+  const use = await findUse(app, chain, bound)
+  if (use === null) return
+  const own = attempts.find(({ hash }) => toHex(hash) === use.hash)
+  if (own !== undefined) return catchUp(app, chain, row, use, own.is_cancel)
   if (!(await giveUp(app, bound))) return
   const intrusion = {
     chainId: chain.chainId,
     sender: bound.from,
     nonce: row.nonce,
-    hash: null,
+    hash: use.hash,
     reason: 'foreign_nonce',
   } as const
   await stopLane(app.db, intrusion)
   laneStopped(app, intrusion)
 }
-
-/** What was learned of the nodes of a network, as a follower does. */
-const sources = new WeakMap<Chain, ReceiptSource>()
 
 /**
  * Marks what the follower has passed, by the whole block, as the follower does: a receipt alone is one node's word. Only
@@ -236,11 +237,9 @@ const sources = new WeakMap<Chain, ReceiptSource>()
 async function catchUp(app: App, chain: Chain, row: TransactionRow, where: Where, isCancel: boolean): Promise<void> {
   const { chainId } = chain
   const { hash, blockNumber, blockHash } = where
-  const source = sources.get(chain) ?? { hasBlockReceipts: true, strictness: chain.strictness }
-  sources.set(chain, source)
-  const block = await fetchBlock(chain.rpc, blockHash, source)
+  const block = await fetchBlock(chain.rpc, blockHash, sourceOf(chain))
   const receipt = block.receipts.find(({ transactionHash }) => transactionHash === hash)
-  const { nonces } = await block.prove({ signed: [hash], claimed: [] })
+  const nonces = await prove(app, chain, block, { signed: [hash], claimed: [] })
   if (receipt === undefined || block.number !== blockNumber || nonces.get(hash) !== row.nonce)
     throw new BadAnswer('the block does not hold what the receipt is of')
   const { status: succeeded, gasUsed, effectiveGasPrice } = receipt

@@ -3,8 +3,9 @@ import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { RpcError } from '../chain/failures.ts'
+import { bloomOf } from '../follower/bloom.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
 import { readTransaction } from './read.ts'
 import { isUsedForGood } from './used.ts'
 
@@ -135,3 +136,108 @@ test('a receipt that the block does not bear out marks nothing, and what a row s
   const { state, receipt } = await readTransaction(world.first.app, writer, answer.id)
   assert.deepEqual([state, receipt?.status, receipt?.blockHash === block.hash], ['MINED', 'SUCCESS', false])
 })
+
+test('what used a nonce is told by the block that used it, and by no node: one that hides a write of ours makes it not FAILED', async () => {
+  const writer = await world.writer('hidden')
+  await finalise()
+  const { answer } = await world.add(world.first, writer, 1, 'k')
+  const { chain } = world.first
+  const { batch } = chain.rpc
+  chain.rpc.batch = async (calls) => {
+    const answers = structuredClone(await batch(calls))
+    if (calls[0]!.method !== 'eth_getBlockByHash') return answers
+    const [block, receipts] = answers as [{ transactions: Hex[]; logsBloom: string } | null, Receipt[]]
+    if (!block?.transactions.includes(answer.hash)) return answers
+    const others = receipts.filter(({ transactionHash }) => transactionHash !== answer.hash)
+    const logsBloom = `0x${bloomOf(others.flatMap(({ logs }) => logs)).toString('hex')}`
+    return [{ ...block, logsBloom, transactions: others.map(({ transactionHash }) => transactionHash) }, others]
+  }
+  world.first.misbehave(async (method, params, next) =>
+    method === 'eth_getTransactionReceipt' && params[0] === answer.hash ? null : next(),
+  )
+  await world.mine()
+  await finalise()
+  assert.equal(await world.countOf(writer), 1n)
+  await sql`update attempts set broadcast_at = null`.execute(world.db)
+  await keep()
+  const state = async () => (await readTransaction(world.first.app, writer, answer.id)).state
+  assert.deepEqual([await state(), await stopped(writer)], ['SUBMITTED', 0])
+  // The receipt stays hidden; the block is honest again, and says whose the nonce was.
+  chain.rpc.batch = batch
+  await sql`update attempts set broadcast_at = null`.execute(world.db)
+  await keep()
+  world.first.misbehave(null)
+  assert.deepEqual([await state(), await stopped(writer)], ['MINED', 0])
+})
+
+test('a write whose nonce somebody else used is FAILED with its proof, though the follower was shown nothing of it', async () => {
+  const writer = await world.writer('used-unseen')
+  await finalise()
+  const { answer } = await world.add(world.first, writer, 1, 'k')
+  await world.rpc('anvil_dropAllTransactions')
+  const foreign = await useNonce(writer)
+  // The account was not known here when its block was passed.
+  const address = fromHex(writer.address)
+  const other = fromHex('0x00000000000000000000000000000000000000f1')
+  await world.db.updateTable('accounts').set({ address: other }).where('address', '=', address).execute()
+  await world.mine()
+  await world.db.updateTable('accounts').set({ address }).where('address', '=', other).execute()
+  await sql`update attempts set broadcast_at = null`.execute(world.db)
+  await keep()
+  assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'SUBMITTED', 'not final yet')
+  await finalise()
+  // Without the states of older blocks nobody can say which block it was; nor with false counts.
+  for (const count of [new RpcError(-32000, 'missing trie node', undefined), '0x0', '0x7', null]) {
+    world.first.misbehave(async (method, params, next) => {
+      if (method !== 'eth_getTransactionCount' || !/^0x/.test(String(params[1])) || count === null) return next()
+      if (count instanceof RpcError) throw count
+      return count
+    })
+    await sql`update attempts set broadcast_at = null`.execute(world.db)
+    await keep()
+    const { state } = await readTransaction(world.first.app, writer, answer.id)
+    assert.equal(state, count === null ? 'FAILED' : 'SUBMITTED')
+  }
+  world.first.misbehave(null)
+  const lane = await world.db
+    .selectFrom('stopped_lanes')
+    .select('hash')
+    .where('sender', '=', address)
+    .executeTakeFirst()
+  assert.equal(lane?.hash && toHex(lane.hash), foreign)
+})
+
+test('the keeper believes what the follower of the same process refuses as little: no false outcome of a write', async () => {
+  const writer = await world.writer('keeper-believes')
+  await world.add(world.first, writer)
+  await world.mine()
+  const { answer } = await world.add(world.first, writer, 10)
+  const empty = await world.rpc<{ number: Hex; hash: Hex }>('eth_getBlockByNumber', 'latest', false)
+  const { chain } = world.first
+  const { batch } = chain.rpc
+  const whole = { hash: answer.hash, from: writer.address, nonce: '0x1', type: '0x6a' }
+  const block = (transaction: unknown) => ({
+    ...empty,
+    logsBloom: `0x${'00'.repeat(256)}`,
+    transactions: [transaction],
+  })
+  const receipt = {
+    ...{ transactionHash: answer.hash, blockHash: empty.hash, blockNumber: empty.number, from: writer.address },
+    ...{ to: writer.address, status: '0x0', gasUsed: '0x5208', cumulativeGasUsed: '0x5208', effectiveGasPrice: '0x1' },
+    ...{ logs: [], type: '0x6a' },
+  }
+  world.first.misbehave(async (method, params, next) => {
+    if (method === 'eth_sendRawTransaction') throw new RpcError(-32000, 'nonce too low', undefined)
+    if (method === 'eth_getTransactionReceipt' && params[0] === answer.hash) return receipt
+    return method === 'eth_getBlockByHash' && params[0] === empty.hash ? block(whole) : next()
+  })
+  chain.rpc.batch = async (calls) =>
+    calls[0]!.params[0] === empty.hash ? [block(answer.hash), [receipt]] : batch(calls)
+  await sql`update attempts set broadcast_at = null`.execute(world.db)
+  await keep()
+  world.first.misbehave(null)
+  chain.rpc.batch = batch
+  assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'SUBMITTED')
+})
+
+type Receipt = { transactionHash: Hex; logs: { address: Hex; topics: Hex[] }[] }

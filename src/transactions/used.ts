@@ -2,11 +2,13 @@ import type { App } from '../app.ts'
 import { isAbsent, readHash, readObject } from '../chain/answers.ts'
 import { BadAnswer, RpcError } from '../chain/failures.ts'
 import type { Chain } from '../chain/network.ts'
+import { fetchBlock, sourceOf } from '../follower/fetch.ts'
 import { provenCount } from '../follower/proof.ts'
 import { headerHash } from '../follower/strict.ts'
 import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { retrying } from '../store/db.ts'
+import { countAt } from './counts.ts'
 
 /**
  * Whether a nonce is used for good: the chain that our own follower has followed proves it, at the newest final block
@@ -21,18 +23,102 @@ export async function isUsedForGood(
 ): Promise<boolean> {
   const block = await followedFinal(app, chain)
   if (block === null) return false
+  const isUsed = await proving(app, chain, { id, from, nonce }, async () => (await countIn(chain, block, from)) > nonce)
+  return isUsed === true
+}
+
+/** What has used a nonce, in a final block. */
+export type Use = { hash: Hex; blockNumber: number; blockHash: Hex }
+
+/**
+ * The transaction that has used a nonce for good: the node's counts lead to a final block that was followed, and all of
+ * that block is checked against its hash, as is the sender of the transaction by its signature. What a node hides or
+ * invents is not found there. So one that hides a write of ours makes nothing FAILED, and no count does.
+ * @returns null while the nonce is not used, or what used it cannot be proven
+ * @throws RpcUnavailable
+ */
+export async function findUse(
+  app: App,
+  chain: Chain,
+  { id, from, nonce }: { id: string; from: Hex; nonce: number },
+): Promise<Use | null> {
+  const final = await followedFinal(app, chain)
+  if (final === null) return null
+  return proving(app, chain, { id, from, nonce }, async () => {
+    const block = await firstAbove(app, chain, { from, nonce, final })
+    if (block === null) return null
+    const strictness = chain.strictness === 'on' ? 'on' : 'off'
+    const whole = await fetchBlock(chain.rpc, block.hash, { ...sourceOf(chain), strictness })
+    const claimed = whole.receipts.filter((receipt) => receipt.from === from).map((one) => one.transactionHash)
+    const { nonces, doubt } = await whole.prove({ signed: [], claimed })
+    if (doubt !== null) throw new BadAnswer(doubt)
+    const hash = claimed.find((one) => nonces.get(one) === nonce)
+    if (hash === undefined) throw new BadAnswer('the block that used the nonce holds no such transaction')
+    return { hash, blockNumber: block.number, blockHash: block.hash }
+  })
+}
+
+type Followed = { number: number; hash: Hex }
+
+/**
+ * Among the blocks that are kept, the first at which the node counts the nonce as used; null while it does at none.
+ * @throws BadAnswer
+ */
+async function firstAbove(
+  { db }: App,
+  chain: Chain,
+  { from, nonce, final }: { from: Hex; nonce: number; final: Followed },
+): Promise<Followed | null> {
+  const { chainId } = chain
+  const isAbove = async (number: number) => (await countAt(chain, from, hexOf(number))) > nonce
+  const followed = async (number: number): Promise<Followed> => {
+    const hash = await retrying(() => storedBlockHash(db, chainId, number))
+    if (hash === null) throw new BadAnswer('a block between those that are kept is not')
+    return { number, hash }
+  }
+  const row = await retrying(() =>
+    db
+      .selectFrom('blocks')
+      .select((eb) => eb.fn.min('number').as('number'))
+      .where('chain_id', '=', chainId)
+      .executeTakeFirstOrThrow(),
+  )
+  let [below, above] = [Number(row.number) - 1, final.number]
+  if (!(await isAbove(above))) return null
+  while (above - below > 1) {
+    const middle = Math.floor((below + above) / 2)
+    if (await isAbove(middle)) above = middle
+    else below = middle
+  }
+  return followed(above)
+}
+
+const hexOf = (number: number): Hex => `0x${number.toString(16)}`
+
+/** How many transactions of an account are mined at a block that was followed, proven. @throws RpcError | BadAnswer */
+async function countIn({ rpc }: Chain, { number, hash }: Followed, from: Hex): Promise<bigint> {
+  const [header, proof] = await rpc.batch([
+    { method: 'eth_getBlockByHash', params: [hash, false] },
+    { method: 'eth_getProof', params: [from, [], hexOf(number)] },
+  ])
+  if (header instanceof RpcError) throw header
+  if (proof instanceof RpcError) throw proof
+  return provenCount(stateRootOf(header, hash), from, proof)
+}
+
+/** What a node refuses or answers wrongly is an alarm, and null. */
+async function proving<T>(
+  app: App,
+  { chainId }: Chain,
+  { id, from, nonce }: { id: string; from: Hex; nonce: number },
+  work: () => Promise<T>,
+): Promise<T | null> {
   try {
-    const [header, proof] = await chain.rpc.batch([
-      { method: 'eth_getBlockByHash', params: [block.hash, false] },
-      { method: 'eth_getProof', params: [from, [], `0x${block.number.toString(16)}`] },
-    ])
-    if (header instanceof RpcError) throw header
-    if (proof instanceof RpcError) throw proof
-    return provenCount(stateRootOf(header, block.hash), from, proof) > BigInt(nonce)
+    return await work()
   } catch (error) {
     if (!(error instanceof RpcError) && !(error instanceof BadAnswer)) throw error
-    unproven(app, { chainId: chain.chainId, id, sender: from, nonce }, error)
-    return false
+    unproven(app, { chainId, id, sender: from, nonce }, error)
+    return null
   }
 }
 
@@ -44,7 +130,7 @@ function stateRootOf(answer: unknown, hash: Hex): Hex {
 }
 
 /** What is final for the node only may hold our hash in a block that is not read yet. */
-async function followedFinal({ db }: App, { chainId }: Chain): Promise<{ number: number; hash: Hex } | null> {
+async function followedFinal({ db }: App, { chainId }: Chain): Promise<Followed | null> {
   const cursor = await retrying(() =>
     db.selectFrom('cursors').select('finalized_number').where('chain_id', '=', chainId).executeTakeFirst(),
   )

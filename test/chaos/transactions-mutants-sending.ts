@@ -126,12 +126,12 @@ export const sendingMutants: Mutant[] = [
     patches: [
       [
         'transactions/keep-alive.ts',
-        '  if (!(await isUsedForGood(app, chain, bound))) return\n',
-        "  if ((await countAt(chain, bound.from, 'latest')) <= row.nonce) return\n",
+        '  const use = await findUse(app, chain, bound)\n  if (use === null) return\n',
+        "  if ((await countAt(chain, bound.from, 'latest')) <= row.nonce) return\n  const use = { hash: null }\n",
       ],
       [
         'transactions/keep-alive.ts',
-        "import { isUsedForGood } from './used.ts'\n",
+        "import { findUse } from './used.ts'\n",
         "import { countAt } from './counts.ts'\n",
       ],
     ],

@@ -1,0 +1,31 @@
+import type { App } from '../app.ts'
+import type { Block } from '../chain/head.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+
+/** A block whose transactions can be checked. */
+export type Provable = Block & {
+  prove(ours: Ours): Promise<{ nonces: ReadonlyMap<Hex, number>; doubt: string | null }>
+}
+
+/** Hashes: of attempts of ours, and of what the node says our accounts sent. */
+type Ours = { signed: readonly Hex[]; claimed: readonly Hex[] }
+
+/** networks of which the operator was told that their blocks cannot be checked */
+const doubted = new WeakSet<Chain>()
+
+/**
+ * Checks what the node says of these transactions, for which it is asked once more, and tells the operator once of a
+ * network where that cannot be done.
+ * @returns their nonces
+ * @throws RpcError | RpcUnavailable | BadAnswer
+ */
+export async function prove(app: App, chain: Chain, block: Provable, ours: Ours): Promise<ReadonlyMap<Hex, number>> {
+  if (ours.signed.length + ours.claimed.length === 0) return new Map()
+  const { nonces, doubt } = await block.prove(ours)
+  if (doubt !== null && !doubted.has(chain)) {
+    doubted.add(chain)
+    app.telemetry.log.warn('transactions_not_proven', { chainId: chain.chainId, block: block.number, reason: doubt })
+  }
+  return nonces
+}
