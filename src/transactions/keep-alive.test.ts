@@ -157,6 +157,19 @@ const turns = async (count = 20) => {
   for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
 
+test('what is mined and not passed by the follower yet is left to it: its block is not asked for', async () => {
+  const writer = await world.account('ahead')
+  const rows = [await world.row(writer, { nonce: 0 }), await world.row(writer, { nonce: 1 })]
+  world.node.eth_sendRawTransaction = () => new RpcError(-32000, 'nonce too low', undefined)
+  world.node.eth_getTransactionReceipt = ([hash]) => ({
+    ...{ transactionHash: hash, blockNumber: '0x5', blockHash: `0x${'0b'.repeat(32)}` },
+  })
+  await round()
+  assert.equal(world.asked('eth_getTransactionReceipt').length, rows.length)
+  assert.equal(world.asked('eth_getBlockByHash').length, 0)
+  for (const { id } of rows) assert.equal((await world.rowOf(id)).state, 'SUBMITTED')
+})
+
 test('rounds never overlap: asked for during one, one more follows, however often it was asked for', async () => {
   const { keeper, asked, open } = await gated('one-at-a-time')
   const ends: string[] = []

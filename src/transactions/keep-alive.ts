@@ -8,6 +8,7 @@ import { AppError } from '../errors.ts'
 import { fetchBlock, sourceOf } from '../follower/fetch.ts'
 import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
+import { retrying } from '../store/db.ts'
 import { toHex } from '../store/bytes.ts'
 import { broadcast } from './broadcast.ts'
 import { readFees, toBound, type Bound, type TransactionRow } from './intent.ts'
@@ -237,6 +238,9 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
 async function catchUp(app: App, chain: Chain, row: TransactionRow, where: Where, isCancel: boolean): Promise<void> {
   const { chainId } = chain
   const { hash, blockNumber, blockHash } = where
+  // What the follower has not passed it marks itself. After a start that may be hundreds in one block: nobody fetches it
+  // for each of them.
+  if ((await retrying(() => storedBlockHash(app.db, chainId, blockNumber))) !== blockHash) return
   const block = await fetchBlock(chain.rpc, blockHash, sourceOf(chain))
   const receipt = block.receipts.find(({ transactionHash }) => transactionHash === hash)
   const nonces = await prove(app, chain, block, { signed: [hash], claimed: [] })
