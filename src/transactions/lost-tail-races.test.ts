@@ -10,6 +10,7 @@ import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { toBound } from './intent.ts'
 import { readTransaction } from './read.ts'
 import { giveUp } from './recover.ts'
+import { raiseFee } from './replace.ts'
 import { startReplay } from './replay.ts'
 import { askToResume } from './resume.ts'
 import { interruptSteps, type Step } from './steps.ts'
@@ -438,4 +439,47 @@ test('a told write that the database loses while its fee is raised is found, wit
   const { hash, hashes } = await speedUpTransaction(app, writer, answer.id)
   world.first.misbehave(null)
   assert.deepEqual([hashes, stored], [[hash, answer.hash], [1]])
+})
+
+test('a lost write whose fee was raised without a token stays its application’s, and keeps the time of its first bytes', async () => {
+  const writer = await world.writer('raised-unasked')
+  const { app, chain } = world.first
+  await replay(world.first)
+  const back = await remember(world)
+  const { answer } = await world.add(world.first, writer)
+  const [was] = await rowsOf(writer)
+  await raiseFee(app, chain, toBound(was!))
+  const [raise, first] = await recallSlot(app, { chainId: 31_337, from: writer.address, nonce: 0 })
+  assert.deepEqual([raise!.clientId, was!.client_id !== ''], [null, true])
+  await back()
+  await replay(world.first)
+  const [row] = await rowsOf(writer)
+  assert.deepEqual([row!.id, row!.client_id], [answer.id, was!.client_id])
+  assert.deepEqual([row!.created_at, new Date(first!.signedAt) < new Date(raise!.signedAt)], [new Date(first!.signedAt), true]) // prettier-ignore
+})
+
+test('bytes whose row is lost between their signature and their commit are stored before a node has them', async () => {
+  const writer = await world.writer('stored-again')
+  const { app } = world.first
+  const real = app.signer
+  await replay(world.first)
+  const back = await remember(world)
+  atNext('after-sign', async () => {
+    await back()
+    app.signer = {
+      ...real,
+      recall: async (request) => {
+        await new Promise((resolve) => setTimeout(resolve, 200))
+        return real.recall(request)
+      },
+    }
+  })
+  const stored: number[] = []
+  world.first.misbehave(async (method, _params, next) => {
+    if (method === 'eth_sendRawTransaction') stored.push((await rowsOf(writer)).length)
+    return next()
+  })
+  await world.add(world.first, writer).finally(() => (app.signer = real))
+  world.first.misbehave(null)
+  assert.deepEqual(stored, [1])
 })

@@ -205,3 +205,38 @@ test('used by others once more after its operator asked, an account stays stoppe
   await keep()
   assert.deepEqual(await stoppedOf(writer), [])
 })
+
+test('one nonce more than the follower met is proven too before an account goes on, however long those below are', async () => {
+  const writer = await world.writer('one-more')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  await useElsewhere(writer, 1)
+  for (let block = 0; block < 4; block++) await world.mine()
+  await useElsewhere(writer, 1)
+  await world.mine()
+  const unmet = world.db.deleteFrom('transactions').where('sender', '=', fromHex(writer.address)).where('nonce', '=', 2)
+  await unmet.execute()
+  await askToResume(world.db, writer.userId)
+  await keep()
+  assert.equal((await stoppedOf(writer)).length, 1, 'not proven yet')
+  for (let block = 0; block < 4; block++) await world.mine()
+  await keep()
+  assert.deepEqual(await stoppedOf(writer), [])
+  assert.equal((await world.add(world.first, writer, 10)).answer.tx.nonce, 3)
+})
+
+test('what a block says of a nonce that is mined already in another one stops nobody', async () => {
+  const writer = await world.writer('mined-already')
+  const { app, chain } = world.first
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  const [was] = await rowsOf(writer)
+  const hash: Hex = `0x${'0c'.repeat(32)}`
+  const block = {
+    ...{ number: 1_000_000, hash, parentHash: hash, timestamp: 0, baseFee: 1n },
+    receipts: [{ transactionHash: hash, from: writer.address, status: true, gasUsed: 21_000, effectiveGasPrice: 1n }],
+    prove: () => Promise.resolve({ nonces: new Map([[hash, 0]]), doubt: null }),
+  }
+  await world.db.transaction().execute((db) => followTransactions.onBlock(db, app, chain, block))
+  assert.deepEqual([await stoppedOf(writer), await rowsOf(writer)], [[], [was]])
+})
