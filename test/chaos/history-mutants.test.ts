@@ -50,7 +50,12 @@ const MUTANTS: Record<string, Mutant> = {
   },
   'receipts are believed that no transaction bears out': {
     file: 'follower/prove.ts',
-    edits: [['const receipts = checkReceipts(sent, read, answers.receipts)', 'const { receipts } = read']],
+    edits: [
+      [
+        'const receipts = checkReceipts(sent, read, { answers: answers.receipts, isSenderChecked })',
+        'const { receipts } = read',
+      ],
+    ],
     seeds: 'strict',
     lies: ['other sender'],
   },
