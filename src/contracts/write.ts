@@ -2,14 +2,13 @@ import { createHash } from 'node:crypto'
 import type { Static } from 'typebox'
 import { encodeCall } from '../abi/args.ts'
 import type { App } from '../app.ts'
-import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import type { WriteAnswer } from '../transactions/answer.ts'
 import { dryRun, type DryRunAnswer } from '../transactions/dry-run.ts'
 import type { Intent } from '../transactions/intent.ts'
 import { sendTransaction } from '../transactions/send.ts'
-import { readValue } from '../transactions/value.ts'
+import { readValue, refuseView } from '../transactions/value.ts'
 import { parsedAbi } from './parsed.ts'
 import { readContractAddress } from './read.ts'
 import type { WriteRequest } from './write-wire.ts'
@@ -45,14 +44,9 @@ export function dryRunContract(app: App, caller: Caller, body: Body): Promise<Dr
 function readIntent({ address, abi, args = [], value = '0' }: Body): Intent {
   const to = readContractAddress(address).toLowerCase() as Hex
   const { function: fn, errors } = parsedAbi(abi)
-  const { stateMutability } = fn
-  if (stateMutability === 'view' || stateMutability === 'pure') {
-    throw new AppError('abi_is_view', `A ${stateMutability} function changes nothing: read it instead.`, {
-      errors: [{ pointer: '/abi', code: 'is_view', detail: `The function is marked ${stateMutability}.` }],
-    })
-  }
+  refuseView(fn)
   const data = encodeCall(fn, args)
-  return { to, data, value: readValue(value, { isPayable: stateMutability !== 'nonpayable' }), abi, fn, errors }
+  return { to, data, value: readValue(value, { isPayable: fn.stateMutability !== 'nonpayable' }), abi, fn, errors }
 }
 
 /** The same request has the same hash, in whatever order its fields came. */

@@ -11,7 +11,7 @@ import { dryRun, type DryRunAnswer } from './dry-run.ts'
 import type { Intent } from './intent.ts'
 import { readGasLimit } from './limits.ts'
 import { sendTransaction } from './send.ts'
-import { readValue } from './value.ts'
+import { readValue, refuseView } from './value.ts'
 import { MAX_DATA_BYTES, type TransactionRequest } from './write-wire.ts'
 
 type Body = Static<typeof TransactionRequest>
@@ -94,13 +94,9 @@ const invalidData = (code: string, detail: string): AppError =>
 /** The function that the data calls. An ABI of another one would explain what happens wrongly. */
 function readCalled(abi: string, data: Hex): Pick<Intent, 'abi' | 'fn' | 'errors'> {
   const { function: fn, errors } = parseAbi(abi)
-  const { name, stateMutability } = fn
-  if (stateMutability === 'view' || stateMutability === 'pure')
-    throw new AppError('abi_is_view', `A ${stateMutability} function changes nothing: read it instead.`, {
-      errors: [{ pointer: '/abi', code: 'is_view', detail: `The function is marked ${stateMutability}.` }],
-    })
+  refuseView(fn)
   if (!data.startsWith(selectorOf(fn))) {
-    const detail = `The data does not call ${name}: its selector is ${selectorOf(fn)}.`
+    const detail = `The data does not call ${fn.name}: its selector is ${selectorOf(fn)}.`
     throw new AppError('invalid_abi', detail, { errors: [{ pointer: '/abi', code: 'wrong_selector', detail }] })
   }
   return { abi, fn, errors }

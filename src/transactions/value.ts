@@ -1,4 +1,5 @@
 import { AppError } from '../errors.ts'
+import type { Intent } from './intent.ts'
 
 const MOST = 2n ** 256n - 1n
 
@@ -14,3 +15,11 @@ export function readValue(text: string, { isPayable }: { isPayable: boolean }): 
 
 const invalidValue = (code: string, detail: string): AppError =>
   new AppError('invalid_value', detail, { errors: [{ pointer: '/value', code, detail }] })
+
+/** Only what changes something is sent. @throws abi_is_view */
+export function refuseView({ stateMutability }: NonNullable<Intent['fn']>): void {
+  if (stateMutability !== 'view' && stateMutability !== 'pure') return
+  throw new AppError('abi_is_view', `A ${stateMutability} function changes nothing: read it instead.`, {
+    errors: [{ pointer: '/abi', code: 'is_view', detail: `The function is marked ${stateMutability}.` }],
+  })
+}
