@@ -1,15 +1,11 @@
 import type { App } from '../app.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
+import type { FollowedBlock, Ours } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
 
 /** A block whose transactions can be checked. */
-export type Provable = Block & {
-  prove(ours: Ours): Promise<{ nonces: ReadonlyMap<Hex, number>; doubt: string | null }>
-}
-
-/** Hashes: of attempts of ours, and of what the node says our accounts sent. */
-type Ours = { signed: readonly Hex[]; claimed: readonly Hex[] }
+export type Provable = Block & Pick<FollowedBlock, 'prove'>
 
 /** networks of which the operator was told that their blocks cannot be checked */
 const doubted = new WeakSet<Chain>()
