@@ -227,7 +227,7 @@ test(
     // The session is there for the account page and for the next sign-in.
     await page.goto(`${ORIGIN}/account`)
     assert.equal(await page.getByRole('textbox', { name: 'Your address' }).inputValue(), me.address)
-    await page.getByRole('button', { name: /Take back/ }).click()
+    await page.getByRole('button', { name: /Revoke access/ }).click()
     await page.getByRole('status').waitFor()
     await until('the token is over', async () => (await through('/v1/me', bearer)).status === 401)
     assert.doesNotMatch(server.err(), /"level":"error"/)

@@ -64,8 +64,12 @@ async function main([command, ...rest]) {
     case 'docs':
       return runNode(await production(), ['src/cli/docs.ts', ...rest])
     default:
-      // What was meant for another program could load code beside the keys, or open a debugger.
-      if (command === 'signer') delete process.env.NODE_OPTIONS
+      // What was meant for another program could load code beside the keys, or open a debugger; so could what another
+      // program compiled.
+      if (command === 'signer') {
+        delete process.env.NODE_OPTIONS
+        process.env.NODE_DISABLE_COMPILE_CACHE = '1'
+      }
       return runNode(await production(), ['src/cli/main.ts', ...process.argv.slice(2)])
   }
 }
@@ -83,12 +87,20 @@ function benchmark(name = '') {
   throw new InstallError(`There is no benchmark "${name}": see bench/.`)
 }
 
-/** Runs a script of the project; the script's folder is made absolute so that the caller's own folder stays its own. */
+/**
+ * Runs a script of the project; the script's folder is made absolute so that the caller's own folder stays its own. What
+ * is compiled is kept beside the packages: starting is mostly compiling. Where that folder is not ours to write, nothing
+ * is kept.
+ */
 function runNode(node, [script, ...args]) {
   return run(node, [...NODE_FLAGS, join(ROOT, script), ...args], {
     stdio: 'inherit',
-    // What the program starts in turn (npx, compilers) must find the same Node.js.
-    env: { ...process.env, PATH: `${dirname(node)}${delimiter}${process.env.PATH ?? ''}` },
+    env: {
+      NODE_COMPILE_CACHE: join(ROOT, 'node_modules', '.cache', 'compiled'),
+      ...process.env,
+      // What the program starts in turn (npx, compilers) must find the same Node.js.
+      PATH: `${dirname(node)}${delimiter}${process.env.PATH ?? ''}`,
+    },
   })
 }
 
@@ -163,11 +175,15 @@ function parentOf(pid) {
 
 class InstallError extends Error {}
 
-/** Installs what `kind` needs and is missing. @returns the path of a Node.js that is new enough */
+/** Installs what `kind` needs and is missing, of the tests' foreign clients too when it is everything. @returns the path of a Node.js that is new enough */
 async function ready(kind) {
   const node = await findNode()
-  const folder = { path: ROOT, stamp: stampOf(ROOT, kind) }
-  if (!isInstalled(folder)) await withLock(async () => !isInstalled(folder) && installPackages(node, folder))
+  // What others wrote and only tests run against us has a lock of its own.
+  const paths = [ROOT, join(ROOT, 'e2e', 'foreign')].slice(0, kind === 'everything' ? 2 : 1)
+  for (const path of paths.filter((one) => existsSync(join(one, 'package-lock.json')))) {
+    const folder = { path, stamp: stampOf(path, kind) }
+    if (!isInstalled(folder)) await withLock(async () => !isInstalled(folder) && installPackages(node, folder))
+  }
   return node
 }
 

@@ -199,6 +199,20 @@ test('every other word goes to the command line', async (t) => {
   assert.equal((await clone.run('users', 'list', '--json')).out, 'cli ["users","list","--json"]\n')
 })
 
+test('what was compiled is kept for the next start, but nothing that another program compiled runs beside the keys', async (t) => {
+  const clone = project(t)
+  const says = `import { getCompileCacheDir } from 'node:module'\nconsole.log(getCompileCacheDir() ?? 'none')`
+  clone.write('src/main.ts', says)
+  clone.write('src/cli/main.ts', says)
+  const first = await clone.run('start')
+  assert.ok(first.out.startsWith(clone.path('node_modules/.cache/compiled')), first.out)
+  const elsewhere = { NODE_COMPILE_CACHE: clone.path('elsewhere') }
+  assert.ok((await clone.run('start', elsewhere)).out.startsWith(clone.path('elsewhere')))
+  assert.ok((await clone.run('users')).out.startsWith(clone.path('node_modules/.cache/compiled')))
+  assert.equal((await clone.run('signer')).out, 'none\n')
+  assert.equal((await clone.run('signer', elsewhere)).out, 'none\n')
+})
+
 type Run = { code: number | null; out: string; err: string }
 
 /** A project folder with this launcher, a program that says its arguments, and an npm that writes down how it was called. */
@@ -226,7 +240,7 @@ function project(t: TestContext) {
   const start = (args: (string | Record<string, string>)[]) => {
     const words = args.filter((arg) => typeof arg === 'string')
     const env = Object.assign({}, ...args.filter((arg) => typeof arg !== 'string'))
-    const { npm_lifecycle_event: _, ...inherited } = process.env
+    const { npm_lifecycle_event: _, NODE_COMPILE_CACHE: __, ...inherited } = process.env
     const child = spawn(process.execPath, [join(root, 'scripts/run.mjs'), ...words], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...inherited, npm_execpath: join(root, 'fake/npm-cli.js'), ...env },

@@ -17,7 +17,7 @@ const files =
   named.length > 0
     ? named
     : folders
-        .flatMap((folder) => globSync(`${folder}/**/*.test.ts`, { cwd: root }))
+        .flatMap((folder) => globSync(`${folder}/**/*.test.ts`, { cwd: root, exclude: ['**/node_modules'] }))
         .toSorted((a, b) => (a < b ? -1 : 1))
 
 // Two files at a time: most of them start a database or a chain. A test that hangs must fail, not stop the run.

@@ -1,5 +1,6 @@
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
+import { contrast, readColor } from './color.ts'
 
 /**
  * Every setting of both programs, in one table. `docs/reference/configuration.md` is generated from it.
@@ -64,6 +65,12 @@ const keys = {
   AUTH_KEYS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'private keys of the authorization server as a JWK set; made at the first start in development' },
   AUTH_JWKS_FILE: { kind: 'path', part: 'server', help: 'where the public half is written for the signer; default beside AUTH_KEYS_FILE' },
   PROVIDERS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'JSON list of the identity providers people may sign in with: docs/guides/providers.md' },
+  BRAND_NAME: { kind: 'text', default: 'Chatelaine', part: 'server', help: 'name of the installation, on every page for people, 1 to 40 characters' },
+  BRAND_LOGO_FILE: { kind: 'path', part: 'server', help: 'picture beside the name: SVG, PNG, JPEG or WebP, at most 256 KiB; read at the start' },
+  BRAND_COLOR: { kind: 'text', part: 'server', help: 'colour of buttons and links as #rrggbb, dark enough for light pages (contrast 4.5 of WCAG 2.2); dark pages have it lighter' },
+  SUPPORT_URL: { kind: 'url', part: 'server', help: 'https page on which people find help; linked from every page' },
+  PRIVACY_URL: { kind: 'url', part: 'server', help: 'https page of the privacy policy; linked from every page' },
+  TERMS_URL: { kind: 'url', part: 'server', help: 'https page of the terms of use; linked from every page' },
   OPERATOR_TOKEN_FILE: { kind: 'path', part: 'server', help: 'tokens that open the operator API, one a line: SHA-256 hash in hexadecimal, name, role (operator, viewer); without it there is none, in development a token in DATA_DIR/operator-token' },
   CODE_SECONDS: { kind: 'integer', unit: 'seconds', min: 10, max: 600, default: 60, part: 'server', help: 'life of an authorization code' },
   ACCESS_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, max: 86400, default: 3600, part: 'server', help: 'life of an access token' },
@@ -275,8 +282,9 @@ function modeOf(config: Config, hasMissing: boolean): string[] {
 }
 
 /** Settings whose value says more than its kind. */
-function shapesOf({ PUBLIC_ORIGIN, NETWORK_NAME, NETWORK_FINALITY, MULTICALL3 }: Config): string[] {
-  const problems: string[] = []
+function shapesOf(config: Config): string[] {
+  const { PUBLIC_ORIGIN, NETWORK_NAME, NETWORK_FINALITY, MULTICALL3 } = config
+  const problems = brandProblems(config)
   if (PUBLIC_ORIGIN !== undefined && URL.canParse(PUBLIC_ORIGIN) && new URL(PUBLIC_ORIGIN).origin !== PUBLIC_ORIGIN)
     problems.push('PUBLIC_ORIGIN must be an origin without a path')
   if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(NETWORK_NAME))
@@ -285,6 +293,27 @@ function shapesOf({ PUBLIC_ORIGIN, NETWORK_NAME, NETWORK_FINALITY, MULTICALL3 }:
     problems.push('NETWORK_FINALITY must be `finalized` or a number of blocks')
   if (MULTICALL3 !== undefined && !/^0x[0-9a-fA-F]{40}$/.test(MULTICALL3))
     problems.push('MULTICALL3 must be an address')
+  return problems
+}
+
+/** The ground of light pages, pages.css `--paper`. */
+const PAPER = readColor('#f5f4f0')!
+/** WCAG 2.2, success criterion 1.4.3 */
+const MIN_CONTRAST = 4.5
+
+function brandProblems(config: Config): string[] {
+  const problems: string[] = []
+  const { BRAND_NAME, BRAND_COLOR } = config
+  if (BRAND_NAME.trim() === '' || BRAND_NAME.length > 40 || /\p{Cc}/u.test(BRAND_NAME))
+    problems.push('BRAND_NAME must be 1 to 40 characters')
+  const color = BRAND_COLOR === undefined ? null : readColor(BRAND_COLOR)
+  if (BRAND_COLOR !== undefined && color === null) problems.push('BRAND_COLOR must be a colour as #rrggbb')
+  if (color !== null && contrast(color, PAPER) < MIN_CONTRAST)
+    problems.push(
+      `BRAND_COLOR is too light to be read on light pages: its contrast is ${contrast(color, PAPER).toFixed(1)}, and ${MIN_CONTRAST} is needed`,
+    )
+  for (const key of ['SUPPORT_URL', 'PRIVACY_URL', 'TERMS_URL'] as const)
+    if (config[key] !== undefined && !config[key].startsWith('https://')) problems.push(`${key} must be an https URL`)
   return problems
 }
 

@@ -126,7 +126,9 @@ export async function open(config: Config): Promise<Opened> {
     // A signer that is away is told later; it says so in its log, and /readyz too.
     await revocations.publish().catch(() => {})
     const providers = [
-      ...(config.PROVIDERS_FILE === undefined ? [] : readProviders(config.PROVIDERS_FILE)),
+      ...(config.PROVIDERS_FILE === undefined
+        ? []
+        : readProviders(config.PROVIDERS_FILE, { allowsHttp: config.NODE_ENV !== 'production' })),
       ...(isDevelopment ? [developmentProvider(origin)] : []),
     ]
 
@@ -204,6 +206,10 @@ async function openDatabase(config: Config, telemetry: Telemetry, onAway: () => 
   }
 }
 
+/** What an operator does about several servers that take writes, of which nothing tells which was promoted last. */
+const UNDECIDED =
+  'stop all but the one that was promoted last; to be able to tell, the role must be allowed to execute pg_walfile_name and pg_current_wal_insert_lsn'
+
 async function openMigrated(config: Config, dir: string, { log }: Telemetry, onAway: () => void): Promise<RootDb> {
   const db =
     config.DATABASE_URL === undefined
@@ -215,6 +221,7 @@ async function openMigrated(config: Config, dir: string, { log }: Telemetry, onA
           onLost: onAway,
           onPrimary: (host) => log.warn('database_primary', { host }),
           onSecondPrimary: (hosts) => log.error('database_two_primaries', { hosts }),
+          onUndecided: (hosts) => log.error('database_primary_undecided', { hosts, hint: UNDECIDED }),
         })
   try {
     await migrate(db)

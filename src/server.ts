@@ -1,9 +1,9 @@
 import cors from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { accountReads } from './account/reads.ts'
+import { accountSending } from './account/sending.ts'
 import type { App } from './app.ts'
 import { allowsOrigin } from './applications/origins.ts'
-import { formatUnits } from './abi/units.ts'
-import { listBalances } from './balances/list.ts'
 import { balances } from './balances/routes.ts'
 import type { Chain } from './chain/network.ts'
 import { contractReads } from './contracts/routes.ts'
@@ -12,16 +12,15 @@ import { explorer } from './devnet/explorer.ts'
 import { developmentIdp } from './devnet/provider.ts'
 import { startFollower } from './follower/follow.ts'
 import { indexTransfers } from './history/index-transfers.ts'
-import { readHistory } from './history/read.ts'
 import { history } from './history/routes.ts'
-import type { Caller } from './http/bearer.ts'
+import { openBrand } from './http/brand.ts'
 import { authenticated } from './http/caller.ts'
-import { documentation, openapi } from './http/documentation.ts'
+import { documentation } from './http/documentation.ts'
 import { front } from './http/front.ts'
 import { health } from './http/health.ts'
 import { openListener } from './http/listener.ts'
+import { openapi } from './http/openapi.ts'
 import { pageAssets } from './http/page.ts'
-import type { AccountOwner, AccountReads } from './oauth/account.ts'
 import { cookieKeysOf, type PrivateKeys } from './oauth/keys.ts'
 import { issueToken } from './oauth/issue.ts'
 import { oauth } from './oauth/oauth.ts'
@@ -29,7 +28,6 @@ import type { ProviderSettings } from './oauth/providers.ts'
 import { sweep } from './oauth/sweep.ts'
 import { followTransactions } from './transactions/follow.ts'
 import { startKeeper, type Keeper } from './transactions/keep-alive.ts'
-import { listOfAccount } from './transactions/of-account.ts'
 import { startReplay } from './transactions/replay.ts'
 import { transactions } from './transactions/routes.ts'
 import { transfers } from './transfers/routes.ts'
@@ -84,15 +82,16 @@ export async function buildServer(
   )
   authenticated(server, app)
   health(server, app, { isDraining })
-  pageAssets(server)
+  pageAssets(server, openBrand(app.config))
   front(server, app)
   await documentation(server)
 
+  const forms = new Map(providers.map(({ name, subjectForm }) => [name, subjectForm ?? null]))
   await oauth(server, app, {
     keys,
     cookieKeys: cookieKeysOf(keys),
     providers,
-    reads: accountReads(app),
+    slices: { ...accountReads(app), sending: accountSending(app, keys, forms) },
     isLimited: app.config.RATE_LIMITS === 'on' && !isDevelopment,
   })
   users(server, app)
@@ -101,7 +100,7 @@ export async function buildServer(
   contractReads(server, app)
   contractWrites(server, app)
   transactions(server, app)
-  transfers(server, app, { forms: new Map(providers.map(({ name, subjectForm }) => [name, subjectForm ?? null])) })
+  transfers(server, app, { forms })
   if (operator !== null)
     await operatorApi(server, app, operator, isDevelopment ? (whose) => issueToken(app, keys, whose) : null)
 
@@ -110,49 +109,6 @@ export async function buildServer(
   if (explored !== null)
     await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
   return server
-}
-
-/** tokens and transfers of one network on the account page */
-const ACCOUNT_ROWS = 10
-
-/** What the account page shows of other slices: read with the same verbs as the API, by the owner, with no application between. */
-function accountReads(app: App): AccountReads {
-  const callerOf = (owner: AccountOwner, chainId: number): Caller => ({
-    ...owner,
-    chainId,
-    clientId: '',
-    scopes: new Set(),
-    grantId: '',
-    tokenId: '',
-    expiresAt: 0,
-    token: '',
-  })
-  return {
-    readHoldings: async (owner, chainId) => {
-      const { entries } = await listBalances(app, callerOf(owner, chainId), {
-        userId: owner.userId,
-        limit: ACCOUNT_ROWS,
-      })
-      return Object.values(entries)
-    },
-    readSent: ({ accountId }, chainId) => listOfAccount(app, { accountId, chainId }, ACCOUNT_ROWS),
-    readMovements: async (owner, chainId) => {
-      const { entries } = await readHistory(app, callerOf(owner, chainId), owner.userId, {
-        limit: String(ACCOUNT_ROWS),
-      })
-      return entries.map(({ direction, amount, from, to, timestamp, explorerUrl }) => {
-        const { username, address } = direction === 'IN' ? from : to
-        const { value, decimals, symbol } = amount
-        return {
-          direction,
-          amount: `${formatUnits(BigInt(value), decimals)} ${symbol}`,
-          other: username ?? address,
-          at: new Date(timestamp),
-          explorerUrl,
-        }
-      })
-    },
-  }
 }
 
 const SWEEP_EVERY_MS = 60_000

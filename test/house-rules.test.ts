@@ -15,6 +15,7 @@ const core = [
   'errors',
   'ids',
   'keccak',
+  'color',
   'secret-file',
   'config',
   'telemetry',
@@ -23,21 +24,24 @@ const core = [
   'abi',
   'signer-wire',
   'app',
+  'texts',
   'http',
 ]
 const table: Record<string, string[]> = {
   errors: [],
   ids: [],
   keccak: [],
+  color: [],
   'secret-file': [],
-  config: ['errors', 'ids'],
+  config: ['errors', 'ids', 'color'],
   telemetry: ['errors', 'ids'],
   store: ['errors', 'ids'],
   chain: ['errors', 'ids'],
   abi: ['errors', 'ids', 'keccak'],
   'signer-wire': ['errors', 'ids'],
   app: ['errors', 'ids', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire'],
-  http: ['errors', 'ids', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire', 'app'],
+  texts: ['errors'],
+  http: ['errors', 'ids', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire', 'app', 'texts', 'color'],
   follower: core,
   tokens: core,
   users: core,
@@ -48,9 +52,10 @@ const table: Record<string, string[]> = {
   contracts: [...core, 'users', 'applications', 'transactions'],
   transfers: [...core, 'users', 'applications', 'tokens', 'transactions'],
   oauth: [...core, 'users', 'applications'],
+  account: [...core, 'users', 'applications', 'tokens', 'balances', 'history', 'transactions', 'transfers', 'oauth'],
   operator: [...core, 'users', 'applications', 'oauth', 'transactions'],
   signer: ['errors', 'ids', 'keccak', 'secret-file', 'config', 'telemetry', 'signer-wire'],
-  devnet: ['errors', 'ids', 'telemetry', 'chain', 'http'],
+  devnet: ['errors', 'ids', 'telemetry', 'chain', 'texts', 'http'],
 }
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'open', 'main', 'cli']
 for (const unit of ['server', 'open', 'main', 'cli']) table[unit] = everything
@@ -122,7 +127,7 @@ async function outside(): Promise<string[]> {
   const folders = await Promise.all(
     ['test', 'e2e', 'bench'].map(async (folder) =>
       (await readdir(join(root, folder), { recursive: true }).catch(() => []))
-        .filter((name) => name.endsWith('.ts'))
+        .filter((name) => name.endsWith('.ts') && !name.includes('node_modules'))
         .map((name) => join('..', folder, name)),
     ),
   )

@@ -35,8 +35,8 @@ export async function keep({ first }: Writing): Promise<void> {
   await keeper.stop()
 }
 
-/** Makes all rows of transactions so much older. */
+/** Makes all rows of transactions so much older, by the database's clock and by ours. */
 export const age = ({ db }: Pick<App, 'db'>, seconds: number): Promise<unknown> =>
-  sql`update transactions set created_at = created_at - ${`${seconds} seconds`}::interval, updated_at = updated_at - ${`${seconds} seconds`}::interval`.execute(
-    db,
-  )
+  sql`update transactions set created_at = created_at - ${`${seconds} seconds`}::interval, updated_at = updated_at - ${`${seconds} seconds`}::interval,
+    transitions = coalesce((select jsonb_agg(jsonb_set(step, '{at}', to_jsonb((step->>'at')::timestamptz - ${`${seconds} seconds`}::interval)) order by place)
+      from jsonb_array_elements(transitions) with ordinality as steps (step, place)), '[]'::jsonb)`.execute(db)

@@ -12,7 +12,8 @@ export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended
 
 /** Everything that keeps an application from being used safely, each with its place; empty when nothing does. */
 export function explainApplication(application: Claimed): FieldError[] {
-  const { clientId, name, kind, redirectUris, permissions, allowedOrigins, secretHashes, logoUri } = application
+  const { clientId, name, kind, redirectUris, permissions, allowedOrigins, secretHashes, logoUri, needsPkce } =
+    application
   const problems: FieldError[] = []
   const refuse = (pointer: string, detail: string) => problems.push({ pointer, code: 'invalid', detail })
 
@@ -42,6 +43,8 @@ export function explainApplication(application: Claimed): FieldError[] {
   }
   if (logoUri !== null && !(explainLength(logoUri) === null && URL.canParse(logoUri) && logoUri.startsWith('https://')))
     refuse('/logoUri', 'The logo must be an https address.')
+  if (kind === 'public' && needsPkce === false)
+    refuse('/needsPkce', 'Only a confidential application may go without PKCE.')
   if (kind === 'public' && secretHashes.length > 0) refuse('/kind', 'A public application has no secret.')
   if (kind === 'confidential' && secretHashes.length === 0)
     refuse('/kind', 'A confidential application needs a secret.')

@@ -59,7 +59,16 @@ test('a public application is registered under an id made from its name, and has
   assert.match(application.clientId, /^shop-[a-z2-9]{6}$/)
   assert.deepEqual(
     { ...application, clientId: '', createdAt: '' },
-    { ...shop, clientId: '', chainId: 11_155_111, liveSecrets: 0, issuers: [], createdAt: '', suspendedAt: null },
+    {
+      ...shop,
+      clientId: '',
+      chainId: 11_155_111,
+      needsPkce: true,
+      liveSecrets: 0,
+      issuers: [],
+      createdAt: '',
+      suspendedAt: null,
+    },
   )
   const again = await createApplication(here.db, shop)
   assert.notEqual(again.application.clientId, application.clientId)
@@ -76,13 +85,14 @@ test('every reason against a registration is named at once, with its place, and 
     permissions: ['users:read', 'everything'],
     allowedOrigins: ['https://shop.example/', 'http://shop.example', 'null'],
     logoUri: 'http://shop.example/logo.png',
+    needsPkce: false,
   }
   await assert.rejects(
     createApplication(here.db, bad),
     refusal(
       'invalid_request',
       ...['/clientId', '/name', '/network', '/redirectUris/0', '/redirectUris/2', '/redirectUris/3', '/permissions/0'],
-      ...['/permissions/1', '/allowedOrigins/0', '/allowedOrigins/1', '/allowedOrigins/2', '/logoUri'],
+      ...['/permissions/1', '/allowedOrigins/0', '/allowedOrigins/1', '/allowedOrigins/2', '/logoUri', '/needsPkce'],
     ),
   )
   await assert.rejects(

@@ -19,6 +19,8 @@ export type Registered = {
   permissions: string[]
   allowedOrigins: string[]
   logoUri: string | null
+  /** false: where it sends a nonce it may leave out PKCE */
+  needsPkce: boolean
   liveSecrets: number
   /** identity providers of its own */
   issuers: TrustedIssuer[]
@@ -38,11 +40,12 @@ export type Draft = {
   permissions: string[]
   allowedOrigins: string[]
   logoUri: string | null
+  needsPkce?: boolean | undefined
 }
 
 /** Lists are replaced as a whole. */
 export type Changes = {
-  [K in 'name' | 'redirectUris' | 'permissions' | 'allowedOrigins' | 'logoUri']?: Draft[K] | undefined
+  [K in 'name' | 'redirectUris' | 'permissions' | 'allowedOrigins' | 'logoUri' | 'needsPkce']?: Draft[K] | undefined
 }
 
 const MAX_PAGE = 200
@@ -78,7 +81,7 @@ export async function createApplication(
   const secret = draft.kind === 'confidential' ? newClientSecret() : null
   const clientId = draft.clientId ?? clientIdFor(draft.name)
   const secretHashes = secret === null ? [] : [hashOf(secret)]
-  const problems = explainRegistration({ ...draft, clientId, secretHashes })
+  const problems = explainRegistration({ ...draft, needsPkce: draft.needsPkce ?? true, clientId, secretHashes })
   const network = await findChainId(db, draft.network)
   if ('problem' in network) problems.push(network.problem)
   refuseIfAny(problems)
@@ -214,13 +217,15 @@ function columnsOf({
   permissions,
   allowedOrigins,
   logoUri,
-}: Changes): Record<string, string | null> {
+  needsPkce,
+}: Changes): Record<string, string | boolean | null> {
   return {
     ...(name === undefined ? {} : { name }),
     ...(redirectUris === undefined ? {} : { redirect_uris: JSON.stringify([...new Set(redirectUris)]) }),
     ...(permissions === undefined ? {} : { permissions: JSON.stringify([...new Set(permissions)]) }),
     ...(allowedOrigins === undefined ? {} : { allowed_origins: JSON.stringify([...new Set(allowedOrigins)]) }),
     ...(logoUri === undefined ? {} : { logo_uri: logoUri }),
+    ...(needsPkce === undefined ? {} : { needs_pkce: needsPkce }),
   }
 }
 
@@ -243,6 +248,7 @@ const wireOf = (row: Row): Registered => ({
   permissions: row.permissions,
   allowedOrigins: row.allowed_origins,
   logoUri: row.logo_uri,
+  needsPkce: row.needs_pkce,
   liveSecrets: row.secret_hashes.length,
   issuers: row.issuers as TrustedIssuer[],
   createdAt: row.created_at.toISOString(),

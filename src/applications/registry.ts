@@ -20,6 +20,8 @@ export type Application = {
   /** SHA-256 of each live secret, hexadecimal; two of them while one is being replaced */
   secretHashes: string[]
   logoUri: string | null
+  /** false: confidential, and a nonce may stand in for PKCE; true unless given */
+  needsPkce?: boolean
   isSuspended: boolean
   /** identity providers of its own; changed by issuers.ts alone */
   issuers?: readonly TrustedIssuer[]
@@ -63,6 +65,7 @@ export async function saveApplication(db: RootDb, application: Application): Pro
     allowed_origins: JSON.stringify(application.allowedOrigins),
     secret_hashes: JSON.stringify(application.secretHashes),
     logo_uri: application.logoUri,
+    needs_pkce: application.needsPkce ?? true,
     suspended_at: application.isSuspended ? new Date() : null,
   }
   await retrying(() =>
@@ -142,6 +145,7 @@ async function readApplication(db: Db, clientId: string): Promise<Application | 
     allowedOrigins: row.allowed_origins,
     secretHashes: row.secret_hashes,
     logoUri: row.logo_uri,
+    needsPkce: row.needs_pkce,
     isSuspended: row.suspended_at !== null,
     issuers: row.issuers as TrustedIssuer[],
   }

@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { answers, BigNumber, NoQuery, UserIdParam } from '../http/wire.ts'
+import { answers, BigNumber, Limit, NoQuery, UserIdParam } from '../http/wire.ts'
 
 const entry = {
   balance: Type.String({ description: 'Integer amount in the smallest unit', examples: ['25000000000000000'] }),
@@ -11,24 +11,51 @@ const entry = {
   chainId: Type.Integer(),
 }
 
+const place = { network: 'sepolia', chainId: 11_155_111 }
+const COIN = {
+  balance: '25000000000000000',
+  balanceBn: { type: 'BigNumber', hex: '0x58d15e17628000' },
+  formatted: '0.025',
+  decimals: 18,
+  symbol: 'ETH',
+  name: 'Ether',
+  ...place,
+  tokenAddress: null,
+}
+const TOKEN = {
+  balance: '1500000',
+  balanceBn: { type: 'BigNumber', hex: '0x16e360' },
+  formatted: '1.5',
+  decimals: '6',
+  symbol: 'USDC',
+  name: 'USD Coin',
+  ...place,
+  tokenAddress: '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238',
+}
+const byAddress = { [TOKEN.tokenAddress.toLowerCase()]: TOKEN }
+
 /** 2.2. The native coin gives `decimals` as a number, a token as a string of digits. */
-export const NativeEntry = Type.Object({ ...entry, decimals: Type.Integer(), tokenAddress: Type.Null() })
-export const TokenEntry = Type.Object({ ...entry, decimals: Type.String(), tokenAddress: Type.String() })
+export const NativeEntry = Type.Object(
+  { ...entry, decimals: Type.Integer(), tokenAddress: Type.Null() },
+  { title: 'NativeBalance', examples: [COIN] },
+)
+export const TokenEntry = Type.Object(
+  { ...entry, decimals: Type.String(), tokenAddress: Type.String() },
+  { title: 'TokenBalance', examples: [TOKEN] },
+)
 /** Either of the two, where both stand side by side. */
-export const AnyEntry = Type.Object({
-  ...entry,
-  decimals: Type.Union([Type.Integer(), Type.String()]),
-  tokenAddress: Type.Union([Type.String(), Type.Null()]),
-})
+export const AnyEntry = Type.Object(
+  {
+    ...entry,
+    decimals: Type.Union([Type.Integer(), Type.String()]),
+    tokenAddress: Type.Union([Type.String(), Type.Null()]),
+  },
+  { title: 'Balance', examples: [TOKEN] },
+)
 
 export const BalancesQuery = Type.Object(
   {
-    limit: Type.Optional(
-      Type.String({
-        pattern: '^([1-9]|[1-9]\\d|1\\d\\d|200)$',
-        description: 'Tokens asked for a page, 1 to 200, default 100',
-      }),
-    ),
+    limit: Type.Optional(Limit(100, 'Tokens asked for a page')),
     cursor: Type.Optional(
       Type.String({ maxLength: 200, pattern: '^[A-Za-z0-9_-]+$', description: '`X-Next-Cursor` of the page before' }),
     ),
@@ -36,26 +63,36 @@ export const BalancesQuery = Type.Object(
   { additionalProperties: false },
 )
 
-const shared = { tags: ['Balances'], security: [{ bearer: [] }], querystring: NoQuery }
+const shared = { tags: ['Balances'], querystring: NoQuery }
 export const nativeBalance = {
   ...shared,
+  operationId: 'readNativeBalance',
   summary: 'Balance of the native coin',
+  description: 'At the block in `X-Block-Number`.',
   params: Type.Object({ userId: UserIdParam }),
   ...answers(
-    Type.Record(Type.String(), NativeEntry, { description: 'One entry, keyed by the coin’s symbol' }),
+    Type.Record(Type.String(), NativeEntry, {
+      description: 'One entry, keyed by the coin’s symbol',
+      examples: [{ ETH: COIN }],
+    }),
     502,
     504,
   ),
 }
 export const tokenBalance = {
   ...shared,
+  operationId: 'readTokenBalance',
   summary: 'Balance of a token',
+  description: 'Of an ERC-20 or ERC-721 contract, at the block in `X-Block-Number`.',
   params: Type.Object({
     userId: UserIdParam,
     tokenAddress: Type.String({ maxLength: 100, description: 'Token contract address' }),
   }),
   ...answers(
-    Type.Record(Type.String(), TokenEntry, { description: 'One entry, keyed by the lower-case token address' }),
+    Type.Record(Type.String(), TokenEntry, {
+      description: 'One entry, keyed by the lower-case token address',
+      examples: [byAddress],
+    }),
     422,
     502,
     504,
@@ -64,6 +101,7 @@ export const tokenBalance = {
 export const balances = {
   ...shared,
   querystring: BalancesQuery,
+  operationId: 'listBalances',
   summary: 'Balances of the native coin and all tokens',
   description:
     'The coin, and every ERC-20 token and ERC-721 collection that the history has seen in the account and of which it holds something, all at the block in `X-Block-Number`. Each entry is what the balance of that coin or token alone answers. A page asks `limit` tokens and shows those that are there; `Link` and `X-Next-Cursor` lead to the next, the coin is on the first. `X-Unanswered-Tokens` counts tokens of the page that gave no balance and are left out. `X-Indexed-To-Block` tells how far the history reaches. ERC-1155 balances exist by token id only: see the history.',
@@ -71,6 +109,7 @@ export const balances = {
   ...answers(
     Type.Record(Type.String(), AnyEntry, {
       description: 'Entries keyed by the coin’s symbol, then by lower-case token addresses in ascending order',
+      examples: [{ ETH: COIN, ...byAddress }],
     }),
     502,
     504,

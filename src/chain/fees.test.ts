@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { AppError } from '../errors.ts'
 import { currentFees, highestPrice, nextFee, offer, type Fees } from './fees.ts'
+import type { Hex } from '../ids.ts'
 import { openHead } from './head.ts'
 import type { Chain } from './network.ts'
 import { RpcError } from './rpc.ts'
@@ -114,10 +115,15 @@ function nodeWith(answers: Record<string, unknown>) {
     return answer
   }
   const head = openHead(Date.now)
+  const batch = (calls: { method: string }[]) =>
+    Promise.all(calls.map(({ method }) => call(method).catch((error: unknown) => error)))
+  const hashOf = (number: number): Hex => `0x${String(number).padStart(64, '0')}`
   const mine = (number: number) =>
-    head.set({ number, hash: `0x${String(number).padStart(64, '0')}`, parentHash: '0x', timestamp: 0, baseFee: 10n })
+    head.set({ number, hash: hashOf(number), parentHash: '0x', timestamp: 0, baseFee: 10n })
   mine(1)
-  return { chain: { head, rpc: { call }, feeCapWei: 100n } as unknown as Chain, asked, mine }
+  const block = { number: '0x1', hash: hashOf(1), parentHash: hashOf(0), timestamp: '0x1', baseFeePerGas: '0xa' }
+  answers.eth_getBlockByNumber ??= block
+  return { chain: { head, rpc: { call, batch }, feeCapWei: 100n } as unknown as Chain, asked, mine, block }
 }
 
 test('a node that suggests no tip is asked for its gas price: what that has above the base fee is the tip', async () => {
@@ -125,9 +131,33 @@ test('a node that suggests no tip is asked for its gas price: what that has abov
   assert.deepEqual(await currentFees(chain), { type: 'eip1559', maxFeePerGas: 23n, maxPriorityFeePerGas: 3n })
   mine(2)
   await currentFees(chain)
-  assert.deepEqual(asked, ['eth_maxPriorityFeePerGas', 'eth_gasPrice', 'eth_gasPrice'])
+  const fallback = ['eth_gasPrice', 'eth_getBlockByNumber']
+  assert.deepEqual(asked, ['eth_maxPriorityFeePerGas', ...fallback, ...fallback])
   const low = nodeWith({ eth_gasPrice: '0x9' })
   assert.deepEqual(await currentFees(low.chain), { type: 'eip1559', maxFeePerGas: 20n, maxPriorityFeePerGas: 0n })
+})
+
+test('a gas price is compared with the base fee of its own moment, not with the one of our head', async () => {
+  const dear = nodeWith({ eth_gasPrice: '0x47' })
+  dear.block.baseFeePerGas = '0x40'
+  assert.deepEqual(await currentFees(dear.chain), { type: 'eip1559', maxFeePerGas: 27n, maxPriorityFeePerGas: 7n })
+  const cheap = nodeWith({ eth_gasPrice: '0x5' })
+  cheap.block.baseFeePerGas = '0x1'
+  assert.deepEqual(await currentFees(cheap.chain), { type: 'eip1559', maxFeePerGas: 24n, maxPriorityFeePerGas: 4n })
+})
+
+test('a node in trouble is not one that suggests no tip: nothing is made of its gas price', async () => {
+  const answers: Record<string, unknown> = {
+    eth_maxPriorityFeePerGas: new RpcError(-32603, 'internal error', undefined),
+    eth_gasPrice: '0x40',
+  }
+  const { chain, asked } = nodeWith(answers)
+  await assert.rejects(currentFees(chain), /internal error/)
+  assert.deepEqual(asked, ['eth_maxPriorityFeePerGas'])
+  answers.eth_maxPriorityFeePerGas = '0x3'
+  assert.deepEqual(await currentFees(chain), { type: 'eip1559', maxFeePerGas: 23n, maxPriorityFeePerGas: 3n })
+  const lame = nodeWith({ eth_gasPrice: new RpcError(-32603, 'internal error', undefined) })
+  await assert.rejects(currentFees(lame.chain), /internal error/)
 })
 
 test('a tip made of a gas price is bounded by the cap; a node that is rate-limited is not asked twice', async () => {

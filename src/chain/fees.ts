@@ -1,6 +1,6 @@
 import { AppError } from '../errors.ts'
 import { readHeader, readQuantity } from './answers.ts'
-import { isMissingMethod, isOutOfBreath } from './member.ts'
+import { isBroken, isMissingMethod, isOutOfBreath } from './member.ts'
 import type { Chain } from './network.ts'
 import { RpcError, type Rpc } from './rpc.ts'
 
@@ -53,19 +53,25 @@ const withoutTip = new WeakSet<Rpc>()
 
 /**
  * What the node suggests as tip. Where it has no such method, which the specification of the JSON-RPC API leaves open,
- * what its gas price has above the base fee.
+ * what its gas price has above the base fee. A node that is in trouble for a moment is not one that lacks the method.
  */
 async function askTip(rpc: Rpc, baseFee: bigint): Promise<bigint> {
   if (!withoutTip.has(rpc)) {
     try {
       return readQuantity(await rpc.call('eth_maxPriorityFeePerGas', []), 'tip')
     } catch (error) {
-      if (!(error instanceof RpcError) || isOutOfBreath(error)) throw error
+      if (!(error instanceof RpcError) || isOutOfBreath(error) || isBroken(error)) throw error
       if (isMissingMethod(error)) withoutTip.add(rpc)
     }
   }
-  const price = readQuantity(await rpc.call('eth_gasPrice', []), 'gas price')
-  return price > baseFee ? price - baseFee : 0n
+  // Of one moment: the price of one block above the base fee of another is no tip.
+  const [price, latest] = await rpc.batch([
+    { method: 'eth_gasPrice', params: [] },
+    { method: 'eth_getBlockByNumber', params: ['latest', false] },
+  ])
+  for (const answer of [price, latest]) if (answer instanceof RpcError) throw answer
+  const tip = readQuantity(price, 'gas price') - (readHeader(latest).baseFee ?? baseFee)
+  return tip > 0n ? tip : 0n
 }
 
 /**

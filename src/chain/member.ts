@@ -156,7 +156,7 @@ export function mayDoBetter(answer: unknown): boolean {
 }
 
 /** JSON-RPC 2.0 §5.1: internal error. Some nodes revert under this code. */
-const isBroken = (error: RpcError): boolean => error.rpcCode === -32603 && !isExecutionError(error)
+export const isBroken = (error: RpcError): boolean => error.rpcCode === -32603 && !isExecutionError(error)
 
 /** JSON-RPC 2.0 §5.1: method not found */
 export const isMissingMethod = ({ rpcCode }: RpcError): boolean => rpcCode === -32601

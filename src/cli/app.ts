@@ -14,6 +14,8 @@ type Given = Json & {
   logo?: string | false
   clientId?: string
   confidential?: boolean
+  withoutPkce?: boolean
+  pkce?: boolean
 }
 
 /** `chatelaine app …`: the applications of this installation. */
@@ -31,6 +33,7 @@ export function app(): Command {
       )
       .option('--origin <origin>', 'whose pages may call the API; repeat it for several', collect)
       .option('--logo <uri>', 'https address of an image')
+      .option('--without-pkce', 'confidential only, for a library that knows no PKCE: it must send a nonce')
 
   described(command.command('create').description('register an application'))
     .option('--network <name>', 'the network it is bound to, for ever')
@@ -51,6 +54,7 @@ export function app(): Command {
   described(command.command('update <client-id>').description('change what is named; a list is replaced as a whole'))
     .option('--no-origin', 'no origin may call any more')
     .option('--no-logo', 'no logo any more')
+    .option('--pkce', 'PKCE is needed again')
     .option(...json)
     .action(update)
   command
@@ -84,6 +88,7 @@ async function create(given: Given): Promise<void> {
       permissions: given.permission ?? ['wallet:read'],
       allowedOrigins: given.origin || [],
       logoUri: given.logo || null,
+      ...(given.withoutPkce === true ? { needsPkce: false } : {}),
     }),
   )
   print(given, { application, secret }, `Registered.\n\n${describe(application, secret)}`)
@@ -118,6 +123,7 @@ async function update(clientId: string, given: Given): Promise<void> {
       permissions: given.permission,
       allowedOrigins: given.origin === false ? [] : given.origin,
       logoUri: given.logo === false ? null : given.logo,
+      needsPkce: given.withoutPkce === true ? false : given.pkce,
     }),
   )
   print(given, application, describe(application))
@@ -152,6 +158,7 @@ function describe(application: Registered, secret: string | null = null): string
         ? 'public: PKCE, no secret'
         : `confidential: ${application.liveSecrets} live ${application.liveSecrets === 1 ? 'secret' : 'secrets'}`,
     ],
+    ...(application.needsPkce ? [] : [['PKCE', 'may be left out where a nonce is sent'] as [string, string]]),
     ['Redirect URIs', application.redirectUris],
     ['Permissions', application.permissions],
     ['Origins', application.allowedOrigins],

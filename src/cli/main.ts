@@ -11,6 +11,7 @@ import { authKeys } from './auth-keys.ts'
 import { addBackfill } from './backfill.ts'
 import { network } from './network.ts'
 import { operatorToken } from './operator-token.ts'
+import { provider } from './provider.ts'
 import { signer } from './signer.ts'
 import { token } from './token.ts'
 
@@ -25,7 +26,17 @@ const program = new Command('chatelaine')
   )
   .showHelpAfterError('Add --help for what can be given.')
   .exitOverride()
-for (const command of [account(), actions(), app(), network(), authKeys(), operatorToken(), signer(), token()])
+for (const command of [
+  account(),
+  actions(),
+  app(),
+  network(),
+  authKeys(),
+  operatorToken(),
+  provider(),
+  signer(),
+  token(),
+])
   program.addCommand(command)
 addAudit(program)
 addBackfill(program)

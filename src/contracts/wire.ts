@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { answers } from '../http/wire.ts'
+import { answers, Problem, shownAs } from '../http/wire.ts'
 
 const abi = Type.String({
   maxLength: 8192,
@@ -9,6 +9,21 @@ const abi = Type.String({
 const args = Type.Optional(
   Type.Array(Type.String(), { maxItems: 64, description: 'Arguments in order, every one a string' }),
 )
+
+const CONTRACT = '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238'
+const CALL = {
+  address: CONTRACT,
+  abi: 'balanceOf(address) public view returns (uint256)',
+  args: ['0x70997970C51812dc3A010C7d01b50e0d17dc79C8'],
+}
+const RESULT = { type: 'BigNumber', hex: '0x16e360' }
+const ANSWER = {
+  status: 'SUCCESS',
+  explorerUrl: `https://sepolia.etherscan.io/address/${CONTRACT}`,
+  response: RESULT,
+  outputs: [{ name: '', type: 'uint256', value: RESULT }],
+  blockNumber: 7_654_321,
+}
 
 /** 2.4, with the additions of answers.md 9. */
 export const ReadRequest = Type.Object(
@@ -28,40 +43,57 @@ export const ReadRequest = Type.Object(
       ]),
     ),
   },
-  { additionalProperties: false },
+  { title: 'ReadRequest', additionalProperties: false, examples: [CALL] },
 )
 
-export const ReadResponse = Type.Object({
-  status: Type.Literal('SUCCESS'),
-  explorerUrl: Type.String({ description: 'Block-explorer address of the contract' }),
-  response: Type.Unknown({ description: 'The return value; integers as big-number objects' }),
-  outputs: Type.Array(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() })),
-  blockNumber: Type.Integer(),
-})
+export const Output = Type.Object(
+  { name: Type.String(), type: Type.String(), value: Type.Unknown({ description: 'Integers as big-number objects' }) },
+  { title: 'Output', description: 'One return value' },
+)
+
+export const ReadResponse = Type.Object(
+  {
+    status: Type.Literal('SUCCESS'),
+    explorerUrl: Type.String({ description: 'Block-explorer address of the contract' }),
+    response: Type.Unknown({ description: 'The return value; integers as big-number objects' }),
+    outputs: Type.Array(Output),
+    blockNumber: Type.Integer(),
+  },
+  { title: 'ReadAnswer', examples: [ANSWER] },
+)
 
 export const BatchRequest = Type.Object(
   {
-    calls: Type.Array(Type.Omit(ReadRequest, ['blockTag'], { additionalProperties: false }), {
-      minItems: 1,
-      maxItems: 100,
-    }),
+    calls: Type.Array(
+      Type.Omit(ReadRequest, ['blockTag'], { title: 'Call', additionalProperties: false, examples: [CALL] }),
+      {
+        minItems: 1,
+        maxItems: 100,
+      },
+    ),
     blockTag: Type.Optional(ReadRequest.properties.blockTag),
   },
-  { additionalProperties: false },
+  { title: 'BatchRequest', additionalProperties: false, examples: [{ calls: [CALL], blockTag: 'latest' }] },
 )
 
 /** Each call is answered on its own: what the single read answers, or its problem document. */
-export const BatchResponse = Type.Object({ blockNumber: Type.Integer(), results: Type.Array(Type.Unknown()) })
+export const BatchResponse = Type.Object(
+  { blockNumber: Type.Integer(), results: Type.Array(Type.Unknown(shownAs({ anyOf: [ReadResponse, Problem] }))) },
+  { title: 'BatchAnswer', examples: [{ blockNumber: ANSWER.blockNumber, results: [ANSWER] }] },
+)
 
-const shared = { tags: ['Contracts'], security: [{ bearer: [] }] }
+const shared = { tags: ['Contracts'] }
 export const read = {
   ...shared,
+  operationId: 'readContract',
   summary: 'Call a view function of any contract',
+  description: 'At the newest block, or at the one that `blockTag` names.',
   body: ReadRequest,
   ...answers(ReadResponse, 413, 415, 422, 502, 504),
 }
 export const readBatch = {
   ...shared,
+  operationId: 'readContracts',
   summary: 'Call up to 100 view functions at one block',
   description:
     'Each call is answered on its own: with what the single read answers, or with a problem document. When the answers together grow longer than 4 MiB, the calls behind are refused with `invalid_return_data`. When the node answers none of them, the request is refused.',

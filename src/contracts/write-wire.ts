@@ -17,13 +17,25 @@ export const WriteRequest = Type.Object(
     value: Value,
     dryRun: DryRun,
   },
-  { additionalProperties: false },
+  {
+    title: 'WriteRequest',
+    additionalProperties: false,
+    examples: [
+      {
+        address: '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238',
+        abi: 'transfer(address to, uint256 amount) public',
+        args: ['0x70997970C51812dc3A010C7d01b50e0d17dc79C8', '1500000'],
+      },
+    ],
+  },
 )
 
 export const write = {
   tags: ['Contracts'],
-  security: [{ bearer: [] }],
+  operationId: 'writeContract',
   summary: 'Call a state-changing function of any contract',
+  description:
+    'Simulated first: what would revert is refused and costs nothing. Answers when the transaction is on its way, with `?wait=mined` when it is in a block.',
   headers: KeyHeaders,
   body: WriteRequest,
   ...withAccepted(answers(WriteResponse, 409, 413, 415, 422, 502, 504)),

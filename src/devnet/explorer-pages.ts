@@ -1,6 +1,7 @@
 import { html } from 'ghtml'
 import { formatUnits, getAddress } from 'viem'
 import type { PageParts } from '../http/page.ts'
+import { en } from '../texts/en.ts'
 import type { Hex } from '../ids.ts'
 
 type Coin = { networkName: string; symbol: string }
@@ -290,6 +291,8 @@ export function noAnswer(networkName: string): PageParts {
 
 function shell(networkName: string, title: string, here: string | null, content: string): PageParts {
   return {
+    // For developers: what stands on a chain is English anyway.
+    words: en,
     title: `${title} · ${networkName}`,
     layout: 'wide',
     notice: `Development chain ${networkName}: nothing on it is worth anything.`,

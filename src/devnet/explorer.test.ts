@@ -8,6 +8,8 @@ import { text } from 'node:stream/consumers'
 import { after, before, test } from 'node:test'
 import fastify, { type FastifyInstance } from 'fastify'
 import { getAddress, toFunctionSelector } from 'viem'
+import { readConfig } from '../config.ts'
+import { openBrand } from '../http/brand.ts'
 import { PAGE_CSP, pageAssets } from '../http/page.ts'
 import type { Hex } from '../ids.ts'
 import { type Chain, startChain } from './chain.ts'
@@ -208,7 +210,7 @@ test('a node that is down is a 502 page that does not name it', async () => {
 
 async function serve(rpcUrl: string): Promise<FastifyInstance> {
   const made = fastify()
-  pageAssets(made)
+  pageAssets(made, openBrand(readConfig({}, 'server')))
   await made.register(explorer, { rpcUrl, networkName: 'devnet', symbol: 'ETH' })
   return made
 }

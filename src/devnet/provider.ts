@@ -2,7 +2,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'ghtml'
 import { createHash, generateKeyPairSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import { errors, interactionPolicy, Provider, type Adapter, type AdapterPayload } from 'oidc-provider'
-import { sendPage } from '../http/page.ts'
+import { sendPage, textsOf } from '../http/page.ts'
+import type { Texts } from '../texts/en.ts'
 import { avatar } from './avatar.ts'
 
 const PATH = '/devnet/idp'
@@ -52,9 +53,9 @@ function signInPage(server: FastifyInstance, provider: Provider, origin: string)
 
   server.get<Uid>(`${PATH}/sign-in/:uid`, { schema: { hide: true } }, async (request, reply) => {
     const interaction = await current(request, reply)
-    if (interaction === null) return over(reply)
+    if (interaction === null) return over(request, reply)
     const { login_hint: hint } = interaction.params
-    return show(reply, 200, {
+    return show(request, reply, 200, {
       uid: interaction.uid,
       username: typeof hint === 'string' ? hint : '',
       isInvalid: false,
@@ -63,16 +64,16 @@ function signInPage(server: FastifyInstance, provider: Provider, origin: string)
 
   server.post<Uid>(`${PATH}/sign-in/:uid`, { schema: { hide: true } }, async (request, reply) => {
     const interaction = await current(request, reply)
-    if (interaction === null) return over(reply)
+    if (interaction === null) return over(request, reply)
     const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams()
     const token = Buffer.from(form.get('csrf') ?? '')
     const expected = Buffer.from(tokenOf(interaction.uid))
-    if (token.length !== expected.length || !timingSafeEqual(token, expected)) return over(reply)
+    if (token.length !== expected.length || !timingSafeEqual(token, expected)) return over(request, reply)
     if (form.get('answer') === 'cancel') return goOn(request, reply, { error: 'access_denied' })
     const typed = form.get('username') ?? ''
     const username = typed.trim().normalize('NFC')
     if (!USERNAME.test(username))
-      return show(reply, 400, { uid: interaction.uid, username: typed.slice(0, 100), isInvalid: true })
+      return show(request, reply, 400, { uid: interaction.uid, username: typed.slice(0, 100), isInvalid: true })
     return goOn(request, reply, { login: { accountId: username.toLowerCase(), remember: false } })
   })
 
@@ -96,48 +97,48 @@ function signInPage(server: FastifyInstance, provider: Provider, origin: string)
   }
 
   const show = (
+    request: FastifyRequest<Uid>,
     reply: FastifyReply,
     status: number,
     parts: { uid: string; username: string; isInvalid: boolean },
-  ): FastifyReply =>
-    sendPage(reply, status, {
-      title: 'Development sign-in',
-      notice: 'Development only: no password, no real identity',
-      body: signInBody({ ...parts, csrf: tokenOf(parts.uid) }),
+  ): FastifyReply => {
+    const words = textsOf(request)
+    const { title, notice } = words.development
+    return sendPage(reply, status, {
+      words,
+      title,
+      notice,
+      body: signInBody(words, { ...parts, csrf: tokenOf(parts.uid) }),
     })
+  }
 
-  const over = (reply: FastifyReply): FastifyReply =>
-    sendPage(reply, 400, {
-      title: 'This sign-in is over',
+  const over = (request: FastifyRequest<Uid>, reply: FastifyReply): FastifyReply => {
+    const words = textsOf(request)
+    const { over, overHint } = words.development
+    return sendPage(reply, 400, {
+      words,
+      title: over,
       body: html`<div class="card stack">
-        <h1>This sign-in is over</h1>
-        <p>Go back to the application and sign in again.</p>
+        <h1>${over}</h1>
+        <p>${overHint}</p>
       </div>`,
     })
+  }
 }
 
-function signInBody({
-  uid,
-  csrf,
-  username,
-  isInvalid,
-}: {
-  uid: string
-  csrf: string
-  username: string
-  isInvalid: boolean
-}): string {
+export function signInBody(
+  { development: words }: Texts,
+  { uid, csrf, username, isInvalid }: { uid: string; csrf: string; username: string; isInvalid: boolean },
+): string {
   const described = isInvalid ? 'username-error username-hint' : 'username-hint'
   return html`
     <div class="card stack">
-      <h1>Who do you want to be?</h1>
-      <p class="notice">
-        This identity provider exists in development only. Any name will do; the same name is always the same person.
-      </p>
+      <h1>${words.heading}</h1>
+      <p class="notice">${words.hint}</p>
       <form class="stack" method="post" action="${PATH}/sign-in/${uid}">
         <input type="hidden" name="csrf" value="${csrf}" />
         <div class="field">
-          <label for="username">User name</label>
+          <label for="username">${words.username}</label>
           <input
             id="username"
             name="username"
@@ -152,15 +153,12 @@ function signInBody({
             aria-invalid="${isInvalid}"
             aria-describedby="${described}"
           />
-          !${isInvalid ? html`<p class="danger" id="username-error">This cannot be a user name here.</p>` : ''}
-          <small class="hint" id="username-hint"
-            >1 to 64 letters, digits, dots, hyphens or underscores, beginning with a letter or a digit. Case does not
-            matter.</small
-          >
+          !${isInvalid ? html`<p class="danger" id="username-error">${words.invalid}</p>` : ''}
+          <small class="hint" id="username-hint">${words.rule}</small>
         </div>
         <div class="stack tight">
-          <button class="button" name="answer" value="sign-in">Sign in</button>
-          <button class="button quiet" name="answer" value="cancel" formnovalidate>Cancel</button>
+          <button class="button" name="answer" value="sign-in">${words.signIn}</button>
+          <button class="button quiet" name="answer" value="cancel" formnovalidate>${words.cancel}</button>
         </div>
       </form>
     </div>

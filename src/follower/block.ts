@@ -9,17 +9,18 @@ export type FollowedBlock = Block & {
   receipts: Receipt[]
   /**
    * Before anything is decided upon some of its transactions: checks them as far as the network and the mode let it.
-   * In `on` nothing is left to be checked or asked; otherwise the node is asked for the block once more, whole.
+   * In `on` nothing is left to be checked or asked; otherwise the node is asked for the block once more, whole, where
+   * others' transactions are in it.
    * @throws RpcError | RpcUnavailable | BadAnswer
    */
   prove(ours: Ours): Promise<Proof>
 }
 
-/** Hashes of transactions of a block. */
+/** Transactions of a block. */
 export type Ours = {
-  /** of what we signed: who sent it is known by the hash of its bytes, and need not be recovered from them */
-  signed: readonly Hex[]
-  /** of what the node says our accounts sent */
+  /** the bytes of what we signed, by their hash: by that it is known who sent them, which need not be recovered */
+  signed: ReadonlyMap<Hex, Buffer>
+  /** hashes of what the node says our accounts sent */
   claimed: readonly Hex[]
 }
 

@@ -188,6 +188,19 @@ suite('stored blocks, beside those of another network', () => {
     assert.deepEqual(await asks(60), [null, 61])
   })
 
+  test('have the block before the first that is kept in common where its hash is the node’s, and no other block of its number', async () => {
+    const { script } = await at(9)
+    await app.db.deleteFrom('blocks').where('chain_id', '=', 31337).where('number', '<', 6).execute()
+    const shared = script.blocks[5]!.hash
+    script.lose(4)
+    for (let count = 0; count < 4; count++) script.mine()
+    assert.equal((await findAncestor(app, script.chain, 9))?.hash, shared)
+    script.lose(5)
+    for (let count = 0; count < 5; count++) script.mine()
+    assert.notEqual(script.blocks[5]!.hash, shared)
+    assert.equal(await findAncestor(app, script.chain, 9), null)
+  })
+
   test('prove nothing about a node that lacks blocks below its newest', async () => {
     const { script } = await at(9)
     script.faults.lag = 2

@@ -256,6 +256,6 @@ test('a node whose whole block is not the one that its receipts belong to contra
   ] as [(answer: Fields & { transactions: unknown[] }) => unknown, RegExp][]) {
     const { rpc } = changed(script, ({ params }, answer) => (params[1] === true ? change(answer as never) : answer))
     const { prove } = await fetchBlock(rpc, block.hash, source('lax'))
-    await assert.rejects(prove({ signed: [ours], claimed: [] }), said)
+    await assert.rejects(prove({ signed: new Map(), claimed: [ours] }), said)
   }
 })

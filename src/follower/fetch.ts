@@ -8,7 +8,7 @@ import type { Hex } from '../ids.ts'
 import { readBlock, readReceipt, type RawBlock } from './answers.ts'
 import type { FollowedBlock, Ours, Receipt } from './block.ts'
 import { bloomOf } from './bloom.ts'
-import { proveAll, proveSome, type Answers, type Provability } from './prove.ts'
+import { proveAll, proveOwn, proveSome, type Answers, type Provability } from './prove.ts'
 
 /** calls of one JSON-RPC batch; providers refuse more than 50 to 100 */
 const BATCH = 50
@@ -52,11 +52,14 @@ export async function fetchBlock(rpc: Rpc, hash: Hex, source: ReceiptSource): Pr
   // blocks that hold some of ours.
   const { read, answers } = await askBlock(rpc, hash, { source, isWhole: false })
   const prove = async (ours: Ours) => {
+    source.provability ??= { wasProven: false, doubts: 0 }
+    const how = { ours, strictness, provability: source.provability }
+    const own = proveOwn(answers, read, how)
+    if (own !== null) return own
     // The receipts are not asked for again: those that are to be stored are those to prove.
     const block = await rpc.call('eth_getBlockByHash', [hash, true])
     checkSame(read, block)
-    source.provability ??= { wasProven: false, doubts: 0 }
-    return proveSome({ block, receipts: answers.receipts }, read, { ours, strictness, provability: source.provability })
+    return proveSome({ block, receipts: answers.receipts }, read, how)
   }
   return { ...read, prove }
 }

@@ -10,10 +10,10 @@ import { toHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
-import { signerAt } from '../../test/scripted-transactions.ts'
+import { signerAt, type WholeTransaction } from '../../test/scripted-transactions.ts'
 import { until } from '../../test/until.ts'
 import type { BlockListener, FollowedBlock, Ours } from './block.ts'
-import { fetchBlock } from './fetch.ts'
+import { fetchBlock, type ReceiptSource } from './fetch.ts'
 import { startFollower } from './follow.ts'
 
 // A node that says something else than its block holds, one field at a time.
@@ -64,7 +64,10 @@ const ofWhole =
     if (isWhole(block)) lie(block, receipts)
   }
 
-const claimed = (...hashes: Hex[]): Ours => ({ signed: [], claimed: hashes })
+/** Bytes that prove nothing: then the whole block is asked for. */
+const withoutBytes = (hashes: Hex[]) => new Map(hashes.map((hash) => [hash, Buffer.alloc(0)]))
+
+const claimed = (...hashes: Hex[]): Ours => ({ signed: new Map(), claimed: hashes })
 
 /** Another value of the same form. */
 function other(value: unknown): unknown {
@@ -254,7 +257,7 @@ suite('in the other modes', () => {
       )
       const asked = [(hashes: Hex[]) => claimed(...hashes)]
       // Who sent what we signed is not the node's to say: it is not compared.
-      if (!OF_SENDER.has(name)) asked.push((signed) => ({ signed, claimed: [] }))
+      if (!OF_SENDER.has(name)) asked.push((hashes) => ({ signed: withoutBytes(hashes), claimed: [] }))
       for (const ours of asked) {
         for (const liar of isOfReceiptsOnly ? [both] : [both, second])
           await assert.rejects(
@@ -279,6 +282,63 @@ suite('in the other modes', () => {
     assert.equal(script.asked.get('eth_getBlockByHash'), 2)
     assert.equal(script.asked.get('eth_getBlockReceipts'), 1)
   })
+
+  const signedIn = (transactions: WholeTransaction[]): Ours => ({
+    signed: new Map(transactions.map(({ hash, encoded }) => [hash, encoded])),
+    claimed: [],
+  })
+
+  test('a block of which we signed everything is proven by our own bytes, without another question', async () => {
+    const script = scriptedChain()
+    const { hash, transactions } = mineAll(script)
+    const learned: ReceiptSource = source('off')
+    const block = await fetchBlock(script.chain.rpc, hash, learned)
+    const { nonces, doubt } = await block.prove(signedIn(transactions))
+    assert.equal(doubt, null)
+    assert.deepEqual([...nonces], transactions.map((one) => [one.hash, Number(one.answer.nonce)])) // prettier-ignore
+    assert.deepEqual(learned.provability, { wasProven: true, doubts: 0 })
+    assert.equal(script.asked.get('eth_getBlockByHash'), 1)
+  })
+
+  test('where somebody else’s is among ours, or our bytes are not the block’s, the whole block is asked for and decides', async () => {
+    for (const spoil of [
+      (signed: Map<Hex, Buffer>, { hash }: WholeTransaction) => signed.delete(hash),
+      (signed: Map<Hex, Buffer>, { hash }: WholeTransaction) => signed.set(hash, Buffer.alloc(0)),
+      (signed: Map<Hex, Buffer>, { hash, encoded }: WholeTransaction) => signed.set(hash, encoded.subarray(0, -1)),
+      (signed: Map<Hex, Buffer>, { hash }: WholeTransaction) => signed.set(hash, Buffer.from('c0', 'hex')),
+      (signed: Map<Hex, Buffer>, { hash }: WholeTransaction) => signed.set(hash, Buffer.from('7fc0', 'hex')),
+      (signed: Map<Hex, Buffer>) => signed.forEach((_raw, hash) => signed.set(hash, [...signed.values()][0]!)),
+    ]) {
+      const script = scriptedChain()
+      const { hash, transactions } = mineAll(script)
+      const block = await fetchBlock(script.chain.rpc, hash, source('off'))
+      const ours = signedIn(transactions)
+      spoil(ours.signed as Map<Hex, Buffer>, transactions[2]!)
+      const { nonces, doubt } = await block.prove(ours)
+      assert.equal(doubt, null)
+      assert.equal(nonces.get(transactions[2]!.hash), Number(transactions[2]!.answer.nonce))
+      assert.equal(script.asked.get('eth_getBlockByHash'), 2)
+    }
+  })
+
+  for (const [name, lie] of Object.entries(lies)) {
+    test(`with our own bytes a block with ${name} is not proven, and a lie that is not asked for harms nobody`, async () => {
+      const script = scriptedChain()
+      const { hash, transactions } = mineAll(script)
+      const rpc = lying(script.chain.rpc, (block, receipts) => {
+        const answer = script.respond('eth_getBlockByHash', [hash, true]) as Block
+        lie(answer, receipts)
+        if (isWhole(block)) Object.assign(block, answer)
+        else block.transactions = answer.transactions.map((one) => one.hash) as never
+      })
+      const honest = await fetchBlock(script.chain.rpc, hash, source('off'))
+      const told = await fetchBlock(rpc, hash, source('off')).catch(() => null)
+      if (isDeepStrictEqual(told?.receipts, honest.receipts)) await told!.prove(signedIn(transactions))
+      // Who sent what we signed is not the node's to say: it is not compared.
+      else if (told !== null && !OF_SENDER.has(name))
+        await assert.rejects(told.prove(signedIn(transactions)), { name: 'BadAnswer' })
+    })
+  }
 
   const garbled: Record<string, Lie> = {
     'headers are not Ethereum’s': (block) => (block.extraData = '0x'),
@@ -375,6 +435,6 @@ suite('in the other modes', () => {
         }),
       )
       const block = await fetchBlock(rpc, hash, source(strictness))
-      await assert.rejects(block.prove({ signed: [ours], claimed: [] }), /signed here has another type/)
+      await assert.rejects(block.prove({ signed: withoutBytes([ours]), claimed: [] }), /signed here has another type/)
     })
 })

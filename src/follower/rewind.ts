@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { App } from '../app.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
+import { storedBlockHash, storedParentHash } from '../store/block-hash.ts'
 import { toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { findAncestor } from './ancestor.ts'
@@ -72,7 +73,7 @@ async function compareOurs(db: Db, { chainId, rpc }: Chain, toBlock: number): Pr
  * Takes a network back to a block that the node has, whoever follows it, inside a transaction: what was made of the blocks
  * above is undone as in any reorganisation, final or not, and is made again from the node's blocks by the follower that
  * takes the lease next.
- * @throws Error when the follower stands below that block by now
+ * @throws Error when the follower stands below that block by now, or has followed another of its number
  */
 export async function rewindTo(
   db: Db,
@@ -82,6 +83,11 @@ export async function rewindTo(
 ): Promise<void> {
   const held = await seizeLease(db, chain.chainId, `rewind:${randomBytes(4).toString('hex')}`)
   if (held === null || held.number < to.number) throw new Error('The follower has moved meanwhile: try again.')
+  // A block below those that are kept is known by the one above it.
+  const kept =
+    (await storedBlockHash(db, chain.chainId, to.number)) ?? (await storedParentHash(db, chain.chainId, to.number + 1))
+  if (kept !== null && kept !== to.hash)
+    throw new Error('The block was reorganised away meanwhile, and the follower follows another: try again.')
   const next = await retractIn(db, app, chain, listeners, { held, ancestor: to })
   await releaseLease(db, chain.chainId, next)
 }

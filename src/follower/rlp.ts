@@ -1,3 +1,5 @@
+import { BadAnswer } from '../chain/failures.ts'
+
 /** What RLP can hold: bytes, or a list of the same. */
 export type Rlp = Uint8Array | readonly Rlp[] | Encoded
 
@@ -27,3 +29,36 @@ export function bytesOf(number: number | bigint): Buffer {
   const digits = number.toString(16)
   return digits === '0' ? Buffer.alloc(0) : Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, 'hex')
 }
+
+/** Bytes are parts of what was decoded, not copies. */
+export type Decoded = Buffer | Decoded[]
+
+/** @throws BadAnswer  when it is cut off, or bytes are left over */
+export function decodeRlp(all: Buffer): Decoded {
+  const { item, end } = decodeAt(all, 0)
+  if (end !== all.length) throw new BadAnswer('what is encoded has bytes left over')
+  return item
+}
+
+function decodeAt(all: Buffer, at: number): { item: Decoded; end: number } {
+  const first = all[at]
+  if (first === undefined) throw cutOff()
+  if (first < 0x80) return { item: all.subarray(at, at + 1), end: at + 1 }
+  const isList = first >= 0xc0
+  const size = first - (isList ? 0xc0 : 0x80)
+  const sizeBytes = size < 56 ? 0 : size - 55
+  const start = at + 1 + sizeBytes
+  if (start > all.length || sizeBytes > 4) throw cutOff()
+  const end = start + (sizeBytes === 0 ? size : all.readUIntBE(at + 1, sizeBytes))
+  if (end > all.length) throw cutOff()
+  if (!isList) return { item: all.subarray(start, end), end }
+  const items: Decoded[] = []
+  for (let next = start; next < end;) {
+    const read = decodeAt(all.subarray(0, end), next)
+    items.push(read.item)
+    next = read.end
+  }
+  return { item: items, end }
+}
+
+const cutOff = () => new BadAnswer('what is encoded is cut off')

@@ -120,7 +120,7 @@ suite('blocks of a real chain', () => {
     const { receipts, prove } = await fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, strictness: 'on' })
     assert.deepEqual(receipts.map(({ from }) => from).toSorted(), [sender, signer.address.toLowerCase()].toSorted())
     assert.equal(receipts.filter(({ contractAddress }) => contractAddress !== null).length, 1)
-    assert.equal((await prove({ signed: [], claimed: [] })).nonces.size, 2)
+    assert.equal((await prove({ signed: new Map(), claimed: [] })).nonces.size, 2)
   })
 
   test('what nobody signed is refused in strict mode, and taken at its node’s word in the others', async () => {
@@ -138,7 +138,7 @@ suite('blocks of a real chain', () => {
       const { receipts, prove } = await fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, strictness: 'off' })
       const [{ transactionHash, from }] = receipts as [Receipt]
       assert.equal(from, nobody)
-      const { nonces, doubt } = await prove({ signed: [], claimed: [transactionHash] })
+      const { nonces, doubt } = await prove({ signed: new Map(), claimed: [transactionHash] })
       assert.deepEqual([doubt, nonces.has(transactionHash)], [null, true])
     }
   })

@@ -6,7 +6,7 @@ import { getContractAddress } from 'viem/utils'
 import { makeTransaction, signerAt } from '../../test/scripted-transactions.ts'
 import { randomOf } from '../../test/random.ts'
 import type { Hex } from '../ids.ts'
-import { isEthereums, readSent, typeOf } from './transaction.ts'
+import { isEthereums, readRaw, readSent, typeOf } from './transaction.ts'
 
 const random = randomOf(11)
 const bytesOf = (length: number): Hex => toHex(Uint8Array.from({ length }, () => random(256)))
@@ -71,6 +71,11 @@ for (const type of [0, 1, 2, 3, 4]) {
       const [creator, { nonce }] = [sent.from(), sent]
       const created = getContractAddress({ from: creator as Hex, nonce: BigInt(nonce) }).toLowerCase()
       assert.equal(sent.contractAddress(), transaction.to === null ? created : null)
+      const same = readRaw(sent.encoded)
+      for (const one of ['encoded', 'hash', 'isSigned', 'to', 'nonce'] as const) assert.deepEqual(same[one], sent[one])
+      assert.equal(same.from(), sent.from())
+      assert.equal(same.contractAddress(), sent.contractAddress())
+      for (const baseFee of [null, 0n, 7n, 1n << 70n]) assert.equal(same.priceAt(baseFee), sent.priceAt(baseFee))
     }
   })
 }
@@ -93,6 +98,22 @@ test('types of other networks are told from Ethereum’s', () => {
     assert.ok(!isEthereums(typeOf({ type })))
     assert.throws(() => readSent({ type }), /type/)
   }
+})
+
+test('bytes that are no transaction are refused, wherever they are cut off or changed into another form', () => {
+  for (const type of [0, 1, 2, 3, 4]) {
+    const { encoded } = makeTransaction({ from: signerAt(1), to: signerAt(2), nonce: 300, type })
+    for (let end = 0; end < encoded.length; end++)
+      assert.throws(() => readRaw(encoded.subarray(0, end)), { name: 'BadAnswer' })
+    assert.throws(() => readRaw(Buffer.concat([encoded, Buffer.of(0)])), { name: 'BadAnswer' })
+    for (const other of [5, 0x7f, 0x80, 0xbf]) {
+      const typed = Buffer.concat([Buffer.of(other), encoded.subarray(type === 0 ? 0 : 1)])
+      assert.throws(() => readRaw(typed), { name: 'BadAnswer' })
+    }
+  }
+  assert.throws(() => readRaw(Buffer.from('c0', 'hex')), { name: 'BadAnswer' })
+  // Lists where bytes belong.
+  assert.throws(() => readRaw(Buffer.from(`c9${'c0'.repeat(9)}`, 'hex')), { name: 'BadAnswer' })
 })
 
 const NONSENSE = [undefined, null, '', '0x', '0xzz', '0x0g', 5, {}, [], true, '-0x1', `0x${'f'.repeat(65)}`]

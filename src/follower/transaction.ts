@@ -3,7 +3,7 @@ import { BadAnswer } from '../chain/failures.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { bytes, list, quantity } from './fields.ts'
-import { bytesOf, encodeRlp, type Encoded, type Rlp } from './rlp.ts'
+import { bytesOf, decodeRlp, encodeRlp, type Decoded, type Encoded, type Rlp } from './rlp.ts'
 import { createdBy, recoverSender } from './sender.ts'
 
 /** A transaction as its own bytes say it: nothing here is the node's word. All hex is lower-case. */
@@ -59,19 +59,62 @@ const FIELDS: readonly Field[][] = [
 export function readSent(answer: unknown): Sent {
   const transaction = readObject(answer, 'a whole transaction')
   const type = typeOf(transaction)
-  const fields = FIELDS[type]
-  if (fields === undefined) throw new BadAnswer(`the transaction has the type 0x${type.toString(16)}`)
+  const fields = fieldsOf(type)
   const parts = fields.map(([name, read]): Encoded => ({ encoded: encodeRlp(read(transaction[name])) }))
   const [r, s] = [quantity(transaction.r), quantity(transaction.s)]
-  const { last, parity, signedToo } = type === 0 ? legacySignature(transaction) : typedSignature(transaction)
-  const encode = (items: Rlp[]) => withType(type, encodeRlp(items))
-  const encoded = encode([...parts, last, r, s])
+  const last = type === 0 ? quantity(transaction.v) : quantity(transaction.yParity ?? transaction.v)
+  return sentOf(withType(type, encodeRlp([...parts, last, r, s])), {
+    ...{ type, parts, last, r, s },
+    to: TO[1](transaction.to) as Buffer,
+    nonce: readNumber(transaction.nonce, 'nonce of a transaction'),
+    priceIn: (name) => BigInt(transaction[name] as string),
+  })
+}
+
+/** Reads a transaction from the bytes that were sent. @throws BadAnswer  as `readSent` */
+export function readRaw(raw: Buffer): Sent {
+  // A list begins with 0xc0 or more, and is of the oldest type.
+  const type = raw[0]! < 0xc0 ? raw[0]! : 0
+  const names = fieldsOf(type).map(([name]) => name)
+  const items = decodeRlp(type === 0 ? raw : raw.subarray(1))
+  if (!Array.isArray(items) || items.length !== names.length + 3) throw new BadAnswer('a transaction is cut off')
+  const bytesIn = (name: string): Buffer => onlyBytes(items[names.indexOf(name)]!)
+  const [last, r, s] = items.slice(names.length).map(onlyBytes) as [Buffer, Buffer, Buffer]
+  return sentOf(raw, {
+    ...{ type, parts: items.slice(0, names.length), last, r, s },
+    to: bytesIn('to'),
+    nonce: Number(numberIn(bytesIn('nonce'))),
+    priceIn: (name) => numberIn(bytesIn(name)),
+  })
+}
+
+function onlyBytes(item: Decoded): Buffer {
+  if (!Buffer.isBuffer(item)) throw new BadAnswer('a field holds no bytes')
+  return item
+}
+
+type Parts = {
+  type: number
+  /** up to the signature */
+  parts: readonly Rlp[]
+  /** parity of the signature, or the oldest type's `v` */
+  last: Buffer
+  r: Buffer
+  s: Buffer
+  to: Buffer
+  nonce: number
+  priceIn: (name: string) => bigint
+}
+
+function sentOf(encoded: Buffer, { type, parts, last, r, s, to, nonce, priceIn }: Parts): Sent {
+  const { parity, signedToo } = type === 0 ? legacySignature(last) : typedSignature(last)
   const isSigned = r.length + s.length > 0
   let sender: Hex | undefined
-  const from = () =>
-    isSigned ? (sender ??= recoverSender(keccak(encode([...parts, ...signedToo])), { r, s, parity })) : null
-  const to = TO[1](transaction.to) as Buffer
-  const nonce = readNumber(transaction.nonce, 'nonce of a transaction')
+  const from = () => {
+    if (!isSigned) return null
+    const signed = withType(type, encodeRlp([...parts, ...signedToo]))
+    return (sender ??= recoverSender(keccak(signed), { r, s, parity }))
+  }
   return {
     encoded,
     hash: hexOf(keccak(encoded)),
@@ -83,32 +126,36 @@ export function readSent(answer: unknown): Sent {
       const creator = to.length === 0 ? from() : null
       return creator === null ? null : createdBy(creator, bytesOf(nonce))
     },
-    priceAt: (baseFee) => priceOf(transaction, type, baseFee),
+    priceAt: (baseFee) => priceOf(priceIn, type, baseFee),
   }
+}
+
+function fieldsOf(type: number): readonly Field[] {
+  const fields = FIELDS[type]
+  if (fields === undefined) throw new BadAnswer(`the transaction has the type 0x${type.toString(16)}`)
+  return fields
 }
 
 /** EIP-2718: the oldest transactions and receipts stand without their type. */
 export const withType = (type: number, body: Buffer): Buffer =>
   type === 0 ? body : Buffer.concat([Buffer.of(type), body])
 
-type Signature = { last: Buffer; parity: 0 | 1; signedToo: Rlp[] }
+type Signature = { parity: 0 | 1; signedToo: Rlp[] }
 
 /** EIP-155: since 2016 the network's number is signed as well and stands in `v`; before, `v` is 27 or 28. */
-function legacySignature({ v }: Record<string, unknown>): Signature {
-  const last = quantity(v)
-  const number = last.length === 0 ? 0n : BigInt(`0x${last.toString('hex')}`)
-  if (number === 27n || number === 28n) return { last, parity: number === 27n ? 0 : 1, signedToo: [] }
+function legacySignature(v: Buffer): Signature {
+  const number = numberIn(v)
+  if (number === 27n || number === 28n) return { parity: number === 27n ? 0 : 1, signedToo: [] }
   // Below stands what nobody signed; recovering a sender from it gives another one than was told, or none.
-  if (number < 35n) return { last, parity: 0, signedToo: [] }
+  if (number < 35n) return { parity: 0, signedToo: [] }
   const parity = (number - 35n) % 2n === 0n ? 0 : 1
-  return { last, parity, signedToo: [bytesOf((number - 35n) / 2n), Buffer.alloc(0), Buffer.alloc(0)] }
+  return { parity, signedToo: [bytesOf((number - 35n) / 2n), Buffer.alloc(0), Buffer.alloc(0)] }
 }
 
 /** Nodes write the parity as `yParity`, as `v`, or as both. */
-function typedSignature({ yParity, v }: Record<string, unknown>): Signature {
-  const last = quantity(yParity ?? v)
-  if (last.length > 1 || (last[0] ?? 0) > 1) throw new BadAnswer('a transaction has a signature that is none')
-  return { last, parity: last.length === 0 ? 0 : 1, signedToo: [] }
+function typedSignature(parity: Buffer): Signature {
+  if (parity.length > 1 || (parity[0] ?? 0) > 1) throw new BadAnswer('a transaction has a signature that is none')
+  return { parity: parity.length === 0 ? 0 : 1, signedToo: [] }
 }
 
 function encodeAccess(answer: unknown): Rlp {
@@ -123,13 +170,13 @@ function encodeAuthorization(answer: unknown): Rlp {
 }
 
 /** EIP-1559: the base fee and what is offered on top, up to what is paid at most. */
-function priceOf(transaction: Record<string, unknown>, type: number, baseFee: bigint | null): bigint {
-  if (type < 2) return numberOf(transaction.gasPrice)
-  const [most, offered] = [numberOf(transaction.maxFeePerGas), numberOf(transaction.maxPriorityFeePerGas)]
+function priceOf(priceIn: Parts['priceIn'], type: number, baseFee: bigint | null): bigint {
+  if (type < 2) return priceIn('gasPrice')
+  const [most, offered] = [priceIn('maxFeePerGas'), priceIn('maxPriorityFeePerGas')]
   const wanted = (baseFee ?? 0n) + offered
   return wanted < most ? wanted : most
 }
 
-const numberOf = (value: unknown): bigint => BigInt(value as string)
+const numberIn = (buffer: Buffer): bigint => (buffer.length === 0 ? 0n : BigInt(hexOf(buffer)))
 
 const hexOf = (buffer: Buffer): Hex => `0x${buffer.toString('hex')}`

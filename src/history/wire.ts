@@ -1,8 +1,7 @@
 import Type, { type Static } from 'typebox'
-import { Address, answers, BigNumber, UserIdParam } from '../http/wire.ts'
+import { Address, answers, BigNumber, Hash, shownAs, UserIdParam } from '../http/wire.ts'
 
 const Text = Type.String()
-const Hash = Type.String({ pattern: '^0x[0-9a-f]{64}$' })
 
 const Party = Type.Object(
   {
@@ -10,46 +9,81 @@ const Party = Type.Object(
     platform: Type.Union([Type.String(), Type.Null()], { description: 'Provider name' }),
     address: Address,
   },
-  { description: '`username` and `platform` are null when the address is no user of this installation' },
+  {
+    title: 'Party',
+    description: '`username` and `platform` are null when the address is no user of this installation',
+  },
 )
 
-const Entry = Type.Object({
-  type: Type.Literal('TRANSFER'),
-  id: Type.String({ description: '`<hash>:<logIndex>:<n>`, n counts through an ERC-1155 batch' }),
-  direction: Type.Union([Type.Literal('IN'), Type.Literal('OUT'), Type.Literal('SELF')]),
-  status: Type.Union([Type.Literal('CONFIRMED'), Type.Literal('FINALIZED')]),
-  from: Party,
-  to: Party,
-  amount: Type.Object({
-    valueBn: BigNumber,
-    value: Type.String({ pattern: '^[0-9]+$', description: 'Smallest unit, exact' }),
-    formatted: Type.Number({
-      description:
-        'Scaled by `decimals`; the count for ERC-721 and ERC-1155. A JSON number, so large amounts are rounded: `value` is exact',
+const HASH = `0x${'5e'.repeat(32)}`
+const RECEIVED = {
+  type: 'TRANSFER',
+  id: `${HASH}:12:0`,
+  direction: 'IN',
+  status: 'CONFIRMED',
+  from: { username: null, platform: null, address: '0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC' },
+  to: { username: 'octocat', platform: 'GITHUB', address: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8' },
+  amount: {
+    valueBn: { type: 'BigNumber', hex: '0x16e360' },
+    value: '1500000',
+    formatted: 1.5,
+    decimals: 6,
+    symbol: 'USDC',
+    name: 'USD Coin',
+    tokenAddress: '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238',
+    network: 'SEPOLIA',
+    chainId: 11_155_111,
+  },
+  tokenType: 'ERC20',
+  tokenId: null,
+  timestamp: '2026-01-31T12:00:00.000Z',
+  hash: HASH,
+  blockNumber: 7_654_321,
+  blockHash: `0x${'b1'.repeat(32)}`,
+  logIndex: 12,
+  explorerUrl: `https://sepolia.etherscan.io/tx/${HASH}`,
+}
+
+const Entry = Type.Object(
+  {
+    type: Type.Literal('TRANSFER'),
+    id: Type.String({ description: '`<hash>:<logIndex>:<n>`, n counts through an ERC-1155 batch' }),
+    direction: Type.Union([Type.Literal('IN'), Type.Literal('OUT'), Type.Literal('SELF')]),
+    status: Type.Union([Type.Literal('CONFIRMED'), Type.Literal('FINALIZED')]),
+    from: Party,
+    to: Party,
+    amount: Type.Object({
+      valueBn: BigNumber,
+      value: Type.String({ pattern: '^[0-9]+$', description: 'Smallest unit, exact' }),
+      formatted: Type.Number({
+        description:
+          'Scaled by `decimals`; the count for ERC-721 and ERC-1155. A JSON number, so large amounts are rounded: `value` is exact',
+      }),
+      decimals: Type.Integer(),
+      symbol: Text,
+      name: Text,
+      tokenAddress: Address,
+      network: Type.String({ description: 'Upper-case', examples: ['DEVNET'] }),
+      chainId: Type.Integer(),
     }),
-    decimals: Type.Integer(),
-    symbol: Text,
-    name: Text,
-    tokenAddress: Address,
-    network: Type.String({ description: 'Upper-case', examples: ['DEVNET'] }),
-    chainId: Type.Integer(),
-  }),
-  tokenType: Type.Union([Type.Literal('ERC20'), Type.Literal('ERC721'), Type.Literal('ERC1155')]),
-  tokenId: Type.Union([Type.String({ pattern: '^[0-9]+$' }), Type.Null()]),
-  timestamp: Type.String({ description: 'Time of the block, UTC', examples: ['2026-01-31T12:00:00.000Z'] }),
-  hash: Hash,
-  blockNumber: Type.Integer(),
-  blockHash: Hash,
-  logIndex: Type.Integer(),
-  explorerUrl: Text,
-  omitted: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      description:
-        'There only where a token moved more than 1,000 times for this user in one block and direction: so many more transfers of it, after this one, are not listed',
-    }),
-  ),
-})
+    tokenType: Type.Union([Type.Literal('ERC20'), Type.Literal('ERC721'), Type.Literal('ERC1155')]),
+    tokenId: Type.Union([Type.String({ pattern: '^[0-9]+$' }), Type.Null()]),
+    timestamp: Type.String({ description: 'Time of the block, UTC', examples: ['2026-01-31T12:00:00.000Z'] }),
+    hash: Hash,
+    blockNumber: Type.Integer(),
+    blockHash: Hash,
+    logIndex: Type.Integer(),
+    explorerUrl: Text,
+    omitted: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        description:
+          'There only where a token moved more than 1,000 times for this user in one block and direction: so many more transfers of it, after this one, are not listed',
+      }),
+    ),
+  },
+  { title: 'Transfer', examples: [RECEIVED] },
+)
 
 export type Party = Static<typeof Party>
 export type Entry = Static<typeof Entry>
@@ -57,10 +91,15 @@ export type Entry = Static<typeof Entry>
 const parameter = (description: string, extra: Record<string, unknown> = {}) =>
   Type.Optional(Type.String({ maxLength: 100, description, ...extra }))
 
+const Block = { pattern: '^[0-9]{1,15}$', ...shownAs({ type: 'integer', minimum: 0 }) }
+
 // Values are checked again when they are read: a pattern cannot tell that from lies behind to.
 const Query = Type.Object(
   {
-    limit: parameter('Entries of a page, 1 to 200, default 50', { pattern: '^[0-9]{1,3}$' }),
+    limit: parameter('Entries of a page, 1 to 200, default 50', {
+      pattern: '^[0-9]{1,3}$',
+      ...shownAs({ type: 'integer', minimum: 1, maximum: 200, default: 50 }),
+    }),
     cursor: parameter('`X-Next-Cursor` of the page before; never expires', {
       maxLength: 300,
       pattern: '^[A-Za-z0-9_-]+$',
@@ -75,11 +114,12 @@ const Query = Type.Object(
     counterparty: parameter('Address of the other side'),
     from: parameter('Not before this time, ISO 8601 with zone, or a date'),
     to: parameter('Not after this time, ISO 8601 with zone, or a date'),
-    fromBlock: parameter('Not before this block', { pattern: '^[0-9]{1,15}$' }),
-    toBlock: parameter('Not after this block', { pattern: '^[0-9]{1,15}$' }),
+    fromBlock: parameter('Not before this block', Block),
+    toBlock: parameter('Not after this block', Block),
     finality: parameter('`finalized`: only what cannot be reorganised any more', { enum: ['finalized'] }),
     includeSpam: parameter('`true` shows zero-value transfers that the user did not initiate', {
       enum: ['true', 'false'],
+      ...shownAs({ type: 'boolean', default: false }),
     }),
   },
   { additionalProperties: false },
@@ -88,10 +128,10 @@ const Query = Type.Object(
 /** Query, path and answers of the history. */
 export const history = {
   tags: ['History'],
+  operationId: 'listTransfers',
   summary: 'Transfers of a user',
   description:
     'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; `X-Indexed-To-Block` and `X-Finalized-To-Block` tell how far the index reaches.',
-  security: [{ bearer: [] }],
   params: Type.Object({ userId: UserIdParam }),
   querystring: Query,
   ...answers(Type.Array(Entry)),

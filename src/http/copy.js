@@ -8,3 +8,16 @@ for (const button of document.querySelectorAll('button[data-copies]')) {
     button.textContent = button.dataset.done
   })
 }
+
+// Times are written in UTC, and here in the zone of whoever reads them, with its name.
+const { lang } = document.documentElement
+const format = new Intl.DateTimeFormat(lang === 'en' ? 'en-GB' : lang, {
+  day: 'numeric',
+  month: 'short',
+  year: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  timeZoneName: 'short',
+})
+for (const time of document.querySelectorAll('time[datetime]'))
+  time.textContent = format.format(new Date(time.dateTime))

@@ -25,3 +25,12 @@ export function readCursor(cursor: string, kinds: ('string' | 'number')[]): (str
     throw error instanceof AppError ? error : refuse()
   }
 }
+
+/**
+ * Whether a part of a cursor is a time as ours are, of the years 1000 to 9999 and to the second or finer. Date.parse turns
+ * 30 February into March, which PostgreSQL refuses.
+ */
+export function isMoment(text: string): boolean {
+  const at = /^[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$/.test(text) ? Date.parse(text) : Number.NaN
+  return !Number.isNaN(at) && new Date(at).toISOString().slice(0, 19) === text.slice(0, 19)
+}

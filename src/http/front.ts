@@ -2,38 +2,55 @@ import type { FastifyInstance } from 'fastify'
 import { html } from 'ghtml'
 import type { App } from '../app.ts'
 import { issuerOf } from '../app.ts'
-import { sendPage } from './page.ts'
+import type { Texts } from '../texts/en.ts'
+import { networkTitle } from '../texts/network-names.ts'
+import { sendPage, textsOf } from './page.ts'
 
-/** GET /: what this is and where everything is. */
+/** GET /: what this is, for people first, and where everything is. */
 export function front(server: FastifyInstance, app: App): void {
   const isDevelopment = app.config.NODE_ENV !== 'production'
-  server.get('/', { schema: { hide: true } }, (_request, reply) =>
-    sendPage(reply, 200, {
-      title: 'Wallet accounts',
-      ...(isDevelopment ? { notice: 'Development installation: anyone may sign in as anyone.' } : {}),
-      body: html`<div class="card stack">
-        <h1>Wallet accounts</h1>
-        <p>
-          People sign in with an account they already have; this service holds a blockchain account for each of them,
-          and applications call contracts in their name.
-        </p>
-        <dl class="facts">
-          <dt>API</dt>
-          <dd>
-            <a href="/docs/">reference</a> · <a href="/openapi.json">OpenAPI 3.1</a> · <a href="/docs/errors">errors</a>
-          </dd>
-          <dt>Sign-in</dt>
-          <dd><a href="/oauth/.well-known/openid-configuration">${issuerOf(app.origin)}</a></dd>
-          <dt>Networks</dt>
-          <dd>${[...app.chains.values()].map((chain) => `${chain.name} (chain id ${chain.chainId})`).join(', ')}</dd>
-          !${
-            isDevelopment && [...app.chains.values()].some((chain) => chain.faucet !== null)
-              ? html`<dt>Explorer</dt>
-                  <dd><a href="/explorer">blocks of the development chain</a></dd>`
-              : ''
-          }
-        </dl>
-      </div>`,
-    }),
-  )
+  server.get('/', { schema: { hide: true } }, (request, reply) => {
+    const words = textsOf(request)
+    const chains = [...app.chains.values()]
+    return sendPage(reply, 200, {
+      words,
+      title: words.front.title,
+      ...(isDevelopment ? { notice: words.development.strip } : {}),
+      body: frontBody(words, {
+        issuer: issuerOf(app.origin),
+        networks: chains.map((chain) => ({ title: networkTitle(words, chain), chainId: chain.chainId })),
+        hasExplorer: isDevelopment && chains.some((chain) => chain.faucet !== null),
+      }),
+    })
+  })
 }
+
+type Front = { issuer: string; networks: { title: string; chainId: number }[]; hasExplorer: boolean }
+
+export const frontBody = ({ front: words }: Texts, { issuer, networks, hasExplorer }: Front): string =>
+  html`<div class="card stack">
+      <h1>${words.title}</h1>
+      <p>${words.what}</p>
+      <p>${words.account}</p>
+      <a class="button" href="/account">${words.open}</a>
+    </div>
+    <div class="card stack">
+      <h2>${words.developers}</h2>
+      <dl class="facts">
+        <dt>${words.api}</dt>
+        <dd>
+          <a href="/docs/">${words.reference}</a> · <a href="/openapi.json">${words.openapi}</a> ·
+          <a href="/docs/errors">${words.errors}</a>
+        </dd>
+        <dt>${words.issuer}</dt>
+        <dd><a href="/oauth/.well-known/openid-configuration">${issuer}</a></dd>
+        <dt>${words.networks}</dt>
+        <dd>${networks.map(({ title, chainId }) => words.chainId(title, String(chainId))).join(', ')}</dd>
+        !${
+          hasExplorer
+            ? html`<dt>${words.explorer}</dt>
+                <dd><a href="/explorer">${words.blocks}</a></dd>`
+            : ''
+        }
+      </dl>
+    </div>`

@@ -38,7 +38,9 @@ export function openListener(app: App): FastifyInstance {
       return typeof given === 'string' && REQUEST_ID.test(given) ? given : newRequestId()
     },
     // Fastify's defaults turn [1e21, true, null] into strings and drop unknown fields silently.
-    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false } },
+    ajv: {
+      customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, keywords: ['x-shown-as'] },
+    },
     onProtoPoisoning: 'error',
     onConstructorPoisoning: 'error',
     frameworkErrors: (error, request, reply) => sendProblem(app, request as FastifyRequest, reply, error),

@@ -1,53 +1,87 @@
-import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'ghtml'
+import { textsFor } from '../texts/choose.ts'
+import type { Texts } from '../texts/en.ts'
+import type { Rich } from '../texts/rich.ts'
+import { timeText } from '../texts/time.ts'
+import { asset } from './asset.ts'
+import type { Brand } from './brand.ts'
 
-/** What stands around every page, in English; the texts of the pages themselves are in oauth/texts.ts. */
-const around = {
-  language: 'en',
-  name: 'Chatelaine',
-  notice: 'Notice',
-  footer: 'Chatelaine, self-hosted wallet accounts',
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** whose installation this is; set by `pageAssets` */
+    brand: Brand
+  }
 }
+
+/** What a page says, in the language that its reader’s browser asks for. */
+export const textsOf = ({ headers }: FastifyRequest): Texts => textsFor({ accept: headers['accept-language'] })
+
+/** A moment in UTC; the script of the page writes it in the zone of its reader. */
+export const timeHtml = (words: Texts, time: Date): string =>
+  html`<time datetime="${time.toISOString()}">${timeText(words, time)}</time>`
+
+/** A sentence with its emphasised parts, escaped. */
+export const rich = (parts: Rich): string =>
+  parts.map((part) => (typeof part === 'string' ? html`${part}` : html`<b>${part.strong}</b>`)).join('')
 
 /**
  * A whole HTML document around `body`: the shell of every page this service renders.
+ * @param brand   whose installation this is
+ * @param words   the language of the page
  * @param title   plain text, escaped here
  * @param body    HTML that is already escaped
  * @param layout  `narrow` for one card in the middle (sign-in, consent, errors), `wide` for tables
  * @param notice  plain text of the strip above the page, for example that this is a development installation
  */
-export function page({ title, body, layout = 'narrow', notice, copiesAt }: PageParts): string {
+export function page(brand: Brand, { words, title, body, layout = 'narrow', notice, hasScript }: PageParts): string {
   return html`<!doctype html>
-    <html lang="${around.language}">
+    <html lang="${words.language}">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="color-scheme" content="light dark" />
         <meta name="robots" content="noindex" />
         <meta name="referrer" content="no-referrer" />
-        <title>${title} · ${around.name}</title>
-        <link rel="icon" type="image/svg+xml" href="${MARK.path}" />
+        <title>${title} · ${brand.name}</title>
+        <link rel="icon" type="${(brand.logo ?? MARK).type}" href="${(brand.logo ?? MARK).path}" />
         <link rel="stylesheet" href="${STYLESHEET.path}" />
-        !${copiesAt === undefined ? '' : html`<script defer src="${copiesAt}${COPY.path}"></script>`}
+        !${brand.stylesheet === null ? '' : html`<link rel="stylesheet" href="${brand.stylesheet.path}" />`}
+        !${hasScript === undefined ? '' : html`<script defer src="${hasScript}${COPY.path}"></script>`}
       </head>
       <body class="${layout}">
-        !${notice === undefined ? '' : html`<aside class="notice strip" aria-label="${around.notice}">${notice}</aside>`}
-        <header class="masthead">!${KEY_MARK}<span>${around.name}</span></header>
+        !${notice === undefined ? '' : html`<aside class="notice strip" aria-label="${words.around.notice}">${notice}</aside>`}
+        <header class="masthead">
+          <a href="/"
+            >!${brand.logo === null ? KEY_MARK : html`<img src="${brand.logo.path}" alt="" height="28" />`}<span
+              >${brand.name}</span
+            ></a
+          >
+        </header>
         <main class="stack">!${body}</main>
-        <footer class="muted">${around.footer}</footer>
+        <footer>
+          <nav aria-label="${words.around.links}">!${linksOf(brand, words).join('')}</nav>
+        </footer>
       </body>
     </html> `
 }
 
+function linksOf({ links }: Brand, { around }: Texts): string[] {
+  const places = { account: '/account', ...links }
+  return (['account', 'support', 'privacy', 'terms'] as const).flatMap((place) =>
+    places[place] === null ? [] : [html`<a href="${places[place]}">${around[place]}</a>`],
+  )
+}
+
 export type PageParts = {
+  words: Texts
   title: string
   body: string
   layout?: 'narrow' | 'wide'
   notice?: string
-  /** our origin, on a page with something to copy: the one script that a page may have, and works without */
-  copiesAt?: string
+  /** our origin, on a page with times or something to copy: the one script that a page may have, and works without */
+  hasScript?: string
 }
 
 /**
@@ -65,21 +99,28 @@ export function sendPage(reply: FastifyReply, status: number, parts: PageParts):
   return reply
     .code(status)
     .header('content-type', 'text/html; charset=utf-8')
-    .header('content-security-policy', parts.copiesAt === undefined ? PAGE_CSP : copyingCsp(parts.copiesAt))
+    .header('content-security-policy', parts.hasScript === undefined ? PAGE_CSP : copyingCsp(parts.hasScript))
     .header('cache-control', 'no-store')
     .header('referrer-policy', 'no-referrer')
     .header('x-content-type-options', 'nosniff')
-    .send(page(parts))
+    .send(page(reply.server.brand, parts))
 }
 
-/** GET /assets/pages.css, /assets/mark.svg and /assets/copy.js: the pages ask by content hash, so a copy is good for ever. */
-export function pageAssets(server: FastifyInstance): void {
-  for (const asset of [STYLESHEET, MARK, COPY]) {
+/**
+ * GET /assets/…: stylesheet, mark, script and what belongs to the brand. The pages ask by content hash, so a copy is good
+ * for ever.
+ */
+export function pageAssets(server: FastifyInstance, brand: Brand): void {
+  server.decorate('brand', brand)
+  for (const asset of [STYLESHEET, MARK, COPY, brand.stylesheet, brand.logo]) {
+    if (asset === null) continue
     server.get(asset.route, { schema: { hide: true } }, (_request, reply) =>
       reply
         .header('content-type', asset.type)
         .header('cache-control', 'public, max-age=31536000, immutable')
         .header('x-content-type-options', 'nosniff')
+        // A drawing that somebody opens by itself is a page on our origin: it runs nothing.
+        .header('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'; sandbox")
         .send(asset.content),
     )
   }
@@ -97,15 +138,6 @@ const COPY = asset(
   readFileSync(new URL('copy.js', import.meta.url), 'utf8'),
 )
 const MARK = asset('/assets/mark.svg', 'image/svg+xml', mark('#a97b22'))
-
-function asset(
-  route: string,
-  type: string,
-  content: string,
-): { route: string; path: string; type: string; content: string } {
-  const hash = createHash('sha256').update(content).digest('base64url').slice(0, 12)
-  return { route, path: `${route}?v=${hash}`, type, content }
-}
 
 /** A key on a ring. Drawn with attributes only: a `style` would need `unsafe-inline`. */
 function mark(colour: string): string {

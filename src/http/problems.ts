@@ -4,7 +4,8 @@ import type { App } from '../app.ts'
 import { AppError, describeError, type ErrorCode, type FieldError } from '../errors.ts'
 import { mapChainError } from '../chain/rpc.ts'
 import { mapDatabaseError } from '../store/db.ts'
-import { sendPage } from './page.ts'
+import type { Texts } from '../texts/en.ts'
+import { type PageParts, sendPage, textsOf } from './page.ts'
 import { noteRefusal } from './request-log.ts'
 
 /** RFC 9457 with our additions (answers.md 5). */
@@ -151,7 +152,7 @@ export function problems(server: FastifyInstance, app: App): void {
     if (!isPerson(request)) return sendProblem(app, request, reply, missing)
     app.telemetry.refusals.inc({ code: 'not_found' })
     noteRefusal(request, 'not_found')
-    return sendPage(reply, 404, NOTHING_HERE)
+    return sendPage(reply, 404, nothingHere(textsOf(request)))
   })
 }
 
@@ -161,16 +162,15 @@ const isPerson = ({ method, url, headers }: FastifyRequest): boolean =>
   !/^\/(v1|operator|oauth|devnet)(\/|\?|$)/.test(url) &&
   /\btext\/html\b/.test(headers.accept ?? '')
 
-const NOTHING_HERE = {
-  title: 'Nothing here',
+export const nothingHere = (words: Texts): PageParts => ({
+  words,
+  title: words.missing.title,
   body: html`<div class="card stack">
-    <h1>There is nothing at this address</h1>
-    <p>
-      The link may be old, or a letter of it is missing. If an application sent you here, go back to it and try again.
-    </p>
-    <p><a href="/account">Your account</a> · <a href="/">Start page</a></p>
+    <h1>${words.missing.heading}</h1>
+    <p>${words.missing.hint}</p>
+    <p><a href="/account">${words.around.account}</a> · <a href="/">${words.missing.front}</a></p>
   </div>`,
-}
+})
 
 const patterns = new WeakMap<FastifyInstance, { method: string; pattern: RegExp }[]>()
 const routePatterns = (server: FastifyInstance) => patterns.get(server) ?? []

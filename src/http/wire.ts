@@ -3,6 +3,7 @@ import Type from 'typebox'
 /** Nouns that several slices put on the wire. Schemas validate requests, filter responses and write the OpenAPI document. */
 
 export const Address = Type.String({
+  title: 'Address',
   pattern: '^0x[0-9a-fA-F]{40}$',
   description: 'EIP-55 checksummed address',
   examples: ['0x70997970C51812dc3A010C7d01b50e0d17dc79C8'],
@@ -11,7 +12,11 @@ export const Address = Type.String({
 /** Same JSON as ethers 5's BigNumber. */
 export const BigNumber = Type.Object(
   { type: Type.Literal('BigNumber'), hex: Type.String({ pattern: '^-?0x([0-9a-f]{2})+$' }) },
-  { description: 'Big-number form: even-length 0x-hex', examples: [{ type: 'BigNumber', hex: '0x58d15e17628000' }] },
+  {
+    title: 'BigNumber',
+    description: 'Big-number form: even-length 0x-hex',
+    examples: [{ type: 'BigNumber', hex: '0x58d15e17628000' }],
+  },
 )
 
 export const UserIdParam = Type.String({
@@ -21,7 +26,38 @@ export const UserIdParam = Type.String({
   examples: ['DEV-alice'],
 })
 
+export const Hash = Type.String({
+  title: 'Hash',
+  pattern: '^0x[0-9a-f]{64}$',
+  description: 'Of a transaction or a block',
+  examples: [`0x${'5e'.repeat(32)}`],
+})
+
+/** A value of a query: text on the wire, and something else to those who generate clients (http/openapi.ts). */
+export const shownAs = (shown: object): { 'x-shown-as': object } => ({ 'x-shown-as': shown })
+
+/** How long a page may be. */
+export const Limit = (standard: number, description = 'Entries of a page') =>
+  Type.String({
+    pattern: '^([1-9]|[1-9]\\d|1\\d\\d|200)$',
+    description: `${description}, 1 to 200, default ${standard}`,
+    ...shownAs({ type: 'integer', minimum: 1, maximum: 200, default: standard }),
+  })
+
 export const NoQuery = Type.Object({}, { additionalProperties: false })
+
+/** Why a call or a transaction failed, as far as the contract says it. */
+export const Revert = Type.Object(
+  {
+    name: Type.Union([Type.String(), Type.Null()]),
+    signature: Type.Union([Type.String(), Type.Null()]),
+    args: Type.Unknown(),
+    selector: Type.Union([Type.String(), Type.Null()]),
+    data: Type.String(),
+    reason: Type.String(),
+  },
+  { title: 'Revert', description: 'The reason of a contract, decoded as far as it is known' },
+)
 
 export const Problem = Type.Object(
   {
@@ -50,18 +86,9 @@ export const Problem = Type.Object(
         { description: 'Of `insufficient_funds`: the account, and amounts of the smallest unit in decimal digits' },
       ),
     ),
-    revert: Type.Optional(
-      Type.Object({
-        name: Type.Union([Type.String(), Type.Null()]),
-        signature: Type.Union([Type.String(), Type.Null()]),
-        args: Type.Unknown(),
-        selector: Type.Union([Type.String(), Type.Null()]),
-        data: Type.String(),
-        reason: Type.String(),
-      }),
-    ),
+    revert: Type.Optional(Revert),
   },
-  { description: 'Problem document, RFC 9457' },
+  { title: 'Problem', description: 'Problem document, RFC 9457' },
 )
 
 /** Response table of a route: its success and the problem statuses it may answer with. */

@@ -7,7 +7,7 @@ import { accountIdOf } from '../ids.ts'
 import { findUser } from '../users/find.ts'
 import { qrSvg } from './qr.ts'
 import { addressOf, askMe, authorizationUrl, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts' // prettier-ignore
-import { texts } from './texts.ts'
+import { en } from '../texts/en.ts'
 
 let world: Rehearsal
 before(async () => void (world = await rehearse()))
@@ -39,9 +39,9 @@ test('a person signs in for the page itself and sees address, code and nothing o
   assert.equal(page.url.pathname, '/account')
   const address = checksumAddress(addressOf('DEV-amy'))
   assert.ok(page.text.includes(`value="${address}" readonly`))
-  assert.ok(page.text.includes(qrSvg(address, texts.qrLabel)))
-  assert.match(textOf(page.text), /On devnet/)
-  assert.match(textOf(page.text), new RegExp(texts.noApplications))
+  assert.ok(page.text.includes(qrSvg(address, en.account.qrLabel)))
+  assert.match(textOf(page.text), /Ethereum test network/)
+  assert.match(textOf(page.text), new RegExp(en.account.noApplications))
   assert.match(page.headers.get('content-security-policy') ?? '', /frame-ancestors 'none'/)
   assert.ok(!/<script(?! defer src=)|style=| on\w+=/.test(page.text))
   const rows = await world.app.db
@@ -65,11 +65,11 @@ test('the sign-in for the page is its own: no network, no permission, and a way 
 test('an application is listed with what it may do, and loses everything when that is taken back', async () => {
   const { access, refresh } = await obtainTokens(world, { username: 'bea' })
   const { browser, page } = await visit('bea')
-  assert.match(textOf(page.text), /Demo application devnet/)
+  assert.match(textOf(page.text), /Demo application Ethereum test network/)
   assert.match(textOf(page.text), /send transactions and spend from your account/)
   const done = await browser.submit(page, '/account/applications/revoke')
-  assert.match(textOf(done.text), /Taken back/)
-  assert.match(textOf(done.text), new RegExp(texts.noApplications))
+  assert.match(textOf(done.text), /Access revoked/)
+  assert.match(textOf(done.text), new RegExp(en.account.noApplications))
   assert.equal((await askMe(world.origin, access)).status, 401)
   const again = await post(world.origin, '/oauth/token', {
     grant_type: 'refresh_token',
@@ -120,10 +120,10 @@ test('an application that someone signed in to is listed, whatever is left of it
   const { browser } = await visit('uma')
   await noteUser(world.app.db, { clientId: 'demo', accountId: accountIdOf('DEV', 'uma') })
   const page = await browser.go('/account')
-  assert.match(textOf(page.text), /Demo application devnet/)
+  assert.match(textOf(page.text), /Demo application Ethereum test network/)
   assert.match(
     textOf((await browser.submit(page, '/account/applications/revoke')).text),
-    new RegExp(texts.noApplications),
+    new RegExp(en.account.noApplications),
   )
 })
 

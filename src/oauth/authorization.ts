@@ -8,9 +8,13 @@ import {
   isSecretRight,
 } from '../applications/registry.ts'
 import { machinePermissions, userPermissions } from '../applications/permissions.ts'
-import { AppError } from '../errors.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
 import { parseUserId } from '../ids.ts'
+import type { Brand } from '../http/brand.ts'
 import { PAGE_CSP, page } from '../http/page.ts'
+import { languages, textsFor } from '../texts/choose.ts'
+import type { Texts } from '../texts/en.ts'
+import { describeCode } from '../texts/page-error.ts'
 import { findUser, userWire } from '../users/find.ts'
 import { cameByOf, stillHolds } from './came-by.ts'
 import { applicationOf } from './clients.ts'
@@ -24,7 +28,6 @@ import { recordsOf } from './records.ts'
 import { apiResource } from './resource.ts'
 import { grantable, machineGrantable, openidScopes, resolveScopes } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
-import { texts } from './texts.ts'
 
 /** How long someone may take from the first page to the last, seconds. */
 const INTERACTION_SECONDS = 3_600
@@ -37,15 +40,22 @@ export function openProvider(
     cookieKeys,
     providers,
     secrets,
-  }: { keys: PrivateKeys; cookieKeys: string[]; providers: ProviderSettings[]; secrets: Secrets },
+    brand,
+  }: { keys: PrivateKeys; cookieKeys: string[]; providers: ProviderSettings[]; secrets: Secrets; brand: Brand },
 ): Provider {
   const { config, origin } = app
+  const showPage = (ctx: KoaContextWithOIDC, words: Texts, title: string, body: string): void => {
+    ctx.type = 'html'
+    ctx.set('content-security-policy', PAGE_CSP)
+    ctx.set('cache-control', 'no-store')
+    ctx.body = page(brand, { words, title, body })
+  }
   const provider = new Provider(issuerOf(origin), {
     adapter: recordsOf(app),
     jwks: { keys: keys.keys.map((key) => ({ ...key })) },
     cookies: cookieSettings(origin, cookieKeys),
     responseTypes: ['code'],
-    pkce: { required: () => true },
+    pkce: { required: (ctx, client) => isPkceNeeded(applicationOf(client), ctx.oidc.params ?? {}) },
     clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post'],
     enabledJWA: { idTokenSigningAlgValues: ['RS256', 'ES256'] },
     scopes: [...openidScopes],
@@ -67,10 +77,14 @@ export function openProvider(
       revocation: { enabled: true, allowedPolicy: (_ctx, client, token) => token.clientId === client.clientId },
       rpInitiatedLogout: {
         enabled: true,
-        logoutSource: (ctx, form) =>
-          showPage(ctx, texts.leaving.title, signOutBody({ application: applicationName(ctx), form })),
-        postLogoutSuccessSource: (ctx) =>
-          showPage(ctx, texts.leaving.doneTitle, signedOutBody({ application: applicationName(ctx) })),
+        logoutSource: (ctx, form) => {
+          const words = textsOf(ctx)
+          showPage(ctx, words, words.leaving.title, signOutBody(words, { application: applicationName(ctx), form }))
+        },
+        postLogoutSuccessSource: (ctx) => {
+          const words = textsOf(ctx)
+          showPage(ctx, words, words.leaving.doneTitle, signedOutBody(words, { application: applicationName(ctx) }))
+        },
       },
       resourceIndicators: {
         enabled: true,
@@ -86,6 +100,7 @@ export function openProvider(
     },
     discovery: {
       userinfo_endpoint: `${issuerOf(origin)}/me`,
+      ui_locales_supported: languages.map(({ language }) => language),
     },
     ttl: {
       AccessToken: config.ACCESS_TOKEN_SECONDS,
@@ -157,18 +172,19 @@ export function openProvider(
     },
     clientBasedCORS: (_ctx, from, client) => isOriginAllowed(applicationOf(client), from),
     renderError: (ctx, out, error) => {
-      if (isAway(error))
-        return showPage(ctx, texts.refused.title(error.code), errorBody({ code: error.code, detail: error.message }))
-      if (out.error === 'server_error')
-        return showPage(ctx, texts.refused.ourFault, errorBody({ code: 'internal_error', detail: null }))
-      if (error instanceof errors.SessionNotFound)
-        return showPage(ctx, texts.refused.badSignIn.pageTitle, errorBody({ code: 'sign_in_expired', detail: null }))
+      const words = textsOf(ctx)
+      const refuse = (code: ErrorCode): void => {
+        const [title, help] = describeCode(words, code)
+        showPage(ctx, words, title, errorBody(words, { code, title, help, detail: null }))
+      }
+      if (isAway(error)) return refuse(error.code)
+      if (out.error === 'server_error') return refuse('internal_error')
+      if (error instanceof errors.SessionNotFound) return refuse('sign_in_expired')
+      const of = ctx.path.startsWith('/session/end') ? 'badSignOut' : 'badSignIn'
       // Which check failed helps the developer of a client, and tells nobody else anything.
       const isUnknown = error instanceof errors.InvalidClient
-      const detail = isUnknown ? texts.refused.unknownClient : (out.error_description ?? null)
-      const isLeaving = ctx.path.startsWith('/session/end')
-      const words = texts.refused[isLeaving ? 'badSignOut' : 'badSignIn']
-      showPage(ctx, words.pageTitle, badRequestBody({ words, error: out.error, detail }))
+      const detail = isUnknown ? UNKNOWN_CLIENT : (out.error_description ?? null)
+      showPage(ctx, words, words.refused[of].pageTitle, badRequestBody(words, { of, error: out.error, detail }))
     },
   } satisfies Configuration)
 
@@ -204,6 +220,17 @@ export function openProvider(
   return provider
 }
 
+/**
+ * A confidential application whose library knows no PKCE may be registered without. A nonce then binds the code to the
+ * browser that asked, which only an OpenID Connect request has. Source: RFC 9700 §2.1.1
+ */
+const isPkceNeeded = ({ kind, needsPkce }: Application, params: { nonce?: unknown; scope?: unknown }): boolean =>
+  needsPkce !== false ||
+  kind === 'public' ||
+  typeof params.nonce !== 'string' ||
+  params.nonce === '' ||
+  !String(params.scope).split(' ').includes('openid')
+
 const isAway = (error: unknown): error is AppError => error instanceof AppError && error.code === 'database_unavailable'
 
 /** The library says `server_error`, which clients take for the end. It has set the status, from the error, already. */
@@ -212,6 +239,9 @@ function repeatLater(ctx: KoaContextWithOIDC, { message, retryAfter = 1 }: AppEr
   if ((ctx.body as { error?: string } | undefined)?.error === 'server_error')
     ctx.body = { error: 'temporarily_unavailable', error_description: message }
 }
+
+/** For the developer of an application, in English as every `error_description`. */
+export const UNKNOWN_CLIENT = 'There is no application with this client_id here, or the operator suspended it.'
 
 /** Claims that this server never gives, though the library lists them. */
 const NEVER_GIVEN = ['acr', 'sid']
@@ -290,11 +320,10 @@ function cookieSettings(origin: string, keys: string[]): Configuration['cookies'
   return { keys, names: { session, interaction, resume }, long: { ...attributes, path: '/' }, short: attributes }
 }
 
-function showPage(ctx: KoaContextWithOIDC, title: string, body: string): void {
-  ctx.type = 'html'
-  ctx.set('content-security-policy', PAGE_CSP)
-  ctx.set('cache-control', 'no-store')
-  ctx.body = page({ title, body })
+/** As the application says that its user reads, or else as the browser does; also of requests that are refused. */
+const textsOf = (ctx: KoaContextWithOIDC): Texts => {
+  const asked = (ctx.oidc as KoaContextWithOIDC['oidc'] | undefined)?.params?.ui_locales
+  return textsFor({ accept: ctx.get('accept-language'), uiLocales: typeof asked === 'string' ? asked : null })
 }
 
 const applicationName = (ctx: KoaContextWithOIDC): string | null =>

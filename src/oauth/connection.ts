@@ -6,7 +6,7 @@ import { appleProof } from './apple-key.ts'
 import { remoteKeys } from './issuer-keys.ts'
 import { openOutbound, type Outbound } from './outbound.ts'
 import type { ProviderSettings } from './providers.ts'
-import { texts } from './texts.ts'
+import { PageError } from '../texts/page-error.ts'
 
 /** How long one request to a provider may take, seconds. */
 const PATIENCE_SECONDS = 5
@@ -46,19 +46,27 @@ export function openConnections(app: Pick<App, 'now' | 'telemetry'>): Connect {
 }
 
 export const unavailable = (provider: ProviderSettings, cause: unknown): AppError =>
-  new AppError('provider_unavailable', texts.refused.away(provider.label), { cause })
+  new PageError('provider_unavailable', ({ refused }) => refused.away(provider.label), { cause })
 
-function wayTo({ isDevelopment, allowsPrivate = false, dialect }: ProviderSettings): Outbound {
-  const out = openOutbound({ isDevelopment, allowsPrivate })
+export function wayTo({
+  isDevelopment,
+  allowsHttp = false,
+  allowsPrivate = false,
+  dialect,
+}: ProviderSettings): Outbound {
+  const out = openOutbound({ isDevelopment: isDevelopment || allowsHttp, allowsPrivate })
   return dialect?.hasScopeList === true ? joiningScopes(out) : out
 }
 
-/** The provider's own description of itself. Not at start: a provider that is down must not keep the service down. */
-async function discover(provider: ProviderSettings, way: Outbound): Promise<Connection> {
+/**
+ * The provider's own description of itself. Not at start: a provider that is down must not keep the service down.
+ * @throws Error saying what is wrong with it, or that of the client library
+ */
+export async function discover(provider: ProviderSettings, way: Outbound): Promise<Connection> {
   const config = await openid.discovery(new URL(provider.issuer), provider.clientId, undefined, proofOf(provider), {
     timeout: PATIENCE_SECONDS,
     [openid.customFetch]: way,
-    execute: provider.isDevelopment ? [openid.allowInsecureRequests] : [],
+    execute: isPlain(provider) ? [openid.allowInsecureRequests] : [],
   })
   // The library makes an exception for Microsoft, whose shared addresses stand for any issuer. A name has one.
   const { issuer, jwks_uri: jwksUri } = config.serverMetadata()
@@ -69,16 +77,18 @@ async function discover(provider: ProviderSettings, way: Outbound): Promise<Conn
   return { config, keys: remoteKeys(jwksUri, way, { cooldownMs: 0 }) }
 }
 
-/** A provider without id tokens, from its preset. */
-function describe(provider: ProviderSettings, way: Outbound): Connection {
+/** A provider without id tokens, from its preset or its settings. */
+export function describe(provider: ProviderSettings, way: Outbound): Connection {
   const { authorization, token } = provider.dialect!.endpoints!
   const metadata = { issuer: provider.issuer, authorization_endpoint: authorization, token_endpoint: token }
   const config = new openid.Configuration(metadata, provider.clientId, undefined, proofOf(provider))
   config.timeout = PATIENCE_SECONDS
   config[openid.customFetch] = way
-  if (provider.isDevelopment) openid.allowInsecureRequests(config)
+  if (isPlain(provider)) openid.allowInsecureRequests(config)
   return { config, keys: null }
 }
+
+const isPlain = ({ isDevelopment, allowsHttp = false }: ProviderSettings): boolean => isDevelopment || allowsHttp
 
 function proofOf({ clientSecret, appleKey, dialect, proof }: ProviderSettings): openid.ClientAuth {
   if (appleKey !== undefined) return appleProof(appleKey)

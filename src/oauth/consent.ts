@@ -1,19 +1,27 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
-import { AppError } from '../errors.ts'
+import { PageError } from '../texts/page-error.ts'
+import { isTestNetwork } from '../texts/network-names.ts'
 import { noteUser } from '../applications/registry.ts'
 import { sendPage } from '../http/page.ts'
 import { findUser, userWire, type User } from '../users/find.ts'
 import { cameByOf, stillHolds } from './came-by.ts'
 import { addConsent, readConsent } from './consents.ts'
 import { isAskedEachTime, saveGrant } from './grants.ts'
-import { applicationAt, finish, formOf, parameterOf, readInteraction, type Interaction } from './interactions.ts'
+import {
+  applicationAt,
+  finish,
+  formOf,
+  parameterOf,
+  readInteraction,
+  textsAt,
+  type Interaction,
+} from './interactions.ts'
 import { consentBody } from './pages.ts'
 import { questionsOf } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
-import { networkName } from './steps.ts'
-import { texts } from './texts.ts'
+import { chainName } from './steps.ts'
 
 type Uid = { uid: string }
 
@@ -31,12 +39,14 @@ export function consentPages(
     const { uid } = interaction
     const known = await readConsent(app.db, { accountId: user.accountId, clientId: application.clientId })
     const { username, address, imageSrc } = userWire(user)
-    const body = consentBody({
+    const words = textsAt(interaction, request)
+    const body = consentBody(words, {
       uid,
       csrf: secrets.csrfToken(uid),
       application: application.name,
       logoUri: application.logoUri,
-      network: networkName(app, application) ?? 'none',
+      network: chainName(app, words, application.chainId),
+      isTest: isTestNetwork(application.chainId),
       username,
       provider: user.provider,
       imageSrc,
@@ -45,7 +55,7 @@ export function consentPages(
       known,
       isAskedEachTime: isAskedEachTime(application, parameterOf(interaction, 'redirect_uri') ?? ''),
     })
-    return sendPage(reply, 200, { title: texts.consent.title(application.name), body })
+    return sendPage(reply, 200, { words, title: words.consent.title(application.name), body })
   })
 
   /** POST /consent/:uid: `answer` is allow or deny; the application is told `access_denied` for the latter. */
@@ -53,7 +63,7 @@ export function consentPages(
     const interaction = await current(request, reply)
     const { csrf, answer } = formOf(request)
     if (!secrets.isCsrfTokenRight(interaction.uid, csrf))
-      throw new AppError('sign_in_refused', texts.refused.notOurForm)
+      throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
     if (answer !== 'allow') {
       return reply.redirect(
         await finish(interaction, { error: 'access_denied', error_description: 'the user did not allow it' }),
@@ -86,7 +96,7 @@ export function consentPages(
   async function userAt({ session }: Interaction): Promise<User> {
     const user = session === undefined ? null : await findUser(app.db, session.accountId)
     if (user === null || !(await stillHolds(app.db, user, cameByOf(session))))
-      throw new AppError('sign_in_expired', texts.refused.signedOut)
+      throw new PageError('sign_in_expired', ({ refused }) => refused.signedOut)
     return user
   }
 }

@@ -11,12 +11,12 @@ import { personOf, subjectOf } from './person.ts'
 import { askProfile, withoutIssuer } from './plain.ts'
 import type { ProviderSettings } from './providers.ts'
 import { sha256 } from './secrets.ts'
-import { texts } from './texts.ts'
+import { PageError } from '../texts/page-error.ts'
 
 /** How long a visit to a provider may take, seconds. */
 const VISIT_SECONDS = 600
 /** Signature algorithms of id tokens; `none` and shared-secret ones are not among them. */
-const ID_TOKEN_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA', 'Ed25519']
+export const ID_TOKEN_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'] // prettier-ignore
 
 export type Federation = {
   /** Prepares a visit and remembers it. @returns where to send the browser. @throws provider_unavailable */
@@ -114,7 +114,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
                 .returning(['interaction_uid', 'nonce', 'code_verifier', 'created_at'])
                 .executeTakeFirst(),
             )
-      if (row === undefined) throw new AppError('sign_in_expired', texts.refused.over)
+      if (row === undefined) throw new PageError('sign_in_expired', ({ refused }) => refused.over)
       const { interaction_uid: interactionUid, nonce, code_verifier: codeVerifier, created_at } = row
       return { interactionUid, state, nonce, codeVerifier, leftAt: created_at.getTime() / 1_000 }
     },
@@ -169,7 +169,7 @@ function refusal(provider: ProviderSettings, error: unknown): AppError {
   const isFetchFailure = error instanceof TypeError && error.message === 'fetch failed'
   if (isFetchFailure || AWAY_CODES.has(code ?? '') || (status ?? cause?.status ?? 0) >= 500)
     return unavailable(provider, error)
-  return new AppError('sign_in_refused', texts.refused.failedCheck(provider.label), { cause: error })
+  return new PageError('sign_in_refused', ({ refused }) => refused.failedCheck(provider.label), { cause: error })
 }
 
 /**

@@ -27,14 +27,17 @@ const ownClient = (origin: string): Application => ({
   isSuspended: false,
 })
 
+/** Where a sign-in that was asked for again leads: to what was wanted, or to the account, to repeat it there. */
+export type ComesBackTo = 'again' | 'send'
+
 const returnOf = (origin: string): string => `${origin}/account/signed-in`
 
 /**
  * Where a browser signs in for the account pages. What they need is the session that comes of it; the code in the
  * answer is for nobody, because nobody knows its verifier.
- * @param again  ask who it is although there is a session
+ * @param comesBackTo  `first`: whoever is signed in will do; otherwise it is asked again who it is, for what is said
  */
-export function ownSignIn(origin: string, { again }: { again: boolean }): string {
+export function ownSignIn(origin: string, { comesBackTo }: { comesBackTo: 'first' | ComesBackTo }): string {
   const query = new URLSearchParams({
     client_id: OWN_CLIENT,
     response_type: 'code',
@@ -42,8 +45,8 @@ export function ownSignIn(origin: string, { again }: { again: boolean }): string
     redirect_uri: returnOf(origin),
     code_challenge: createHash('sha256').update(newSecret()).digest('base64url'),
     code_challenge_method: 'S256',
-    state: again ? 'again' : 'first',
-    ...(again ? { prompt: 'login' } : {}),
+    state: comesBackTo,
+    ...(comesBackTo === 'first' ? {} : { prompt: 'login' }),
   })
   return `${issuerOf(origin)}/auth?${query.toString()}`
 }

@@ -232,7 +232,7 @@ test('consent is asked once, remembered in every browser, and asked again when p
   assert.equal(await asked(open()), '')
   assert.match(await asked(open('openid email')), /e-mail address/)
   await saveApplication(world.app.db, { ...grows, permissions: ['wallet:read', 'contracts:write'] })
-  assert.match(await asked(open()), /spend from your account/)
+  assert.match(await asked(open()), /able to spend what is in your account/)
   assert.equal(await asked(open('openid email')), '')
 })
 

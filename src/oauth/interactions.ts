@@ -3,11 +3,12 @@ import type { FastifyRequest } from 'fastify'
 import { errors, type InteractionResults, type Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
 import type { Application } from '../applications/registry.ts'
-import { AppError } from '../errors.ts'
 import { retrying } from '../store/db.ts'
+import { textsFor } from '../texts/choose.ts'
+import type { Texts } from '../texts/en.ts'
+import { PageError } from '../texts/page-error.ts'
 import { findClient } from './first-party.ts'
 import { pinOrigin } from './mount.ts'
-import { texts } from './texts.ts'
 
 export type Interaction = InstanceType<Provider['Interaction']>
 
@@ -87,13 +88,17 @@ export async function dropOtherSession({ db }: App, interaction: Interaction, us
   delete (interaction as { session?: unknown }).session
 }
 
-const expired = (): AppError => new AppError('sign_in_expired', texts.refused.over)
+const expired = (): PageError => new PageError('sign_in_expired', ({ refused }) => refused.over)
 
 /** A parameter of the authorization request; null when the client did not send it. */
 export function parameterOf({ params }: Interaction, name: string): string | null {
   const value = params[name]
   return typeof value === 'string' ? value : null
 }
+
+/** The language of a page: as the application says that its user reads, or else as the browser does. */
+export const textsAt = (interaction: Interaction, { headers }: FastifyRequest): Texts =>
+  textsFor({ accept: headers['accept-language'], uiLocales: parameterOf(interaction, 'ui_locales') })
 
 /** The fields of a form; a repeated field counts as absent, so that two readers cannot see two values. */
 export function formOf(request: FastifyRequest): Record<string, string | undefined> {

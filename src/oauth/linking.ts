@@ -1,9 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
-import { AppError } from '../errors.ts'
 import { readVisitor, type Visitor } from './sessions.ts'
-import { texts } from './texts.ts'
+import { PageError } from '../texts/page-error.ts'
 
 const MARK = 'account:'
 
@@ -24,6 +23,7 @@ export async function linkingVisitor(
   { purpose, request, reply }: { purpose: string; request: FastifyRequest; reply: FastifyReply },
 ): Promise<Visitor> {
   const visitor = await readVisitor(app, provider, request, reply)
-  if (visitor === null || linkingOf(visitor) !== purpose) throw new AppError('sign_in_expired', texts.otherBrowser)
+  if (visitor === null || linkingOf(visitor) !== purpose)
+    throw new PageError('sign_in_expired', ({ refused }) => refused.otherBrowser)
   return visitor
 }

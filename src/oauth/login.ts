@@ -1,8 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
-import { AppError } from '../errors.ts'
-import { sendPage } from '../http/page.ts'
+import { sendPage, textsOf } from '../http/page.ts'
+import type { Texts } from '../texts/en.ts'
+import { PageError } from '../texts/page-error.ts'
 import { assertChangeable } from '../users/freeze.ts'
 import { linkIdentity } from '../users/identities.ts'
 import { signIn } from '../users/sign-in.ts'
@@ -19,6 +20,7 @@ import {
   formOf,
   parameterOf,
   readInteraction,
+  textsAt,
   wantsFresh,
   type Interaction,
 } from './interactions.ts'
@@ -27,7 +29,6 @@ import { chooserBody } from './pages.ts'
 import type { ProviderSettings } from './providers.ts'
 import type { Secrets } from './secrets.ts'
 import { networkName, wayBack } from './steps.ts'
-import { texts } from './texts.ts'
 
 type Parts = { provider: Provider; providers: ProviderSettings[]; federation: Federation; secrets: Secrets }
 type Uid = { uid: string }
@@ -47,14 +48,16 @@ export function loginPages(
     if (named !== undefined && request.query.choose === undefined) return leaveFor(named, interaction, request, reply)
     const application = await applicationAt(app, interaction)
     const { uid } = interaction
-    const body = chooserBody({
+    const words = textsAt(interaction, request)
+    const network = networkName(app, words, application)
+    const body = chooserBody(words, {
       uid,
       csrf: secrets.csrfToken(uid),
-      application: application.name,
-      network: networkName(app, application),
+      client: network === null ? null : { application: application.name, network, logoUri: application.logoUri },
       providers,
     })
-    return sendPage(reply, 200, { title: texts.chooser.title(application.name), body })
+    const title = network === null ? words.chooser.ownTitle : words.chooser.title(application.name)
+    return sendPage(reply, 200, { words, title, body })
   })
 
   /** POST /login/:uid/cancel: back to the application, which is told `access_denied`. */
@@ -82,7 +85,7 @@ export function loginPages(
       const chosen = providerNamed(request.params.provider)
       const { state, error } = request.query
       if (typeof state !== 'string' || state === '')
-        throw new AppError('sign_in_refused', texts.refused.noState(chosen.label))
+        throw new PageError('sign_in_refused', ({ refused }) => refused.noState(chosen.label))
       const visit = await federation.receive(chosen, {
         state,
         browser: readCookie(request.headers.cookie, names.browser),
@@ -91,13 +94,13 @@ export function loginPages(
       const owner = isLinking(visit.interactionUid)
         ? await linkingVisitor(app, provider, { purpose: visit.interactionUid, request, reply })
         : null
+      const words = textsOf(request)
       wayBack.set(
         request,
-        owner === null
-          ? { href: `/login/${visit.interactionUid}?choose`, text: texts.chooser.back }
-          : { href: '/account', text: texts.back },
+        owner === null ? toChooser(words, visit.interactionUid) : { href: '/account', text: words.account.back, words },
       )
-      if (error === 'access_denied') throw new AppError('sign_in_refused', texts.refused.cancelled(chosen.label))
+      if (error === 'access_denied')
+        throw new PageError('sign_in_refused', ({ refused }) => refused.cancelled(chosen.label))
       const { profile, authTime } = await federation.identify(chosen, visit, new URL(request.url, app.origin))
       if (owner !== null) {
         await assertChangeable(app.db, owner.user.accountId)
@@ -106,7 +109,7 @@ export function loginPages(
       }
       const interaction = await findInteraction(provider, visit.interactionUid)
       if (wantsFresh(interaction) && authTime !== null && authTime < visit.leftAt - CLOCK_SLACK_SECONDS)
-        throw new AppError('sign_in_refused', texts.refused.notAgain(chosen.label))
+        throw new PageError('sign_in_refused', ({ refused }) => refused.notAgain(chosen.label))
       const { userId } = await signIn(app, profile)
       await dropOtherSession(app, interaction, userId)
       app.telemetry.log.info('signed_in', { provider: chosen.name })
@@ -123,7 +126,7 @@ export function loginPages(
   server.post<{ Params: { provider: string } }>('/login/callback/:provider', hidden, async (request, reply) => {
     const chosen = providerNamed(request.params.provider)
     if (chosen.parameters.response_mode !== 'form_post')
-      throw new AppError('sign_in_refused', texts.refused.notThisWay(chosen.label))
+      throw new PageError('sign_in_refused', ({ refused }) => refused.notThisWay(chosen.label))
     return reply
       .header('cache-control', 'no-store')
       .header('referrer-policy', 'no-referrer')
@@ -140,12 +143,12 @@ export function loginPages(
 
   function checkForm(request: FastifyRequest, { uid }: Interaction): void {
     if (!secrets.isCsrfTokenRight(uid, formOf(request).csrf))
-      throw new AppError('sign_in_refused', texts.refused.notOurForm)
+      throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
   }
 
   function providerNamed(name: string): ProviderSettings {
     const found = providers.find((one) => one.name === name)
-    if (found === undefined) throw new AppError('unknown_provider', texts.refused.noProvider)
+    if (found === undefined) throw new PageError('unknown_provider', ({ refused }) => refused.noProvider)
     return found
   }
 
@@ -156,7 +159,7 @@ export function loginPages(
     reply: FastifyReply,
   ): Promise<FastifyReply> {
     const { uid } = interaction
-    wayBack.set(request, { href: `/login/${uid}?choose`, text: texts.chooser.back })
+    wayBack.set(request, toChooser(textsAt(interaction, request), uid))
     const { browser, cookie } = browserOf(request, app.origin)
     const loginHint = parameterOf(interaction, 'login_hint')
     const url = await federation.visit(chosen, {
@@ -174,6 +177,8 @@ export function loginPages(
 }
 
 const hidden = { schema: { hide: true } }
+
+const toChooser = (words: Texts, uid: string) => ({ href: `/login/${uid}?choose`, text: words.chooser.back, words })
 
 /** Clocks of providers may differ from ours by this much. */
 const CLOCK_SLACK_SECONDS = 60

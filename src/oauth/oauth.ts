@@ -1,9 +1,11 @@
 import type { FastifyInstance } from 'fastify'
 import type { App } from '../app.ts'
 import { describeError } from '../errors.ts'
-import { sendPage } from '../http/page.ts'
+import { sendPage, textsOf } from '../http/page.ts'
 import { toAppError } from '../http/problems.ts'
-import { accountPages, type AccountReads } from './account.ts'
+import { explainError } from '../texts/page-error.ts'
+import type { AccountSlices } from './account-slices.ts'
+import { accountPages } from './account.ts'
 import { openProvider } from './authorization.ts'
 import { consentPages } from './consent.ts'
 import { openFederation, refusalOf } from './federation.ts'
@@ -16,7 +18,6 @@ import { bindProviders, type ProviderSettings } from './providers.ts'
 import { openSecrets } from './secrets.ts'
 import { openSignInLimit } from './sign-in-limit.ts'
 import { wayBack } from './steps.ts'
-import { texts } from './texts.ts'
 
 /** bytes of a form; ours hold a token and an answer */
 const MAX_FORM_BYTES = 8_192
@@ -25,11 +26,11 @@ const MAX_FORM_BYTES = 8_192
 export async function oauth(
   server: FastifyInstance,
   app: App,
-  { keys, cookieKeys, providers, isLimited = false, reads }: OauthOptions,
+  { keys, cookieKeys, providers, isLimited = false, slices }: OauthOptions,
 ): Promise<void> {
   await bindProviders(app.db, providers)
   const secrets = openSecrets(cookieKeys)
-  const provider = openProvider(app, { keys, cookieKeys, providers, secrets })
+  const provider = openProvider(app, { keys, cookieKeys, providers, secrets, brand: server.brand })
   const federation = openFederation(app)
 
   const limited = isLimited ? openSignInLimit(app) : () => {}
@@ -54,12 +55,19 @@ export async function oauth(
   // Apart from the above: whoever looks at their account is not signing in again and again.
   await server.register(async (scope) => {
     hostedPages(scope, app)
-    accountPages(scope, app, { provider, providers, federation, secrets, reads: reads ?? nothing })
+    accountPages(scope, app, { provider, providers, federation, secrets, slices: slices ?? nothing })
   })
 }
 
 /** Where nothing else knows of accounts: an authorization server alone. */
-const nothing: AccountReads = { readHoldings: async () => [], readMovements: async () => [], readSent: async () => [] }
+const nothing: AccountSlices = {
+  readHoldings: async () => [],
+  readCollectibles: async () => [],
+  readTransfers: async () => ({ entries: [], nextCursor: null }),
+  readCoins: async () => ({ entries: [], nextCursor: null }),
+  readSent: async () => ({ entries: [], nextCursor: null }),
+  sending: null,
+}
 
 /** What every page of ours needs: forms as bodies, refusals as pages. */
 function hostedPages(scope: FastifyInstance, app: App): void {
@@ -85,13 +93,16 @@ function pagesOfErrors(scope: FastifyInstance, app: App): void {
         error.cause ?? error,
       )
     if (error.retryAfter !== undefined) reply.header('retry-after', String(error.retryAfter))
-    const back = wayBack.get(request)
-    const body = errorBody({
+    const { href, text, words = textsOf(request) } = wayBack.get(request) ?? {}
+    const { title, help, detail } = explainError(words, error)
+    const body = errorBody(words, {
       code: error.code,
-      detail: status === 500 ? null : error.message,
-      ...(back === undefined ? {} : { back }),
+      title,
+      help,
+      detail: status === 500 ? null : detail,
+      ...(href === undefined || text === undefined ? {} : { back: { href, text } }),
     })
-    return sendPage(reply, status, { title: texts.refused.title(error.code), body })
+    return sendPage(reply, status, { words, title, body })
   })
 }
 
@@ -103,5 +114,5 @@ export type OauthOptions = {
   /** whether SIGN_IN_PER_MINUTE holds; default no */
   isLimited?: boolean
   /** what other slices know of an account, for its page */
-  reads?: AccountReads
+  slices?: AccountSlices
 }

@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { saveApplication } from '../applications/registry.ts'
-import { texts } from './texts.ts'
-import { authorizationUrl, openBrowser, rehearse, type Page, type Rehearsal } from './rehearsal.ts'
+
+import { authorizationUrl, openBrowser, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts'
+import { de } from '../texts/de.ts'
+import { en } from '../texts/en.ts'
+import { es } from '../texts/es.ts'
+import { fr } from '../texts/fr.ts'
+import { ja } from '../texts/ja.ts'
 
 let world: Rehearsal
 before(async () => {
@@ -66,8 +71,49 @@ test('every page forbids frames, scripts, storing and referrers', async () => {
     assert.ok(!/<script|style=| on\w+=/.test(page.text), page.url.pathname)
   }
   assert.match(chooser.text, /Demo application/)
-  assert.match(chooser.text, /devnet/)
+  assert.match(chooser.text, /Ethereum test network/)
   assert.match(dev.text, /class="notice/)
+})
+
+const WISHES = { 'de-AT,de;q=0.9,en;q=0.5': de, 'fr-CA': fr, 'es;q=0.4, nl': es, ja, 'nl, sv': en }
+
+for (const [wish, words] of Object.entries(WISHES))
+  test(`every page of a sign-in speaks ${words.language} to a browser that asks for “${wish}”`, async () => {
+    const browser = openBrowser(world.origin, wish)
+    const shown: [Page, string][] = []
+    const chooser = await browser.go(start())
+    shown.push([chooser, words.chooser.title('Demo application')])
+    const dev = await browser.submit(chooser, '/DEV')
+    shown.push([dev, words.development.heading])
+    const consent = await browser.submit(dev, '/sign-in/', { username: `speaks-${words.language}` })
+    shown.push([consent, words.consent.spends('Demo application')])
+    assert.ok((await browser.submit(consent, '/consent/', { answer: 'allow' })).url.searchParams.get('code'))
+    shown.push([await browser.go('/account'), words.account.sessionsHint])
+    shown.push([await browser.go('/account/erase'), words.erase.sure])
+    shown.push([await browser.go('/oauth/session/end'), words.leaving.question])
+    shown.push([await browser.go('/login/nothing'), words.codes.sign_in_expired[0]])
+    shown.push([await browser.go('/login/callback/DEV?state=x'), words.refused.over])
+    shown.push([await browser.go(start({ client_id: 'nobody' })), words.refused.badSignIn.title])
+    shown.push([await browser.go('/nowhere'), words.missing.heading])
+    for (const [page, text] of shown) {
+      assert.ok(page.text.includes(`<html lang="${words.language}">`), page.url.pathname)
+      assert.ok(textOf(page.text).includes(text), `${page.url.pathname}: ${textOf(page.text)}`)
+    }
+  })
+
+test('an application that knows what its user reads is believed before the browser', async () => {
+  const browser = openBrowser(world.origin, 'de')
+  const chooser = await browser.go(start({ ui_locales: 'nl fr-CA' }))
+  assert.match(chooser.text, /<html lang="fr">/)
+  const dev = await browser.submit(chooser, '/DEV')
+  const consent = await browser.submit(dev, '/sign-in/', { username: 'told' })
+  assert.match(consent.text, /<html lang="fr">/)
+  const refused = await browser.go(start({ ui_locales: 'ja', redirect_uri: 'https://evil.example/' }))
+  assert.match(refused.text, /<html lang="ja">/)
+  const { ui_locales_supported: supported } = (await (
+    await fetch(`${world.origin}/oauth/.well-known/openid-configuration`)
+  ).json()) as { ui_locales_supported: string[] }
+  assert.deepEqual(supported, ['en', 'de', 'fr', 'es', 'ja'])
 })
 
 test('the consent page shows the application’s picture without telling it who looks, and says how long it holds', async () => {
@@ -78,16 +124,17 @@ test('the consent page shows the application’s picture without telling it who 
   const consent = await browser.submit(dev, '/sign-in/', { username: 'viewer' })
   assert.match(
     consent.text,
-    /<img class="avatar" src="https:\/\/app\.example\/logo\.png\?a&#61;&#34;b" alt="" [^>]*referrerpolicy="no-referrer"/,
+    /<img class="logo" src="https:\/\/app\.example\/logo\.png\?a&#61;&#34;b" alt="" [^>]*referrerpolicy="no-referrer"/,
   )
-  assert.match(consent.text, /until you take it back/)
+  assert.match(consent.text, /until you revoke it/)
 })
 
 test('a client id that nobody has is said plainly', async () => {
   for (const client_id of ['nobody', 'demo ', 'DEMO', '\0', 'x'.repeat(300)]) {
     const page = await openBrowser(world.origin).go(start({ client_id }))
     assert.equal(page.status, 400)
-    if (!client_id.includes('\0')) assert.ok(page.text.includes(texts.refused.unknownClient), client_id)
+    if (!client_id.includes('\0'))
+      assert.match(page.text, /There is no application with this client_id here/, client_id)
   }
 })
 
@@ -210,4 +257,15 @@ test('an avatar of the development network is a picture that runs nothing', asyn
   assert.match(response.headers.get('content-security-policy')!, /sandbox/)
   const again = await fetch(`${world.origin}/devnet/avatar/ALICE.svg`)
   assert.equal(await response.text(), await again.text())
+})
+
+test('a logo of the installation runs nothing when somebody opens it, and the pages load no more than their own files', async () => {
+  const page = await openBrowser(world.origin).go(start())
+  const links = [...page.text.matchAll(/<(?:link|script)[^>]* (?:href|src)="([^"]*)"/g)].map(([, href]) => href!)
+  assert.ok(links.length >= 2)
+  for (const link of links) assert.match(link, /^\/assets\//)
+  for (const link of links) {
+    const { headers } = await fetch(new URL(link.replaceAll('&#61;', '='), world.origin))
+    assert.match(headers.get('content-security-policy')!, /^default-src 'none';.*sandbox$/)
+  }
 })

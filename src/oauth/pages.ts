@@ -1,51 +1,52 @@
 import { html } from 'ghtml'
 import type { ErrorCode } from '../errors.ts'
+import { rich } from '../http/page.ts'
+import type { Texts } from '../texts/en.ts'
+import { isGoogle, providerIcon } from './provider-icons.ts'
 import type { ProviderSettings } from './providers.ts'
-import { texts, type Rich } from './texts.ts'
 
-/** The hosted pages; each function returns the inside of one, escaped. What they say is in texts.ts. */
+/** The hosted pages; each function returns the inside of one, escaped. What they say is in src/texts. */
 
 type Chooser = {
   uid: string
   csrf: string
-  application: string
-  /** null for our own pages */
-  network: string | null
+  /** who wants to know, by the names that people read; null for our own pages */
+  client: { application: string; network: string; logoUri: string | null } | null
   providers: ProviderSettings[]
 }
 
 /** Who vouches for you? One button per provider. */
-export function chooserBody({ uid, csrf, application, network, providers }: Chooser): string {
-  const words = texts.chooser
+export function chooserBody({ chooser: words }: Texts, { uid, csrf, client, providers }: Chooser): string {
   return html`
     <div class="card stack">
       <div class="stack tight">
-        <h1>${words.title(application)}</h1>
-        <p class="muted">${words.hint}!${network === null ? '' : ` ${rich(words.worksOn(application, network))}`}</p>
+        !${picture(client?.logoUri ?? null, 'logo')}
+        <h1>${client === null ? words.ownTitle : words.title(client.application)}</h1>
+        <p class="muted">
+          ${words.hint}!${client === null ? '' : ` ${rich(words.worksOn(client.application, client.network))}`}
+        </p>
       </div>
       <ul class="providers">
-        !${providers.map((provider) => html`<li>!${providerForm({ uid, csrf, provider })}</li>`).join('')}
+        !${providers.map((provider) => html`<li>!${providerForm(words, { uid, csrf, provider })}</li>`).join('')}
       </ul>
       !${providers.some(({ isDevelopment }) => isDevelopment) ? html`<p class="notice">${words.development}</p>` : ''}
     </div>
     <form method="post" action="/login/${uid}/cancel">
       <input type="hidden" name="csrf" value="${csrf}" />
-      <button class="button quiet">${network === null ? words.cancel : words.cancelTo(application)}</button>
+      <button class="button quiet">${client === null ? words.cancel : words.cancelTo(client.application)}</button>
     </form>
   `
 }
 
-/** A sentence with its emphasised parts. */
-const rich = (parts: Rich): string =>
-  parts.map((part) => (typeof part === 'string' ? html`${part}` : html`<b>${part.strong}</b>`)).join('')
-
-function providerForm({ uid, csrf, provider }: { uid: string; csrf: string; provider: ProviderSettings }): string {
+function providerForm(
+  words: Texts['chooser'],
+  { uid, csrf, provider }: { uid: string; csrf: string; provider: ProviderSettings },
+): string {
   return html`
     <form method="post" action="/login/${uid}/${provider.name}">
       <input type="hidden" name="csrf" value="${csrf}" />
-      <button class="button">
-        <span>${texts.chooser.continueWith(provider.label)}</span
-        >!${provider.isDevelopment ? html`<span class="badge">DEV</span>` : ''}
+      <button class="!${isGoogle(provider) ? 'button google' : 'button'}">
+        !${providerIcon(provider)}<span>${words.continueWith(provider.label)}</span>!${provider.isDevelopment ? html`<span class="badge">DEV</span>` : ''}
       </button>
     </form>
   `
@@ -58,6 +59,8 @@ type Consent = {
   /** https address of the application's picture */
   logoUri: string | null
   network: string
+  /** nothing there is worth money */
+  isTest: boolean
   username: string
   provider: string
   imageSrc: string | null
@@ -70,93 +73,99 @@ type Consent = {
 }
 
 /** May this application do this? In words of everyday. */
-export function consentBody({
-  uid,
-  csrf,
-  application,
-  logoUri,
-  network,
-  username,
-  provider,
-  imageSrc,
-  address,
-  scopes,
-  known,
-  isAskedEachTime,
-}: Consent): string {
-  const words = texts.consent
-  const asked = scopes.filter((scope) => meaningOf(scope) !== undefined)
-  const mayWrite = scopes.includes('contracts:write')
+export function consentBody(words: Texts, asked: Consent): string {
+  const { uid, csrf, application, logoUri, network, isTest, username, provider, imageSrc, address, known } = asked
+  const { consent } = words
+  const grants = asked.scopes.filter((scope) => scope !== SPENDS && meaningOf(words, scope) !== undefined)
+  const news = (scope: string): string =>
+    known.size > 0 && !known.has(scope) ? html` <span class="badge">${consent.isNew}</span>` : ''
   return html`
     <div class="card stack">
       <div class="row">
-        !${logoUri === null ? '' : html`<img class="avatar" src="${logoUri}" alt="" width="48" height="48" referrerpolicy="no-referrer" />`}
-        <h1>${words.question(application)}</h1>
+        !${picture(logoUri, 'logo')}
+        <h1>${consent.question(application)}</h1>
       </div>
       <div class="row">
-        !${imageSrc === null ? '' : html`<img class="avatar" src="${imageSrc}" alt="" width="48" height="48" referrerpolicy="no-referrer" />`}
+        !${picture(imageSrc, 'avatar')}
         <div class="stack tight">
           <p><b>${username}</b> <span class="badge">${provider}</span></p>
           <p class="muted mono" title="${address}">${address.slice(0, 8)}…${address.slice(-6)}</p>
         </div>
       </div>
       <hr />
-      <p>!${rich(words.willBeAble(application, network))}</p>
+      <p>!${rich(consent.willBeAble(application, network))}</p>
       <ul class="grants">
-        <li>${words.always}</li>
-        !${asked.map((scope) => html`<li>${meaningOf(scope)!}!${known.size > 0 && !known.has(scope) ? html` <span class="badge">${words.isNew}</span>` : ''}</li>`).join('')}
+        <li>${consent.always}</li>
+        !${grants.map((scope) => html`<li>${meaningOf(words, scope)!}!${news(scope)}</li>`).join('')}
       </ul>
-      !${mayWrite ? html`<p class="notice">${words.warning(application)}</p>` : ''}
+      !${
+        asked.scopes.includes(SPENDS)
+          ? html`<div class="spends">
+              <p><strong>${consent.spends(application)}</strong>!${news(SPENDS)}</p>
+              <p>${isTest ? consent.spendsTest : consent.spendsHint(application)}</p>
+            </div>`
+          : ''
+      }
       <form class="stack tight" method="post" action="/consent/${uid}">
         <input type="hidden" name="csrf" value="${csrf}" />
-        <button class="button" name="answer" value="allow">${words.allow}</button>
-        <button class="button quiet" name="answer" value="deny">${words.deny}</button>
+        <button class="button" name="answer" value="allow">${consent.allow}</button>
+        <button class="button quiet" name="answer" value="deny">${consent.deny}</button>
       </form>
     </div>
     <p class="muted">
-      <small>${isAskedEachTime ? words.eachTime(application) : words.never(application)}</small>
+      <small
+        >${consent.never(application)} ${asked.isAskedEachTime ? consent.eachTime : consent.until}
+        <a href="/account">${consent.where}</a></small
+      >
     </p>
   `
 }
 
+/** A picture from elsewhere, which is not told who looks; one that does not load leaves a quiet patch. */
+export const picture = (src: string | null, kind: 'avatar' | 'logo'): string =>
+  src === null
+    ? ''
+    : html`<img class="${kind}" src="${src}" alt="" width="48" height="48" referrerpolicy="no-referrer" />`
+
+/** The permission that costs: it is said apart from the others. */
+const SPENDS = 'contracts:write'
+
 /** One permission in everyday words; undefined for what people are not asked about. */
-export const meaningOf = (scope: string): string | undefined =>
-  Object.hasOwn(texts.meanings, scope) ? texts.meanings[scope] : undefined
+export const meaningOf = ({ meanings }: Texts, scope: string): string | undefined =>
+  Object.hasOwn(meanings, scope) ? meanings[scope] : undefined
 
 /** A refusal as a page: what happened, what to do, the stable code for whoever helps. */
-export function errorBody({ code, detail, back }: ErrorParts): string {
-  const words = texts.refused
-  const help = words.help(code)
+export function errorBody(words: Texts, { code, title, help, detail, back }: ErrorParts): string {
   return html`
     <div class="card stack">
-      <h1>${words.title(code)}</h1>
+      <h1>${title}</h1>
       <p>${detail ?? help}</p>
       !${detail === null || back !== undefined ? '' : html`<p class="muted">${help}</p>`}
       !${back === undefined ? '' : html`<a class="button" href="${back.href}">${back.text}</a>`}
       <p class="muted">
-        <small>${words.code} <code>${code}</code></small>
+        <small>${words.refused.code} <code>${code}</code></small>
       </p>
     </div>
   `
 }
 
-/** A request of an application that cannot even be answered by a redirect: its developer reads this, its user goes back. */
-export function badRequestBody({
-  words,
-  error,
-  detail,
-}: {
-  words: (typeof texts.refused)['badSignIn']
-  error: string
-  detail: string | null
-}): string {
+/**
+ * A request of an application that cannot even be answered by a redirect: its developer reads this, its user goes back.
+ * @param of      which kind of request
+ * @param detail  for the developer, in English
+ */
+export function badRequestBody(
+  { refused }: Texts,
+  { of, error, detail }: { of: 'badSignIn' | 'badSignOut'; error: string; detail: string | null },
+): string {
+  const words = refused[of]
   return html`
     <div class="card stack">
       <h1>${words.title}</h1>
       <p>${words.hint}</p>
-      <p class="danger">${detail ?? texts.refused.malformed}</p>
+      <p class="danger">!${detail === null ? html`${refused.malformed}` : html`<span lang="en">${detail}</span>`}</p>
       <p class="muted">
-        <small>${texts.refused.code} <code>${error}</code></small>
+        <small>${refused.code} <code>${error}</code></small>
       </p>
     </div>
   `
@@ -164,14 +173,18 @@ export function badRequestBody({
 
 export type ErrorParts = {
   code: ErrorCode
+  title: string
+  help: string
   /** a sentence about this case; null for the general one */
   detail: string | null
   back?: { href: string; text: string }
 }
 
 /** @param form  the library's form with its own CSRF token; our buttons belong to it by its id */
-export function signOutBody({ application, form }: { application: string | null; form: string }): string {
-  const words = texts.leaving
+export function signOutBody(
+  { leaving: words }: Texts,
+  { application, form }: { application: string | null; form: string },
+): string {
   return html`
     <div class="card stack">
       <div class="stack tight">
@@ -185,8 +198,7 @@ export function signOutBody({ application, form }: { application: string | null;
   `
 }
 
-export function signedOutBody({ application }: { application: string | null }): string {
-  const words = texts.leaving
+export function signedOutBody({ leaving: words }: Texts, { application }: { application: string | null }): string {
   return html`
     <div class="card stack">
       <h1>${application === null ? words.done : words.doneOf(application)}</h1>

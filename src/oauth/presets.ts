@@ -6,7 +6,7 @@ export type Dialect = {
   /** of a provider without id tokens, which is asked for the profile instead; without them OpenID by discovery */
   endpoints?: Endpoints
   /** `basic` proves the client in a header, not in the body (RFC 6749 §2.3.1) */
-  proof?: 'basic'
+  proof?: 'basic' | 'post'
   /** member of the profile's answer that holds the profile itself */
   wrapper?: string
   /** address of the picture, `{field}` standing for a field of the profile; no picture when one is missing */

@@ -1,6 +1,7 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
+import { isLoopback } from '../config.ts'
 import { isMutableClaim, isProviderName } from '../ids.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import type { AppleKey } from './apple-key.ts'
@@ -35,6 +36,8 @@ export type ProviderSettings = {
   proof?: 'basic' | 'post'
   /** it may be in the operator's own network */
   allowsPrivate?: boolean
+  /** it is on this machine, without TLS; in development only */
+  allowsHttp?: boolean
 }
 
 /** Names that mean something else than a provider on our pages and in our settings. */
@@ -49,6 +52,7 @@ const defaults = {
 /** Settings of every entry, of those found by discovery, and of presets. */
 const fields = ['name', 'label', 'clientId', 'clientSecret', 'clientSecretFile', 'scopes', 'parameters']
 const discoveredFields = ['issuer', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'allowPrivate', 'clientAuthentication'] // prettier-ignore
+const plainFields = ['kind', 'authorizationUrl', 'tokenUrl', 'userUrl', 'emailsUrl', 'userMember', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'emailClaim', 'emailVerifiedClaim', 'allowPrivate', 'clientAuthentication'] // prettier-ignore
 const presetFields: Record<Preset['needs'], string[]> = {
   secret: [],
   'secret and tenant': ['tenant'],
@@ -60,9 +64,10 @@ const CONSUMERS = '9188040d-6c67-4c5b-b112-36a304b66dad'
 
 /**
  * Reads PROVIDERS_FILE: a JSON list of providers.
+ * @param allowsHttp  for providers on this machine; never in production
  * @throws Error naming every problem, never a value that may be secret
  */
-export function readProviders(file: string): ProviderSettings[] {
+export function readProviders(file: string, { allowsHttp = false }: { allowsHttp?: boolean } = {}): ProviderSettings[] {
   let list: unknown
   try {
     list = JSON.parse(readFileSync(file, 'utf8'))
@@ -76,7 +81,11 @@ export function readProviders(file: string): ProviderSettings[] {
     throw new Error('PROVIDERS_FILE must be a list of at least one provider')
   const problems: string[] = []
   const providers = list.map((entry, index) =>
-    readProvider(entry, dirname(file), (problem) => problems.push(`provider ${index + 1}: ${problem}`)),
+    readProvider(entry, {
+      folder: dirname(file),
+      allowsHttp,
+      refuse: (problem) => problems.push(`provider ${index + 1}: ${problem}`),
+    }),
   )
   const names = providers.map(({ name }) => name)
   for (const name of new Set(names))
@@ -86,14 +95,21 @@ export function readProviders(file: string): ProviderSettings[] {
   return providers
 }
 
-function readProvider(entry: unknown, folder: string, refuse: (problem: string) => void): ProviderSettings {
+function readProvider(
+  entry: unknown,
+  { folder, allowsHttp, refuse }: { folder: string; allowsHttp: boolean; refuse: (problem: string) => void },
+): ProviderSettings {
   if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) {
     refuse('must be an object')
     entry = {}
   }
   const given = entry as Record<string, unknown>
   const preset = readPreset()
-  const known = [...fields, ...(preset === null ? discoveredFields : ['preset', ...presetFields[preset.needs]])]
+  const isPlain = given.kind === 'oauth2'
+  if (given.kind !== undefined && !isPlain) refuse('kind must be oauth2, or left out for OpenID Connect')
+  if (given.kind !== undefined && given.preset !== undefined) refuse('kind and preset exclude each other')
+  const described = isPlain ? plainFields : discoveredFields
+  const known = [...fields, ...(preset === null ? described : ['preset', 'kind', ...presetFields[preset.needs]])]
   for (const key of Object.keys(given))
     if (!known.includes(key)) refuse(`there is no field ${key}${preset === null ? '' : ' beside this preset'}`)
 
@@ -115,19 +131,14 @@ function readProvider(entry: unknown, folder: string, refuse: (problem: string) 
     isDevelopment: false,
     parameters: { ...(parameters as Record<string, string>), ...preset?.parameters },
   }
-  return preset === null ? readDiscovered() : readPresetSettings(preset)
+  if (preset !== null) return readPresetSettings(preset)
+  return isPlain ? readPlain() : readDiscovered()
 
   function readDiscovered(): ProviderSettings {
-    const issuer = text('issuer')
-    if (issuer !== '' && !(URL.canParse(issuer) && new URL(issuer).protocol === 'https:' && !/[?#]/.test(issuer)))
-      refuse('issuer must be an https URL')
-    const subjectClaim = text('subjectClaim', defaults.subjectClaim)
-    if (isMutableClaim(subjectClaim))
-      refuse(`subjectClaim ${subjectClaim} can change or be given to another person; use an immutable id such as sub`)
+    const issuer = address('issuer')
+    const subjectClaim = subject(defaults.subjectClaim)
     const scopes = texts('scopes', defaults.scopes)
     if (!scopes.includes('openid')) refuse('scopes must contain openid')
-    const { allowPrivate = false } = given
-    if (typeof allowPrivate !== 'boolean') refuse('allowPrivate must be true or false')
     return {
       ...shared,
       label: text('label', name),
@@ -137,8 +148,62 @@ function readProvider(entry: unknown, folder: string, refuse: (problem: string) 
       subjectClaim,
       usernameClaims: texts('usernameClaims', defaults.usernameClaims),
       pictureClaim: text('pictureClaim', defaults.pictureClaim),
-      ...(allowPrivate === true ? { allowsPrivate: true } : {}),
+      ...reach(issuer),
       ...proof(),
+    }
+  }
+
+  /** Without discovery and id tokens: who somebody is, `userUrl` says to the access token that came for our own code. */
+  function readPlain(): ProviderSettings {
+    const [authorization, token, profile] = [address('authorizationUrl'), address('tokenUrl'), address('userUrl')]
+    const emails = given.emailsUrl === undefined ? {} : { emails: address('emailsUrl') }
+    const subjectClaim = subject()
+    const optional = (key: string, as: string) => (given[key] === undefined ? {} : { [as]: text(key) })
+    return {
+      ...shared,
+      label: text('label', name),
+      // There is no issuer: the name belongs for ever to what people are known by, and to who says it.
+      issuer: `urn:chatelaine:oauth2:${encodeURIComponent(profile.split('?', 1)[0]!)}:${encodeURIComponent(subjectClaim)}`,
+      clientSecret: secret(),
+      scopes: texts('scopes', []),
+      subjectClaim,
+      usernameClaims: texts('usernameClaims', defaults.usernameClaims),
+      pictureClaim: text('pictureClaim', defaults.pictureClaim),
+      dialect: {
+        endpoints: { authorization, token, profile, ...emails },
+        ...proof(),
+        ...optional('userMember', 'wrapper'),
+        ...optional('emailClaim', 'emailClaim'),
+        ...optional('emailVerifiedClaim', 'emailVerifiedClaim'),
+        askAgain: { prompt: 'login' },
+        hintParameter: null,
+      },
+      ...reach(authorization, token, profile),
+    }
+  }
+
+  function subject(otherwise?: string): string {
+    const claim = text('subjectClaim', otherwise)
+    if (isMutableClaim(claim))
+      refuse(`subjectClaim ${claim} can change or be given to another person; use an immutable id such as sub`)
+    return claim
+  }
+
+  function address(key: string): string {
+    const value = text(key)
+    const url = URL.canParse(value) ? new URL(value) : null
+    const isFit = url?.protocol === 'https:' || (allowsHttp && url?.protocol === 'http:' && isLoopback(url.hostname))
+    if (value !== '' && !(isFit && !(key === 'issuer' ? /[?#]/ : /#/).test(value)))
+      refuse(`${key} must be an https URL`)
+    return value
+  }
+
+  function reach(...addresses: string[]): Pick<ProviderSettings, 'allowsPrivate' | 'allowsHttp'> {
+    const { allowPrivate = false } = given
+    if (typeof allowPrivate !== 'boolean') refuse('allowPrivate must be true or false')
+    return {
+      ...(allowPrivate === true ? { allowsPrivate: true } : {}),
+      ...(addresses.some((one) => one.startsWith('http:')) ? { allowsHttp: true } : {}),
     }
   }
 

@@ -1,9 +1,10 @@
-import { errors, type Adapter, type AdapterPayload } from 'oidc-provider'
+import { errors, Provider, type Adapter, type AdapterPayload } from 'oidc-provider'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { machineGrantOf, scopesOf, verifyAccessToken } from '../http/bearer.ts'
 import { retrying } from '../store/db.ts'
+import { browserNameOf } from './browser-name.ts'
 import { readClient } from './clients.ts'
 import { revokeGrant } from './revoke.ts'
 import { sha256 } from './secrets.ts'
@@ -40,6 +41,8 @@ function storedRecords(app: App, kind: string): Adapter {
       const { jti: _jti, ...kept } = payload
       // The id of the session that an interaction began in is a credential too, and nothing reads it back.
       if (kind === 'Interaction' && kept.session !== undefined) delete (kept.session as { cookie?: string }).cookie
+      // By what a person tells their browsers apart; the cookie of a session comes from the browser that it is of.
+      if (kind === 'Session') Object.assign(kept, browserNameOf(Provider.ctx?.get('user-agent') ?? ''))
       const values = {
         grant_id: kind === 'Grant' ? id : (payload.grantId ?? null),
         uid: payload.uid ?? null,

@@ -7,6 +7,7 @@ import { saveApplication, type Application } from '../applications/registry.ts'
 import type { Chain } from '../chain/network.ts'
 import { readConfig } from '../config.ts'
 import { developmentIdp } from '../devnet/provider.ts'
+import { openBrand } from '../http/brand.ts'
 import { pageAssets } from '../http/page.ts'
 import { problems } from '../http/problems.ts'
 import { newSecret, type Hex } from '../ids.ts'
@@ -90,7 +91,7 @@ export async function rehearse({
   const dev = developmentProvider(origin)
   const server = Fastify({ forceCloseConnections: true })
   problems(server, app)
-  pageAssets(server)
+  pageAssets(server, openBrand(app.config))
   await developmentIdp(server, { origin, redirectUri: callbackOf(origin, dev) })
   await oauth(server, app, { keys, cookieKeys: cookieKeysOf(keys), providers: [dev, ...others(origin)], isLimited })
   await server.listen({ port, host: 'localhost' })
@@ -128,8 +129,11 @@ function quietTelemetry(): { telemetry: App['telemetry']; logged: unknown[] } {
   return { telemetry, logged }
 }
 
-/** A browser without JavaScript: cookies by name and path, redirects within our origin, forms. */
-export function openBrowser(origin: string) {
+/**
+ * A browser without JavaScript: cookies by name and path, redirects within our origin, forms.
+ * @param language  what it asks for with each request
+ */
+export function openBrowser(origin: string, language?: string) {
   const cookies = new Map<string, { name: string; path: string; value: string }>()
 
   /** Follows redirects until a page, or until an address elsewhere, which is not visited. */
@@ -143,7 +147,12 @@ export function openBrowser(origin: string) {
       const response = await fetch(url, {
         ...request,
         redirect: 'manual',
-        headers: { accept: 'text/html', ...request.headers, cookie: cookie.join('; ') },
+        headers: {
+          accept: 'text/html',
+          ...(language === undefined ? {} : { 'accept-language': language }),
+          ...request.headers,
+          cookie: cookie.join('; '),
+        },
       })
       for (const line of response.headers.getSetCookie()) keep(line, url)
       const location = response.headers.get('location')

@@ -3,6 +3,7 @@ import type { KoaContextWithOIDC, Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { findUser, type User } from '../users/find.ts'
+import type { BrowserName } from './browser-name.ts'
 import { cameByOf, stillHolds, type CameBy } from './came-by.ts'
 
 /** A signed-in browser. */
@@ -25,7 +26,7 @@ export async function readVisitor(
   return { user, sessionUid: uid, signedInAt: loginTs ?? 0, cameBy }
 }
 
-export type ListedSession = { uid: string; signedInAt: Date }
+export type ListedSession = { uid: string; signedInAt: Date } & BrowserName
 
 /** Browsers in which someone is signed in, the latest first; 50 at most. */
 export async function listSessions(db: Db, userId: string): Promise<ListedSession[]> {
@@ -40,9 +41,12 @@ export async function listSessions(db: Db, userId: string): Promise<ListedSessio
       .limit(50)
       .execute(),
   )
-  return rows.map(({ uid, payload: { loginTs }, created_at }) => ({
+  const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+  return rows.map(({ uid, payload: { loginTs, browser, system }, created_at }) => ({
     uid: uid!,
     signedInAt: typeof loginTs === 'number' ? new Date(loginTs * 1_000) : created_at,
+    browser: text(browser),
+    system: text(system),
   }))
 }
 

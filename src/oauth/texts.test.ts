@@ -1,65 +1,100 @@
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
+import { signInBody } from '../devnet/provider.ts'
+import { readConfig } from '../config.ts'
+import { openBrand } from '../http/brand.ts'
+import { frontBody } from '../http/front.ts'
+import { page } from '../http/page.ts'
+import { nothingHere } from '../http/problems.ts'
+import { en } from '../texts/en.ts'
+import type { Hex } from '../ids.ts'
 import { accountBody, eraseBody, shortBody } from './account-body.ts'
+import type { Rehearsed, Sent } from './account-slices.ts'
+import { activityBody } from './activity.ts'
+import { OWN_CLIENT } from './first-party.ts'
 import { badRequestBody, chooserBody, consentBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
 import { developmentProvider } from './providers.ts'
-import { texts } from './texts.ts'
+import { confirmBody, sendBody, sentBody } from './send-body.ts'
 
-/** Every text of the pages in brackets, as a translation would replace it. */
-type Words = Record<string, unknown>
-const english = structuredCloneOf(texts)
-before(() => bracket(texts as Words))
-after(() => void Object.assign(texts, english))
+/** Every text in brackets, as a translation would replace it. */
+const texts = bracket(en)
 
-function structuredCloneOf(words: Words): Words {
+function bracket<T extends object>(words: T): T {
   return Object.fromEntries(
-    Object.entries(words).map(([key, value]) => [
-      key,
-      value !== null && typeof value === 'object' && !Array.isArray(value) ? structuredCloneOf(value as Words) : value,
-    ]),
-  )
+    Object.entries(words).map(([key, value]: [string, unknown]) => {
+      if (key === 'language' || key === 'locale') return [key, value]
+      if (typeof value === 'function')
+        return [key, (...given: unknown[]) => marked((value as (...all: unknown[]) => unknown)(...given))]
+      if (Array.isArray(value) || typeof value === 'string') return [key, marked(value)]
+      return [key, bracket(value as object)]
+    }),
+  ) as T
 }
 
-function bracket(words: Words): void {
-  for (const [key, value] of Object.entries(words)) {
-    if (Array.isArray(value)) words[key] = marked(value)
-    else if (typeof value === 'function')
-      words[key] = (...given: unknown[]) => marked((value as (...all: unknown[]) => unknown)(...given))
-    else if (typeof value === 'object' && value !== null) bracket(value as Words)
-    else words[key] = marked(value)
-  }
-}
-
+/** Brackets within brackets, where a text is given another, are one pair. */
 function marked(value: unknown): unknown {
-  if (!Array.isArray(value)) return `⟦${String(value)}⟧`
+  if (!Array.isArray(value)) return `⟦${String(value).replaceAll(/[⟦⟧]/g, '')}⟧`
   return value.map((part: string | { strong: string }) =>
-    typeof part === 'string' ? `⟦${part}⟧` : { strong: `⟦${part.strong}⟧` },
+    typeof part === 'string' ? marked(part) : { strong: marked(part.strong) as string },
   )
 }
 
-/** What a person reads or hears that is no text of texts.ts and none of the given data. */
+/** What a person reads or hears that is no text of the table and none of the given data. */
 function restOf(body: string, data: string[]): string {
   const spoken = [...body.matchAll(/ (?:aria-label|alt|placeholder)="([^"]*)"/g)].map(([, text]) => text!).join(' ')
-  let text = `${body.replaceAll(/<title>/g, ' ').replaceAll(/<[^>]*>/g, ' ')} ${spoken}`.replaceAll(/⟦[^⟧]*⟧/g, ' ')
+  let text = `${body
+    .replaceAll(/<span class="initial"[^>]*>.<\/span>/g, ' ')
+    .replaceAll(/<title>/g, ' ')
+    .replaceAll(/<[^>]*>/g, ' ')} ${spoken}`.replaceAll(/⟦[^⟧]*⟧/g, ' ')
   for (const one of data) text = text.replaceAll(one, ' ')
   return text
     .replaceAll(/&#?\w+;/g, ' ')
-    .replaceAll(/[\s\d.,:…+−-]+/g, ' ')
+    .replaceAll(/[\s\d.,:·…()+−-]+/g, ' ')
     .trim()
 }
 
 const at = new Date('2026-01-02T03:04:05Z')
-const address = `0x${'ab'.repeat(20)}`
+const address: Hex = `0x${'ab'.repeat(20)}`
+const holding = { value: 1n, decimals: 0, symbol: 'ETH', name: 'Ether', token: null }
+const piece = { tokenType: 'ERC1155', token: address, tokenId: 7n, count: 3n, name: 'Shop', symbol: 'ETH' } as const
+const movements = ['Nell', `0x${'0'.repeat(40)}`].flatMap((other) => (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: holding, tokenId: '7', other, at, explorerUrl: 'https://x' }))) // prettier-ignore
+const sent = (Object.keys(texts.account.states) as Sent['state'][]).map((state, index): Sent => ({ id: 'tx', clientId: index === 0 ? OWN_CLIENT : 'shop', application: index === 1 ? null : 'Shop', state, called: index === 2 ? null : 'Nell', to: address, value: holding, fee: index === 3 ? null : holding, explorerUrl: 'https://x', sentAt: at })) // prettier-ignore
+const typed = { asset: '5:NATIVE::', to: 'Nell', provider: 'DEV', amount: '1' }
+const found: Rehearsed = { thing: { name: 'Ether', symbol: 'ETH' }, fee: holding, recipient: { address, userId: null, name: 'Nell' } } // prettier-ignore
+const confirm = { csrf: 'c', key: 'k', network: 'sepolia', asset: '5:NATIVE::', order: { amount: '1', toAddress: address }, amount: { value: 1n, decimals: 0 }, found, isSelf: false } // prettier-ignore
+const choice = [{ value: 5, title: 'sepolia' }]
+
 const pages: Record<string, () => string> = {
-  chooser: () => chooserBody({ uid: 'u', csrf: 'c', application: 'Shop', network: 'sepolia', providers: [developmentProvider('http://x')] }), // prettier-ignore
-  'chooser of our own pages': () => chooserBody({ uid: 'u', csrf: 'c', application: 'Shop', network: null, providers: [] }), // prettier-ignore
+  send: () => sendBody(texts, { csrf: 'c', choices: [{ value: '5:NATIVE::', network: 'sepolia', holding }, { value: '5:ERC1155::7', network: 'sepolia', piece }], providers: [{ value: 'DEV', title: 'DEV' }, { value: 'X', title: 'DEV' }], typed, error: { title: texts.codes.other[0], help: texts.codes.other[1], detail: null } }), // prettier-ignore
+  'nothing to send': () => sendBody(texts, { csrf: 'c', choices: [], providers: [], typed, error: null }),
+  'confirmation of sending': () => confirmBody(texts, confirm),
+  'confirmation of sending to oneself': () => confirmBody(texts, { ...confirm, isSelf: true }),
+  'confirmation of sending to a stranger': () => confirmBody(texts, { ...confirm, found: { ...found, recipient: { address: null, userId: 'DEV-nell', name: null } } }), // prettier-ignore
+  'what was sent': () => sentBody(texts, { sent: sent[0]!, network: 'sepolia', here: '/x' }),
+  ...Object.fromEntries((['tokens', 'coins', 'done'] as const).map((show) => [`activity: ${show}`, () => activityBody(texts, { filters: { network: 5, show, direction: 'all', application: null }, networks: choice, applications: [], rows: show === 'done' ? [] : ['<li></li>'], nextCursor: 'x', isFirst: false })])), // prettier-ignore
+  shell: () =>
+    page(
+      openBrand({
+        ...readConfig({}, 'server'),
+        SUPPORT_URL: 'https://x',
+        PRIVACY_URL: 'https://x',
+        TERMS_URL: 'https://x',
+      }),
+      { words: texts, title: '', body: '', notice: texts.development.strip },
+    ),
+  front: () => frontBody(texts, { issuer: 'https://x/oauth', networks: [{ title: 'sepolia', chainId: 5 }], hasExplorer: true }), // prettier-ignore
+  missing: () => nothingHere(texts).body,
+  'development sign-in': () => signInBody(texts, { uid: 'u', csrf: 'c', username: 'Nell', isInvalid: true }),
+  chooser: () => chooserBody(texts, { uid: 'u', csrf: 'c', client: { application: 'Shop', network: 'sepolia', logoUri: null }, providers: [developmentProvider('http://x')] }), // prettier-ignore
+  'chooser of our own pages': () => chooserBody(texts, { uid: 'u', csrf: 'c', client: null, providers: [] }), // prettier-ignore
   consent: () =>
-    consentBody({
+    consentBody(texts, {
       uid: 'u',
       csrf: 'c',
       application: 'Shop',
       logoUri: 'https://x/logo.png',
       network: 'sepolia',
+      isTest: false,
       username: 'Nell',
       provider: 'DEV',
       imageSrc: 'https://x/y.png',
@@ -69,12 +104,13 @@ const pages: Record<string, () => string> = {
       known: new Set(['email']),
     }),
   'consent to what cannot prove itself': () =>
-    consentBody({
+    consentBody(texts, {
       uid: 'u',
       csrf: 'c',
       application: 'Shop',
       logoUri: null,
       network: 'sepolia',
+      isTest: false,
       username: 'Nell',
       provider: 'DEV',
       imageSrc: null,
@@ -83,32 +119,28 @@ const pages: Record<string, () => string> = {
       isAskedEachTime: true,
       known: new Set(),
     }),
-  refusal: () => errorBody({ code: 'sign_in_expired', detail: null, back: { href: '/', text: texts.back } }),
-  'refusal with its reason': () => errorBody({ code: 'rate_limited', detail: texts.refused.over }),
-  'bad request': () => badRequestBody({ words: texts.refused.badSignIn, error: 'invalid_request', detail: null }),
-  'bad sign-out': () => badRequestBody({ words: texts.refused.badSignOut, error: 'invalid_request', detail: null }),
-  'sign out': () => signOutBody({ application: null, form: '' }),
-  'sign out of an application': () => signOutBody({ application: 'Shop', form: '' }),
-  'signed out': () => signedOutBody({ application: null }),
-  'signed out of an application': () => signedOutBody({ application: 'Shop' }),
-  erase: () => eraseBody({ csrf: 'c', firstIdentity: 'DEV' }),
-  short: () => shortBody(texts.erased, texts.erasedHint, { href: '/', text: texts.signIn }),
+  refusal: () => errorBody(texts, { code: 'sign_in_expired', title: texts.codes.other[0], help: texts.codes.other[1], detail: null, back: { href: '/', text: texts.account.back } }), // prettier-ignore
+  'refusal with its reason': () => errorBody(texts, { code: 'rate_limited', title: texts.codes.other[0], help: texts.codes.other[1], detail: texts.refused.over }), // prettier-ignore
+  'bad request': () => badRequestBody(texts, { of: 'badSignIn', error: 'invalid_request', detail: null }),
+  'bad sign-out': () => badRequestBody(texts, { of: 'badSignOut', error: 'invalid_request', detail: null }),
+  'sign out': () => signOutBody(texts, { application: null, form: '' }),
+  'sign out of an application': () => signOutBody(texts, { application: 'Shop', form: '' }),
+  'signed out': () => signedOutBody(texts, { application: null }),
+  'signed out of an application': () => signedOutBody(texts, { application: 'Shop' }),
+  erase: () => eraseBody(texts, { csrf: 'c', firstIdentity: 'DEV' }),
+  short: () => shortBody(texts.account.erased, texts.account.erasedHint, { href: '/', text: texts.account.signIn }),
   account: () =>
     accountBody({
+      words: texts,
       csrf: 'c',
       username: 'Nell',
       provider: 'DEV',
       imageSrc: null,
       address,
       networks: [
-        {
-          network: 'sepolia',
-          holdings: [{ formatted: '1', symbol: 'ETH', name: 'Ether' }],
-          movements: ['Nell', `0x${'0'.repeat(40)}`].flatMap((other) => (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: '1 ETH', other, at, explorerUrl: 'https://x' }))), // prettier-ignore
-          sent: (Object.keys(texts.states) as (keyof typeof texts.states)[]).map((state) => ({ application: 'Shop', state, explorerUrl: 'https://x', sentAt: at })), // prettier-ignore
-        },
-        { network: 'sepolia', holdings: null, movements: null, sent: [] },
-        { network: 'sepolia', holdings: [], movements: [], sent: [] },
+        { chainId: 5, network: 'sepolia', holdings: [holding], pieces: [piece], movements, sent, canSend: true },
+        { chainId: 5, network: 'sepolia', holdings: null, pieces: [], movements: null, sent: [], canSend: false },
+        { chainId: 5, network: 'sepolia', holdings: [], pieces: [], movements: [], sent: [], canSend: true },
       ],
       applications: [
         { clientId: 'shop', name: 'Shop', chainId: 1, network: 'sepolia', permissions: ['wallet:read'], signIns: 2 },
@@ -119,8 +151,8 @@ const pages: Record<string, () => string> = {
       ],
       providers: [developmentProvider('http://x')],
       sessions: [
-        { uid: 'a', signedInAt: at },
-        { uid: 'b', signedInAt: at },
+        { uid: 'a', signedInAt: at, browser: 'Firefox', system: 'Linux' },
+        { uid: 'b', signedInAt: at, browser: null, system: null },
       ],
       session: 'a',
       done: texts.done.revoked!,
@@ -128,9 +160,9 @@ const pages: Record<string, () => string> = {
 }
 
 for (const [name, make] of Object.entries(pages))
-  test(`every word of the page “${name}” is in texts.ts`, () => {
+  test(`every word of the page “${name}” is in the table of texts`, () => {
     const body = make()
     assert.match(body, /⟦/)
-    const data = ['Ether', 'ETH', 'Shop', 'sepolia', 'Nell', 'DEV', address, '0xababab', 'ababab', 'sign_in_expired', 'rate_limited', 'invalid_request', 'Jan', 'UTC'] // prettier-ignore
+    const data = ['Chatelaine', 'https://x/oauth', 'alice', 'Ether', 'ETH', 'Shop', 'sepolia', 'Nell', 'DEV', address, '0xababab', 'ababab', 'sign_in_expired', 'rate_limited', 'invalid_request', 'Jan', 'UTC', 'Firefox', 'Linux', '#', '×'] // prettier-ignore
     assert.equal(restOf(body, data), '')
   })

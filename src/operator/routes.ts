@@ -15,6 +15,7 @@ import { pregenerate } from '../users/pregenerate.ts'
 import { listActions, recorded, verifyActions, type Actor } from './actions.ts'
 import { operatorActs } from './acts.ts'
 import type { Operator, OperatorDoor } from './door.ts'
+import * as accountWire from './account-wire.ts'
 import * as wire from './wire.ts'
 
 /** Requests of one IP address, per second and at once; wrong tokens count as well. */
@@ -128,9 +129,9 @@ export async function operatorApi(
     )
 
     /** POST /operator/v1/accounts: for someone who has not signed in yet. Errors: invalid_request, signer_unavailable. */
-    scope.post<{ Body: Static<typeof wire.NewAccount> }>(
+    scope.post<{ Body: Static<typeof accountWire.NewAccount> }>(
       '/operator/v1/accounts',
-      { schema: wire.createAccount },
+      { schema: accountWire.createAccount },
       async (request, reply) => {
         const { provider, providerUserId } = request.body
         const made = await recorded(
@@ -144,22 +145,22 @@ export async function operatorApi(
     )
 
     /** GET /operator/v1/accounts/frozen */
-    scope.get('/operator/v1/accounts/frozen', { schema: wire.listFrozen }, () => listFrozen(db))
+    scope.get('/operator/v1/accounts/frozen', { schema: accountWire.listFrozen }, () => listFrozen(db))
 
     /** GET /operator/v1/accounts/stopped */
-    scope.get('/operator/v1/accounts/stopped', { schema: wire.listStopped }, () => listStopped(db))
+    scope.get('/operator/v1/accounts/stopped', { schema: accountWire.listStopped }, () => listStopped(db))
 
     /** POST /operator/v1/accounts/:userId/resume. Errors: not_found. */
     scope.post<{ Params: { userId: string } }>(
       '/operator/v1/accounts/:userId/resume',
-      { schema: wire.resumeAccount },
+      { schema: accountWire.resumeAccount },
       (request) => acts(request).resumeAccount(textOf(request.params.userId)),
     )
 
     for (const [action, schema] of [
-      ['freeze', wire.freeze],
-      ['thaw', wire.thaw],
-      ['sign-out', wire.signOut],
+      ['freeze', accountWire.freeze],
+      ['thaw', accountWire.thaw],
+      ['sign-out', accountWire.signOut],
     ] as const) {
       /** POST /operator/v1/accounts/:userId/{freeze,thaw,sign-out}. Errors: not_found. */
       scope.post<{ Params: { userId: string } }>(`/operator/v1/accounts/:userId/${action}`, { schema }, (request) => {

@@ -26,7 +26,7 @@ export function readHosts(url: string): Hosts {
     throw new Error('it must look like postgres://user@host:5432/database, with `/`, `?` and `#` of a password as %2F, %3F and %23') // prettier-ignore
   const [, scheme, who, authority, path = '', query = ''] = match
   const parameters = new URLSearchParams(query)
-  const mustTakeWrites = takesWrites(parameters.get('target_session_attrs'))
+  const mustTakeWrites = wantsWrites(parameters.get('target_session_attrs'))
   parameters.delete('target_session_attrs')
   if (parameters.getAll('host').some((host) => host.includes(',')))
     throw new Error('several hosts stand before the first slash, with commas between, not in `host=`')
@@ -40,7 +40,7 @@ export function readHosts(url: string): Hosts {
   }
 }
 
-function takesWrites(attributes: string | null): boolean {
+function wantsWrites(attributes: string | null): boolean {
   if (attributes === null || attributes === 'any') return false
   if (attributes === 'read-write' || attributes === 'primary') return true
   throw new Error('target_session_attrs must be read-write or primary: the service writes')
@@ -54,8 +54,16 @@ function checkPlace(place: string, position: number): void {
     throw new Error(`the port of host ${position} must be between 1 and 65535`)
 }
 
-/** What a server says of itself. `timeline` grows with each promotion; null where it may not be asked. */
-export type Standing = { takesWrites: boolean; cluster: string | null; timeline: number | null }
+/** What a server says of itself; null is what it may not be asked, or what it knows nothing of. */
+export type Standing = {
+  takesWrites: boolean
+  /** the same of a server and of all copies of it */
+  cluster: string | null
+  /** grows with each promotion */
+  timeline: number | null
+  /** seconds since 1970, of the server's start: one server that stands in the list under two names has one */
+  startedAt: string | null
+}
 
 /** milliseconds that a server has to say what it is */
 const PROBE_MS = 2_000
@@ -74,34 +82,85 @@ async function ask({ url }: Host): Promise<Standing> {
   }
 }
 
-export async function standingOf(client: Pick<pg.ClientBase, 'query'>): Promise<Standing> {
+/** Whether the server behind a connection takes writes. */
+export async function takesWrites(client: Pick<pg.ClientBase, 'query'>): Promise<boolean> {
   const { rows } = await client.query<{ takes_writes: boolean }>(
     `select not pg_is_in_recovery() and current_setting('default_transaction_read_only') = 'off' as takes_writes`,
   )
-  const takesWrites = rows[0]?.takes_writes === true
-  if (!takesWrites) return { takesWrites, cluster: null, timeline: null }
+  return rows[0]?.takes_writes === true
+}
+
+async function standingOf(client: pg.ClientBase): Promise<Standing> {
+  if (!(await takesWrites(client))) return { takesWrites: false, cluster: null, timeline: null, startedAt: null }
+  // A statement each: everybody may ask for each of them, but some installations withdraw the first.
+  const cluster = await tell(client, 'select system_identifier::text as told from pg_control_system()')
+  const file = await tell(client, 'select pg_walfile_name(pg_current_wal_insert_lsn()) as told')
+  const startedAt = await tell(client, 'select extract(epoch from pg_postmaster_start_time())::text as told')
+  // The first eight digits of the name of a WAL file are its timeline, in hexadecimal.
+  const timeline = file === null ? null : Number.parseInt(file.slice(0, 8), 16)
+  return { takesWrites: true, cluster, timeline, startedAt }
+}
+
+async function tell(client: pg.ClientBase, statement: string): Promise<string | null> {
   try {
-    const { rows: told } = await client.query<{ cluster: string; timeline: number }>(
-      `select (select system_identifier from pg_control_system())::text as cluster,
-        ('x' || lpad(substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8), 8, '0'))::bit(32)::int as timeline`,
-    )
-    return { takesWrites, cluster: told[0]!.cluster, timeline: told[0]!.timeline }
+    const { rows } = await client.query<{ told: string }>(statement)
+    return rows[0]?.told ?? null
   } catch (error) {
-    // Not allowed, or unknown to an engine that only speaks as PostgreSQL does: then the order of the list decides.
-    if (['42501', '42883', '0A000'].includes(sqlState(error) ?? ''))
-      return { takesWrites, cluster: null, timeline: null }
+    // Not allowed, or unknown to an engine that only speaks as PostgreSQL does.
+    if (['42501', '42883', '0A000'].includes(sqlState(error) ?? '')) return null
     throw error
   }
 }
 
+/** A server of the list that takes writes. */
+type Writer = Standing & { host: Host }
+
+/** Another server than before, or the name of before leads to one that was promoted since. */
+export const isOther = (before: Writer, now: Writer): boolean =>
+  before.timeline !== now.timeline || (before.host !== now.host && !isSame(before, now))
+
+/** Of names that lead to one server, a balancer's before it for instance, the first. */
+export function distinct(writers: Writer[]): Writer[] {
+  return writers.filter((writer, index) => !writers.slice(0, index).some((before) => isSame(before, writer)))
+}
+
+const isSame = (one: Standing, other: Standing): boolean =>
+  one.startedAt !== null && one.startedAt === other.startedAt && one.cluster === other.cluster
+
+/**
+ * Of servers that take writes the one that was promoted last: that of a later timeline than all others. Null where that
+ * cannot be told: one of them tells no timeline, two have the same, or they are no copies of each other.
+ */
+export function lastPromoted(writers: Writer[]): Writer | null {
+  const isBehind = (other: Writer, writer: Writer) =>
+    (other.timeline ?? Number.POSITIVE_INFINITY) < (writer.timeline ?? 0) && mayBeCopies(other, writer)
+  return writers.find((writer) => writers.every((other) => other === writer || isBehind(other, writer))) ?? null
+}
+
+const mayBeCopies = (one: Standing, other: Standing): boolean =>
+  one.cluster === null || other.cluster === null || one.cluster === other.cluster
+
+/** The server that was found, and which of those found so far it is, counted. */
+export type Found = Host & { generation: number }
+
 /** Where the primary is. */
 export type Primary = {
-  /** the server to connect to. @throws Error  none of them takes writes */
-  find(): Promise<Host>
+  /** the server to connect to. @throws Error  none of them takes writes, or which one may cannot be told */
+  find(): Promise<Found>
   /** a connection was lost or takes no writes: the next one asks all of them again */
   forget(): void
-  /** which of the servers found so far is the primary, counted: a connection of an earlier one is used no more */
+  /** that of the server found last; a connection that was begun under an earlier one is used no more */
   generation(): number
+}
+
+/** What is told of the search; names, several with "and" between them. */
+export type Listeners = {
+  /** another server than before is used */
+  onChange: (name: string) => void
+  /** several take writes: the one that is used, and the others */
+  onSecond: (names: string) => void
+  /** several take writes, and which was promoted last cannot be told: none is used, nor the one that was */
+  onUndecided: (names: string) => void
 }
 
 /** milliseconds after which the servers are asked again, beside the work */
@@ -114,77 +173,86 @@ const NONE_MS = 200
  * later timeline: an old primary that came back believes to be one still. What this process has seen of a later
  * timeline it does not forget, so that an old primary which is alone within reach is not taken either.
  */
-export function findPrimary(
-  hosts: Host[],
-  { onChange, onSecond }: { onChange: (name: string) => void; onSecond: (names: string) => void },
-): Primary {
-  let current: Promise<Host> | null = null
+export function findPrimary(hosts: Host[], { onChange, onSecond, onUndecided }: Listeners): Primary {
+  let known: Found | null = null
+  let searching: Promise<Found> | null = null
   let searchedAt = Number.NEGATIVE_INFINITY
-  let last: Host | null = null
+  let last: Writer | null = null
   let rivals = ''
   let generation = 0
-  const newest = new Map<string, number>()
+  const newest = new Map<string | null, number>()
 
-  async function search(): Promise<Host> {
+  async function search(): Promise<Found> {
     searchedAt = performance.now()
     const answers = await Promise.allSettled(hosts.map(ask))
-    const writable = answers
-      .flatMap((answer, index) =>
+    const writers = distinct(
+      answers.flatMap((answer, index) =>
         answer.status === 'fulfilled' && answer.value.takesWrites ? [{ host: hosts[index]!, ...answer.value }] : [],
-      )
-      .toSorted((a, b) => (b.timeline ?? 0) - (a.timeline ?? 0))
-    tellOfRivals(writable.map(({ host }) => host.name))
-    const [best] = writable
-    if (best === undefined) throw noPrimary(`none of ${hosts.length} hosts takes writes`, answers)
-    if (best.cluster !== null) {
-      if (best.timeline! < (newest.get(best.cluster) ?? 0))
-        throw noPrimary(`the only one of ${hosts.length} hosts that takes writes has missed a promotion`, answers)
-      newest.set(best.cluster, best.timeline!)
+      ),
+    )
+    const best = lastPromoted(writers)
+    if (best === null && writers.length > 0) leave()
+    tellOfRivals(writers, best)
+    if (writers.length === 0) throw noPrimary(`none of ${hosts.length} hosts takes writes`, answers)
+    if (best === null) {
+      const names = namesOf(writers)
+      throw noPrimary(`${names} take writes, and nothing tells which was promoted last: stop all but that one`, answers)
     }
-    if (best.host !== last) {
-      last = best.host
-      generation++
-      onChange(best.host.name)
-    }
-    return best.host
+    if ((best.timeline ?? 0) < newestOf(best.cluster))
+      throw noPrimary(`the only one of ${hosts.length} hosts that takes writes has missed a promotion`, answers)
+    if (best.timeline !== null) newest.set(best.cluster, best.timeline)
+    const isChange = last === null || isOther(last, best)
+    if (isChange) generation++
+    last = best
+    known = { ...best.host, generation }
+    if (isChange) onChange(best.host.name)
+    return known
   }
 
-  function tellOfRivals(names: string[]): void {
-    const told = names.length > 1 ? names.join(' and ') : ''
-    if (told !== '' && told !== rivals) onSecond(told)
+  /** Uses none of them, nor what is connected to one. */
+  function leave(): void {
+    if (last !== null) generation++
+    last = null
+    known = null
+  }
+
+  function tellOfRivals(writers: Writer[], best: Writer | null): void {
+    const names = namesOf(best === null ? writers : [best, ...writers.filter((writer) => writer !== best)])
+    const told = writers.length > 1 ? `${best === null ? 'none' : 'one'} of ${names}` : ''
+    if (told !== '' && told !== rivals) (best === null ? onUndecided : onSecond)(names)
     rivals = told
   }
 
-  function find(): Promise<Host> {
-    if (current === null) {
-      const searching = search()
-      current = searching
-      searching.catch(() => {
-        setTimeout(() => {
-          if (current === searching) current = null
-        }, NONE_MS).unref()
-      })
-    } else if (performance.now() - searchedAt > LOOK_AGAIN_MS) {
-      // Two that both take writes may both be reached: the work goes on with what is known until there is news.
-      const before = current
-      void search().then(
-        (host) => {
-          if (current === before) current = Promise.resolve(host)
-        },
-        () => {},
-      )
-    }
-    return current
+  /** The latest timeline that was seen of a cluster; of any, where either has not told which it is. */
+  function newestOf(cluster: string | null): number {
+    const seen = [...newest].filter(([name]) => name === null || cluster === null || name === cluster)
+    return Math.max(0, ...seen.map(([, timeline]) => timeline))
+  }
+
+  /** One search at a time: what an earlier one still finds must not replace what a later one has found. */
+  function searchOnce(): Promise<Found> {
+    if (searching !== null) return searching
+    const end = () => void (searching = null)
+    searching = search()
+    searching.then(end, () => setTimeout(end, NONE_MS).unref())
+    return searching
   }
 
   return {
-    find,
+    async find() {
+      if (known === null) return searchOnce()
+      // Two that both take writes may both be reached: the work goes on with what is known until there is news.
+      if (performance.now() - searchedAt > LOOK_AGAIN_MS) searchOnce().catch(() => {})
+      return known
+    },
     forget() {
-      current = null
+      known = null
     },
     generation: () => generation,
   }
 }
+
+const namesOf = (writers: Writer[]): string => writers.map(({ host }) => host.name).join(' and ')
 
 const noPrimary = (message: string, answers: PromiseSettledResult<unknown>[]): Error => {
   const cause: unknown = answers.find((answer) => answer.status === 'rejected')?.reason

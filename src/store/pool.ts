@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import { isAway, sqlState, unavailable, watch, type Absence } from './away.ts'
-import { findPrimary, readHosts, standingOf, type Host, type Primary } from './hosts.ts'
+import { findPrimary, readHosts, takesWrites, type Found, type Host, type Primary } from './hosts.ts'
 import { prepareMarked } from './prepared.ts'
 
 /** milliseconds; the server ends a statement itself, where it can still be reached */
@@ -32,6 +32,8 @@ export type PoolOptions = {
   onPrimary?: (name: string) => void
   /** told of the names of servers that all take writes, the one that is used first */
   onSecondPrimary?: (names: string) => void
+  /** told of the names of servers that all take writes, of which none is used: which was promoted cannot be told */
+  onUndecided?: (names: string) => void
 }
 
 /** What Kysely uses of a pool. */
@@ -55,13 +57,15 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
   const { onError, onBack = () => {}, onLost = () => {} } = options
   const { default: pg } = await import('pg')
   const { list, mustTakeWrites } = readHosts(url)
-  const primary = list.length > 1 ? findPrimary(list, { onChange, onSecond }) : only(list[0]!)
+  const primary = list.length > 1 ? findPrimary(list, { onChange, onSecond, onUndecided }) : only(list[0]!)
   const seen = watch({ onAway: onError, onBack })
   const spent = new WeakSet<pg.ClientBase>()
   const generations = new WeakMap<pg.ClientBase, number>()
+  const lent = new Set<pg.ClientBase>()
+  let target: Found = { ...list[0]!, generation: primary.generation() }
 
   const clients = new pg.Pool({
-    connectionString: list[0]!.url,
+    Client: begin as unknown as new () => pg.Client,
     max,
     connectionTimeoutMillis: CONNECT_MS,
     idleTimeoutMillis: IDLE_MS,
@@ -78,6 +82,16 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
   // An idle connection that ends is no failure: the next request opens another. Without a listener it ended the process.
   clients.on('error', () => {})
 
+  /**
+   * Begins a connection. Whom it leads to is written down now: while it connects another server may be promoted, and
+   * then it still leads to the old one.
+   */
+  function begin(config: pg.ClientConfig): pg.Client {
+    const client = new pg.Client({ ...config, connectionString: target.url })
+    generations.set(client, target.generation)
+    return client
+  }
+
   function lost(): void {
     primary.forget()
     onLost()
@@ -85,6 +99,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
 
   function onChange(name: string): void {
     options.onPrimary?.(name)
+    leave('another server is the primary now')
     onLost()
   }
 
@@ -92,14 +107,27 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     options.onSecondPrimary?.(names)
   }
 
+  function onUndecided(names: string): void {
+    options.onUndecided?.(names)
+    leave('which server is the primary cannot be told')
+  }
+
+  /** Ends what still works on a server that is not used any more: what commits there would be told and then be gone. */
+  function leave(why: string): void {
+    for (const client of lent) if (!isCurrent(client)) cut(client, why)
+  }
+
+  function isCurrent(client: pg.ClientBase): boolean {
+    return generations.get(client) === primary.generation()
+  }
+
   /** What every new connection goes through before it is used. */
   async function prepare(client: pg.ClientBase): Promise<void> {
-    generations.set(client, primary.generation())
     client.on('error', lost)
     if (clients.totalCount === 1) onLost()
     if (prepares) prepareMarked(client)
     setDeadline(client)
-    if (mustTakeWrites && !(await standingOf(client)).takesWrites)
+    if (mustTakeWrites && !(await takesWrites(client)))
       throw Object.assign(new Error('the server takes no writes'), { code: '25006' })
     // Planned for each execution all the same: a plan that was made while a table was empty took any index, and 16 ms
     // a statement a thousand rows later. And nothing here runs long enough to be worth compiling.
@@ -143,9 +171,9 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
   /** Of several servers the one that is the primary now; connections to an earlier one end here. */
   async function takeCurrent(): Promise<pg.PoolClient> {
     for (;;) {
-      clients.options.connectionString = (await primary.find()).url
+      target = await primary.find()
       const client = await clients.connect()
-      if (generations.get(client) === primary.generation()) return client
+      if (isCurrent(client)) return client
       client.release(true)
     }
   }
@@ -155,7 +183,11 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
       try {
         const client = await take()
         const { release } = client
-        client.release = (why) => release(why || spent.has(client) || generations.get(client) !== primary.generation())
+        lent.add(client)
+        client.release = (why) => {
+          lent.delete(client)
+          release(why || spent.has(client) || !isCurrent(client))
+        }
         return client
       } catch (error) {
         primary.forget()
@@ -170,7 +202,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
 
 /** One server: whoever stands before it, a balancer or a moved address, decides which that is. */
 const only = (host: Host): Primary => {
-  const found = Promise.resolve(host)
+  const found = Promise.resolve({ ...host, generation: 0 })
   return { find: () => found, forget: () => {}, generation: () => 0 }
 }
 

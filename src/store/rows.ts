@@ -54,6 +54,7 @@ export type Database = {
     allowed_origins: Json<string[]>
     secret_hashes: Json<string[]>
     logo_uri: string | null
+    needs_pkce: ColumnType<boolean, boolean | undefined, boolean>
     created_at: DefaultTime
     suspended_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     issuers: ColumnType<Record<string, unknown>[], string | undefined, string>

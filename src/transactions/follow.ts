@@ -35,7 +35,7 @@ export const followTransactions = {
     const unknown = await findUnknown(db, block.receipts, known)
     // Of what is believed here nothing can be taken back once it is final, and a write that failed is written again.
     const nonces = await prove(app, chain, block, {
-      signed: [...known.keys()],
+      signed: new Map([...known].map(([hash, { raw }]) => [hash, raw])),
       claimed: unknown.map(({ transactionHash }) => transactionHash),
     })
     await markMined(db, app, chain.chainId, mined)
@@ -66,7 +66,7 @@ export const followTransactions = {
 const CHUNK = 500
 
 /** `isMined`: in this very block, by its row. What a row says of another block, this one corrects. */
-type Known = { id: string; isCancel: boolean; isMined: boolean }
+type Known = { id: string; isCancel: boolean; isMined: boolean; raw: Buffer }
 
 /** Which of a block's transactions are attempts of ours, by hash. */
 async function findAttempts(
@@ -80,13 +80,13 @@ async function findAttempts(
     const rows = await db
       .selectFrom('attempts')
       .innerJoin('transactions', 'transactions.id', 'attempts.transaction_id')
-      .select(['attempts.hash', 'attempts.is_cancel', 'transactions.id', 'block_hash'])
+      .select(['attempts.hash', 'attempts.raw', 'attempts.is_cancel', 'transactions.id', 'block_hash'])
       .where('attempts.chain_id', '=', chainId)
       .where((eb) => eb('attempts.hash', '=', eb.fn.any(byteaArray(hashes))))
       .execute()
-    for (const { hash, id, is_cancel, block_hash } of rows) {
+    for (const { hash, id, is_cancel, raw, block_hash } of rows) {
       const isMined = block_hash !== null && toHex(block_hash) === blockHash
-      known.set(toHex(hash), { id, isCancel: is_cancel, isMined })
+      known.set(toHex(hash), { id, isCancel: is_cancel, isMined, raw: Buffer.from(raw) })
     }
   }
   return known
@@ -160,7 +160,7 @@ async function meet(db: Db, app: App, chain: Chain, block: WholeBlock, foreign: 
   } else {
     const below = await ofSender.select('account_id').where('nonce', '<', nonce).limit(1).executeTakeFirst()
     if (below === undefined) return
-    await holdForeign(db, { ...slot, accountId: below.account_id, block, hash }, app.now)
+    await holdForeign(db, { ...slot, accountId: below.account_id, block, isFinal: false, hash }, app.now)
     await stop(db, app, chain, foreign)
   }
 }

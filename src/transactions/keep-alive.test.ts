@@ -196,6 +196,23 @@ test('rounds never overlap: asked for during one, one more follows, however ofte
   assert.equal(asked(), 4)
 })
 
+test('a loss that is noticed is a round at once, before any that is asked for later', async () => {
+  const { keeper, asked, open } = await gated('noticed')
+  const second = keeper.round()
+  open()
+  await until('the second round asks', () => asked() === 2)
+  open()
+  await second
+  keeper.suspect()
+  const askedFor = keeper.round().then(() => asked())
+  await until('the round of the loss asks', () => asked() === 3)
+  open()
+  await until('another round asks', () => asked() === 4)
+  open()
+  assert.equal(await askedFor, 4)
+  await keeper.stop()
+})
+
 test('stopping waits for the round under way, and none follows: not the one that was asked for, nor by time or poke', async () => {
   const { keeper, asked, open } = await gated('stopped')
   const next = keeper.round()

@@ -11,8 +11,8 @@ import { storedBlockHash } from '../store/block-hash.ts'
 import { retrying } from '../store/db.ts'
 import { toHex } from '../store/bytes.ts'
 import { broadcast } from './broadcast.ts'
-import { readFees, toBound, type Bound, type TransactionRow } from './intent.ts'
-import { laneStopped, secondsAgo, stopLane } from './lane.ts'
+import { readFees, toBound, type AttemptRow, type Bound, type TransactionRow } from './intent.ts'
+import { secondsAgo } from './lane.ts'
 import { attend, giveUp, recoverBound } from './recover.ts'
 import { prove } from './prove.ts'
 import { raiseFee, readAttempts } from './replace.ts'
@@ -212,22 +212,13 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
   const places = await Promise.all(attempts.map(({ hash }) => findBlock(chain, toHex(hash))))
   const place = places.find((one) => one !== null)
   if (place !== undefined && place !== null) {
-    return catchUp(app, chain, row, place, attempts[places.indexOf(place)]!.is_cancel)
+    return catchUp(app, chain, row, place, attempts[places.indexOf(place)]!)
   }
   const use = await findUse(app, chain, bound)
   if (use === null) return
   const own = attempts.find(({ hash }) => toHex(hash) === use.hash)
-  if (own !== undefined) return catchUp(app, chain, row, use, own.is_cancel)
-  if (!(await giveUp(app, bound))) return
-  const intrusion = {
-    chainId: chain.chainId,
-    sender: bound.from,
-    nonce: row.nonce,
-    hash: use.hash,
-    reason: 'foreign_nonce',
-  } as const
-  await stopLane(app.db, intrusion)
-  laneStopped(app, intrusion)
+  if (own !== undefined) return catchUp(app, chain, row, use, own)
+  await giveUp(app, bound, { block: { number: use.blockNumber, hash: use.blockHash }, hash: use.hash })
 }
 
 /**
@@ -235,7 +226,13 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
  * for a block that the follower has stored, and while its cursor stands still: otherwise nobody would give it back when
  * the chain does.
  */
-async function catchUp(app: App, chain: Chain, row: TransactionRow, where: Where, isCancel: boolean): Promise<void> {
+async function catchUp(
+  app: App,
+  chain: Chain,
+  row: TransactionRow,
+  where: Where,
+  { raw, is_cancel: isCancel }: Pick<AttemptRow, 'raw' | 'is_cancel'>,
+): Promise<void> {
   const { chainId } = chain
   const { hash, blockNumber, blockHash } = where
   // What the follower has not passed it marks itself. After a start that may be hundreds in one block: nobody fetches it
@@ -243,7 +240,7 @@ async function catchUp(app: App, chain: Chain, row: TransactionRow, where: Where
   if ((await retrying(() => storedBlockHash(app.db, chainId, blockNumber))) !== blockHash) return
   const block = await fetchBlock(chain.rpc, blockHash, sourceOf(chain))
   const receipt = block.receipts.find(({ transactionHash }) => transactionHash === hash)
-  const nonces = await prove(app, chain, block, { signed: [hash], claimed: [] })
+  const nonces = await prove(app, chain, block, { signed: new Map([[hash, Buffer.from(raw)]]), claimed: [] })
   if (receipt === undefined || block.number !== blockNumber || nonces.get(hash) !== row.nonce)
     throw new BadAnswer('the block does not hold what the receipt is of')
   const { status: succeeded, gasUsed, effectiveGasPrice } = receipt
@@ -267,6 +264,7 @@ async function lowBalance({ telemetry }: App, chain: Chain, { id, from, chainId 
 async function raiseLowest(app: App, chain: Chain): Promise<void> {
   const head = chain.head.current()
   if (head === null) return
+  const after = raisedTo.get(chain)
   const rows = await app.db
     .selectFrom('transactions as t')
     .innerJoin('attempts as a', (join) => join.onRef('a.chain_id', '=', 't.chain_id').onRef('a.hash', '=', 't.hash'))
@@ -294,10 +292,19 @@ async function raiseLowest(app: App, chain: Chain): Promise<void> {
         ),
       ),
     )
-    .limit(200)
+    .$if(after !== undefined, (query) => query.where('t.sender', '>', after!))
+    .orderBy('t.sender')
+    .limit(ROUND)
     .execute()
+  // Accounts that ran dry keep nobody behind them from being raised: the next round goes on where this one ends.
+  if (rows.length < ROUND) raisedTo.delete(chain)
+  else raisedTo.set(chain, rows.at(-1)!.sender)
   for (const row of rows) await attend(app, { id: row.id }, () => raiseOne(app, chain, row))
 }
+
+/** rows that one round raises */
+const ROUND = 200
+const raisedTo = new WeakMap<Chain, Uint8Array>()
 
 async function raiseOne(app: App, chain: Chain, row: TransactionRow): Promise<void> {
   const bound = toBound(row)

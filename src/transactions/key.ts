@@ -88,7 +88,13 @@ async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Ma
         .limit(1)
         .as('told'),
     )
-    .select(sql<boolean>`t.is_final and t.updated_at < now() - ${`${KEPT_HOURS} hours`}::interval`.as('is_over'))
+    .select(
+      // By the clock of whoever wrote it as by the database's: a server that was promoted may be a day ahead.
+      sql<boolean>`t.is_final and t.updated_at < now() - ${`${KEPT_HOURS} hours`}::interval
+        and (t.transitions->-1->>'at')::timestamptz < ${new Date(Date.now() - KEPT_HOURS * 3_600_000).toISOString()}::timestamptz`.as(
+        'is_over',
+      ),
+    )
     .select(sql<boolean>`t.updated_at < now() - interval '2 seconds'`.as('is_idle'))
     .where(
       't.id',

@@ -122,9 +122,10 @@ test('what is given up under a nonce that its id has no more is left alone; what
   const writer = await world.writer('given-up')
   await bindAndDie(writer, 1, 'k')
   const bound = toBound((await rowsOf(writer))[0]!)
-  assert.equal(await giveUp(world.first.app, { ...bound, nonce: 7 }), false)
+  const by = { block: { number: 0, hash: `0x${'0a'.repeat(32)}` as Hex }, hash: null }
+  assert.equal(await giveUp(world.first.app, { ...bound, nonce: 7 }, by), false)
   assert.equal((await rowsOf(writer))[0]!.state, 'BOUND')
-  assert.equal(await giveUp(world.first.app, bound), true)
+  assert.equal(await giveUp(world.first.app, bound, by), true)
   const [row] = await rowsOf(writer)
   assert.deepEqual([row!.state, row!.is_final, row!.id === bound.id], ['FAILED', true, false])
 })

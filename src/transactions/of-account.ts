@@ -1,44 +1,196 @@
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { toHex } from '../store/bytes.ts'
-import { retrying } from '../store/db.ts'
+import { AppError } from '../errors.ts'
+import { isMoment, readCursor, writeCursor } from '../http/cursor.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, fromWord, toHex } from '../store/bytes.ts'
+import { retrying, type Db } from '../store/db.ts'
 import { publicStates } from './read.ts'
 
 /** A transaction as the person sees it whose account it is. */
 export type OwnTransaction = {
-  /** name of the application that sent it; its client id where the application is gone */
-  application: string
+  id: string
+  clientId: string
+  /** name of the application that sent it; null where the application is gone, or it was none */
+  application: string | null
   state: (typeof publicStates)[number]
-  explorerUrl: string
+  hash: Hex
+  to: Hex
+  value: bigint
+  /** the caller's ABI text; empty where there was none */
+  abi: string
+  hasData: boolean
+  /** wei; null before it is mined */
+  fee: bigint | null
   sentAt: Date
 }
+
+type Scope = { accountId: string; chainId: number }
 
 /**
  * What was sent from an account on a network, newest first, whichever application asked for it: an application sees its
  * own, the person all of them. Over the index (account, network, time, id).
+ * @param clientId  of one application alone; null for all
+ * @throws invalid_cursor
  */
 export async function listOfAccount(
-  { db, chains }: Pick<App, 'db' | 'chains'>,
-  { accountId, chainId }: { accountId: string; chainId: number },
-  limit: number,
-): Promise<OwnTransaction[]> {
+  { db }: Pick<App, 'db'>,
+  { accountId, chainId }: Scope,
+  { limit, cursor, clientId }: { limit: number; cursor?: string | undefined; clientId: string | null },
+): Promise<{ entries: OwnTransaction[]; nextCursor: string | null }> {
+  const after = placeOf('sent', cursor)
   const rows = await retrying(() =>
-    db
-      .selectFrom('transactions as sent')
-      .leftJoin('applications as application', 'application.client_id', 'sent.client_id')
-      .select(['sent.client_id', 'sent.state', 'sent.hash', 'sent.created_at', 'application.name'])
-      .where('sent.account_id', '=', accountId)
-      .where('sent.chain_id', '=', chainId)
-      .where('sent.hash', 'is not', null)
-      .where('sent.state', 'in', publicStates)
+    ofAccount(db, { accountId, chainId })
+      .$if(clientId !== null, (query) => query.where('sent.client_id', '=', clientId!))
+      .$if(after !== null, (query) =>
+        query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
+      )
       .orderBy('sent.created_at', 'desc')
       .orderBy('sent.id', 'desc')
-      .limit(limit)
+      .limit(limit + 1)
       .execute(),
   )
-  return rows.map(({ client_id, name, state, hash, created_at }) => ({
-    application: name ?? client_id,
-    state: state as OwnTransaction['state'],
-    explorerUrl: chains.get(chainId)!.explorer.tx(toHex(hash!)),
-    sentAt: created_at,
-  }))
+  const page = rows.slice(0, limit)
+  const last = page.at(-1)
+  return {
+    entries: page.map(toOwn),
+    nextCursor: rows.length > limit && last !== undefined ? writeCursor(['sent', last.since, last.id]) : null,
+  }
+}
+
+/** One of them; null when the account sent none of this id. */
+export async function findOwn({ db }: Pick<App, 'db'>, scope: Scope, id: string): Promise<OwnTransaction | null> {
+  const row = await retrying(() => ofAccount(db, scope).where('sent.id', '=', id).executeTakeFirst())
+  return row === undefined ? null : toOwn(row)
+}
+
+/** As text with the microseconds that a Date would lose: a page ends exactly where the next begins. */
+const SINCE = sql<string>`to_char(sent.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+
+const ofAccount = (db: Db, { accountId, chainId }: Scope) =>
+  db
+    .selectFrom('transactions as sent')
+    .leftJoin('applications as application', 'application.client_id', 'sent.client_id')
+    .select([
+      'sent.id',
+      'sent.client_id',
+      'sent.state',
+      'sent.hash',
+      'sent.target',
+      'sent.value',
+      'sent.abi',
+      'sent.gas_used',
+      'sent.effective_gas_price',
+      'sent.created_at',
+      'application.name',
+    ])
+    .select([SINCE.as('since'), sql<boolean>`length(sent.data) > 0`.as('has_data')])
+    .where('sent.account_id', '=', accountId)
+    .where('sent.chain_id', '=', chainId)
+    .where('sent.hash', 'is not', null)
+    .where('sent.state', 'in', publicStates)
+
+type Row = Awaited<ReturnType<ReturnType<typeof ofAccount>['execute']>>[number]
+
+const toOwn = (row: Row): OwnTransaction => ({
+  id: row.id,
+  clientId: row.client_id,
+  application: row.name,
+  state: row.state as OwnTransaction['state'],
+  hash: toHex(row.hash!),
+  to: toHex(row.target),
+  value: fromWord(row.value),
+  abi: row.abi,
+  hasData: row.has_data,
+  fee:
+    row.gas_used === null || row.effective_gas_price === null
+      ? null
+      : BigInt(row.gas_used) * fromWord(row.effective_gas_price),
+  sentAt: row.created_at,
+})
+
+/** A payment of the network's coin between two accounts, or from one to elsewhere. */
+export type CoinPayment = { isOut: boolean; value: bigint; other: Hex; name: string | null; hash: Hex; sentAt: Date }
+
+/**
+ * Coins that an account sent, and those that other accounts of this installation sent to it, newest first. What others
+ * sent is nowhere but in the balance: no log tells of it. Over the indexes (account, network, time, id) and
+ * transactions_payments (network, recipient, time, id).
+ * @throws invalid_cursor
+ */
+export async function listPayments(
+  { db }: Pick<App, 'db'>,
+  { accountId, chainId, address }: Scope & { address: Hex },
+  { limit, cursor, direction }: { limit: number; cursor?: string | undefined; direction: 'in' | 'out' | 'all' },
+): Promise<{ entries: CoinPayment[]; nextCursor: string | null }> {
+  const after = placeOf(`coins ${direction}`, cursor)
+  const nothing = Buffer.alloc(32)
+  const part = (isOut: boolean) =>
+    db
+      .selectFrom('transactions as sent')
+      .select(['sent.id', 'sent.value', 'sent.hash', 'sent.created_at'])
+      .select([SINCE.as('since'), sql<boolean>`${isOut}::boolean`.as('is_out')])
+      .select(isOut ? 'sent.target as other' : 'sent.sender as other')
+      .where('sent.chain_id', '=', chainId)
+      .where('sent.state', 'in', ['MINED', 'FINALIZED'])
+      .where('sent.value', '!=', nothing)
+      .$if(isOut, (query) => query.where('sent.account_id', '=', accountId))
+      .$if(!isOut, (query) =>
+        query.where('sent.target', '=', fromHex(address)).where(sql<boolean>`length(sent.data) = 0`),
+      )
+      .$if(after !== null, (query) =>
+        query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
+      )
+      .orderBy('sent.created_at', 'desc')
+      .orderBy('sent.id', 'desc')
+      .limit(limit + 1)
+  const parts = await retrying(
+    () =>
+    Promise.all((['out', 'in'] as const).filter((one) => direction === 'all' || direction === one).map((one) => part(one === 'out').execute())), // prettier-ignore
+  )
+  const rows = parts
+    .flat()
+    .toSorted((one, other) => (one.since === other.since ? (one.id < other.id ? 1 : -1) : one.since < other.since ? 1 : -1)) // prettier-ignore
+  const page = rows.slice(0, limit)
+  const last = page.at(-1)
+  const names = await namesOf(
+    db,
+    page.map(({ other }) => other),
+  )
+  return {
+    entries: page.map(({ is_out, value, other, hash, created_at }) => ({
+      isOut: is_out,
+      value: fromWord(value),
+      other: toHex(other),
+      name: names.get(toHex(other)) ?? null,
+      hash: toHex(hash!),
+      sentAt: created_at,
+    })),
+    nextCursor:
+      rows.length > limit && last !== undefined ? writeCursor([`coins ${direction}`, last.since, last.id]) : null,
+  }
+}
+
+/** What people of this installation are called, by address, at the identity that their account is known by. */
+async function namesOf(db: Db, addresses: Uint8Array[]): Promise<Map<Hex, string>> {
+  if (addresses.length === 0) return new Map()
+  const rows = await retrying(() =>
+    db
+      .selectFrom('accounts as account')
+      .innerJoin('identities as identity', 'identity.account_id', 'account.account_id')
+      .select(['account.address', 'identity.username'])
+      .where('account.address', 'in', addresses)
+      .where('identity.signed_in_at', 'is not', null)
+      .where(sql<boolean>`identity.provider || '-' || identity.subject = account.user_id`)
+      .execute(),
+  )
+  return new Map(rows.map(({ address, username }) => [toHex(address), username]))
+}
+
+/** The place behind which a page begins. @throws invalid_cursor  when it is not one of this list */
+function placeOf(list: string, cursor: string | undefined): [since: string, id: string] | null {
+  if (cursor === undefined) return null
+  const [of, since, id] = readCursor(cursor, ['string', 'string', 'string']) as [string, string, string]
+  if (of === list && isMoment(since) && /^[\w-]{1,64}$/.test(id)) return [since, id]
+  throw new AppError('invalid_cursor', 'The cursor was given for another list.')
 }

@@ -111,7 +111,7 @@ test('a stranger’s transaction that the node calls one of an account’s own s
   assert.equal((await readTransaction(world.first.app, writer, next.id)).state, 'MINED')
 })
 
-test('blocks without transactions of ours are asked for without their transactions', async () => {
+test('only blocks with transactions of ours and of others are asked for with their transactions', async () => {
   const asked: unknown[] = []
   const { rpc } = world.first.chain
   const note = (method: string, params: unknown[]) => {
@@ -132,8 +132,13 @@ test('blocks without transactions of ours are asked for without their transactio
   await world.rpc('eth_sendTransaction', { from: stranger, to: stranger, value: '0x1' })
   await world.mine()
   assert.deepEqual(asked, [false])
+  // What it does not hold but ours is proven by our own bytes.
   await world.add(world.first, await world.writer('asked for whole'))
   await world.mine()
-  assert.deepEqual(asked, [false, false, true])
+  assert.deepEqual(asked, [false, false])
+  await world.add(world.first, await world.writer('asked for whole, beside a stranger'))
+  await world.rpc('eth_sendTransaction', { from: stranger, to: stranger, value: '0x1' })
+  await world.mine()
+  assert.deepEqual(asked, [false, false, false, true])
   world.first.chain.rpc = rpc
 })

@@ -11,13 +11,13 @@ export type Provable = Block & Pick<FollowedBlock, 'prove'>
 const doubted = new WeakSet<Chain>()
 
 /**
- * Checks what the node says of these transactions, for which it is asked once more, and tells the operator once of a
+ * Checks what the node says of these transactions, for which it may be asked once more, and tells the operator once of a
  * network where that cannot be done.
  * @returns their nonces
  * @throws RpcError | RpcUnavailable | BadAnswer
  */
 export async function prove(app: App, chain: Chain, block: Provable, ours: Ours): Promise<ReadonlyMap<Hex, number>> {
-  if (ours.signed.length + ours.claimed.length === 0) return new Map()
+  if (ours.signed.size + ours.claimed.length === 0) return new Map()
   const { nonces, doubt } = await block.prove(ours)
   if (doubt !== null && !doubted.has(chain)) {
     doubted.add(chain)

@@ -6,6 +6,7 @@ import { newTransactionId } from '../ids.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
 import type { TransactionRow } from './intent.ts'
+import { writeCursor } from '../http/cursor.ts'
 import { listOfAccount } from './of-account.ts'
 import { listTransactions, readTransaction } from './read.ts'
 
@@ -122,6 +123,8 @@ test('a cursor that was made up is refused, and never asked of the database', as
     ['', `x${time}`, id],
     ['', `${time}x`, id],
     ['', '2026-13-45T00:00:00.000Z', id],
+    ['', '2026-02-31T00:00:00.000Z', id],
+    ['', '2026-01-01T24:00:00.000Z', id],
     ['', time, `x${id}`],
     ['', time, `${id}\0`],
     ['', time, `${id.slice(0, -1)}`],
@@ -184,16 +187,30 @@ test('a person sees what was sent from their account by every application, newes
   await addLike(row, { state: 'BOUND' })
   await addLike(row, { hash: null })
   const { app } = world.first
-  const list = async (limit: number) => (await listOfAccount(app, { accountId: writer.accountId, chainId: 31_337 }, limit)) // prettier-ignore
-  const all = await list(10)
+  const scope = { accountId: writer.accountId, chainId: 31_337 }
+  const list = (limit: number, cursor?: string, clientId: string | null = null) => listOfAccount(app, scope, { limit, cursor, clientId }) // prettier-ignore
+  const { entries: all } = await list(10)
   const byId = same.toSorted().toReversed().map((id) => (id === same[0] ? '1' : '2')) // prettier-ignore
   assert.deepEqual(
-    all.map(({ application }) => application),
+    all.map(({ application, clientId }) => application ?? clientId),
     ['gone', ...byId, 'Demo'],
   )
   assert.deepEqual([all[0]!.state, all[0]!.sentAt.getTime()], ['FINALIZED', at(2).getTime()])
-  assert.equal(all[3]!.explorerUrl, `http://explorer/tx/${answer.hash}`)
-  assert.deepEqual(await list(2), all.slice(0, 2))
+  assert.equal(all[3]!.hash, answer.hash)
+  const first = await list(3)
+  assert.deepEqual(first.entries, all.slice(0, 3))
+  const second = await list(3, first.nextCursor!)
+  assert.deepEqual([second.entries, second.nextCursor], [all.slice(3), null])
+  assert.deepEqual((await list(10, undefined, 'gone')).entries, all.slice(0, 1))
+  for (const cursor of [
+    '',
+    'x',
+    writeCursor(['coins all', 'x', 'y']),
+    writeCursor(['sent', '2026-02-31T00:00:00.000000Z', 'tx']),
+    writeCursor(['sent', "'", '\0']),
+  ])
+    // prettier-ignore
+    await assert.rejects(list(3, cursor), { code: 'invalid_cursor' })
 })
 
 test('gas and price are those of the bytes that count, and hashes come newest first', async () => {

@@ -6,20 +6,26 @@ import type { Chain } from '../chain/network.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { SignerRefused } from '../signer/client.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { claim } from './bind.ts'
 import { broadcast } from './broadcast.ts'
 import { countAt } from './counts.ts'
 import { gasStrategy } from './gas.ts'
 import { toBound, type Bound, type TransactionRow, type Attempt } from './intent.ts'
-import { secondsAgo } from './lane.ts'
+import { laneStopped, secondsAgo, stopLane } from './lane.ts'
 import { adopt } from './recall.ts'
 import { cancelGas, marketOf } from './replace.ts'
 import { nobodysWithoutBytes } from './settle.ts'
 import { reach } from './steps.ts'
 import { append, storeFill } from './store.ts'
 import { takeInSlot } from './take-in.ts'
-import { isUsedForGood } from './used.ts'
+import { usedForGood, type Followed } from './used.ts'
+
+/** rows that one round takes up */
+const ROUND = 200
+const places = new WeakMap<Chain, { sender: Uint8Array; nonce: number }>()
 
 /** seconds after which an intent without bytes is given up and its nonce filled */
 const FILL_AFTER_SECONDS = 30
@@ -33,6 +39,7 @@ const FILL_AFTER_SECONDS = 30
  */
 export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { idleSeconds: number }): Promise<void> {
   await claimVacant(app, chain)
+  const after = places.get(chain) ?? null
   const rows = await app.db
     .selectFrom('transactions')
     .selectAll()
@@ -40,10 +47,17 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
     .where('chain_id', '=', chain.chainId)
     .where('state', '=', 'BOUND')
     .where('updated_at', '<=', secondsAgo(idleSeconds))
+    .$if(after !== null, (query) =>
+      query.where(sql<boolean>`(sender, nonce) > (${after!.sender}::bytea, ${after!.nonce}::bigint)`),
+    )
     .orderBy('sender')
     .orderBy('nonce')
-    .limit(200)
+    .limit(ROUND)
     .execute()
+  const last = rows.at(-1)
+  // Those that cannot be finished keep nobody behind them from it: the next round goes on where this one ends.
+  if (rows.length < ROUND || last === undefined) places.delete(chain)
+  else places.set(chain, { sender: last.sender, nonce: last.nonce })
   for (const row of rows) await attend(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old))
 }
 
@@ -88,9 +102,10 @@ async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
 async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
   if ((await countAt(chain, bound.from, 'latest')) > bound.nonce) {
     // Used on the chain by bytes that we do not know: for good, or left alone until it is.
-    if (!(await isUsedForGood(app, chain, bound))) return
+    const block = await usedForGood(app, chain, bound)
+    if (block === null) return
     // What the ledger knows of the nonce was told, or may have been, and keeps its id.
-    if (!(await takeInSlot(app, bound))) await giveUp(app, bound)
+    if (!(await takeInSlot(app, bound))) await giveUp(app, bound, { block, hash: null })
     return
   }
   await reach(app, 'before-fill')
@@ -128,30 +143,42 @@ export const isTaken = (error: unknown): boolean =>
   ['nonce_conflict', 'intent_conflict', 'replacement_underpriced'].includes(error.code)
 
 /**
- * The nonce of an intent is used for good, by nothing that we know of: it can never be mined.
+ * The nonce of an intent is used for good, by nothing that we know of: it can never be mined, and somebody else has the
+ * key, so its account is stopped in the same transaction. With the block that says so, for a rewind takes that back too.
+ * @param hash  what used it, where that is known
  * @returns false when it was settled in the meantime
  */
-export async function giveUp({ db, now, telemetry }: App, bound: Bound): Promise<boolean> {
-  const mine = await retrying(() =>
-    db
-      .updateTable('transactions')
-      .set({
-        state: 'FAILED',
-        ...nobodysWithoutBytes(),
-        is_final: true,
-        transitions: append([{ state: 'FAILED', at: new Date(now()).toISOString() }]),
-        updated_at: sql`now()`,
-      })
-      .where('id', '=', bound.id)
-      // The id may have been bound to another since, and signed there.
-      .where('nonce', '=', bound.nonce)
-      .where('state', 'in', ['BOUND', 'SUBMITTED'])
-      .returning('id')
-      .executeTakeFirst(),
-  )
-  if (mine === undefined) return false
+export async function giveUp(
+  app: App,
+  bound: Bound,
+  { block, hash }: { block: Followed; hash: Hex | null },
+): Promise<boolean> {
   const { chainId, id, from: sender, nonce } = bound
-  telemetry.writes.inc({ state: 'FAILED' })
-  telemetry.log.error('transaction_failed', { chainId, id, sender, nonce })
+  const intrusion = { chainId, sender, nonce, hash, reason: 'foreign_nonce' } as const
+  const isMine = await retrying(() =>
+    app.db.transaction().execute(async (db) => {
+      const mine = await db
+        .updateTable('transactions')
+        .set({
+          state: 'FAILED',
+          ...nobodysWithoutBytes(),
+          ...{ block_number: block.number, block_hash: fromHex(block.hash), is_final: true },
+          transitions: append([{ state: 'FAILED', at: new Date(app.now()).toISOString() }]),
+          updated_at: sql`now()`,
+        })
+        .where('id', '=', id)
+        // The id may have been bound to another since, and signed there.
+        .where('nonce', '=', nonce)
+        .where('state', 'in', ['BOUND', 'SUBMITTED'])
+        .returning('id')
+        .executeTakeFirst()
+      if (mine !== undefined) await stopLane(db, intrusion)
+      return mine !== undefined
+    }),
+  )
+  if (!isMine) return false
+  app.telemetry.writes.inc({ state: 'FAILED' })
+  app.telemetry.log.error('transaction_failed', { chainId, id, sender, nonce })
+  laneStopped(app, intrusion)
   return true
 }

@@ -1,11 +1,14 @@
 import { strict as assert } from 'node:assert'
 import { after, afterEach, before, test } from 'node:test'
+import { testCluster } from '../../test/database.ts'
 import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
 import { fakeLedger } from '../../test/fake-ledger.ts'
 import { until } from '../../test/until.ts'
 import { AppError } from '../errors.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { startReplay, untilReplayed } from './replay.ts'
+
+const onPostgres = { skip: testCluster === null ? 'needs PostgreSQL: set TEST_DATABASE_URL' : false }
 
 /** How database and ledger are compared, page by page, and what waits for it. */
 let world: FakeApp
@@ -95,6 +98,42 @@ test('what the database has is not taken in: a hash of the same network, or a ro
     assert.deepEqual([row.nonce, row.chain_id, row.state], [nonce, 31_337, 'SUBMITTED'])
   }
   assert.equal((await cursor()).seq, 7)
+})
+
+// The embedded database has one connection, which nobody else has meanwhile.
+test('what is stored while database and ledger are compared was not lost', onPostgres, async () => {
+  const writer = await world.account('between')
+  const ledger = fakeLedger(world.signer)
+  const signed = ledger.sign(writer, { nonce: 0 })
+  await world.row(writer, { id: signed.intentId, nonce: 0 }, null)
+  const terms = { gas_limit: 21_000, max_fee: toWord(100n), max_priority_fee: toWord(10n) }
+  /** Commit 2, by another connection. */
+  async function store(): Promise<void> {
+    await world.db.transaction().execute(async (db) => {
+      const hash = fromHex(signed.hash)
+      await db.updateTable('transactions').set({ state: 'SUBMITTED', hash }).where('id', '=', signed.intentId).execute()
+      const attempt = { transaction_id: signed.intentId, hash, chain_id: 31_337, raw: fromHex(signed.raw), ...terms }
+      await db.insertInto('attempts').values(attempt).execute()
+    })
+  }
+  let stored = 0
+  let about: string | null = null
+  const db = world.db.withPlugin({
+    transformQuery: ({ node, queryId }) => {
+      if (node.kind === 'RawNode' && stored++ === 0) about = queryId.queryId
+      return node
+    },
+    transformResult: async ({ result, queryId }) => {
+      if (about === queryId.queryId) await store()
+      return result
+    },
+  })
+  const replay = startReplay({ ...world.app, db })
+  await replay.look()
+  await replay.stop()
+  assert.ok(about !== null && stored > 0)
+  assert.deepEqual(ledger.asked.recall, [])
+  assert.equal((await cursor()).seq, 1)
 })
 
 test('what cannot be taken in is tried three times at each look and told; what comes behind it is taken in, and the cursor waits', async () => {

@@ -203,31 +203,35 @@ type Signature = RecalledSince['signatures'][number]
 
 /**
  * Of signatures, those that the database knows nothing of: no attempt of a row has the hash, and no row of that nonce
- * waits for bytes under that id. By three primary keys. Inside a transaction.
+ * waits for bytes under that id. By three primary keys. Bytes may be stored between two statements: what waits for none
+ * any more is looked for among the stored once more. Inside a transaction.
  */
 async function findLost(db: Db, signatures: Signature[]): Promise<Signature[]> {
+  const unknown = await withoutStored(db, signatures)
+  return withoutStored(db, await withoutBound(db, unknown))
+}
+
+async function withoutStored(db: Db, signatures: Signature[]): Promise<Signature[]> {
   if (signatures.length === 0) return []
   const { rows } = await sql<{ hash: Uint8Array; chain_id: number }>`
     select attempts.hash, attempts.chain_id from attempts join transactions on transactions.id = attempts.transaction_id
     where attempts.chain_id in (${sql.join([...new Set(signatures.map(({ chainId }) => chainId))])})
       and attempts.hash = any(${byteaArray(signatures.map(({ hash }) => hash))})`.execute(db)
-  const known = new Set(rows.map(({ hash, chain_id }) => `${chain_id} ${Buffer.from(hash).toString('hex')}`))
-  const unknown = signatures.filter(({ chainId, hash }) => !known.has(`${chainId} ${hash.slice(2)}`))
-  if (unknown.length === 0) return []
-  const bound = await db
+  const stored = new Set(rows.map(({ hash, chain_id }) => `${chain_id} ${Buffer.from(hash).toString('hex')}`))
+  return signatures.filter(({ chainId, hash }) => !stored.has(`${chainId} ${hash.slice(2)}`))
+}
+
+async function withoutBound(db: Db, signatures: Signature[]): Promise<Signature[]> {
+  if (signatures.length === 0) return []
+  const rows = await db
     .selectFrom('transactions')
     .select(['id', 'chain_id', 'sender', 'nonce'])
-    .where('id', 'in', [...new Set(unknown.map(({ intentId }) => intentId))])
+    .where('id', 'in', [...new Set(signatures.map(({ intentId }) => intentId))])
     .where('state', '=', 'BOUND')
     .execute()
-  return unknown.filter(
-    ({ intentId, chainId, from, nonce }) =>
-      !bound.some(
-        (row) =>
-          row.id === intentId &&
-          row.chain_id === chainId &&
-          row.nonce === nonce &&
-          fromHex(from).equals(Buffer.from(row.sender)),
-      ),
-  )
+  const bound = new Map(rows.map((row) => [row.id, row]))
+  return signatures.filter(({ intentId, chainId, from, nonce }) => {
+    const row = bound.get(intentId)
+    return row?.chain_id !== chainId || row.nonce !== nonce || !fromHex(from).equals(Buffer.from(row.sender))
+  })
 }

@@ -173,6 +173,63 @@ test('an account that is stopped on two networks goes on where its keeper has lo
   )
 })
 
+test('an account that is resumed behind a node that counts too low is told no hash that is never mined', async () => {
+  const writer = await world.writer('low')
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  // Two nonces used elsewhere, in blocks that are final; the rows that held them were lost with the account (taken in again).
+  const hidden = Buffer.alloc(20, 0xed)
+  await world.db
+    .updateTable('accounts')
+    .set({ address: hidden })
+    .where('address', '=', fromHex(writer.address))
+    .execute()
+  await useElsewhere(writer, 2)
+  await world.mine()
+  await world.db
+    .updateTable('accounts')
+    .set({ address: fromHex(writer.address) })
+    .where('address', '=', hidden)
+    .execute()
+  for (let block = 0; block < 4; block++) await world.mine()
+  await world.db
+    .insertInto('stopped_lanes')
+    .values({ chain_id: 31_337, sender: fromHex(writer.address), nonce: 1, hash: null, reason: 'foreign_nonce' })
+    .execute()
+  await askToResume(world.db, writer.userId)
+  world.first.misbehave(async (method, params, next) => (method === 'eth_getTransactionCount' ? '0x1' : next()))
+  await keep()
+  world.first.misbehave(null)
+  assert.deepEqual(await stoppedOf(writer), [])
+  const { answer } = await world.add(world.first, writer, 10)
+  assert.equal(answer.tx.nonce, 3)
+  await world.mine()
+  const { state } = await readTransaction(world.first.app, writer, answer.id)
+  assert.equal(state, 'MINED')
+})
+
+test('stopped accounts are listed the longest stopped first, whatever their network', async () => {
+  const [sooner, later] = [await world.writer('stopped-sooner'), await world.writer('stopped-later')]
+  const stop = (writer: Writer, chain_id: number, hour: number) => ({
+    ...{ chain_id, sender: fromHex(writer.address), nonce: 0, hash: null, reason: 'foreign_nonce' },
+    created_at: new Date(Date.UTC(2026, 0, 1, hour)),
+  })
+  await world.db
+    .insertInto('stopped_lanes')
+    .values([stop(later, 1, 5), stop(sooner, 31_337, 3), stop(later, 31_337, 4), stop(sooner, 1, 2)])
+    .execute()
+  const listed = (await listStopped(world.db)).filter((lane) => [sooner.userId, later.userId].includes(lane.userId))
+  assert.deepEqual(
+    listed.map(({ userId, chainId }) => [userId, chainId]),
+    [
+      [sooner.userId, 1],
+      [sooner.userId, 31_337],
+      [later.userId, 31_337],
+      [later.userId, 1],
+    ],
+  )
+})
+
 test('used by others once more after its operator asked, an account stays stopped until somebody has seen that too', async () => {
   const writer = await world.writer('once-more')
   await world.add(world.first, writer, 1)

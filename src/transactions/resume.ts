@@ -11,7 +11,7 @@ import { findUser } from '../users/find.ts'
 import { countAt } from './counts.ts'
 import { LEAST_GAS } from './limits.ts'
 import { attend } from './recover.ts'
-import { isUsedForGood } from './used.ts'
+import { provenLeast, usedForGood } from './used.ts'
 
 /** A stopped account on a network, as its operator sees it. */
 export type StoppedLane = {
@@ -72,6 +72,9 @@ export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]
   return (await listStopped(db)).filter((lane) => lane.userId === user.userId)
 }
 
+/** nonces that others used, held one by one */
+const MOST_HELD = 256
+
 /** Lets accounts of a network go on whose operator asked for it. */
 export async function resumeAsked(app: App, chain: Chain): Promise<void> {
   const lanes = await retrying(() =>
@@ -97,7 +100,8 @@ export async function resumeAsked(app: App, chain: Chain): Promise<void> {
  * believed once it is proven, and not before: a node that counts too high would lock the account.
  */
 async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: Hex; accountId: string }): Promise<void> {
-  const count = await countAt(chain, from, 'latest')
+  // A node that counts too low knows less than what is proven.
+  const count = Math.max(await countAt(chain, from, 'latest'), await provenLeast(app, chain, from))
   const { highest } = await retrying(() =>
     app.db
       .selectFrom('transactions')
@@ -107,12 +111,17 @@ async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: He
       .executeTakeFirstOrThrow(),
   )
   const isHeld = highest !== null && highest >= count - 1
-  if (!isHeld && !(await isUsedForGood(app, chain, { id: from, from, nonce: count - 1 }))) return
+  const block = isHeld ? null : await usedForGood(app, chain, { id: from, from, nonce: count - 1 })
+  if (!isHeld && block === null) return
   const isResumed = await retrying(() =>
     app.db.transaction().execute(async (db) => {
-      if (!isHeld) {
-        const foreign = { chainId: chain.chainId, from, accountId, nonce: count - 1, block: null, hash: null }
-        await holdForeign(db, foreign, app.now)
+      if (block !== null) {
+        // Each of them, as far as that is possible: a rewind may give back any.
+        const first = Math.max((highest ?? count - 2) + 1, count - MOST_HELD)
+        for (let nonce = first; nonce < count; nonce++) {
+          const foreign = { chainId: chain.chainId, from, accountId, nonce, block, isFinal: true, hash: null }
+          await holdForeign(db, foreign, app.now)
+        }
       }
       const seen = await db
         .deleteFrom('stopped_lanes')
@@ -131,7 +140,7 @@ async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: He
 
 /**
  * Holds a nonce that somebody else has used: no write of ours gets it. As REPLACED, of an intent that nobody had; with the
- * block that it is in, so that a reorganisation gives it back. Inside a transaction.
+ * block that it is in, so that a reorganisation, or a rewind, gives it back. Inside a transaction.
  */
 export async function holdForeign(
   db: Db,
@@ -140,16 +149,19 @@ export async function holdForeign(
     from: Hex
     accountId: string
     nonce: number
-    block: { number: number; hash: Hex } | null
+    /** that it is in, or that proves that it is used */
+    block: { number: number; hash: Hex }
+    isFinal: boolean
     /** what used it, where that is known */
     hash: Hex | null
   },
   now: () => number,
 ): Promise<void> {
-  const { chainId, from, accountId, nonce, block, hash } = foreign
+  const { chainId, from, accountId, nonce, block, isFinal, hash } = foreign
   const transition: Transition = {
     ...{ state: 'REPLACED', at: new Date(now()).toISOString() },
-    ...(hash === null || block === null ? {} : { hash, blockNumber: block.number }),
+    ...(hash === null ? {} : { hash }),
+    blockNumber: block.number,
   }
   await db
     .insertInto('transactions')
@@ -168,9 +180,9 @@ export async function holdForeign(
         max_priority_fee: null,
         state: 'REPLACED',
         transitions: JSON.stringify([transition]),
-        is_final: block === null,
+        is_final: isFinal,
       },
-      ...{ block_number: block?.number ?? null, block_hash: block === null ? null : fromHex(block.hash) },
+      ...{ block_number: block.number, block_hash: fromHex(block.hash) },
     })
     .onConflict((on) => on.doNothing())
     .execute()

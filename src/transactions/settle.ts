@@ -68,6 +68,7 @@ export async function markReplaced(
       ...nobodysWithoutBytes(),
       block_number: blockNumber,
       block_hash: fromHex(blockHash),
+      is_final: false,
       transitions: append([{ state: 'REPLACED', at: new Date(app.now()).toISOString(), hash, blockNumber }]),
       updated_at: sql`now()`,
     })

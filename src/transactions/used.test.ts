@@ -1,13 +1,15 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
+import { testCluster } from '../../test/database.ts'
+import { until } from '../../test/until.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { RpcError } from '../chain/failures.ts'
 import { bloomOf } from '../follower/bloom.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { readTransaction } from './read.ts'
-import { isUsedForGood } from './used.ts'
+import { usedForGood } from './used.ts'
 
 /** A nonce is given up for good only where the followed chain proves that it was used. */
 let world: Writing
@@ -23,8 +25,8 @@ const keep = async () => {
 }
 const stopped = async ({ address }: Writer) =>
   (await world.db.selectFrom('stopped_lanes').select('nonce').where('sender', '=', fromHex(address)).execute()).length
-const isUsed = ({ address: from }: Writer, nonce: number) =>
-  isUsedForGood(world.first.app, world.first.chain, { id: 'tx_used', from, nonce })
+const isUsed = async ({ address: from }: Writer, nonce: number) =>
+  (await usedForGood(world.first.app, world.first.chain, { id: 'tx_used', from, nonce })) !== null
 const finalise = async () => {
   for (let block = 0; block < 4; block++) await world.mine()
 }
@@ -93,7 +95,7 @@ test('what the node cannot prove, or proves of another block, is not given up', 
         return what === 'header' ? [lie, proof] : [header, lie]
       },
     }
-    assert.equal(await isUsedForGood(world.first.app, { ...chain, rpc }, asked), false, what)
+    assert.equal(await usedForGood(world.first.app, { ...chain, rpc }, asked), null, what)
   }
   assert.equal(await isUsed(writer, 0), true)
 })
@@ -239,5 +241,33 @@ test('the keeper believes what the follower of the same process refuses as littl
   chain.rpc.batch = batch
   assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'SUBMITTED')
 })
+
+// The embedded database has one connection, which nobody else has meanwhile.
+test(
+  'what the follower takes back while the keeper looks at it is not marked',
+  { skip: testCluster === null && 'needs PostgreSQL: set TEST_DATABASE_URL' },
+  async () => {
+    const writer = await world.writer('taken-back')
+    const { answer } = await world.add(world.first, writer)
+    await world.mine()
+    const { receipt } = await readTransaction(world.first.app, writer, answer.id)
+    // The database has lost what the block said; the follower has passed it.
+    await sql`update transactions set state = 'SUBMITTED', block_number = null, block_hash = null, gas_used = null,
+    effective_gas_price = null, succeeded = null where id = ${answer.id}`.execute(world.db)
+    await sql`update attempts set broadcast_at = null where transaction_id = ${answer.id}`.execute(world.db)
+    let isDone = false
+    const isWaiting = async () =>
+    (await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(world.db)).rows.length > 0 // prettier-ignore
+    let kept: Promise<unknown> | undefined
+    await world.db.transaction().execute(async (db) => {
+      await db.selectFrom('cursors').select('chain_id').forUpdate().execute()
+      await db.deleteFrom('blocks').where('number', '=', receipt!.blockNumber).execute()
+      kept = keep().then(() => (isDone = true))
+      await until('the keeper waits for the follower, or is done', async () => isDone || (await isWaiting()))
+    })
+    await kept
+    assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'SUBMITTED')
+  },
+)
 
 type Receipt = { transactionHash: Hex; logs: { address: Hex; topics: Hex[] }[] }

@@ -14,17 +14,30 @@ import { countAt } from './counts.ts'
  * Whether a nonce is used for good: the chain that our own follower has followed proves it, at the newest final block
  * that it has passed. A count is no proof, and giving something up for one that was wrong makes its caller do it twice:
  * what this does not prove stays as it is, and is looked at again.
+ * @returns the block that proves it; null while nothing does
  * @throws RpcUnavailable
  */
-export async function isUsedForGood(
+export async function usedForGood(
   app: App,
   chain: Chain,
   { id, from, nonce }: { id: string; from: Hex; nonce: number },
-): Promise<boolean> {
+): Promise<Followed | null> {
   const block = await followedFinal(app, chain)
-  if (block === null) return false
+  if (block === null) return null
   const isUsed = await proving(app, chain, { id, from, nonce }, async () => (await countIn(chain, block, from)) > nonce)
-  return isUsed === true
+  return isUsed === true ? block : null
+}
+
+/** As many nonces as an account has used for good; 0 where that cannot be proven, of which nobody is told. @throws RpcUnavailable */
+export async function provenLeast(app: App, chain: Chain, from: Hex): Promise<number> {
+  const block = await followedFinal(app, chain)
+  if (block === null) return 0
+  try {
+    return Number(await countIn(chain, block, from))
+  } catch (error) {
+    if (error instanceof RpcError || error instanceof BadAnswer) return 0
+    throw error
+  }
 }
 
 /** What has used a nonce, in a final block. */
@@ -50,7 +63,7 @@ export async function findUse(
     const strictness = chain.strictness === 'on' ? 'on' : 'off'
     const whole = await fetchBlock(chain.rpc, block.hash, { ...sourceOf(chain), strictness })
     const claimed = whole.receipts.filter((receipt) => receipt.from === from).map((one) => one.transactionHash)
-    const { nonces, doubt } = await whole.prove({ signed: [], claimed })
+    const { nonces, doubt } = await whole.prove({ signed: new Map(), claimed })
     if (doubt !== null) throw new BadAnswer(doubt)
     const hash = claimed.find((one) => nonces.get(one) === nonce)
     if (hash === undefined) throw new BadAnswer('the block that used the nonce holds no such transaction')
@@ -58,7 +71,8 @@ export async function findUse(
   })
 }
 
-type Followed = { number: number; hash: Hex }
+/** A block of the chain as it was followed. */
+export type Followed = { number: number; hash: Hex }
 
 /**
  * Among the blocks that are kept, the first at which the node counts the nonce as used; null while it does at none.

@@ -1,11 +1,11 @@
 import Type from 'typebox'
-import { Address, answers, BigNumber } from '../http/wire.ts'
+import { Address, answers, BigNumber, Hash, Limit, Revert } from '../http/wire.ts'
 import { publicStates } from './read.ts'
 
-const Hash = Type.String({ pattern: '^0x[0-9a-f]{64}$', description: 'Transaction hash' })
 export const State = Type.Union(
   publicStates.map((state) => Type.Literal(state)),
   {
+    title: 'TransactionState',
     description:
       'SUBMITTED → MINED → FINALIZED; or REVERTED (mined and failed), CANCELLED (the cancel was mined), REPLACED (its nonce was used by a transaction of somebody else), FAILED (can never be mined)',
   },
@@ -19,68 +19,116 @@ const fees = {
 }
 
 /** `tx` of a write (answers.md 10). */
-export const SubmittedTransaction = Type.Object({
-  type: Type.Integer({ description: '2, or 0 on networks with legacy fees' }),
-  chainId: Type.Integer(),
-  nonce: Type.Integer(),
-  from: Address,
-  to: Address,
-  data: Type.String(),
-  value: BigNumber,
-  gasLimit: BigNumber,
-  ...fees,
-  accessList: Type.Array(Type.Unknown()),
-  hash: Type.Optional(Hash),
-})
+export const SubmittedTransaction = Type.Object(
+  {
+    type: Type.Integer({ description: '2, or 0 on networks with legacy fees' }),
+    chainId: Type.Integer(),
+    nonce: Type.Integer(),
+    from: Address,
+    to: Address,
+    data: Type.String(),
+    value: BigNumber,
+    gasLimit: BigNumber,
+    ...fees,
+    accessList: Type.Array(Type.Unknown()),
+    hash: Type.Optional(Hash),
+  },
+  { title: 'SubmittedTransaction' },
+)
 
-const Transition = Type.Object({
-  state: Type.String(),
-  at: Type.String(),
-  hash: Type.Optional(Hash),
-  blockNumber: Type.Optional(Type.Integer()),
-})
+const Transition = Type.Object(
+  {
+    state: Type.String(),
+    at: Type.String(),
+    hash: Type.Optional(Hash),
+    blockNumber: Type.Optional(Type.Integer()),
+  },
+  { title: 'Transition' },
+)
 
-const Revert = Type.Object({
-  name: Type.Union([Type.String(), Type.Null()]),
-  signature: Type.Union([Type.String(), Type.Null()]),
-  args: Type.Unknown(),
-  selector: Type.Union([Type.String(), Type.Null()]),
-  data: Type.String(),
-  reason: Type.String(),
-})
+const Receipt = Type.Object(
+  {
+    blockNumber: Type.Integer(),
+    blockHash: Hash,
+    status: Type.Union([Type.Literal('SUCCESS'), Type.Literal('REVERTED')]),
+    gasUsed: BigNumber,
+    effectiveGasPrice: BigNumber,
+  },
+  { title: 'Receipt' },
+)
 
-export const Transaction = Type.Object({
-  id: Type.String(),
-  state: State,
-  hash: Hash,
-  hashes: Type.Array(Hash, { description: 'Every hash it was sent under, newest first' }),
-  explorerUrl: Type.String(),
-  network: Type.String(),
-  chainId: Type.Integer(),
-  nonce: Type.Integer(),
-  from: Address,
-  to: Address,
-  value: BigNumber,
-  data: Type.String(),
-  gasLimit: BigNumber,
-  ...fees,
-  isCancel: Type.Boolean({ description: 'The newest, or the mined, bytes do nothing but use the nonce' }),
-  isFinal: Type.Boolean(),
-  createdAt: Type.String(),
-  updatedAt: Type.String(),
-  transitions: Type.Array(Transition),
-  receipt: Type.Union([
-    Type.Object({
-      blockNumber: Type.Integer(),
-      blockHash: Hash,
-      status: Type.Union([Type.Literal('SUCCESS'), Type.Literal('REVERTED')]),
-      gasUsed: BigNumber,
-      effectiveGasPrice: BigNumber,
-    }),
-    Type.Null(),
-  ]),
-  revert: Type.Union([Revert, Type.Null()], { description: 'Why a mined transaction failed' }),
-})
+const HASH = `0x${'5e'.repeat(32)}`
+const number = (hex: string) => ({ type: 'BigNumber', hex })
+/** A transfer of 1.5 tokens, as examples show it. */
+export const SENT = {
+  type: 2,
+  chainId: 11_155_111,
+  nonce: 7,
+  from: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+  to: '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238',
+  data: `0xa9059cbb${'3C44CdDdB6a900fa2b585dd299e03d12FA4293BC'.toLowerCase().padStart(64, '0')}${'16e360'.padStart(64, '0')}`,
+  value: number('0x00'),
+  gasLimit: number('0xea60'),
+  maxFeePerGas: number('0x77359400'),
+  maxPriorityFeePerGas: number('0x3b9aca00'),
+  accessList: [],
+  hash: HASH,
+}
+export const SENT_ID = 'tx_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a'
+const { type: _, accessList: __, hash: ___, ...fields } = SENT
+const TIMES = ['2026-01-31T12:00:00.000Z', '2026-01-31T12:00:12.000Z'] as const
+const MINED = {
+  id: SENT_ID,
+  state: 'MINED',
+  hash: HASH,
+  hashes: [HASH],
+  explorerUrl: `https://sepolia.etherscan.io/tx/${HASH}`,
+  network: 'sepolia',
+  ...fields,
+  isCancel: false,
+  isFinal: false,
+  createdAt: TIMES[0],
+  updatedAt: TIMES[1],
+  transitions: [
+    { state: 'SUBMITTED', at: TIMES[0] },
+    { state: 'MINED', at: TIMES[1], hash: HASH, blockNumber: 7_654_321 },
+  ],
+  receipt: {
+    blockNumber: 7_654_321,
+    blockHash: `0x${'b1'.repeat(32)}`,
+    status: 'SUCCESS',
+    gasUsed: number('0xc350'),
+    effectiveGasPrice: number('0x59682f00'),
+  },
+  revert: null,
+}
+
+export const Transaction = Type.Object(
+  {
+    id: Type.String(),
+    state: State,
+    hash: Hash,
+    hashes: Type.Array(Hash, { description: 'Every hash it was sent under, newest first' }),
+    explorerUrl: Type.String(),
+    network: Type.String(),
+    chainId: Type.Integer(),
+    nonce: Type.Integer(),
+    from: Address,
+    to: Address,
+    value: BigNumber,
+    data: Type.String(),
+    gasLimit: BigNumber,
+    ...fees,
+    isCancel: Type.Boolean({ description: 'The newest, or the mined, bytes do nothing but use the nonce' }),
+    isFinal: Type.Boolean(),
+    createdAt: Type.String(),
+    updatedAt: Type.String(),
+    transitions: Type.Array(Transition),
+    receipt: Type.Union([Receipt, Type.Null()]),
+    revert: Type.Union([Revert, Type.Null()], { description: 'Why a mined transaction failed' }),
+  },
+  { title: 'Transaction', examples: [MINED] },
+)
 
 export const WaitQuery = Type.Object(
   { wait: Type.Optional(Type.Literal('mined', { description: 'Answer when it is mined, or after 30 s with 202' })) },
@@ -89,9 +137,7 @@ export const WaitQuery = Type.Object(
 
 export const ListQuery = Type.Object(
   {
-    limit: Type.Optional(
-      Type.String({ pattern: '^([1-9]|[1-9]\\d|1\\d\\d|200)$', description: '1 to 200, default 50' }),
-    ),
+    limit: Type.Optional(Limit(50)),
     cursor: Type.Optional(Type.String({ maxLength: 512 })),
     state: Type.Optional(State),
   },
@@ -102,7 +148,7 @@ export const IdParam = Type.Object({
   id: Type.String({ maxLength: 100, description: 'Id, or any hash it was sent under' }),
 })
 
-const shared = { tags: ['Transactions'], security: [{ bearer: [] }] }
+const shared = { tags: ['Transactions'] }
 
 /** Also answers 202, with the same body, when it is not there yet. */
 export function withAccepted<T extends { response: Record<string, unknown> }>(responses: T): T {
@@ -111,26 +157,35 @@ export function withAccepted<T extends { response: Record<string, unknown> }>(re
 
 export const one = {
   ...shared,
+  operationId: 'readTransaction',
   summary: 'One transaction, by id or hash',
+  description: 'Of those that this application sent for the user. `?wait=mined` answers when it is in a block.',
   params: IdParam,
   querystring: WaitQuery,
   ...withAccepted(answers(Transaction, 404)),
 }
 export const list = {
   ...shared,
+  operationId: 'listTransactions',
   summary: 'Your transactions, newest first',
+  description: 'Those that this application sent for the user. `Link` and `X-Next-Cursor` lead to the next page.',
   querystring: ListQuery,
   ...answers(Type.Array(Transaction)),
 }
 export const cancel = {
   ...shared,
+  operationId: 'cancelTransaction',
   summary: 'Try to cancel a pending transaction',
+  description:
+    'A transaction that does nothing takes its nonce, at a higher fee. Which of the two is mined, `state` says later.',
   params: IdParam,
   ...answers(Transaction, 404, 413, 415, 422, 502, 504),
 }
 export const speedUp = {
   ...shared,
+  operationId: 'speedUpTransaction',
   summary: 'Raise the fee of a pending transaction',
+  description: 'The same transaction is sent again under another hash, at a fee that nodes take in its place.',
   params: IdParam,
   ...answers(Transaction, 404, 413, 415, 422, 502, 504),
 }

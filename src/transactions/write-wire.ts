@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { answers, BigNumber } from '../http/wire.ts'
-import { State, SubmittedTransaction, withAccepted } from './wire.ts'
+import { SENT, SENT_ID, State, SubmittedTransaction, withAccepted } from './wire.ts'
 
 export const Value = Type.Optional(
   Type.String({ maxLength: 200, description: 'wei to send along, decimal digits', examples: ['1000000000000000'] }),
@@ -45,23 +45,44 @@ export const TransactionRequest = Type.Object(
     ),
     dryRun: DryRun,
   },
-  { additionalProperties: false },
+  {
+    title: 'TransactionRequest',
+    additionalProperties: false,
+    examples: [{ to: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8', value: '1000000000000000' }],
+  },
 )
 
 /** 2.6, with the additions of answers.md 10; a dry run has no `hash`, `id` and `state`, and says what the call returns. */
-export const WriteResponse = Type.Object({
-  status: Type.Literal('SUCCESS'),
-  hash: Type.Optional(Type.String({ description: 'Transaction hash' })),
-  explorerUrl: Type.String({ description: 'Block-explorer address of the transaction' }),
-  tx: SubmittedTransaction,
-  id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id tells what became of it' })),
-  state: Type.Optional(State),
-  response: Type.Optional(Type.Unknown({ description: 'Dry run: the return value' })),
-  outputs: Type.Optional(Type.Array(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() }))),
-  gas: Type.Optional(BigNumber),
-  fee: Type.Optional(BigNumber),
-  rule: Type.Optional(Type.String({ description: 'Dry run: the policy rule of the signer that decided' })),
-})
+export const WriteResponse = Type.Object(
+  {
+    status: Type.Literal('SUCCESS'),
+    hash: Type.Optional(Type.String({ description: 'Transaction hash' })),
+    explorerUrl: Type.String({ description: 'Block-explorer address of the transaction' }),
+    tx: SubmittedTransaction,
+    id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id tells what became of it' })),
+    state: Type.Optional(State),
+    response: Type.Optional(Type.Unknown({ description: 'Dry run: the return value' })),
+    outputs: Type.Optional(
+      Type.Array(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() })),
+    ),
+    gas: Type.Optional(BigNumber),
+    fee: Type.Optional(BigNumber),
+    rule: Type.Optional(Type.String({ description: 'Dry run: the policy rule of the signer that decided' })),
+  },
+  {
+    title: 'WriteAnswer',
+    examples: [
+      {
+        status: 'SUCCESS',
+        hash: SENT.hash,
+        explorerUrl: `https://sepolia.etherscan.io/tx/${SENT.hash}`,
+        tx: SENT,
+        id: SENT_ID,
+        state: 'SUBMITTED',
+      },
+    ],
+  },
+)
 
 /** Of every write. */
 export const KeyHeaders = Type.Object({
@@ -75,7 +96,7 @@ export const KeyHeaders = Type.Object({
 
 export const send = {
   tags: ['Transactions'],
-  security: [{ bearer: [] }],
+  operationId: 'sendTransaction',
   summary: 'Send a transaction',
   description:
     'Coins to anybody, or calldata that the application encoded itself. Simulated, keyed, waited for and refused as a contract write is; the nonce and the prices are always the service’s.',

@@ -53,6 +53,7 @@ export const TransferRequest = Type.Object(
     dryRun: DryRun,
   },
   {
+    title: 'TransferRequest',
     additionalProperties: false,
     examples: [
       { tokenType: 'ERC20', tokenAddress: TOKEN, amount: '1.5', toUserId: 'DISCORD-80351110224678912' },
@@ -61,13 +62,16 @@ export const TransferRequest = Type.Object(
   },
 )
 
-const Recipient = Type.Object({
-  userId: Type.Union([Type.String(), Type.Null()], { description: 'As it was asked for; null for an address' }),
-  address: Type.Union([Address, Type.Null()], {
-    description: 'Where it goes; null in a dry run for somebody who has no account yet',
-  }),
-  hasSignedIn: Type.Union([Type.Boolean(), Type.Null()], { description: 'null for an address' }),
-})
+const Recipient = Type.Object(
+  {
+    userId: Type.Union([Type.String(), Type.Null()], { description: 'As it was asked for; null for an address' }),
+    address: Type.Union([Address, Type.Null()], {
+      description: 'Where it goes; null in a dry run for somebody who has no account yet',
+    }),
+    hasSignedIn: Type.Union([Type.Boolean(), Type.Null()], { description: 'null for an address' }),
+  },
+  { title: 'Recipient' },
+)
 
 export const TransferResponse = Type.Object(
   {
@@ -86,6 +90,7 @@ export const TransferResponse = Type.Object(
     rule: Type.Optional(Type.String({ description: 'Dry run: the policy rule of the signer that decided' })),
   },
   {
+    title: 'TransferAnswer',
     examples: [
       {
         status: 'SUCCESS',
@@ -106,7 +111,7 @@ export const TransferResponse = Type.Object(
 
 export const transfer = {
   tags: ['Transfers'],
-  security: [{ bearer: [] }],
+  operationId: 'transferTokens',
   summary: 'Send coins or tokens to a person or an address',
   description:
     'From the signed-in user, simulated, keyed and waited for as a contract write is. Somebody who has not signed in yet gets an account made ahead, which is theirs at their first sign-in: by their id at the provider only, at most 20 people a day. By name 10 a minute, dry runs for a user id among them.',

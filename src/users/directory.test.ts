@@ -162,6 +162,7 @@ test('an application lists who allowed it to read them, each once, the newest fi
     assert.equal((await get(`/v1/users?${query}`, machine)).status, 400, query)
   for (const parts of [
     ['2026-13-45T99:99:99.000000Z', crypto.randomUUID()],
+    ['2026-02-31T00:00:00.000000Z', crypto.randomUUID()],
     ['0000-01-01T00:00:00.000000Z', 'x'],
     [1, 2],
   ])

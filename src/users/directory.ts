@@ -4,7 +4,7 @@ import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller, Machine } from '../http/bearer.ts'
-import { readCursor, writeCursor } from '../http/cursor.ts'
+import { isMoment, readCursor, writeCursor } from '../http/cursor.ts'
 import { isProviderName, parseUserId, type UserId } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
@@ -124,9 +124,7 @@ const toProfile = ({ user_id, address, provider, username, image_src }: Row): Pr
 
 /** What a cursor of ours holds; others are forged, and the database knows no such time or id. */
 const isPlace = (since: string, accountId: string): boolean =>
-  /^[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/.test(since) &&
-  !Number.isNaN(Date.parse(since)) &&
-  /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(accountId)
+  isMoment(since) && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(accountId)
 
 export const refuse = (parameter: string, detail: string): AppError =>
   new AppError('invalid_request', `The parameter ${parameter} is missing or wrong.`, {

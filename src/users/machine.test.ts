@@ -125,7 +125,7 @@ test('it does nothing that only a user may: every other route refuses it as 403 
   )) {
     for (const [method, { security }] of Object.entries(methods)) {
       const full = path.startsWith('/v1') ? path : `/v1${path}`
-      if (!security?.some((one) => 'bearer' in one) || (method === 'get' && open.has(full))) continue
+      if (!security?.some((one) => 'oauth' in one) || (method === 'get' && open.has(full))) continue
       const { status, body } = await here.request(full.replaceAll(/\{\w+\}/g, 'DEV-alice'), {
         method: method.toUpperCase(),
         headers: {
@@ -165,7 +165,7 @@ test('who takes the application back at /account is read by it no more', async (
   ]
   assert.deepEqual(await reads(), [200, 200, 200])
   const done = await browser.submit(await browser.go('/account'), '/account/applications/revoke')
-  assert.match(done.text, /Taken back/)
+  assert.match(done.text, /Access revoked/)
   assert.deepEqual(await reads(), [401, 403, 403])
   assert.equal((await get('/v1/users/DEV-alice', machine)).status, 200, 'other people stay')
 })

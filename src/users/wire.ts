@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { Address, answers, NoQuery, UserIdParam } from '../http/wire.ts'
+import { Address, answers, Limit, NoQuery, UserIdParam } from '../http/wire.ts'
 
 const user = {
   id: Type.String({ description: '`<PROVIDER>-<provider_user_id>`', examples: ['DEV-alice'] }),
@@ -11,22 +11,41 @@ const user = {
   }),
 }
 
+const ALICE = {
+  id: 'GITHUB-583231',
+  provider: 'GITHUB',
+  username: 'octocat',
+  address: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+  imageSrc: 'https://avatars.githubusercontent.com/u/583231',
+}
+
 /** 2.1. */
-export const User = Type.Object(user)
+export const User = Type.Object(user, { title: 'User', examples: [ALICE] })
 
 /** The caller's own user, with what the token is good for. */
-export const Me = Type.Object({
-  ...user,
-  network: Type.String({ description: 'Lower-case name of the application’s network' }),
-  chainId: Type.Integer(),
-  scopes: Type.Array(Type.String()),
-  linked: Type.Array(Type.String(), { description: 'Ids of all identities of this account, the first one first' }),
-})
+export const Me = Type.Object(
+  {
+    ...user,
+    network: Type.String({ description: 'Lower-case name of the application’s network' }),
+    chainId: Type.Integer(),
+    scopes: Type.Array(Type.String()),
+    linked: Type.Array(Type.String(), { description: 'Ids of all identities of this account, the first one first' }),
+  },
+  {
+    title: 'Me',
+    examples: [
+      { ...ALICE, network: 'sepolia', chainId: 11_155_111, scopes: ['wallet:read'], linked: ['GITHUB-583231'] },
+    ],
+  },
+)
 
-const shared = { tags: ['Users'], security: [{ bearer: [] }], querystring: NoQuery }
+const shared = { tags: ['Users'], querystring: NoQuery }
 export const readUser = {
   ...shared,
+  operationId: 'readUser',
   summary: 'Profile of a user',
+  description:
+    'Of the signed-in user; with `users:directory` also of somebody who allowed being found in the same application; with the token of an application and `users:read` of whoever allowed that.',
   params: Type.Object({ userId: UserIdParam }),
   ...answers(User),
 }
@@ -34,22 +53,24 @@ export const UsersQuery = Type.Object(
   {
     username: Type.Optional(Type.String({ minLength: 1, maxLength: 255, description: 'Exact name; users only' })),
     provider: Type.Optional(Type.String({ maxLength: 32, description: 'Beside `username`: provider of the identity' })),
-    limit: Type.Optional(
-      Type.String({
-        pattern: '^([1-9]|[1-9]\\d|1\\d\\d|200)$',
-        description: '1 to 200, default 50; applications only',
-      }),
-    ),
+    limit: Type.Optional(Limit(50, 'Applications only: users of a page')),
     cursor: Type.Optional(Type.String({ maxLength: 512, description: 'Applications only' })),
   },
   { additionalProperties: false },
 )
 export const listUsers = {
   ...shared,
+  operationId: 'listUsers',
   summary: 'People of the application',
   description:
     'With the token of a user and the permission `users:directory`: people who signed in to the same application, allowed being found there and have exactly the name `username`, at most 20, 10 look-ups a minute. With the token of an application and `users:read`: everybody who allowed that, the newest first, paged by `X-Next-Cursor`.',
   querystring: UsersQuery,
   ...answers(Type.Array(User)),
 }
-export const readMe = { ...shared, summary: 'Profile of the signed-in user', ...answers(Me) }
+export const readMe = {
+  ...shared,
+  operationId: 'readMe',
+  summary: 'Profile of the signed-in user',
+  description: 'With the network of the application and the permissions of the token.',
+  ...answers(Me),
+}

@@ -287,7 +287,7 @@ export const changes = {
     },
   },
   resumed: {
-    name: 'an account of which three nonces were used elsewhere is let go on by its operator, behind them',
+    name: 'an account of which three nonces were used elsewhere is let go on by its operator, behind them, and a fourth stops it',
     play: async (stage) => {
       const { world, account } = stage
       world.node.script('eth_sendRawTransaction', 'swallowed')
@@ -305,6 +305,15 @@ export const changes = {
       for (let count = 0; count < 2; count++) await stage.told(stage.write())
       const nonces = stage.writes.map(({ answer }) => answer?.tx?.nonce)
       stage.expect(nonces.join() === '0,3,4', `its writes have the nonces ${nonces.join()}`)
+      await world.node.mine()
+      await until('both are mined', () => isMined(stage, stage.writes.at(-1)!))
+      world.node.script('eth_sendRawTransaction', 'swallowed')
+      const again = stage.write()
+      await stage.told(again)
+      await intrude(stage, 5)
+      world.node.script('eth_sendRawTransaction', null)
+      await settled(stage, again)
+      stage.expect((await stateOf(stage, again)) === 'REPLACED', 'the one behind the fourth is not replaced')
     },
   },
   'used-elsewhere': {

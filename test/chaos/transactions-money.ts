@@ -1,8 +1,8 @@
 import type { Hex } from '../../src/ids.ts'
 import { fromWord, toHex } from '../../src/store/bytes.ts'
+import { judgeBalances, TRANSFER } from './transactions-balances.ts'
 import { askAll, type Log } from './transactions-chain.ts'
 import { nameOfRow, type AttemptRow, type Evidence, type Row, type Tell } from './transactions-evidence.ts'
-import { COINS } from './transactions-world.ts'
 
 /** wei: what the signer signs at most for one transaction (SIGNER_MAX_FEE_WEI) */
 const MOST_FEE = 10n ** 18n
@@ -11,7 +11,7 @@ const CANCEL_GAS = 21_000n
 /** rows whose gas is estimated once more */
 const MOST_ESTIMATES = 400
 
-/** What was offered for gas and what was paid, against the rules; and every account's coins against its transactions. */
+/** What was offered for gas and what was paid, against the rules; and every account's coins and tokens against what was asked for. */
 export async function judgeMoney(evidence: Evidence, tell: Tell): Promise<void> {
   const { rows, attempts, world } = evidence
   const { baseFee, tip } = world.node.dearest()
@@ -96,33 +96,6 @@ async function judgeGas({ rows, attempts, world, byHash, receipts }: Evidence, t
       tell('price', `${nameOfRow(row)} has ${row.gas_limit} gas, the estimate with its margin is ${wanted}`)
   }
 }
-
-/** What an account had, was given and was sent, less what its transactions moved and burned, is what it has. */
-async function judgeBalances({ world, accounts, chain, receipts }: Evidence, tell: Tell): Promise<void> {
-  const held = new Map(accounts.map(({ address }) => [address, COINS + (world.given.get(address) ?? 0n)]))
-  const add = (address: Hex | null, wei: bigint) => {
-    if (address !== null && held.has(address)) held.set(address, held.get(address)! + wei)
-  }
-  let paid = 0n
-  for (const { from, to, hash, value, block } of chain.transactions) {
-    if (block.number <= world.firstBlock) continue
-    const { succeeded, gasUsed, effectiveGasPrice } = receipts.get(hash)!
-    const moved = succeeded ? value : 0n
-    add(from, -moved - gasUsed * effectiveGasPrice)
-    add(to, moved)
-    if (to === world.probe) paid += moved
-  }
-  const balances = await askAll<Hex>(
-    world,
-    [...held.keys(), world.probe].map((address) => ({ method: 'eth_getBalance', params: [address, 'latest'] })),
-  )
-  for (const [index, [address, wei]] of [...held].entries())
-    if (BigInt(balances[index]!) !== wei) tell('money', `${address} has ${BigInt(balances[index]!)} wei, not ${wei}`)
-  if (BigInt(balances.at(-1)!) !== paid) tell('money', `the contract was paid ${BigInt(balances.at(-1)!)} wei, not ${paid}`) // prettier-ignore
-}
-
-/** keccak256 of `Transfer(address,address,uint256)` */
-const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef'
 
 /** The history has a row for each side of each transfer that the chain's logs tell of one of the accounts, and no other. */
 export function judgeTransfers({ world, accounts, chain, receipts, transfers }: Evidence, tell: Tell): void {

@@ -113,7 +113,7 @@ export const recordMutants: Mutant[] = [
     name: 'a nonce given up does not stop the account',
     scenario: 'used-elsewhere',
     caughtBy: 'lane',
-    patches: [['transactions/keep-alive.ts', '  await stopLane(app.db, intrusion)\n', '']],
+    patches: [['transactions/recover.ts', '      if (mine !== undefined) await stopLane(db, intrusion)\n', '']],
   },
   {
     name: 'a stopped account is bound to all the same',
@@ -208,6 +208,12 @@ export const recordMutants: Mutant[] = [
     scenario: 'coins',
     caughtBy: 'lost',
     patches: [['transactions/gas.ts', 'to, value: value.toString(), data }', "to, value: '0', data }"]],
+  },
+  {
+    name: 'twice the coins that were asked for are sent',
+    scenario: 'coins',
+    caughtBy: 'money',
+    patches: [['contracts/write.ts', 'value: readValue(value, {', 'value: 2n * readValue(value, {']],
   },
   // What changes
   {

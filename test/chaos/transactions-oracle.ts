@@ -143,21 +143,32 @@ async function untilFollowed({ servers, node }: ChaosWorld, { name, token }: Acc
   tell('late', `block ${head} was not followed within ${FOLLOW_MS} ms; the service is at ${reached}`)
 }
 
-/** An account is stopped where somebody else used its nonces, and nowhere else. */
-function judgeLanes({ world, stopped, rows, byHash, accounts }: Evidence, tell: Tell): void {
+/**
+ * An account is stopped where somebody else used its nonces, and nowhere else. Each such nonce counts until an operator
+ * let the account go on behind it: the first says nothing of the next.
+ */
+export function judgeLanes(
+  { world, stopped, rows, byHash, accounts }: Pick<Evidence, 'world' | 'stopped' | 'rows' | 'byHash' | 'accounts'>,
+  tell: Tell,
+): void {
   for (const { sender, nonce, hash } of stopped) {
     const reason = [...byHash.values()].find((tx) => tx.from === toHex(sender) && tx.nonce === nonce)
     if (reason === undefined || !world.foreign.has(reason.hash) || (hash !== null && toHex(hash) !== reason.hash))
       tell('lane', `${toHex(sender)} is stopped for nonce ${nonce}, which nobody else has used`)
+    else if (world.resumed.has(reason.hash))
+      tell('lane', `${toHex(sender)} is stopped for nonce ${nonce}, behind which it was let go on`)
   }
   for (const { address } of accounts) {
-    const met = [...byHash.values()].find(
-      ({ hash, from, nonce }) =>
-        from === address && world.foreign.has(hash) && rows.some((row) => toHex(row.sender) === from && row.nonce <= nonce),
-    ) // prettier-ignore
-    if (met === undefined || world.resumed.has(met.hash)) continue
-    if (!stopped.some(({ sender }) => toHex(sender) === address))
-      tell('lane', `${address} goes on although ${met.hash} used its nonce ${met.nonce}`)
+    if (stopped.some(({ sender }) => toHex(sender) === address)) continue
+    const own = rows.filter(({ sender }) => toHex(sender) === address)
+    for (const { hash, from, nonce } of byHash.values())
+      if (
+        from === address &&
+        world.foreign.has(hash) &&
+        !world.resumed.has(hash) &&
+        own.some((row) => row.nonce <= nonce)
+      )
+        tell('lane', `${address} goes on although ${hash} used its nonce ${nonce}`)
   }
 }
 

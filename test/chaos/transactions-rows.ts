@@ -59,7 +59,8 @@ async function judgeBytes(row: Row, attempt: AttemptRow, tell: Tell): Promise<vo
   const isSame =
     tx.gas === BigInt(attempt.gas_limit) &&
     (tx.maxFeePerGas ?? tx.gasPrice) === fromWord(attempt.max_fee) &&
-    (attempt.max_priority_fee === null || tx.maxPriorityFeePerGas === fromWord(attempt.max_priority_fee))
+    // The library leaves out a tip of nothing.
+    (attempt.max_priority_fee === null || (tx.maxPriorityFeePerGas ?? 0n) === fromWord(attempt.max_priority_fee))
   if (!isSame) tell('hashes', `${name} has other gas or fees than are stored with it`)
 }
 

@@ -14,6 +14,7 @@ import { fromHex } from '../../src/store/bytes.ts'
 import { openEmbedded, openPostgres, type RootDb } from '../../src/store/db.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { emptyPostgres, migratedSnapshot } from '../database.ts'
+import { age } from '../lost-tail.ts'
 import { startFaultyNode, type FaultyNode } from './faulty-node.ts'
 import { freePort, supervise, type Supervised } from './processes.ts'
 import { tearConnections, type TornDatabase } from './torn-database.ts'
@@ -29,7 +30,7 @@ const FINALITY = 72
 /** wei that every account has before anything is proven */
 export const COINS = 1_000n * 10n ** 18n
 /** and units of the token */
-const TOKENS = 10n ** 30n
+export const TOKENS = 10n ** 30n
 
 export type Account = { name: string; address: Hex; token: string }
 export type Server = Supervised & { url: string }
@@ -205,9 +206,7 @@ async function assemble(
     age: async (seconds) => {
       if (store.db === null) throw new Error('the embedded database has no second door')
       const by = sql`${`${seconds} seconds`}::interval`
-      await sql`update transactions set created_at = created_at - ${by}, updated_at = updated_at - ${by}`.execute(
-        store.db,
-      )
+      await age({ db: store.db }, seconds)
       await sql`update attempts set created_at = created_at - ${by}, broadcast_at = broadcast_at - ${by}`.execute(
         store.db,
       )

@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { describeError, isErrorCode } from '../../src/errors.ts'
-import type { Document, FuzzRequest } from './requests.ts'
+import { withoutReferences, type Document, type FuzzRequest } from './requests.ts'
 
 export type FuzzAnswer = { status: number; headers: Record<string, string | string[] | undefined>; text: string }
 
@@ -15,15 +15,15 @@ const INSIDE =
  * @param secrets  texts that may be in no answer
  */
 export function openJudge(
-  document: Document,
+  written: Document,
   secrets: string[],
 ): (request: FuzzRequest, answer: FuzzAnswer) => string | null {
+  const document = withoutReferences(written, written)
   const ajv = new Ajv2020({ strict: false, validateFormats: false })
   const validators = new Map<object, ValidateFunction>()
   const validate = (schema: object, body: unknown): string | null => {
     let validator = validators.get(schema)
-    if (validator === undefined)
-      validators.set(schema, (validator = ajv.compile({ ...schema, components: document.components })))
+    if (validator === undefined) validators.set(schema, (validator = ajv.compile(schema)))
     return validator(body) ? null : ajv.errorsText(validator.errors)
   }
   const problemSchema = anyProblemSchema(document)

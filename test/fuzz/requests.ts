@@ -62,8 +62,8 @@ export type Document = {
 }
 
 /** The operations of users. The operator's need a token that is not handed out here. */
-export function operationsOf({ paths }: Document): Operation[] {
-  return Object.entries(paths)
+export function operationsOf(document: Document): Operation[] {
+  return Object.entries(withoutReferences(document, document).paths)
     .filter(([template]) => template.startsWith('/v1/'))
     .flatMap(([template, methods]) =>
       Object.entries(methods).map(([method, { parameters = [], requestBody }]) => ({
@@ -73,6 +73,16 @@ export function operationsOf({ paths }: Document): Operation[] {
         body: requestBody?.content['application/json']!.schema,
       })),
     )
+}
+
+/** With everything in place of what refers to it. */
+export function withoutReferences<T>(value: T, document: Document): T {
+  if (Array.isArray(value)) return value.map((one: unknown) => withoutReferences(one, document)) as T
+  if (typeof value !== 'object' || value === null) return value
+  if (!('$ref' in value))
+    return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, withoutReferences(one, document)])) as T
+  const steps = String(value.$ref).split('/').slice(1)
+  return withoutReferences(steps.reduce((at: unknown, step) => (at as Record<string, unknown>)[step], document), document) as T // prettier-ignore
 }
 
 /** Requests for one operation: as the document says, then broken in up to three ways. */

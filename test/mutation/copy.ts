@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { mutate, type Mutant } from './mutants.ts'
 
@@ -20,7 +20,7 @@ const COPIED = [
   'package.json',
   'tsconfig.json',
 ]
-const LINKED = ['node_modules', 'runtime']
+const LINKED = ['node_modules', 'runtime', 'e2e/foreign/node_modules']
 
 /** A folder whose files may be mutated. */
 export type Copy = {
@@ -38,7 +38,11 @@ export type TreeCopy = Copy & {
 
 export function copyTree(): TreeCopy {
   const folder = mkdtempSync(join(tmpdir(), 'mutants-'))
-  for (const name of COPIED) cpSync(join(ROOT, name), join(folder, name), { recursive: true })
+  for (const name of COPIED)
+    cpSync(join(ROOT, name), join(folder, name), {
+      recursive: true,
+      filter: (path) => basename(path) !== 'node_modules',
+    })
   for (const name of LINKED) symlinkSync(join(ROOT, name), join(folder, name))
   return {
     ...copyAt(folder),

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
+import { mkdtemp, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { AxeBuilder } from '@axe-core/playwright'
+import { chromium, type Browser, type Page } from 'playwright-core'
+
+const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
+const isThere = existsSync(executablePath)
+// On a machine without Chromium the rest of the suite must still run; a check before landing must not pass without it.
+if (!isThere && process.env.CI === 'true')
+  throw new Error(`there is no Chromium at ${executablePath}: install it, or set CHROMIUM`)
+export const skip = isThere ? false : `there is no Chromium at ${executablePath}`
+
+export const openChromium = (): Promise<Browser> =>
+  chromium.launch({
+    executablePath,
+    args: [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ],
+  })
+
+/** Where pictures for people go: SCREENSHOTS, or a folder of its own. */
+export const shots = async (): Promise<string> =>
+  process.env.SCREENSHOTS ?? (await mkdtemp(join(tmpdir(), 'chatelaine-shots-')))
+
+/** A picture for people, and what a machine can say about it: nothing wider than the screen, no accessibility violation. */
+export async function look(page: Page, path: string): Promise<void> {
+  await page.screenshot({ path, fullPage: true })
+  assert.ok((await stat(path)).size > 5_000, `${path} is an empty picture`)
+  const overflow = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+  assert.ok(Number(overflow) <= 1, `${path} is ${String(overflow)} px wider than the screen`)
+  const { violations } = await new AxeBuilder({ page }).analyze()
+  assert.deepEqual(
+    violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`),
+    [],
+    path,
+  )
+}
+
+/** The same page on a phone and on a desktop, in light and in dark. */
+export async function lookAround(page: Page, path: (view: string) => string): Promise<void> {
+  const before = page.viewportSize()!
+  for (const width of [390, 1280])
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.setViewportSize({ width, height: 844 })
+      await page.emulateMedia({ colorScheme })
+      await look(page, path(`${width === 390 ? 'phone' : 'desktop'}-${colorScheme}`))
+    }
+  await page.setViewportSize(before)
+  await page.emulateMedia({ colorScheme: null })
+}

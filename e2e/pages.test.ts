@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import type { Browser, Page } from 'playwright-core'
+import { saveApplication } from '../src/applications/registry.ts'
+import { presets } from '../src/oauth/presets.ts'
+import type { ProviderSettings } from '../src/oauth/providers.ts'
+import { authorizationUrl, rehearse, type Rehearsal } from '../src/oauth/rehearsal.ts'
+import { languages } from '../src/texts/choose.ts'
+import { look, lookAround, openChromium, shots, skip } from './chromium.ts'
+
+const LOGO =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 40"><rect width="40" height="40" rx="9" fill="#7a1f4b"/><path d="M10 28 20 10l10 18z" fill="#fff"/></svg>'
+
+let world: Rehearsal
+let browser: Browser
+let folder: string
+before(async () => {
+  if (skip !== false) return
+  const file = join(await mkdtemp(join(tmpdir(), 'chatelaine-brand-')), 'logo.svg')
+  await writeFile(file, LOGO)
+  world = await rehearse({
+    env: {
+      BRAND_NAME: 'Meadow Bank',
+      BRAND_LOGO_FILE: file,
+      BRAND_COLOR: '#7a1f4b',
+      SUPPORT_URL: 'https://meadow.example/help',
+      PRIVACY_URL: 'https://meadow.example/privacy',
+      TERMS_URL: 'https://meadow.example/terms',
+    },
+    others: () => everyProvider(),
+  })
+  await saveApplication(world.app.db, { ...world.demo, clientId: 'pictured', name: 'Orchard', logoUri: 'https://orchard.example/logo.svg' }) // prettier-ignore
+  await saveApplication(world.app.db, { ...world.demo, clientId: 'broken', name: 'Broken', logoUri: 'https://broken.example/logo.svg' }) // prettier-ignore
+  browser = await openChromium()
+  folder = await shots()
+})
+after(async () => {
+  await browser?.close()
+  await world?.close()
+})
+
+/** One of each preset, and one that has no sign. */
+const everyProvider = (): ProviderSettings[] => [
+  ...Object.entries(presets).map(([name, { scopes, ...described }]) => ({
+    ...described,
+    name: name.toUpperCase(),
+    issuer: described.issuer.replace('{tenant}', 'x'),
+    clientId: 'x',
+    clientSecret: 'x',
+    scopes: [...scopes],
+    usernameClaims: [...described.usernameClaims],
+    isDevelopment: false,
+  })),
+  {
+    name: 'MEADOW',
+    label: 'Meadow',
+    issuer: 'https://id.meadow.example',
+    clientId: 'x',
+    clientSecret: 'x',
+    scopes: ['openid'],
+    subjectClaim: 'sub',
+    usernameClaims: ['name'],
+    pictureClaim: 'picture',
+    parameters: {},
+    isDevelopment: false,
+  },
+]
+
+async function open(locale = 'en'): Promise<Page> {
+  const context = await browser.newContext({ locale, viewport: { width: 390, height: 844 } })
+  await context.route('https://orchard.example/**', (route) =>
+    route.fulfill({ contentType: 'image/svg+xml', body: LOGO }),
+  )
+  await context.route('https://broken.example/**', (route) => route.abort())
+  return context.newPage()
+}
+const pathOf =
+  (name: string) =>
+  (view: string): string =>
+    join(folder, `${name}-${view}.png`)
+
+async function toConsent(page: Page, clientId: string): Promise<void> {
+  await page.goto(authorizationUrl(world.origin, { client_id: clientId, login_provider: 'DEV' }).url)
+  await page.getByRole('textbox').fill('anna')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(/\/consent\//)
+}
+
+test(
+  'an installation shows its name, logo, colour and links on every page, readable in light and dark',
+  { skip },
+  async () => {
+    const page = await open()
+    await page.goto(authorizationUrl(world.origin, { client_id: 'pictured' }).url)
+    assert.equal(await page.locator('.masthead').innerText(), 'Meadow Bank')
+    assert.equal(await page.locator('.providers svg').count(), Object.keys(presets).length)
+    await lookAround(page, pathOf('brand-chooser'))
+    await toConsent(page, 'pictured')
+    await lookAround(page, pathOf('brand-consent'))
+    await page.goto(`${world.origin}/nowhere`)
+    await lookAround(page, pathOf('brand-missing'))
+    for (const [name, path] of [
+      ['Support', 'help'],
+      ['Privacy', 'privacy'],
+      ['Terms', 'terms'],
+    ] as const)
+      assert.equal(
+        await page.getByRole('link', { name, exact: true }).getAttribute('href'),
+        `https://meadow.example/${path}`,
+      )
+    await page.context().close()
+  },
+)
+
+test('a picture of an application that does not load leaves no broken sign', { skip }, async () => {
+  const page = await open()
+  await page.goto(authorizationUrl(world.origin, { client_id: 'broken' }).url)
+  await look(page, pathOf('brand-broken')('phone-light'))
+  await page.context().close()
+})
+
+test('the button of Google keeps to Google’s rules', { skip }, async () => {
+  const page = await open()
+  await page.goto(authorizationUrl(world.origin).url)
+  await page.getByRole('button', { name: 'Continue with Google', exact: true }).waitFor()
+  const looks = () =>
+    page.evaluate(`(() => {
+      const style = getComputedStyle(document.querySelector('.google'))
+      return [style.backgroundColor, style.borderTopColor, style.color, style.fontWeight, style.fontFamily.split(',')[0]]
+    })()`)
+  await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' })
+  assert.deepEqual(await looks(), ['rgb(255, 255, 255)', 'rgb(116, 119, 117)', 'rgb(31, 31, 31)', '500', 'Roboto'])
+  await page.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' })
+  assert.deepEqual(await looks(), ['rgb(19, 19, 20)', 'rgb(142, 145, 143)', 'rgb(227, 227, 227)', '500', 'Roboto'])
+  await page.context().close()
+})
+
+for (const words of languages)
+  test(`every page of a sign-in is sound in ${words.language}`, { skip }, async () => {
+    const page = await open(words.language)
+    const name = (what: string): string => pathOf(`${what}-${words.language}`)('phone')
+    await page.goto(authorizationUrl(world.origin).url)
+    await look(page, name('chooser'))
+    await page.goto(authorizationUrl(world.origin, { login_provider: 'DEV' }).url)
+    await look(page, name('development-sign-in'))
+    await page.getByRole('textbox').fill(`reader-${words.language}`)
+    await page.getByRole('button', { name: words.development.signIn, exact: true }).click()
+    await page.waitForURL(/\/consent\//)
+    await look(page, name('consent'))
+    await page.goto(`${world.origin}/account`)
+    await look(page, name('account'))
+    await page.goto(`${world.origin}/account/erase`)
+    await look(page, name('erase'))
+    await page.context().close()
+  })

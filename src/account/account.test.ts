@@ -1,0 +1,256 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
+import { rpc as callNode } from '../devnet/rpc.ts'
+import type { Hex } from '../ids.ts'
+import { openBrowser, textOf, type Page } from '../oauth/rehearsal.ts'
+import { en } from '../texts/en.ts'
+import { until, world, type World } from '../../test/world.ts'
+
+let here: World
+let contracts: Record<'erc20' | 'erc721' | 'erc1155', Hex>
+before(async () => {
+  here = await world()
+  contracts = here.facts.contracts as typeof contracts
+  const { alice } = here
+  await alice.write({ address: contracts.erc20, abi: 'mint(address,uint256) public', args: [alice.address, '1234567891234567899999999'] }) // prettier-ignore
+})
+after(() => here.close())
+
+type Browser = ReturnType<typeof openBrowser>
+const NATIVE = '31337:NATIVE::'
+const erc20 = (): string => `31337:ERC20:${contracts.erc20.toLowerCase()}:`
+
+async function open(username: string, language?: string): Promise<Browser> {
+  const browser = openBrowser(here.facts.origin, language)
+  await browser.signIn('/account', username)
+  return browser
+}
+
+/** Fills the form in, as far as the page that asks for the last word. */
+async function fill(browser: Browser, fields: Record<string, string>): Promise<Page> {
+  const form = await browser.go('/account/send')
+  assert.equal(form.url.pathname, '/account/send', textOf(form.text))
+  return browser.submit(form, '/account/send', { provider: 'DEV', amount: '', ...fields })
+}
+
+const coins = async (address: string): Promise<bigint> =>
+  BigInt(await here.rpc<Hex>('eth_getBalance', address, 'latest'))
+const held = async (address: string): Promise<bigint> =>
+  BigInt(await callNode<Hex>(here.facts.rpcUrl, 'eth_call', { to: contracts.erc20, data: `0x70a08231${address.slice(2).padStart(64, '0')}` }, 'latest')) // prettier-ignore
+const sentRows = async (): Promise<number> =>
+  (await here.app.db.selectFrom('transactions').select('id').where('hash', 'is not', null).execute()).length
+
+async function settled(browser: Browser, page: Page): Promise<Page> {
+  let shown = page
+  for (let looks = 0; looks < 40 && textOf(shown.text).includes(en.account.states.SUBMITTED); looks++)
+    shown = await browser.go(page.url.href)
+  return shown
+}
+
+test('somebody sends tokens to a person by name: said in words first, sent once however often the form is', async () => {
+  const browser = await open('alice')
+  const before = await held(here.bob.address)
+  const rows = await sentRows()
+  const confirm = await fill(browser, { asset: erc20(), to: 'bob', amount: '1.5' })
+  assert.equal(confirm.status, 200, textOf(confirm.text))
+  assert.match(textOf(confirm.text), /You send 1\.5 SMPL to bob on the Ethereum test network ?\./)
+  assert.ok(confirm.text.includes(here.bob.address))
+  assert.match(textOf(confirm.text), /Fee, at most [\d.…]+ ETH/)
+  assert.equal(await sentRows(), rows, 'nothing is sent before the last word')
+  const answers = await Promise.all(Array.from({ length: 5 }, () => browser.submit(confirm, '/account/send/confirm')))
+  const again = await browser.submit(confirm, '/account/send/confirm')
+  const places = new Set([...answers, again].filter(({ status }) => status === 200).map(({ url }) => url.href))
+  assert.equal(places.size, 1)
+  const done = await settled(browser, again)
+  assert.match(textOf(done.text), new RegExp(`${en.account.states.MINED}|${en.account.states.FINALIZED}`))
+  assert.equal(await sentRows(), rows + 1)
+  assert.equal((await held(here.bob.address)) - before, 1_500_000_000_000_000_000n)
+})
+
+test('coins go to an address and to a user id, and both people see them', async () => {
+  const browser = await open('alice')
+  const before = await coins(here.bob.address)
+  for (const to of [here.bob.address, here.bob.userId]) {
+    const confirm = await fill(browser, { asset: NATIVE, to, amount: '0.25' })
+    assert.match(textOf(confirm.text), new RegExp(`You send 0\\.25 ETH to ${to === here.bob.userId ? 'bob' : to}`))
+    await settled(browser, await browser.submit(confirm, '/account/send/confirm'))
+  }
+  assert.equal((await coins(here.bob.address)) - before, 500_000_000_000_000_000n)
+  const out = textOf((await browser.go('/account/activity?network=31337&show=coins&direction=out')).text)
+  assert.match(out, /−0\.25 ETH to bob/)
+  const bob = await open('bob')
+  const received = textOf((await bob.go('/account/activity?network=31337&show=coins&direction=in')).text)
+  assert.equal(received.match(/\+0\.25 ETH from alice/g)?.length, 2, received)
+  assert.doesNotMatch(textOf((await bob.go('/account/activity?show=coins&direction=out')).text), /0\.25 ETH/)
+  assert.match(textOf((await bob.go('/account')).text), /\+0\.25 ETH from alice/)
+})
+
+test('somebody who has not signed in is told of, and gets the account that is theirs', async () => {
+  const browser = await open('alice')
+  const confirm = await fill(browser, { asset: NATIVE, to: 'DEV-newcomer', amount: '0.1' })
+  assert.match(textOf(confirm.text), /DEV-newcomer has not signed in here yet/)
+  await settled(browser, await browser.submit(confirm, '/account/send/confirm'))
+  const [sent] = await here.app.db.selectFrom('transactions').select(['target', 'value']).orderBy('created_at', 'desc').limit(1).execute() // prettier-ignore
+  const newcomer = await here.person('newcomer')
+  assert.equal(`0x${Buffer.from(sent!.target).toString('hex')}`, newcomer.address.toLowerCase())
+  assert.equal(BigInt(`0x${Buffer.from(sent!.value).toString('hex')}`), 100_000_000_000_000_000n)
+})
+
+test('collectibles are listed with their ids and sent one by one', async () => {
+  const { alice } = here
+  await alice.write({ address: contracts.erc721, abi: 'mint(address,uint256) public', args: [alice.address, '77'] })
+  await alice.write({ address: contracts.erc1155, abi: 'mint(address,uint256,uint256) public', args: [alice.address, '5', '9'] }) // prettier-ignore
+  const browser = await open('alice')
+  const account = async (): Promise<string> => textOf((await browser.go('/account')).text)
+  await until('both are listed', async () => /#77 [^]*#5 × 9|#5 × 9 [^]*#77/.test(await account()))
+  const one = await fill(browser, { asset: `31337:ERC721:${contracts.erc721.toLowerCase()}:77`, to: 'bob' })
+  assert.match(textOf(one.text), /You send .*#77 to bob/)
+  await settled(browser, await browser.submit(one, '/account/send/confirm'))
+  const some = await fill(browser, {
+    asset: `31337:ERC1155:${contracts.erc1155.toLowerCase()}:5`,
+    to: 'bob',
+    amount: '4',
+  })
+  assert.match(textOf(some.text), /You send 4 .*#5 to bob/)
+  await settled(browser, await browser.submit(some, '/account/send/confirm'))
+  const heldNow = async (): Promise<string> => /Collectibles(.*)Latest transfers/.exec(await account())![1]!
+  await until('what went is listed no more', async () => /^ \S+( \S+)* #5 × 5 $/.test(await heldNow()))
+})
+
+test('what cannot be sent is said on the form, in the language of the reader, and nothing is sent', async () => {
+  const rows = await sentRows()
+  const browser = await open('alice', 'de')
+  const { de } = await import('../texts/de.ts')
+  const refused: [Record<string, string>, string][] = [
+    [{ asset: NATIVE, to: 'nobody-of-this-name', amount: '1' }, de.codes.unknown_recipient[0]],
+    [{ asset: NATIVE, to: '0x123', amount: '1' }, de.codes.invalid_address[0]],
+    [{ asset: NATIVE, to: `0x${'0'.repeat(40)}`, amount: '1' }, de.codes.invalid_recipient[0]],
+    [{ asset: NATIVE, to: 'bob', amount: '' }, de.send.ambiguous],
+    [{ asset: NATIVE, to: 'bob', amount: '1.000' }, de.send.ambiguous],
+    [{ asset: NATIVE, to: 'bob', amount: '-1' }, de.send.ambiguous],
+    [{ asset: NATIVE, to: 'bob', amount: '0' }, de.codes.invalid_amount[0]],
+    [{ asset: NATIVE, to: 'bob', amount: '0,0000000000000000001' }, de.codes.amount_precision[0]],
+    [{ asset: NATIVE, to: 'bob', amount: '1000000' }, de.codes.insufficient_funds[0]],
+    [{ asset: erc20(), to: 'bob', amount: '99999999' }, de.codes.insufficient_tokens[0]],
+    [{ asset: `31337:ERC721:${contracts.erc721.toLowerCase()}:404`, to: 'bob' }, de.codes.not_token_owner[0]],
+    [{ asset: `31337:ERC20:0x${'12'.repeat(20)}:`, to: 'bob', amount: '1' }, de.codes.other[0]],
+    [{ asset: '1:NATIVE::', to: 'bob', amount: '1' }, de.refused.notOurForm],
+    [{ asset: 'x', to: 'bob', amount: '1' }, de.refused.notOurForm],
+    [{ asset: NATIVE, to: '', amount: '1' }, de.codes.unknown_recipient[1]],
+    [{ asset: NATIVE, to: 'a\0b', amount: '1' }, de.codes.unknown_recipient[0]],
+    [{ asset: NATIVE, to: '<script>', amount: '1', provider: '"' }, de.codes.unknown_recipient[1]],
+  ]
+  for (const [fields, text] of refused) {
+    const page = await fill(browser, fields)
+    assert.ok(page.status >= 400 && page.status < 500, `${JSON.stringify(fields)}: ${page.status}`)
+    assert.ok(textOf(page.text).includes(text), `${JSON.stringify(fields)}: ${textOf(page.text)}`)
+    assert.match(page.text, /role="alert"/)
+    assert.ok(!page.text.includes('<script>'))
+  }
+  const typed = await fill(browser, { asset: NATIVE, to: 'bob', amount: '1,5' })
+  assert.match(textOf(typed.text), /Sie senden 1,5 ETH an bob im Ethereum-Testnetz/)
+  assert.equal(await sentRows(), rows)
+})
+
+test('a foreign form, one without its key, a stranger and an old sign-in send nothing', async () => {
+  const rows = await sentRows()
+  const browser = await open('alice')
+  const confirm = await fill(browser, { asset: NATIVE, to: 'bob', amount: '0.01' })
+  const other = await open('bob')
+  for (const csrf of ['', 'x']) assert.equal((await browser.submit(confirm, '/send/confirm', { csrf })).status, 400)
+  for (const key of ['', 'x', "'".repeat(36)])
+    assert.equal((await browser.submit(confirm, '/send/confirm', { key })).status, 400)
+  assert.equal((await other.submit(confirm, '/send/confirm')).status, 400)
+  assert.match((await openBrowser(here.facts.origin).submit(confirm, '/send/confirm')).url.pathname, /^\/login\//)
+  await sql`update oauth_records set payload = jsonb_set(payload, '{loginTs}', to_jsonb(((payload->>'loginTs')::bigint - 901))) where kind = 'Session' and payload ? 'loginTs'`.execute(here.app.db) // prettier-ignore
+  assert.match((await browser.submit(confirm, '/send/confirm')).url.pathname, /^\/login\//)
+  const again = await browser.signIn('/account/send', 'alice')
+  assert.equal(again.url.pathname, '/account/send')
+  assert.equal(await sentRows(), rows)
+})
+
+test('a key that was used for one transfer sends no other', async () => {
+  const browser = await open('alice')
+  const confirm = await fill(browser, { asset: NATIVE, to: 'bob', amount: '0.01' })
+  assert.equal((await browser.submit(confirm, '/send/confirm')).url.pathname, '/account/sent')
+  const rows = await sentRows()
+  const other = await browser.submit(confirm, '/send/confirm', { amount: '2' })
+  assert.match(textOf(other.text), new RegExp(en.codes.idempotency_key_reused[0]))
+  assert.equal(await sentRows(), rows)
+})
+
+test('a frozen account sends nothing', async () => {
+  const browser = await open('frozen')
+  const { userId } = await here.person('frozen')
+  const confirm = await fill(browser, { asset: NATIVE, to: 'bob', amount: '0.01' })
+  await here.app.db.updateTable('accounts').set({ frozen_at: new Date() }).where('user_id', '=', userId).execute()
+  const rows = await sentRows()
+  const refused = await browser.submit(confirm, '/send/confirm')
+  assert.equal(refused.status, 403)
+  assert.match(textOf(refused.text), new RegExp(en.codes.account_frozen[0]))
+  assert.equal(await sentRows(), rows)
+})
+
+test('what is not somebody’s own is not found', async () => {
+  const browser = await open('alice')
+  const confirm = await fill(browser, { asset: NATIVE, to: 'bob', amount: '0.01' })
+  const sent = await browser.submit(confirm, '/send/confirm')
+  const bob = await open('bob')
+  assert.equal((await bob.go(sent.url.href)).status, 404)
+  for (const query of [
+    '',
+    '?network=31337',
+    '?id=x&network=31337',
+    '?network=x&id=tx_1',
+    `?network=999&id=${sent.url.searchParams.get('id')}`,
+  ])
+    // prettier-ignore
+    assert.equal((await browser.go(`/account/sent${query}`)).status, 404, query)
+})
+
+test('the page shows amounts in groups with every digit behind them, and what each application did', async () => {
+  const browser = await open('alice')
+  const page = await browser.go('/account')
+  assert.match(page.text, /tabindex="0"[^]*?1,234,5\d\d\.\d{6}… SMPL/)
+  assert.match(page.text, /class="full">1,234,5\d\d\.\d{18} SMPL/)
+  assert.match(page.text, /<time datetime="\d{4}-[^"]*Z">[^<]* UTC<\/time>/)
+  const done = textOf((await browser.go('/account/activity?network=31337&show=done')).text)
+  assert.match(done, /Demo application[^]*mint of the contract 0x/)
+  assert.match(done, new RegExp(en.activity.yourself))
+  assert.match(done, /Fee paid: 0\.0/)
+  const own = textOf((await browser.go('/account/activity?show=done&application=urn:chatelaine:account')).text)
+  assert.doesNotMatch(own, /mint of the contract/)
+})
+
+test('lists go on page by page, without a gap or a repetition, and no address breaks them', async () => {
+  const browser = await open('alice')
+  const { alice } = here
+  for (let index = 0; index < 28; index++)
+    await alice.post('/v1/contracts/method/write', { address: contracts.erc20, abi: 'mint(address,uint256) public', args: [alice.address, String(1_000 + index)] }) // prettier-ignore
+  const seen: string[] = []
+  for (
+    let next: string | undefined = '/account/activity?show=done', pages = 0;
+    next !== undefined && pages < 10;
+    pages++
+  ) {
+    const page: Page = await browser.go(next)
+    seen.push(...[...page.text.matchAll(/explorer\/tx\/(0x\w{64})/g)].map(([, hash]) => hash!))
+    next = /rel="next" href="([^"]*)"/.exec(page.text)?.[1]?.replaceAll('&#61;', '=').replaceAll('&amp;', '&').replaceAll('&#38;', '&') // prettier-ignore
+  }
+  assert.equal(new Set(seen).size, seen.length)
+  const rows = await here.app.db.selectFrom('transactions').select('id').where('account_id', '=', (await accountOf(alice.address))).where('hash', 'is not', null).execute() // prettier-ignore
+  assert.equal(seen.length, rows.length)
+  for (const query of [
+    'network=x&show=y&direction=z&application=%00',
+    'cursor=x',
+    'cursor=%00&show=coins',
+    'show=tokens&show=coins',
+    'network=1',
+    'show=done&cursor=W10',
+  ])
+    assert.ok((await browser.go(`/account/activity?${query}`)).status < 500, query)
+})
+
+const accountOf = async (address: Hex): Promise<string> =>
+  (await here.app.db.selectFrom('accounts').select('account_id').where('address', '=', Buffer.from(address.slice(2), 'hex')).executeTakeFirstOrThrow()).account_id // prettier-ignore

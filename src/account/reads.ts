@@ -1,0 +1,113 @@
+import { checksumAddress } from '../abi/address.ts'
+import { parseAbi } from '../abi/parse.ts'
+import type { App } from '../app.ts'
+import { listCollectibles } from '../balances/collectibles.ts'
+import { listBalances } from '../balances/list.ts'
+import type { Chain } from '../chain/network.ts'
+import { readHistory } from '../history/read.ts'
+import type { Caller } from '../http/bearer.ts'
+import type { Hex } from '../ids.ts'
+import type { AccountOwner, AccountSlices, Sent } from '../oauth/account-slices.ts'
+import { listOfAccount, listPayments, type OwnTransaction } from '../transactions/of-account.ts'
+
+/** tokens and collectibles of one network on the account page */
+const MAX_HELD = 50
+
+/** What the account page shows of other slices: read with the same verbs as the API, by the owner, with no application between. */
+export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
+  const chainAt = (chainId: number): Chain => app.chains.get(chainId)!
+  return {
+    readHoldings: async (owner, chainId) => {
+      const { entries } = await listBalances(app, callerOf(owner, chainId), { userId: owner.userId, limit: MAX_HELD })
+      return Object.values(entries).map(({ balance, decimals, symbol, name, tokenAddress }) => ({
+        value: BigInt(balance),
+        decimals: Number(decimals),
+        symbol,
+        name,
+        token: tokenAddress as Hex | null,
+      }))
+    },
+    readCollectibles: (owner, chainId) => listCollectibles(app, { ...owner, chainId }, MAX_HELD),
+    readTransfers: async (owner, chainId, { limit, cursor, direction }) => {
+      const { entries, nextCursor } = await readHistory(app, callerOf(owner, chainId), owner.userId, {
+        limit: String(limit),
+        direction,
+        ...(cursor === undefined ? {} : { cursor }),
+      })
+      return {
+        nextCursor,
+        entries: entries.map(({ direction, amount, tokenType, tokenId, from, to, timestamp, explorerUrl }) => {
+          const { username, address } = direction === 'IN' ? from : to
+          const { value, decimals, symbol, name } = amount
+          return {
+            direction,
+            amount: { value: BigInt(value), decimals, symbol: tokenType === 'ERC20' ? symbol : name || symbol },
+            tokenId,
+            other: username ?? address,
+            at: new Date(timestamp),
+            explorerUrl,
+          }
+        }),
+      }
+    },
+    readCoins: async ({ accountId, address }, chainId, page) => {
+      const { decimals, symbol, explorer } = chainAt(chainId)
+      const { entries, nextCursor } = await listPayments(app, { accountId, chainId, address }, page)
+      return {
+        nextCursor,
+        entries: entries.map(({ isOut, value, other, name, hash, sentAt }) => ({
+          direction: other === address ? 'SELF' : isOut ? 'OUT' : 'IN',
+          amount: { value, decimals, symbol },
+          tokenId: null,
+          other: name ?? checksumAddress(other),
+          at: sentAt,
+          explorerUrl: explorer.tx(hash),
+        })),
+      }
+    },
+    readSent: async ({ accountId }, chainId, page) => {
+      const { entries, nextCursor } = await listOfAccount(app, { accountId, chainId }, page)
+      return { nextCursor, entries: entries.map((one) => sentOf(chainAt(chainId), one)) }
+    },
+  }
+}
+
+/** A transaction as the page shows it. */
+export function sentOf({ decimals, symbol, explorer }: Chain, own: OwnTransaction): Sent {
+  const { id, clientId, application, state, hash, to, value, fee, sentAt } = own
+  return {
+    id,
+    clientId,
+    application,
+    state,
+    called: calledBy(own),
+    to: checksumAddress(to),
+    value: { value, decimals, symbol },
+    fee: fee === null ? null : { value: fee, decimals, symbol },
+    explorerUrl: explorer.tx(hash),
+    sentAt,
+  }
+}
+
+/** The function by its name, where the caller said it; or the first bytes of the call, which stand for it. */
+function calledBy({ abi, hasData }: OwnTransaction): string | null {
+  if (!hasData) return null
+  if (abi === '') return '0x…'
+  try {
+    return parseAbi(abi).function.name
+  } catch {
+    // It was read when the transaction was sent, by a program that may have been older.
+    return '0x…'
+  }
+}
+
+const callerOf = (owner: AccountOwner, chainId: number): Caller => ({
+  ...owner,
+  chainId,
+  clientId: '',
+  scopes: new Set(),
+  grantId: '',
+  tokenId: '',
+  expiresAt: 0,
+  token: '',
+})

@@ -1,0 +1,84 @@
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { chainOf } from '../http/caller.ts'
+import { openLimit } from '../http/limits.ts'
+import { retrying, type Db } from '../store/db.ts'
+import { parseUserId, type Hex, type UserId } from '../ids.ts'
+import type { AccountSending, Rehearsed } from '../oauth/account-slices.ts'
+import type { PrivateKeys } from '../oauth/keys.ts'
+import { ownCaller } from '../oauth/own-token.ts'
+import { readTokenFacts } from '../tokens/read.ts'
+import { findOwn } from '../transactions/of-account.ts'
+import { waitUntilMined } from '../transactions/wait.ts'
+import type { SubjectForms } from '../transfers/recipient.ts'
+import { rehearseTransfer, transferTokens } from '../transfers/send.ts'
+import { sentOf } from './reads.ts'
+
+/** People whom one account looks for, beside as many by `POST /v1/tokens/transfers`: too few to read a directory. */
+const LOOK_UPS_PER_MINUTE = 10
+/** How long a page waits for the next block, milliseconds. */
+const PATIENCE_MS = 3_000
+
+/** Sending from the account page: the engine of `POST /v1/tokens/transfers`, as the owner of the account. */
+export function accountSending(app: App, keys: PrivateKeys, forms: SubjectForms): AccountSending {
+  const limit = openLimit({
+    name: 'recipients',
+    perSecond: LOOK_UPS_PER_MINUTE / 60,
+    burst: LOOK_UPS_PER_MINUTE,
+    now: () => app.now(),
+  })
+  const lookUpOf = (accountId: string) => () => {
+    if (app.config.RATE_LIMITS === 'off') return
+    const { allowed, retryAfter } = limit.take(accountId, 1)
+    if (!allowed) throw new AppError('rate_limited', 'Too many people were looked for.', { retryAfter })
+  }
+  return {
+    rehearse: async ({ userId, sessionUid, accountId }, chainId, order) => {
+      const caller = await ownCaller(app, keys, { userId, sessionUid, chainId })
+      const chain = chainOf(app, caller)
+      const found = await rehearseTransfer(app, caller, order, { forms, lookUp: lookUpOf(accountId) })
+      const { address, userId: named } = found.recipient
+      const { decimals, symbol, coin } = chain
+      const { tokenAddress } = order
+      const token = tokenAddress === undefined ? null : await readTokenFacts(app, chain, tokenAddress as Hex)
+      return {
+        thing: token === null ? { name: coin, symbol } : { name: token.name, symbol: token.symbol },
+        fee: { value: BigInt(found.fee.hex), decimals, symbol },
+        recipient: { address, userId: named, name: await nameOf(app.db, named) },
+      }
+    },
+    send: async ({ userId, sessionUid, accountId }, chainId, order, key) => {
+      const caller = await ownCaller(app, keys, { userId, sessionUid, chainId })
+      const { answer } = await transferTokens(app, caller, order, {
+        forms,
+        lookUp: lookUpOf(accountId),
+        idempotencyKey: key,
+      })
+      return answer.id
+    },
+    look: async (owner, chainId, id) => {
+      const chain = app.chains.get(chainId)
+      if (chain === undefined || !/^tx_[\da-f-]{36}$/.test(id)) return null
+      if ((await findOwn(app, { accountId: owner.accountId, chainId }, id)) === null) return null
+      await waitUntilMined(app, chain, id, PATIENCE_MS)
+      const row = await findOwn(app, { accountId: owner.accountId, chainId }, id)
+      return row === null ? null : sentOf(chain, row)
+    },
+  }
+}
+
+/** What somebody is called at the identity that they were named by, once they have signed in. */
+async function nameOf(db: Db, userId: UserId | null): Promise<Rehearsed['recipient']['name']> {
+  const identity = userId === null ? null : parseUserId(userId)
+  if (identity === null) return null
+  const row = await retrying(() =>
+    db
+      .selectFrom('identities')
+      .select('username')
+      .where('provider', '=', identity.provider)
+      .where('subject', '=', identity.subject)
+      .where('signed_in_at', 'is not', null)
+      .executeTakeFirst(),
+  )
+  return row?.username ?? null
+}

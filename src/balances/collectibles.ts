@@ -1,0 +1,97 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { readAt, type Reads } from '../chain/reads.ts'
+import type { Caller } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
+import type { Hex } from '../ids.ts'
+import { fromWord, toHex } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
+import { TOKEN_TYPE_NUMBERS } from '../tokens/note.ts'
+import { readFactsOfTokens } from '../tokens/read.ts'
+
+/** One thing of a collection, or several of one kind (ERC-1155). `token` is lower-case. */
+export type Collectible = {
+  tokenType: 'ERC721' | 'ERC1155'
+  token: Hex
+  tokenId: bigint
+  count: bigint
+  name: string
+  symbol: string
+}
+
+/** Transfers that are looked through for what may still be there. */
+const MAX_TRANSFERS = 500
+const CALL_GAS = 500_000
+
+/**
+ * Collectibles that an account holds, those that came last first: the history says which ids may be there, and the
+ * contracts, asked at one block, whether they are. Over the index (account, network, block).
+ */
+export async function listCollectibles(
+  app: App,
+  caller: Pick<Caller, 'accountId' | 'address' | 'chainId'>,
+  limit: number,
+): Promise<Collectible[]> {
+  const chain = chainOf(app, caller)
+  const seen = await seenOf(app, caller, limit)
+  if (seen.length === 0) return []
+  const counts = await readAt(chain, 'latest', (reads) =>
+    Promise.all(seen.map((one) => countOf(reads, one, caller.address))),
+  )
+  const held = seen.flatMap((one, index) => (counts[index]! > 0n ? [{ ...one, count: counts[index]! }] : []))
+  const facts = await readFactsOfTokens(app, chain, [...new Set(held.map(({ token }) => token))])
+  return held.map((one) => {
+    const { name = '', symbol = '' } = facts.get(one.token) ?? {}
+    return { ...one, name, symbol }
+  })
+}
+
+type Seen = Pick<Collectible, 'tokenType' | 'token' | 'tokenId'>
+
+async function seenOf(
+  { db }: App,
+  { accountId, chainId }: Pick<Caller, 'accountId' | 'chainId'>,
+  limit: number,
+): Promise<Seen[]> {
+  const { ERC721, ERC1155 } = TOKEN_TYPE_NUMBERS
+  const rows = await retrying(() =>
+    db
+      .selectFrom((from) =>
+        from
+          .selectFrom('transfers')
+          .select(['token', 'token_id', 'token_type', 'block_number'])
+          .where('account_id', '=', accountId)
+          .where('chain_id', '=', chainId)
+          .where('token_type', 'in', [ERC721, ERC1155])
+          .where('is_spam', '=', false)
+          .where('token_id', 'is not', null)
+          .orderBy('block_number', 'desc')
+          .limit(MAX_TRANSFERS)
+          .as('newest'),
+      )
+      .select(['token', 'token_id', 'token_type'])
+      .groupBy(['token', 'token_id', 'token_type'])
+      .orderBy(sql`max(block_number)`, 'desc')
+      .orderBy('token')
+      .orderBy('token_id')
+      .limit(limit)
+      .execute(),
+  )
+  return rows.map(({ token, token_id, token_type }) => ({
+    tokenType: token_type === ERC721 ? 'ERC721' : 'ERC1155',
+    token: toHex(token),
+    tokenId: fromWord(token_id!),
+  }))
+}
+
+const word = (value: bigint | Hex): string => BigInt(value).toString(16).padStart(64, '0')
+
+/** `ownerOf(uint256)` and `balanceOf(address,uint256)`; a contract that does not answer holds nothing back but itself. */
+async function countOf(reads: Reads, { tokenType, token, tokenId }: Seen, owner: Hex): Promise<bigint> {
+  const data: Hex = tokenType === 'ERC721' ? `0x6352211e${word(tokenId)}` : `0x00fdd58e${word(owner)}${word(tokenId)}`
+  const result = await reads.call({ to: token, data, gas: CALL_GAS })
+  if ('reverted' in result || result.data.length < 66) return 0n
+  const answer = BigInt(result.data.slice(0, 66))
+  if (tokenType === 'ERC1155') return answer
+  return answer === BigInt(owner) ? 1n : 0n
+}

@@ -1,0 +1,41 @@
+import { Command } from 'commander'
+import { readSome } from '../config.ts'
+import { checkProvider, type Finding } from '../oauth/check-provider.ts'
+import { developmentProvider, readProviders } from '../oauth/providers.ts'
+import { print } from './print.ts'
+
+type Json = { json?: boolean }
+
+/** `chatelaine provider …`: the identity providers of PROVIDERS_FILE. */
+export function provider(): Command {
+  const command = new Command('provider').description('identity providers: try one before people do')
+  command
+    .command('check <name>')
+    .description('description, keys, client authentication, callback address; says what is wrong. Signs nobody in')
+    .option('--json', 'print JSON')
+    .action(check)
+  return command
+}
+
+async function check(name: string, given: Json): Promise<void> {
+  const { PROVIDERS_FILE, PUBLIC_ORIGIN, PORT } = readSome(process.env, ['PROVIDERS_FILE', 'PUBLIC_ORIGIN', 'PORT'])
+  const origin = PUBLIC_ORIGIN ?? `http://localhost:${PORT}`
+  const isDevelopment = process.env.NODE_ENV !== 'production'
+  const providers = [
+    ...(PROVIDERS_FILE === undefined ? [] : readProviders(PROVIDERS_FILE, { allowsHttp: isDevelopment })),
+    ...(isDevelopment ? [developmentProvider(origin)] : []),
+  ]
+  const chosen = providers.find((one) => one.name === name.toUpperCase())
+  if (chosen === undefined) {
+    const there = providers.map((one) => one.name).join(', ')
+    throw new Error(
+      `There is no provider ${name}${there === '' ? ': PROVIDERS_FILE is not set' : `; there are ${there}`}.`,
+    )
+  }
+  const findings = await checkProvider(chosen, { origin })
+  print(given, findings, findings.map(line).join('\n'))
+  if (findings.some(({ isGood }) => !isGood)) process.exitCode = 1
+}
+
+const line = ({ about, isGood, says, advice }: Finding): string =>
+  `${isGood ? 'ok   ' : 'WRONG'}  ${about.padEnd(12)}${says}${advice === undefined ? '' : `\n${' '.repeat(19)}${advice}`}`

@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
+import { age } from '../../test/lost-tail.ts'
+import { until } from '../../test/until.ts'
+import { writing, type Writer, type Writing } from '../../test/writing.ts'
+import { rewindTo } from '../follower/rewind.ts'
+import { indexedTo } from '../follower/cursor.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import { followTransactions } from '../transactions/follow.ts'
+import { readTransaction } from '../transactions/read.ts'
+import { askToResume } from '../transactions/resume.ts'
+import { rewind } from './rewind.ts'
+
+/** What was given up or held because of blocks that a rewind takes back. */
+let world: Writing
+before(async () => {
+  world = await writing()
+})
+after(() => world.close())
+
+const actor = { name: 'mira', via: 'command' } as const
+async function keep(): Promise<void> {
+  const keeper = world.first.keeper()
+  await keeper.round()
+  await keeper.stop()
+}
+const mine = async (blocks: number) => {
+  for (let block = 0; block < blocks; block++) await world.mine()
+}
+async function useElsewhere({ address: from }: Writer): Promise<void> {
+  await world.rpc('anvil_impersonateAccount', from)
+  await world.rpc<Hex>('eth_sendTransaction', { from, to: from, value: '0x1', gas: '0x5208' })
+  await world.rpc('anvil_stopImpersonatingAccount', from)
+}
+
+/** A told write whose nonce somebody else used for good in a block that was passed while the database lacked the account. */
+async function failed(name: string) {
+  const writer = await world.writer(name)
+  await mine(4)
+  const { answer } = await world.add(world.first, writer, 1)
+  await world.rpc('anvil_dropAllTransactions')
+  const hidden = Buffer.alloc(20, 0xee)
+  await world.db
+    .updateTable('accounts')
+    .set({ address: hidden })
+    .where('address', '=', fromHex(writer.address))
+    .execute()
+  await useElsewhere(writer)
+  await world.mine()
+  await world.db
+    .updateTable('accounts')
+    .set({ address: fromHex(writer.address) })
+    .where('address', '=', hidden)
+    .execute()
+  await mine(4)
+  await sql`update attempts set broadcast_at = null where transaction_id = ${answer.id}`.execute(world.db)
+  await keep()
+  assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'FAILED')
+  return { writer, failedId: answer.id }
+}
+
+test('after a rewind below a FAILED write the later writes of its account are mined: no nonce stays open', async () => {
+  const { writer } = await failed('hole')
+  await askToResume(world.db, writer.userId)
+  await keep()
+  const { answer: next } = await world.add(world.first, writer, 10)
+  assert.equal(next.tx.nonce, 1)
+  await mine(4)
+  assert.equal((await readTransaction(world.first.app, writer, next.id)).state, 'FINALIZED')
+  await world.rpc('anvil_reorg', 9, [])
+  await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
+  await rewind(world.first, actor, null)
+  await world.followed()
+  assert.equal(await world.rpc('eth_getTransactionCount', writer.address, 'latest'), '0x0', 'the foreign one is gone')
+  await age(world, 60)
+  for (let round = 0; round < 4; round++) {
+    await keep()
+    await world.mine()
+  }
+  assert.equal((await readTransaction(world.first.app, writer, next.id)).state, 'FINALIZED')
+})
+
+test('a nonce that was held for a proven count is given back by a rewind: the later writes are mined', async () => {
+  const writer = await world.writer('held')
+  await mine(4)
+  // The first write's row exists; two foreign nonces were passed while the account was unknown.
+  await world.add(world.first, writer, 1)
+  await mine(5)
+  const hidden = Buffer.alloc(20, 0xef)
+  await world.db
+    .updateTable('accounts')
+    .set({ address: hidden })
+    .where('address', '=', fromHex(writer.address))
+    .execute()
+  await useElsewhere(writer)
+  await world.mine()
+  await world.db
+    .updateTable('accounts')
+    .set({ address: fromHex(writer.address) })
+    .where('address', '=', hidden)
+    .execute()
+  await useElsewhere(writer)
+  await world.mine()
+  await world.db
+    .deleteFrom('transactions')
+    .where('sender', '=', fromHex(writer.address))
+    .where('nonce', '>', 0)
+    .execute()
+  await mine(4)
+  await askToResume(world.db, writer.userId)
+  await keep()
+  const { answer: next } = await world.add(world.first, writer, 10)
+  assert.equal(next.tx.nonce, 3)
+  await mine(4)
+  await world.rpc('anvil_reorg', 11, [])
+  await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
+  await rewind(world.first, actor, null)
+  await world.followed()
+  assert.equal(await world.rpc('eth_getTransactionCount', writer.address, 'latest'), '0x1')
+  await age(world, 60)
+  for (let round = 0; round < 4; round++) {
+    await keep()
+    await world.mine()
+  }
+  assert.equal((await readTransaction(world.first.app, writer, next.id)).state, 'FINALIZED')
+})
+
+test('what was FAILED and is replaced by a new block is not final before that block is', async () => {
+  const { writer, failedId } = await failed('early-final')
+  await world.rpc('anvil_reorg', 6, [])
+  await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
+  await rewind(world.first, actor, null)
+  await world.followed()
+  await useElsewhere(writer)
+  await world.mine()
+  const { state, isFinal } = await readTransaction(world.first.app, writer, failedId)
+  assert.deepEqual([state, isFinal], ['REPLACED', false])
+})
+
+test('a rewind to a block that was reorganised away meanwhile is refused, and the follower follows on', async () => {
+  await mine(4)
+  await mine(2)
+  const { block_number: newest } = await world.db.selectFrom('cursors').select('block_number').executeTakeFirstOrThrow()
+  const block = await world.rpc<{ hash: Hex; parentHash: Hex; timestamp: Hex }>(
+    'eth_getBlockByNumber',
+    `0x${(newest - 1).toString(16)}`,
+    false,
+  )
+  const target = {
+    number: newest - 1,
+    hash: block.hash,
+    parentHash: block.parentHash,
+    timestamp: Number(block.timestamp),
+    baseFee: 1n,
+  }
+  // Between the look and the change the chain is reorganised, and the follower follows that.
+  await world.rpc('anvil_reorg', 2, [])
+  await world.followed()
+  const { app, chain } = world.first
+  await assert.rejects(
+    world.db.transaction().execute((db) => rewindTo(db, app, chain, { listeners: [followTransactions], to: target })),
+    /reorganised away meanwhile/,
+  )
+  await world.rpc('evm_mine')
+  await until('the follower has the newest block', async () => {
+    const { hash } = await world.rpc<{ hash: Hex }>('eth_getBlockByNumber', 'latest', false)
+    const row = await world.db.selectFrom('cursors').select('block_hash').executeTakeFirstOrThrow()
+    return `0x${Buffer.from(row.block_hash).toString('hex')}` === hash
+  })
+})

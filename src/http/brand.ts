@@ -1,0 +1,70 @@
+import { readFileSync } from 'node:fs'
+import { contrast, mix, readColor, writeColor, type Rgb } from '../color.ts'
+import type { Config } from '../config.ts'
+import { asset, type Asset } from './asset.ts'
+
+/** Whose installation this is, as people see it on every page. */
+export type Brand = {
+  name: string
+  logo: Asset | null
+  /** the colour of buttons and links; null: ours */
+  stylesheet: Asset | null
+  links: { support: string | null; privacy: string | null; terms: string | null }
+}
+
+type Settings = Pick<Config, 'BRAND_NAME' | 'BRAND_LOGO_FILE' | 'BRAND_COLOR' | 'SUPPORT_URL' | 'PRIVACY_URL' | 'TERMS_URL'> // prettier-ignore
+
+/** A picture of a few letters is smaller. */
+const MAX_LOGO_BYTES = 262_144
+
+/** @throws Error naming the setting, when the logo cannot be used */
+export function openBrand(settings: Settings): Brand {
+  const { BRAND_NAME, BRAND_LOGO_FILE, BRAND_COLOR, SUPPORT_URL, PRIVACY_URL, TERMS_URL } = settings
+  return {
+    name: BRAND_NAME,
+    logo: BRAND_LOGO_FILE === undefined ? null : readLogo(BRAND_LOGO_FILE),
+    stylesheet:
+      BRAND_COLOR === undefined
+        ? null
+        : asset('/assets/brand.css', 'text/css; charset=utf-8', stylesheetOf(BRAND_COLOR)),
+    links: { support: SUPPORT_URL ?? null, privacy: PRIVACY_URL ?? null, terms: TERMS_URL ?? null },
+  }
+}
+
+function readLogo(file: string): Asset {
+  let content: Buffer
+  try {
+    content = readFileSync(file)
+  } catch (cause) {
+    throw new Error('BRAND_LOGO_FILE cannot be read', { cause })
+  }
+  if (content.length > MAX_LOGO_BYTES) throw new Error('BRAND_LOGO_FILE is larger than 256 KiB')
+  const type = typeOf(content)
+  if (type === null) throw new Error('BRAND_LOGO_FILE must hold a picture: SVG, PNG, JPEG or WebP')
+  return asset('/assets/logo', type, content)
+}
+
+/** By the first bytes, not by the name. Source: PNG §5.2, JFIF §B.1.1.3, WebP container */
+function typeOf(content: Buffer): string | null {
+  if (content.subarray(0, 8).equals(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'))) return 'image/png'
+  if (content.subarray(0, 3).equals(Buffer.from([0xff, 0xd8, 0xff]))) return 'image/jpeg'
+  if (content.toString('latin1', 0, 4) === 'RIFF' && content.toString('latin1', 8, 12) === 'WEBP') return 'image/webp'
+  return /^\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<svg[\s>]/s.test(content.toString('utf8')) ? 'image/svg+xml' : null
+}
+
+const BLACK: Rgb = [0, 0, 0]
+const WHITE: Rgb = [255, 255, 255]
+/** The lightest thing in pages.css that dark text stands on without being a card, and the lightest of the dark ones. */
+const DARK_GROUND: Rgb = [0x26, 0x2a, 0x30]
+/** Above the 4.5 of WCAG, so that what lies a little lighter is still readable. */
+const ENOUGH = 5
+
+/** One colour for light pages, and the same as much lighter as dark pages need it. */
+function stylesheetOf(text: string): string {
+  const light = readColor(text)!
+  let dark = light
+  for (let share = 0; contrast(dark, DARK_GROUND) < ENOUGH; share += 0.05) dark = mix(light, WHITE, share)
+  const rule = (accent: Rgb, strong: Rgb, on: string): string =>
+    `:root{--accent:${writeColor(accent)};--accent-strong:${writeColor(strong)};--on-accent:${on}}`
+  return `${rule(light, mix(light, BLACK, 0.2), '#ffffff')}@media (prefers-color-scheme:dark){${rule(dark, mix(dark, WHITE, 0.3), '#101418')}}\n`
+}

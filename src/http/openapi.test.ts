@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { after, before, suite, test } from 'node:test'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { userPermissions, machinePermissions } from '../applications/permissions.ts'
+import { world, type World } from '../../test/world.ts'
+
+type Media = { schema: object; example?: unknown; examples?: Record<string, { value: unknown }> }
+type Operation = {
+  operationId: string
+  security: Record<string, string[]>[]
+  parameters?: { name: string; in: string; schema: { type?: string } }[]
+  requestBody?: { content: Record<string, Media> }
+  responses: Record<string, { $ref?: string; content?: Record<string, Media> }>
+}
+type Document = {
+  paths: Record<string, Record<string, Operation>>
+  components: {
+    schemas: Record<string, object>
+    responses: Record<string, { content: Record<string, Media> }>
+    securitySchemes: { oauth: { flows: Record<string, { scopes: object }> } }
+  }
+}
+
+suite('the OpenAPI document', () => {
+  let here: World
+  let document: Document
+  let operations: (Operation & { place: string })[]
+  before(async () => {
+    here = await world()
+    document = (await here.request('/openapi.json')).body
+    operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, operation]) => ({ ...operation, place: `${method} ${path}` })),
+    )
+  })
+  after(() => here.close())
+
+  test('gives every operation an id of its own that is a name in every language', () => {
+    const ids = operations.map(({ operationId }) => operationId)
+    assert.ok(ids.length >= 36, `${ids.length} operations`)
+    for (const id of ids) assert.match(id, /^[a-z][A-Za-z]+$/)
+    assert.equal(new Set(ids).size, ids.length)
+  })
+
+  test('names what it speaks of, once', () => {
+    for (const name of ['User', 'Balance', 'BigNumber', 'Transfer', 'Transaction', 'Problem', 'WriteAnswer'])
+      assert.ok(name in document.components.schemas, name)
+    const text = JSON.stringify(document)
+    assert.equal(text.split('"x-shown-as"').length, 1)
+    // What has a name is nowhere written out a second time.
+    for (const [name, schema] of Object.entries(document.components.schemas)) {
+      const { properties } = schema as { properties?: object }
+      if (properties === undefined || Object.keys(properties).length < 2) continue
+      assert.equal(text.split(JSON.stringify(properties)).length, 2, name)
+    }
+  })
+
+  test('says of every operation which permission opens it', () => {
+    const known: string[] = [...userPermissions, ...machinePermissions]
+    const { authorizationCode, clientCredentials } = document.components.securitySchemes.oauth.flows
+    assert.deepEqual(Object.keys({ ...authorizationCode!.scopes, ...clientCredentials!.scopes }).toSorted(), known.toSorted()) // prettier-ignore
+    const of = (id: string) => operations.find(({ operationId }) => operationId === id)!.security
+    assert.deepEqual(of('readMe'), [{ oauth: [] }])
+    assert.deepEqual(of('listTransfers'), [{ oauth: ['wallet:read'] }, { oauth: ['users:read'] }])
+    assert.deepEqual(of('transferTokens'), [{ oauth: ['contracts:write'] }])
+    assert.deepEqual(of('suspendApplication'), [{ operator: [] }])
+    for (const { security, place } of operations)
+      assert.ok(
+        security.length > 0 &&
+          security.every((one) =>
+            Object.values(one)
+              .flat()
+              .every((scope) => known.includes(scope)),
+          ),
+        place,
+      )
+  })
+
+  test('shows an example of every body, and the example is one', () => {
+    const ajv = new Ajv2020({ strict: false, validateFormats: false })
+    const check = (place: string, { schema, example, examples }: Media) => {
+      const shown = examples === undefined ? [example] : Object.values(examples).map(({ value }) => value)
+      assert.notEqual(shown[0], undefined, `no example: ${place}`)
+      const validate = ajv.compile({ ...schema, components: document.components })
+      for (const one of shown) assert.ok(validate(one), `${place}: ${ajv.errorsText(validate.errors)}`)
+    }
+    for (const { place, requestBody, responses } of operations) {
+      for (const media of Object.values(requestBody?.content ?? {})) check(`body of ${place}`, media)
+      for (const [status, { content, $ref }] of Object.entries(responses)) {
+        assert.equal($ref === undefined, Number(status) < 400, `${place} ${status}`)
+        for (const media of Object.values(content ?? {})) check(`${status} of ${place}`, media)
+      }
+    }
+    for (const [name, { content }] of Object.entries(document.components.responses))
+      for (const media of Object.values(content)) check(name, media)
+  })
+
+  test('shows numbers and yes or no in queries as such, though they are text on the wire', async () => {
+    const types = (id: string) =>
+      Object.fromEntries(
+        (operations.find(({ operationId }) => operationId === id)!.parameters ?? [])
+          .filter((one) => one.in === 'query')
+          .map(({ name, schema }) => [name, schema.type]),
+      )
+    const { limit, fromBlock, includeSpam, cursor } = types('listTransfers')
+    assert.deepEqual([limit, fromBlock, includeSpam, cursor], ['integer', 'integer', 'boolean', 'string'])
+    for (const id of ['listUsers', 'listBalances', 'listTransactions', 'listApplications', 'listActions'])
+      assert.equal(types(id).limit, 'integer', id)
+    assert.equal((await here.alice.get('/v1/users/DEV-alice/history?limit=200&includeSpam=true&toBlock=0')).status, 200)
+    assert.equal((await here.alice.get('/v1/users/DEV-alice/history?limit=201')).status, 400)
+  })
+})

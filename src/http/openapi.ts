@@ -1,0 +1,230 @@
+import { STATUS_CODES } from 'node:http'
+import swagger from '@fastify/swagger'
+import type { FastifyContextConfig, FastifyInstance } from 'fastify'
+import type { App } from '../app.ts'
+import { AppError, describeError, errorCodes } from '../errors.ts'
+import { problemOf } from './problems.ts'
+
+const DESCRIPTION = `Wallet accounts for people who sign in with an account they already have.
+
+Every request carries \`Authorization: Bearer <access token>\`. Get one by the authorization code flow with PKCE
+(S256) at the authorization server of this origin: its discovery document is
+[/oauth/.well-known/openid-configuration](/oauth/.well-known/openid-configuration). An application is bound to one
+network, so no request names one. Refusals are problem documents (RFC 9457) with a stable \`code\`: see
+[the list of errors](/docs/errors).`
+
+const TAGS = {
+  Users: 'The signed-in user, and the people of an application',
+  Balances: 'Coins and tokens of an account, at one block',
+  History: 'Transfers of ERC-20, ERC-721 and ERC-1155 tokens',
+  Contracts: 'Reads and writes of any contract',
+  Transfers: 'Coins and tokens for people, also for those who have not signed in yet',
+  Transactions: 'Sending one, and what became of it',
+  Operator: 'Applications, networks and accounts of this installation, for whoever runs it',
+}
+
+/** What an access token may carry, in words. */
+const SCOPES = {
+  'wallet:read': 'Balances, transfers and transactions of the user',
+  'contracts:read': 'Reads of contracts with the user as the sender',
+  'contracts:write': 'Transactions in the name of the user',
+  'users:directory': 'People of the same application who allowed being found, by name',
+  'users:read': 'An application by itself: the people who allowed it',
+}
+
+/** The OpenAPI 3.1 document, written from the schemas that validate. Register before the routes. */
+export async function openapi(server: FastifyInstance, app: App): Promise<void> {
+  const { 'users:read': ofMachines, ...ofUsers } = SCOPES
+  const tokenUrl = `${app.origin}/oauth/token`
+  await server.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Chatelaine',
+        version: '1',
+        description: DESCRIPTION,
+        contact: { name: 'Who runs this installation', url: app.origin },
+        license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+      },
+      servers: [{ url: app.origin }],
+      components: {
+        securitySchemes: {
+          oauth: {
+            type: 'oauth2',
+            description: 'An access token of this origin’s authorization server; it lives for an hour at most.',
+            flows: {
+              authorizationCode: {
+                authorizationUrl: `${app.origin}/oauth/auth`,
+                tokenUrl,
+                refreshUrl: tokenUrl,
+                scopes: ofUsers,
+              },
+              clientCredentials: { tokenUrl, scopes: { 'users:read': ofMachines } },
+            },
+          },
+          operator: { type: 'http', scheme: 'bearer', description: 'A token of the operator; never a user’s' },
+        },
+      },
+      tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+    },
+    // Only what carries a tag belongs to the API; pages and probes do not.
+    transform: ({ schema, url, route }) => ({
+      schema: schema?.tags === undefined ? { ...schema, hide: true } : { ...securityOf(route.config ?? {}), ...schema },
+      url,
+    }),
+    transformObject: (found) =>
+      'openapiObject' in found
+        ? (refine(found.openapiObject as unknown as Document, app.origin) as object)
+        : found.swaggerObject,
+  })
+  server.get('/openapi.json', { schema: { hide: true } }, (_request, reply) =>
+    reply.header('access-control-allow-origin', '*').send(server.swagger()),
+  )
+}
+
+/** The scopes that open a route are what its door asks for: the document cannot say another. */
+function securityOf({ scope, machineScope }: FastifyContextConfig): { security?: Record<string, string[]>[] } {
+  if (scope === undefined) return {}
+  const ways = [scope === 'any' ? [] : [scope], ...(machineScope === undefined ? [] : [[machineScope]])]
+  return { security: ways.map((scopes) => ({ oauth: scopes })) }
+}
+
+type Schema = Record<string, unknown>
+type Media = { schema: Schema; example?: unknown; examples?: object }
+type Operation = {
+  parameters?: { schema: Schema }[]
+  requestBody?: { content: Record<string, Media> }
+  responses: Record<string, { description: string; content?: Record<string, Media> }>
+}
+type Document = {
+  paths: Record<string, Record<string, Operation>>
+  components: { schemas?: Record<string, Schema>; responses?: Record<string, object> }
+}
+
+/**
+ * The document as generators of clients want it: a schema with a title is a component of that name and referred to,
+ * `x-shown-as` takes the place of what is text on the wire only, a choice of words is an enumeration, every body has an
+ * example, and a refusal is written once for each status.
+ */
+export function refine(document: Document, origin: string): Document {
+  const schemas: Record<string, Schema> = {}
+  const refusals: Record<string, object> = {}
+  const paths = mapValues(document.paths, (operations) =>
+    mapValues(operations, (operation) => ({
+      ...operation,
+      ...(operation.parameters === undefined
+        ? {}
+        : { parameters: operation.parameters.map((one) => ({ ...one, schema: named(one.schema, schemas) })) }),
+      ...(operation.requestBody === undefined
+        ? {}
+        : {
+            requestBody: {
+              ...operation.requestBody,
+              content: mapValues(operation.requestBody.content, (media) => withExample(media, schemas)),
+            },
+          }),
+      responses: Object.fromEntries(
+        Object.entries(operation.responses).map(([status, response]) => {
+          const description = STATUS_CODES[status] ?? response.description
+          const { content = {} } = response
+          if (Number(status) < 400)
+            return [status, { description, content: mapValues(content, (media) => withExample(media, schemas)) }]
+          // A refusal looks the same wherever it comes from.
+          const name = description.replaceAll(/\W/g, '')
+          const example = refusalOf(Number(status), origin)
+          refusals[name] ??= {
+            description,
+            content: mapValues(content, (media) => withExample({ ...media, example }, schemas)),
+          }
+          return [status, { $ref: `#/components/responses/${name}` }]
+        }),
+      ),
+    })),
+  )
+  const sorted = Object.fromEntries(Object.entries(schemas).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+  const components = { ...document.components, schemas: sorted, responses: refusals }
+  return { ...document, paths, components } as Document
+}
+
+/** Keywords whose values are no schemas. */
+const VALUES = new Set(['example', 'examples', 'default', 'const', 'enum', 'required'])
+
+/** A schema with everything named in it moved to `schemas`. */
+function named(schema: Schema, schemas: Record<string, Schema>): Schema {
+  const inner = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(inner)
+    return typeof value === 'object' && value !== null ? named(value as Schema, schemas) : value
+  }
+  const { 'x-shown-as': shown, ...wire } = schema
+  if (shown !== undefined) {
+    const { description } = wire
+    return named({ ...(description === undefined ? {} : { description }), ...(shown as Schema) }, schemas)
+  }
+  const found: Schema = Object.fromEntries(
+    Object.entries(wire).map(([key, value]) => {
+      if (key === 'properties') return [key, mapValues(value as Schema, inner)]
+      return [key, VALUES.has(key) ? value : inner(value)]
+    }),
+  )
+  const { title, ...rest } = asEnumeration(found)
+  if (typeof title !== 'string') return found.anyOf === undefined ? found : rest
+  const { description, examples, ...shape } = rest
+  const known = schemas[title]
+  if (known !== undefined && JSON.stringify(shapeOf(known)) !== JSON.stringify(shape))
+    throw new Error(`two schemas are called ${title}`)
+  // As the schema of a parameter or a body it came without its words.
+  const words = { description: description ?? known?.description, examples: examples ?? known?.examples }
+  schemas[title] = { ...shape, ...Object.fromEntries(Object.entries(words).filter(([, one]) => one !== undefined)) }
+  return { $ref: `#/components/schemas/${title}` }
+}
+
+const shapeOf = (schema: Schema): Schema =>
+  Object.fromEntries(Object.entries(schema).filter(([key]) => key !== 'description' && key !== 'examples'))
+
+/** A choice of words, which the wire schemas write as a union of constants. */
+function asEnumeration(schema: Schema): Schema {
+  const { anyOf, ...rest } = schema
+  if (!Array.isArray(anyOf) || !anyOf.every((one: Schema) => typeof one.const === 'string')) return schema
+  return { type: 'string', enum: anyOf.map((one: Schema) => one.const), ...rest }
+}
+
+function withExample({ schema, ...media }: Media, schemas: Record<string, Schema>): Media {
+  const own = named(schema, schemas)
+  if ('example' in media || 'examples' in media) return { ...media, schema: own }
+  const example = exampleOf(own, schemas)
+  return { ...media, schema: own, ...(example === undefined ? {} : { example }) }
+}
+
+/** Put together from the examples of what a schema holds. @returns undefined where one is missing */
+function exampleOf(schema: Schema, schemas: Record<string, Schema>): unknown {
+  const { $ref, examples, type, items, properties, required = [], minimum = 0, anyOf } = schema
+  if (typeof $ref === 'string') return exampleOf(schemas[$ref.slice($ref.lastIndexOf('/') + 1)]!, schemas)
+  if (Array.isArray(examples)) return examples[0]
+  if ('const' in schema) return schema.const
+  if (Array.isArray(schema.enum)) return schema.enum[0]
+  if (Array.isArray(anyOf)) return exampleOf(anyOf[0] as Schema, schemas)
+  if (type === 'array') {
+    const one = exampleOf(items as Schema, schemas)
+    return one === undefined ? undefined : [one]
+  }
+  if (type === 'integer') return minimum
+  if (type === 'boolean') return false
+  if (type !== 'object' || typeof properties !== 'object' || properties === null) return undefined
+  const parts = Object.entries(properties)
+    .filter(([name]) => (required as string[]).includes(name))
+    .map(([name, part]) => [name, exampleOf(part as Schema, schemas)] as const)
+  return parts.some(([, part]) => part === undefined) ? undefined : Object.fromEntries(parts)
+}
+
+/** The first refusal of a status, as it would look. */
+function refusalOf(status: number, origin: string): object {
+  const code = errorCodes.find((one) => describeError(one).status === status)!
+  return problemOf(new AppError(code, describeError(code).help), {
+    origin,
+    instance: '/v1/me',
+    requestId: 'c2b7a0f4-5b1f-4c7e-9d3a-4c2b8f0c7e1e',
+  })
+}
+
+const mapValues = <T, U>(record: Record<string, T>, map: (value: T) => U): Record<string, U> =>
+  Object.fromEntries(Object.entries(record).map(([key, value]) => [key, map(value)]))

@@ -1,0 +1,212 @@
+import * as openid from 'openid-client'
+import { describe, discover, wayTo, type Connection } from './connection.ts'
+import { callbackOf, ID_TOKEN_ALGORITHMS } from './federation.ts'
+import type { Outbound } from './outbound.ts'
+import type { ProviderSettings } from './providers.ts'
+
+/** What one look at a provider found; `advice` says what to do about what is wrong. */
+export type Finding = { about: string; isGood: boolean; says: string; advice?: string }
+
+/**
+ * Tries an identity provider as far as that goes without a person: its description, its keys, whether it takes our proof of
+ * who we are, whether it knows our callback address, and whether the addresses of one without discovery are the ones
+ * they should be. Nobody is signed in and nothing is stored.
+ */
+export async function checkProvider(provider: ProviderSettings, { origin }: { origin: string }): Promise<Finding[]> {
+  const way = wayTo(provider)
+  const findings: Finding[] = []
+  const found = (about: string, isGood: boolean, says: string, advice?: string) =>
+    void findings.push({ about, isGood, says, ...(isGood || advice === undefined ? {} : { advice }) })
+
+  const connection = await connect(provider, way).catch((error: unknown) => {
+    found('description', false, explain(error), adviceFor(error, provider))
+    return null
+  })
+  if (connection === null) return findings
+  const metadata = connection.config.serverMetadata()
+  if (connection.keys === null) found('description', true, 'none: the addresses are those of the settings')
+  else {
+    found('description', true, `the issuer ${metadata.issuer} describes itself`)
+    checkAbilities(metadata, found)
+    await checkKeys(metadata.jwks_uri!, way, found)
+  }
+  await checkProof({ provider, connection, way, origin }, found)
+  await checkCallback({ provider, connection, way, origin }, found)
+  const profile = provider.dialect?.endpoints?.profile
+  if (profile !== undefined) await checkProfile(profile, way, found)
+  return findings
+}
+
+type Found = (about: string, isGood: boolean, says: string, advice?: string) => void
+type Looked = { provider: ProviderSettings; connection: Connection; way: Outbound; origin: string }
+
+const connect = async (provider: ProviderSettings, way: Outbound): Promise<Connection> =>
+  provider.dialect?.endpoints === undefined ? discover(provider, way) : describe(provider, way)
+
+/** What the description promises. A list that is not there promises nothing, and is no fault. */
+function checkAbilities(metadata: openid.ServerMetadata, found: Found): void {
+  const { authorization_endpoint, token_endpoint, response_types_supported: types } = metadata
+  if (authorization_endpoint === undefined || token_endpoint === undefined)
+    found('flow', false, 'the description names no authorization or no token endpoint')
+  else if (types !== undefined && !types.includes('code'))
+    found('flow', false, `the code flow is not offered, only ${types.join(', ')}`)
+  else found('flow', true, 'the code flow is offered')
+  const signing = metadata.id_token_signing_alg_values_supported
+  if (signing === undefined) return
+  const shared = signing.filter((one) => ID_TOKEN_ALGORITHMS.includes(one))
+  found(
+    'signatures',
+    shared.length > 0,
+    shared.length > 0 ? `id tokens are signed with ${shared.join(', ')}` : `id tokens are signed with ${signing.join(', ')} only`,
+    `Let the provider sign with one of ${ID_TOKEN_ALGORITHMS.join(', ')}.`,
+  ) // prettier-ignore
+}
+
+async function checkKeys(jwksUri: string, way: Outbound, found: Found): Promise<void> {
+  try {
+    const answer = await way(jwksUri)
+    const { keys } = (await answer.json()) as { keys?: { kty?: unknown }[] }
+    const count = Array.isArray(keys) ? keys.filter(({ kty }) => ['RSA', 'EC', 'OKP'].includes(String(kty))).length : 0
+    found('keys', count > 0, count > 0 ? `${count} at ${jwksUri}` : `there are none at ${jwksUri}`)
+  } catch (error) {
+    found('keys', false, `${jwksUri}: ${explain(error)}`)
+  }
+}
+
+/**
+ * Whether the provider takes our id and secret: a code that nobody issued is refused by its own name (RFC 6749 §5.2),
+ * and before that comes who asks.
+ */
+async function checkProof({ provider, connection, way, origin }: Looked, found: Found): Promise<void> {
+  const token = connection.config.serverMetadata().token_endpoint
+  if (token === undefined) return
+  const word = await redeemNothing(provider, origin, way)
+  if (word === 'invalid_client' || word === 'incorrect_client_credentials' || word === 'unauthorized_client') {
+    const advice =
+      word === 'unauthorized_client'
+        ? 'The provider knows this client and does not let it use the code flow: enable that there.'
+        : await otherProof(provider, origin, way)
+    found('client', false, `our proof of who we are is refused as ${word}`, advice)
+  } else if (word === 'invalid_grant' || word === 'bad_verification_code')
+    found('client', true, 'id and secret are accepted: a made-up code is refused, and nothing before it')
+  else if (word === 'redirect_uri_mismatch')
+    found('client', false, 'the callback address is refused', `Register ${callbackOf(origin, provider)} there.`)
+  else found('client', false, `${token} answers a made-up code with ${word}, not with invalid_grant`)
+}
+
+/** Whether the secret would be taken the other way. */
+async function otherProof(provider: ProviderSettings, origin: string, way: Outbound): Promise<string> {
+  const plain = provider.dialect?.endpoints !== undefined
+  for (const proof of ['basic', 'post'] as const) {
+    const other = plain ? { ...provider, dialect: { ...provider.dialect, proof } } : { ...provider, proof }
+    if ((await redeemNothing(other, origin, way)) === 'invalid_grant')
+      return `It is taken with "clientAuthentication": "client_secret_${proof}".`
+  }
+  return 'Compare clientId and clientSecret with what the provider shows; secrets expire at some.'
+}
+
+/** @returns the provider's own word for its refusal, or a few words of ours where it has none */
+async function redeemNothing(provider: ProviderSettings, origin: string, way: Outbound): Promise<string> {
+  const { config } = await connect(provider, way)
+  const callback = new URL(`${callbackOf(origin, provider)}?code=a-code-that-nobody-issued&state=check`)
+  // Some compare it with their own before anything else (RFC 9207).
+  if (config.serverMetadata().authorization_response_iss_parameter_supported === true)
+    callback.searchParams.set('iss', config.serverMetadata().issuer)
+  try {
+    await openid.authorizationCodeGrant(config, callback, {
+      expectedState: 'check',
+      pkceCodeVerifier: openid.randomPKCECodeVerifier(),
+    })
+    return 'tokens'
+  } catch (error) {
+    const { error: word, status } = error as { error?: unknown; status?: number }
+    if (typeof word === 'string' && /^[\w.:-]{1,64}$/.test(word)) return word
+    const { challenge, code } = wwwAuthenticateOf(error)
+    return challenge ?? (status === 401 || code === 401 ? 'invalid_client' : explain(error))
+  }
+}
+
+/** A refusal that came as a challenge (RFC 6749 §5.2 lets it). */
+function wwwAuthenticateOf(error: unknown): { challenge: string | null; code: number | null } {
+  const { cause, status } = error as { cause?: unknown; status?: number }
+  const first = Array.isArray(cause) ? (cause[0] as { parameters?: { error?: string } }) : undefined
+  return { challenge: first?.parameters?.error ?? null, code: status ?? null }
+}
+
+/** Where we would send people, without a person: a provider that does not know the callback address says so at once. */
+async function checkCallback({ provider, connection, way, origin }: Looked, found: Found): Promise<void> {
+  const { authorization_endpoint } = connection.config.serverMetadata()
+  if (authorization_endpoint === undefined) return
+  const redirect = callbackOf(origin, provider)
+  const url = openid.buildAuthorizationUrl(connection.config, {
+    ...provider.parameters,
+    redirect_uri: redirect,
+    scope: provider.scopes.join(' '),
+    state: 'check',
+    ...(connection.keys === null ? {} : { nonce: 'check' }),
+    code_challenge: await openid.calculatePKCECodeChallenge(openid.randomPKCECodeVerifier()),
+    code_challenge_method: 'S256',
+  })
+  try {
+    const { status, headers } = await way(url.href)
+    const location = headers.get('location')
+    const next = location !== null && URL.canParse(location, url.href) ? new URL(location, url) : null
+    const error = next?.searchParams.get('error') ?? null
+    if (error !== null && next!.href.startsWith(redirect))
+      found('callback', false, `people come back at once, with ${error.slice(0, 64)}`, 'Compare scopes and parameters with what the provider allows this client.') // prettier-ignore
+    else if (status >= 400)
+      found('callback', false, `the sign-in page answers ${status}`, `Register ${redirect} there, exactly like this.`)
+    else found('callback', true, `people are received; ${redirect} is not refused at first sight`)
+  } catch (error) {
+    found('callback', false, `${url.origin}${url.pathname}: ${explain(error)}`)
+  }
+}
+
+/** The address of the profile must be there, and not give it to anybody. */
+async function checkProfile(profile: string, way: Outbound, found: Found): Promise<void> {
+  try {
+    const { status } = await way(profile, { headers: { accept: 'application/json', authorization: 'Bearer check' } })
+    if (status === 401 || status === 403) found('profile', true, `${profile} wants a token`)
+    else if (status < 400)
+      found('profile', false, `${profile} answers ${status} to a made-up token`, 'An address that gives itself to anybody cannot say who somebody is.') // prettier-ignore
+    else found('profile', false, `${profile} answers ${status} to a made-up token, not 401`, 'Compare userUrl with the provider’s documentation.') // prettier-ignore
+  } catch (error) {
+    found('profile', false, `${profile}: ${explain(error)}`)
+  }
+}
+
+const TLS = new Set(['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY', 'UNABLE_TO_GET_ISSUER_CERT']) // prettier-ignore
+
+/** The innermost reason, in words. Texts of foreign answers stay behind: they may hold anything. */
+function explain(error: unknown): string {
+  const { code, message, name } = innermost(error)
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'there is no host of this name'
+  if (code === 'ECONNREFUSED') return 'nobody listens there'
+  if (TLS.has(code ?? '')) return 'its certificate is of an authority that this machine does not know'
+  if (code === 'CERT_HAS_EXPIRED') return 'its certificate has expired'
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') return 'its certificate is for another name'
+  if (name === 'TimeoutError' || name === 'AbortError') return 'it does not answer within 5 seconds'
+  if (OURS.some((one) => message.startsWith(one))) return message
+  if (code === 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED') return 'the provider describes itself as another issuer'
+  const { cause } = innermost(error)
+  const { status } = (cause ?? {}) as { status?: unknown }
+  if (typeof status === 'number') return `it answers ${status} where a description or a token is expected`
+  return 'it answers something that is not what the standard says'
+}
+
+function innermost(error: unknown): NodeJS.ErrnoException {
+  let at = error as NodeJS.ErrnoException
+  while (at.cause instanceof Error) at = at.cause
+  return at
+}
+
+/** Beginnings of our own sentences about a provider. */
+const OURS = ['the provider d', 'the host has', 'the address is', 'the answer is too']
+
+function adviceFor(error: unknown, { issuer }: ProviderSettings): string {
+  const says = explain(error)
+  if (says.includes('authority')) return 'NODE_EXTRA_CA_CERTS names a file with the certificate of your own authority.'
+  if (says.includes('not public')) return '"allowPrivate": true, if it is inside your own network.'
+  if (says.includes('another issuer')) return 'issuer must be exactly what the description says in its own `issuer`.'
+  return `Open ${issuer.replace(/\/$/, '')}/.well-known/openid-configuration in a browser; a provider without it is of kind oauth2.`
+}

@@ -1,0 +1,42 @@
+import { de } from './de.ts'
+import { en, type Texts } from './en.ts'
+import { es } from './es.ts'
+import { fr } from './fr.ts'
+import { ja } from './ja.ts'
+
+/** Every language of the pages, English first: it is what nobody asked otherwise gets. */
+export const languages: readonly Texts[] = [en, de, fr, es, ja]
+
+/** Longer wishes are no browser's; reading them would only cost. */
+const MAX_WISH_CHARACTERS = 500
+
+/**
+ * The language that somebody reads best of those that are there.
+ * @param accept     the header `Accept-Language`, RFC 9110 §12.5.4
+ * @param uiLocales  what the application says of its user, best first and parted by spaces: it goes before the browser's
+ *                   word (OpenID Connect Core §3.1.2.1)
+ */
+export function textsFor({ accept, uiLocales }: { accept?: string | undefined; uiLocales?: string | null }): Texts {
+  const told = (uiLocales ?? '').slice(0, MAX_WISH_CHARACTERS).split(' ')
+  return firstOf(told) ?? firstOf(wishesOf((accept ?? '').slice(0, MAX_WISH_CHARACTERS))) ?? en
+}
+
+/** By the first part of a tag alone (RFC 4647 §3.4): `fr-CA` reads French. */
+function firstOf(tags: string[]): Texts | undefined {
+  for (const tag of tags) {
+    const [primary] = tag.toLowerCase().split('-')
+    const found = languages.find(({ language }) => language === primary)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** The tags of an `Accept-Language`, best first; those of weight 0 are not wanted. */
+function wishesOf(accept: string): string[] {
+  const wishes = accept.split(',').flatMap((entry) => {
+    const [tag = '', ...parameters] = entry.split(';').map((part) => part.trim())
+    const weight = parameters.find((one) => /^q=/i.test(one))?.slice(2) ?? '1'
+    return /^(0(\.\d{0,3})?|1(\.0{0,3})?)$/.test(weight) && Number(weight) > 0 ? [{ tag, weight: Number(weight) }] : []
+  })
+  return wishes.toSorted((one, other) => other.weight - one.weight).map(({ tag }) => tag)
+}

@@ -1,0 +1,392 @@
+import type { Rich } from './rich.ts'
+
+/** English, and the shape of every other language: a text that one of them lacks does not compile. */
+export const en = {
+  /** for `lang`, for the browser’s wish and for how numbers and times are written */
+  language: 'en',
+  /** how times are written: day, month and year in this order */
+  locale: 'en-GB',
+  around: {
+    notice: 'Notice',
+    account: 'Your account',
+    links: 'About this service',
+    support: 'Support',
+    privacy: 'Privacy',
+    terms: 'Terms',
+  },
+  networks: {
+    /** a network whose coins are worth something */
+    main: (family: string) => `${family} network`,
+    test: (family: string) => `${family} test network`,
+    testNamed: (family: string, name: string) => `${family} test network (${name})`,
+    unknown: (chainId: string) => `network ${chainId}`,
+  },
+  front: {
+    title: 'Wallet accounts',
+    what: 'People sign in with an account they already have. This service keeps a wallet for each of them, and applications use it in their name, as far as they are allowed to.',
+    account: 'See what you have, what was done in your name, and whom you allowed it.',
+    open: 'Open your account',
+    developers: 'For developers',
+    api: 'API',
+    reference: 'reference',
+    openapi: 'OpenAPI 3.1',
+    errors: 'errors',
+    issuer: 'Sign-in',
+    networks: 'Networks',
+    chainId: (name: string, chainId: string) => `${name} (chain id ${chainId})`,
+    explorer: 'Explorer',
+    blocks: 'blocks of the development chain',
+  },
+  missing: {
+    title: 'Page not found',
+    heading: 'There is nothing at this address',
+    hint: 'The link may be old, or a letter of it is missing. If an application sent you here, go back to it and try again.',
+    front: 'Start page',
+  },
+  development: {
+    strip: 'Development installation: anyone can sign in as anyone.',
+    title: 'Development sign-in',
+    notice: 'Development only: no password, no real identity',
+    heading: 'Who do you want to be?',
+    hint: 'This sign-in exists in development only. Any name will do; the same name is always the same person.',
+    username: 'User name',
+    invalid: 'This cannot be a user name here.',
+    rule: '1 to 64 letters, digits, dots, hyphens or underscores, beginning with a letter or a digit. Case does not matter.',
+    signIn: 'Sign in',
+    cancel: 'Cancel',
+    over: 'This sign-in is over',
+    overHint: 'Go back to the application and sign in again.',
+  },
+  chooser: {
+    title: (application: string) => `Sign in to ${application}`,
+    ownTitle: 'Sign in to your account',
+    hint: 'with an account you already have.',
+    worksOn: (application: string, network: string): Rich => [`${application} uses the `, { strong: network }, '.'],
+    continueWith: (provider: string) => `Continue with ${provider}`,
+    development: 'This is a development installation: anyone can sign in as anyone. Nothing here is worth anything.',
+    cancel: 'Cancel',
+    cancelTo: (application: string) => `Cancel and go back to ${application}`,
+    back: 'Back to the sign-in page',
+  },
+  consent: {
+    title: (application: string) => `Allow ${application}`,
+    question: (application: string) => `Allow ${application} to use your account?`,
+    willBeAble: (application: string, network: string): Rich => [
+      'On the ',
+      { strong: network },
+      `, ${application} will be able to`,
+    ],
+    always: 'see your name, your picture and your account’s address',
+    isNew: 'new',
+    spends: (application: string) => `${application} will be able to spend what is in your account`,
+    spendsHint: (application: string) =>
+      `It sends transactions in your name without asking you each time, and no amount is too high. Allow this only if you trust ${application}.`,
+    spendsTest:
+      'It sends transactions in your name without asking you each time. On a test network nothing is worth money.',
+    allow: 'Allow',
+    deny: 'Do not allow',
+    never: (application: string) => `${application} never gets your keys or your password.`,
+    until: 'This holds until you revoke it; you are asked again only if it wants more.',
+    eachTime:
+      'It runs on this device and cannot prove what it is, so you are asked at every sign-in: allow it only if you have just started it yourself.',
+    where: 'Revoke access at any time in your account',
+  },
+  /** permissions in words of everyday, after “will be able to” */
+  meanings: {
+    email: 'see your e-mail address',
+    'wallet:read': 'see your balances and your transfers',
+    'contracts:read': 'read data from contracts',
+    'contracts:write': 'send transactions and spend from your account',
+    'users:read': 'see your name, your balances and your transfers at any time, also when you are not using it',
+    'users:directory': 'look up other people who use it, and let them look up your name, picture and address',
+  } as Record<string, string>,
+  leaving: {
+    title: 'Sign out',
+    question: 'Sign out?',
+    here: 'You stay signed in on this device until you sign out.',
+    stillHere: (application: string) =>
+      `${application} has signed you out. You are still signed in here, so the next sign-in would not ask who you are.`,
+    yes: 'Sign out here too',
+    no: 'Stay signed in',
+    doneTitle: 'Signed out',
+    done: 'You are signed out',
+    doneOf: (application: string) => `You are signed out of ${application}`,
+    close: 'You can close this page.',
+  },
+  refused: {
+    code: 'Code:',
+    badSignIn: {
+      pageTitle: 'Sign-in',
+      title: 'This sign-in cannot begin',
+      hint: 'The application asked for it in a way that is not accepted. Go back to it, and tell its developer:',
+    },
+    badSignOut: {
+      pageTitle: 'Sign out',
+      title: 'This sign-out cannot be done',
+      hint: 'The application asked for it in a way that is not accepted, and you are still signed in here. Tell its developer:',
+    },
+    malformed: 'The request is malformed.',
+    over: 'It expired, was finished already, or was started in another browser.',
+    signedOut: 'You are no longer signed in.',
+    notOurForm: 'The form was not sent from our page.',
+    noProvider: 'This installation has no identity provider of that name.',
+    noState: (provider: string) => `The answer of ${provider} holds no state.`,
+    cancelled: (provider: string) => `You cancelled the sign-in with ${provider}, or it refused you.`,
+    notThisWay: (provider: string) => `${provider} does not answer this way.`,
+    notAgain: (provider: string) =>
+      `${provider} did not ask you again who you are, which was wanted here. Sign out there first, then try again.`,
+    failedCheck: (provider: string) => `The answer of ${provider} did not pass a check.`,
+    away: (provider: string) => `${provider} does not answer at the moment. Try again, or sign in another way.`,
+    otherBrowser: 'It expired, or you are no longer signed in here as you were when it began.',
+    notSure: 'The box was not ticked: nothing was deleted.',
+  },
+  /** refusals that people can come across: what happened, and what helps */
+  codes: {
+    sign_in_expired: ['This sign-in is over', 'Go back to the application and sign in again.'],
+    sign_in_refused: ['The sign-in was refused', 'Go back to the application and sign in again.'],
+    unknown_provider: ['Unknown identity provider', 'This installation has no identity provider of that name.'],
+    provider_unavailable: ['The identity provider does not answer', 'Try to sign in again in a moment.'],
+    application_suspended: ['The application is suspended', 'The operator of this service suspended it.'],
+    account_frozen: [
+      'The account is frozen',
+      'The operator of this service froze it: it can be read, and moves nothing.',
+    ],
+    rate_limited: ['Too many requests', 'Wait a moment, then try again.'],
+    not_found: ['Page not found', 'There is nothing at this address.'],
+    database_unavailable: ['The service is not available at the moment', 'Nothing is lost. Try again in a moment.'],
+    shutting_down: ['The service is restarting', 'Try again in a moment.'],
+    invalid_address: ['This is no address', 'An address is 0x and 40 digits and letters from a to f. Copy it again.'],
+    invalid_user_id: ['This is no user id', 'A user id begins with the name of where the person signs in.'],
+    invalid_amount: [
+      'This amount cannot be sent',
+      'It must be more than nothing. A single collectible needs no amount; others are counted in whole pieces.',
+    ],
+    amount_precision: [
+      'The amount is too fine',
+      'It has more digits behind the point than there are. Nothing is rounded.',
+    ],
+    invalid_recipient: ['Nobody can receive it there', 'What is sent to this address would be lost for everybody.'],
+    unknown_recipient: [
+      'Nobody was found',
+      'Not exactly one person is known by this name here. Check it, or use an address.',
+    ],
+    insufficient_funds: [
+      'There are not enough coins',
+      'Your account holds less than the amount and the highest possible fee together.',
+    ],
+    insufficient_tokens: ['There is not enough of it', 'Your account holds less than you want to send.'],
+    not_token_owner: ['This is not yours', 'The collectible belongs to another account, or does not exist.'],
+    transfer_refused: ['The token refuses it', 'Its contract does not allow this transfer. Nothing was sent.'],
+    execution_reverted: ['The contract refuses it', 'Nothing was sent.'],
+    policy_denied: ['The rules of this service do not allow it', 'Nothing was sent.'],
+    fee_cap_reached: [
+      'The network is too expensive at the moment',
+      'It asks for a higher fee than the operator of this service allows. Nothing was sent.',
+    ],
+    too_many_pending: ['Too much is on its way already', 'Wait until some of it has arrived.'],
+    account_stopped: ['The account is stopped', 'The operator of this service has to look at it first.'],
+    chain_unavailable: ['The network does not answer', 'Nothing new was sent. Try again in a moment.'],
+    chain_timeout: ['The network does not answer', 'Try again in a moment.'],
+    signer_unavailable: [
+      'The service is not available at the moment',
+      'Send the same form again: it is sent once, however often you do.',
+    ],
+    overloaded: ['The service is busy', 'Try again in a moment.'],
+    idempotency_key_reused: ['This form was used for something else', 'Begin again.'],
+    internal_error: ['Something went wrong on our side', 'Try again. If it happens again, tell the support.'],
+    other: ['This did not work', 'Go back and try again.'],
+  } as Record<PageCode | 'other', [title: string, help: string]>,
+  account: {
+    title: 'Your account',
+    signOut: 'Sign out',
+    address: 'Your address',
+    copy: 'Copy the address',
+    copied: 'Copied',
+    addressHint: 'The same on every network and in every application. Select it to copy it, or scan the code.',
+    qrLabel: 'QR code of your address',
+    unreadable: 'This network does not answer at the moment. Nothing is lost: look again later.',
+    tokensHeading: 'What you have',
+    nothingHeld: 'Nothing yet.',
+    collectibles: 'Collectibles',
+    showAll: 'Show everything',
+    browserOn: (browser: string, system: string) => `${browser} on ${system}`,
+    unknownBrowser: 'unknown browser',
+    transfers: 'Latest transfers',
+    noTransfers: 'No transfers of tokens yet.',
+    received: (from: string) => `from ${from}`,
+    created: 'newly created',
+    destroyed: 'destroyed',
+    sent: (to: string) => `to ${to}`,
+    toMyself: 'to yourself',
+    sentByApplications: 'Done in your name',
+    states: {
+      SUBMITTED: 'on its way',
+      MINED: 'done',
+      FINALIZED: 'done for good',
+      REVERTED: 'refused by the contract',
+      FAILED: 'failed',
+      REPLACED: 'replaced by another',
+      CANCELLED: 'cancelled',
+    },
+    applications: 'Applications you allowed',
+    noApplications: 'None. An application appears here after you signed in to it.',
+    signIns: (count: number) =>
+      count === 1 ? 'signed in once' : count === 0 ? 'not signed in' : `signed in ${count} times`,
+    revoke: 'Revoke access',
+    identities: 'Ways to sign in',
+    identitiesHint: 'Each of them leads to this one account. The first one stays: the account is known by it.',
+    firstIdentity: 'first',
+    remove: 'Remove',
+    add: (provider: string) => `Add one from ${provider}`,
+    sessions: 'Where you are signed in',
+    sessionsHint:
+      'Signing a browser out ends its visits here. Applications stay signed in until you sign out everywhere or revoke their access.',
+    thisBrowser: 'this browser',
+    since: (time: string) => `since ${time}`,
+    signOutOthers: 'Sign out all other browsers',
+    signOutEverywhere: 'Sign out everywhere, applications too',
+    signedOutEverywhere:
+      'In every browser and in every application, within a minute. Applications still need not ask you again what they may do.',
+    unlinkedHere:
+      'You came by the way that you removed. Whatever else came by it has ended too. You can close this page.',
+    erase: 'Delete my data',
+    signedOut: 'You are signed out',
+    signedOutHint: 'You can close this page.',
+    erased: 'Your data is deleted',
+    erasedHint: 'You are signed out everywhere. You can close this page.',
+    notSignedIn: 'You are not signed in',
+    signIn: 'Sign in',
+    back: 'Back to your account',
+  },
+  send: {
+    title: 'Send',
+    asset: 'What',
+    to: 'To whom',
+    toHint: 'A name, a user id or an address that begins with 0x.',
+    provider: 'Where the name is known',
+    amount: 'How much',
+    amountHint: 'For example 1.5. Leave it empty for a single collectible.',
+    next: 'Continue',
+    nothing: 'There is nothing to send yet.',
+    confirmTitle: 'Send this?',
+    sentence: (amount: string, recipient: string, network: string): Rich => [
+      'You send ',
+      { strong: amount },
+      ' to ',
+      { strong: recipient },
+      ' on the ',
+      { strong: network },
+      '.',
+    ],
+    address: 'Address',
+    stranger: (id: string) =>
+      `${id} has not signed in here yet. An account is made for them, and nobody else can use it.`,
+    fee: 'Fee, at most',
+    final: 'What is sent cannot be called back.',
+    confirm: 'Send now',
+    change: 'Change something',
+    sentTitle: 'Sent',
+    state: 'State',
+    time: 'When',
+    lookAgain: 'Look again',
+    explorer: 'Look at it in the explorer',
+    another: 'Send something else',
+    ambiguous: 'The amount cannot be read, or could be meant in two ways. Write it without grouping, for example 1.5.',
+  },
+  activity: {
+    title: 'Everything that moved',
+    network: 'Network',
+    show: 'Show',
+    tokens: 'Tokens and collectibles',
+    coins: 'Coins',
+    done: 'Done in your name',
+    direction: 'Direction',
+    all: 'all',
+    in: 'received',
+    out: 'sent',
+    application: 'Application',
+    apply: 'Show these',
+    older: 'Older',
+    newest: 'Back to the newest',
+    nothing: 'Nothing here yet.',
+    coinsHint:
+      'Coins from other people of this service are listed. What comes from elsewhere shows in your balance only.',
+    yourself: 'you, on these pages',
+    unknown: 'unknown application',
+    called: (name: string, contract: string) => `${name} of the contract ${contract}`,
+    transferred: (recipient: string) => `coins to ${recipient}`,
+    value: 'Coins sent along',
+    fee: 'Fee paid',
+  },
+  erase: {
+    title: 'Delete your data?',
+    goesTitle: 'This is deleted',
+    goes: [
+      'your name, your picture and your e-mail address',
+      'which applications you used and what you allowed them; they are signed out',
+      'every way to sign in except the first one',
+      'where you are signed in; you are signed out everywhere',
+    ],
+    staysTitle: 'This stays',
+    stays: [
+      'Everything that is on a chain: your address, its balances and its transfers are public, and nobody can delete them.',
+      'The id of your account and its address, with the record of its transactions, because they belong to what is on the chain.',
+      'The key of your account, in the signer: without it, whatever the address holds would be lost.',
+    ],
+    back: (identity: string) =>
+      `Whoever signs in as ${identity} again finds the same account. If you cannot sign in that way any more, send what the account holds somewhere else first.`,
+    sure: 'I understand what is deleted and what stays',
+    delete: 'Delete my data',
+    keep: 'Keep everything',
+  },
+  /** what has just been done, by the code in the address */
+  done: {
+    again: 'You signed in again. Now repeat what you wanted to do.',
+    revoked: 'Access revoked. The application has to ask you again, and its access ends within a minute.',
+    linked: 'Added. You can sign in to this account that way now.',
+    already_linked: 'That one leads to this account already.',
+    has_own_account:
+      'That one has an account of its own here, which may hold something, so it cannot be added to this one. Sign in with it to use that account.',
+    unlinked:
+      'Removed. Signing in that way leads to another account from now on, and every browser and application that came by it is signed out within a minute.',
+    kept: 'It could not be removed: it is the first one, or was gone already.',
+    signed_out: 'Signed out there.',
+  } as Record<string, string>,
+}
+
+/** A language: the same texts as the English. */
+export type Texts = typeof en
+
+/** Refusals that have words of their own on a page; every other is said by `other` and its code. */
+export type PageCode =
+  | 'sign_in_expired'
+  | 'sign_in_refused'
+  | 'unknown_provider'
+  | 'provider_unavailable'
+  | 'application_suspended'
+  | 'account_frozen'
+  | 'rate_limited'
+  | 'not_found'
+  | 'database_unavailable'
+  | 'shutting_down'
+  | 'invalid_address'
+  | 'invalid_user_id'
+  | 'invalid_amount'
+  | 'amount_precision'
+  | 'invalid_recipient'
+  | 'unknown_recipient'
+  | 'insufficient_funds'
+  | 'insufficient_tokens'
+  | 'not_token_owner'
+  | 'transfer_refused'
+  | 'execution_reverted'
+  | 'policy_denied'
+  | 'fee_cap_reached'
+  | 'too_many_pending'
+  | 'account_stopped'
+  | 'chain_unavailable'
+  | 'chain_timeout'
+  | 'signer_unavailable'
+  | 'overloaded'
+  | 'idempotency_key_reused'
+  | 'internal_error'
