@@ -44,7 +44,7 @@ export function openAccountDoor(
   { provider, secrets }: { provider: Provider; secrets: Secrets },
 ): AccountDoor {
   const { config, origin } = app
-  const limit = openLimit({ name: 'account', perSecond: PER_SECOND, burst: BURST, now: app.now })
+  const limit = openLimit({ name: 'account', perSecond: PER_SECOND, burst: BURST, now: () => app.now() })
   const purposeOf = ({ sessionUid }: Visitor): string => `account ${sessionUid}`
   const isFresh = ({ signedInAt }: Visitor): boolean => signedInAt + FRESH_SECONDS > app.now() / 1_000
   return { arrive, isFresh, csrfOf: (visitor) => secrets.csrfToken(purposeOf(visitor)), act, actFresh }

@@ -38,7 +38,7 @@ export async function operatorApi(
   door: OperatorDoor,
   issue: IssueToken | null = null,
 ): Promise<void> {
-  const limit = openLimit({ name: 'operator', perSecond: PER_SECOND, burst: BURST, now: app.now })
+  const limit = openLimit({ name: 'operator', perSecond: PER_SECOND, burst: BURST, now: () => app.now() })
   const { db } = app
   const operators = new WeakMap<FastifyRequest, Operator>()
   const actorOf = (request: FastifyRequest): Actor => ({
