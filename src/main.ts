@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import { RpcError, RpcUnavailable } from './chain/rpc.ts'
 import { ConfigError, readConfig, type Config } from './config.ts'
-import { ChainStartError } from './devnet/anvil.ts'
+import { ChainStartError } from './devnet/anvil-binary.ts'
 import { banner } from './devnet/development.ts'
 import { open, type Opened } from './open.ts'
 import { isInReach } from './secret-file.ts'

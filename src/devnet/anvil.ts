@@ -1,22 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { accessSync, constants, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { delimiter, join } from 'node:path'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import { ChainStartError, findAnvil } from './anvil-binary.ts'
 import { rpc } from './rpc.ts'
 
 export type Anvil = { port: number; rpcUrl: string; stop: () => Promise<void>; exited: Promise<number | null> }
 type Launch = { dir: string; port: number; genesisSeconds: number; loadFile: string | null; dumpFile: string }
-
-/** Why the embedded chain cannot start, in a sentence for the person at the terminal. */
-export class ChainStartError extends Error {
-  readonly reason: 'no_anvil' | 'port_taken' | 'refused'
-  constructor(reason: 'no_anvil' | 'port_taken' | 'refused', message: string) {
-    super(message)
-    this.name = 'ChainStartError'
-    this.reason = reason
-  }
-}
 
 const STOP_AFTER_MS = 10_000
 const FLAGS = [
@@ -115,36 +105,6 @@ function guardAgainstOurDeath(child: ChildProcess, exited: Promise<number | null
   // Its target is gone: the number may soon belong to another process.
   void exited.then(() => guard.kill('SIGKILL'))
   return guard
-}
-
-/** The packaged binary, else the one on PATH. */
-function findAnvil(): string {
-  const platform = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`
-  const onPath = (process.env.PATH ?? '').split(delimiter).map((folder) => join(folder, 'anvil'))
-  const found = [packaged(platform), ...onPath].find((path) => path !== null && isExecutable(path))
-  if (found) return found
-  throw new ChainStartError(
-    'no_anvil',
-    `There is no embedded chain for ${platform}: set RPC_URL to an EVM node, or put anvil (https://getfoundry.sh) on PATH.`,
-  )
-}
-
-function packaged(platform: string): string | null {
-  try {
-    return createRequire(import.meta.url).resolve(`@foundry-rs/anvil-${platform}/bin/anvil`)
-  } catch {
-    // An optional dependency: not there on every platform.
-    return null
-  }
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
 }
 
 // A chain that outlived its parent and its guard

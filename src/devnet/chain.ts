@@ -1,7 +1,8 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Log } from '../telemetry.ts'
-import { type Anvil, ChainStartError, endStaleAnvil, launchAnvil } from './anvil.ts'
+import { type Anvil, endStaleAnvil, launchAnvil } from './anvil.ts'
+import { ChainStartError } from './anvil-binary.ts'
 import { mineBlocks } from './miner.ts'
 import { saveState, settleState, stateFiles, statesToTry } from './state.ts'
 

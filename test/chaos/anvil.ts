@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process'
 import http from 'node:http'
-import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { findAnvil } from '../../src/devnet/anvil-binary.ts'
 
 export type Answer = { jsonrpc: '2.0'; id: unknown; result?: unknown; error?: { code: number; message: string } }
 export type Asked = { jsonrpc: '2.0'; id: unknown; method: string; params: unknown[] }
@@ -17,12 +16,8 @@ export type Anvil = {
 }
 
 export async function startAnvil(): Promise<Anvil> {
-  const binary = join(
-    dirname(createRequire(import.meta.url).resolve('@foundry-rs/anvil-linux-amd64/package.json')),
-    'bin/anvil',
-  )
   // What anvil keeps on disk loses its contracts when a reorganisation brings it back: so many states stay in memory.
-  const child = spawn(binary, ['--port', '0', '--no-mining', '--chain-id', '31337', '--prune-history', '1000'], {
+  const child = spawn(findAnvil(), ['--port', '0', '--no-mining', '--chain-id', '31337', '--prune-history', '1000'], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })
   const end = () => child.kill('SIGKILL')

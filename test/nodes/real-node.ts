@@ -1,20 +1,20 @@
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { findAnvil } from '../../src/devnet/anvil-binary.ts'
 import type { Hex } from '../../src/ids.ts'
 import { until } from '../world.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const packaged = (path: string): string => join(ROOT, 'node_modules', path)
 
-type Program = { package: string; file: string; args: string[] }
+type Program = { file: string; args: string[] }
 
 /** Development nodes as their packages bring them, with no option but the address. */
 const programs = {
   hardhat: {
-    package: 'hardhat',
     file: process.execPath,
     args: [
       packaged('hardhat/dist/src/cli.js'),
@@ -27,13 +27,11 @@ const programs = {
     ],
   },
   ganache: {
-    package: 'ganache',
     file: process.execPath,
     args: [packaged('ganache/dist/node/cli.js'), '--server.host', '127.0.0.1', '--server.port'],
   },
   anvil: {
-    package: '@foundry-rs/anvil-linux-amd64',
-    file: packaged('@foundry-rs/anvil-linux-amd64/bin/anvil'),
+    file: findAnvil(),
     // The time of its first block is its genesis: started again it is the same chain, empty.
     args: ['--timestamp', '1700000000', '--port'],
   },
@@ -41,9 +39,12 @@ const programs = {
 
 export type NodeName = keyof typeof programs
 
-/** The program and its version as the package says it. */
+/** The program and its version as it says itself. */
 export function titleOf(name: NodeName): string {
-  const { version } = JSON.parse(readFileSync(packaged(`${programs[name].package}/package.json`), 'utf8'))
+  const version =
+    name === 'anvil'
+      ? /[\d.]+/.exec(spawnSync(programs.anvil.file, ['--version'], { encoding: 'utf8' }).stdout)![0]
+      : JSON.parse(readFileSync(packaged(`${name}/package.json`), 'utf8')).version
   return `${name === 'hardhat' ? 'Hardhat' : name} ${version}`
 }
 

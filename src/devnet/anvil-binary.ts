@@ -1,0 +1,45 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+
+/** Why the embedded chain cannot start, in a sentence for the person at the terminal. */
+export class ChainStartError extends Error {
+  readonly reason: 'no_anvil' | 'port_taken' | 'refused'
+  constructor(reason: 'no_anvil' | 'port_taken' | 'refused', message: string) {
+    super(message)
+    this.name = 'ChainStartError'
+    this.reason = reason
+  }
+}
+
+/**
+ * The binary that the launcher fetched for this platform (`runtime/anvil`), else the one on PATH. One that does not
+ * start, for another C library than this machine's, is passed over.
+ * @throws ChainStartError
+ */
+export function findAnvil(): string {
+  const platform = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`
+  const fetched = fetchedBinary(platform)
+  if (fetched !== null && starts(fetched)) return fetched
+  if (starts('anvil')) return 'anvil'
+  const which =
+    fetched === null ? `There is no embedded chain for ${platform}` : 'The embedded chain does not start here'
+  throw new ChainStartError(
+    'no_anvil',
+    `${which}: set RPC_URL to an EVM node, or put anvil (https://getfoundry.sh) on PATH.`,
+  )
+}
+
+function fetchedBinary(platform: string): string | null {
+  const file = process.platform === 'win32' ? 'anvil.exe' : 'anvil'
+  const folder = new URL('../../runtime/anvil/package.json', import.meta.url)
+  try {
+    const path = createRequire(folder).resolve(`@foundry-rs/anvil-${platform}/bin/${file}`)
+    return existsSync(path) ? path : null
+  } catch {
+    // Not fetched, or there is none for this platform.
+    return null
+  }
+}
+
+const starts = (command: string): boolean => spawnSync(command, ['--version'], { stdio: 'ignore' }).status === 0
