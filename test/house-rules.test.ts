@@ -15,6 +15,7 @@ const core = [
   'errors',
   'ids',
   'keccak',
+  'secp256k1',
   'color',
   'secret-file',
   'config',
@@ -31,6 +32,7 @@ const table: Record<string, string[]> = {
   errors: [],
   ids: [],
   keccak: [],
+  secp256k1: [],
   color: [],
   'secret-file': [],
   config: ['errors', 'ids', 'color'],
@@ -54,7 +56,7 @@ const table: Record<string, string[]> = {
   oauth: [...core, 'users', 'applications'],
   account: [...core, 'users', 'applications', 'tokens', 'balances', 'history', 'transactions', 'transfers', 'oauth'],
   operator: [...core, 'users', 'applications', 'oauth', 'transactions'],
-  signer: ['errors', 'ids', 'keccak', 'secret-file', 'config', 'telemetry', 'signer-wire'],
+  signer: ['errors', 'ids', 'keccak', 'secp256k1', 'secret-file', 'config', 'telemetry', 'signer-wire'],
   devnet: ['errors', 'ids', 'telemetry', 'chain', 'texts', 'http'],
 }
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'open', 'main', 'cli']

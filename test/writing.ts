@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import type { App } from '../src/app.ts'
 import { saveApplication } from '../src/applications/registry.ts'
@@ -11,6 +10,7 @@ import type { Rpc } from '../src/chain/rpc.ts'
 import { readConfig, type Config } from '../src/config.ts'
 import { contractWrites } from '../src/contracts/write-route.ts'
 import { writeContract } from '../src/contracts/write.ts'
+import { findAnvil } from '../src/devnet/anvil-binary.ts'
 import { startFollower } from '../src/follower/follow.ts'
 import { assertUser, verifyAccessToken, type Caller, type Reader } from '../src/http/bearer.ts'
 import { authenticated } from '../src/http/caller.ts'
@@ -272,11 +272,7 @@ type Node = { url: string; rpc<T>(method: string, params: unknown[]): Promise<T>
 
 /** A chain that mines only when told to, and forgets nothing it was not told to. */
 async function startAnvil(): Promise<Node> {
-  const binary = join(
-    dirname(createRequire(import.meta.url).resolve('@foundry-rs/anvil-linux-amd64/package.json')),
-    'bin/anvil',
-  )
-  const child = spawn(binary, ['--port', '0', '--no-mining', '--chain-id', '31337', '--slots-in-an-epoch', '1'], {
+  const child = spawn(findAnvil(), ['--port', '0', '--no-mining', '--chain-id', '31337', '--slots-in-an-epoch', '1'], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })
   const url = await new Promise<string>((resolve, reject) => {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
 import { openTelemetry, type Log } from '../telemetry.ts'
 import { createAccount } from './create.ts'
-import { blind } from './curve.ts'
+import { startCurve } from './curve.ts'
 import { openGroup } from './group.ts'
 import { isInside, makeKekFile, openKekFile, type Kek } from './kek.ts'
 import { openKeyFile } from './key-file.ts'
@@ -34,7 +34,9 @@ async function main(): Promise<void> {
   // A listener of ours takes the place of Node's, which would open a debugger to every user of this machine.
   process.on('SIGUSR1', () => {})
   const { log } = openTelemetry('signer', settings.logLevel)
-  blind(randomBytes(32))
+  const curve = startCurve(randomBytes(32))
+  // Slower, and its memory is a buffer of the JavaScript engine: who runs it on purpose is told at each start.
+  if (curve === 'wasm') log.warn('curve_in_webassembly', { platform: `${process.platform}-${process.arch}` })
 
   const signer = openSigner(settings, log)
   const server = await listen({
@@ -44,7 +46,7 @@ async function main(): Promise<void> {
     log,
   })
   process.stdout.write('ready\n')
-  log.info('signer_ready', { isDamaged: signer.isDamaged })
+  log.info('signer_ready', { isDamaged: signer.isDamaged, curve })
 
   await stopSignal()
   // A peer that does not read its answers may not keep the store open.

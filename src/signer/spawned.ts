@@ -85,7 +85,8 @@ export async function startSigner(
   { more = {}, flags = ['--development'] }: { more?: Record<string, string>; flags?: string[] } = {},
 ): Promise<Running> {
   const child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts'), ...flags], {
-    env: { ...env, ...more },
+    // A machine that the tests pretend to be is the program's too.
+    env: { NODE_OPTIONS: process.env.NODE_OPTIONS, ...env, ...more },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   let stderr = ''
