@@ -10,9 +10,9 @@ import { configKeys, readConfig } from '../src/config.ts'
 import { command } from '../test/command.ts'
 
 /**
- * The guide from nothing to production on Debian, as far as a machine that is not to be changed can try it: its
- * settings are good and agree with each other, its commands and options exist, its shell is shell, its units run what
- * is there. The same steps are run in production.test.ts and operating.test.ts, by one user.
+ * The guide from nothing to production on Debian, as far as it can be tried without being root: its settings are good
+ * and agree with each other, its commands and options exist, its shell is shell, its units run what is there. As it is
+ * written it is run in debian-run.test.ts.
  */
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 let guide: string
@@ -54,7 +54,12 @@ test('its settings are good, known, each with the program that reads it, and agr
     [signer.SIGNER_ISSUER, signer.SIGNER_AUDIENCE],
     [`${server.PUBLIC_ORIGIN}/oauth`, `${server.PUBLIC_ORIGIN}/v1`],
   )
-  assert.match(guide, new RegExp(`curl -sS http://${server.OPS_LISTEN!.replaceAll('.', String.raw`\.`)}/readyz`))
+  assert.match(
+    guide,
+    new RegExp(
+      `curl -sS --retry 30 --retry-delay 1 --retry-connrefused http://${server.OPS_LISTEN!.replaceAll('.', String.raw`\.`)}/readyz`,
+    ),
+  )
 })
 
 test('its units run programs that are there, with the settings and the user of each', () => {

@@ -7,16 +7,15 @@ import https from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { importJWK, SignJWT } from 'jose'
 import { chromium, type Browser } from 'playwright-core'
 import { launchAnvil, type Anvil } from '../src/devnet/anvil.ts'
 import { rpc } from '../src/devnet/rpc.ts'
-import { newKey, publicKeys } from '../src/oauth/keys.ts'
 import { openOutbound } from '../src/oauth/outbound.ts'
 import { makeCertificate, noCertificates, type Certificate } from '../test/certificate.ts'
 import { command } from '../test/command.ts'
 import { emptyPostgres, testCluster } from '../test/database.ts'
 import { until } from '../test/until.ts'
+import { startAcme } from './acme.ts'
 import { endAll, startProgram } from './programs.ts'
 import { freePort } from './start.ts'
 
@@ -64,55 +63,6 @@ after(async () => {
   if (folder !== undefined) await rm(folder, { recursive: true, force: true })
 })
 
-/** An identity provider that agrees at once and answers by the book: code, PKCE, RS256 id token. */
-async function identityProvider(port: number): Promise<string> {
-  const issuer = `https://localhost:${port}`
-  const key = newKey('RS256')
-  const asked = new Map<string, URLSearchParams>()
-  const server = https.createServer(certificate, async (request, response) => {
-    const url = new URL(request.url!, issuer)
-    const json = (body: unknown, status = 200) =>
-      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
-    if (url.pathname === '/.well-known/openid-configuration')
-      return json({
-        issuer,
-        authorization_endpoint: `${issuer}/authorize`,
-        token_endpoint: `${issuer}/token`,
-        token_endpoint_auth_methods_supported: ['client_secret_post'],
-        jwks_uri: `${issuer}/keys`,
-        id_token_signing_alg_values_supported: ['RS256'],
-      })
-    if (url.pathname === '/keys') return json(publicKeys({ keys: [key] }))
-    if (url.pathname === '/authorize') {
-      const code = randomBytes(16).toString('hex')
-      asked.set(code, url.searchParams)
-      const back = new URL(url.searchParams.get('redirect_uri')!)
-      back.search = new URLSearchParams({ code, state: url.searchParams.get('state')!, iss: issuer }).toString()
-      return response.writeHead(302, { location: back.href }).end()
-    }
-    let text = ''
-    for await (const chunk of request as AsyncIterable<Buffer>) text += chunk.toString()
-    const form = new URLSearchParams(text)
-    const was = asked.get(form.get('code') ?? '')
-    const challenge = createHash('sha256').update(form.get('code_verifier') ?? '').digest('base64url') // prettier-ignore
-    if (was === undefined || was.get('code_challenge') !== challenge || form.get('client_secret') !== 'of the wallet')
-      return json({ error: 'invalid_grant' }, 400)
-    const now = Math.floor(Date.now() / 1_000)
-    const id_token = await new SignJWT({ nonce: was.get('nonce'), preferred_username: 'Nell', email: 'n@acme.example' })
-      .setProtectedHeader({ alg: 'RS256', kid: key.kid })
-      .setIssuer(issuer)
-      .setAudience('wallet')
-      .setSubject('4711')
-      .setIssuedAt(now)
-      .setExpirationTime(now + 60)
-      .sign(await importJWK(key, 'RS256'))
-    return json({ access_token: 'x', token_type: 'Bearer', expires_in: 60, id_token })
-  })
-  servers.push(server)
-  await new Promise<void>((done) => void server.listen(port, 'localhost', done))
-  return issuer
-}
-
 /** What stands in front in production: ends TLS, says who asked and how, and passes everything on. */
 async function proxy(to: number): Promise<number> {
   const port = await freePort()
@@ -138,7 +88,8 @@ test(
     const database = await emptyPostgres(testCluster!)
     drop = database.drop
     const [port, idpPort] = [await freePort(), await freePort()]
-    const issuer = await identityProvider(idpPort)
+    const { issuer, server: idp } = await startAcme({ host: 'localhost', port: idpPort, certificate })
+    servers.push(idp)
     const tlsPort = await proxy(port)
     await writeFile(inside('kek'), randomBytes(32), { mode: 0o600 })
     const acme = { name: 'ACME', label: 'Acme', issuer, clientId: 'wallet', clientSecret: 'of the wallet', allowPrivate: true } // prettier-ignore
@@ -269,7 +220,8 @@ test(
 
 test('a provider whose certificate nobody vouches for is not believed', { skip, timeout: 60_000 }, async () => {
   const port = await freePort()
-  const issuer = await identityProvider(port)
+  const { issuer, server } = await startAcme({ host: 'localhost', port, certificate })
+  servers.push(server)
   const way = openOutbound({ allowsPrivate: true, isDevelopment: false })
   await assert.rejects(way(`${issuer}/.well-known/openid-configuration`), (error: Error) => {
     assert.match(String((error.cause as { code?: string }).code), /SELF_SIGNED|UNABLE_TO_VERIFY/)

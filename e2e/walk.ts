@@ -1,18 +1,24 @@
 /**
  * The browser's part of a sign-in, without one: follows redirects, keeps cookies, fills the forms of the hosted pages.
  * Stops at the first address of another origin, which is the client's redirect URI.
- * @param answers  `username` for the development sign-in, `consent` for the question
+ * @param answers  `username` for the development sign-in, `consent` for the question, `by` for the origin of the identity
+ *                 provider, where nobody is asked anything
  */
 export async function walk(
   from: string,
-  { origin, username, consent = 'allow' }: { origin: string; username: string; consent?: 'allow' | 'deny' },
+  {
+    origin,
+    username = '',
+    consent = 'allow',
+    by,
+  }: { origin: string; username?: string; consent?: 'allow' | 'deny'; by?: string },
 ): Promise<{ url: URL; pages: string[] }> {
   const jar = new Map<string, string>()
   const pages: string[] = []
   let url = new URL(from)
   let init: { method?: string; body?: string; headers?: Record<string, string> } = {}
   for (let hops = 0; hops < 30; hops++) {
-    if (url.origin !== origin) return { url, pages }
+    if (url.origin !== origin && url.origin !== by) return { url, pages }
     const response = await fetch(url, {
       ...init,
       redirect: 'manual',
