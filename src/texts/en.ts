@@ -24,7 +24,7 @@ export const en = {
   front: {
     title: 'Wallet accounts',
     what: 'People sign in with an account they already have. This service keeps a wallet for each of them, and applications use it in their name, as far as they are allowed to.',
-    account: 'See what you have, what was done in your name, and whom you allowed it.',
+    account: 'See what you have, what was done in your name, and which applications you allowed to do it.',
     open: 'Open your account',
     developers: 'For developers',
     api: 'API',
@@ -80,7 +80,7 @@ export const en = {
     isNew: 'new',
     spends: (application: string) => `${application} will be able to spend what is in your account`,
     spendsHint: (application: string) =>
-      `It sends transactions in your name without asking you each time, and no amount is too high. Allow this only if you trust ${application}.`,
+      `It sends transactions in your name without asking you each time, and there is no limit to the amount. Allow this only if you trust ${application}.`,
     spendsTest:
       'It sends transactions in your name without asking you each time. On a test network nothing is worth money.',
     allow: 'Allow',
@@ -95,10 +95,11 @@ export const en = {
   meanings: {
     email: 'see your e-mail address',
     'wallet:read': 'see your balances and your transfers',
-    'contracts:read': 'read data from contracts',
+    'contracts:read': 'read data from smart contracts',
     'contracts:write': 'send transactions and spend from your account',
     'users:read': 'see your name, your balances and your transfers at any time, also when you are not using it',
-    'users:directory': 'look up other people who use it, and let them look up your name, picture and address',
+    'users:directory':
+      'look up other people who use it, and let them look up your name, your picture and your account’s address',
   } as Record<string, string>,
   leaving: {
     title: 'Sign out',
@@ -149,26 +150,32 @@ export const en = {
     application_suspended: ['The application is suspended', 'The operator of this service suspended it.'],
     account_frozen: [
       'The account is frozen',
-      'The operator of this service froze it: it can be read, and moves nothing.',
+      'The operator of this service froze it: you can look at it, but send nothing from it.',
     ],
     rate_limited: ['Too many requests', 'Wait a moment, then try again.'],
     not_found: ['Page not found', 'There is nothing at this address.'],
     database_unavailable: ['The service is not available at the moment', 'Nothing is lost. Try again in a moment.'],
     shutting_down: ['The service is restarting', 'Try again in a moment.'],
-    invalid_address: ['This is no address', 'An address is 0x and 40 digits and letters from a to f. Copy it again.'],
-    invalid_user_id: ['This is no user id', 'A user id begins with the name of where the person signs in.'],
+    invalid_address: [
+      'This is not an address',
+      'An address is 0x and 40 more characters: digits and letters from a to f. Copy it again.',
+    ],
+    invalid_user_id: [
+      'This is not a user id',
+      'A user id begins with the name of the provider that the person signs in with.',
+    ],
     invalid_amount: [
       'This amount cannot be sent',
-      'It must be more than nothing. A single collectible needs no amount; others are counted in whole pieces.',
+      'It must be more than zero. A single collectible needs no amount; others are counted in whole pieces.',
     ],
     amount_precision: [
-      'The amount is too fine',
-      'It has more digits behind the point than there are. Nothing is rounded.',
+      'The amount has too many decimal places',
+      'What you send cannot be divided that finely. Nothing is rounded.',
     ],
     invalid_recipient: ['Nobody can receive it there', 'What is sent to this address would be lost for everybody.'],
     unknown_recipient: [
       'Nobody was found',
-      'Not exactly one person is known by this name here. Check it, or use an address.',
+      'Nobody here is known by this name, or more than one person is. Check it, or use an address.',
     ],
     insufficient_funds: [
       'There are not enough coins',
@@ -193,7 +200,7 @@ export const en = {
     ],
     overloaded: ['The service is busy', 'Try again in a moment.'],
     idempotency_key_reused: ['This form was used for something else', 'Begin again.'],
-    internal_error: ['Something went wrong on our side', 'Try again. If it happens again, tell the support.'],
+    internal_error: ['Something went wrong on our side', 'Try again. If it happens again, contact support.'],
     other: ['This did not work', 'Go back and try again.'],
   } as Record<PageCode | 'other', [title: string, help: string]>,
   account: {
@@ -229,7 +236,7 @@ export const en = {
       CANCELLED: 'cancelled',
     },
     applications: 'Applications you allowed',
-    noApplications: 'None. An application appears here after you signed in to it.',
+    noApplications: 'None. An application appears here once you have signed in to it.',
     signIns: (count: number) =>
       count === 1 ? 'signed in once' : count === 0 ? 'not signed in' : `signed in ${count} times`,
     revoke: 'Revoke access',
@@ -246,9 +253,9 @@ export const en = {
     signOutOthers: 'Sign out all other browsers',
     signOutEverywhere: 'Sign out everywhere, applications too',
     signedOutEverywhere:
-      'In every browser and in every application, within a minute. Applications still need not ask you again what they may do.',
+      'In every browser and in every application, within a minute. What you allowed applications still holds: they need not ask you again.',
     unlinkedHere:
-      'You came by the way that you removed. Whatever else came by it has ended too. You can close this page.',
+      'The way to sign in that you removed was the one you used here. Everything else that was signed in with it has ended too. You can close this page.',
     erase: 'Delete my data',
     signedOut: 'You are signed out',
     signedOutHint: 'You can close this page.',
@@ -282,7 +289,7 @@ export const en = {
     stranger: (id: string) =>
       `${id} has not signed in here yet. An account is made for them, and nobody else can use it.`,
     fee: 'Fee, at most',
-    final: 'What is sent cannot be called back.',
+    final: 'What is sent cannot be taken back.',
     confirm: 'Send now',
     change: 'Change something',
     sentTitle: 'Sent',
@@ -291,7 +298,8 @@ export const en = {
     lookAgain: 'Look again',
     explorer: 'Look at it in the explorer',
     another: 'Send something else',
-    ambiguous: 'The amount cannot be read, or could be meant in two ways. Write it without grouping, for example 1.5.',
+    ambiguous:
+      'The amount cannot be read, or could be meant in two ways. Write it without thousands separators, for example 1.5.',
   },
   activity: {
     title: 'Everything that moved',
@@ -310,7 +318,7 @@ export const en = {
     newest: 'Back to the newest',
     nothing: 'Nothing here yet.',
     coinsHint:
-      'Coins from other people of this service are listed. What comes from elsewhere shows in your balance only.',
+      'Coins that people of this service sent each other are listed. What comes from elsewhere shows in your balance only.',
     yourself: 'you, on these pages',
     unknown: 'unknown application',
     called: (name: string, contract: string) => `${name} of the contract ${contract}`,
@@ -329,8 +337,8 @@ export const en = {
     ],
     staysTitle: 'This stays',
     stays: [
-      'Everything that is on a chain: your address, its balances and its transfers are public, and nobody can delete them.',
-      'The id of your account and its address, with the record of its transactions, because they belong to what is on the chain.',
+      'Everything that is on a blockchain: your address, its balances and its transfers are public, and nobody can delete them.',
+      'The id of your account and its address, with the record of its transactions, because they belong to what is on the blockchain.',
       'The key of your account, in the signer: without it, whatever the address holds would be lost.',
     ],
     back: (identity: string) =>
@@ -348,7 +356,7 @@ export const en = {
     has_own_account:
       'That one has an account of its own here, which may hold something, so it cannot be added to this one. Sign in with it to use that account.',
     unlinked:
-      'Removed. Signing in that way leads to another account from now on, and every browser and application that came by it is signed out within a minute.',
+      'Removed. Signing in that way leads to another account from now on, and every browser and application that was signed in with it is signed out within a minute.',
     kept: 'It could not be removed: it is the first one, or was gone already.',
     signed_out: 'Signed out there.',
   } as Record<string, string>,
