@@ -97,7 +97,7 @@ for (const [wish, words] of Object.entries(WISHES))
     shown.push([await browser.go('/nowhere'), words.missing.heading])
     for (const [page, text] of shown) {
       assert.ok(page.text.includes(`<html lang="${words.language}">`), page.url.pathname)
-      assert.ok(textOf(page.text).includes(text), `${page.url.pathname}: ${textOf(page.text)}`)
+      assert.ok(textOf(page.text).includes(textOf(text)), `${page.url.pathname}: ${textOf(page.text)}`)
     }
   })
 
