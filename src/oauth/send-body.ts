@@ -127,7 +127,7 @@ export function confirmBody(words: Texts, parts: Confirm): string {
       ? what
       : `${amountText(words, amount).full} ${what}`
   const { address, userId, name } = recipient
-  const who = isSelf ? words.account.toMyself : (name ?? userId ?? address ?? '')
+  const who = isSelf ? texts.myself : (name ?? userId ?? address ?? '')
   const rest = html`
     <button class="button">${texts.confirm}</button>
     <a class="button quiet" href="/account/send?${new URLSearchParams({ asset }).toString()}">${texts.change}</a>

@@ -166,3 +166,7 @@ for (const [name, make] of Object.entries(pages))
     const data = ['Chatelaine', 'https://x/oauth', 'alice', 'Ether', 'ETH', 'Shop', 'sepolia', 'Nell', 'DEV', address, '0xababab', 'ababab', 'sign_in_expired', 'rate_limited', 'invalid_request', 'Jan', 'UTC', 'Firefox', 'Linux', '#', '×'] // prettier-ignore
     assert.equal(restOf(body, data), '')
   })
+
+test('who sends to themselves is told so without a word twice', () => {
+  assert.match(confirmBody(en, { ...confirm, isSelf: true }), /You send <b>1 ETH<\/b> to <b>yourself<\/b> on/)
+})

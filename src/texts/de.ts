@@ -299,6 +299,7 @@ export const de: Texts = {
     next: 'Weiter',
     nothing: 'Es gibt noch nichts zu senden.',
     confirmTitle: 'Möchten Sie das senden?',
+    myself: 'sich selbst',
     sentence: (amount, recipient, network) => [
       'Sie senden ',
       { strong: amount },

@@ -276,6 +276,7 @@ export const en = {
     next: 'Continue',
     nothing: 'There is nothing to send yet.',
     confirmTitle: 'Send this?',
+    myself: 'yourself',
     sentence: (amount: string, recipient: string, network: string): Rich => [
       'You send ',
       { strong: amount },

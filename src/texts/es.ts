@@ -284,6 +284,7 @@ export const es: Texts = {
     next: 'Continuar',
     nothing: 'Todavía no hay nada que enviar.',
     confirmTitle: '¿Enviar esto?',
+    myself: 'ti',
     sentence: (amount, recipient, network) => [
       'Envías ',
       { strong: amount },

@@ -290,6 +290,7 @@ export const fr: Texts = {
     next: 'Continuer',
     nothing: 'Il n’y a encore rien à envoyer.',
     confirmTitle: 'Envoyer ceci\u202f?',
+    myself: 'vous-même',
     sentence: (amount, recipient, network) => [
       'Vous envoyez ',
       { strong: amount },

@@ -270,6 +270,7 @@ export const ja: Texts = {
     next: '次へ',
     nothing: '送れるものはまだありません。',
     confirmTitle: 'これを送りますか？',
+    myself: '自分自身',
     sentence: (amount, recipient, network) => [
       { strong: network },
       ' で ',
