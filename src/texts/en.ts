@@ -160,10 +160,7 @@ export const en = {
       'This is not an address',
       'An address is 0x and 40 more characters: digits and letters from a to f. Copy it again.',
     ],
-    invalid_user_id: [
-      'This is not a user id',
-      'A user id begins with the name of the provider that the person signs in with.',
-    ],
+    invalid_user_id: ['This is not a user id', 'A user id begins with the name of the person’s provider.'],
     invalid_amount: [
       'This amount cannot be sent',
       'It must be more than zero. A single collectible needs no amount; others are counted in whole pieces.',
