@@ -8,11 +8,12 @@ const running: ChildProcess[] = []
 
 /** @param file  main.ts or signer/main.ts */
 export function startProgram(file: string, env: Record<string, string>, cwd: string): RunningProgram {
-  const { PATH = '' } = process.env
+  const { PATH = '', NODE_COMPILE_CACHE } = process.env
   const path = fileURLToPath(new URL(`../src/${file}`, import.meta.url))
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', path], {
     cwd,
-    env: { PATH, ...env },
+    // As the launcher has it: what is compiled is kept, but nothing runs beside the keys that somebody else compiled.
+    env: { PATH, ...(file.startsWith('signer/') ? {} : { NODE_COMPILE_CACHE }), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let err = ''
