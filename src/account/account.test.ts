@@ -223,6 +223,46 @@ test('the page shows amounts in groups with every digit behind them, and what ea
   assert.doesNotMatch(own, /mint of the contract/)
 })
 
+type Movement = { amount: { value: string; symbol: string } }
+type Taken = {
+  user: { id: string; address: string }
+  identities: { id: string }[]
+  applications: unknown[]
+  browsers: unknown[]
+  networks: { chainId: number; transactions: { id: string }[]; payments: Movement[]; transfers: Movement[] }[]
+}
+
+test('a person takes along what is held of them, all of it, and nobody else’s', async () => {
+  const nobody = openBrowser(here.facts.origin)
+  assert.notEqual((await nobody.go('/account/data.json')).url.pathname, '/account/data.json')
+  const file = async (username: string) => {
+    const browser = await open(username)
+    const { status, text } = await browser.go('/account/data.json')
+    assert.equal(status, 200)
+    return JSON.parse(text) as Taken
+  }
+  const { alice, bob } = here
+  // More than a page of the lists.
+  for (let index = 0; index < 30; index++) {
+    const mint = { address: contracts.erc20, abi: 'mint(address,uint256) public', args: [alice.address, String(9_000 + index)] } // prettier-ignore
+    await until('it is taken', async () => (await alice.post('/v1/contracts/method/write', mint)).status < 300)
+  }
+  const rows = await here.app.db.selectFrom('transactions as one').innerJoin('accounts', 'accounts.account_id', 'one.account_id').select(['one.id', 'accounts.user_id']).where('hash', 'is not', null).execute() // prettier-ignore
+  const idsOf = (userId: string) => rows.filter(({ user_id }) => user_id === userId).map(({ id }) => id).toSorted() // prettier-ignore
+  for (const who of [alice, bob]) {
+    const { user, identities, applications, browsers, networks } = await file(who === alice ? 'alice' : 'bob')
+    assert.deepEqual([user.id, user.address], [who.userId, who.address])
+    assert.deepEqual(identities.map(({ id }) => id), [who.userId]) // prettier-ignore
+    assert.ok(Array.isArray(applications) && browsers.length > 0)
+    const { chainId, transactions, payments, transfers } = networks[0]!
+    assert.equal(chainId, 31_337)
+    assert.deepEqual(transactions.map(({ id }) => id).toSorted(), idsOf(who.userId))
+    assert.ok(payments.some(({ amount }) => amount.value === '250000000000000000' && amount.symbol === 'ETH'))
+    assert.ok(transfers.some(({ amount }) => amount.value === '1500000000000000000' && amount.symbol === 'SMPL'))
+  }
+  assert.ok(idsOf(alice.userId).length > 30)
+})
+
 test('lists go on page by page, without a gap or a repetition, and no address breaks them', async () => {
   const browser = await open('alice')
   const { alice } = here

@@ -17,6 +17,7 @@ import { browserOf } from './browser.ts'
 import type { Federation } from './federation.ts'
 import { ownSignIn } from './first-party.ts'
 import { linkingOf } from './linking.ts'
+import { ownDataFile } from './own-data.ts'
 import type { ProviderSettings } from './providers.ts'
 import type { Secrets } from './secrets.ts'
 import { sendPages } from './send.ts'
@@ -46,6 +47,7 @@ export function accountPages(
   const { arrive, csrfOf, act, actFresh } = door
   sendPages(server, app, { door, providers, slices })
   activityPage(server, app, { door, slices })
+  ownDataFile(server, app, { door, slices })
 
   /** GET /account: everything; a sign-in first when there is none. */
   server.get<{ Querystring: { done?: unknown } }>('/account', hidden, async (request, reply) => {

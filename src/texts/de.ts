@@ -279,6 +279,7 @@ export const de: Texts = {
       'In jedem Browser und bei jeder Anwendung, innerhalb einer Minute. Was Sie Anwendungen erlaubt haben, gilt weiter: Sie müssen es nicht noch einmal erlauben.',
     unlinkedHere:
       'Sie waren auf dem Weg angemeldet, den Sie entfernt haben. Auch alle anderen Anmeldungen auf diesem Weg sind beendet. Sie können diese Seite schließen.',
+    data: 'Meine Daten herunterladen',
     erase: 'Meine Daten löschen',
     signedOut: 'Sie sind abgemeldet',
     signedOutHint: 'Sie können diese Seite schließen.',

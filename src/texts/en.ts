@@ -253,6 +253,7 @@ export const en = {
       'In every browser and in every application, within a minute. What you allowed applications still holds: they need not ask you again.',
     unlinkedHere:
       'The way to sign in that you removed was the one you used here. Everything else that was signed in with it has ended too. You can close this page.',
+    data: 'Download my data',
     erase: 'Delete my data',
     signedOut: 'You are signed out',
     signedOutHint: 'You can close this page.',

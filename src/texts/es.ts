@@ -264,6 +264,7 @@ export const es: Texts = {
       'En todos los navegadores y en todas las aplicaciones, en menos de un minuto. Lo que has permitido a las aplicaciones sigue valiendo: no tienen que volver a preguntarte.',
     unlinkedHere:
       'Habías iniciado sesión de la forma que has quitado. También han terminado todas las demás sesiones iniciadas así. Puedes cerrar esta página.',
+    data: 'Descargar mis datos',
     erase: 'Borrar mis datos',
     signedOut: 'Has cerrado la sesión',
     signedOutHint: 'Puedes cerrar esta página.',

@@ -270,6 +270,7 @@ export const fr: Texts = {
       'Dans tous les navigateurs et toutes les applications, en moins d’une minute. Ce que vous avez permis aux applications reste valable\u202f: elles n’ont pas à vous le redemander.',
     unlinkedHere:
       'Vous étiez connecté par le moyen que vous avez retiré. Toutes les autres connexions par ce moyen ont pris fin aussi. Vous pouvez fermer cette page.',
+    data: 'Télécharger mes données',
     erase: 'Supprimer mes données',
     signedOut: 'Vous êtes déconnecté',
     signedOutHint: 'Vous pouvez fermer cette page.',
