@@ -73,7 +73,7 @@ export const sendingMutants: Mutant[] = [
   {
     name: 'forgotten after the first receipt',
     scenario: 'reorganised-away',
-    caughtBy: 'lost',
+    caughtBy: 'finality',
     patches: [
       [
         'transactions/settle.ts',
@@ -127,7 +127,7 @@ export const sendingMutants: Mutant[] = [
       [
         'transactions/keep-alive.ts',
         '  const use = await findUse(app, chain, bound)\n  if (use === null) return\n',
-        "  if ((await countAt(chain, bound.from, 'latest')) <= row.nonce) return\n  const use = { hash: null }\n",
+        "  if ((await countAt(chain, bound.from, 'latest')) <= row.nonce) return\n  const use = { hash: null, blockNumber: 0, blockHash: bound.from.padEnd(66, '0') }\n",
       ],
       [
         'transactions/keep-alive.ts',
