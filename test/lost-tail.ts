@@ -1,7 +1,9 @@
 import { sql } from 'kysely'
 import type { App } from '../src/app.ts'
+import type { Hex } from '../src/ids.ts'
+import { fromHex } from '../src/store/bytes.ts'
 import { startReplay } from '../src/transactions/replay.ts'
-import type { Replica, Writing } from './writing.ts'
+import type { Replica, Writer, Writing } from './writing.ts'
 
 /** The tables of transactions, children first. */
 const TABLES = ['attempts', 'transactions', 'stopped_lanes', 'ledger_cursor'] as const
@@ -40,3 +42,21 @@ export const age = ({ db }: Pick<App, 'db'>, seconds: number): Promise<unknown> 
   sql`update transactions set created_at = created_at - ${`${seconds} seconds`}::interval, updated_at = updated_at - ${`${seconds} seconds`}::interval,
     transitions = coalesce((select jsonb_agg(jsonb_set(step, '{at}', to_jsonb((step->>'at')::timestamptz - ${`${seconds} seconds`}::interval)) order by place)
       from jsonb_array_elements(transitions) with ordinality as steps (step, place)), '[]'::jsonb)`.execute(db)
+
+/** Somebody else who has the account's key uses its next nonces. @returns what was sent */
+export async function useElsewhere(world: Writing, { address: from }: Writer, times = 1): Promise<Hex[]> {
+  const hashes: Hex[] = []
+  await world.rpc('anvil_impersonateAccount', from)
+  for (let time = 0; time < times; time++)
+    hashes.push(await world.rpc<Hex>('eth_sendTransaction', { from, to: from, value: '0x1', gas: '0x5208' }))
+  await world.rpc('anvil_stopImpersonatingAccount', from)
+  return hashes
+}
+
+/** While the database lacks the account its transactions pass by. */
+export async function unseen(world: Writing, { address }: Writer, work: () => Promise<unknown>): Promise<void> {
+  const [shown, hidden] = [fromHex(address), Buffer.alloc(20, 0xee)]
+  await world.db.updateTable('accounts').set({ address: hidden }).where('address', '=', shown).execute()
+  await work()
+  await world.db.updateTable('accounts').set({ address: shown }).where('address', '=', hidden).execute()
+}

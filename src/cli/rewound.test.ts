@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
-import { age } from '../../test/lost-tail.ts'
+import { age, keep, unseen, useElsewhere } from '../../test/lost-tail.ts'
 import { until } from '../../test/until.ts'
-import { writing, type Writer, type Writing } from '../../test/writing.ts'
+import { writing, type Writing } from '../../test/writing.ts'
 import { rewindTo } from '../follower/rewind.ts'
 import { indexedTo } from '../follower/cursor.ts'
 import type { Hex } from '../ids.ts'
@@ -21,18 +21,8 @@ before(async () => {
 after(() => world.close())
 
 const actor = { name: 'mira', via: 'command' } as const
-async function keep(): Promise<void> {
-  const keeper = world.first.keeper()
-  await keeper.round()
-  await keeper.stop()
-}
 const mine = async (blocks: number) => {
   for (let block = 0; block < blocks; block++) await world.mine()
-}
-async function useElsewhere({ address: from }: Writer): Promise<void> {
-  await world.rpc('anvil_impersonateAccount', from)
-  await world.rpc<Hex>('eth_sendTransaction', { from, to: from, value: '0x1', gas: '0x5208' })
-  await world.rpc('anvil_stopImpersonatingAccount', from)
 }
 
 /** A told write whose nonce somebody else used for good in a block that was passed while the database lacked the account. */
@@ -41,22 +31,13 @@ async function failed(name: string) {
   await mine(4)
   const { answer } = await world.add(world.first, writer, 1)
   await world.rpc('anvil_dropAllTransactions')
-  const hidden = Buffer.alloc(20, 0xee)
-  await world.db
-    .updateTable('accounts')
-    .set({ address: hidden })
-    .where('address', '=', fromHex(writer.address))
-    .execute()
-  await useElsewhere(writer)
-  await world.mine()
-  await world.db
-    .updateTable('accounts')
-    .set({ address: fromHex(writer.address) })
-    .where('address', '=', hidden)
-    .execute()
+  await unseen(world, writer, async () => {
+    await useElsewhere(world, writer)
+    await world.mine()
+  })
   await mine(4)
   await sql`update attempts set broadcast_at = null where transaction_id = ${answer.id}`.execute(world.db)
-  await keep()
+  await keep(world)
   assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'FAILED')
   return { writer, failedId: answer.id }
 }
@@ -64,7 +45,7 @@ async function failed(name: string) {
 test('after a rewind below a FAILED write the later writes of its account are mined: no nonce stays open', async () => {
   const { writer } = await failed('hole')
   await askToResume(world.db, writer.userId)
-  await keep()
+  await keep(world)
   const { answer: next } = await world.add(world.first, writer, 10)
   assert.equal(next.tx.nonce, 1)
   await mine(4)
@@ -76,7 +57,7 @@ test('after a rewind below a FAILED write the later writes of its account are mi
   assert.equal(await world.rpc('eth_getTransactionCount', writer.address, 'latest'), '0x0', 'the foreign one is gone')
   await age(world, 60)
   for (let round = 0; round < 4; round++) {
-    await keep()
+    await keep(world)
     await world.mine()
   }
   assert.equal((await readTransaction(world.first.app, writer, next.id)).state, 'FINALIZED')
@@ -88,20 +69,11 @@ test('a nonce that was held for a proven count is given back by a rewind: the la
   // The first write's row exists; two foreign nonces were passed while the account was unknown.
   await world.add(world.first, writer, 1)
   await mine(5)
-  const hidden = Buffer.alloc(20, 0xef)
-  await world.db
-    .updateTable('accounts')
-    .set({ address: hidden })
-    .where('address', '=', fromHex(writer.address))
-    .execute()
-  await useElsewhere(writer)
-  await world.mine()
-  await world.db
-    .updateTable('accounts')
-    .set({ address: fromHex(writer.address) })
-    .where('address', '=', hidden)
-    .execute()
-  await useElsewhere(writer)
+  await unseen(world, writer, async () => {
+    await useElsewhere(world, writer)
+    await world.mine()
+  })
+  await useElsewhere(world, writer)
   await world.mine()
   await world.db
     .deleteFrom('transactions')
@@ -110,7 +82,7 @@ test('a nonce that was held for a proven count is given back by a rewind: the la
     .execute()
   await mine(4)
   await askToResume(world.db, writer.userId)
-  await keep()
+  await keep(world)
   const { answer: next } = await world.add(world.first, writer, 10)
   assert.equal(next.tx.nonce, 3)
   await mine(4)
@@ -121,7 +93,7 @@ test('a nonce that was held for a proven count is given back by a rewind: the la
   assert.equal(await world.rpc('eth_getTransactionCount', writer.address, 'latest'), '0x1')
   await age(world, 60)
   for (let round = 0; round < 4; round++) {
-    await keep()
+    await keep(world)
     await world.mine()
   }
   assert.equal((await readTransaction(world.first.app, writer, next.id)).state, 'FINALIZED')
@@ -133,7 +105,7 @@ test('what was FAILED and is replaced by a new block is not final before that bl
   await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
   await rewind(world.first, actor, null)
   await world.followed()
-  await useElsewhere(writer)
+  await useElsewhere(world, writer)
   await world.mine()
   const { state, isFinal } = await readTransaction(world.first.app, writer, failedId)
   assert.deepEqual([state, isFinal], ['REPLACED', false])

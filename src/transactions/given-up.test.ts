@@ -1,9 +1,8 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
-import { age } from '../../test/lost-tail.ts'
+import { age, keep, unseen, useElsewhere } from '../../test/lost-tail.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
-import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { readTransaction } from './read.ts'
 import { listStopped } from './resume.ts'
@@ -16,29 +15,8 @@ before(async () => {
 })
 after(() => world.close())
 
-async function keep(): Promise<void> {
-  const keeper = world.first.keeper()
-  await keeper.round()
-  await keeper.stop()
-}
 const mine = async (blocks: number) => {
   for (let block = 0; block < blocks; block++) await world.mine()
-}
-async function useElsewhere({ address: from }: Writer): Promise<void> {
-  await world.rpc('anvil_impersonateAccount', from)
-  await world.rpc<Hex>('eth_sendTransaction', { from, to: from, value: '0x1', gas: '0x5208' })
-  await world.rpc('anvil_stopImpersonatingAccount', from)
-}
-/** While the database lacks the account its transactions pass by. */
-async function unseen({ address }: Writer, work: () => Promise<unknown>): Promise<void> {
-  const hidden = Buffer.alloc(20, 0xec)
-  await world.db.updateTable('accounts').set({ address: hidden }).where('address', '=', fromHex(address)).execute()
-  await work()
-  await world.db
-    .updateTable('accounts')
-    .set({ address: fromHex(address) })
-    .where('address', '=', hidden)
-    .execute()
 }
 const isStopped = async ({ userId }: Writer) => (await listStopped(world.db)).some((lane) => lane.userId === userId)
 
@@ -47,18 +25,18 @@ test('an account whose write is FAILED is stopped, also when the database goes a
   await mine(4)
   const { answer } = await world.add(world.first, writer, 1)
   await world.rpc('anvil_dropAllTransactions')
-  await unseen(writer, async () => {
-    await useElsewhere(writer)
+  await unseen(world, writer, async () => {
+    await useElsewhere(world, writer)
     await world.mine()
   })
   await mine(4)
   await sql`update attempts set broadcast_at = null where transaction_id = ${answer.id}`.execute(world.db)
   await sql`alter table stopped_lanes rename to stopped_lanes_away`.execute(world.db)
-  await keep()
+  await keep(world)
   await sql`alter table stopped_lanes_away rename to stopped_lanes`.execute(world.db)
   for (let round = 0; round < 3; round++) {
     await sql`update attempts set broadcast_at = null where transaction_id = ${answer.id}`.execute(world.db)
-    await keep()
+    await keep(world)
     await world.mine()
   }
   assert.deepEqual(
@@ -75,14 +53,14 @@ test('an account whose bound nonce was used by somebody else for good is stopped
   })
   await assert.rejects(world.add(world.first, writer, 1, 'k'), /killed/)
   interruptSteps(world.first.app, null)
-  await unseen(writer, async () => {
-    await useElsewhere(writer)
-    await useElsewhere(writer)
+  await unseen(world, writer, async () => {
+    await useElsewhere(world, writer)
+    await useElsewhere(world, writer)
     await world.mine()
   })
   await mine(4)
   await age(world, 60)
-  await keep()
+  await keep(world)
   const rows = await world.db
     .selectFrom('transactions')
     .select(['nonce', 'state'])

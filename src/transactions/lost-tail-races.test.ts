@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
-import { age, keep, remember, replay } from '../../test/lost-tail.ts'
+import { age, keep, remember, replay, useElsewhere } from '../../test/lost-tail.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -43,10 +43,8 @@ async function bindAndDie(writer: Writer, amount: number, key: string): Promise<
 }
 
 /** The account's own key, in other hands, uses its next nonce. */
-async function useElsewhere({ address: from }: Writer): Promise<void> {
-  await world.rpc('anvil_impersonateAccount', from)
-  await world.rpc<Hex>('eth_sendTransaction', { from, to: from, value: '0x1', gas: '0x5208' })
-  await world.rpc('anvil_stopImpersonatingAccount', from)
+async function minedElsewhere(writer: Writer): Promise<void> {
+  await useElsewhere(world, writer)
   await world.mine()
 }
 
@@ -83,7 +81,7 @@ test('a told write that was lost, and whose nonce somebody else used meanwhile, 
   const { answer } = await world.add(world.first, writer, 10, 'k')
   await back()
   await world.rpc('anvil_dropAllTransactions')
-  await useElsewhere(writer)
+  await minedElsewhere(writer)
   await replay(world.first)
   const found = await readTransaction(world.first.app, writer, answer.id)
   assert.deepEqual([found.state, found.hash, found.hashes], ['REPLACED', answer.hash, [answer.hash]])
@@ -111,7 +109,7 @@ test('a told write of which commit 1 only is left, and whose nonce somebody else
   await back()
   await world.rpc('anvil_dropAllTransactions')
   await replay(world.first)
-  await useElsewhere(writer)
+  await minedElsewhere(writer)
   const found = await readTransaction(world.first.app, writer, answer.id)
   assert.deepEqual([found.state, found.hash, found.hashes], ['REPLACED', answer.hash, [answer.hash]])
   assert.deepEqual((await world.add(world.first, writer, 10, 'k')).answer, answer)
@@ -135,7 +133,7 @@ test('a use of a key that was REPLACED without bytes is no use: a reorganisation
   await world.add(world.first, writer, 1)
   await world.mine()
   await bindAndDie(writer, 10, 'k')
-  await useElsewhere(writer)
+  await minedElsewhere(writer)
   await resume(writer)
   const { answer } = await world.add(world.first, writer, 10, 'k')
   await world.rpc('anvil_reorg', 1, [])
@@ -159,7 +157,7 @@ test('a key whose first use was REPLACED without bytes is found by the ledger wh
   await replay(world.first)
   const back = await remember(world)
   await bindAndDie(writer, 10, 'k')
-  await useElsewhere(writer)
+  await minedElsewhere(writer)
   await resume(writer)
   const { answer } = await world.add(world.first, writer, 10, 'k')
   await world.mine()
@@ -287,7 +285,7 @@ test('a stopped account signs nothing new: a repeat of what was bound before is 
   await world.add(world.first, writer, 10)
   await bindAndDie(writer, 100, 'k')
   await world.rpc('anvil_dropAllTransactions')
-  await useElsewhere(writer)
+  await minedElsewhere(writer)
   await age(world, 3)
   await assert.rejects(
     world.add(world.first, writer, 100, 'k'),

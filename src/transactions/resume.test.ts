@@ -1,6 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
-import { age } from '../../test/lost-tail.ts'
+import { age, keep, unseen, useElsewhere } from '../../test/lost-tail.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { currentFees } from '../chain/fees.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
@@ -24,27 +24,13 @@ const rowsOf = ({ address }: Writer) =>
   world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
 const stoppedOf = async ({ userId }: Writer) => (await listStopped(world.db)).filter((lane) => lane.userId === userId)
 
-async function keep(): Promise<void> {
-  const keeper = world.first.keeper()
-  await keeper.round()
-  await keeper.stop()
-}
-
 /** The account's own key, in other hands. */
-async function useElsewhere({ address: from }: Writer, times: number): Promise<Hex[]> {
-  const hashes: Hex[] = []
-  await world.rpc('anvil_impersonateAccount', from)
-  for (let time = 0; time < times; time++)
-    hashes.push(await world.rpc<Hex>('eth_sendTransaction', { from, to: from, value: '0x1', gas: '0x5208' }))
-  await world.rpc('anvil_stopImpersonatingAccount', from)
-  return hashes
-}
 
 test('a stopped account is listed with what stopped it, and resumed it goes on behind every nonce that others used', async () => {
   const writer = await world.writer('resumed')
   await world.add(world.first, writer, 1)
   await world.mine()
-  const newest = (await useElsewhere(writer, 3)).at(-1)
+  const newest = (await useElsewhere(world, writer, 3)).at(-1)
   await world.mine()
   await assert.rejects(world.add(world.first, writer, 10, 'k'), refusedWith('account_stopped'))
   const [lane, ...others] = await stoppedOf(writer)
@@ -53,12 +39,12 @@ test('a stopped account is listed with what stopped it, and resumed it goes on b
     [31_337, 3, newest, 'foreign_nonce', null, 0],
   )
   assert.equal(lane!.address.toLowerCase(), writer.address)
-  await keep()
+  await keep(world)
   assert.equal((await stoppedOf(writer)).length, 1, 'nobody asked')
   const [asked] = await askToResume(world.db, writer.userId)
   assert.notEqual(asked!.resumeAskedAt, null)
   assert.deepEqual(await askToResume(world.db, writer.userId), [asked], 'asked twice is asked once')
-  await keep()
+  await keep(world)
   assert.deepEqual(await stoppedOf(writer), [])
   assert.deepEqual(await askToResume(world.db, writer.userId), [])
   const { answer } = await world.add(world.first, writer, 10, 'k')
@@ -75,11 +61,11 @@ test('used again by others, a resumed account is stopped again', async () => {
   await world.add(world.first, writer, 1)
   await world.mine()
   for (let time = 0; time < 2; time++) {
-    await useElsewhere(writer, 1)
+    await useElsewhere(world, writer, 1)
     await world.mine()
     assert.equal((await stoppedOf(writer)).length, 1)
     await askToResume(world.db, writer.userId)
-    await keep()
+    await keep(world)
     assert.equal((await stoppedOf(writer)).length, 0)
   }
   const { answer } = await world.add(world.first, writer, 10)
@@ -92,7 +78,7 @@ test('a count above what the follower met is believed when it is proven: a node 
   const writer = await world.writer('counted')
   await world.add(world.first, writer, 1)
   await world.mine()
-  await useElsewhere(writer, 2)
+  await useElsewhere(world, writer, 2)
   await world.mine()
   // As if they had been mined before this network was followed.
   await world.db
@@ -101,14 +87,14 @@ test('a count above what the follower met is believed when it is proven: a node 
     .where('nonce', '>', 0)
     .execute()
   await askToResume(world.db, writer.userId)
-  await keep()
+  await keep(world)
   assert.equal((await stoppedOf(writer)).length, 1, 'not proven yet')
   for (let block = 0; block < 4; block++) await world.mine()
   world.first.misbehave(async (method, _params, next) => (method === 'eth_getTransactionCount' ? '0x100' : next()))
-  await keep()
+  await keep(world)
   assert.equal((await stoppedOf(writer)).length, 1, 'a false count')
   world.first.misbehave(null)
-  await keep()
+  await keep(world)
   assert.equal((await stoppedOf(writer)).length, 0)
   const { answer } = await world.add(world.first, writer, 10)
   assert.equal(answer.tx.nonce, 3)
@@ -120,7 +106,7 @@ test('a foreign transaction that is reorganised away gives its nonce back', asyn
   const writer = await world.writer('given-back')
   await world.add(world.first, writer, 1)
   await world.mine()
-  await useElsewhere(writer, 1)
+  await useElsewhere(world, writer, 1)
   await world.mine()
   const held = (await rowsOf(writer))[1]!
   assert.deepEqual([held.nonce, held.state, held.hash], [1, 'REPLACED', null])
@@ -136,14 +122,14 @@ test('a nonce that the chain gives back is filled at what blocks want, though no
   await world.add(world.first, writer, 1)
   await world.mine()
   const snapshot = await world.rpc('evm_snapshot')
-  await useElsewhere(writer, 1)
+  await useElsewhere(world, writer, 1)
   await world.mine()
   assert.equal((await rowsOf(writer))[1]!.state, 'REPLACED')
   await world.rpc('evm_revert', snapshot)
   for (let block = 0; block < 2; block++) await world.mine()
   assert.equal((await rowsOf(writer))[1]!.state, 'BOUND')
   await age(world, 60)
-  await keep()
+  await keep(world)
   const [attempt] = await world.db
     .selectFrom('attempts')
     .selectAll()
@@ -158,7 +144,7 @@ test('an account that is stopped on two networks goes on where its keeper has lo
   const writer = await world.writer('two-networks')
   await world.add(world.first, writer, 1)
   await world.mine()
-  await useElsewhere(writer, 1)
+  await useElsewhere(world, writer, 1)
   await world.mine()
   const sender = fromHex(writer.address)
   await world.db
@@ -166,7 +152,7 @@ test('an account that is stopped on two networks goes on where its keeper has lo
     .values({ chain_id: 1, sender, nonce: 0, hash: null, reason: 'foreign_nonce' })
     .execute()
   await askToResume(world.db, writer.userId)
-  await keep()
+  await keep(world)
   assert.deepEqual(
     (await stoppedOf(writer)).map(({ chainId }) => chainId),
     [1],
@@ -178,19 +164,10 @@ test('an account that is resumed behind a node that counts too low is told no ha
   await world.add(world.first, writer, 1)
   await world.mine()
   // Two nonces used elsewhere, in blocks that are final; the rows that held them were lost with the account (taken in again).
-  const hidden = Buffer.alloc(20, 0xed)
-  await world.db
-    .updateTable('accounts')
-    .set({ address: hidden })
-    .where('address', '=', fromHex(writer.address))
-    .execute()
-  await useElsewhere(writer, 2)
-  await world.mine()
-  await world.db
-    .updateTable('accounts')
-    .set({ address: fromHex(writer.address) })
-    .where('address', '=', hidden)
-    .execute()
+  await unseen(world, writer, async () => {
+    await useElsewhere(world, writer, 2)
+    await world.mine()
+  })
   for (let block = 0; block < 4; block++) await world.mine()
   await world.db
     .insertInto('stopped_lanes')
@@ -198,7 +175,7 @@ test('an account that is resumed behind a node that counts too low is told no ha
     .execute()
   await askToResume(world.db, writer.userId)
   world.first.misbehave(async (method, params, next) => (method === 'eth_getTransactionCount' ? '0x1' : next()))
-  await keep()
+  await keep(world)
   world.first.misbehave(null)
   assert.deepEqual(await stoppedOf(writer), [])
   const { answer } = await world.add(world.first, writer, 10)
@@ -234,12 +211,12 @@ test('used by others once more after its operator asked, an account stays stoppe
   const writer = await world.writer('once-more')
   await world.add(world.first, writer, 1)
   await world.mine()
-  await useElsewhere(writer, 1)
+  await useElsewhere(world, writer, 1)
   await world.mine()
   await askToResume(world.db, writer.userId)
-  const [again] = await useElsewhere(writer, 1)
+  const [again] = await useElsewhere(world, writer, 1)
   await world.mine()
-  await keep()
+  await keep(world)
   const [lane] = await stoppedOf(writer)
   assert.deepEqual([lane!.nonce, lane!.hash, lane!.resumeAskedAt], [2, again, null])
   await askToResume(world.db, writer.userId)
@@ -259,7 +236,7 @@ test('used by others once more after its operator asked, an account stays stoppe
   await askToResume(world.db, writer.userId)
   // The same block, followed once more.
   await stopLane(world.db, intrusion)
-  await keep()
+  await keep(world)
   assert.deepEqual(await stoppedOf(writer), [])
 })
 
@@ -267,17 +244,17 @@ test('one nonce more than the follower met is proven too before an account goes 
   const writer = await world.writer('one-more')
   await world.add(world.first, writer, 1)
   await world.mine()
-  await useElsewhere(writer, 1)
+  await useElsewhere(world, writer, 1)
   for (let block = 0; block < 4; block++) await world.mine()
-  await useElsewhere(writer, 1)
+  await useElsewhere(world, writer, 1)
   await world.mine()
   const unmet = world.db.deleteFrom('transactions').where('sender', '=', fromHex(writer.address)).where('nonce', '=', 2)
   await unmet.execute()
   await askToResume(world.db, writer.userId)
-  await keep()
+  await keep(world)
   assert.equal((await stoppedOf(writer)).length, 1, 'not proven yet')
   for (let block = 0; block < 4; block++) await world.mine()
-  await keep()
+  await keep(world)
   assert.deepEqual(await stoppedOf(writer), [])
   assert.equal((await world.add(world.first, writer, 10)).answer.tx.nonce, 3)
 })
