@@ -84,13 +84,17 @@ export async function verifyAccessToken(app: App, token: string): Promise<Reader
  */
 export async function readBearer(app: App, request: FastifyRequest): Promise<Reader> {
   const state = stateOf(app)
-  const { authorization } = request.headers
   // The short way: what is remembered needs no reading again.
-  const known = authorization?.startsWith('Bearer ') === true ? state.cache.get(authorization.slice(7)) : undefined
+  const known = knownReader(app, request)
   if (known === undefined || isStale(app, state)) return verifyAccessToken(app, bearerToken(request))
   assertNotExpired(app, state, known)
   assertInForce(state, known)
   return known
+}
+
+/** Whose token a request carries, as far as it was verified before; it may have expired or been revoked since. */
+export function knownReader(app: App, { headers: { authorization } }: FastifyRequest): Reader | undefined {
+  return authorization?.startsWith('Bearer ') === true ? stateOf(app).cache.get(authorization.slice(7)) : undefined
 }
 
 /** @throws invalid_token */
@@ -211,7 +215,9 @@ async function readToken(app: App, state: State, token: string): Promise<Reader>
 /** What stands for a grant in the list of revoked ones. */
 export const machineGrantOf = (tokenId: string): string => `machine ${tokenId}`
 
-const isStale = (app: App, { revokedReadAt }: State): boolean => app.now() - revokedReadAt >= REVOCATIONS_EVERY_MS
+/** Also by a clock that was put back: as long as that is, nothing revoked would be seen. */
+const isStale = (app: App, { revokedReadAt }: State): boolean =>
+  Math.abs(app.now() - revokedReadAt) >= REVOCATIONS_EVERY_MS
 
 /** Reads the grants revoked and not yet forgotten, the applications suspended, what those that were seen may do, and the accounts frozen; one reader at a time, the others go on with what is known unless it is old. */
 async function readRevocations(app: App, state: State): Promise<void> {

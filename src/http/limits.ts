@@ -38,12 +38,13 @@ export function openLimit({
   // A bucket is one number: the time at which it will be full again (GCRA).
   const fullAt = new Map<string, number>()
   const costMs = 1_000 / perSecond
+  const clock = neverBack(now)
   return {
     name,
     burst,
     perSecond,
     take: (key, count = 1) => {
-      const at = now()
+      const at = clock()
       const spentMs = Math.min(count, burst) * costMs
       const full = Math.max(fullAt.get(key) ?? at, at)
       const waitMs = full + spentMs - (at + burst * costMs)
@@ -54,6 +55,18 @@ export function openLimit({
       if (fullAt.size > MAX_KEYS) fullAt.delete(fullAt.keys().next().value!)
       return { allowed: true, remaining: Math.floor(burst - (full + spentMs - at) / costMs + 0.001), retryAfter: 0 }
     },
+  }
+}
+
+/** The clock of a machine may be put back by an hour: it goes on from there, and nobody waits for that hour to pass again. */
+function neverBack(now: () => number): () => number {
+  let last = Number.NEGATIVE_INFINITY
+  let behind = 0
+  return () => {
+    const at = now() + behind
+    if (at < last) behind += last - at
+    else last = at
+    return last
   }
 }
 

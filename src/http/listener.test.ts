@@ -296,6 +296,22 @@ test('a revoked grant stops working within seconds', async () => {
   assertProblem(refused, 401, 'invalid_token')
 })
 
+test('a clock that is put back by an hour hides no revocation for that hour', async (t) => {
+  const dave = await here.person('dave')
+  const { gid } = JSON.parse(Buffer.from(dave.token.split('.')[1]!, 'base64url').toString())
+  assert.equal((await dave.get('/v1/me')).status, 200)
+  const { now } = here.app
+  t.after(() => {
+    here.app.now = now
+  })
+  here.app.now = () => now() - 3_600_000
+  await here.app.db
+    .insertInto('revoked_grants')
+    .values({ grant_id: gid, forget_at: new Date(Date.now() + 3_600_000) })
+    .execute()
+  assertProblem(await dave.get('/v1/me'), 401, 'invalid_token')
+})
+
 test('profile and /v1/me answer with every field, and another user is refused', async () => {
   const { alice, bob, facts } = here
   const user = await alice.get(`/v1/users/${alice.userId}`)
