@@ -18,6 +18,8 @@ export type App = {
   tokenKeys: JSONWebKeySet
   /** milliseconds since 1970 */
   now: () => number
+  /** milliseconds that requests have waited for a connection to the database lately; without it: nobody waits */
+  poolWaitMs?: () => number
 }
 
 /** OAuth issuer and API audience of this installation. */

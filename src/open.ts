@@ -22,6 +22,7 @@ import { reasonOf } from './store/away.ts'
 import { openEmbedded, openPostgres, type RootDb } from './store/db.ts'
 import { lockFolder } from './store/folder-lock.ts'
 import { migrate } from './store/migrate.ts'
+import type { PoolOptions } from './store/pool.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 
 export type Opened = {
@@ -76,8 +77,13 @@ export async function open(config: Config): Promise<Opened> {
     const keys = await loadKeys({ keysFile, jwksFile, create: isDevelopment })
 
     let databaseWasAway = () => {}
+    let longestWaitMs = 0
+    const onWait = (ms: number) => {
+      telemetry.poolWait.observe(ms / 1_000)
+      longestWaitMs = Math.max(longestWaitMs, ms)
+    }
     const [db, embedded, socket] = await allOpened([
-      openDatabase(config, telemetry, () => databaseWasAway()).then((handle) =>
+      openDatabase(config, telemetry, { onLost: () => databaseWasAway(), onWait }).then((handle) =>
         opened('database', handle, () => handle.destroy()),
       ),
       // In production a chain of our own would be one more thing to die of, beside the networks that people use.
@@ -120,6 +126,11 @@ export async function open(config: Config): Promise<Opened> {
       telemetry,
       tokenKeys: publicKeys(keys),
       now: () => Date.now(),
+      poolWaitMs: () => {
+        const ms = longestWaitMs
+        longestWaitMs = 0
+        return ms
+      },
     }
     if (main !== null) await registerDemo(app, main)
     revocations = opened('revocations', startRevocations(app, keys), (publisher) => publisher.stop())
@@ -194,11 +205,13 @@ async function allOpened<T extends readonly unknown[]>(
   return Promise.all(opening) as Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }>
 }
 
+type Told = Required<Pick<PoolOptions, 'onLost' | 'onWait'>>
+
 /** @throws Error  a sentence that names the setting; never the connection string, which holds a password */
-async function openDatabase(config: Config, telemetry: Telemetry, onAway: () => void): Promise<RootDb> {
+async function openDatabase(config: Config, telemetry: Telemetry, told: Told): Promise<RootDb> {
   const dir = join(config.DATA_DIR, 'db')
   try {
-    return await openMigrated(config, dir, telemetry, onAway)
+    return await openMigrated(config, dir, telemetry, told)
   } catch (error) {
     const why = reasonOf(error) ?? 'it gave no reason'
     const which = config.DATABASE_URL === undefined ? `in ${dir}` : 'of DATABASE_URL'
@@ -210,7 +223,7 @@ async function openDatabase(config: Config, telemetry: Telemetry, onAway: () => 
 const UNDECIDED =
   'stop all but the one that was promoted last; to be able to tell, the role must be allowed to execute pg_walfile_name and pg_current_wal_insert_lsn'
 
-async function openMigrated(config: Config, dir: string, { log }: Telemetry, onAway: () => void): Promise<RootDb> {
+async function openMigrated(config: Config, dir: string, { log }: Telemetry, told: Told): Promise<RootDb> {
   const db =
     config.DATABASE_URL === undefined
       ? await openEmbedded({ dir })
@@ -218,7 +231,7 @@ async function openMigrated(config: Config, dir: string, { log }: Telemetry, onA
           ...databaseOf(config, config.DATABASE_URL),
           onError: (error) => log.warn('database_away', {}, error),
           onBack: (absence) => log.warn('database_back', absence),
-          onLost: onAway,
+          ...told,
           onPrimary: (host) => log.warn('database_primary', { host }),
           onSecondPrimary: (hosts) => log.error('database_two_primaries', { hosts }),
           onUndecided: (hosts) => log.error('database_primary_undecided', { hosts, hint: UNDECIDED }),

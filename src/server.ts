@@ -17,6 +17,7 @@ import { openBrand } from './http/brand.ts'
 import { authenticated } from './http/caller.ts'
 import { documentation } from './http/documentation.ts'
 import { front } from './http/front.ts'
+import { openGate } from './http/gate.ts'
 import { health } from './http/health.ts'
 import { openListener } from './http/listener.ts'
 import { openapi } from './http/openapi.ts'
@@ -68,6 +69,7 @@ export async function buildServer(
   { keys, providers, explored, operator, isDraining }: ServerOptions,
 ): Promise<FastifyInstance> {
   const server = openListener(app)
+  const { refuseBehindCors } = openGate(server, app)
   const isDevelopment = app.config.NODE_ENV !== 'production'
 
   await openapi(server, app)
@@ -80,6 +82,7 @@ export async function buildServer(
           ? { origin: true, exposedHeaders: EXPOSED, methods: ['GET', 'POST'], maxAge: 600 }
           : { origin: false },
   )
+  refuseBehindCors()
   authenticated(server, app)
   health(server, app, { isDraining })
   pageAssets(server, openBrand(app.config))

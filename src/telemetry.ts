@@ -16,6 +16,10 @@ export type Telemetry = {
   writes: Counter<string>
   headBlock: Gauge<string>
   indexedBlock: Gauge<string>
+  loopDelay: Gauge<string>
+  poolWait: Histogram<string>
+  admissionLimit: Gauge<string>
+  inFlight: Gauge<string>
 }
 
 type Fields = Record<string, string | number | boolean | bigint | null | undefined>
@@ -79,6 +83,29 @@ export function openTelemetry(name: string, level: string): Telemetry {
       name: 'history_indexed_block',
       help: 'Newest block whose transfers are stored',
       labelNames: ['chain_id'],
+      registers,
+    }),
+    loopDelay: new Gauge({
+      name: 'event_loop_delay_seconds',
+      help: 'How late the event loop runs all the time, seconds',
+      registers,
+    }),
+    poolWait: new Histogram({
+      name: 'db_pool_wait_seconds',
+      help: 'Waiting for a connection to the database, seconds',
+      buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 5],
+      registers,
+    }),
+    admissionLimit: new Gauge({
+      name: 'admission_limit',
+      help: 'Requests that may be under way at once, of all and of writes',
+      labelNames: ['of'],
+      registers,
+    }),
+    inFlight: new Gauge({
+      name: 'requests_in_flight',
+      help: 'Requests under way, of all and of writes',
+      labelNames: ['of'],
       registers,
     }),
   }

@@ -14,6 +14,7 @@ import { findAnvil } from '../src/devnet/anvil-binary.ts'
 import { startFollower } from '../src/follower/follow.ts'
 import { assertUser, verifyAccessToken, type Caller, type Reader } from '../src/http/bearer.ts'
 import { authenticated } from '../src/http/caller.ts'
+import { openGate } from '../src/http/gate.ts'
 import { openListener } from '../src/http/listener.ts'
 import type { Hex } from '../src/ids.ts'
 import { makePlace, startSigner, type Place, type Running } from '../src/signer/spawned.ts'
@@ -171,6 +172,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
       now: Date.now,
     }
     const server = openListener(app)
+    openGate(server, app).refuseBehindCors()
     authenticated(server, app)
     contractWrites(server, app)
     transactions(server, app)

@@ -39,9 +39,9 @@ export async function openOperatorsListener(app: App, { host, port }: Listen, qu
 
 function routes(server: FastifyInstance, app: App, { isDraining, tells }: Questions & { tells: boolean }): void {
   const look = looker(app)
-  server.get('/healthz', { schema: { hide: true } }, () => ({ status: 'ok' }))
+  server.get('/healthz', { schema: { hide: true }, config: { admission: 'vital' } }, () => ({ status: 'ok' }))
 
-  server.get('/readyz', { schema: { hide: true } }, async (_request, reply) => {
+  server.get('/readyz', { schema: { hide: true }, config: { admission: 'vital' } }, async (_request, reply) => {
     const { own, chains } = await look()
     const drain = isDraining() ? [{ name: 'server', ok: false, detail: 'shutting down' }] : []
     // A network whose node is away must not take sign-in and the other networks out of service, on every replica at once.
@@ -54,7 +54,7 @@ function routes(server: FastifyInstance, app: App, { isDraining, tells }: Questi
 }
 
 function metrics(server: FastifyInstance, { telemetry: { registry } }: App): void {
-  server.get('/metrics', { schema: { hide: true } }, async (_request, reply) =>
+  server.get('/metrics', { schema: { hide: true }, config: { admission: 'vital' } }, async (_request, reply) =>
     reply.type(registry.contentType).send(await registry.metrics()),
   )
 }

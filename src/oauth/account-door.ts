@@ -58,7 +58,8 @@ export function openAccountDoor(
   }
 
   function act(path: string, work: Work): void {
-    server.post(path, hidden, async (request, reply) => {
+    // Most of them take access away; none is done without the person.
+    server.post(path, { ...hidden, config: { admission: 'vital' } }, async (request, reply) => {
       const visitor = await arrive(request, reply)
       if (visitor === null) return leaveFor(reply, '/account')
       const form = formOf(request)

@@ -43,6 +43,8 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
       method,
       url: `/oauth${path}`,
       schema: { hide: true },
+      // Taking access away is refused to nobody, however much there is to do.
+      config: /^\/(token\/revocation|session\/end)/.test(path) ? { admission: 'vital' } : {},
       exposeHeadRoute: false,
       handler: (request, reply) => pass(request, reply),
     })

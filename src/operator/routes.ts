@@ -49,6 +49,9 @@ export async function operatorApi(
   const acts = (request: FastifyRequest) => operatorActs(db, actorOf(request))
 
   await server.register(async (scope) => {
+    scope.addHook('onRoute', (route) => {
+      route.config = { ...route.config, admission: 'vital' }
+    })
     // Before the body is read: a stranger costs us a hash.
     scope.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store')

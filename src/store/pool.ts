@@ -28,6 +28,8 @@ export type PoolOptions = {
   onBack?: (absence: Absence) => void
   /** told of each connection that was lost, and of the first after none: what answers next may be an older database */
   onLost?: () => void
+  /** told how long each has waited for a connection, milliseconds */
+  onWait?: (ms: number) => void
   /** told of the name of the server that takes writes, where there are several */
   onPrimary?: (name: string) => void
   /** told of the names of servers that all take writes, the one that is used first */
@@ -54,7 +56,7 @@ export function readInt8(text: string): number {
  */
 export async function openPool(options: PoolOptions): Promise<Pool> {
   const { url, pool: max, pooler = 'none', prepares = pooler === 'none', deadlineMs = DEADLINE_MS } = options
-  const { onError, onBack = () => {}, onLost = () => {} } = options
+  const { onError, onBack = () => {}, onLost = () => {}, onWait = () => {} } = options
   const { default: pg } = await import('pg')
   const { list, mustTakeWrites } = readHosts(url)
   const primary = list.length > 1 ? findPrimary(list, { onChange, onSecond, onUndecided }) : only(list[0]!)
@@ -180,6 +182,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
 
   return {
     async connect() {
+      const since = performance.now()
       try {
         const client = await take()
         const { release } = client
@@ -193,6 +196,8 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
         primary.forget()
         // Whatever it was, name, password or link: without a connection nothing is wrong with a request.
         throw failed(error)
+      } finally {
+        onWait(performance.now() - since)
       }
     },
     end: () => clients.end(),

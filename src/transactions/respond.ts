@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import { chainOf } from '../http/caller.ts'
 import type { WriteAnswer } from './answer.ts'
 import { readIdempotencyKey } from './key.ts'
-import { isSettled, waitUntilMined } from './wait.ts'
+import { isSettled, WAIT_MS, waitUntilMined } from './wait.ts'
 
 /** A write as a route sees it: sent under a key or rehearsed. */
 export type Writing<Sent, Rehearsed> = {
@@ -29,7 +29,8 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   if (isReplay) reply.header('idempotent-replayed', 'true')
   if (wait === undefined) return answer
   // Accepted is accepted, also while the database does not know of it.
-  const state = (await waitUntilMined(app, chainOf(app, request.caller), answer.id)) ?? answer.state
+  const timeoutMs = request.standAside() ? WAIT_MS : 0
+  const state = (await waitUntilMined(app, chainOf(app, request.caller), answer.id, timeoutMs)) ?? answer.state
   if (!isSettled(state)) reply.code(202).header('location', `/v1/transactions/${answer.id}`)
   return { ...answer, state }
 }

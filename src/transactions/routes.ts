@@ -7,7 +7,7 @@ import { NoQuery } from '../http/wire.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { findTransaction, listTransactions, readTransaction } from './read.ts'
 import { respondToWrite } from './respond.ts'
-import { isSettled, waitUntilMined } from './wait.ts'
+import { isSettled, WAIT_MS, waitUntilMined } from './wait.ts'
 import { rehearseTransaction, submitTransaction, SUBMIT_ROUTE } from './submit.ts'
 import * as wire from './wire.ts'
 import { send, type TransactionRequest } from './write-wire.ts'
@@ -38,7 +38,7 @@ export function transactions(server: FastifyInstance, app: App): void {
   /** GET /v1/transactions: scope `wallet:read`. Errors: invalid_cursor. */
   server.get<{ Querystring: Static<typeof wire.ListQuery> }>(
     '/v1/transactions',
-    { schema: wire.list, config: { scope: 'wallet:read' } },
+    { schema: wire.list, config: { scope: 'wallet:read', admission: 'status' } },
     async (request, reply) => {
       const { limit = '50', cursor, state } = request.query
       const page = await listTransactions(app, request.caller, { limit: Number(limit), cursor, state })
@@ -55,12 +55,13 @@ export function transactions(server: FastifyInstance, app: App): void {
   /** GET /v1/transactions/:id: scope `wallet:read`. Errors: transaction_not_found, overloaded. 202 when `?wait=mined` waited in vain. */
   server.get<Id & { Querystring: Static<typeof wire.WaitQuery> }>(
     '/v1/transactions/:id',
-    { schema: wire.one, config: { scope: 'wallet:read' } },
+    { schema: wire.one, config: { scope: 'wallet:read', admission: 'status' } },
     async (request, reply) => {
       const { caller, params, query } = request
       if (query.wait !== undefined) {
         const { id } = await findTransaction(app, caller, params.id)
-        const state = await waitUntilMined(app, chainOf(app, caller), id)
+        const timeoutMs = request.standAside() ? WAIT_MS : 0
+        const state = await waitUntilMined(app, chainOf(app, caller), id, timeoutMs)
         if (state === null) throw lost()
         if (!isSettled(state)) reply.code(202).header('location', `/v1/transactions/${id}`)
       }
@@ -71,14 +72,14 @@ export function transactions(server: FastifyInstance, app: App): void {
   /** POST /v1/transactions/:id/cancel: scope `contracts:write`. Errors: transaction_not_found, not_cancellable, fee_cap_reached. */
   server.post<Id>(
     '/v1/transactions/:id/cancel',
-    { schema: { ...wire.cancel, querystring: NoQuery }, config: { scope: 'contracts:write' } },
+    { schema: { ...wire.cancel, querystring: NoQuery }, config: { scope: 'contracts:write', admission: 'status' } },
     (request) => cancelTransaction(app, request.caller, request.params.id),
   )
 
   /** POST /v1/transactions/:id/speed-up: scope `contracts:write`. Errors: transaction_not_found, not_cancellable, fee_cap_reached. */
   server.post<Id>(
     '/v1/transactions/:id/speed-up',
-    { schema: { ...wire.speedUp, querystring: NoQuery }, config: { scope: 'contracts:write' } },
+    { schema: { ...wire.speedUp, querystring: NoQuery }, config: { scope: 'contracts:write', admission: 'status' } },
     (request) => speedUpTransaction(app, request.caller, request.params.id),
   )
 }

@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { openAdmission, type AdmissionClass, type Ticket } from './admission.ts'
+
+const CALM = { loopDelayMs: 0, poolWaitMs: 0 }
+const LATE = { loopDelayMs: 60, poolWaitMs: 0 }
+
+/** An admission with a clock that stands still until it is moved. */
+function opened(most = 4_096) {
+  let at = 0
+  const admission = openAdmission({ most, now: () => at })
+  return {
+    admission,
+    wait: (ms: number) => void (at += ms),
+    /** lets in as many as it can, of one person or of as many */
+    fill(kind: AdmissionClass, { application = 'shop', people = 1, upTo = 100_000 } = {}): Ticket[] {
+      const tickets: Ticket[] = []
+      for (let n = 0; n < upTo; n++) {
+        const ticket = admission.enter(kind, { application, person: `p${n % people}` })
+        if (ticket === null) return tickets
+        tickets.push(ticket)
+      }
+      return tickets
+    },
+  }
+}
+
+test('what is under way is bounded for every class, and less important ones stop earlier', () => {
+  const held = (kind: AdmissionClass) => opened(1_000).fill(kind).length
+  assert.deepEqual([held('read'), held('write'), held('status'), held('vital')], [800, 256, 1_000, 1_000])
+})
+
+test('whoever floods even the vital routes is refused, and another still takes access away', () => {
+  const { admission, fill } = opened(1_000)
+  fill('vital', { application: 'flood' })
+  assert.equal(admission.enter('vital', { application: 'flood', person: 'p0' }), null)
+  assert.notEqual(admission.enter('vital', { application: 'operator', person: '' }), null)
+  fill('vital', { application: 'operator' })
+  assert.equal(admission.all().inFlight, 1_501, 'half of what is the operator’s, for a second person')
+})
+
+test('reads that fill their part leave room for writes, and both for the status of a write', () => {
+  const { admission, fill } = opened(1_000)
+  fill('read')
+  assert.equal(fill('write').length, 150)
+  assert.notEqual(admission.enter('status', { application: 'shop', person: 'p0' }), null)
+})
+
+test('an application that takes everything leaves room for another, up to a fair share', () => {
+  const { admission, fill } = opened(100)
+  fill('read', { application: 'noisy', people: 50 })
+  const other = fill('read', { application: 'quiet', people: 3 })
+  assert.equal(other.length, 10, 'from the 90 that those of one application may fill to 100')
+  const refused = admission.enter('read', { application: 'noisy', person: 'another' })
+  assert.equal(refused, null)
+  // As those of the noisy one end, the others come up to half.
+  assert.equal(admission.enter('read', { application: 'quiet', person: 'p0' }), null)
+})
+
+test('the places that a noisy application gives back go to those who hold less', () => {
+  const { fill, admission } = opened(100)
+  const noisy = fill('read', { application: 'noisy' })
+  let quiet = fill('read', { application: 'quiet' }).length
+  for (const ticket of noisy) {
+    ticket.leave()
+    if (admission.enter('read', { application: 'noisy', person: 'p0' }) !== null) break
+    quiet += fill('read', { application: 'quiet' }).length
+  }
+  assert.equal(quiet, 50, 'half of all for each of two')
+})
+
+test('within an application one person does not keep the others out', () => {
+  const { admission, fill } = opened(100)
+  fill('read', { people: 1 })
+  assert.equal(admission.all().inFlight, 80)
+  for (const person of ['a', 'b', 'c']) assert.notEqual(admission.enter('read', { application: 'shop', person }), null)
+  assert.equal(admission.enter('read', { application: 'shop', person: 'p0' }), null)
+})
+
+test('the limit falls while the event loop is late or the database’s connections are, never below its floor', () => {
+  for (const strain of [LATE, { loopDelayMs: 0, poolWaitMs: 150 }]) {
+    const { admission, fill } = opened()
+    fill('status')
+    const before = admission.all().limit
+    admission.adapt(strain)
+    assert.equal(admission.all().limit, Math.floor(before * 0.8))
+    for (let n = 0; n < 50; n++) admission.adapt(strain)
+    assert.equal(admission.all().limit, 128)
+  }
+})
+
+test('a limit that nobody reaches does not rise, and one that is used does up to the most', () => {
+  const { admission, fill } = opened(1_500)
+  admission.adapt(CALM)
+  assert.equal(admission.all().limit, 1_024)
+  for (let n = 0; n < 50; n++) {
+    fill('status')
+    admission.adapt(CALM)
+  }
+  assert.equal(admission.all().limit, 1_500)
+})
+
+test('writes that take long let fewer in, once for as long as they take; quick ones more again', () => {
+  const { admission, fill, wait } = opened()
+  const first = fill('write')
+  assert.equal(first.length, 256)
+  first.pop()!.leave(20)
+  admission.adapt(CALM)
+  const limit = admission.writes().limit
+  for (const ticket of first.slice(0, 100)) ticket.leave(900)
+  wait(900)
+  admission.adapt(CALM)
+  const lower = admission.writes().limit
+  assert.equal(lower, Math.floor(255 * 0.9))
+  for (const ticket of first.slice(100, 150)) ticket.leave(900)
+  wait(100)
+  admission.adapt(CALM)
+  assert.equal(admission.writes().limit, lower, 'those began under the limit of before')
+  const second = fill('write')
+  for (const ticket of second.slice(0, 50)) ticket.leave(100)
+  wait(100)
+  admission.adapt(CALM)
+  assert.ok(admission.writes().limit > lower)
+  assert.ok(lower < limit)
+})
+
+test('where every write takes long, because the node is far away, that is no overload', () => {
+  const { admission, fill, wait } = opened()
+  const [alone, ...others] = fill('write')
+  alone!.leave(800)
+  for (const ticket of others) ticket.leave(1_500)
+  wait(2_000)
+  admission.adapt(CALM)
+  assert.ok(admission.writes().limit >= 256)
+})
+
+test('writes that were refused say nothing of how busy it is, and a ticket is given back once', () => {
+  const { admission, fill } = opened()
+  const tickets = fill('write')
+  for (const ticket of tickets) {
+    ticket.leave()
+    ticket.leave(10_000)
+  }
+  admission.adapt(CALM)
+  assert.deepEqual([admission.all().inFlight, admission.writes().inFlight], [0, 0])
+  assert.ok(admission.writes().limit >= 256)
+})
+
+test('a thousand random comings and goings leave nothing behind', () => {
+  const { admission } = opened(300)
+  const kinds = ['vital', 'status', 'write', 'read'] as const
+  const under: Ticket[] = []
+  let seed = 7
+  const random = (below: number) => (seed = (seed * 48_271) % 2_147_483_647) % below
+  for (let n = 0; n < 20_000; n++) {
+    if (random(2) === 0) under.splice(random(under.length || 1), 1)[0]?.leave(random(2_000))
+    const whose = { application: `a${random(5)}`, person: `p${random(7)}` }
+    const ticket = admission.enter(kinds[random(4)]!, whose)
+    if (ticket !== null) under.push(ticket)
+    assert.equal(admission.all().inFlight, under.length)
+    assert.ok(under.length <= 600)
+    if (n % 50 === 0) admission.adapt({ loopDelayMs: random(80), poolWaitMs: random(200) })
+  }
+  for (const ticket of under) ticket.leave()
+  assert.deepEqual([admission.all().inFlight, admission.writes().inFlight], [0, 0])
+})

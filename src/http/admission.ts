@@ -1,0 +1,186 @@
+/**
+ * What a request is worth when not all can be served: `vital` is refused only to whoever floods us with it (taking access
+ * away, operators, whether we live), `status` is let in up to the limit (what became of a write, signing in), then come new
+ * writes, then reads: a read is repeated without harm.
+ */
+export type AdmissionClass = 'vital' | 'status' | 'write' | 'read'
+
+/** Whose request it is; an application or person that is not known yet is whoever the address stands for. */
+export type Whose = { application: string; person: string }
+
+/** What the process suffers from, milliseconds: how late the event loop is at least, and the longest wait for a connection. */
+export type Strain = { loopDelayMs: number; poolWaitMs: number }
+
+/**
+ * A request that was let in.
+ * `leave`: it is over; `servedMs`: how long it took, where that says how busy we are. Twice does no harm.
+ */
+export type Ticket = { leave(servedMs?: number): void }
+
+export type Admission = {
+  /** Lets a request in at once, or not at all: nobody queues here. */
+  enter(kind: AdmissionClass, whose: Whose): Ticket | null
+  /** Moves the limits; called about every 100 ms. */
+  adapt(strain: Strain): void
+  /** requests under way, and how many may be */
+  all(): { limit: number; inFlight: number }
+  writes(): { limit: number; inFlight: number }
+}
+
+type Share = { all: number; light: number }
+
+/** shares of the limit that a class may fill, and that those may who hold less than their part of it */
+const CEILING = {
+  vital: { all: 1, light: 2 },
+  status: { all: 1, light: 1.25 },
+  write: { all: 0.95, light: 1.2 },
+  read: { all: 0.8, light: 1 },
+} as const satisfies Record<AdmissionClass, Share>
+/** the same of the limit of writes alone */
+const OF_WRITES: Share = { all: 1, light: 1.25 }
+
+/** milliseconds: the event loop is late by this much all the time */
+const LATE_LOOP_MS = 40
+/** milliseconds for a connection to the database */
+const LATE_POOL_MS = 100
+/** milliseconds of half of the writes, or three times what a write takes here when nothing is in its way */
+const SLOW_WRITE_MS = 500
+const MAX_SLOW_WRITE_MS = 3_000
+
+const ALL = { least: 128, start: 1_024 }
+const WRITES = { least: 16, start: 256 }
+/** milliseconds after which the quickest write of before is forgotten: a node may be another one by then */
+const FORGET_MS = 300_000
+
+/**
+ * Decides who may begin, by what is under way and how it goes. Two limits, each of which finds its own height: of all
+ * requests, by the delay of the event loop and of the database's connections; of writes, by how long writes take, because
+ * what holds them up (node, signer, commits) is no work of this process. A limit falls by a share when it is too high and
+ * rises slowly while it is used, as TCP's does. Whoever holds less than a fair share, of its application and there of its
+ * person, still finds room when the others find none.
+ * @param most  requests under way at most, whatever the limits have come to
+ * @param now   monotonic clock, milliseconds
+ * Source: Chiu and Jain 1989 (additive increase, multiplicative decrease); Nichols and Jacobson, CoDel (standing delay);
+ * Little's law
+ */
+export function openAdmission({ most, now }: { most: number; now: () => number }): Admission {
+  const all = openPool(ALL, most)
+  const writes = openPool(WRITES, most)
+  const quickest = openQuickest(now)
+  let served: number[] = []
+  let cutAt = Number.NEGATIVE_INFINITY
+
+  return {
+    enter(kind, whose) {
+      const isWrite = kind === 'write'
+      if (!all.hasRoom(CEILING[kind], whose) || (isWrite && !writes.hasRoom(OF_WRITES, whose))) return null
+      all.take(whose)
+      if (isWrite) writes.take(whose)
+      let isOver = false
+      return {
+        leave(servedMs) {
+          if (isOver) return
+          isOver = true
+          all.giveBack(whose)
+          if (!isWrite) return
+          writes.giveBack(whose)
+          if (servedMs !== undefined) served.push(servedMs)
+        },
+      }
+    },
+    adapt({ loopDelayMs, poolWaitMs }) {
+      if (loopDelayMs > LATE_LOOP_MS || poolWaitMs > LATE_POOL_MS) all.fall(0.8)
+      else all.rise(0.05, 4)
+      if (served.length > 0) {
+        const sorted = served.toSorted((a, b) => a - b)
+        served = []
+        const median = sorted[sorted.length >> 1]!
+        const slow = Math.min(Math.max(SLOW_WRITE_MS, 3 * quickest.note(sorted[0]!)), MAX_SLOW_WRITE_MS)
+        if (median <= slow) writes.rise(0.02, 1)
+        // Those under way began under the limit of before: what a lower one does shows when they are over.
+        else if (now() - cutAt >= median) {
+          writes.fall(0.9)
+          cutAt = now()
+        }
+      }
+      all.newTurn()
+      writes.newTurn()
+    },
+    all: all.state,
+    writes: writes.state,
+  }
+}
+
+type Holder = { count: number; people: Map<string, number> }
+
+/** What is under way, whose it is, and a limit between `least` and `most` that moves only as far as it is used. */
+function openPool({ least, start }: { least: number; start: number }, most: number) {
+  const floor = Math.min(least, most)
+  const holders = new Map<string, Holder>()
+  let limit = Math.min(start, most)
+  let inFlight = 0
+  /** most at once since the limit moved last */
+  let peak = 0
+
+  /**
+   * Whether somebody holds less than a fair part of what may be under way: of an application among applications, of a
+   * person among those of the application. Alone there is nobody to be fair to, and the last room is kept for whoever comes.
+   */
+  function isLight({ all, light }: Share, { application, person }: Whose): boolean {
+    const holder = holders.get(application)
+    const applications = holders.size + (holder === undefined ? 1 : 0)
+    const held = holder?.people.get(person)
+    const people = (holder?.people.size ?? 0) + (held === undefined ? 1 : 0)
+    const isAlone = applications === 1
+    const ceiling = limit * (isAlone ? (all + light) / 2 : light)
+    const ofApplication = ceiling / applications
+    const isLightPerson = (held ?? 0) < Math.max(1, ofApplication / people)
+    if (inFlight >= ceiling || !isLightPerson) return false
+    return isAlone ? people > 1 : (holder?.count ?? 0) < ofApplication
+  }
+
+  return {
+    hasRoom(share: Share, whose: Whose): boolean {
+      return inFlight < limit * share.all || isLight(share, whose)
+    },
+    take({ application, person }: Whose): void {
+      const holder = holders.get(application) ?? { count: 0, people: new Map<string, number>() }
+      holders.set(application, holder)
+      holder.count++
+      holder.people.set(person, (holder.people.get(person) ?? 0) + 1)
+      inFlight++
+      peak = Math.max(peak, inFlight)
+    },
+    giveBack({ application, person }: Whose): void {
+      const holder = holders.get(application)!
+      const left = holder.people.get(person)! - 1
+      if (left === 0) holder.people.delete(person)
+      else holder.people.set(person, left)
+      holder.count--
+      if (holder.count === 0) holders.delete(application)
+      inFlight--
+    },
+    fall(factor: number): void {
+      limit = Math.max(floor, Math.min(limit, peak) * factor)
+    },
+    rise(share: number, step: number): void {
+      if (peak >= limit * CEILING.read.all * 0.9) limit = Math.min(most, limit + Math.max(step, limit * share))
+    },
+    newTurn(): void {
+      peak = inFlight
+    },
+    state: () => ({ limit: Math.floor(limit), inFlight }),
+  }
+}
+
+/** The smallest of the last five to ten minutes. */
+function openQuickest(now: () => number) {
+  let [before, current, since] = [Infinity, Infinity, now()]
+  return {
+    note(ms: number): number {
+      if (now() - since >= FORGET_MS) [before, current, since] = [current, Infinity, now()]
+      current = Math.min(current, ms)
+      return Math.min(before, current)
+    },
+  }
+}

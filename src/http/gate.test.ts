@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict'
+import { connect } from 'node:net'
+import { once } from 'node:events'
+import { after, before, test } from 'node:test'
+import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
+import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
+import { until } from '../../test/until.ts'
+import { openGate } from './gate.ts'
+import { openListener } from './listener.ts'
+
+const MOST = 16
+
+let here: FakeApp
+let server: FastifyInstance
+let origin: string
+/** answers the requests that hang */
+let free: () => void
+let gone: Promise<void>
+/** how many have asked to stand aside */
+let asked = 0
+
+before(async () => {
+  here = await fakeApp({ MAX_IN_FLIGHT: String(MOST), NODE_ENV: 'test' })
+  server = openListener(here.app)
+  const { refuseBehindCors } = openGate(server, here.app)
+  server.addHook('onRequest', (request, reply, done) => {
+    if (request.headers.origin !== undefined) reply.header('access-control-allow-origin', request.headers.origin)
+    done()
+  })
+  refuseBehindCors()
+  const hang = async () => {
+    await gone
+    return { done: true }
+  }
+  server.get('/hang', hang)
+  server.get('/read', { config: { admission: 'read' } }, hang)
+  server.get('/vital', { config: { admission: 'vital' } }, () => ({ ok: true }))
+  server.post('/body', { config: { admission: 'status' } }, hang)
+  server.get('/raw', (_request, reply) => {
+    reply.hijack()
+    void gone.then(() => reply.raw.end('raw'))
+  })
+  server.get('/wait', async (request) => {
+    const stoodAside = request.standAside()
+    asked++
+    return { stoodAside, ...(await hang()) }
+  })
+  origin = await server.listen({ port: 0, host: '127.0.0.1' })
+})
+after(async () => {
+  await server.close()
+  await here.close()
+})
+
+const hangAgain = () => {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  gone = promise
+  free = resolve
+}
+const inFlight = async () => {
+  const { values } = await here.app.telemetry.inFlight.get()
+  return values.find(({ labels }) => labels.of === 'all')?.value
+}
+const settled = (count: number) => until(`${count} under way`, async () => (await inFlight()) === count)
+
+/** @returns what hangs, of which `free` makes answers */
+async function fill(path = '/hang'): Promise<Promise<Response>[]> {
+  hangAgain()
+  const hanging = Array.from({ length: MOST }, () => fetch(`${origin}${path}`))
+  await settled(MOST)
+  return hanging
+}
+
+test('above the limit a request is refused at once, as every refusal is told, and nothing is done', async () => {
+  const hanging = await fill()
+  const answer = await fetch(`${origin}/hang?secret=1`, { headers: { 'x-request-id': 'request-of-mine' } })
+  const problem = (await answer.json()) as Record<string, unknown>
+  assert.equal(answer.status, 503)
+  assert.match(answer.headers.get('retry-after')!, /^[123]$/)
+  assert.equal(answer.headers.get('content-type'), 'application/problem+json')
+  assert.equal(answer.headers.get('x-request-id'), 'request-of-mine')
+  const { code, status, retryable, requestId, error, detail } = problem
+  assert.deepEqual([code, status, retryable, requestId], ['overloaded', 503, true, 'request-of-mine'])
+  assert.equal(error, detail)
+  const head = await fetch(`${origin}/hang`, { method: 'HEAD' })
+  assert.deepEqual([head.status, await head.text()], [503, ''])
+  free()
+  assert.deepEqual(await Promise.all(hanging.map(async (one) => (await one).status)), Array(MOST).fill(200))
+  await settled(0)
+  assert.equal((await fetch(`${origin}/vital`)).status, 200)
+})
+
+test('a page of another origin sees the refusal, by the headers of CORS', async () => {
+  const hanging = await fill()
+  const answer = await fetch(`${origin}/hang`, { headers: { origin: 'https://shop.example' } })
+  assert.deepEqual([answer.status, answer.headers.get('access-control-allow-origin')], [503, 'https://shop.example'])
+  assert.equal(((await answer.json()) as { code: string }).code, 'overloaded')
+  free()
+  await Promise.all(hanging)
+  await settled(0)
+})
+
+test('that we refuse is counted, and logged in one line for many', async () => {
+  const count = async () =>
+    (await here.app.telemetry.refusals.get()).values.find(({ labels }) => labels.code === 'overloaded')?.value ?? 0
+  const before = await count()
+  const hanging = await fill()
+  await Promise.all(Array.from({ length: 30 }, () => fetch(`${origin}/hang`)))
+  assert.equal((await count()) - before, 30)
+  free()
+  await Promise.all(hanging)
+  await settled(0)
+  await until('a line', () => here.told('overloaded').length > 0)
+  assert.ok(here.told('overloaded').length <= 2)
+})
+
+test('a client that leaves keeps its place until what it began is over', async () => {
+  hangAgain()
+  const leaving = new AbortController()
+  const left = Array.from({ length: MOST }, () => fetch(`${origin}/hang`, { signal: leaving.signal }))
+  await settled(MOST)
+  leaving.abort()
+  await Promise.allSettled(left)
+  assert.equal((await fetch(`${origin}/hang`)).status, 503)
+  free()
+  await settled(0)
+})
+
+test('what answers past the framework gives its place back, answered or abandoned', async () => {
+  const hanging = await fill('/raw')
+  free()
+  await Promise.all(hanging.map(async (one) => (await one).text()))
+  await settled(0)
+  hangAgain()
+  const leaving = new AbortController()
+  const left = Array.from({ length: MOST }, () => fetch(`${origin}/raw`, { signal: leaving.signal }))
+  await settled(MOST)
+  leaving.abort()
+  await Promise.allSettled(left)
+  await settled(0)
+  free()
+})
+
+/** A request whose body does not come. */
+async function slowBody(): Promise<{ send(rest: string): void; destroy(): void; answer: Promise<string> }> {
+  const socket = connect(Number(new URL(origin).port), '127.0.0.1')
+  await once(socket, 'connect')
+  socket.write('POST /body HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{')
+  const answer = once(socket, 'data').then(([chunk]) => String(chunk))
+  answer.catch(() => {})
+  return { send: (rest) => void socket.write(rest), destroy: () => socket.destroy(), answer }
+}
+
+test('a body that comes byte by byte holds nobody’s place, and asks again when it is there', async () => {
+  hangAgain()
+  const slow = await Promise.all(Array.from({ length: MOST }, slowBody))
+  await settled(MOST)
+  await settled(0)
+  const hanging = Array.from({ length: MOST }, () => fetch(`${origin}/hang`))
+  await settled(MOST)
+  slow[0]!.send('}')
+  assert.match(await slow[0]!.answer, /^HTTP\/1\.1 503 [^]*"overloaded"/)
+  free()
+  await Promise.all(hanging)
+  await settled(0)
+  slow[1]!.send('}')
+  assert.match(await slow[1]!.answer, /^HTTP\/1\.1 200 /)
+  for (const { destroy } of slow) destroy()
+  await settled(0)
+})
+
+test('a body that breaks off leaves nothing behind', async () => {
+  hangAgain()
+  const slow = await Promise.all(Array.from({ length: MOST }, slowBody))
+  await settled(MOST)
+  for (const { destroy } of slow) destroy()
+  await settled(0)
+  free()
+})
+
+test('who waits for a block stands aside, and no more than a thousand do', async () => {
+  hangAgain()
+  const waiting: Promise<LightMyRequestResponse>[] = []
+  while (waiting.length < 1_000) {
+    for (let n = 0; n < 10; n++) waiting.push(server.inject('/wait'))
+    await until('they stand aside', () => asked === waiting.length)
+  }
+  const late = server.inject('/wait')
+  free()
+  assert.equal((await late).json().stoodAside, false)
+  const answers = await Promise.all(waiting)
+  assert.ok(answers.every((one) => one.json().stoodAside === true))
+  hangAgain()
+  free()
+  assert.equal((await server.inject('/wait')).json().stoodAside, true)
+})
