@@ -64,13 +64,13 @@ export async function load(
   return { rate: sorted.length / seconds, p50: at(0.5), p99: at(0.99), failures, firstFailure }
 }
 
-function textOf({ method, path, headers = '', body }: Request, host: string): string {
+export function textOf({ method, path, headers = '', body }: Request, host: string): string {
   if (body === undefined) return `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\n${headers}\r\n`
   return `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\n${headers}content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 }
 
 /** Calls back for each whole answer; every server measured here sends a Content-Length. */
-function onAnswers(socket: Socket, answered: (status: number, text: () => string) => void): void {
+export function onAnswers(socket: Socket, answered: (status: number, text: () => string) => void): void {
   let held: Buffer = Buffer.alloc(0)
   socket.on('data', (chunk: Buffer) => {
     held = held.length === 0 ? chunk : Buffer.concat([held, chunk])

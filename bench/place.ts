@@ -55,7 +55,7 @@ export type Person = { userId: string; token: string }
 export type Counts = { statements: number; commits: number; requests: number; rpc: Record<string, number> }
 export type Program = Started & {
   /** access tokens of users of the development provider, who have accounts then */
-  people(names: string[]): Promise<Person[]>
+  people(names: string[], application?: string): Promise<Person[]>
   /** bytes, after a garbage collection */
   memory(): Promise<NodeJS.MemoryUsage>
   /** the signer's process, which the program has started */
@@ -120,7 +120,8 @@ export async function startProgram(
       AUTH_KEYS_FILE: join(dataDir, 'auth-keys.json'),
     },
     counts: async () => (await ask<{ counts: Counts }>({ counts: true })).counts,
-    people: async (users) => (await ask<{ tokens: Person[] }>({ users })).tokens,
+    people: async (users, application) =>
+      (await ask<{ tokens: Person[] }>({ users, ...(application === undefined ? {} : { application }) })).tokens,
     memory: async () => (await ask<{ memory: NodeJS.MemoryUsage }>({ memory: true })).memory,
     profile: async (work) => {
       await ask({ profile: 'start' })

@@ -7,6 +7,7 @@ import { mkdir } from 'node:fs/promises'
 import net from 'node:net'
 import { Session } from 'node:inspector/promises'
 import pg from 'pg'
+import { saveApplication } from '../src/applications/registry.ts'
 import { readConfig } from '../src/config.ts'
 import { open } from '../src/open.ts'
 
@@ -27,12 +28,14 @@ process.on(
   async ({
     id,
     users,
+    application,
     memory,
     profile,
     counts: isCounting,
   }: {
     id: number
     users?: string[]
+    application?: string
     memory?: true
     profile?: 'start' | 'stop'
     counts?: true
@@ -57,7 +60,14 @@ process.on(
       return
     }
     const tokens: { userId: string; token: string }[] = []
-    for (const username of users!) tokens.push(await issueToken({ username, clientId: facts.clientId }))
+    const clientId = application ?? facts.clientId
+    if (application !== undefined)
+      await saveApplication(app.db, {
+        ...{ clientId, name: application, chainId: facts.chainId, kind: 'public', secretHashes: [], logoUri: null },
+        ...{ redirectUris: ['http://localhost/*'], allowedOrigins: [], isSuspended: false },
+        permissions: ['wallet:read', 'contracts:read', 'contracts:write'],
+      })
+    for (const username of users!) tokens.push(await issueToken({ username, clientId }))
     process.send!({ id, tokens })
   },
 )

@@ -7,10 +7,9 @@
 import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { parseArgs } from 'node:util'
-import { keccak256 } from 'viem/utils'
-import { openNode } from '../src/chain/node.ts'
 import { rpc } from '../src/devnet/rpc.ts'
 import type { Hex } from '../src/ids.ts'
+import { addressOfUser, fund } from './fund.ts'
 import { load, type Outcome, type Request } from './load.ts'
 import { watchChain } from './mined.ts'
 import { partsOf } from './parts.ts'
@@ -65,7 +64,11 @@ try {
   started.push(plain)
   const latest = await startPlainService(node.url, { keys: keysOf(latestKeys), estimatesAt: 'latest' })
   started.push(latest)
-  await give([rawKeys, plainKeys, latestKeys].flat().map(({ address }) => hexOf(address)))
+  await fund(
+    node.url,
+    erc20,
+    [rawKeys, plainKeys, latestKeys].flat().map(({ address }) => hexOf(address)),
+  )
   const oracle = await watchChain(node.url, numberOf)
   started.push({ end: oracle.stop })
 
@@ -224,7 +227,11 @@ try {
     const program = await startProgram(node.url, { settings: { MAX_PENDING_WRITES: '1000000' } })
     started.push(program)
     const people = await program.people(Array.from({ length: ACCOUNTS + 1 }, (_, index) => `bench-${index}`))
-    await give(await Promise.all(people.map(({ userId, token }) => addressOfUser(program.url, userId, token))))
+    await fund(
+      node.url,
+      erc20,
+      await Promise.all(people.map(({ userId, token }) => addressOfUser(program.url, userId, token))),
+    )
     return { program, people }
   }
 
@@ -241,25 +248,6 @@ try {
       console.log(
         `  ${part.padEnd(38)} ${(share * micros).toFixed(0).padStart(5)} µs ${(share * 100).toFixed(0).padStart(3)} %`,
       )
-  }
-
-  /** Coins, and tokens in the token's own storage. */
-  async function give(to: Hex[]): Promise<void> {
-    const { ask, close } = openNode(node.url)
-    const calls = to.flatMap((address) => [
-      { method: 'anvil_setBalance', params: [address, '0xd3c21bcecceda1000000'] },
-      // Slot 0 of OpenZeppelin's ERC20 is the mapping of balances; docs.soliditylang.org, "Layout of State Variables".
-      {
-        method: 'anvil_setStorageAt',
-        params: [
-          erc20,
-          keccak256(`0x${address.slice(2).padStart(64, '0')}${'0'.repeat(64)}`),
-          `0x${'f'.repeat(24).padStart(64, '0')}`,
-        ],
-      },
-    ])
-    for (let at = 0; at < calls.length; at += 100) await ask(calls.slice(at, at + 100), { timeoutMs: 30_000 })
-    close()
   }
 } finally {
   for (const thing of started.toReversed()) await thing.end()
@@ -297,13 +285,6 @@ function transferOf(number: number): Hex {
 function numberOf(input: Hex): number | null {
   const prefix = `0xa9059cbb${RECIPIENT.padStart(64, '0')}`
   return input.startsWith(prefix) ? Number(`0x${input.slice(prefix.length)}`) : null
-}
-
-async function addressOfUser(url: string, userId: string, token: string): Promise<Hex> {
-  const response = await fetch(`${url}/v1/users/${userId}`, { headers: { authorization: `Bearer ${token}` } })
-  return JSON.stringify(await response.json())
-    .match(/0x[0-9a-fA-F]{40}/)![0]
-    .toLowerCase() as Hex
 }
 
 async function countsOf({ of }: Side): Promise<Counts | null> {

@@ -50,6 +50,7 @@ const EXPOSED = [
   'RateLimit',
   'RateLimit-Policy',
   'Retry-After',
+  'Preference-Applied',
   'WWW-Authenticate',
 ]
 

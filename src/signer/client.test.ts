@@ -5,6 +5,7 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
+import { underDeadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 import { connectSigner, SignerRefused } from './client.ts'
 import { encodeFrame, frameReader } from './wire.ts'
@@ -136,4 +137,18 @@ test('closed means closed', async (t) => {
   signer.close()
   await assert.rejects(underWay, isUnavailable)
   await assert.rejects(signer.health(), isUnavailable)
+})
+
+test('a request says until when somebody waits: its own time-out, or the deadline of whoever asks', async (t) => {
+  const seen: number[] = []
+  const { signer } = await world(t, (request, socket) => {
+    seen.push((request as Received & { expiresAt: number }).expiresAt - Date.now())
+    socket.write(encodeFrame({ id: request.id, answer: health }))
+  })
+  await signer.health()
+  await underDeadline(performance.now() + 50, () => signer.health())
+  await underDeadline(performance.now() - 1_000, () => signer.health())
+  assert.ok(seen[0]! > 100 && seen[0]! <= 200, String(seen[0]))
+  assert.ok(seen[1]! <= 50, String(seen[1]))
+  assert.ok(seen[2]! <= 0, String(seen[2]))
 })

@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net'
+import { deadline } from '../deadline.ts'
 import { AppError, isErrorCode } from '../errors.ts'
 import { encodeFrame, FrameError, frameReader, type AnswerFrame, type Verb, type Verbs } from './wire.ts'
 
@@ -94,7 +95,9 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
     return new Promise((resolve, reject) => {
       if (isClosed) throw unavailable('The connection to the signer was closed.')
       const id = (lastId += 1)
-      const frame = encode({ id, verb, request })
+      // After that nobody waits for the answer, and what nobody waits for is not to be signed.
+      const expiresAt = Date.now() + Math.min(timeoutMs, Math.max(0, Math.floor(deadline() - performance.now())))
+      const frame = encode({ id, verb, request, expiresAt })
       const { socket, waiting } = (connection ??= open())
       if (socket.writableLength > MOST_UNSENT_BYTES) throw unavailable('The signer does not read its requests.')
       const timer = setTimeout(() => {
@@ -154,7 +157,7 @@ function toError({ code, detail }: { code: string; detail: string }): Error {
   return isErrorCode(code) ? new AppError(code, detail) : new SignerRefused(code, detail)
 }
 
-function encode(frame: { id: number; verb: Verb; request: unknown }): Buffer {
+function encode(frame: { id: number; verb: Verb; request: unknown; expiresAt?: number }): Buffer {
   try {
     return encodeFrame(frame)
   } catch (error) {

@@ -164,3 +164,16 @@ test('connections beyond the limit are closed, the others are served', async (t)
   await once(beyond.resume(), 'close')
   assert.ok('answer' in (await ask(sockets[0]!, { id: 2, verb: 'health' })))
 })
+
+test('what nobody waits for any more is refused unread, and a request that does not say is served', async (t) => {
+  const { calls, open, ask } = await world(t)
+  const socket = open()
+  const late = await ask(socket, { id: 1, verb: 'health', request: {}, expiresAt: Date.now() - 1 })
+  assert.deepEqual(late, { id: 1, error: { code: 'overloaded', detail: 'It came too late to the signer.' } })
+  assert.equal(calls.health, 0)
+  assert.deepEqual(await ask(socket, { id: 2, verb: 'health', request: {}, expiresAt: Date.now() + 60_000 }), {
+    id: 2,
+    answer: 1,
+  })
+  assert.deepEqual(await ask(socket, { id: 3, verb: 'health', request: {} }), { id: 3, answer: 2 })
+})

@@ -153,20 +153,25 @@ type Request = {
   id: number
   verb: string
   request: unknown
+  /** milliseconds since 1970: nobody waits for the answer after that; null: whoever asks does not say */
+  expiresAt: number | null
   /** what it may have us hold: about as much as it brings, but for `recall` a whole frame */
   bytes: number
 }
 
 function readEnvelope(message: unknown, bytes: number): Request | null {
   if (typeof message !== 'object' || message === null) return null
-  const { id, verb, request } = message as Partial<Request>
+  const { id, verb, request, expiresAt = null } = message as Partial<Request>
   if (!Number.isSafeInteger(id) || typeof verb !== 'string') return null
-  return { id: id!, verb, request, bytes: verb === 'recall' ? MAX_FRAME_BYTES : bytes }
+  if (expiresAt !== null && !Number.isSafeInteger(expiresAt)) return null
+  return { id: id!, verb, request, expiresAt, bytes: verb === 'recall' ? MAX_FRAME_BYTES : bytes }
 }
 
-async function answer({ id, verb, request }: Request, handlers: Handlers, log: Log): Promise<AnswerFrame> {
+async function answer({ id, verb, request, expiresAt }: Request, handlers: Handlers, log: Log): Promise<AnswerFrame> {
   try {
     if (!Object.hasOwn(handlers, verb)) throw new Refusal('bad_request', 'The signer has no such verb.')
+    // It stood in the socket for too long: the server has told its client so, and may have begun otherwise.
+    if (expiresAt !== null && Date.now() > expiresAt) throw new Refusal('overloaded', 'It came too late to the signer.')
     return { id, answer: await handlers[verb as Verb](request) }
   } catch (error) {
     if (error instanceof Refusal) {

@@ -4,7 +4,8 @@ export type { Hex } from '../ids.ts'
 
 /**
  * What travels between the server and the signer over the Unix socket: frames of a 32-bit big-endian length and
- * that many bytes of UTF-8 JSON. Requests carry an `id`, answers repeat it and may come in any order. wei and gas
+ * that many bytes of UTF-8 JSON. Requests carry an `id`, answers repeat it and may come in any order; with
+ * `expiresAt`, milliseconds since 1970, they say until when somebody waits: what is read later is refused, not done. wei and gas
  * are decimal strings. There is no verb for a raw digest.
  */
 export type SignRequest = {

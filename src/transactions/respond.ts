@@ -1,9 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
+import { underDeadline } from '../deadline.ts'
 import { chainOf } from '../http/caller.ts'
+import { readPrefer } from '../http/prefer.ts'
 import type { WriteAnswer } from './answer.ts'
 import { readIdempotencyKey } from './key.ts'
 import { isSettled, WAIT_MS, waitUntilMined } from './wait.ts'
+
+/** milliseconds in which a write that is not begun by then is refused */
+const WRITE_MS = 20_000
 
 /** A write as a route sees it: sent under a key or rehearsed. */
 export type Writing<Sent, Rehearsed> = {
@@ -12,9 +17,9 @@ export type Writing<Sent, Rehearsed> = {
 }
 
 /**
- * What every write has in common at the door: its key, `dryRun`, the header of a repeat, and `?wait=mined`, with 202
- * when it waited in vain.
- * @throws idempotency_key_invalid, and what the write throws
+ * What every write has in common at the door: its key, `dryRun`, the header of a repeat, until when its client waits, and
+ * `?wait=mined`, with 202 when it waited in vain.
+ * @throws idempotency_key_invalid, overloaded, and what the write throws
  */
 export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'state'>, Rehearsed>(
   app: App,
@@ -25,11 +30,13 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   const { wait } = request.query as { wait?: 'mined' }
   const idempotencyKey = readIdempotencyKey(request.headers)
   if ((request.body as { dryRun?: boolean }).dryRun === true) return rehearse()
-  const { answer, isReplay } = await send(idempotencyKey)
+  const preferMs = readPrefer(request.headers, reply)
+  const until = performance.now() + Math.min(WRITE_MS, preferMs)
+  const { answer, isReplay } = await underDeadline(until, () => send(idempotencyKey))
   if (isReplay) reply.header('idempotent-replayed', 'true')
   if (wait === undefined) return answer
   // Accepted is accepted, also while the database does not know of it.
-  const timeoutMs = request.standAside() ? WAIT_MS : 0
+  const timeoutMs = request.standAside() ? Math.min(WAIT_MS, preferMs) : 0
   const state = (await waitUntilMined(app, chainOf(app, request.caller), answer.id, timeoutMs)) ?? answer.state
   if (!isSettled(state)) reply.code(202).header('location', `/v1/transactions/${answer.id}`)
   return { ...answer, state }

@@ -3,6 +3,7 @@ import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { chainOf } from '../http/caller.ts'
+import { readPrefer } from '../http/prefer.ts'
 import { NoQuery } from '../http/wire.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { findTransaction, listTransactions, readTransaction } from './read.ts'
@@ -60,7 +61,7 @@ export function transactions(server: FastifyInstance, app: App): void {
       const { caller, params, query } = request
       if (query.wait !== undefined) {
         const { id } = await findTransaction(app, caller, params.id)
-        const timeoutMs = request.standAside() ? WAIT_MS : 0
+        const timeoutMs = request.standAside() ? Math.min(WAIT_MS, readPrefer(request.headers, reply)) : 0
         const state = await waitUntilMined(app, chainOf(app, caller), id, timeoutMs)
         if (state === null) throw lost()
         if (!isSettled(state)) reply.code(202).header('location', `/v1/transactions/${id}`)

@@ -256,6 +256,24 @@ test('ten at once with one key make one transaction', async () => {
   await world.mine()
 })
 
+test('what is not begun by when its client stops waiting is refused, and nothing was done', async () => {
+  const before = await get(SEND)
+  const late = await post(SEND, { to: bob.address, value: '1' }, { headers: { prefer: 'wait=0' } })
+  assert.deepEqual([late.status, late.body.code], [503, 'overloaded'])
+  assert.equal(late.headers['preference-applied'], 'wait=0')
+  assert.deepEqual((await get(SEND)).body, before.body)
+  assert.equal((await post(SEND, { to: bob.address, value: '1' }, { headers: { prefer: 'wait=20' } })).status, 200)
+  await world.mine()
+})
+
+test('a client that waits a second for a block is told then that it is on its way', async () => {
+  const since = performance.now()
+  const waited = await post(`${SEND}?wait=mined`, { to: bob.address, value: '1' }, { headers: { prefer: 'wait=1' } })
+  assert.deepEqual([waited.status, waited.body.state], [202, 'SUBMITTED'])
+  assert.ok(performance.now() - since < 15_000)
+  await world.mine()
+})
+
 test('wait=mined answers when it is in a block; another query is refused', async () => {
   const waiting = post(`${SEND}?wait=mined`, { to: bob.address, value: '1' })
   await until('it is in the pool', async () => (await world.rpc<{ pending: Hex }>('txpool_status')).pending !== '0x0')

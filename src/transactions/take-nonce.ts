@@ -29,7 +29,7 @@ export type Taken = { nonce: number } | 'key is taken' | { lane: Lane }
 type Member = Binding & { first: number | null }
 
 /** A row each, with the transaction far below the 2,000 rows and 4 MiB of a portable one. */
-const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1 }
+const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1, dropsLate: true }
 
 /**
  * Commit 1 of many writes at once: each one's row with the next nonce of its account. The nonce is one more than the

@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
+import { underDeadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 import { together, type Limits } from './together.ts'
 
@@ -73,4 +74,23 @@ test('a commit whose end is unknown is not tried again: every member is told', a
     ['rejected', 'rejected', 'rejected'],
   )
   assert.deepEqual(groups, [[1, 2, 3]])
+})
+
+test('who waited too long is dropped before the commit where nothing was done yet, and nowhere else', async () => {
+  for (const dropsLate of [true, false]) {
+    const { groups, commit, release, turn } = gated()
+    const add = together({ ...LIMITS, dropsLate }, () => 1, commit)
+    const first = add(1)
+    await turn()
+    const late = underDeadline(performance.now() - 1, () => add(2))
+    const others = [underDeadline(performance.now() + 60_000, () => add(3)), add(4)]
+    const outcomes = Promise.allSettled([late, first, ...others])
+    await release()
+    const [mine, ...rest] = await outcomes
+    if (dropsLate) {
+      assert.ok(mine.status === 'rejected' && (mine.reason as AppError).code === 'overloaded')
+      assert.deepEqual(groups, [[1], [3, 4]])
+    } else assert.deepEqual(groups, [[1], [2, 3, 4]])
+    assert.ok(rest.every(({ status }) => status === 'fulfilled'))
+  }
 })

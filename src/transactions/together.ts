@@ -1,5 +1,6 @@
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
+import { deadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 
 export type Limits = {
@@ -9,11 +10,18 @@ export type Limits = {
   mostBytes: number
   /** groups under way at a time */
   lanes: number
+  /** members that nobody waits for any more are dropped before their commit; only where nothing was done yet */
+  dropsLate?: boolean
 }
+
+/** what waits for a commit, at most: the gate lets fewer in, and this holds whatever else should come */
+const MAX_WAITING = 20_000
 
 type Waiting<Item, Result> = {
   item: Item
   bytes: number
+  /** performance.now(), milliseconds */
+  until: number
   resolve: (result: Result) => void
   reject: (error: unknown) => void
 }
@@ -28,7 +36,7 @@ type Waiting<Item, Result> = {
  *                is tried alone, so that nobody fails for a neighbour; when its end is unknown, all are told so
  */
 export function together<Item, Result>(
-  { most, mostBytes, lanes }: Limits,
+  { most, mostBytes, lanes, dropsLate = false }: Limits,
   sizeOf: (item: Item) => number,
   commit: (items: Item[]) => Promise<Result[]>,
 ): (item: Item) => Promise<Result> {
@@ -38,6 +46,7 @@ export function together<Item, Result>(
 
   function start(): void {
     isScheduled = false
+    if (dropsLate) dropLate()
     while (waiting.length > 0 && underWay < lanes) {
       const group = takeGroup()
       underWay++
@@ -46,6 +55,13 @@ export function together<Item, Result>(
         if (!isScheduled) start()
       })
     }
+  }
+
+  function dropLate(): void {
+    const now = performance.now()
+    if (!waiting.some(({ until }) => until < now)) return
+    for (const { until, reject } of waiting) if (until < now) reject(tooLate())
+    waiting = waiting.filter(({ until }) => until >= now)
   }
 
   function takeGroup(): Waiting<Item, Result>[] {
@@ -72,7 +88,8 @@ export function together<Item, Result>(
 
   return (item) => {
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
-    waiting.push({ item, bytes: sizeOf(item), resolve, reject })
+    if (waiting.length >= MAX_WAITING) throw tooLate()
+    waiting.push({ item, bytes: sizeOf(item), until: deadline(), resolve, reject })
     if (!isScheduled && underWay < lanes) {
       isScheduled = true
       // After the sockets that are readable now were read: what they ask for goes into the same group.
@@ -81,6 +98,9 @@ export function together<Item, Result>(
     return promise
   }
 }
+
+const tooLate = (): AppError =>
+  new AppError('overloaded', 'This could not be begun in time. Nothing was done. Repeat.', { retryAfter: 1 })
 
 /** A connection that was lost may have been lost at COMMIT: what it did is not done again beside it. */
 const isUnknown = (error: unknown): boolean => error instanceof AppError && error.code === 'database_unavailable'

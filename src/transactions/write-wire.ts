@@ -92,6 +92,12 @@ export const KeyHeaders = Type.Object({
         '1 to 255 printable ASCII characters; a repeat with the same key and body gets the first answer. X-Idempotency-Key is the same.',
     }),
   ),
+  prefer: Type.Optional(
+    Type.String({
+      description:
+        '`wait=5`: you wait that many seconds. What is not begun by then is refused (`overloaded`) and not done; `wait=mined` answers then.',
+    }),
+  ),
 })
 
 export const send = {

@@ -1,0 +1,14 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+
+/**
+ * How long a client says that it waits, milliseconds: `Prefer: wait=5`. A preference that cannot be read is none.
+ * @returns Infinity when it does not say
+ * Source: RFC 7240 §4.3
+ */
+export function readPrefer({ prefer }: FastifyRequest['headers'], reply: FastifyReply): number {
+  if (prefer === undefined) return Infinity
+  const match = /(?:^|[,;\s])wait\s*=\s*"?(\d{1,4})"?\s*(?:$|[,;])/i.exec(String(prefer))
+  if (match === null) return Infinity
+  reply.header('preference-applied', `wait=${match[1]}`)
+  return Number(match[1]) * 1_000
+}
