@@ -9,6 +9,9 @@ const LANES = 4
 /** milliseconds after which a batch no longer keeps others waiting: four that hang must not stop all reads */
 const LATE_MS = 1_000
 
+/** calls that wait for a lane, at most: a node that is so far behind answers none of them in time */
+export const MAX_WAITING = 20_000
+
 type Waiting = Call & { resolve: (value: never) => void; reject: (error: unknown) => void }
 
 /**
@@ -59,6 +62,8 @@ export function collected(
 
   return (method, params) => {
     const { promise, resolve, reject } = Promise.withResolvers<never>()
+    if (waiting.length >= MAX_WAITING)
+      return Promise.reject(new RpcUnavailable('more is asked of the node than it answers', { timedOut: false }))
     waiting.push({ method, params, resolve, reject })
     if (!isScheduled && inFlight < LANES) {
       isScheduled = true
