@@ -20,6 +20,8 @@ export type Ticket = { leave(servedMs?: number): void }
 export type Admission = {
   /** Lets a request in at once, or not at all: nobody queues here. */
   enter(kind: AdmissionClass, whose: Whose): Ticket | null
+  /** Whether `enter` would let it in now. */
+  hasRoom(kind: AdmissionClass, whose: Whose): boolean
   /** Moves the limits; called about every 100 ms. */
   adapt(strain: Strain): void
   /** requests under way, and how many may be */
@@ -70,10 +72,14 @@ export function openAdmission({ most, now }: { most: number; now: () => number }
   let served: number[] = []
   let cutAt = Number.NEGATIVE_INFINITY
 
+  const hasRoom = (kind: AdmissionClass, whose: Whose): boolean =>
+    all.hasRoom(CEILING[kind], whose) && (kind !== 'write' || writes.hasRoom(OF_WRITES, whose))
+
   return {
+    hasRoom,
     enter(kind, whose) {
+      if (!hasRoom(kind, whose)) return null
       const isWrite = kind === 'write'
-      if (!all.hasRoom(CEILING[kind], whose) || (isWrite && !writes.hasRoom(OF_WRITES, whose))) return null
       all.take(whose)
       if (isWrite) writes.take(whose)
       let isOver = false

@@ -1,4 +1,5 @@
 import { createLocalJWKSet, jwtVerify } from 'jose'
+import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import { audienceOf, issuerOf, type App } from '../app.ts'
 import { AppError } from '../errors.ts'
@@ -93,7 +94,10 @@ export async function readBearer(app: App, request: FastifyRequest): Promise<Rea
 }
 
 /** Whose token a request carries, as far as it was verified before; it may have expired or been revoked since. */
-export function knownReader(app: App, { headers: { authorization } }: FastifyRequest): Reader | undefined {
+export function knownReader(
+  app: App,
+  { headers: { authorization } }: { headers: IncomingHttpHeaders },
+): Reader | undefined {
   return authorization?.startsWith('Bearer ') === true ? stateOf(app).cache.get(authorization.slice(7)) : undefined
 }
 

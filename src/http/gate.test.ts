@@ -77,7 +77,7 @@ test('above the limit a request is refused at once, as every refusal is told, an
   const problem = (await answer.json()) as Record<string, unknown>
   assert.equal(answer.status, 503)
   assert.match(answer.headers.get('retry-after')!, /^[123]$/)
-  assert.equal(answer.headers.get('content-type'), 'application/problem+json')
+  assert.equal(answer.headers.get('content-type'), 'application/problem+json; charset=utf-8')
   assert.equal(answer.headers.get('x-request-id'), 'request-of-mine')
   const { code, status, retryable, requestId, error, detail } = problem
   assert.deepEqual([code, status, retryable, requestId], ['overloaded', 503, true, 'request-of-mine'])

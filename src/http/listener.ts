@@ -5,12 +5,12 @@ import type { App } from '../app.ts'
 import { isLoopback, type Config } from '../config.ts'
 import { AppError, describeError, type ErrorCode } from '../errors.ts'
 import { newRequestId } from '../ids.ts'
+import { requestIdOf } from './request-id.ts'
 import { logRequests } from './request-log.ts'
 import { problemOf, problems, rememberRoutes, sendProblem } from './problems.ts'
 
 const BODY_BYTES = 65_536
 const HEADER_BYTES = 8_192
-const REQUEST_ID = /^[A-Za-z0-9-]{8,64}$/
 
 /**
  * The HTTP server with everything that holds for every route: limits of size and time (hardening.md), strict
@@ -33,10 +33,7 @@ export function openListener(app: App): FastifyInstance {
     forceCloseConnections: 'idle',
     // Left to itself the framework answers without a code and without Retry-After: refuseWhileClosing does.
     return503OnClosing: false,
-    genReqId: (request) => {
-      const given = request.headers['x-request-id']
-      return typeof given === 'string' && REQUEST_ID.test(given) ? given : newRequestId()
-    },
+    genReqId: requestIdOf,
     // Fastify's defaults turn [1e21, true, null] into strings and drop unknown fields silently.
     ajv: {
       customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, keywords: ['x-shown-as'] },
