@@ -12,7 +12,7 @@ import { retrying } from '../store/db.ts'
 import type { TransactionState, Transition } from '../store/rows.ts'
 import { wireFees, type WireFees } from './answer.ts'
 import { readFees, toBound, type AttemptRow, type TransactionRow } from './intent.ts'
-import { readAttempts } from './replace.ts'
+import { readAttempts, readAttemptsOf } from './replace.ts'
 import { explainRevert } from './revert.ts'
 
 /** A transaction as the API shows it. */
@@ -142,7 +142,10 @@ export async function listTransactions(
   })
   const page = rows.slice(0, limit)
   const last = page.at(-1)
-  const attempts = await attemptsOf(app, page)
+  const attempts = await readAttemptsOf(
+    app.db,
+    page.map(({ id }) => id),
+  )
   return {
     transactions: page.map((row) => toWire(chain, row, attempts.get(row.id) ?? [])),
     nextCursor:
@@ -155,24 +158,6 @@ export async function listTransactions(
 /** What a cursor of ours holds. Others are forged: the database knows no year 0, and no NUL in a text. */
 const isPlace = (createdAt: string, id: string): boolean =>
   isMoment(createdAt) && /^tx_[0-9a-f-]{36}$/.test(id) // prettier-ignore
-
-async function attemptsOf({ db }: App, rows: TransactionRow[]): Promise<Map<string, AttemptRow[]>> {
-  if (rows.length === 0) return new Map()
-  const attempts = await retrying(() =>
-    db
-      .selectFrom('attempts')
-      .selectAll()
-      .where(
-        'transaction_id',
-        'in',
-        rows.map(({ id }) => id),
-      )
-      .orderBy('created_at', 'desc')
-      .orderBy('max_fee', 'desc')
-      .execute(),
-  )
-  return Map.groupBy(attempts, ({ transaction_id }) => transaction_id)
-}
 
 /** With the reason of a failure, which is found when it is first asked for. */
 export async function show(app: App, chain: Chain, row: TransactionRow): Promise<Transaction> {

@@ -61,7 +61,7 @@ test('accounts that ran dry do not keep the fees of other accounts from being ra
     raised.push(request.from)
     return signed('replace', request.nonce)
   }
-  for (let number = 0, made = 0; made < 200; number++) {
+  for (let number = 0, made = 0; made < 300; number++) {
     const dry = await world.account(`dry ${number}`)
     if (dry.address.startsWith('0xff')) continue
     made++
@@ -69,8 +69,7 @@ test('accounts that ran dry do not keep the fees of other accounts from being ra
   }
   await world.row(rich, { nonce: 0 }, { created_block: 1, max_fee: toWord(100n), max_priority_fee: toWord(10n) })
   await sql`update attempts set created_at = now() - interval '1 hour', broadcast_at = now()`.execute(world.db)
-  const keeper = startKeeper(world.app, world.chain)
-  for (let round = 0; round < 3; round++) await keeper.round()
-  await keeper.stop()
-  assert.deepEqual(raised.slice(0, 1), [rich.address])
+  // The first round, which comes by itself.
+  await startKeeper(world.app, world.chain).stop()
+  assert.deepEqual(raised, [rich.address])
 })
