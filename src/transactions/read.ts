@@ -13,6 +13,7 @@ import type { TransactionState, Transition } from '../store/rows.ts'
 import { wireFees, type WireFees } from './answer.ts'
 import { readFees, toBound, type AttemptRow, type TransactionRow } from './intent.ts'
 import { readAttempts, readAttemptsOf } from './replace.ts'
+import { readReasons, type Reason } from './reason.ts'
 import { explainRevert } from './revert.ts'
 
 /** A transaction as the API shows it. */
@@ -47,6 +48,8 @@ export type Transaction = {
     effectiveGasPrice: BigNumber
   } | null
   revert: Revert | null
+  /** why it is not mined yet, where it waits for longer than a minute */
+  reason: Reason | null
 } & WireFees
 
 /**
@@ -142,12 +145,15 @@ export async function listTransactions(
   })
   const page = rows.slice(0, limit)
   const last = page.at(-1)
-  const attempts = await readAttemptsOf(
-    app.db,
-    page.map(({ id }) => id),
-  )
+  const [attempts, reasons] = await Promise.all([
+    readAttemptsOf(
+      app.db,
+      page.map(({ id }) => id),
+    ),
+    readReasons(app, chain, page),
+  ])
   return {
-    transactions: page.map((row) => toWire(chain, row, attempts.get(row.id) ?? [])),
+    transactions: page.map((row) => toWire(chain, row, attempts.get(row.id) ?? [], reasons.get(row.id) ?? null)),
     nextCursor:
       rows.length > limit && last !== undefined
         ? writeCursor([state ?? '', last.created_at.toISOString(), last.id])
@@ -159,16 +165,17 @@ export async function listTransactions(
 const isPlace = (createdAt: string, id: string): boolean =>
   isMoment(createdAt) && /^tx_[0-9a-f-]{36}$/.test(id) // prettier-ignore
 
-/** With the reason of a failure, which is found when it is first asked for. */
+/** With the reason of a failure, which is found when it is first asked for, and why it is not mined yet. */
 export async function show(app: App, chain: Chain, row: TransactionRow): Promise<Transaction> {
-  const [attempts, revert] = await Promise.all([
+  const [attempts, revert, reasons] = await Promise.all([
     readAttempts(app, { id: row.id, chainId: row.chain_id }),
     explainRevert(app, chain, row),
+    readReasons(app, chain, [row]),
   ])
-  return { ...toWire(chain, row, attempts), revert }
+  return { ...toWire(chain, row, attempts, reasons.get(row.id) ?? null), revert }
 }
 
-function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[]): Transaction {
+function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[], reason: Reason | null): Transaction {
   const { id, chainId, from, nonce, to, value, data, gas } = toBound(row)
   const hash = toHex(row.hash!)
   const current = attempts.find((attempt) => toHex(attempt.hash) === hash)
@@ -194,6 +201,7 @@ function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[]): Tran
     transitions: row.transitions,
     receipt: readReceipt(row),
     revert: row.revert as Revert | null,
+    reason,
   }
 }
 
