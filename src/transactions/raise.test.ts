@@ -70,15 +70,15 @@ test('many are looked at side by side, and the market is asked for once', async 
   world.signer.sign = async (request) => {
     most = Math.max(most, ++signing)
     await new Promise((resolve) => setImmediate(resolve))
-    if (most < 32) await until('32 are signed at a time', () => most >= 32)
+    if (most < 64) await until('64 are signed at a time', () => most >= 64)
     signing--
     return sign(request)
   }
-  const rows = await due(300, 'many')
+  const rows = await due(130, 'many')
   // Until nothing is left to the next round.
   while (await raise());
   for (const { id } of rows) assert.equal((await world.attemptsOf(id)).length, 2)
-  assert.equal(most, 32)
+  assert.equal(most, 64)
   assert.equal(world.asked('eth_maxPriorityFeePerGas').length, 1)
 })
 

@@ -16,9 +16,9 @@ import { giveBackLooks, noteRejected, noteTroubles, sweepWaits, takeLooks, type 
 /** blocks an attempt is given before its fee may be raised */
 const BUMP_AFTER_BLOCKS = 3
 /** accounts per statement */
-const PAGE = 256
+const PAGE = 1_000
 /** accounts at a time: what they ask of node and signer travels together */
-const WIDTH = 32
+const WIDTH = 64
 /** milliseconds after which the rest is left to the next round, so that what is to be sent again does not wait for it */
 const BUDGET_MS = 5_000
 
