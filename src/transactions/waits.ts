@@ -70,11 +70,14 @@ export async function giveBackLooks(
     chainId,
     places.map((place) => ({ ...place, trouble })),
   )
+  // In the order of the key, as who takes them on.
   await sql`
-    update waits set due_at = null from json_to_recordset(${keysOf(places)}::json) as asked (sender text, nonce bigint)
-    where waits.chain_id = ${chainId}::bigint and waits.sender = decode(asked.sender, 'hex') and waits.nonce = asked.nonce`.execute(
-    db,
-  )
+    update waits set due_at = null from (
+      select w.sender, w.nonce from waits w
+      join json_to_recordset(${keysOf(places)}::json) as asked (sender text, nonce bigint)
+        on w.sender = decode(asked.sender, 'hex') and w.nonce = asked.nonce
+      where w.chain_id = ${chainId}::bigint order by w.sender, w.nonce for update of w) as mine
+    where waits.chain_id = ${chainId}::bigint and waits.sender = mine.sender and waits.nonce = mine.nonce`.execute(db)
 }
 
 const keysOf = (places: { from: Hex; nonce: number }[]): string =>
