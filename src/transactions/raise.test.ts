@@ -269,6 +269,30 @@ test('what nodes reject is estimated again, the original as well, and sent with 
   assert.equal((await wait(row.id))!.trouble, null)
 })
 
+test('that a node counts a nonce as used, and nothing proves it, is noted; the write stays as it is', async () => {
+  willing()
+  world.node.eth_sendRawTransaction = () => new RpcError(-32000, 'nonce too low', undefined)
+  world.node.eth_getTransactionReceipt = () => null
+  const row = await world.row(await world.account('used'), { updated_at: ago(25) }, { broadcast_at: null })
+  await startKeeper(world.app, world.chain).stop()
+  const noted = (await wait(row.id))!
+  assert.equal(noted.trouble, 'nonce_used_elsewhere')
+  // Raised, it is heard once more: nothing is written, and the next look is put off although the bytes are new.
+  for (const pause of [10, 20]) {
+    await world.db
+      .updateTable('attempts')
+      .set({ created_at: ago(25), created_block: null })
+      .execute()
+    await raise()
+    await raise()
+    const { trouble, since, pause_seconds } = (await wait(row.id))!
+    assert.deepEqual([trouble, since, pause_seconds], ['nonce_used_elsewhere', noted.since, pause])
+    await pauseOver()
+  }
+  assert.equal((await world.attemptsOf(row.id)).length, 3)
+  assert.equal((await world.rowOf(row.id)).state, 'SUBMITTED')
+})
+
 test('a nonce is not filled at a guess: it waits until a node says what a cancel takes, unless that is known', async () => {
   const asked = willing()
   const recover = () => recoverBound(world.app, world.chain, { idleSeconds: 8 })

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { readQuantity } from '../chain/answers.ts'
 import { highestPrice, nextFee, type Fees } from '../chain/fees.ts'
@@ -11,7 +12,16 @@ import { secondsAgo } from './lane.ts'
 import { attend } from './recover.ts'
 import { marketOf, nextAttempt, readAttemptsOf, sendReplacement } from './replace.ts'
 import { sideBySide } from './side-by-side.ts'
-import { giveBackLooks, noteRejected, noteTroubles, sweepWaits, takeLooks, type Trouble } from './waits.ts'
+import {
+  giveBackLooks,
+  mayBeCured,
+  noteRejected,
+  noteTroubles,
+  sweepWaits,
+  takeLooks,
+  USED,
+  type Trouble,
+} from './waits.ts'
 
 /** blocks an attempt is given before its fee may be raised */
 const BUMP_AFTER_BLOCKS = 3
@@ -91,10 +101,7 @@ async function readDue(app: App, chain: Chain, after: Uint8Array | null): Promis
       eb.or([
         eb('w.due_at', 'is', null),
         eb('w.due_at', '<=', secondsAgo(0)),
-        eb.and([
-          eb('w.hash', 'is distinct from', eb.ref('t.hash')),
-          eb('w.trouble', 'is distinct from', 'rejected_by_nodes'),
-        ]),
+        eb.and([eb('w.hash', 'is distinct from', eb.ref('t.hash')), mayBeCured(sql.ref('w.trouble'))]),
       ]),
     )
     .where(({ not, exists, selectFrom }) =>
@@ -230,6 +237,7 @@ async function sendRaised(
   try {
     const { sent } = await sendReplacement(app, chain, bound, next)
     if (sent === 'rejected') return await noteRejected(app, bound)
+    if (sent === 'nonce_too_low') return USED
     if (sent !== 'insufficient_funds') return null
     await lowBalance(app, chain, bound)
     return SHORT

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
@@ -18,13 +18,17 @@ export type Trouble = { code: TroubleCode; detail: string }
 
 type Place = { chainId: number; from: Hex; nonce: number }
 
+/** Whether a higher fee may help: not where nodes reject the bytes, or count the nonce as used. */
+export const mayBeCured = (trouble: RawBuilder<unknown>): RawBuilder<boolean> =>
+  sql<boolean>`coalesce(${trouble}, '') not in ('rejected_by_nodes', 'nonce_used_elsewhere')`
+
 /** seconds until a write is looked at again of which a look changed nothing: doubled each time */
 const FIRST_PAUSE_SECONDS = 10
 const LONGEST_PAUSE_SECONDS = 300
 
 /**
  * Takes writes on for a look, each for one replica: who moves its time has it. Nobody else looks at it before the next
- * time; whoever dies meanwhile delays it by that. New bytes are due at once, but not those of a write that nodes reject.
+ * time; whoever dies meanwhile delays it by that. New bytes are due at once, but not where a higher fee cures nothing.
  * @param writes  with the hash of the newest attempt of each
  * @returns those that were due, with what stood in their way the last time
  */
@@ -36,7 +40,7 @@ export async function takeLooks(
   const asked = JSON.stringify(
     writes.map(({ from, nonce, hash }) => ({ sender: from.slice(2), nonce, hash: hash.slice(2) })),
   )
-  const isNew = sql<boolean>`(waits.hash is distinct from excluded.hash and waits.trouble is distinct from 'rejected_by_nodes')`
+  const isNew = sql<boolean>`(waits.hash is distinct from excluded.hash and ${mayBeCured(sql.ref('waits.trouble'))})`
   const pause = sql<number>`case when waits.due_at is null or ${isNew} then ${FIRST_PAUSE_SECONDS}::int
     else least(waits.pause_seconds * 2, ${LONGEST_PAUSE_SECONDS}::int) end`
   // In the order of the key, so that two replicas do not wait for each other.
@@ -139,7 +143,7 @@ const REJECTED: Trouble = {
 export const noteUsed = (app: App, { chainId, from, nonce }: Place): Promise<void> =>
   noteTroubles(app.db, chainId, [{ from, nonce, trouble: USED }])
 
-const USED: Trouble = {
+export const USED: Trouble = {
   code: 'nonce_used_elsewhere',
   detail: 'A node counts this nonce as used, and no block that shows by what is final yet.',
 }
