@@ -122,6 +122,20 @@ describe('a nonce that was signed', () => {
     assert.equal(replace(1210, 121), 'replace')
   })
 
+  test('a replacement, and a raised cancel, may have more gas; never another effect, and never without the higher fees', () => {
+    const ledger = memory()
+    ledger.try({})
+    const more = { ...RAISED, kind: 'replace', gas: '60000' } as const
+    assert.equal(ledger.try({ ...more, maxPriorityFeePerGas: '100' }, false), 'replacement_underpriced')
+    assert.equal(ledger.try({ ...more, data: '0x00' }, false), 'nonce_conflict')
+    assert.equal(ledger.try(more, false), 'replace')
+    const cancel = { ...CANCEL, maxFeePerGas: '10000', maxPriorityFeePerGas: '1000' }
+    assert.equal(ledger.try(cancel), 'cancel')
+    const dearer = { ...cancel, maxFeePerGas: '11000', maxPriorityFeePerGas: '1100', gas: '90000' }
+    assert.equal(ledger.try(dearer, false), 'cancel')
+    assert.equal(ledger.held.at(-1)!.gas, 90_000n)
+  })
+
   test('the same fees with other gas are no identical request and no replacement', () => {
     const ledger = memory()
     const free = { maxFeePerGas: '0', maxPriorityFeePerGas: '0' }

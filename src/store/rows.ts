@@ -155,6 +155,18 @@ export type Database = {
     created_at: DefaultTime
     resume_asked_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
+  waits: {
+    chain_id: number
+    sender: Bytes
+    nonce: number
+    hash: Bytes | null
+    due_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    pause_seconds: Generated<number>
+    trouble: string | null
+    detail: string | null
+    since: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    alarmed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  }
   blocks: { chain_id: number; number: number; hash: Bytes; parent_hash: Bytes; mined_at: Time; base_fee: Bytes | null }
   cursors: {
     chain_id: number

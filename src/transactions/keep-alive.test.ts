@@ -17,7 +17,8 @@ before(async () => {
   world = await fakeApp()
 })
 afterEach(async () => {
-  for (const table of ['attempts', 'transactions', 'stopped_lanes'] as const) await world.db.deleteFrom(table).execute()
+  for (const table of ['attempts', 'transactions', 'stopped_lanes', 'waits'] as const)
+    await world.db.deleteFrom(table).execute()
   for (const says of [world.node, world.signer])
     for (const name of Object.keys(says)) Reflect.deleteProperty(says, name)
   world.calls.length = 0
@@ -346,14 +347,16 @@ test('before the first block was seen no fee is raised', async () => {
 
 test('a raise needs coins for its value and an eighth more of its fee, a cancel for the fee alone', async () => {
   world.mine(100)
-  const gas = 21_000n * 100n
+  // An eighth more than 100 wei, in whole wei.
+  const fee = 21_000n * 113n
   const value = 50n
   for (const [is_cancel, least] of [
-    [false, (gas * 9n) / 8n + value],
-    [true, (gas * 9n) / 8n],
+    [false, fee + value],
+    [true, fee],
   ] as const) {
     for (const balance of [least, least - 1n]) {
       const asked = raising()
+      world.node.eth_estimateGas = () => '0x5208'
       world.node.eth_getBalance = ([address, at]) => (at === 'latest' ? `0x${balance.toString(16)}` : String(address))
       const writer = await world.account(`raise-${is_cancel}-${balance === least}`)
       const given: Hex[] = []

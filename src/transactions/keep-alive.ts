@@ -1,24 +1,24 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { readHash, readNumber, readObject, readQuantity } from '../chain/answers.ts'
+import { readHash, readNumber, readObject } from '../chain/answers.ts'
 import { BadAnswer } from '../chain/failures.ts'
-import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
-import { AppError } from '../errors.ts'
 import { fetchBlock, sourceOf } from '../follower/fetch.ts'
 import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { retrying } from '../store/db.ts'
 import { toHex } from '../store/bytes.ts'
 import { broadcast } from './broadcast.ts'
-import { readFees, toBound, type AttemptRow, type Bound, type TransactionRow } from './intent.ts'
+import { toBound, type AttemptRow, type TransactionRow } from './intent.ts'
 import { secondsAgo } from './lane.ts'
 import { attend, giveUp, recoverBound } from './recover.ts'
 import { prove } from './prove.ts'
-import { raiseFee, readAttempts } from './replace.ts'
+import { lowBalance, raiseLowest } from './raise.ts'
+import { readAttempts } from './replace.ts'
 import { resumeAsked } from './resume.ts'
 import { markMined } from './settle.ts'
 import { findUse } from './used.ts'
+import { noteRejected, noteUsed } from './waits.ts'
 
 /** milliseconds between two rounds when nothing pokes */
 const ROUND_MS = 1_000
@@ -26,8 +26,6 @@ const ROUND_MS = 1_000
 const RESEND_AFTER_SECONDS = 15
 /** seconds after which a bound row is nobody's work in progress */
 const IDLE_SECONDS = 8
-/** blocks an attempt is given before its fee may be raised */
-const BUMP_AFTER_BLOCKS = 3
 
 export type Keeper = {
   stop: () => Promise<void>
@@ -58,7 +56,8 @@ export function startKeeper(app: App, chain: Chain): Keeper {
   let running: Promise<void> | null = null
   let next: Promise<void> | null = null
 
-  async function work(): Promise<void> {
+  /** @returns whether there is more to do at once */
+  async function work(): Promise<boolean> {
     // Everything is taken up at once: a process before this one may have left it at any point, and of an intent that was
     // told the database may have kept the row and lost the bytes.
     const before = losses
@@ -67,7 +66,7 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     await resend(app, chain, { afterSeconds: first ? 0 : RESEND_AFTER_SECONDS })
     tended = before
     await resumeAsked(app, chain)
-    await raiseLowest(app, chain)
+    return raiseLowest(app, chain)
   }
 
   /** One round at a time. Asked for during one, another follows: it sees what the one under way may have passed by. */
@@ -84,11 +83,14 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     if (running !== null) return running
     clearTimeout(timer)
     running = work()
-      .catch((error: unknown) => app.telemetry.log.warn('keeper_round_failed', { chainId: chain.chainId }, error))
-      .finally(() => {
+      .catch((error: unknown) => {
+        app.telemetry.log.warn('keeper_round_failed', { chainId: chain.chainId }, error)
+        return false
+      })
+      .then((isMore) => {
         running = null
         if (isStopped) return
-        timer = setTimeout(() => void round(), ROUND_MS)
+        timer = setTimeout(() => void round(), isMore ? 0 : ROUND_MS)
         timer.unref()
       })
     return running
@@ -173,7 +175,7 @@ async function resendOne(
   attempt: { id: string; from: Hex; raw: Hex; hash: Hex },
 ): Promise<void> {
   const sent = await broadcast(app, chain, attempt)
-  if (sent !== 'nonce_too_low' && sent !== 'insufficient_funds') return
+  if (sent !== 'nonce_too_low' && sent !== 'insufficient_funds' && sent !== 'rejected') return
   const row = await app.db
     .selectFrom('transactions')
     .selectAll()
@@ -182,6 +184,7 @@ async function resendOne(
     .executeTakeFirst()
   if (row === undefined) return
   if (sent === 'nonce_too_low') await lookUp(app, chain, row)
+  else if (sent === 'rejected') await noteRejected(app, toBound(row))
   else await lowBalance(app, chain, toBound(row))
 }
 
@@ -215,7 +218,7 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
     return catchUp(app, chain, row, place, attempts[places.indexOf(place)]!)
   }
   const use = await findUse(app, chain, bound)
-  if (use === null) return
+  if (use === null) return noteUsed(app, bound)
   const own = attempts.find(({ hash }) => toHex(hash) === use.hash)
   if (own !== undefined) return catchUp(app, chain, row, use, own)
   await giveUp(app, bound, { block: { number: use.blockNumber, hash: use.blockHash }, hash: use.hash })
@@ -249,73 +252,4 @@ async function catchUp(
     if ((await storedBlockHash(db, chainId, blockNumber)) !== blockHash) return
     await markMined(db, app, chainId, [{ ...where, id: row.id, isCancel, succeeded, gasUsed, effectiveGasPrice }])
   })
-}
-
-/** Business event: an account cannot pay for what it has signed. Its transactions wait, and are sent again. */
-async function lowBalance({ telemetry }: App, chain: Chain, { id, from, chainId }: Bound): Promise<void> {
-  telemetry.log.warn('account.low_balance', { chainId, id, sender: from })
-  if (chain.faucet !== null) await chain.faucet(from)
-}
-
-/**
- * Raises the fee of the lowest unmined nonce of each account, when it has waited for 3 blocks and long enough: those
- * above it cannot be mined before it. At the cap, or short of coins, it is only sent again.
- */
-async function raiseLowest(app: App, chain: Chain): Promise<void> {
-  const head = chain.head.current()
-  if (head === null) return
-  const after = raisedTo.get(chain)
-  const rows = await app.db
-    .selectFrom('transactions as t')
-    .innerJoin('attempts as a', (join) => join.onRef('a.chain_id', '=', 't.chain_id').onRef('a.hash', '=', 't.hash'))
-    .selectAll('t')
-    .where('t.chain_id', '=', chain.chainId)
-    .where('t.state', '=', 'SUBMITTED')
-    .where('a.created_at', '<', secondsAgo(app.config.LANE_BUMP_AFTER_SECONDS))
-    .where((eb) =>
-      eb.or([
-        eb('a.created_block', 'is', null),
-        eb('a.created_block', '<=', head.number - BUMP_AFTER_BLOCKS),
-        // Of a chain that has lost blocks since, or of a head that was none.
-        eb('a.created_block', '>', head.number + BUMP_AFTER_BLOCKS),
-      ]),
-    )
-    .where(({ not, exists, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('transactions as lower')
-            .select('lower.id')
-            .whereRef('lower.chain_id', '=', 't.chain_id')
-            .whereRef('lower.sender', '=', 't.sender')
-            .whereRef('lower.nonce', '<', 't.nonce')
-            .where('lower.state', 'in', ['BOUND', 'SUBMITTED', 'VACANT']),
-        ),
-      ),
-    )
-    .$if(after !== undefined, (query) => query.where('t.sender', '>', after!))
-    .orderBy('t.sender')
-    .limit(ROUND)
-    .execute()
-  // Accounts that ran dry keep nobody behind them from being raised: the next round goes on where this one ends.
-  if (rows.length < ROUND) raisedTo.delete(chain)
-  else raisedTo.set(chain, rows.at(-1)!.sender)
-  for (const row of rows) await attend(app, { id: row.id }, () => raiseOne(app, chain, row))
-}
-
-/** rows that one round raises */
-const ROUND = 200
-const raisedTo = new WeakMap<Chain, Uint8Array>()
-
-async function raiseOne(app: App, chain: Chain, row: TransactionRow): Promise<void> {
-  const bound = toBound(row)
-  const [newest] = await readAttempts(app, bound)
-  const balance = readQuantity(await chain.rpc.call('eth_getBalance', [bound.from, 'latest']), 'balance of an account')
-  const raised = (BigInt(newest!.gas_limit) * highestPrice(readFees(newest!)) * 9n) / 8n
-  if (balance < raised + (newest!.is_cancel ? 0n : bound.value)) return lowBalance(app, chain, bound)
-  try {
-    await raiseFee(app, chain, bound)
-  } catch (error) {
-    if (!(error instanceof AppError) || error.code !== 'fee_cap_reached') throw error
-    app.telemetry.log.warn('fee_cap_reached', { chainId: bound.chainId, id: bound.id, sender: bound.from })
-  }
 }

@@ -73,7 +73,7 @@ test('a broadcast that is answered with anything but its hash is sent again at o
   assert.equal(await world.countOf(writer), 5n)
 })
 
-test('a cancel costs what a transfer costs, however much the node says', async () => {
+test('a cancel costs what a transfer is known to cost, however much the node says; not known, it is not signed', async () => {
   const writer = await world.writer('nonsense-cancel')
   for (const gas of ['0x0', `0x8${'0'.repeat(63)}`, '0x10000000000000', null]) {
     world.first.misbehave((method, params, next) =>
@@ -81,6 +81,11 @@ test('a cancel costs what a transfer costs, however much the node says', async (
     )
     const { answer } = await world.add(world.first, writer)
     world.first.misbehave(saying('eth_estimateGas', gas))
+    if (gas === '0x0') {
+      await assert.rejects(cancelTransaction(world.first.app, writer, answer.id), { code: 'chain_unavailable' })
+      assert.equal((await readTransaction(world.first.app, writer, answer.id)).hashes.length, 1)
+      world.first.misbehave(null)
+    }
     assert.equal((await cancelTransaction(world.first.app, writer, answer.id)).state, 'SUBMITTED', String(gas))
     world.first.misbehave(null)
     await world.mine()

@@ -177,7 +177,7 @@ export function revertOf(error: unknown, { errors, data: called }: Pick<Intent, 
  * The caller's own, or a quarter more than the estimate: the state may be another one when it is mined. Unused gas is not
  * paid for.
  */
-function limitOf(estimate: bigint, { gas }: Pick<Intent, 'gas'>): bigint {
+export function limitOf(estimate: bigint, { gas }: Pick<Intent, 'gas'>): bigint {
   if (gas !== undefined) return gas
   const wanted = (estimate * 5n) / 4n + 10_000n
   if (wanted <= MOST_GAS) return wanted

@@ -12,7 +12,8 @@ import { retrying } from '../store/db.ts'
 import type { TransactionState, Transition } from '../store/rows.ts'
 import { wireFees, type WireFees } from './answer.ts'
 import { readFees, toBound, type AttemptRow, type TransactionRow } from './intent.ts'
-import { readAttempts } from './replace.ts'
+import { readAttempts, readAttemptsOf } from './replace.ts'
+import { readReasons, type Reason } from './reason.ts'
 import { explainRevert } from './revert.ts'
 
 /** A transaction as the API shows it. */
@@ -47,6 +48,8 @@ export type Transaction = {
     effectiveGasPrice: BigNumber
   } | null
   revert: Revert | null
+  /** why it is not mined yet, where it waits for longer than a minute */
+  reason: Reason | null
 } & WireFees
 
 /**
@@ -142,9 +145,15 @@ export async function listTransactions(
   })
   const page = rows.slice(0, limit)
   const last = page.at(-1)
-  const attempts = await attemptsOf(app, page)
+  const [attempts, reasons] = await Promise.all([
+    readAttemptsOf(
+      app.db,
+      page.map(({ id }) => id),
+    ),
+    readReasons(app, chain, page),
+  ])
   return {
-    transactions: page.map((row) => toWire(chain, row, attempts.get(row.id) ?? [])),
+    transactions: page.map((row) => toWire(chain, row, attempts.get(row.id) ?? [], reasons.get(row.id) ?? null)),
     nextCursor:
       rows.length > limit && last !== undefined
         ? writeCursor([state ?? '', last.created_at.toISOString(), last.id])
@@ -156,34 +165,17 @@ export async function listTransactions(
 const isPlace = (createdAt: string, id: string): boolean =>
   isMoment(createdAt) && /^tx_[0-9a-f-]{36}$/.test(id) // prettier-ignore
 
-async function attemptsOf({ db }: App, rows: TransactionRow[]): Promise<Map<string, AttemptRow[]>> {
-  if (rows.length === 0) return new Map()
-  const attempts = await retrying(() =>
-    db
-      .selectFrom('attempts')
-      .selectAll()
-      .where(
-        'transaction_id',
-        'in',
-        rows.map(({ id }) => id),
-      )
-      .orderBy('created_at', 'desc')
-      .orderBy('max_fee', 'desc')
-      .execute(),
-  )
-  return Map.groupBy(attempts, ({ transaction_id }) => transaction_id)
-}
-
-/** With the reason of a failure, which is found when it is first asked for. */
+/** With the reason of a failure, which is found when it is first asked for, and why it is not mined yet. */
 export async function show(app: App, chain: Chain, row: TransactionRow): Promise<Transaction> {
-  const [attempts, revert] = await Promise.all([
+  const [attempts, revert, reasons] = await Promise.all([
     readAttempts(app, { id: row.id, chainId: row.chain_id }),
     explainRevert(app, chain, row),
+    readReasons(app, chain, [row]),
   ])
-  return { ...toWire(chain, row, attempts), revert }
+  return { ...toWire(chain, row, attempts, reasons.get(row.id) ?? null), revert }
 }
 
-function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[]): Transaction {
+function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[], reason: Reason | null): Transaction {
   const { id, chainId, from, nonce, to, value, data, gas } = toBound(row)
   const hash = toHex(row.hash!)
   const current = attempts.find((attempt) => toHex(attempt.hash) === hash)
@@ -209,6 +201,7 @@ function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[]): Tran
     transitions: row.transitions,
     receipt: readReceipt(row),
     revert: row.revert as Revert | null,
+    reason,
   }
 }
 

@@ -61,16 +61,17 @@ test('accounts that ran dry do not keep the fees of other accounts from being ra
     raised.push(request.from)
     return signed('replace', request.nonce)
   }
-  for (let number = 0, made = 0; made < 200; number++) {
-    const dry = await world.account(`dry ${number}`)
-    if (dry.address.startsWith('0xff')) continue
-    made++
-    await world.row(dry, { nonce: 0 }, { created_block: 1 })
-  }
+  const dry = await world.row(await world.account('dry'), { nonce: 0 }, { created_block: 1 })
+  await sql`insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, state, hash, transitions)
+    select 'dry_' || n, account_id, client_id, chain_id, decode(lpad(to_hex(n), 40, '0'), 'hex'), nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, state, decode(lpad(to_hex(n), 64, '0'), 'hex'), '[]'
+    from transactions, generate_series(1, 1200) as n where id = ${dry.id}`.execute(world.db)
+  await sql`insert into attempts (chain_id, hash, transaction_id, raw, gas_limit, max_fee, max_priority_fee, created_block)
+    select chain_id, hash, id, hash, gas_limit, max_fee, max_priority_fee, 1 from transactions where id like 'dry_%'`.execute(
+    world.db,
+  )
   await world.row(rich, { nonce: 0 }, { created_block: 1, max_fee: toWord(100n), max_priority_fee: toWord(10n) })
   await sql`update attempts set created_at = now() - interval '1 hour', broadcast_at = now()`.execute(world.db)
-  const keeper = startKeeper(world.app, world.chain)
-  for (let round = 0; round < 3; round++) await keeper.round()
-  await keeper.stop()
-  assert.deepEqual(raised.slice(0, 1), [rich.address])
+  // The first round, which comes by itself.
+  await startKeeper(world.app, world.chain).stop()
+  assert.deepEqual(raised, [rich.address])
 })

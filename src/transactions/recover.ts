@@ -18,13 +18,15 @@ import { laneStopped, secondsAgo, stopLane } from './lane.ts'
 import { adopt } from './recall.ts'
 import { cancelGas, marketOf } from './replace.ts'
 import { nobodysWithoutBytes } from './settle.ts'
+import { sideBySide } from './side-by-side.ts'
 import { reach } from './steps.ts'
 import { append, storeFill } from './store.ts'
 import { takeInSlot } from './take-in.ts'
 import { usedForGood, type Followed } from './used.ts'
 
-/** rows that one round takes up */
-const ROUND = 200
+/** rows that one round takes up, and of these at a time: what they ask of node and signer travels together */
+const ROUND = 500
+const WIDTH = 32
 const places = new WeakMap<Chain, { sender: Uint8Array; nonce: number }>()
 
 /** seconds after which an intent without bytes is given up and its nonce filled */
@@ -58,7 +60,7 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
   // Those that cannot be finished keep nobody behind them from it: the next round goes on where this one ends.
   if (rows.length < ROUND || last === undefined) places.delete(chain)
   else places.set(chain, { sender: last.sender, nonce: last.nonce })
-  for (const row of rows) await attend(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old))
+  await sideBySide(rows, WIDTH, (row) => attend(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old)))
 }
 
 /**
@@ -109,8 +111,10 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
     return
   }
   await reach(app, 'before-fill')
+  // Where it cannot be told what a cancel takes, the nonce stays open for the next round: better late than stuck.
+  const gas = await cancelGas(chain, bound.from)
   if (!(await claim(app.db, bound.id))) return
-  const attempt = await signCancel(app, chain, bound)
+  const attempt = await signCancel(app, chain, bound, gas)
   if (attempt === null) return
   await reach(app, 'after-fill-sign')
   await storeFill(app, chain, bound, attempt)
@@ -124,8 +128,8 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
  * back: nobody has offered anything for it. Null when the ledger has given the nonce to something that was told, or may have been: to the
  * intent itself, signed just now, or to one that the database has lost. That one is taken in; nothing of ours outbids it.
  */
-async function signCancel(app: App, chain: Chain, bound: Bound): Promise<Attempt | null> {
-  const [gas, { fees }] = [await cancelGas(chain, bound.from), bound]
+async function signCancel(app: App, chain: Chain, bound: Bound, gas: bigint): Promise<Attempt | null> {
+  const { fees } = bound
   const offer = highestPrice(fees) === 0n ? await marketOf(chain) : fees
   try {
     const { raw, hash } = await gasStrategy(chain).replace(app, bound, { kind: 'cancel', gas, fees: offer })

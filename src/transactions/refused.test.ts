@@ -243,7 +243,10 @@ test('a cancel is signed for what a transfer of nothing costs, a quarter above 2
       ['0x7530', '37500'],
       ['0xcccccc', '16777215'],
       ['0xcccccd', '16777216'],
-      ['0xccccce', '21000'],
+      ['0xccccce', '16777216'],
+      ['0x1000000', '16777216'],
+      // More than a transaction may have: nonsense, on a network where a transfer is known to take 21,000.
+      ['0x1000001', '21000'],
     ] as const
   ).entries()) {
     const asked: SignRequest[] = []

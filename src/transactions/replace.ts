@@ -1,19 +1,23 @@
 import type { App } from '../app.ts'
+import { revertDataOf } from '../chain/errors.ts'
+import { BadAnswer } from '../chain/failures.ts'
 import { currentFees, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
-import { mapChainError } from '../chain/rpc.ts'
+import { mapChainError, RpcError } from '../chain/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
-import { retrying } from '../store/db.ts'
+import { retrying, type Db } from '../store/db.ts'
 import { toHex } from '../store/bytes.ts'
 import { broadcast, type Sent } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
 import { readFees, type AttemptRow, type Bound, type Attempt } from './intent.ts'
 import { LEAST_GAS, MOST_GAS, readGas } from './limits.ts'
+import { callOf, limitOf } from './prepare.ts'
 import { adopt } from './recall.ts'
 import { reach } from './steps.ts'
 import { storeReplacement } from './store.ts'
+import { isRejected } from './waits.ts'
 
 /** Every attempt of a transaction, newest first. */
 export async function readAttempts({ db }: App, { chainId, id }: Pick<Bound, 'chainId' | 'id'>): Promise<AttemptRow[]> {
@@ -29,7 +33,22 @@ export async function readAttempts({ db }: App, { chainId, id }: Pick<Bound, 'ch
   )
 }
 
-export const toAttempt = (row: AttemptRow): Attempt => ({
+/** Every attempt of several, newest first, by transaction. */
+export async function readAttemptsOf(db: Db, ids: string[]): Promise<Map<string, AttemptRow[]>> {
+  if (ids.length === 0) return new Map()
+  const attempts = await retrying(() =>
+    db
+      .selectFrom('attempts')
+      .selectAll()
+      .where('transaction_id', 'in', ids)
+      .orderBy('created_at', 'desc')
+      .orderBy('max_fee', 'desc')
+      .execute(),
+  )
+  return Map.groupBy(attempts, ({ transaction_id }) => transaction_id)
+}
+
+const toAttempt = (row: AttemptRow): Attempt => ({
   raw: toHex(row.raw),
   hash: toHex(row.hash),
   gas: BigInt(row.gas_limit),
@@ -49,15 +68,45 @@ export async function raiseFee(
   bound: Bound,
   options: { accessToken?: string } = {},
 ): Promise<{ hash: Hex; sent: Sent }> {
-  const attempts = await readAttempts(app, bound)
+  const [attempts, wasRejected] = await Promise.all([readAttempts(app, bound), isRejected(app.db, bound)])
+  const { kind, gas, offered } = await nextAttempt(chain, bound, attempts, { wasRejected })
+  const fees = nextFee(offered, await marketOf(chain), chain.feeCapWei)
+  return sendReplacement(app, chain, bound, { ...options, kind, gas, fees })
+}
+
+/**
+ * What is signed next for a transaction that waits, and what its fees have to outbid. The gas is that of before; for a
+ * cancel, and where nodes rejected what there is, it is estimated again: what a transaction costs changes where a part of
+ * it is the price of another chain, and an account may have got code since.
+ * @throws chain_unavailable, chain_timeout
+ */
+export async function nextAttempt(
+  chain: Chain,
+  bound: Bound,
+  attempts: AttemptRow[],
+  { wasRejected }: { wasRejected: boolean },
+): Promise<{ kind: 'replace' | 'cancel'; gas: bigint; offered: Fees }> {
   const before = toAttempt(attempts.find(({ is_cancel }) => is_cancel) ?? attempts[0]!)
-  const fees = nextFee(dearest(attempts), await marketOf(chain), chain.feeCapWei)
-  return signAndSend(app, chain, bound, {
-    ...options,
-    kind: before.isCancel ? 'cancel' : 'replace',
-    gas: before.gas,
-    fees,
-  })
+  const kind = before.isCancel ? 'cancel' : 'replace'
+  const gas = before.isCancel || wasRejected ? await gasAgain(chain, bound, before) : before.gas
+  return { kind, gas, offered: dearest(attempts) }
+}
+
+/** Never less than before: the ledger hands out those bytes already, and unused gas is not paid for. */
+async function gasAgain(chain: Chain, bound: Bound, before: Attempt): Promise<bigint> {
+  try {
+    const now = before.isCancel ? await cancelGas(chain, bound.from) : await effectGas(chain, bound)
+    return larger(now, before.gas)
+  } catch (error) {
+    // Of an effect that reverts by now a node says no gas, and nonsense is none; a node that is away is asked again.
+    if (error instanceof RpcError || error instanceof BadAnswer) return before.gas
+    throw mapChainError(error)
+  }
+}
+
+async function effectGas({ rpc }: Chain, { from, to, data, value }: Bound): Promise<bigint> {
+  const call = callOf(from, { to, data, value })
+  return limitOf(readGas(await rpc.call('eth_estimateGas', [call, 'latest'])), {})
 }
 
 /**
@@ -71,8 +120,11 @@ export async function sendCancel(
   options: { accessToken?: string } = {},
 ): Promise<{ hash: Hex; sent: Sent }> {
   const attempts = await readAttempts(app, bound)
+  const gas = await cancelGas(chain, bound.from).catch((error: unknown) => {
+    throw mapChainError(error)
+  })
   const fees = nextFee(dearest(attempts), await marketOf(chain), chain.feeCapWei)
-  return signAndSend(app, chain, bound, { ...options, kind: 'cancel', gas: await cancelGas(chain, bound.from), fees })
+  return sendReplacement(app, chain, bound, { ...options, kind: 'cancel', gas, fees })
 }
 
 /** What blocks want now. @throws fee_cap_reached, chain_unavailable, chain_timeout */
@@ -97,23 +149,56 @@ function dearest(attempts: AttemptRow[]): Fees {
 }
 
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)
+const smaller = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 const priceOf = (fees: Fees): bigint => (fees.type === 'legacy' ? fees.gasPrice : fees.maxFeePerGas)
 
-/** What a transfer of nothing to oneself takes here: 21,000 on most networks, more on some and for delegated accounts. */
-export async function cancelGas({ rpc }: Chain, from: Hex): Promise<bigint> {
+/** networks whose node has said that a transfer of nothing takes 21,000 */
+const plain = new WeakSet<Chain>()
+
+/**
+ * What a transfer of nothing to oneself takes here: 21,000 on most networks, more on some and for delegated accounts. It
+ * is not assumed: at less than it takes every node refuses the cancel, and the nonce stays open for good. Only where a
+ * transfer is known to take 21,000 a node that is away, or talks nonsense, does not keep the nonce open.
+ * @throws RpcError | RpcUnavailable
+ */
+export async function cancelGas(chain: Chain, from: Hex): Promise<bigint> {
   try {
-    const gas = readGas(await rpc.call('eth_estimateGas', [{ from, to: from, value: '0x0' }, 'latest']))
-    const limit = gas > LEAST_GAS ? (gas * 5n) / 4n : LEAST_GAS
-    return limit > MOST_GAS ? LEAST_GAS : limit
-  } catch {
-    // A node that is away must not keep a nonce open; if 21,000 is too little here, the node refuses and we ask again.
-    return LEAST_GAS
+    const gas = await estimateNothing(chain, from)
+    if (gas === LEAST_GAS) plain.add(chain)
+    return gas > LEAST_GAS ? smaller((gas * 5n) / 4n, MOST_GAS) : LEAST_GAS
+  } catch (error) {
+    if (plain.has(chain)) return LEAST_GAS
+    throw error
   }
 }
 
+/** Of nothing to oneself; where the account's own code refuses it, of nothing to nobody: mined without success it uses the nonce, too. */
+async function estimateNothing({ rpc }: Chain, from: Hex): Promise<bigint> {
+  const estimate = async (to: Hex) => {
+    const gas = readGas(await rpc.call('eth_estimateGas', [{ from, to, value: '0x0' }, 'latest']))
+    if (gas > MOST_GAS) throw new BadAnswer('the node names more gas than a transaction may have')
+    return gas
+  }
+  try {
+    return await estimate(from)
+  } catch (error) {
+    if (revertDataOf(error) === undefined) throw error
+    return estimate(NOBODY)
+  }
+}
+
+/** an address that no code can be at: nobody knows its key, and no contract's address comes out so */
+const NOBODY: Hex = '0x000000000000000000000000000000000000dead'
+
 type Request = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string }
 
-async function signAndSend(app: App, chain: Chain, bound: Bound, request: Request): Promise<{ hash: Hex; sent: Sent }> {
+/** Signs, stores and sends other bytes for the nonce of a transaction. @throws as `raiseFee` */
+export async function sendReplacement(
+  app: App,
+  chain: Chain,
+  bound: Bound,
+  request: Request,
+): Promise<{ hash: Hex; sent: Sent }> {
   await reach(app, 'before-replace')
   const attempt = await signOrAdopt(app, chain, bound, request)
   await reach(app, 'after-replace-sign')

@@ -57,6 +57,17 @@ const Receipt = Type.Object(
   { title: 'Receipt' },
 )
 
+const WaitReason = Type.Object(
+  {
+    code: Type.String({
+      description:
+        'waiting_for_block, fee_too_low_for_market, fee_cap_reached, insufficient_funds, behind_earlier, queued, account_stopped, rejected_by_nodes, nonce_used_elsewhere, node_unreachable, signer_unavailable or policy_denied; more may come',
+    }),
+    detail: Type.String({ description: 'For people; its words may change' }),
+  },
+  { title: 'WaitReason' },
+)
+
 const HASH = `0x${'5e'.repeat(32)}`
 const number = (hex: string) => ({ type: 'BigNumber', hex })
 /** A transfer of 1.5 tokens, as examples show it. */
@@ -101,6 +112,7 @@ const MINED = {
     effectiveGasPrice: number('0x59682f00'),
   },
   revert: null,
+  reason: null,
 }
 
 export const Transaction = Type.Object(
@@ -126,6 +138,9 @@ export const Transaction = Type.Object(
     transitions: Type.Array(Transition),
     receipt: Type.Union([Receipt, Type.Null()]),
     revert: Type.Union([Revert, Type.Null()], { description: 'Why a mined transaction failed' }),
+    reason: Type.Union([WaitReason, Type.Null()], {
+      description: 'Why it is not mined yet, where it waits for longer than a minute; otherwise null',
+    }),
   },
   { title: 'Transaction', examples: [MINED] },
 )

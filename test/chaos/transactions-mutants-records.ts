@@ -201,7 +201,7 @@ export const recordMutants: Mutant[] = [
     name: 'a raise has more gas than the first bytes',
     scenario: 'sped-up',
     caughtBy: 'price',
-    patches: [['transactions/replace.ts', '    gas: before.gas,\n', '    gas: before.gas + 1_000n,\n']],
+    patches: [['transactions/replace.ts', ' : before.gas\n', ' : before.gas + 1_000n\n']],
   },
   {
     name: 'the coins are left out of what is signed',
@@ -271,8 +271,8 @@ export const recordMutants: Mutant[] = [
     patches: [
       [
         'transactions/replace.ts',
-        '  const fees = nextFee(dearest(attempts), await marketOf(chain), chain.feeCapWei)\n  return signAndSend(app, chain, bound, {\n    ...options,\n    kind: before',
-        '  const fees = await marketOf(chain)\n  return signAndSend(app, chain, bound, {\n    ...options,\n    kind: before',
+        '  const fees = nextFee(offered, await marketOf(chain), chain.feeCapWei)\n',
+        '  const fees = await marketOf(chain)\n',
       ],
     ],
   },
@@ -363,9 +363,9 @@ export const recordMutants: Mutant[] = [
     file: 'src/transactions/follow.test.ts',
     test: 'after 3 blocks and 20 s only the lowest nonce of an account gets a higher fee, in both fields, stored before it is sent',
     patches: [
-      ['transactions/keep-alive.ts', 'const BUMP_AFTER_BLOCKS = 3', 'const BUMP_AFTER_BLOCKS = 0'],
+      ['transactions/raise.ts', 'const BUMP_AFTER_BLOCKS = 3', 'const BUMP_AFTER_BLOCKS = 0'],
       [
-        'transactions/keep-alive.ts',
+        'transactions/raise.ts',
         "    .where('a.created_at', '<', secondsAgo(app.config.LANE_BUMP_AFTER_SECONDS))\n",
         '',
       ],

@@ -126,7 +126,7 @@ export const sendingMutants: Mutant[] = [
     patches: [
       [
         'transactions/keep-alive.ts',
-        '  const use = await findUse(app, chain, bound)\n  if (use === null) return\n',
+        '  const use = await findUse(app, chain, bound)\n  if (use === null) return noteUsed(app, bound)\n',
         "  if ((await countAt(chain, bound.from, 'latest')) <= row.nonce) return\n  const use = { hash: null, blockNumber: 0, blockHash: bound.from.padEnd(66, '0') }\n",
       ],
       [
@@ -185,8 +185,8 @@ export const sendingMutants: Mutant[] = [
       ['transactions/recover.ts', '  if (!(await claim(app.db, bound.id))) return\n', ''],
       [
         'transactions/recover.ts',
-        'const [gas, { fees }] = [await cancelGas(chain, bound.from), bound]',
-        'const [gas, fees] = [await cancelGas(chain, bound.from), nextFee(bound.fees, bound.fees, chain.feeCapWei)]',
+        '  const { fees } = bound\n',
+        '  const fees = nextFee(bound.fees, bound.fees, chain.feeCapWei)\n',
       ],
       [
         'transactions/recover.ts',

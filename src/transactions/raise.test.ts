@@ -1,0 +1,345 @@
+import { strict as assert } from 'node:assert'
+import { after, afterEach, before, test } from 'node:test'
+import { sql } from 'kysely'
+import { fakeApp, signed, type FakeApp } from '../../test/fake-app.ts'
+import { until } from '../../test/until.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
+import { AppError } from '../errors.ts'
+import type { Hex } from '../ids.ts'
+import { SignerRefused } from '../signer/client.ts'
+import type { SignRequest } from '../signer/wire.ts'
+import { toHex, toWord } from '../store/bytes.ts'
+import { startKeeper } from './keep-alive.ts'
+import { raiseLowest } from './raise.ts'
+import { recoverBound } from './recover.ts'
+
+/** When a keeper looks at a write that waits, with whom it shares that, and what it signs then. */
+let world: FakeApp
+before(async () => {
+  world = await fakeApp()
+})
+afterEach(async () => {
+  for (const table of ['attempts', 'transactions', 'waits'] as const) await world.db.deleteFrom(table).execute()
+  for (const says of [world.node, world.signer])
+    for (const name of Object.keys(says)) Reflect.deleteProperty(says, name)
+  world.calls.length = 0
+})
+after(() => world.close())
+
+const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000)
+const old = { created_at: ago(25), broadcast_at: ago(0) }
+const raise = () => raiseLowest(world.app, world.chain)
+
+/** Nodes and signer take whatever they are asked for. @returns what the signer was asked */
+function willing(): SignRequest[] {
+  const asked: SignRequest[] = []
+  world.mine(100)
+  world.node.eth_getBalance = () => '0xffffffff'
+  world.node.eth_maxPriorityFeePerGas = () => '0x1'
+  world.node.eth_sendRawTransaction = ([raw]) => hashes.get(raw as Hex)
+  world.signer.sign = async (request) => {
+    asked.push(request)
+    const bytes = signed(request.kind, request.nonce)
+    hashes.set(bytes.raw, bytes.hash)
+    return bytes
+  }
+  return asked
+}
+const hashes = new Map<Hex, Hex>()
+
+/** Accounts whose lowest write is due. */
+async function due(count: number, name: string) {
+  const rows = []
+  for (let number = 0; number < count; number++)
+    rows.push(await world.row(await world.account(`${name} ${number}`), {}, old))
+  return rows
+}
+const waits = () => world.db.selectFrom('waits').selectAll().orderBy('sender').execute()
+const wait = async (id: string) => {
+  const { sender } = await world.rowOf(id)
+  return world.db.selectFrom('waits').selectAll().where('sender', '=', sender).executeTakeFirst()
+}
+/** As if the pause of every look were over. */
+const pauseOver = () => sql`update waits set due_at = now() where due_at is not null`.execute(world.db)
+
+test('many are looked at side by side, and the market is asked for once', async () => {
+  willing()
+  let signing = 0
+  let most = 0
+  const sign = world.signer.sign!
+  world.signer.sign = async (request) => {
+    most = Math.max(most, ++signing)
+    await new Promise((resolve) => setImmediate(resolve))
+    if (most < 64) await until('64 are signed at a time', () => most >= 64)
+    signing--
+    return sign(request)
+  }
+  const rows = await due(130, 'many')
+  // Until nothing is left to the next round.
+  while (await raise());
+  for (const { id } of rows) assert.equal((await world.attemptsOf(id)).length, 2)
+  assert.equal(most, 64)
+  assert.equal(world.asked('eth_maxPriorityFeePerGas').length, 1)
+})
+
+test('two replicas share the looks: each is one replica’s', async () => {
+  const asked = willing()
+  await due(40, 'shared')
+  await Promise.all([raise(), raise(), raise()])
+  assert.equal(asked.length, 40)
+  assert.equal(new Set(asked.map(({ from }) => from)).size, 40)
+})
+
+test('a look that changes nothing is repeated after 10 s, and each time after twice as long, up to five minutes', async () => {
+  const asked = willing()
+  world.node.eth_getBalance = () => '0x0'
+  const [row] = await due(1, 'dry')
+  for (const seconds of [10, 20, 40, 80, 160, 300, 300]) {
+    world.calls.length = 0
+    await raise()
+    await raise()
+    assert.equal(world.asked('eth_getBalance').length, 1)
+    const [{ due_at, pause_seconds } = assert.fail()] = await waits()
+    assert.equal(pause_seconds, seconds)
+    const left = due_at!.getTime() - Date.now()
+    assert.ok(left > (seconds - 5) * 1_000 && left <= (seconds + 5) * 1_000, `${seconds} s: ${left} ms`)
+    await pauseOver()
+  }
+  assert.deepEqual(asked, [])
+  // With coins it is raised; its new bytes are looked at as those of any other, not after five minutes.
+  world.node.eth_getBalance = () => '0xffffffff'
+  await raise()
+  assert.equal(asked.length, 1)
+  await world.db
+    .updateTable('attempts')
+    .set({ created_at: ago(25), created_block: null })
+    .execute()
+  await raise()
+  assert.equal(asked.length, 2)
+  assert.equal((await wait(row!.id))!.pause_seconds, 10)
+})
+
+test('what stands in the way is noted, written when it changes and not each time, and forgotten when nothing does', async () => {
+  willing()
+  world.node.eth_getBalance = () => '0x5'
+  const [row] = await due(1, 'noted')
+  const xminOf = async () =>
+    (await sql<{ xmin: string; trouble: string; detail: string; since: Date }>`select xmin::text, * from waits`.execute(world.db)).rows[0] // prettier-ignore
+  await raise()
+  const first = (await xminOf())!
+  assert.equal(first.trouble, 'insufficient_funds')
+  assert.equal(first.detail, `The account needs ${21_000 * 113} wei for a fee that nodes take, and has 5.`)
+  await pauseOver()
+  await raise()
+  const second = (await xminOf())!
+  assert.deepEqual([second.since, second.detail], [first.since, first.detail])
+  await pauseOver()
+  world.node.eth_getBalance = () => '0xffffffff'
+  await raise()
+  assert.deepEqual([(await wait(row!.id))!.trouble, (await wait(row!.id))!.detail], [null, null])
+})
+
+test('where the market is above the cap nobody is put off: all are raised when it falls', async () => {
+  const asked = willing()
+  await due(3, 'above')
+  world.mine(101, world.chain.feeCapWei + 1n)
+  await raise()
+  assert.deepEqual([await waits(), world.told('fee_cap_reached').at(-1)!.fields], [[], { chainId: 31_337 }])
+  world.mine(102)
+  await raise()
+  assert.equal(asked.length, 3)
+})
+
+test('at the cap, and above what the signer allows, the reason is noted and nothing is raised', async () => {
+  const asked = willing()
+  const row = await world.row(await world.account('capped'), {}, { ...old, max_fee: toWord(world.chain.feeCapWei) })
+  const denied = await world.row(await world.account('denied'), { nonce: 1 }, old)
+  world.signer.sign = () => Promise.reject(new SignerRefused('policy_denied', 'too dear'))
+  await raise()
+  assert.deepEqual([(await wait(row.id))!.trouble, (await wait(denied.id))!.trouble], ['fee_cap_reached', 'policy_denied']) // prettier-ignore
+  assert.deepEqual(asked, [])
+})
+
+test('who cannot pay what the market wants offers what it has, if nodes take that', async () => {
+  const asked = willing()
+  world.mine(101, 400n)
+  const value = 7n
+  world.node.eth_getBalance = () => `0x${(21_000n * 200n + value).toString(16)}`
+  await world.row(await world.account('nearly'), { value: toWord(value) }, old)
+  await raise()
+  assert.deepEqual([asked[0]!.maxFeePerGas, asked[0]!.maxPriorityFeePerGas], ['200', '12'])
+})
+
+test('a node that goes away puts off the one who met it, and gives back the looks of all others', async () => {
+  const asked = willing()
+  await due(40, 'given back')
+  world.node.eth_getBalance = () => new RpcUnavailable('gone', { timedOut: false })
+  await assert.rejects(raise(), RpcUnavailable)
+  const put = (await waits()).filter(({ due_at }) => due_at !== null)
+  assert.equal(put.length, 1)
+  const noted = (await waits()).filter(({ trouble }) => trouble === 'node_unreachable')
+  assert.equal(noted.length, 39)
+  world.node.eth_getBalance = () => '0xffffffff'
+  world.signer.sign = () => Promise.reject(new AppError('signer_unavailable', 'gone'))
+  await assert.rejects(raise(), { code: 'signer_unavailable' })
+  assert.ok((await waits()).some(({ trouble }) => trouble === 'signer_unavailable'))
+  willing()
+  await raise()
+  assert.deepEqual(asked, [])
+  await pauseOver()
+  await raise()
+  assert.equal((await waits()).filter(({ trouble }) => trouble !== null).length, 0)
+  assert.equal((await world.db.selectFrom('attempts').selectAll().execute()).length, 80)
+})
+
+test('nothing is remembered of nonces that are settled', async () => {
+  willing()
+  world.node.eth_getBalance = () => '0x0'
+  const [open, done] = await due(2, 'settled')
+  await raise()
+  assert.equal((await waits()).length, 2)
+  await world.db.updateTable('transactions').set({ state: 'MINED' }).where('id', '=', done!.id).execute()
+  // Another process, which sweeps when it starts.
+  await raiseLowest(world.app, { ...world.chain })
+  assert.deepEqual((await waits()).map(({ sender }) => toHex(sender)), [toHex(open!.sender)]) // prettier-ignore
+})
+
+test('a cancel is estimated anew each time that it is raised', async () => {
+  const asked = willing()
+  world.node.eth_estimateGas = () => '0xf000'
+  const account = await world.account('cancelled')
+  await world.row(account, { is_cancel: true }, { ...old, is_cancel: true })
+  await raise()
+  assert.deepEqual([asked[0]!.kind, asked[0]!.gas], ['cancel', String((0xf000 * 5) / 4)])
+  assert.deepEqual(world.asked('eth_estimateGas'), [[{ from: account.address, to: account.address, value: '0x0' }, 'latest']]) // prettier-ignore
+  // Less than before is not asked of the signer.
+  world.node.eth_estimateGas = () => '0x5209'
+  await world.db
+    .updateTable('attempts')
+    .set({ created_at: ago(25), created_block: null })
+    .execute()
+  await raise()
+  assert.equal(asked[1]!.gas, String((0xf000 * 5) / 4))
+})
+
+test('what nodes reject is estimated again, the original as well, and sent with more gas', async () => {
+  const asked = willing()
+  const send = world.node.eth_sendRawTransaction!
+  const tooLow = () => new RpcError(-32000, 'intrinsic gas too low', undefined)
+  world.node.eth_sendRawTransaction = tooLow
+  world.node.eth_estimateGas = () => '0x9c40'
+  const account = await world.account('rejected')
+  const row = await world.row(account, { value: toWord(3n), updated_at: ago(25) }, { ...old, broadcast_at: null })
+  // The round sends it, hears that it is rejected, and raises it.
+  await startKeeper(world.app, world.chain).stop()
+  assert.deepEqual(
+    asked.map(({ kind, gas, value }) => [kind, gas, value]),
+    [['replace', '60000', '3']],
+  )
+  assert.deepEqual(world.asked('eth_estimateGas'), [[{ from: account.address, to: toHex(row.target), data: '0x', value: '0x3' }, 'latest']]) // prettier-ignore
+  // Rejected once more, it is looked at ever more seldom, though its bytes are new.
+  await world.db
+    .updateTable('attempts')
+    .set({ created_at: ago(25), created_block: null })
+    .execute()
+  await raise()
+  assert.equal(asked.length, 1)
+  assert.deepEqual([(await wait(row.id))!.trouble, world.told('transaction_rejected').length], ['rejected_by_nodes', 0])
+  // After a minute the operator is told, once.
+  await sql`update waits set since = now() - interval '61 seconds', due_at = now()`.execute(world.db)
+  world.node.eth_estimateGas = () => new RpcError(3, 'execution reverted', '0x')
+  await raise()
+  await pauseOver()
+  await world.db
+    .updateTable('attempts')
+    .set({ created_at: ago(25), created_block: null })
+    .execute()
+  await raise()
+  assert.deepEqual(asked.map(({ gas }) => gas), ['60000', '60000', '60000']) // prettier-ignore
+  assert.equal((await wait(row.id))!.pause_seconds, 40)
+  assert.deepEqual(world.told('transaction_rejected').map(({ fields }) => fields), [{ chainId: 31_337, id: row.id, sender: account.address, nonce: 0 }]) // prettier-ignore
+  // Taken at last.
+  world.node.eth_sendRawTransaction = send
+  await pauseOver()
+  await world.db
+    .updateTable('attempts')
+    .set({ created_at: ago(25), created_block: null })
+    .execute()
+  await raise()
+  assert.equal((await wait(row.id))!.trouble, null)
+})
+
+test('that a node counts a nonce as used, and nothing proves it, is noted; the write stays as it is', async () => {
+  willing()
+  world.node.eth_sendRawTransaction = () => new RpcError(-32000, 'nonce too low', undefined)
+  world.node.eth_getTransactionReceipt = () => null
+  const row = await world.row(await world.account('used'), { updated_at: ago(25) }, { broadcast_at: null })
+  await startKeeper(world.app, world.chain).stop()
+  const noted = (await wait(row.id))!
+  assert.equal(noted.trouble, 'nonce_used_elsewhere')
+  // Raised, it is heard once more: nothing is written, and the next look is put off although the bytes are new.
+  for (const pause of [10, 20]) {
+    await world.db
+      .updateTable('attempts')
+      .set({ created_at: ago(25), created_block: null })
+      .execute()
+    await raise()
+    await raise()
+    const { trouble, since, pause_seconds } = (await wait(row.id))!
+    assert.deepEqual([trouble, since, pause_seconds], ['nonce_used_elsewhere', noted.since, pause])
+    await pauseOver()
+  }
+  assert.equal((await world.attemptsOf(row.id)).length, 3)
+  assert.equal((await world.rowOf(row.id)).state, 'SUBMITTED')
+})
+
+test('a nonce is not filled at a guess: it waits until a node says what a cancel takes, unless that is known', async () => {
+  const asked = willing()
+  const recover = () => recoverBound(world.app, world.chain, { idleSeconds: 8 })
+  world.signer.recall = async () => ({ attempts: [], hasMore: false })
+  world.node.eth_getTransactionCount = () => '0x0'
+  const bound = { created_at: ago(60), updated_at: ago(60), nonce: 0 }
+  const row = await world.row(await world.account('open'), bound, null)
+  const refusals = [
+    () => new RpcUnavailable('gone', { timedOut: false }),
+    () => new RpcError(-32000, 'busy', undefined),
+    () => '0x1',
+  ]
+  world.chain = { ...world.chain }
+  for (const refusal of refusals) {
+    world.node.eth_estimateGas = refusal
+    await recover().catch((error) => assert.ok(error instanceof RpcUnavailable))
+    const { state, claims } = await world.rowOf(row.id)
+    assert.deepEqual([state, claims, asked], ['BOUND', 1, []])
+  }
+  world.node.eth_estimateGas = () => '0xf000'
+  await recover()
+  assert.deepEqual([(await world.rowOf(row.id)).state, asked[0]!.gas], ['SUBMITTED', '76800'])
+  // Where the account's own code refuses coins, what it takes to send nothing to nobody.
+  world.node.eth_estimateGas = ([call]) =>
+    (call as { to: Hex }).to.endsWith('dead') ? '0x5208' : new RpcError(3, 'execution reverted', '0x')
+  await world.row(await world.account('refuses'), bound, null)
+  await recover()
+  assert.equal(asked[1]!.gas, '21000')
+  // Now the network is known.
+  for (const [index, refusal] of refusals.entries()) {
+    world.node.eth_estimateGas = refusal
+    await world.row(await world.account(`known ${index}`), bound, null)
+    await recover()
+    assert.equal(asked[2 + index]!.gas, '21000')
+  }
+})
+
+test('bound writes are finished side by side', async () => {
+  willing()
+  let asking = 0
+  world.signer.recall = async () => {
+    asking++
+    await until('32 are asked for at a time', () => asking >= 32)
+    return { attempts: [], hasMore: false }
+  }
+  for (let number = 0; number < 33; number++)
+    await world.row(await world.account(`bound ${number}`), { updated_at: ago(20) }, null)
+  await recoverBound(world.app, world.chain, { idleSeconds: 8 })
+  assert.equal(asking, 33)
+})
