@@ -11,20 +11,26 @@ import { countAt } from './counts.ts'
 import { writeFees, type Bound } from './intent.ts'
 import { inFlight } from './key.ts'
 import { reach } from './steps.ts'
-import { takeNonce, type Binding, type Lane } from './take-nonce.ts'
+import { mostPending, takeNonce, type Binding, type Lane } from './take-nonce.ts'
+import { untilSigned } from './unsigned.ts'
 
 /** An account that always loses its race is one that somebody else is hammering. */
 const MOST_RACES = 64
+/** milliseconds that a write waits for earlier ones of its account to be signed */
+const PATIENCE_MS = 3_000
 
 /**
  * Commit 1: the intent and its nonce, in one database transaction that many writes share. The nonce is one more than the
  * highest row of the account on this network, or one that was vacated; who loses a race to another replica takes the
- * next. The chain is asked for its count only for an account without a row.
- * @throws idempotency_in_flight, too_many_pending, account_stopped, chain_unavailable, chain_timeout, database_unavailable
+ * next. The chain is asked for its count only for an account without a row. While many are not signed yet it waits for
+ * that, a few seconds at most.
+ * @throws idempotency_in_flight, too_many_pending, account_stopped, overloaded, chain_unavailable, chain_timeout,
+ *         database_unavailable
  */
 export async function bind(app: App, chain: Chain, binding: Binding): Promise<Bound> {
   let first: number | null = null
-  for (let race = 0; race < MOST_RACES; race++) {
+  const endsAt = performance.now() + PATIENCE_MS
+  for (let race = 0; race < MOST_RACES;) {
     const taken = await takeNonce(app, chain, binding, first)
     if (taken === 'key is taken') throw inFlight()
     if ('nonce' in taken) return toBound(chain, binding, taken.nonce)
@@ -34,6 +40,10 @@ export async function bind(app: App, chain: Chain, binding: Binding): Promise<Bo
       const isMine = await takeOver(app, chain, binding, lane.vacant)
       if (isMine) return toBound(chain, binding, lane.vacant)
     } else if (lane.isNew) first = await countOnChain(chain, binding.from)
+    if (lane.vacant === null && lane.isAhead) {
+      if (performance.now() > endsAt) throw notSigned()
+      await untilSigned(app, chain, binding.from)
+    } else race++
   }
   throw new AppError('overloaded', 'Too many writes of this account at once.', { retryAfter: 1 })
 }
@@ -48,17 +58,24 @@ function toBound(
 }
 
 /** @throws account_stopped, too_many_pending */
-function refuseWhileFull({ config }: App, { isStopped, pending, turn }: Lane): void {
+function refuseWhileFull(app: App, { isStopped, pending, turn }: Lane): void {
   if (isStopped) throw stopped()
   const before = pending + turn - 1
-  if (before >= config.MAX_PENDING_WRITES) {
+  if (before >= mostPending(app)) {
     throw new AppError(
       'too_many_pending',
-      `The account has ${before} unconfirmed writes; at most ${config.MAX_PENDING_WRITES} are allowed.`,
+      `The account has ${before} unconfirmed writes; at most ${mostPending(app)} are allowed.`,
       { retryAfter: 2 },
     )
   }
 }
+
+/** For a nonce that the signer would not sign, because one far below has no bytes. */
+export const notSigned = (cause?: unknown): AppError =>
+  new AppError('overloaded', 'Earlier writes of this account are not signed yet.', {
+    retryAfter: 5,
+    ...(cause === undefined ? {} : { cause }),
+  })
 
 const stopped = (): AppError =>
   new AppError('account_stopped', 'The account is stopped: the operator has to look at it.', { retryAfter: 60 })

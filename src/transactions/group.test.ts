@@ -10,7 +10,7 @@ import { takeNonce, type Binding } from './take-nonce.ts'
 /** Many writes at once: they share commits, and nothing of one is another's. */
 let world: Writing
 before(async () => {
-  world = await writing()
+  world = await writing({ MAX_QUEUED_WRITES: '0' })
 })
 after(() => world.close())
 

@@ -20,8 +20,18 @@ export type Binding = {
   terms: Terms
 }
 
-/** The lane as the statement saw it. `turn`: the how-manieth of the group's writes of this account it was, from 1. */
-export type Lane = { isStopped: boolean; pending: number; vacant: number | null; isNew: boolean; turn: number }
+/**
+ * The lane as the statement saw it. `turn`: the how-manieth of the group's writes of this account it was, from 1.
+ * `isAhead`: its nonce would have been too far above one that is not signed yet.
+ */
+export type Lane = {
+  isStopped: boolean
+  pending: number
+  vacant: number | null
+  isNew: boolean
+  isAhead: boolean
+  turn: number
+}
 
 export type Taken = { nonce: number } | 'key is taken' | { lane: Lane }
 
@@ -109,12 +119,19 @@ type Row = {
   stopped: boolean
   pending: number
   vacant: number | null
+  unsigned: number | null
+  tried: boolean | null
 }
+
+/** Unconfirmed writes of one account: those that a node has, and those that are queued behind them. */
+export const mostPending = ({ config }: Pick<App, 'config'>): number =>
+  config.MAX_PENDING_WRITES + config.MAX_QUEUED_WRITES
 
 /**
  * One statement, so that its reads and its inserts see one state: the id not used, nothing vacant below, not stopped,
- * fewer than the limit pending. The order of the inserts is that of the unique keys, or two replicas would wait for each
- * other.
+ * fewer than the limit pending, and the lowest nonce without bytes so near that the signer does not see a gap, nor has more to
+ * fill, when this server dies, than it fills in a row. The order of the inserts is that of the unique keys, or
+ * two replicas would wait for each other. What is open of a lane is one search in `transactions_open`.
  */
 async function insert(
   app: App,
@@ -135,34 +152,39 @@ async function insert(
       select sender,
         coalesce((select nonce + 1 from transactions where chain_id = ${chainId}::bigint and sender = senders.sender order by nonce desc limit 1), first) as next,
         exists (select 1 from stopped_lanes where chain_id = ${chainId}::bigint and sender = senders.sender) as stopped,
-        (select count(*) from transactions where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED') and sender = senders.sender) as pending,
-        (select min(nonce) from transactions where chain_id = ${chainId}::bigint and state = 'VACANT' and sender = senders.sender) as vacant
-      from (select sender, max(first) as first from asked group by sender) as senders
-    ), turns as (
-      select asked.*, next, stopped, pending, vacant, row_number() over (partition by asked.sender order by place) as turn
+        pending, vacant, unsigned
+      from (select sender, max(first) as first from asked group by sender) as senders cross join lateral (
+        select count(*) filter (where state <> 'VACANT') as pending, min(nonce) filter (where state = 'VACANT') as vacant,
+          min(nonce) filter (where state = 'BOUND') as unsigned
+        from transactions where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED', 'VACANT') and sender = senders.sender
+      ) as open
+    ), counted as (
+      select asked.*, next, stopped, pending, vacant, unsigned, row_number() over (partition by asked.sender order by place) as turn
       from asked join lanes on lanes.sender = asked.sender
       where copy = 1 and (request_hash is null or not exists (select 1 from transactions where transactions.id = asked.id))
+    ), turns as (
+      select counted.*, next is not null and not stopped and vacant is null and pending + turn <= ${mostPending(app)}::int
+        and next + turn - 1 < coalesce(unsigned, next) + ${app.config.MAX_PENDING_WRITES}::int as tried
+      from counted
     ), bound as (
       insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash, state, transitions, created_at)
       select id, account_id, client_id, ${chainId}::bigint, sender, next + turn - 1, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash,
         'BOUND', '[]'::jsonb, date_trunc('milliseconds', now())
-      from turns
-      where next is not null and not stopped and vacant is null and pending + turn <= ${app.config.MAX_PENDING_WRITES}::int
+      from turns where tried
       order by sender, turn
       on conflict do nothing
       returning id, nonce
     )
-    select bound.nonce, turns.turn, lanes.next, lanes.stopped, lanes.pending, lanes.vacant
+    select bound.nonce, turns.turn, turns.tried, lanes.next, lanes.stopped, lanes.pending, lanes.vacant, lanes.unsigned
     from asked join lanes on lanes.sender = asked.sender left join turns on turns.place = asked.place left join bound on bound.id = turns.id
     order by asked.place`.execute(db)
   const lost = new Map<Hex, number>()
-  for (const [index, { nonce, turn, next, stopped, pending, vacant }] of rows.entries()) {
+  for (const [index, { nonce, next, tried }] of rows.entries()) {
     const { from, requestHash } = members[index]!
-    const isRefused = stopped || vacant !== null || pending + (turn ?? 0) > app.config.MAX_PENDING_WRITES
     // Only an id that another replica may use too can be lost without its nonce.
-    if (nonce === null && turn !== null && next !== null && !isRefused && requestHash !== null) lost.set(from, next)
+    if (nonce === null && tried === true && requestHash !== null) lost.set(from, next!)
   }
-  return { taken: rows.map(readRow), lost: [...lost].map(([from, next]) => ({ from, next })) }
+  return { taken: rows.map((row) => readRow(app, row)), lost: [...lost].map(([from, next]) => ({ from, next })) }
 }
 
 /** Bytes are hexadecimal digits: one JSON parameter is read by both databases, and faster than one parameter a field. */
@@ -175,8 +197,9 @@ function toAsked({ id, first, accountId, clientId, from, intent, terms, requestH
   }
 }
 
-function readRow({ nonce, turn, next, stopped, pending, vacant }: Row): Taken {
+function readRow(app: App, { nonce, turn, next, stopped, pending, vacant, unsigned }: Row): Taken {
   if (nonce !== null) return { nonce }
   if (turn === null) return 'key is taken'
-  return { lane: { isStopped: stopped, pending, vacant, isNew: next === null, turn } }
+  const isAhead = next !== null && next + turn - 1 >= (unsigned ?? next) + app.config.MAX_PENDING_WRITES
+  return { lane: { isStopped: stopped, pending, vacant, isNew: next === null, isAhead, turn } }
 }

@@ -121,7 +121,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       ['transactions/bind.ts', '  if (isStopped) throw stopped()\n', ''],
-      ['transactions/take-nonce.ts', 'where next is not null and not stopped and', 'where next is not null and'],
+      ['transactions/take-nonce.ts', 'next is not null and not stopped and', 'next is not null and'],
     ],
   },
   {
