@@ -111,7 +111,7 @@ async function resume(app: App, chain: Chain, caller: Caller, row: TransactionRo
   return answerOf(chain, bound, found.first.hash)
 }
 
-/** Sign, store, broadcast, or leave that to the queue. @returns null when the ledger gave nonce or id to something our tables did not know */
+/** Sign, store, broadcast. What is queued is left to the keeper. @returns null when the ledger gave nonce or id to something our tables did not know */
 async function finish(
   app: App,
   chain: Chain,
