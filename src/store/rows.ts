@@ -117,6 +117,8 @@ export type Database = {
     abi: string
     request_hash: Bytes | null
     state: TransactionState
+    /** decimal digits, wei */
+    reserved: string | null
     hash: Bytes | null
     block_number: number | null
     block_hash: Bytes | null

@@ -31,6 +31,7 @@ const bindingOf = (writer: Writer, key: string | null = null): Binding => ({
   from: writer.address,
   intent: { to: world.probe, data: '0x', value: 0n, abi: '', fn: null, errors: [] },
   terms: { gas: 21_000n, fees: { type: 'legacy', gasPrice: 1n } },
+  budget: null,
 })
 const take = (binding: Binding, first: number | null = 0) =>
   takeNonce(world.first.app, world.first.chain, binding, first)

@@ -317,11 +317,14 @@ test('what a block makes room for goes out at once, also while the keeper is bus
     },
   }
   const round = keeper.round()
-  await until('the keeper asks the signer', () => isAsked)
-  await world.mine()
-  await until('the seventeenth was sent', () => seen.taken.has(16))
-  goOn.resolve()
-  app.signer = real
+  try {
+    await until('the keeper asks the signer', () => isAsked)
+    await world.mine()
+    await until('the seventeenth was sent', () => seen.taken.has(16))
+  } finally {
+    goOn.resolve()
+    app.signer = real
+  }
   await round
   pokeKeeper(app, world.first.chain)
   await world.db.updateTable('transactions').set({ state: 'FAILED' }).where('state', '=', 'BOUND').execute()

@@ -10,8 +10,9 @@ import { answerOf, type WriteAnswer } from './answer.ts'
 import { bind, claim, notSigned, part, refuseStopped, vacate } from './bind.ts'
 import { broadcast, giveToNode } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
-import { toBound, type Bound, type Intent, type Terms, type TransactionRow } from './intent.ts'
+import { toBound, type Bound, type Intent, type TransactionRow } from './intent.ts'
 import { findKey, inFlight, type Key, type Known } from './key.ts'
+import type { Prepared } from './prepare.ts'
 import { adopt } from './recall.ts'
 import { isTaken } from './recover.ts'
 import { untilReplayed } from './replay.ts'
@@ -79,19 +80,19 @@ async function prepareAndSend(
   app: App,
   chain: Chain,
   caller: Caller,
-  asked: Omit<Binding, 'terms'>,
+  asked: Omit<Binding, 'terms' | 'budget'>,
 ): Promise<WriteAnswer | null> {
   const { id, from, intent, requestHash } = asked
-  let terms: Terms
+  let prepared: Prepared
   try {
-    terms = await gasStrategy(chain).prepare(chain, from, intent)
+    prepared = await gasStrategy(chain).prepare(chain, from, intent)
   } catch (error) {
     // What was sent before may be why it cannot be done again.
     if (requestHash !== null && (await takeInIntent(app, id))) return null
     throw error
   }
   await reach(app, 'before-bind')
-  const bound = await bind(app, chain, { ...asked, terms })
+  const bound = await bind(app, chain, { ...asked, ...prepared })
   await reach(app, 'after-bind')
   return finish(app, chain, caller, bound, { mayVacate: true })
 }

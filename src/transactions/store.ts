@@ -6,6 +6,7 @@ import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import type { Transition } from '../store/rows.ts'
+import { gasStrategy } from './gas.ts'
 import { feeDigits, writeFees, type Attempt, type Bound } from './intent.ts'
 import { isFar } from './queue.ts'
 import { takeInSlot } from './take-in.ts'
@@ -89,7 +90,7 @@ export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: A
   await storeLater(app, chain, bound, attempt, (db) =>
     db
       .updateTable('transactions')
-      .set({ state: 'SUBMITTED', is_cancel: true, ...submitted(app, attempt) })
+      .set({ state: 'SUBMITTED', is_cancel: true, ...submitted(app, chain, bound, attempt) })
       .where('id', '=', bound.id)
       .where('state', '=', 'BOUND')
       .execute(),
@@ -106,7 +107,7 @@ export async function storeReplacement(app: App, chain: Chain, bound: Bound, att
   await storeLater(app, chain, bound, attempt, (db) =>
     db
       .updateTable('transactions')
-      .set({ ...submitted(app, attempt), ...(attempt.isCancel ? { is_cancel: true } : {}) })
+      .set({ ...submitted(app, chain, bound, attempt), ...(attempt.isCancel ? { is_cancel: true } : {}) })
       .where('id', '=', bound.id)
       .where('state', '=', 'SUBMITTED')
       .where('hash', 'is distinct from', fromHex(attempt.hash))
@@ -170,8 +171,10 @@ async function keepAttempt(db: Db, chain: Chain, id: string, attempt: Attempt): 
     .execute()
 }
 
-function submitted(app: App, { hash }: Attempt) {
+function submitted(app: App, chain: Chain, bound: Bound, attempt: Attempt) {
+  const { hash } = attempt
   return {
+    reserved: String(gasStrategy(chain).reserve(bound, attempt)),
     hash: fromHex(hash),
     transitions: append([{ state: 'SUBMITTED', at: new Date(app.now()).toISOString(), hash }]),
     updated_at: sql<Date>`now()`,

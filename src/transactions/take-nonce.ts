@@ -5,6 +5,8 @@ import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { fromHex, wordDigits } from '../store/bytes.ts'
 import type { Hex } from '../ids.ts'
+import type { Budget } from './funds.ts'
+import { gasStrategy } from './gas.ts'
 import { feeDigits, type Intent, type Terms } from './intent.ts'
 import { reach } from './steps.ts'
 import { oncePer, together } from './together.ts'
@@ -18,11 +20,13 @@ export type Binding = {
   from: Hex
   intent: Intent
   terms: Terms
+  /** null: nothing is reserved */
+  budget: Budget | null
 }
 
 /**
  * The lane as the statement saw it. `turn`: the how-manieth of the group's writes of this account it was, from 1.
- * `isAhead`: its nonce would have been too far above one that is not signed yet.
+ * `reserved`: wei that the open writes may cost, without those of the group. `isAhead`: its nonce would have been too far above one that is not signed yet.
  */
 export type Lane = {
   isStopped: boolean
@@ -30,6 +34,7 @@ export type Lane = {
   vacant: number | null
   isNew: boolean
   isAhead: boolean
+  reserved: bigint
   turn: number
 }
 
@@ -120,6 +125,7 @@ type Row = {
   pending: number
   vacant: number | null
   unsigned: number | null
+  reserved: string
   tried: boolean | null
 }
 
@@ -129,53 +135,58 @@ export const mostPending = ({ config }: Pick<App, 'config'>): number =>
 
 /**
  * One statement, so that its reads and its inserts see one state: the id not used, nothing vacant below, not stopped,
- * fewer than the limit pending, and the lowest nonce without bytes so near that the signer does not see a gap, nor has more to
+ * fewer than the limit pending, enough coins for all of them and the members before, and the lowest nonce without bytes so near that the signer does not see a gap, nor has more to
  * fill, when this server dies, than it fills in a row. The order of the inserts is that of the unique keys, or
  * two replicas would wait for each other. What is open of a lane is one search in `transactions_open`.
  */
 async function insert(
   app: App,
   db: Db,
-  { chainId }: Chain,
+  chain: Chain,
   members: Member[],
 ): Promise<{ taken: Taken[]; lost: { from: Hex; next: number }[] }> {
+  const { chainId } = chain
   const { rows } = await sql<Row>`${prepared}
     with asked as (
       select place, id, account_id, client_id, decode(sender, 'hex') as sender, decode(target, 'hex') as target,
         decode(value, 'hex') as value, decode(data, 'hex') as data, gas_limit, decode(max_fee, 'hex') as max_fee,
-        decode(max_priority_fee, 'hex') as max_priority_fee, abi, first, decode(request_hash, 'hex') as request_hash,
+        decode(max_priority_fee, 'hex') as max_priority_fee, abi, first, cost, available, paid_below,
+        decode(request_hash, 'hex') as request_hash,
         row_number() over (partition by id order by place) as copy
-      from json_to_recordset(${JSON.stringify(members.map(toAsked))}::json)
+      from json_to_recordset(${JSON.stringify(members.map((member, place) => toAsked(chain, member, place)))}::json)
         as members (place int, id text, account_id uuid, client_id text, sender text, target text, value text, data text, gas_limit bigint,
-          max_fee text, max_priority_fee text, abi text, first bigint, request_hash text)
+          max_fee text, max_priority_fee text, abi text, first bigint, cost numeric, available numeric, paid_below bigint, request_hash text)
     ), lanes as (
       select sender,
         coalesce((select nonce + 1 from transactions where chain_id = ${chainId}::bigint and sender = senders.sender order by nonce desc limit 1), first) as next,
         exists (select 1 from stopped_lanes where chain_id = ${chainId}::bigint and sender = senders.sender) as stopped,
-        pending, vacant, unsigned
-      from (select sender, max(first) as first from asked group by sender) as senders cross join lateral (
+        pending, vacant, unsigned, open.reserved
+      from (select sender, max(first) as first, max(paid_below) as paid_below from asked group by sender) as senders cross join lateral (
         select count(*) filter (where state <> 'VACANT') as pending, min(nonce) filter (where state = 'VACANT') as vacant,
-          min(nonce) filter (where state = 'BOUND') as unsigned
+          min(nonce) filter (where state = 'BOUND') as unsigned,
+          coalesce(sum(reserved) filter (where state <> 'VACANT' and nonce >= paid_below), 0) as reserved
         from transactions where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED', 'VACANT') and sender = senders.sender
       ) as open
     ), counted as (
-      select asked.*, next, stopped, pending, vacant, unsigned, row_number() over (partition by asked.sender order by place) as turn
+      select asked.*, next, stopped, pending, vacant, unsigned, reserved, row_number() over (partition by asked.sender order by place) as turn,
+        sum(cost) over (partition by asked.sender order by place) as needed
       from asked join lanes on lanes.sender = asked.sender
       where copy = 1 and (request_hash is null or not exists (select 1 from transactions where transactions.id = asked.id))
     ), turns as (
       select counted.*, next is not null and not stopped and vacant is null and pending + turn <= ${mostPending(app)}::int
-        and next + turn - 1 < coalesce(unsigned, next) + ${app.config.MAX_PENDING_WRITES}::int as tried
+        and next + turn - 1 < coalesce(unsigned, next) + ${app.config.MAX_PENDING_WRITES}::int
+        and bool_and(coalesce(reserved + needed <= available, true)) over (partition by sender order by turn) as tried
       from counted
     ), bound as (
-      insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash, state, transitions, created_at)
+      insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash, state, reserved, transitions, created_at)
       select id, account_id, client_id, ${chainId}::bigint, sender, next + turn - 1, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash,
-        'BOUND', '[]'::jsonb, date_trunc('milliseconds', now())
+        'BOUND', cost, '[]'::jsonb, date_trunc('milliseconds', now())
       from turns where tried
       order by sender, turn
       on conflict do nothing
       returning id, nonce
     )
-    select bound.nonce, turns.turn, turns.tried, lanes.next, lanes.stopped, lanes.pending, lanes.vacant, lanes.unsigned
+    select bound.nonce, turns.turn, turns.tried, lanes.next, lanes.stopped, lanes.pending, lanes.vacant, lanes.unsigned, lanes.reserved::text as reserved
     from asked join lanes on lanes.sender = asked.sender left join turns on turns.place = asked.place left join bound on bound.id = turns.id
     order by asked.place`.execute(db)
   const lost = new Map<Hex, number>()
@@ -187,19 +198,31 @@ async function insert(
   return { taken: rows.map((row) => readRow(app, row)), lost: [...lost].map(([from, next]) => ({ from, next })) }
 }
 
+/** What a binding reserves of its account's budget, wei. */
+export const reserveOf = (chain: Chain, { intent, terms }: Pick<Binding, 'intent' | 'terms'>): bigint =>
+  gasStrategy(chain).reserve(intent, { ...terms, isCancel: false })
+
 /** Bytes are hexadecimal digits: one JSON parameter is read by both databases, and faster than one parameter a field. */
-function toAsked({ id, first, accountId, clientId, from, intent, terms, requestHash }: Member, place: number) {
+function toAsked(
+  chain: Chain,
+  { id, first, accountId, clientId, from, intent, terms, budget, requestHash }: Member,
+  place: number,
+) {
   return {
     ...{ place, id, first, account_id: accountId, client_id: clientId, sender: from.slice(2) },
     ...{ target: intent.to.slice(2), value: wordDigits(intent.value), data: intent.data.slice(2), abi: intent.abi },
     ...{ gas_limit: Number(terms.gas), ...feeDigits(terms.fees) },
+    ...{ cost: String(reserveOf(chain, { intent, terms })), paid_below: budget?.paidBelow ?? 0 },
+    ...(budget === null ? {} : { available: String(budget.available) }),
     ...(requestHash === null ? {} : { request_hash: requestHash.toString('hex') }),
   }
 }
 
-function readRow(app: App, { nonce, turn, next, stopped, pending, vacant, unsigned }: Row): Taken {
+function readRow(app: App, { nonce, turn, next, stopped, pending, vacant, unsigned, reserved }: Row): Taken {
   if (nonce !== null) return { nonce }
   if (turn === null) return 'key is taken'
   const isAhead = next !== null && next + turn - 1 >= (unsigned ?? next) + app.config.MAX_PENDING_WRITES
-  return { lane: { isStopped: stopped, pending, vacant, isNew: next === null, isAhead, turn } }
+  return {
+    lane: { isStopped: stopped, pending, vacant, isNew: next === null, isAhead, reserved: BigInt(reserved), turn },
+  }
 }
