@@ -1,5 +1,5 @@
--- transactions: the queue of an account, and what its open writes reserve. Bytes that are not to be given to a node yet, because their nonce is too far above
--- the lowest open one of the account, have its sender and nonce here until they are; broadcast_at says when they were put
+-- transactions: the queue of an account, and what its open writes reserve. Bytes that are not to be given to a node yet, because too many
+-- lower nonces of the account are open, have its sender and nonce here until they are; broadcast_at says when they were put
 -- back. By lane, and only these: nobody else pays for the index.
 alter table attempts add column queued_sender bytea;
 alter table attempts add column queued_nonce bigint;

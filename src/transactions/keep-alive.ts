@@ -163,7 +163,7 @@ async function takeDue(
   const before = secondsAgo(afterSeconds)
   // Two searches by index: under load there are thousands under way, and hardly any of them is due. A row is not
   // touched after its newest attempt was stored, so one that is due by its age was written before that, too. Of those
-  // found, what is too far above is queued instead: bytes that were found in the ledger, or that a reorganisation gave back.
+  // found, what is above too many is queued instead: bytes that were found in the ledger, or that a reorganisation gave back.
   const { rows } = await sql<Due>`
     update attempts set broadcast_at = now(), queued_sender = case when is_far then due.sender end, queued_nonce = case when is_far then due.nonce end
     from (select due.*, ${isFar(app, 'due')} as is_far from (

@@ -290,6 +290,23 @@ test('more than sixteen that a reorganisation gives back go out sixteen at a tim
   assert.equal(await world.countOf(writer), 24n)
 })
 
+test('a write that stays open though it is mined takes one place, and holds nobody up', async () => {
+  const writer = await world.writer('stays-open')
+  await world.add(world.first, writer)
+  await world.mine()
+  const stuck = { state: 'SUBMITTED', block_number: null, block_hash: null } as const
+  await world.db.updateTable('transactions').set(stuck).where('sender', '=', fromHex(writer.address)).execute()
+  const seen = await watch(writer)
+  await writeMany(20, writer)
+  assert.deepEqual([...seen.taken].toSorted((a, b) => a - b), upTo(16).slice(1)) // prettier-ignore
+  await world.mine()
+  await keep(world)
+  assert.deepEqual(await queuedOf(writer), [])
+  await world.mine()
+  assert.equal(await world.countOf(writer), 21n)
+  await world.db.updateTable('transactions').set({ state: 'FINALIZED' }).where('state', '=', 'SUBMITTED').execute()
+})
+
 test('what a block makes room for goes out at once, also while the keeper is busy with something else', async () => {
   const writer = await world.writer('busy')
   await writeMany(17, writer)

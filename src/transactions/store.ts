@@ -8,7 +8,7 @@ import { prepared } from '../store/prepared.ts'
 import type { Transition } from '../store/rows.ts'
 import { gasStrategy } from './gas.ts'
 import { feeDigits, writeFees, type Attempt, type Bound } from './intent.ts'
-import { isFar } from './queue.ts'
+import { holdBack, isFar } from './queue.ts'
 import { takeInSlot } from './take-in.ts'
 import { oncePer, together } from './together.ts'
 import { tellSigned } from './unsigned.ts'
@@ -30,10 +30,10 @@ export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: 
   if (stored !== 'lost') return stored === 'due'
   // The database went back between commit 1 and this: the ledger knows what it was.
   await takeInSlot(app, bound)
-  return false
+  return !(await holdBack(app, chain, attempt.hash))
 }
 
-/** `queued`: its nonce is too far above the lowest open one of the account. `lost`: there is no such row any more. */
+/** `queued`: too many nonces of the account are open below. `lost`: there is no such row any more. */
 type Stored = 'due' | 'queued' | 'lost'
 
 const groupOf = oncePer((app, chain) =>
