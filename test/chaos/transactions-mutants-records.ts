@@ -164,7 +164,10 @@ export const recordMutants: Mutant[] = [
     name: 'a write is accepted that its account cannot pay',
     scenario: 'ran-dry',
     caughtBy: 'scenario',
-    patches: [['transactions/prepare.ts', '  if (balance < cost)\n', '  if (balance < 0n)\n']],
+    patches: [
+      ['transactions/prepare.ts', '  if (balance < cost) throw', '  if (balance < 0n) throw'],
+      ['transactions/take-nonce.ts', 'coalesce(reserved + needed <= available, true)', 'true'],
+    ],
   },
   // What it costs
   {
