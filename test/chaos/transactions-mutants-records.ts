@@ -167,6 +167,7 @@ export const recordMutants: Mutant[] = [
     patches: [
       ['transactions/prepare.ts', '  if (balance < cost) throw', '  if (balance < 0n) throw'],
       ['transactions/take-nonce.ts', 'coalesce(reserved + needed <= available, true)', 'true'],
+      ['transactions/bind.ts', '  binding.budget !== null && reserved', '  binding.budget === null && reserved'],
     ],
   },
   // What it costs
