@@ -43,7 +43,7 @@ const catalogue = {
   execution_reverted: [422, 'The contract reverted', '`revert` holds the decoded reason. Nothing was sent.'],
   no_contract: [422, 'There is no contract at this address', 'The address has no code on the application’s network.'],
   invalid_return_data: [422, 'The contract answered with data of another shape', 'The returned bytes do not decode as the ABI says.'],
-  insufficient_funds: [422, 'The account cannot pay', 'The account holds less than value plus the highest possible fee; `funds` has its address, what is needed and what is there.'],
+  insufficient_funds: [422, 'The account cannot pay', 'The account holds less than value plus the highest possible fee, beside what its writes under way may cost; `funds` has its address, what is needed and what is there.'],
   insufficient_tokens: [422, 'The account holds fewer tokens', '`funds` has its address, what is needed and what is there, in the smallest unit.'],
   not_token_owner: [422, 'The token is not yours', 'There is no token of this id, or it belongs to another account.'],
   invalid_amount: [422, 'The amount cannot be sent', 'More than nothing and below 2^256 of the smallest unit; exactly one where there is one of a kind; whole pieces.'],
@@ -59,7 +59,7 @@ const catalogue = {
   chain_unsupported: [422, 'The network cannot do this', 'The node of this network lacks what the request needs.'],
   // 429
   rate_limited: [429, 'Too many requests', 'Wait for `Retry-After` seconds.', true],
-  too_many_pending: [429, 'Too many unconfirmed writes', 'Wait until some of the account’s transactions are mined.', true],
+  too_many_pending: [429, 'Too many unconfirmed writes', 'As many writes of the account as its queue holds wait for blocks. Repeat when some are mined.', true],
   // 5xx
   internal_error: [500, 'Our fault', 'A bug of this service. Quote the request id to the operator.'],
   chain_unavailable: [502, 'The chain node failed', 'The node could not be reached or gave no usable answer. Nothing new was sent.', true],

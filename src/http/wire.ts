@@ -83,7 +83,10 @@ export const Problem = Type.Object(
     funds: Type.Optional(
       Type.Object(
         { address: Type.String(), needed: Type.String(), available: Type.String() },
-        { description: 'Of `insufficient_funds`: the account, and amounts of the smallest unit in decimal digits' },
+        {
+          description:
+            'Of `insufficient_funds`: the account, and amounts of the smallest unit in decimal digits; `needed` is for this and for its writes under way',
+        },
       ),
     ),
     revert: Type.Optional(Revert),

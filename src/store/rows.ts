@@ -117,6 +117,8 @@ export type Database = {
     abi: string
     request_hash: Bytes | null
     state: TransactionState
+    /** decimal digits, wei */
+    reserved: string | null
     hash: Bytes | null
     block_number: number | null
     block_hash: Bytes | null
@@ -143,6 +145,8 @@ export type Database = {
     created_block: number | null
     created_at: DefaultTime
     broadcast_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    queued_sender: Bytes | null
+    queued_nonce: number | null
   }
   earlier_keys: { key_id: string; transaction_id: string }
   ledger_cursor: { only_row: number; seq: number; record: string; updated_at: DefaultTime }

@@ -8,32 +8,53 @@ import { isUniqueViolation } from '../store/away.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { countAt } from './counts.ts'
+import { insufficientFunds } from './funds.ts'
+import { gasStrategy } from './gas.ts'
 import { writeFees, type Bound } from './intent.ts'
 import { inFlight } from './key.ts'
 import { reach } from './steps.ts'
-import { takeNonce, type Binding, type Lane } from './take-nonce.ts'
+import { mostPending, reserveOf, takeNonce, type Binding, type Lane } from './take-nonce.ts'
+import { untilSigned } from './unsigned.ts'
 
 /** An account that always loses its race is one that somebody else is hammering. */
 const MOST_RACES = 64
+/** milliseconds that a write waits for earlier ones of its account to be signed */
+const PATIENCE_MS = 3_000
 
 /**
  * Commit 1: the intent and its nonce, in one database transaction that many writes share. The nonce is one more than the
  * highest row of the account on this network, or one that was vacated; who loses a race to another replica takes the
- * next. The chain is asked for its count only for an account without a row.
- * @throws idempotency_in_flight, too_many_pending, account_stopped, chain_unavailable, chain_timeout, database_unavailable
+ * next. The chain is asked for its count only for an account without a row. While many are not signed yet it waits for
+ * that, a few seconds at most.
+ * @throws idempotency_in_flight, too_many_pending, insufficient_funds, account_stopped, overloaded, chain_unavailable, chain_timeout,
+ *         database_unavailable
  */
-export async function bind(app: App, chain: Chain, binding: Binding): Promise<Bound> {
+export async function bind(app: App, chain: Chain, asked: Binding): Promise<Bound> {
+  let binding = asked
+  let times = 0
   let first: number | null = null
-  for (let race = 0; race < MOST_RACES; race++) {
+  const endsAt = performance.now() + PATIENCE_MS
+  for (let race = 0; race < MOST_RACES;) {
     const taken = await takeNonce(app, chain, binding, first)
     if (taken === 'key is taken') throw inFlight()
     if ('nonce' in taken) return toBound(chain, binding, taken.nonce)
     const { lane } = taken
     refuseWhileFull(app, lane)
+    if (isShort(chain, binding, lane)) {
+      // Known of before: coins may have come since, and what is mined since is off the balance and open in our tables.
+      const budget = await gasStrategy(chain).askAgain(chain, binding.from, times++)
+      if (budget === null) throw short(chain, binding, lane)
+      binding = { ...binding, budget }
+      continue
+    }
     if (lane.vacant !== null) {
       const isMine = await takeOver(app, chain, binding, lane.vacant)
       if (isMine) return toBound(chain, binding, lane.vacant)
     } else if (lane.isNew) first = await countOnChain(chain, binding.from)
+    if (lane.vacant === null && lane.isAhead) {
+      if (performance.now() > endsAt) throw notSigned()
+      await untilSigned(app, chain, binding.from)
+    } else race++
   }
   throw new AppError('overloaded', 'Too many writes of this account at once.', { retryAfter: 1 })
 }
@@ -48,17 +69,35 @@ function toBound(
 }
 
 /** @throws account_stopped, too_many_pending */
-function refuseWhileFull({ config }: App, { isStopped, pending, turn }: Lane): void {
+function refuseWhileFull(app: App, { isStopped, pending, turn }: Lane): void {
   if (isStopped) throw stopped()
   const before = pending + turn - 1
-  if (before >= config.MAX_PENDING_WRITES) {
+  if (before >= mostPending(app)) {
     throw new AppError(
       'too_many_pending',
-      `The account has ${before} unconfirmed writes; at most ${config.MAX_PENDING_WRITES} are allowed.`,
+      `The account has ${before} unconfirmed writes; at most ${mostPending(app)} are allowed.`,
       { retryAfter: 2 },
     )
   }
 }
+
+/** Whether the account cannot pay for this beside its open writes; what is bound in the same moment waits its turn to be one. */
+const isShort = (chain: Chain, binding: Binding, { reserved }: Lane): boolean =>
+  binding.budget !== null && reserved + reserveOf(chain, binding) > binding.budget.available
+
+const short = (chain: Chain, binding: Binding, { reserved }: Lane): AppError =>
+  insufficientFunds(binding.from, {
+    cost: reserveOf(chain, binding),
+    reserved,
+    available: binding.budget?.available ?? 0n,
+  })
+
+/** For a nonce that the signer would not sign, because one far below has no bytes. */
+export const notSigned = (cause?: unknown): AppError =>
+  new AppError('overloaded', 'Earlier writes of this account are not signed yet.', {
+    retryAfter: 5,
+    ...(cause === undefined ? {} : { cause }),
+  })
 
 const stopped = (): AppError =>
   new AppError('account_stopped', 'The account is stopped: the operator has to look at it.', { retryAfter: 60 })
@@ -107,7 +146,7 @@ async function takeOver(app: App, chain: Chain, binding: Binding, nonce: number)
 }
 
 /** The row lock decides between two. */
-async function takeVacant(db: Db, { chainId }: Chain, binding: Binding, nonce: number): Promise<boolean> {
+async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number): Promise<boolean> {
   const { id, requestHash, intent, terms, accountId, clientId, from } = binding
   const taken = await db
     .updateTable('transactions')
@@ -122,6 +161,7 @@ async function takeVacant(db: Db, { chainId }: Chain, binding: Binding, nonce: n
       ...writeFees(terms.fees),
       claims: 1,
       is_cancel: false,
+      reserved: String(reserveOf(chain, binding)),
       abi: intent.abi,
       request_hash: requestHash,
       state: 'BOUND',
@@ -129,7 +169,7 @@ async function takeVacant(db: Db, { chainId }: Chain, binding: Binding, nonce: n
       created_at: sql`date_trunc('milliseconds', now())`,
       updated_at: sql`now()`,
     })
-    .where('chain_id', '=', chainId)
+    .where('chain_id', '=', chain.chainId)
     .where('sender', '=', fromHex(from))
     .where('nonce', '=', nonce)
     .where('state', '=', 'VACANT')
@@ -187,5 +227,5 @@ export async function part({ db }: App, id: string): Promise<void> {
   )
 }
 
-/** What a row is called that holds a nonce and no intent. */
-export const NOBODYS = () => ({ id: newTransactionId(), request_hash: null })
+/** What a row is called that holds a nonce and no intent. The intent reserves where it is bound next. */
+export const NOBODYS = () => ({ id: newTransactionId(), request_hash: null, reserved: null })

@@ -5,20 +5,32 @@ import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { gasStrategy } from './gas.ts'
+import { holdBack, takeQueued, type Released } from './queue.ts'
 import { sendInTurn } from './send-in-turn.ts'
 
-/** `sent`: a node took it, or has it already. `unknown` counts as sent too, and is sent again soon. */
-export type Sent = 'sent' | Exclude<SendRefusal, 'known'>
+/**
+ * `sent`: a node took it, or has it already. `queued`: no node was asked, it is sent when those before it are mined.
+ * `unknown` counts as sent too, and is sent again soon.
+ */
+export type Sent = 'sent' | 'queued' | Exclude<SendRefusal, 'known'>
 
 /**
- * Gives stored bytes to a node. Never throws: whatever the node says, the transaction exists from the moment its bytes
- * are stored, and is kept alive until it is mined.
+ * Gives stored bytes to a node when it is their turn. Never throws: whatever the node says, the transaction exists from the
+ * moment its bytes are stored, and is kept alive until it is mined.
  */
-export async function broadcast(
-  app: App,
-  chain: Chain,
-  { id, from, raw, hash }: { id: string; from: Hex; raw: Hex; hash: Hex },
-): Promise<Sent> {
+export async function broadcast(app: App, chain: Chain, attempt: Released): Promise<Sent> {
+  try {
+    if (await holdBack(app, chain, attempt.hash)) return 'queued'
+  } catch (error) {
+    // Whether it is their turn nobody knows: the keeper sends them when the database is there again.
+    txNotTaken(app, { chainId: chain.chainId, id: attempt.id, hash: attempt.hash, outcome: 'unknown' }, error)
+    return 'unknown'
+  }
+  return giveToNode(app, chain, attempt)
+}
+
+/** As `broadcast`, of bytes whose turn it is: by the statement that stored them, or that took them out of the queue. */
+export async function giveToNode(app: App, chain: Chain, { id, from, raw, hash }: Released): Promise<Sent> {
   try {
     const answer = await sendInTurn(chain, { from, raw })
     // A node that took these bytes says their hash; one that says anything else may have taken nothing.
@@ -47,6 +59,18 @@ async function sendAgainSoon({ db, telemetry }: App, { chainId }: Chain, hash: H
   } catch (error) {
     // It is only a hint; without it the keeper comes by a little later.
     telemetry.log.warn('resend_not_noted', { chainId, hash }, error)
+  }
+}
+
+/**
+ * Sends what was queued and is not any more, of each account in the order of its nonces. What a node did not take is sent
+ * again by the keeper. @throws database_unavailable
+ */
+export async function sendQueued(app: App, chain: Chain): Promise<void> {
+  for (;;) {
+    const { released, hasMore } = await takeQueued(app, chain)
+    await Promise.all(released.map((one) => giveToNode(app, chain, one)))
+    if (!hasMore) return
   }
 }
 

@@ -42,7 +42,7 @@ export type DryRunAnswer = {
 export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<DryRunAnswer> {
   const chain = chainOf(app, caller)
   const from = caller.address
-  const terms = await gasStrategy(chain).prepare(chain, from, intent)
+  const { terms } = await gasStrategy(chain).prepare(chain, from, intent)
   const [returned, next] = await Promise.all([call(chain, from, intent), nextNonce(app, chain, from)])
   const { nonce, rule } = await askSigner(app, chain, caller, { intent, terms, next })
   const { to, value, data } = intent

@@ -4,8 +4,9 @@ import type { Chain } from '../chain/network.ts'
 import type { App } from '../app.ts'
 import type { Hex } from '../ids.ts'
 import type { Checked, Signed, SignRequest } from '../signer/wire.ts'
-import type { Bound, Intent, Terms } from './intent.ts'
-import { prepareFromAccount } from './prepare.ts'
+import { reservedFor, type Budget } from './funds.ts'
+import type { Attempt, Bound, Intent, Terms } from './intent.ts'
+import { budgetNow, prepareFromAccount, type Prepared } from './prepare.ts'
 
 /**
  * Who pays for gas, one strategy per network. The engine binds, stores, broadcasts and follows; a strategy says what
@@ -17,7 +18,14 @@ export type GasStrategy = {
    * Simulates the intent and finds its terms, and that whoever pays can.
    * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
    */
-  prepare: (chain: Chain, from: Hex, intent: Intent) => Promise<Terms>
+  prepare: (chain: Chain, from: Hex, intent: Intent) => Promise<Prepared>
+  /** What an attempt reserves of the account's budget, wei. */
+  reserve: (intent: Pick<Intent, 'value'>, attempt: Omit<Attempt, 'raw' | 'hash'>) => bigint
+  /**
+   * The budget asked anew, and the second time with what a development chain gives to who is short; null when there is
+   * nothing more to ask. @throws chain_unavailable, chain_timeout
+   */
+  askAgain: (chain: Chain, from: Hex, times: number) => Promise<Budget | null>
   /** The first bytes of a bound intent; the user's token goes along. @throws what the signer throws */
   sign: (app: App, bound: Bound, accessToken: string) => Promise<Signed>
   /** What the first bytes of an intent would be refused for, or the rule that lets them pass. @throws what the signer throws */
@@ -37,6 +45,13 @@ export type Replacement = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees;
 const self: GasStrategy = {
   name: 'self',
   prepare: prepareFromAccount,
+  reserve: reservedFor,
+  askAgain: async (chain, from, times) => {
+    if (times === 0) return budgetNow(chain, from)
+    if (times > 1 || chain.faucet === null) return null
+    await chain.faucet(from)
+    return budgetNow(chain, from)
+  },
   sign: (app, bound, accessToken) =>
     app.signer.sign({
       ...{ ...effectOf(bound), ...offerOf(bound), kind: 'send', accessToken },

@@ -10,7 +10,7 @@ import { takeNonce, type Binding } from './take-nonce.ts'
 /** Many writes at once: they share commits, and nothing of one is another's. */
 let world: Writing
 before(async () => {
-  world = await writing()
+  world = await writing({ MAX_QUEUED_WRITES: '0' })
 })
 after(() => world.close())
 
@@ -31,6 +31,7 @@ const bindingOf = (writer: Writer, key: string | null = null): Binding => ({
   from: writer.address,
   intent: { to: world.probe, data: '0x', value: 0n, abi: '', fn: null, errors: [] },
   terms: { gas: 21_000n, fees: { type: 'legacy', gasPrice: 1n } },
+  budget: null,
 })
 const take = (binding: Binding, first: number | null = 0) =>
   takeNonce(world.first.app, world.first.chain, binding, first)

@@ -129,10 +129,10 @@ test('however many are under way, each is sent once in a round', async () => {
     { broadcast_at: ago(1), raw: Buffer.alloc(3) },
   )
   await sql`insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, abi, state, hash, transitions, updated_at)
-    select 'many_' || n, account_id, client_id, chain_id, sender, n, target, value, data, gas_limit, max_fee, abi, state, decode(lpad(to_hex(n), 64, '0'), 'hex'), '[]', updated_at
+    select 'many_' || n, account_id, client_id, chain_id, decode(lpad(to_hex(n / 10), 40, '0'), 'hex'), n % 10, target, value, data, gas_limit, max_fee, abi, state, decode(lpad(to_hex(n), 64, '0'), 'hex'), '[]', updated_at
     from transactions, generate_series(1, 1000) as n where id = ${first.id}`.execute(world.db)
   await sql`insert into attempts (chain_id, hash, transaction_id, raw, gas_limit, max_fee, broadcast_at)
-    select chain_id, hash, id, decode(lpad(to_hex(nonce), 6, '0'), 'hex'), gas_limit, max_fee, now() - interval '1 second'
+    select chain_id, hash, id, decode(right(encode(hash, 'hex'), 6), 'hex'), gas_limit, max_fee, now() - interval '1 second'
     from transactions where id like 'many_%'`.execute(world.db)
   world.node.eth_sendRawTransaction = ([raw]) => `0x${(raw as Hex).slice(2).padStart(64, '0')}`
   await Promise.race([round(), until('more was sent than there is', () => world.calls.length > 1_500, 60_000)])

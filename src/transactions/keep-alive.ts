@@ -8,11 +8,12 @@ import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { retrying } from '../store/db.ts'
 import { toHex } from '../store/bytes.ts'
-import { broadcast } from './broadcast.ts'
+import { giveToNode, sendQueued } from './broadcast.ts'
 import { toBound, type AttemptRow, type TransactionRow } from './intent.ts'
 import { secondsAgo } from './lane.ts'
 import { attend, giveUp, recoverBound } from './recover.ts'
 import { prove } from './prove.ts'
+import { isFar } from './queue.ts'
 import { lowBalance, raiseLowest } from './raise.ts'
 import { readAttempts } from './replace.ts'
 import { resumeAsked } from './resume.ts'
@@ -96,11 +97,18 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     return running
   }
 
+  // A round under way may be long past the queues, and busy with fees for a while: what a block made room for goes at once.
+  let releasing: Promise<void> | null = null
+  function poke(): void {
+    if (running !== null)
+      releasing ??= sendQueued(app, chain)
+        .catch((error: unknown) => app.telemetry.log.warn('queue_not_sent', { chainId: chain.chainId }, error))
+        .finally(() => (releasing = null))
+    void round()
+  }
+
   const byChain = pokes.get(app) ?? new Map<number, () => void>()
-  pokes.set(
-    app,
-    byChain.set(chain.chainId, () => void round()),
-  )
+  pokes.set(app, byChain.set(chain.chainId, poke))
   void round()
   return {
     round,
@@ -112,37 +120,41 @@ export function startKeeper(app: App, chain: Chain): Keeper {
       isStopped = true
       clearTimeout(timer)
       byChain.delete(chain.chainId)
-      await (next ?? running)
+      await Promise.all([next ?? running, releasing])
     },
   }
 }
 
-type Due = { id: string; raw: Uint8Array; hash: Uint8Array; sender: Uint8Array; nonce: number }
+type Due = { id: string; raw: Uint8Array; hash: Uint8Array; sender: Uint8Array; nonce: number; is_far: boolean }
 
 /** attempts per statement */
 const RESEND_CHUNK = 500
 
 /**
  * Sends stored bytes again, as they are: every attempt that nobody has sent for a while, by account and nonce. Taking
- * them on and reading them is one statement, so that replicas do not all send the same.
+ * them on and reading them is one statement, so that replicas do not all send the same. Then what has come to the front of
+ * its account's queue.
  */
 async function resend(app: App, chain: Chain, { afterSeconds }: { afterSeconds: number }): Promise<void> {
   for (let last: Due | null = null; ;) {
     const due = await takeDue(app, chain, { afterSeconds, last })
     await Promise.all(
-      due.map((one) =>
-        attend(app, one, () =>
-          resendOne(app, chain, { id: one.id, from: toHex(one.sender), raw: toHex(one.raw), hash: toHex(one.hash) }),
+      due
+        .filter(({ is_far: isFar }) => !isFar)
+        .map((one) =>
+          attend(app, one, () =>
+            resendOne(app, chain, { id: one.id, from: toHex(one.sender), raw: toHex(one.raw), hash: toHex(one.hash) }),
+          ),
         ),
-      ),
     )
-    if (due.length < RESEND_CHUNK) return
+    if (due.length < RESEND_CHUNK) break
     last = due.at(-1)!
   }
+  await sendQueued(app, chain)
 }
 
 async function takeDue(
-  { db }: App,
+  app: App,
   { chainId }: Chain,
   { afterSeconds, last }: { afterSeconds: number; last: Due | null },
 ): Promise<Due[]> {
@@ -152,18 +164,21 @@ async function takeDue(
       : sql`(t.sender, t.nonce, a.hash) > (${last.sender}::bytea, ${last.nonce}::bigint, ${last.hash}::bytea)`
   const before = secondsAgo(afterSeconds)
   // Two searches by index: under load there are thousands under way, and hardly any of them is due. A row is not
-  // touched after its newest attempt was stored, so one that is due by its age was written before that, too.
+  // touched after its newest attempt was stored, so one that is due by its age was written before that, too. Of those
+  // found, what is above too many is queued instead: bytes that were found in the ledger, or that a reorganisation gave back.
   const { rows } = await sql<Due>`
-    update attempts set broadcast_at = now() from (
+    update attempts set broadcast_at = now(), queued_sender = case when is_far then due.sender end, queued_nonce = case when is_far then due.nonce end
+    from (select due.*, ${isFar(app, 'due')} as is_far from (
       select t.id, t.sender, t.nonce, a.chain_id, a.hash from attempts a join transactions t on t.id = a.transaction_id
       where a.chain_id = ${chainId}::bigint and a.broadcast_at is null
         and t.chain_id = ${chainId}::bigint and t.state = 'SUBMITTED' and ${isAfter}
       union
       select t.id, t.sender, t.nonce, a.chain_id, a.hash from transactions t join attempts a on a.chain_id = t.chain_id and a.hash = t.hash
-      where t.chain_id = ${chainId}::bigint and t.state = 'SUBMITTED' and t.updated_at < ${before} and a.broadcast_at < ${before} and ${isAfter}
-      order by sender, nonce, hash limit ${RESEND_CHUNK}::int) as due
+      where t.chain_id = ${chainId}::bigint and t.state = 'SUBMITTED' and t.updated_at < ${before} and a.broadcast_at < ${before}
+        and a.queued_nonce is null and ${isAfter}
+      order by sender, nonce, hash limit ${RESEND_CHUNK}::int) as due) as due
     where attempts.chain_id = due.chain_id and attempts.hash = due.hash
-    returning due.id, attempts.raw, attempts.hash, due.sender, due.nonce`.execute(db)
+    returning due.id, attempts.raw, attempts.hash, due.sender, due.nonce, due.is_far`.execute(app.db)
   return rows.toSorted(
     (a, b) => Buffer.compare(a.sender, b.sender) || a.nonce - b.nonce || Buffer.compare(a.hash, b.hash),
   )
@@ -174,7 +189,7 @@ async function resendOne(
   chain: Chain,
   attempt: { id: string; from: Hex; raw: Hex; hash: Hex },
 ): Promise<void> {
-  const sent = await broadcast(app, chain, attempt)
+  const sent = await giveToNode(app, chain, attempt)
   if (sent !== 'nonce_too_low' && sent !== 'insufficient_funds' && sent !== 'rejected') return
   const row = await app.db
     .selectFrom('transactions')

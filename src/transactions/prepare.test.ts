@@ -47,8 +47,8 @@ test('the limit is a quarter and 10,000 above the estimate, at most what a netwo
   ] as const) {
     const { chain } = network({ eth_estimateGas: () => hex(estimate) })
     assert.deepEqual(await prepareFromAccount(chain, FROM, call), {
-      gas: limit,
-      fees: { type: 'eip1559', maxFeePerGas: PRICE, maxPriorityFeePerGas: 2n },
+      terms: { gas: limit, fees: { type: 'eip1559', maxFeePerGas: PRICE, maxPriorityFeePerGas: 2n } },
+      budget: { available: 10n ** 18n, paidBelow: 0 },
     })
   }
 })
@@ -68,14 +68,14 @@ test('a call needs code at its address, a transfer of coins does not', async () 
     assert.deepEqual([(error as AppError).errors![0]!.pointer, (error as AppError).errors![0]!.code], ['/address', 'no_code']) // prettier-ignore
     return true
   })
-  assert.equal((await prepareFromAccount(chain, FROM, { ...call, fn: null, data: '0x' })).gas, 60_000n)
+  assert.equal((await prepareFromAccount(chain, FROM, { ...call, fn: null, data: '0x' })).terms.gas, 60_000n)
   assert.equal(asked('eth_getCode').length, 1)
 })
 
 test('coins for value and the whole limit are enough to the last wei, and one less is refused with what is missing', async () => {
   let balance = COST
   const { chain, asked } = network({ eth_getBalance: () => hex(balance) })
-  assert.equal((await prepareFromAccount(chain, FROM, call)).gas, 60_000n)
+  assert.equal((await prepareFromAccount(chain, FROM, call)).terms.gas, 60_000n)
   assert.equal(asked('eth_getBalance').length, 1)
   const poor = network({ eth_getBalance: () => hex(balance) })
   balance = COST - 1n
@@ -89,7 +89,7 @@ test('coins for value and the whole limit are enough to the last wei, and one le
   // It had become enough when it was asked again.
   let times = 0
   const richer = network({ eth_getBalance: () => hex(times++ === 0 ? 0n : COST) })
-  assert.equal((await prepareFromAccount(richer.chain, FROM, call)).gas, 60_000n)
+  assert.equal((await prepareFromAccount(richer.chain, FROM, call)).terms.gas, 60_000n)
 })
 
 test('a node that will not estimate for want of coins says at least what the value is above', async () => {
@@ -112,7 +112,7 @@ test('on a development chain who is short is given coins once, and refused when 
       times++
       balance += given
     }
-    if (given === COST) assert.equal((await prepareFromAccount(chain, FROM, call)).gas, 60_000n)
+    if (given === COST) assert.equal((await prepareFromAccount(chain, FROM, call)).terms.gas, 60_000n)
     else await assert.rejects(prepareFromAccount(chain, FROM, call), refused('insufficient_funds'))
     assert.equal(times, 1)
   }
@@ -148,7 +148,7 @@ test('what an account has is asked once a block, and again where the node did no
 
 test('a call that reverts at the newest block is tried on the pending state, where an earlier write may have happened', async () => {
   const { chain, asked } = network({ eth_estimateGas: ([, at]) => (at === 'pending' ? hex(50_000n) : reverted()) })
-  assert.equal((await prepareFromAccount(chain, FROM, call)).gas, 72_500n)
+  assert.equal((await prepareFromAccount(chain, FROM, call)).terms.gas, 72_500n)
   assert.deepEqual(
     asked('eth_estimateGas').map(([, at]) => at),
     ['latest', 'pending'],

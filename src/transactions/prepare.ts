@@ -1,13 +1,13 @@
 import { decodeRevert } from '../abi/reverts.ts'
-import { checksumAddress } from '../abi/address.ts'
-import { readQuantity } from '../chain/answers.ts'
+import { readNumber, readQuantity } from '../chain/answers.ts'
 import { hasCode } from '../chain/code.ts'
 import { isInsufficientFunds, revertDataOf } from '../chain/errors.ts'
-import { currentFees, highestPrice, type Fees } from '../chain/fees.ts'
+import { currentFees, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
+import { costOf, fundsOf, insufficientFunds, type Budget } from './funds.ts'
 import type { Intent, Terms } from './intent.ts'
 import { invalidGas, MOST_GAS, readGas } from './limits.ts'
 
@@ -18,13 +18,37 @@ import { invalidGas, MOST_GAS, readGas } from './limits.ts'
  * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, chain_unavailable,
  *         chain_timeout
  */
-export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent): Promise<Terms> {
+export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent): Promise<Prepared> {
   const first = await seeOwnPending(chain, from, intent, await ask(chain, from, intent, balanceThisBlock(chain, from)))
   if (!isShort(first, intent)) return conclude(first, intent)
   const second = await ask(chain, from, intent, balanceNow(chain, from))
   if (!isShort(second, intent) || chain.faucet === null) return conclude(second, intent)
   await chain.faucet(from)
   return conclude(await ask(chain, from, intent, balanceNow(chain, from)), intent)
+}
+
+/** `budget`: what pays for it, as far as that is known; null where that is not the account, and nothing is reserved. */
+export type Prepared = { terms: Terms; budget: Budget | null }
+
+/**
+ * The balance once more, before anybody is refused because of writes under way. The count is asked after it, of the same
+ * node: what it counts may be off the balance already and open in our tables still, and must not be counted twice.
+ * @throws chain_unavailable, chain_timeout
+ */
+export async function budgetNow({ rpc }: Chain, from: Hex): Promise<Budget> {
+  try {
+    const [balance, count] = await rpc.batch([
+      { method: 'eth_getBalance', params: [from, 'latest'] },
+      { method: 'eth_getTransactionCount', params: [from, 'latest'] },
+    ])
+    for (const answer of [balance, count]) if (answer instanceof Error) throw answer
+    return {
+      available: readQuantity(balance, 'balance of an account'),
+      paidBelow: readNumber(count, 'count of transactions'),
+    }
+  } catch (error) {
+    throw mapChainError(error)
+  }
 }
 
 type Asked = { from: Hex; gas: bigint | Error; balance: bigint; fees: Fees; hasCode: boolean }
@@ -127,29 +151,20 @@ export const callOf = (from: Hex, { to, data, value, gas }: Pick<Intent, 'to' | 
 })
 
 const isShort = ({ gas, balance, fees }: Asked, intent: Intent): boolean =>
-  gas instanceof Error ? isInsufficientFunds(gas) : balance < intent.value + limitOf(gas, intent) * highestPrice(fees)
+  gas instanceof Error ? isInsufficientFunds(gas) : balance < costOf(intent, { gas: limitOf(gas, intent), fees })
 
-function conclude({ from, gas, balance, fees, hasCode }: Asked, intent: Intent): Terms {
+function conclude({ from, gas, balance, fees, hasCode }: Asked, intent: Intent): Prepared {
   if (!hasCode) {
     throw new AppError('no_contract', 'There is no contract at this address on the network.', {
       errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code.' }],
     })
   }
   if (gas instanceof Error) throw explainFailure(gas, { from, balance, intent })
-  const limit = limitOf(gas, intent)
-  const cost = intent.value + limit * highestPrice(fees)
-  if (balance < cost)
-    throw new AppError('insufficient_funds', `The account needs ${cost} wei and has ${balance}.`, {
-      funds: fundsOf(from, { needed: cost, available: balance }),
-    })
-  return { gas: limit, fees }
+  const terms = { gas: limitOf(gas, intent), fees }
+  const cost = costOf(intent, terms)
+  if (balance < cost) throw insufficientFunds(from, { cost, reserved: 0n, available: balance })
+  return { terms, budget: { available: balance, paidBelow: 0 } }
 }
-
-const fundsOf = (from: Hex, { needed, available }: { needed: bigint; available: bigint }) => ({
-  address: checksumAddress(from),
-  needed: String(needed),
-  available: String(available),
-})
 
 function explainFailure(
   error: Error,

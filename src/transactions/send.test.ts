@@ -251,12 +251,16 @@ test('when the node is away nothing is bound', async () => {
   assert.equal((await world.add(world.first, writer, 1, 'k')).isReplay, false)
 })
 
-test('the seventeenth unconfirmed write is refused before anything is bound', async () => {
+test('without a queue the seventeenth unconfirmed write is refused before anything is bound', async () => {
   const writer = await world.writer('seventeen')
-  const tries = await Promise.allSettled(Array.from({ length: 20 }, () => world.add(world.first, writer)))
+  const strict = await world.replica({ MAX_QUEUED_WRITES: '0' })
+  const tries = await Promise.allSettled(Array.from({ length: 20 }, () => world.add(strict, writer)))
   const refused = tries.filter((one) => one.status === 'rejected')
   assert.equal(refused.length, 4)
-  for (const one of refused) assert.ok(refusedWith('too_many_pending')(one.reason), String(one.reason))
+  for (const one of refused) {
+    assert.ok(refusedWith('too_many_pending')(one.reason), String(one.reason))
+    assert.match(one.reason.message, /^The account has 1[6-9] unconfirmed writes; at most 16 are allowed\.$/)
+  }
   assert.deepEqual(
     (await rowsOf(writer.address)).map(({ nonce }) => nonce),
     Array.from({ length: 16 }, (_, nonce) => nonce),

@@ -7,11 +7,12 @@ import { newTransactionId } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import type { Signed } from '../signer/wire.ts'
 import { answerOf, type WriteAnswer } from './answer.ts'
-import { bind, claim, part, refuseStopped, vacate } from './bind.ts'
-import { broadcast } from './broadcast.ts'
+import { bind, claim, notSigned, part, refuseStopped, vacate } from './bind.ts'
+import { broadcast, giveToNode } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
-import { toBound, type Bound, type Intent, type Terms, type TransactionRow } from './intent.ts'
+import { toBound, type Bound, type Intent, type TransactionRow } from './intent.ts'
 import { findKey, inFlight, type Key, type Known } from './key.ts'
+import type { Prepared } from './prepare.ts'
 import { adopt } from './recall.ts'
 import { isTaken } from './recover.ts'
 import { untilReplayed } from './replay.ts'
@@ -19,6 +20,7 @@ import { reach } from './steps.ts'
 import { storeFirst } from './store.ts'
 import { takeInSlot } from './take-in.ts'
 import type { Binding } from './take-nonce.ts'
+import { tellSigned } from './unsigned.ts'
 
 export type SendOptions = {
   /** the caller's key, its route and the hash of what was asked; a key without a request hash makes no sense */
@@ -78,19 +80,19 @@ async function prepareAndSend(
   app: App,
   chain: Chain,
   caller: Caller,
-  asked: Omit<Binding, 'terms'>,
+  asked: Omit<Binding, 'terms' | 'budget'>,
 ): Promise<WriteAnswer | null> {
   const { id, from, intent, requestHash } = asked
-  let terms: Terms
+  let prepared: Prepared
   try {
-    terms = await gasStrategy(chain).prepare(chain, from, intent)
+    prepared = await gasStrategy(chain).prepare(chain, from, intent)
   } catch (error) {
     // What was sent before may be why it cannot be done again.
     if (requestHash !== null && (await takeInIntent(app, id))) return null
     throw error
   }
   await reach(app, 'before-bind')
-  const bound = await bind(app, chain, { ...asked, terms })
+  const bound = await bind(app, chain, { ...asked, ...prepared })
   await reach(app, 'after-bind')
   return finish(app, chain, caller, bound, { mayVacate: true })
 }
@@ -110,7 +112,7 @@ async function resume(app: App, chain: Chain, caller: Caller, row: TransactionRo
   return answerOf(chain, bound, found.first.hash)
 }
 
-/** Sign, store, broadcast. @returns null when the ledger gave nonce or id to something our tables did not know */
+/** Sign, store, broadcast. What is queued is left to the keeper. @returns null when the ledger gave nonce or id to something our tables did not know */
 async function finish(
   app: App,
   chain: Chain,
@@ -124,10 +126,10 @@ async function finish(
   if (signed.stored && mayVacate && bound.requestHash !== null && (await takeInSlot(app, bound))) return null
   await reach(app, 'after-sign')
   const { raw, hash } = signed
-  await storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false })
+  const isDue = await storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false })
   await reach(app, 'after-store')
   txSent(app, bound)
-  await broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })
+  if (isDue) await giveToNode(app, chain, { id: bound.id, from: bound.from, raw, hash })
   await reach(app, 'after-broadcast')
   return answerOf(chain, bound, hash)
 }
@@ -144,13 +146,8 @@ async function sign(
   } catch (error) {
     if (isTaken(error)) return makeRoom(app, bound)
     if (!isRefused(error)) throw error
-    if (mayVacate && (await isUnsigned(app, bound))) await vacate(app, bound.id)
-    throw error instanceof SignerRefused && error.code === 'nonce_gap'
-      ? new AppError('overloaded', 'Earlier writes of this account are not signed yet.', {
-          cause: error,
-          retryAfter: 5,
-        })
-      : error
+    if (mayVacate && (await isUnsigned(app, bound)) && (await vacate(app, bound.id))) tellSigned(app, chain, bound.from)
+    throw error instanceof SignerRefused && error.code === 'nonce_gap' ? notSigned(error) : error
   }
 }
 

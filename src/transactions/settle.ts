@@ -82,6 +82,7 @@ export async function markReplaced(
 export const nobodysWithoutBytes = () => ({
   id: sql<string>`case when hash is null then ${newTransactionId()} else id end`,
   request_hash: sql<Buffer | null>`case when hash is null then null else request_hash end`,
+  reserved: sql<string | null>`case when hash is null then null else reserved end`,
 })
 
 /**

@@ -6,9 +6,12 @@ import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import type { Transition } from '../store/rows.ts'
+import { gasStrategy } from './gas.ts'
 import { feeDigits, writeFees, type Attempt, type Bound } from './intent.ts'
+import { holdBack, isFar } from './queue.ts'
 import { takeInSlot } from './take-in.ts'
 import { oncePer, together } from './together.ts'
+import { tellSigned } from './unsigned.ts'
 
 type Member = { bound: Bound; attempt: Attempt }
 
@@ -18,13 +21,20 @@ const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1 }
 /**
  * Commit 2, which many writes share: the first bytes of an intent and its hash, with which its idempotency key answers
  * from now on. Whoever stores them again, after a crash or beside another replica, changes nothing.
+ * @returns whether a node is to have them now; else the keeper sends them when it is their turn
  * @throws database_unavailable
  */
-export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
-  const isThere = await groupOf(app, chain)({ bound, attempt })
+export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<boolean> {
+  const stored = await groupOf(app, chain)({ bound, attempt })
+  tellSigned(app, chain, bound.from)
+  if (stored !== 'lost') return stored === 'due'
   // The database went back between commit 1 and this: the ledger knows what it was.
-  if (!isThere) await takeInSlot(app, bound)
+  await takeInSlot(app, bound)
+  return !(await holdBack(app, chain, attempt.hash))
 }
+
+/** `queued`: too many nonces of the account are open below. `lost`: there is no such row any more. */
+type Stored = 'due' | 'queued' | 'lost'
 
 const groupOf = oncePer((app, chain) =>
   together(LIMITS, sizeOf, (members: Member[]) => retrying(() => insertFirst(app, chain, members))),
@@ -32,8 +42,11 @@ const groupOf = oncePer((app, chain) =>
 
 const sizeOf = ({ attempt }: Member): number => attempt.raw.length + 512
 
-/** `broadcast_at` is set here, not after the broadcast: it says that somebody has taken it on, and saves a commit. */
-async function insertFirst(app: App, chain: Chain, members: Member[]): Promise<boolean[]> {
+/**
+ * `broadcast_at` is set here, not after the broadcast: it says that somebody has taken it on, and saves a commit. Of what is
+ * queued, the keeper has.
+ */
+async function insertFirst(app: App, chain: Chain, members: Member[]): Promise<Stored[]> {
   const at = new Date(app.now()).toISOString()
   const rows = members.map(({ bound, attempt: { raw, hash, gas, fees } }) => ({
     ...{
@@ -46,25 +59,27 @@ async function insertFirst(app: App, chain: Chain, members: Member[]): Promise<b
     },
     transition: [{ state: 'SUBMITTED', at, hash }],
   }))
-  const { rows: there } = await sql<{ id: string }>`${prepared}
+  const { rows: there } = await sql<{ id: string; is_far: boolean }>`${prepared}
     with signed as (
       select members.id, decode(members.hash, 'hex') as hash, decode(raw, 'hex') as raw, members.gas_limit, decode(members.max_fee, 'hex') as max_fee,
-        decode(members.max_priority_fee, 'hex') as max_priority_fee, transition
+        decode(members.max_priority_fee, 'hex') as max_priority_fee, transition,
+        bound.sender, bound.nonce, ${isFar(app, 'bound')} as is_far
       from json_to_recordset(${JSON.stringify(rows)}::json)
         as members (id text, nonce bigint, hash text, raw text, gas_limit bigint, max_fee text, max_priority_fee text, transition jsonb)
         join transactions bound on bound.id = members.id and bound.nonce = members.nonce
     ), kept as (
-      insert into attempts (chain_id, hash, transaction_id, raw, gas_limit, max_fee, max_priority_fee, created_block, broadcast_at)
-      select ${chain.chainId}::bigint, hash, id, raw, gas_limit, max_fee, max_priority_fee, ${chain.head.current()?.number ?? null}::bigint, now()
+      insert into attempts (chain_id, hash, transaction_id, raw, gas_limit, max_fee, max_priority_fee, created_block, broadcast_at, queued_sender, queued_nonce)
+      select ${chain.chainId}::bigint, hash, id, raw, gas_limit, max_fee, max_priority_fee, ${chain.head.current()?.number ?? null}::bigint, now(),
+        case when is_far then sender end, case when is_far then nonce end
       from signed order by hash
       on conflict (chain_id, hash) do nothing
     ), moved as (
       update transactions set state = 'SUBMITTED', hash = signed.hash, transitions = transactions.transitions || signed.transition, updated_at = now()
       from signed where transactions.id = signed.id and transactions.state = 'BOUND'
     )
-    select id from signed`.execute(app.db)
-  const ids = new Set(there.map(({ id }) => id))
-  return members.map(({ bound: { id } }) => ids.has(id))
+    select id, is_far from signed`.execute(app.db)
+  const stored = new Map(there.map(({ id, is_far }) => [id, is_far ? 'queued' : 'due'] as const))
+  return members.map(({ bound: { id } }) => stored.get(id) ?? 'lost')
 }
 
 /**
@@ -75,7 +90,7 @@ export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: A
   await storeLater(app, chain, bound, attempt, (db) =>
     db
       .updateTable('transactions')
-      .set({ state: 'SUBMITTED', is_cancel: true, ...submitted(app, attempt) })
+      .set({ state: 'SUBMITTED', is_cancel: true, ...submitted(app, chain, bound, attempt) })
       .where('id', '=', bound.id)
       .where('state', '=', 'BOUND')
       .execute(),
@@ -92,7 +107,7 @@ export async function storeReplacement(app: App, chain: Chain, bound: Bound, att
   await storeLater(app, chain, bound, attempt, (db) =>
     db
       .updateTable('transactions')
-      .set({ ...submitted(app, attempt), ...(attempt.isCancel ? { is_cancel: true } : {}) })
+      .set({ ...submitted(app, chain, bound, attempt), ...(attempt.isCancel ? { is_cancel: true } : {}) })
       .where('id', '=', bound.id)
       .where('state', '=', 'SUBMITTED')
       .where('hash', 'is distinct from', fromHex(attempt.hash))
@@ -156,8 +171,10 @@ async function keepAttempt(db: Db, chain: Chain, id: string, attempt: Attempt): 
     .execute()
 }
 
-function submitted(app: App, { hash }: Attempt) {
+function submitted(app: App, chain: Chain, bound: Bound, attempt: Attempt) {
+  const { hash } = attempt
   return {
+    reserved: String(gasStrategy(chain).reserve(bound, attempt)),
     hash: fromHex(hash),
     transitions: append([{ state: 'SUBMITTED', at: new Date(app.now()).toISOString(), hash }]),
     updated_at: sql<Date>`now()`,

@@ -10,6 +10,7 @@ import { retrying, type Db } from '../store/db.ts'
 import type { Transition } from '../store/rows.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
 import { NOBODYS } from './bind.ts'
+import { reservedFor } from './funds.ts'
 import { writeFees } from './intent.ts'
 import { readRecalled } from './recalled.ts'
 
@@ -79,6 +80,7 @@ export async function takeIn(db: Db, app: App, slot: Slot, attempts: Recalled[])
     ...effectOf(first),
     request_hash: first.requestHash === null ? null : fromHex(first.requestHash),
     hash: fromHex(newest.hash),
+    reserved: String(reservedFor(valueOf(first), readRecalled(newest))),
     is_cancel: attempts.some(({ kind }) => kind === 'cancel'),
   }
   const isSame = sql<boolean>`transactions.id = ${first.intentId}`
@@ -150,6 +152,8 @@ function effectOf(first: Recalled) {
   const effect = { target: fromHex(to!.toLowerCase() as Hex), value: toWord(value), data: fromHex(data) }
   return { ...effect, gas_limit: Number(gas), ...writeFees(fees) }
 }
+
+const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: parseTransaction(raw).value ?? 0n })
 
 /** Business event: something that the database had lost was found in the signer's ledger. */
 function takenIn({ telemetry }: App, slot: Slot, { id, hash }: { id: string; hash: Hex }): void {

@@ -5,6 +5,8 @@ import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { fromHex, wordDigits } from '../store/bytes.ts'
 import type { Hex } from '../ids.ts'
+import type { Budget } from './funds.ts'
+import { gasStrategy } from './gas.ts'
 import { feeDigits, type Intent, type Terms } from './intent.ts'
 import { reach } from './steps.ts'
 import { oncePer, together } from './together.ts'
@@ -18,10 +20,23 @@ export type Binding = {
   from: Hex
   intent: Intent
   terms: Terms
+  /** null: nothing is reserved */
+  budget: Budget | null
 }
 
-/** The lane as the statement saw it. `turn`: the how-manieth of the group's writes of this account it was, from 1. */
-export type Lane = { isStopped: boolean; pending: number; vacant: number | null; isNew: boolean; turn: number }
+/**
+ * The lane as the statement saw it. `turn`: the how-manieth of the group's writes of this account it was, from 1.
+ * `reserved`: wei that the open writes may cost, without those of the group. `isAhead`: its nonce would have been too far above one that is not signed yet.
+ */
+export type Lane = {
+  isStopped: boolean
+  pending: number
+  vacant: number | null
+  isNew: boolean
+  isAhead: boolean
+  reserved: bigint
+  turn: number
+}
 
 export type Taken = { nonce: number } | 'key is taken' | { lane: Lane }
 
@@ -109,74 +124,105 @@ type Row = {
   stopped: boolean
   pending: number
   vacant: number | null
+  unsigned: number | null
+  reserved: string
+  tried: boolean | null
 }
+
+/** Unconfirmed writes of one account: those that a node has, and those that are queued behind them. */
+export const mostPending = ({ config }: Pick<App, 'config'>): number =>
+  config.MAX_PENDING_WRITES + config.MAX_QUEUED_WRITES
 
 /**
  * One statement, so that its reads and its inserts see one state: the id not used, nothing vacant below, not stopped,
- * fewer than the limit pending. The order of the inserts is that of the unique keys, or two replicas would wait for each
- * other.
+ * fewer than the limit pending, enough coins for all of them and the members before, and the lowest nonce without bytes so near that the signer does not see a gap, nor has more to
+ * fill, when this server dies, than it fills in a row. The order of the inserts is that of the unique keys, or
+ * two replicas would wait for each other. What is open of a lane is one search in `transactions_open`.
  */
 async function insert(
   app: App,
   db: Db,
-  { chainId }: Chain,
+  chain: Chain,
   members: Member[],
 ): Promise<{ taken: Taken[]; lost: { from: Hex; next: number }[] }> {
+  const { chainId } = chain
   const { rows } = await sql<Row>`${prepared}
     with asked as (
       select place, id, account_id, client_id, decode(sender, 'hex') as sender, decode(target, 'hex') as target,
         decode(value, 'hex') as value, decode(data, 'hex') as data, gas_limit, decode(max_fee, 'hex') as max_fee,
-        decode(max_priority_fee, 'hex') as max_priority_fee, abi, first, decode(request_hash, 'hex') as request_hash,
+        decode(max_priority_fee, 'hex') as max_priority_fee, abi, first, cost, available, paid_below,
+        decode(request_hash, 'hex') as request_hash,
         row_number() over (partition by id order by place) as copy
-      from json_to_recordset(${JSON.stringify(members.map(toAsked))}::json)
+      from json_to_recordset(${JSON.stringify(members.map((member, place) => toAsked(chain, member, place)))}::json)
         as members (place int, id text, account_id uuid, client_id text, sender text, target text, value text, data text, gas_limit bigint,
-          max_fee text, max_priority_fee text, abi text, first bigint, request_hash text)
+          max_fee text, max_priority_fee text, abi text, first bigint, cost numeric, available numeric, paid_below bigint, request_hash text)
     ), lanes as (
       select sender,
         coalesce((select nonce + 1 from transactions where chain_id = ${chainId}::bigint and sender = senders.sender order by nonce desc limit 1), first) as next,
         exists (select 1 from stopped_lanes where chain_id = ${chainId}::bigint and sender = senders.sender) as stopped,
-        (select count(*) from transactions where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED') and sender = senders.sender) as pending,
-        (select min(nonce) from transactions where chain_id = ${chainId}::bigint and state = 'VACANT' and sender = senders.sender) as vacant
-      from (select sender, max(first) as first from asked group by sender) as senders
-    ), turns as (
-      select asked.*, next, stopped, pending, vacant, row_number() over (partition by asked.sender order by place) as turn
+        pending, vacant, unsigned, open.reserved
+      from (select sender, max(first) as first, max(paid_below) as paid_below from asked group by sender) as senders cross join lateral (
+        select count(*) filter (where state <> 'VACANT') as pending, min(nonce) filter (where state = 'VACANT') as vacant,
+          min(nonce) filter (where state = 'BOUND') as unsigned,
+          coalesce(sum(reserved) filter (where state <> 'VACANT' and nonce >= paid_below), 0) as reserved
+        from transactions where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED', 'VACANT') and sender = senders.sender
+      ) as open
+    ), counted as (
+      select asked.*, next, stopped, pending, vacant, unsigned, reserved, row_number() over (partition by asked.sender order by place) as turn,
+        sum(cost) over (partition by asked.sender order by place) as needed
       from asked join lanes on lanes.sender = asked.sender
       where copy = 1 and (request_hash is null or not exists (select 1 from transactions where transactions.id = asked.id))
+    ), turns as (
+      select counted.*, next is not null and not stopped and vacant is null and pending + turn <= ${mostPending(app)}::int
+        and next + turn - 1 < coalesce(unsigned, next) + ${app.config.MAX_PENDING_WRITES}::int
+        and bool_and(coalesce(reserved + needed <= available, true)) over (partition by sender order by turn) as tried
+      from counted
     ), bound as (
-      insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash, state, transitions, created_at)
+      insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash, state, reserved, transitions, created_at)
       select id, account_id, client_id, ${chainId}::bigint, sender, next + turn - 1, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash,
-        'BOUND', '[]'::jsonb, date_trunc('milliseconds', now())
-      from turns
-      where next is not null and not stopped and vacant is null and pending + turn <= ${app.config.MAX_PENDING_WRITES}::int
+        'BOUND', cost, '[]'::jsonb, date_trunc('milliseconds', now())
+      from turns where tried
       order by sender, turn
       on conflict do nothing
       returning id, nonce
     )
-    select bound.nonce, turns.turn, lanes.next, lanes.stopped, lanes.pending, lanes.vacant
+    select bound.nonce, turns.turn, turns.tried, lanes.next, lanes.stopped, lanes.pending, lanes.vacant, lanes.unsigned, lanes.reserved::text as reserved
     from asked join lanes on lanes.sender = asked.sender left join turns on turns.place = asked.place left join bound on bound.id = turns.id
     order by asked.place`.execute(db)
   const lost = new Map<Hex, number>()
-  for (const [index, { nonce, turn, next, stopped, pending, vacant }] of rows.entries()) {
+  for (const [index, { nonce, next, tried }] of rows.entries()) {
     const { from, requestHash } = members[index]!
-    const isRefused = stopped || vacant !== null || pending + (turn ?? 0) > app.config.MAX_PENDING_WRITES
     // Only an id that another replica may use too can be lost without its nonce.
-    if (nonce === null && turn !== null && next !== null && !isRefused && requestHash !== null) lost.set(from, next)
+    if (nonce === null && tried === true && requestHash !== null) lost.set(from, next!)
   }
-  return { taken: rows.map(readRow), lost: [...lost].map(([from, next]) => ({ from, next })) }
+  return { taken: rows.map((row) => readRow(app, row)), lost: [...lost].map(([from, next]) => ({ from, next })) }
 }
 
+/** What a binding reserves of its account's budget, wei. */
+export const reserveOf = (chain: Chain, { intent, terms }: Pick<Binding, 'intent' | 'terms'>): bigint =>
+  gasStrategy(chain).reserve(intent, { ...terms, isCancel: false })
+
 /** Bytes are hexadecimal digits: one JSON parameter is read by both databases, and faster than one parameter a field. */
-function toAsked({ id, first, accountId, clientId, from, intent, terms, requestHash }: Member, place: number) {
+function toAsked(
+  chain: Chain,
+  { id, first, accountId, clientId, from, intent, terms, budget, requestHash }: Member,
+  place: number,
+) {
   return {
     ...{ place, id, first, account_id: accountId, client_id: clientId, sender: from.slice(2) },
     ...{ target: intent.to.slice(2), value: wordDigits(intent.value), data: intent.data.slice(2), abi: intent.abi },
     ...{ gas_limit: Number(terms.gas), ...feeDigits(terms.fees) },
+    ...{ cost: String(reserveOf(chain, { intent, terms })), paid_below: budget?.paidBelow ?? 0 },
+    ...(budget === null ? {} : { available: String(budget.available) }),
     ...(requestHash === null ? {} : { request_hash: requestHash.toString('hex') }),
   }
 }
 
-function readRow({ nonce, turn, next, stopped, pending, vacant }: Row): Taken {
+function readRow(app: App, { nonce, turn, next, stopped, pending, vacant, unsigned, reserved }: Row): Taken {
   if (nonce !== null) return { nonce }
   if (turn === null) return 'key is taken'
-  return { lane: { isStopped: stopped, pending, vacant, isNew: next === null, turn } }
+  const isAhead = next !== null && next + turn - 1 >= (unsigned ?? next) + app.config.MAX_PENDING_WRITES
+  return {
+    lane: { isStopped: stopped, pending, vacant, isNew: next === null, isAhead, reserved: BigInt(reserved), turn },
+  }
 }

@@ -121,7 +121,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       ['transactions/bind.ts', '  if (isStopped) throw stopped()\n', ''],
-      ['transactions/take-nonce.ts', 'where next is not null and not stopped and', 'where next is not null and'],
+      ['transactions/take-nonce.ts', 'next is not null and not stopped and', 'next is not null and'],
     ],
   },
   {
@@ -164,7 +164,11 @@ export const recordMutants: Mutant[] = [
     name: 'a write is accepted that its account cannot pay',
     scenario: 'ran-dry',
     caughtBy: 'scenario',
-    patches: [['transactions/prepare.ts', '  if (balance < cost)\n', '  if (balance < 0n)\n']],
+    patches: [
+      ['transactions/prepare.ts', '  if (balance < cost) throw', '  if (balance < 0n) throw'],
+      ['transactions/take-nonce.ts', 'coalesce(reserved + needed <= available, true)', 'true'],
+      ['transactions/bind.ts', '  binding.budget !== null && reserved', '  binding.budget === null && reserved'],
+    ],
   },
   // What it costs
   {

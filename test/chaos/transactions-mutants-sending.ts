@@ -18,9 +18,10 @@ const RANDOM_ID_ON_RETRY: Mutant['patches'][number] = [
   ': await findKey(app.db, key)',
   ': lost === 0 ? await findKey(app.db, key) : { free: newTransactionId() }',
 ]
-const BROADCAST = '  await broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })\n  await reach'
+const BROADCAST =
+  '  if (isDue) await giveToNode(app, chain, { id: bound.id, from: bound.from, raw, hash })\n  await reach'
 const STORE =
-  '  await storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false })\n'
+  '  const isDue = await storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false })\n'
 
 /** Mistakes in what is stored, signed, sent and sent again, as other engines have made them. */
 export const sendingMutants: Mutant[] = [
@@ -29,11 +30,11 @@ export const sendingMutants: Mutant[] = [
     scenario: 'killed-after-broadcast',
     caughtBy: 'scenario',
     patches: [
-      ['transactions/send.ts', STORE, ''],
+      ['transactions/send.ts', STORE, '  const isDue = true\n'],
       [
         'transactions/send.ts',
         "  await reach(app, 'after-broadcast')\n",
-        `  await reach(app, 'after-broadcast')\n${STORE}`,
+        `  await reach(app, 'after-broadcast')\n${STORE.replace('const isDue =', '')}`,
       ],
     ],
   },
@@ -45,7 +46,7 @@ export const sendingMutants: Mutant[] = [
       [
         'transactions/send.ts',
         BROADCAST,
-        `  if ((await broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'unknown') {
+        `  if ((await giveToNode(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'unknown') {
     await forget(app, bound.id)
     throw new AppError('chain_timeout', 'The node did not answer.')
   }
@@ -63,7 +64,7 @@ export const sendingMutants: Mutant[] = [
       [
         'transactions/send.ts',
         BROADCAST,
-        `  const said = await broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })
+        `  const said = await giveToNode(app, chain, { id: bound.id, from: bound.from, raw, hash })
   if (said !== 'sent') throw new AppError('chain_unavailable', 'The node refused it.')
   await reach`,
       ],
@@ -203,7 +204,8 @@ export const sendingMutants: Mutant[] = [
       [
         'transactions/send.ts',
         STORE,
-        `  setTimeout(() => void storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false }), 1_000)\n`,
+        `  const isDue = true
+  setTimeout(() => void storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false }), 1_000)\n`,
       ],
     ],
   },
@@ -215,7 +217,7 @@ export const sendingMutants: Mutant[] = [
       [
         'transactions/send.ts',
         BROADCAST,
-        "  if ((await broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'nonce_too_low') return null\n  await reach",
+        "  if ((await giveToNode(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'nonce_too_low') return null\n  await reach",
       ],
       RANDOM_ID_ON_RETRY,
     ],

@@ -1,0 +1,37 @@
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import type { Hex } from '../ids.ts'
+import { oncePer } from './together.ts'
+
+/** milliseconds between two looks when nothing is told: another replica may be the one that signs */
+const LOOK_MS = 100
+
+const waitingOf = oncePer((_app, _chain) => new Map<Hex, Set<() => void>>())
+
+/** Resolves when this process has stored bytes of an account, or given up a nonce of it; after 100 ms in any case. */
+export function untilSigned(app: App, chain: Chain, from: Hex): Promise<void> {
+  const waiting = waitingOf(app, chain)
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const mine = waiting.get(from) ?? new Set()
+  waiting.set(from, mine)
+  const timer = setTimeout(() => {
+    mine.delete(wake)
+    if (mine.size === 0 && waiting.get(from) === mine) waiting.delete(from)
+    resolve()
+  }, LOOK_MS)
+  function wake(): void {
+    clearTimeout(timer)
+    resolve()
+  }
+  mine.add(wake)
+  return promise
+}
+
+/** Wakes those who wait for a place in an account's lane, in the order they came. */
+export function tellSigned(app: App, chain: Chain, from: Hex): void {
+  const waiting = waitingOf(app, chain)
+  const mine = waiting.get(from)
+  if (mine === undefined) return
+  waiting.delete(from)
+  for (const wake of mine) wake()
+}
