@@ -98,13 +98,13 @@ export function openTelemetry(name: string, level: string): Telemetry {
     }),
     admissionLimit: new Gauge({
       name: 'admission_limit',
-      help: 'Requests that may be under way at once, of all and of writes',
+      help: 'Requests that may be in flight at once: all, reads, writes',
       labelNames: ['of'],
       registers,
     }),
     inFlight: new Gauge({
       name: 'requests_in_flight',
-      help: 'Requests under way, of all and of writes',
+      help: 'Requests in flight: all, reads, writes',
       labelNames: ['of'],
       registers,
     }),

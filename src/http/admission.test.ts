@@ -3,7 +3,7 @@ import test from 'node:test'
 import { openAdmission, type AdmissionClass, type Ticket } from './admission.ts'
 
 const CALM = { loopDelayMs: 0, poolWaitMs: 0 }
-const LATE = { loopDelayMs: 60, poolWaitMs: 0 }
+const LATE = { loopDelayMs: 120, poolWaitMs: 0 }
 
 /** An admission with a clock that stands still until it is moved. */
 function opened(most = 4_096) {
@@ -27,7 +27,7 @@ function opened(most = 4_096) {
 
 test('what is under way is bounded for every class, and less important ones stop earlier', () => {
   const held = (kind: AdmissionClass) => opened(1_000).fill(kind).length
-  assert.deepEqual([held('read'), held('write'), held('status'), held('vital')], [800, 256, 1_000, 1_000])
+  assert.deepEqual([held('read'), held('write'), held('status'), held('vital')], [512, 256, 1_000, 1_000])
 })
 
 test('whoever floods even the vital routes is refused, and another still takes access away', () => {
@@ -36,13 +36,13 @@ test('whoever floods even the vital routes is refused, and another still takes a
   assert.equal(admission.enter('vital', { application: 'flood', person: 'p0' }), null)
   assert.notEqual(admission.enter('vital', { application: 'operator', person: '' }), null)
   fill('vital', { application: 'operator' })
-  assert.equal(admission.all().inFlight, 1_501, 'half of what is the operator’s, for a second person')
+  assert.equal(admission.state().all.inFlight, 1_501, 'half of what is the operator’s, for a second person')
 })
 
 test('reads that fill their part leave room for writes, and both for the status of a write', () => {
-  const { admission, fill } = opened(1_000)
+  const { admission, fill } = opened(300)
   fill('read')
-  assert.equal(fill('write').length, 150)
+  assert.equal(fill('write').length, 45)
   assert.notEqual(admission.enter('status', { application: 'shop', person: 'p0' }), null)
 })
 
@@ -72,7 +72,7 @@ test('the places that a noisy application gives back go to those who hold less',
 test('within an application one person does not keep the others out', () => {
   const { admission, fill } = opened(100)
   fill('read', { people: 1 })
-  assert.equal(admission.all().inFlight, 80)
+  assert.equal(admission.state().all.inFlight, 80)
   for (const person of ['a', 'b', 'c']) assert.notEqual(admission.enter('read', { application: 'shop', person }), null)
   assert.equal(admission.enter('read', { application: 'shop', person: 'p0' }), null)
 })
@@ -81,23 +81,23 @@ test('the limit falls while the event loop is late or the database’s connectio
   for (const strain of [LATE, { loopDelayMs: 0, poolWaitMs: 150 }]) {
     const { admission, fill } = opened()
     fill('status')
-    const before = admission.all().limit
+    const before = admission.state().all.limit
     admission.adapt(strain)
-    assert.equal(admission.all().limit, Math.floor(before * 0.8))
+    assert.equal(admission.state().all.limit, Math.floor(before * 0.8))
     for (let n = 0; n < 50; n++) admission.adapt(strain)
-    assert.equal(admission.all().limit, 128)
+    assert.equal(admission.state().all.limit, 256)
   }
 })
 
 test('a limit that nobody reaches does not rise, and one that is used does up to the most', () => {
   const { admission, fill } = opened(1_500)
   admission.adapt(CALM)
-  assert.equal(admission.all().limit, 1_024)
+  assert.equal(admission.state().all.limit, 1_024)
   for (let n = 0; n < 50; n++) {
     fill('status')
     admission.adapt(CALM)
   }
-  assert.equal(admission.all().limit, 1_500)
+  assert.equal(admission.state().all.limit, 1_500)
 })
 
 test('writes that take long let fewer in, once for as long as they take; quick ones more again', () => {
@@ -106,22 +106,39 @@ test('writes that take long let fewer in, once for as long as they take; quick o
   assert.equal(first.length, 256)
   first.pop()!.leave(20)
   admission.adapt(CALM)
-  const limit = admission.writes().limit
+  const limit = admission.state().writes.limit
   for (const ticket of first.slice(0, 100)) ticket.leave(900)
   wait(900)
   admission.adapt(CALM)
-  const lower = admission.writes().limit
+  const lower = admission.state().writes.limit
   assert.equal(lower, Math.floor(255 * 0.9))
   for (const ticket of first.slice(100, 150)) ticket.leave(900)
   wait(100)
   admission.adapt(CALM)
-  assert.equal(admission.writes().limit, lower, 'those began under the limit of before')
+  assert.equal(admission.state().writes.limit, lower, 'those began under the limit of before')
   const second = fill('write')
   for (const ticket of second.slice(0, 50)) ticket.leave(100)
   wait(100)
   admission.adapt(CALM)
-  assert.ok(admission.writes().limit > lower)
+  assert.ok(admission.state().writes.limit > lower)
   assert.ok(lower < limit)
+})
+
+test('reads that take long let fewer in, without touching writes', () => {
+  const { admission, fill, wait } = opened()
+  const reads = fill('read')
+  reads.pop()!.leave(5)
+  for (const ticket of reads.splice(0, 100)) ticket.leave(150)
+  wait(200)
+  admission.adapt(CALM)
+  const { reads: now, writes } = admission.state()
+  assert.ok(now.limit < 512 && writes.limit >= 256, `${now.limit} ${writes.limit}`)
+  for (let n = 0; n < 60; n++) {
+    for (const ticket of fill('read').splice(0, 5)) ticket.leave(150)
+    wait(200)
+    admission.adapt(CALM)
+  }
+  assert.ok(admission.state().reads.limit >= 128)
 })
 
 test('where every write takes long, because the node is far away, that is no overload', () => {
@@ -131,7 +148,7 @@ test('where every write takes long, because the node is far away, that is no ove
   for (const ticket of others) ticket.leave(1_500)
   wait(2_000)
   admission.adapt(CALM)
-  assert.ok(admission.writes().limit >= 256)
+  assert.ok(admission.state().writes.limit >= 256)
 })
 
 test('writes that were refused say nothing of how busy it is, and a ticket is given back once', () => {
@@ -142,8 +159,8 @@ test('writes that were refused say nothing of how busy it is, and a ticket is gi
     ticket.leave(10_000)
   }
   admission.adapt(CALM)
-  assert.deepEqual([admission.all().inFlight, admission.writes().inFlight], [0, 0])
-  assert.ok(admission.writes().limit >= 256)
+  assert.deepEqual([admission.state().all.inFlight, admission.state().writes.inFlight], [0, 0])
+  assert.ok(admission.state().writes.limit >= 256)
 })
 
 test('a thousand random comings and goings leave nothing behind', () => {
@@ -157,10 +174,10 @@ test('a thousand random comings and goings leave nothing behind', () => {
     const whose = { application: `a${random(5)}`, person: `p${random(7)}` }
     const ticket = admission.enter(kinds[random(4)]!, whose)
     if (ticket !== null) under.push(ticket)
-    assert.equal(admission.all().inFlight, under.length)
+    assert.equal(admission.state().all.inFlight, under.length)
     assert.ok(under.length <= 600)
     if (n % 50 === 0) admission.adapt({ loopDelayMs: random(80), poolWaitMs: random(200) })
   }
   for (const ticket of under) ticket.leave()
-  assert.deepEqual([admission.all().inFlight, admission.writes().inFlight], [0, 0])
+  assert.deepEqual([admission.state().all.inFlight, admission.state().writes.inFlight], [0, 0])
 })

@@ -24,103 +24,119 @@ export type Admission = {
   hasRoom(kind: AdmissionClass, whose: Whose): boolean
   /** Moves the limits; called about every 100 ms. */
   adapt(strain: Strain): void
-  /** requests under way, and how many may be */
-  all(): { limit: number; inFlight: number }
-  writes(): { limit: number; inFlight: number }
+  /** requests in flight, and how many may be */
+  state(): Record<'all' | 'reads' | 'writes', { limit: number; inFlight: number }>
 }
 
 type Share = { all: number; light: number }
 
-/** shares of the limit that a class may fill, and that those may who hold less than their part of it */
+/** shares of the limit of all that a class may fill, and that those may who hold less than their part of it */
 const CEILING = {
   vital: { all: 1, light: 2 },
   status: { all: 1, light: 1.25 },
   write: { all: 0.95, light: 1.2 },
   read: { all: 0.8, light: 1 },
 } as const satisfies Record<AdmissionClass, Share>
-/** the same of the limit of writes alone */
-const OF_WRITES: Share = { all: 1, light: 1.25 }
+/** the same of the limit of a class of its own */
+const OF_CLASS: Share = { all: 1, light: 1.25 }
 
 /** milliseconds: the event loop is late by this much all the time */
-const LATE_LOOP_MS = 40
+const LATE_LOOP_MS = 100
 /** milliseconds for a connection to the database */
 const LATE_POOL_MS = 100
-/** milliseconds of half of the writes, or three times what a write takes here when nothing is in its way */
-const SLOW_WRITE_MS = 500
-const MAX_SLOW_WRITE_MS = 3_000
-
-const ALL = { least: 128, start: 1_024 }
-const WRITES = { least: 16, start: 256 }
-/** milliseconds after which the quickest write of before is forgotten: a node may be another one by then */
+/** milliseconds after which the quickest of before is forgotten: a node may be another one by then */
 const FORGET_MS = 300_000
+/** milliseconds: how long half of a class take at most, wherever the node is */
+const MAX_SLOW_MS = 3_000
+/** times the quickest */
+const SLOWER = 3
+
+type Height = { least: number; start: number }
+/** `slowMs`: half of them take longer, milliseconds; three times the quickest where that is more */
+type Pace = Height & { slowMs: number }
+const ALL: Height = { least: 256, start: 1_024 }
+const READS: Pace = { least: 128, start: 512, slowMs: 100 }
+const WRITES: Pace = { least: 16, start: 256, slowMs: 500 }
 
 /**
- * Decides who may begin, by what is under way and how it goes. Two limits, each of which finds its own height: of all
- * requests, by the delay of the event loop and of the database's connections; of writes, by how long writes take, because
- * what holds them up (node, signer, commits) is no work of this process. A limit falls by a share when it is too high and
- * rises slowly while it is used, as TCP's does. Whoever holds less than a fair share, of its application and there of its
- * person, still finds room when the others find none.
- * @param most  requests under way at most, whatever the limits have come to
+ * Decides who may begin, by what is in flight and how it goes. Limits find their own height: of all requests by the delay
+ * of the event loop and of the database's connections; of reads and of writes by how long half of them take, because what
+ * holds them up (node, signer, commits) is mostly no work of this process, and because those who are refused are work too. A
+ * limit falls by a share when it is too high and rises slowly while it is used, as TCP's does. Whoever holds less than a
+ * fair share, of its application and there of its person, still finds room when the others find none.
+ * @param most  requests in flight at most, whatever the limits have come to
  * @param now   monotonic clock, milliseconds
  * Source: Chiu and Jain 1989 (additive increase, multiplicative decrease); Nichols and Jacobson, CoDel (standing delay);
  * Little's law
  */
 export function openAdmission({ most, now }: { most: number; now: () => number }): Admission {
   const all = openPool(ALL, most)
-  const writes = openPool(WRITES, most)
-  const quickest = openQuickest(now)
-  let served: number[] = []
-  let cutAt = Number.NEGATIVE_INFINITY
+  const reads = openPaced(READS, { most, now })
+  const writes = openPaced(WRITES, { most, now })
+  const ofClass = { vital: null, status: null, read: reads, write: writes }
 
   const hasRoom = (kind: AdmissionClass, whose: Whose): boolean =>
-    all.hasRoom(CEILING[kind], whose) && (kind !== 'write' || writes.hasRoom(OF_WRITES, whose))
+    all.hasRoom(CEILING[kind], whose) && ofClass[kind]?.hasRoom(OF_CLASS, whose) !== false
 
   return {
     hasRoom,
     enter(kind, whose) {
       if (!hasRoom(kind, whose)) return null
-      const isWrite = kind === 'write'
+      const paced = ofClass[kind]
       all.take(whose)
-      if (isWrite) writes.take(whose)
+      paced?.take(whose)
       let isOver = false
       return {
         leave(servedMs) {
           if (isOver) return
           isOver = true
           all.giveBack(whose)
-          if (!isWrite) return
-          writes.giveBack(whose)
-          if (servedMs !== undefined) served.push(servedMs)
+          paced?.giveBack(whose)
+          if (servedMs !== undefined) paced?.note(servedMs)
         },
       }
     },
     adapt({ loopDelayMs, poolWaitMs }) {
       if (loopDelayMs > LATE_LOOP_MS || poolWaitMs > LATE_POOL_MS) all.fall(0.8)
       else all.rise(0.05, 4)
+      all.newTurn()
+      reads.adapt()
+      writes.adapt()
+    },
+    state: () => ({ all: all.state(), reads: reads.state(), writes: writes.state() }),
+  }
+}
+
+/** A pool whose limit follows how long its members take. */
+function openPaced({ slowMs, ...height }: Pace, { most, now }: { most: number; now: () => number }) {
+  const pool = openPool(height, most)
+  const quickest = openQuickest(now)
+  let served: number[] = []
+  let cutAt = Number.NEGATIVE_INFINITY
+  return {
+    ...pool,
+    note: (ms: number) => void served.push(ms),
+    adapt(): void {
       if (served.length > 0) {
         const sorted = served.toSorted((a, b) => a - b)
         served = []
         const median = sorted[sorted.length >> 1]!
-        const slow = Math.min(Math.max(SLOW_WRITE_MS, 3 * quickest.note(sorted[0]!)), MAX_SLOW_WRITE_MS)
-        if (median <= slow) writes.rise(0.02, 1)
-        // Those under way began under the limit of before: what a lower one does shows when they are over.
+        if (median <= Math.min(Math.max(slowMs, SLOWER * quickest.note(sorted[0]!)), MAX_SLOW_MS)) pool.rise(0.03, 2)
+        // Those in flight began under the limit of before: what a lower one does shows when they are over.
         else if (now() - cutAt >= median) {
-          writes.fall(0.9)
+          pool.fall(0.9)
           cutAt = now()
         }
       }
-      all.newTurn()
-      writes.newTurn()
+      pool.newTurn()
     },
-    all: all.state,
-    writes: writes.state,
   }
 }
 
 type Holder = { count: number; people: Map<string, number> }
 
-/** What is under way, whose it is, and a limit between `least` and `most` that moves only as far as it is used. */
-function openPool({ least, start }: { least: number; start: number }, most: number) {
+/** What is in flight, whose it is, and a limit between `least` and `most` that moves only as far as it is used. */
+function openPool({ least, start }: Height, most: number) {
   const floor = Math.min(least, most)
   const holders = new Map<string, Holder>()
   let limit = Math.min(start, most)
@@ -129,7 +145,7 @@ function openPool({ least, start }: { least: number; start: number }, most: numb
   let peak = 0
 
   /**
-   * Whether somebody holds less than a fair part of what may be under way: of an application among applications, of a
+   * Whether somebody holds less than a fair part of what may be in flight: of an application among applications, of a
    * person among those of the application. Alone there is nobody to be fair to, and the last room is kept for whoever comes.
    */
   function isLight({ all, light }: Share, { application, person }: Whose): boolean {
@@ -170,6 +186,7 @@ function openPool({ least, start }: { least: number; start: number }, most: numb
       limit = Math.max(floor, Math.min(limit, peak) * factor)
     },
     rise(share: number, step: number): void {
+      // Reads fill four fifths of all.
       if (peak >= limit * CEILING.read.all * 0.9) limit = Math.min(most, limit + Math.max(step, limit * share))
     },
     newTurn(): void {

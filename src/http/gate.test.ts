@@ -2,15 +2,19 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { once } from 'node:events'
 import { after, before, test } from 'node:test'
+import { exportJWK, generateKeyPair, SignJWT, type GenerateKeyPairResult } from 'jose'
+import { audienceOf, issuerOf } from '../app.ts'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
 import { until } from '../../test/until.ts'
+import { verifyAccessToken } from './bearer.ts'
 import { openGate } from './gate.ts'
 import { openListener } from './listener.ts'
 
 const MOST = 16
 
 let here: FakeApp
+let keys: GenerateKeyPairResult
 let server: FastifyInstance
 let origin: string
 /** answers the requests that hang */
@@ -21,6 +25,8 @@ let asked = 0
 
 before(async () => {
   here = await fakeApp({ MAX_IN_FLIGHT: String(MOST), NODE_ENV: 'test' })
+  keys = await generateKeyPair('ES256', { extractable: true })
+  here.app.tokenKeys = { keys: [{ ...(await exportJWK(keys.publicKey)), kid: 'k', alg: 'ES256' }] }
   server = openListener(here.app)
   const { refuseBehindCors } = openGate(server, here.app)
   server.addHook('onRequest', (request, reply, done) => {
@@ -193,4 +199,54 @@ test('who waits for a block stands aside, and no more than a thousand do', async
   hangAgain()
   free()
   assert.equal((await server.inject('/wait')).json().stoodAside, true)
+})
+
+/** A token of an application that was verified once. */
+async function knownToken(): Promise<string> {
+  const token = await new SignJWT({ client_id: 'shop', chain_id: 31_337 })
+    .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: 'k' })
+    .setIssuer(issuerOf(here.app.origin))
+    .setAudience(audienceOf(here.app.origin))
+    .setSubject('shop')
+    .setJti('one')
+    .setExpirationTime('1h')
+    .sign(keys.privateKey)
+  await verifyAccessToken(here.app, token)
+  return token
+}
+
+test('what is asked with a known token is refused before the framework looks at it, by address, class and person', async (t) => {
+  const open = openListener(here.app)
+  openGate(open, here.app).refuseBehindCors()
+  let seen = 0
+  open.addHook('onRequest', (_request, _reply, done) => {
+    seen++
+    done()
+  })
+  hangAgain()
+  const hang = async () => {
+    await gone
+    return {}
+  }
+  open.get('/v1/things/:id', { config: { admission: 'read' } }, hang)
+  open.post('/v1/things/new', { config: { admission: 'write' } }, hang)
+  open.get('/v1/vital/:id', { config: { admission: 'vital' } }, () => ({}))
+  const base = await open.listen({ port: 0, host: '127.0.0.1' })
+  t.after(() => {
+    free()
+    return open.close()
+  })
+  const authorization = `Bearer ${await knownToken()}`
+  const ask = (path: string, init: RequestInit = {}) => fetch(`${base}${path}`, { ...init, headers: { authorization } })
+  const hanging = Array.from({ length: 13 }, (_, n) => ask(`/v1/things/${n}?page=${n}`))
+  await until('they are in flight', () => seen === 13)
+  const refused = await ask('/v1/things/14?page=1')
+  assert.equal(refused.status, 503)
+  assert.equal(((await refused.json()) as { code: string }).code, 'overloaded')
+  assert.equal(seen, 13, 'the framework did not see it')
+  const writes = Array.from({ length: 2 }, () => ask('/v1/things/new', { method: 'POST' }))
+  await until('writes still find room', () => seen === 15)
+  assert.equal((await ask('/v1/vital/1')).status, 200)
+  free()
+  for (const answer of await Promise.all([...hanging, ...writes])) assert.equal(answer.status, 200)
 })

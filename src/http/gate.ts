@@ -135,23 +135,41 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
 }
 
 /**
- * Says no before the framework has looked at a request, which takes it longer than the answer: to what is asked at an
- * address without parameters with a token that was seen before. That is where thousands a second come from; all others
- * are refused by the hooks.
+ * Says no before the framework has looked at a request, which takes it longer than the answer: to what is asked with a
+ * token that was seen before. That is where thousands a second come from; all others are refused by the hooks.
  */
 function refuseEarly(server: FastifyInstance, app: App, { admission, refusals }: Refusing): void {
   const kinds = new Map<string, AdmissionClass>()
+  const beginnings = new Map<string, AdmissionClass | null>()
   server.addHook('onRoute', ({ method, url, config }) => {
-    for (const one of [method].flat()) if (!/[:*]/.test(url)) kinds.set(`${one} ${url}`, classOf(config ?? {}))
+    const kind = classOf(config ?? {})
+    const [beginning] = url.split(/[:*]/, 1) as [string]
+    for (const one of [method].flat())
+      if (beginning === url) kinds.set(`${one} ${url}`, kind)
+      else {
+        // Where addresses that begin alike are of two classes, only the router can tell.
+        const known = beginnings.get(`${one} ${beginning}`)
+        beginnings.set(`${one} ${beginning}`, known === undefined || known === kind ? kind : null)
+      }
   })
+  const kindOf = ({ method, url }: IncomingMessage): AdmissionClass | null => {
+    const [path] = url!.split('?', 1)
+    const asked = `${method} ${path}`
+    const kind = kinds.get(asked)
+    if (kind !== undefined) return kind
+    let longest = ''
+    for (const beginning of beginnings.keys())
+      if (beginning.length > longest.length && asked.startsWith(beginning)) longest = beginning
+    return beginnings.get(longest) ?? null
+  }
   const http = server.server
   const [handle] = http.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
   http.removeAllListeners('request')
   http.on('request', (request: IncomingMessage, response: ServerResponse) => {
-    const kind = kinds.get(`${request.method} ${request.url}`)
-    const reader = kind === undefined ? undefined : knownReader(app, request)
+    const reader = knownReader(app, request)
+    const kind = reader === undefined ? null : kindOf(request)
     // Pages of other origins see no answer without the headers of CORS.
-    if (reader === undefined || request.headers.origin !== undefined || admission.hasRoom(kind!, toWhose(reader)))
+    if (kind === null || request.headers.origin !== undefined || admission.hasRoom(kind, toWhose(reader!)))
       handle!(request, response)
     else refusals.sendRaw(request, response)
   })
@@ -233,9 +251,10 @@ function openRefusals(app: App, admission: Admission) {
     tell(): void {
       const now = performance.now()
       if (count === 0 || now - toldAt < TELL_MS) return
-      const [all, writes] = [admission.all(), admission.writes()]
+      const { all, reads, writes } = admission.state()
       app.telemetry.log.warn('overloaded', {
         ...{ refused: count, limit: all.limit, inFlight: all.inFlight },
+        ...{ readLimit: reads.limit, readsInFlight: reads.inFlight },
         ...{ writeLimit: writes.limit, writesInFlight: writes.inFlight },
       })
       ;[count, toldAt] = [0, now]
@@ -245,10 +264,7 @@ function openRefusals(app: App, admission: Admission) {
 
 function report({ telemetry }: App, admission: Admission, loopDelayMs: number): void {
   telemetry.loopDelay.set(loopDelayMs / 1_000)
-  for (const [of, { limit, inFlight }] of [
-    ['all', admission.all()],
-    ['writes', admission.writes()],
-  ] as const) {
+  for (const [of, { limit, inFlight }] of Object.entries(admission.state())) {
     telemetry.admissionLimit.set({ of }, limit)
     telemetry.inFlight.set({ of }, inFlight)
   }
