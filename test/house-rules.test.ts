@@ -42,7 +42,7 @@ const table: Record<string, string[]> = {
   store: ['errors', 'ids'],
   chain: ['errors', 'ids'],
   abi: ['errors', 'ids', 'keccak'],
-  'signer-wire': ['errors', 'ids', 'deadline'],
+  'signer-wire': ['errors', 'ids'],
   app: ['errors', 'ids', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire'],
   texts: ['errors'],
   http: ['errors', 'ids', 'config', 'telemetry', 'store', 'chain', 'abi', 'signer-wire', 'app', 'texts', 'color'],

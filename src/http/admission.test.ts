@@ -124,6 +124,33 @@ test('writes that take long let fewer in, once for as long as they take; quick o
   assert.ok(lower < limit)
 })
 
+test('a person of a noisy application finds room also beside another application', () => {
+  const { admission, fill } = opened(100)
+  fill('read', { application: 'other', upTo: 1 })
+  fill('read', { application: 'noisy' })
+  assert.equal(admission.enter('read', { application: 'noisy', person: 'p0' }), null)
+  assert.notEqual(admission.enter('read', { application: 'noisy', person: 'p1' }), null)
+})
+
+test('one slow request in an idle process changes no limit, and a fall takes no more than it says', () => {
+  const { admission, wait } = opened()
+  const before = admission.state()
+  const whose = { application: 'shop', person: 'p0' }
+  for (const kind of ['read', 'write'] as const) {
+    admission.enter(kind, whose)!.leave(20)
+    admission.adapt(CALM)
+    admission.enter(kind, whose)!.leave(2_000)
+    wait(2_000)
+    admission.adapt(LATE)
+  }
+  assert.deepEqual(admission.state(), before)
+  const some = Array.from({ length: 20 }, (_, n) => admission.enter('write', { application: 'shop', person: `p${n}` })!)
+  for (const ticket of some) ticket.leave(2_000)
+  wait(2_000)
+  admission.adapt(CALM)
+  assert.equal(admission.state().writes.limit, Math.floor((before.writes.limit / 2) * 0.9))
+})
+
 test('reads that take long let fewer in, without touching writes', () => {
   const { admission, fill, wait } = opened()
   const reads = fill('read')

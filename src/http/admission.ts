@@ -145,20 +145,20 @@ function openPool({ least, start }: Height, most: number) {
   let peak = 0
 
   /**
-   * Whether somebody holds less than a fair part of what may be in flight: of an application among applications, of a
-   * person among those of the application. Alone there is nobody to be fair to, and the last room is kept for whoever comes.
+   * Whether somebody who holds less than a fair part still finds room: a person who holds less than others of the
+   * application, up to half of the room above; and where the application too holds less than others, up to all of it.
+   * That is kept for whoever comes.
    */
   function isLight({ all, light }: Share, { application, person }: Whose): boolean {
     const holder = holders.get(application)
     const applications = holders.size + (holder === undefined ? 1 : 0)
-    const held = holder?.people.get(person)
-    const people = (holder?.people.size ?? 0) + (held === undefined ? 1 : 0)
-    const isAlone = applications === 1
-    const ceiling = limit * (isAlone ? (all + light) / 2 : light)
-    const ofApplication = ceiling / applications
-    const isLightPerson = (held ?? 0) < Math.max(1, ofApplication / people)
-    if (inFlight >= ceiling || !isLightPerson) return false
-    return isAlone ? people > 1 : (holder?.count ?? 0) < ofApplication
+    const held = holder?.people.get(person) ?? 0
+    const people = (holder?.people.size ?? 0) + (held === 0 ? 1 : 0)
+    const ofApplication = (limit * light) / applications
+    if (held >= Math.max(1, ofApplication / people)) return false
+    const isLightApplication = applications > 1 && (holder?.count ?? 0) < ofApplication
+    if (isLightApplication) return inFlight < limit * light
+    return people > 1 && inFlight < (limit * (all + light)) / 2
   }
 
   return {
@@ -183,7 +183,9 @@ function openPool({ least, start }: Height, most: number) {
       inFlight--
     },
     fall(factor: number): void {
-      limit = Math.max(floor, Math.min(limit, peak) * factor)
+      // A single slow one in a process that has nothing to do says nothing of how many are too many.
+      if (peak < floor) return
+      limit = Math.max(floor, Math.min(limit, Math.max(peak, limit / 2)) * factor)
     },
     rise(share: number, step: number): void {
       // Reads fill four fifths of all.

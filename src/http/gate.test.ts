@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { after, before, test } from 'node:test'
 import { exportJWK, generateKeyPair, SignJWT, type GenerateKeyPairResult } from 'jose'
@@ -63,11 +63,11 @@ const hangAgain = () => {
   gone = promise
   free = resolve
 }
-const inFlight = async () => {
-  const { values } = await here.app.telemetry.inFlight.get()
+const inFlight = async ({ app }: FakeApp) => {
+  const { values } = await app.telemetry.inFlight.get()
   return values.find(({ labels }) => labels.of === 'all')?.value
 }
-const settled = (count: number) => until(`${count} under way`, async () => (await inFlight()) === count)
+const settled = (count: number, of = here) => until(`${count} in flight`, async () => (await inFlight(of)) === count)
 
 /** @returns what hangs, of which `free` makes answers */
 async function fill(path = '/hang'): Promise<Promise<Response>[]> {
@@ -244,9 +244,50 @@ test('what is asked with a known token is refused before the framework looks at 
   assert.equal(refused.status, 503)
   assert.equal(((await refused.json()) as { code: string }).code, 'overloaded')
   assert.equal(seen, 13, 'the framework did not see it')
+  const page = await fetch(`${base}/v1/things/14`, { headers: { authorization, origin: 'https://shop.example' } })
+  // A page needs the headers of CORS, which the framework adds, as it does this one.
+  assert.deepEqual([page.status, page.headers.get('referrer-policy')], [503, 'no-referrer'])
+  assert.equal(refused.headers.get('referrer-policy'), null)
   const writes = Array.from({ length: 2 }, () => ask('/v1/things/new', { method: 'POST' }))
   await until('writes still find room', () => seen === 15)
   assert.equal((await ask('/v1/vital/1')).status, 200)
   free()
   for (const answer of await Promise.all([...hanging, ...writes])) assert.equal(answer.status, 200)
+})
+
+test('a client that leaves while the door still asks the database leaves nothing behind, with a body or without', async (t) => {
+  // An app of its own: two gates would report to the same meters.
+  const mine = await fakeApp({ MAX_IN_FLIGHT: String(MOST) })
+  t.after(() => mine.close())
+  const open = openListener(mine.app)
+  openGate(open, mine.app).refuseBehindCors()
+  let arrived = 0
+  const { promise: known, resolve: answer } = Promise.withResolvers<void>()
+  open.addHook('onRequest', async () => {
+    arrived++
+    await known
+  })
+  open.post('/scoped', { config: { scope: 'contracts:write' } }, () => ({ ok: true }))
+  open.post('/open', () => ({ ok: true }))
+  const base = await open.listen({ port: 0, host: '127.0.0.1' })
+  t.after(() => open.close())
+  const heads = ['content-length: 0', 'content-length: 2', 'transfer-encoding: chunked']
+  const sockets: Socket[] = []
+  for (const path of ['/scoped', '/open', '/v1/nothing'])
+    for (const head of heads) {
+      const socket = connect(Number(new URL(base).port), '127.0.0.1')
+      await once(socket, 'connect')
+      socket.write(`POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n${head}\r\n\r\n`)
+      sockets.push(socket)
+    }
+  await until('they are at the door', () => arrived === sockets.length)
+  await settled(sockets.length, mine)
+  for (const socket of sockets) socket.destroy()
+  await settled(0, mine)
+  answer()
+  await until('the door is open for others', async () => {
+    const { status } = await fetch(`${base}/open`, { method: 'POST' })
+    return status === 200
+  })
+  await settled(0, mine)
 })

@@ -33,8 +33,11 @@ type Place = {
   whose: Whose
   /** monotonic, milliseconds */
   since: number
+  receivingSince: number
   /** its ticket went to others while its body was on its way */
   isParked: boolean
+  /** its body is there: from here on it is answered, by a handler or by a refusal */
+  hasBegun: boolean
   isAside: boolean
 }
 
@@ -75,20 +78,37 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     const whose = whoseOf(app, request)
     const ticket = admission.enter(kind, whose)
     if (ticket !== null) {
-      const place = { ticket, kind, whose, since: performance.now(), isParked: false, isAside: false }
+      const place = {
+        ticket,
+        kind,
+        whose,
+        since: performance.now(),
+        receivingSince: 0,
+        isParked: false,
+        hasBegun: false,
+        isAside: false,
+      }
       request.place = place
-      if (hasBody(request)) receiving.add(request)
-      // The authorization server's library answers for itself, past the hook that sees all other answers leave.
-      if (request.routeOptions.config.scope === undefined)
-        reply.raw.once('close', () => {
-          if (reply.sent) leave(request, reply)
-        })
+      // What answers past the framework, as the authorization server's library does, is seen by no hook; and of a client that
+      // left before its request began the framework never hears again.
+      reply.raw.once('close', () => {
+        if (reply.sent || !place.hasBegun) leave(request, reply)
+      })
       done()
     } else done()
+  })
+  // Not before: what the door waits for until then is our own database.
+  server.addHook('preParsing', (request, _reply, _payload, done) => {
+    if (request.place !== null && hasBody(request)) {
+      request.place.receivingSince = performance.now()
+      receiving.add(request)
+    }
+    done()
   })
   server.addHook('preValidation', (request, reply, done) => {
     const { place } = request
     receiving.delete(request)
+    if (place !== null) place.hasBegun = true
     if (place?.isParked !== true) return done()
     const ticket = admission.enter(place.kind, place.whose)
     if (ticket === null) return void refusals.send(request, reply)
@@ -186,7 +206,8 @@ function classOf(config: FastifyContextConfig): AdmissionClass {
 /** Before the token is verified: one that was seen before says whose it is, of all others the address does. */
 function whoseOf(app: App, request: FastifyRequest): Whose {
   const reader = knownReader(app, request)
-  return reader === undefined ? { application: `address ${addressOf(request.ip)}`, person: '' } : toWhose(reader)
+  // All addresses together are one application: else each of a thousand would have a fair part of its own.
+  return reader === undefined ? { application: 'unknown', person: addressOf(request.ip) } : toWhose(reader)
 }
 
 const toWhose = (reader: Reader): Whose => ({
@@ -202,7 +223,7 @@ function parkSlow(receiving: Set<FastifyRequest>): void {
   const before = performance.now() - SLOW_BODY_MS
   for (const request of receiving) {
     // In the order in which they came.
-    if (request.place!.since > before) return
+    if (request.place!.receivingSince > before) return
     receiving.delete(request)
     request.place!.isParked = true
     request.place!.ticket.leave()

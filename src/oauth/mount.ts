@@ -100,11 +100,14 @@ export function mountPosted(server: FastifyInstance): void {
     (_request, text, done) => done(null, new URLSearchParams(text as string)),
   )
   for (const path of ['/oauth/auth', '/oauth/session/end'])
-    server.post(path, { schema: { hide: true } }, ({ body }, reply) =>
-      reply
-        .header('cache-control', 'no-store')
-        .header('referrer-policy', 'no-referrer')
-        .redirect(`${path}?${body instanceof URLSearchParams ? body.toString() : ''}`, 303),
+    server.post(
+      path,
+      { schema: { hide: true }, config: path.endsWith('/end') ? { admission: 'vital' } : {} },
+      ({ body }, reply) =>
+        reply
+          .header('cache-control', 'no-store')
+          .header('referrer-policy', 'no-referrer')
+          .redirect(`${path}?${body instanceof URLSearchParams ? body.toString() : ''}`, 303),
     )
 }
 

@@ -1,5 +1,4 @@
 import { connect, type Socket } from 'node:net'
-import { deadline } from '../deadline.ts'
 import { AppError, isErrorCode } from '../errors.ts'
 import { encodeFrame, FrameError, frameReader, type AnswerFrame, type Verb, type Verbs } from './wire.ts'
 
@@ -96,7 +95,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
       if (isClosed) throw unavailable('The connection to the signer was closed.')
       const id = (lastId += 1)
       // After that nobody waits for the answer, and what nobody waits for is not to be signed.
-      const expiresAt = Date.now() + Math.min(timeoutMs, patienceOf(request))
+      const expiresAt = Date.now() + timeoutMs
       const frame = encode({ id, verb, request, expiresAt })
       const { socket, waiting } = (connection ??= open())
       if (socket.writableLength > MOST_UNSENT_BYTES) throw unavailable('The signer does not read its requests.')
@@ -141,14 +140,6 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
     }
     lost.waiting.clear()
   }
-}
-
-/**
- * How long whoever asks waits, milliseconds. Only with a person's token is it a request that waits: what a request set going
- * for everybody, and every timer that was started in it, would inherit its deadline and be refused for ever after.
- */
-function patienceOf(request: object): number {
-  return 'accessToken' in request ? Math.max(0, Math.floor(deadline() - performance.now())) : Infinity
 }
 
 function settle({ waiting }: Connection, frame: AnswerFrame): void {

@@ -149,7 +149,10 @@ async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market:
       }
     })
   } catch (error) {
-    const others = [...unseen].filter((look) => look !== first).map(({ bound }) => bound)
+    // What nodes rejected stays so: that they are away now would hide that its gas is to be estimated again.
+    const others = [...unseen]
+      .filter((look) => look !== first && look.before?.code !== 'rejected_by_nodes')
+      .map(({ bound }) => bound)
     const isSigner = error instanceof AppError && error.code === 'signer_unavailable'
     await giveBackLooks(app.db, chainId, others, isSigner ? SIGNER_AWAY : NODE_AWAY)
     throw error

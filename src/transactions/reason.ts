@@ -43,6 +43,8 @@ type Facts = {
   /** of the newest attempt: wei per gas, and whether a node has confirmed it; null when it is not stored */
   max_fee: Uint8Array | null
   is_unconfirmed: boolean | null
+  /** nobody has given it to a node yet: too many of its account are before it */
+  is_queued: boolean
   /** the lowest nonce of the account that is not settled */
   first_id: string
   first_client: string
@@ -62,6 +64,7 @@ async function readFacts({ db }: App, rows: TransactionRow[]): Promise<Facts[]> 
       where chain_id = ${chainId}::bigint and sender = ${sender}::bytea and state in ('BOUND', 'SUBMITTED', 'VACANT')
       order by nonce limit 1)
     select t.id, t.client_id, t.nonce, own.trouble, own.detail, a.max_fee, a.broadcast_at is null as is_unconfirmed,
+      a.queued_nonce is not null as is_queued,
       exists (select 1 from stopped_lanes where chain_id = t.chain_id and sender = t.sender) as is_stopped,
       first.id as first_id, first.client_id as first_client, first.nonce as first_nonce, first.is_told as first_is_told, before.trouble as first_trouble
     from transactions t cross join first
@@ -79,7 +82,7 @@ function reasonOf(facts: Facts, { config }: App, chain: Chain): Reason {
   const isFirst = nonce === first
   if (isFirst && trouble !== null) return { code: trouble, detail: detail ?? '' }
   if (facts.is_stopped) return say('account_stopped', 'The account is stopped: its operator has to look at it.')
-  if (nonce - first >= config.MAX_PENDING_WRITES)
+  if (facts.is_queued)
     return say('queued', `It is sent when fewer than ${config.MAX_PENDING_WRITES} writes of the account are before it.`)
   if (!isFirst) return say('behind_earlier', `Writes of an account are mined in order. ${nameOfFirst(facts)}`)
   if (facts.is_unconfirmed !== false)

@@ -88,7 +88,7 @@ export function together<Item, Result>(
 
   return (item) => {
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
-    if (waiting.length >= MAX_WAITING) throw tooLate()
+    if (waiting.length >= MAX_WAITING) throw tooMany()
     waiting.push({ item, bytes: sizeOf(item), until: deadline(), resolve, reject })
     if (!isScheduled && underWay < lanes) {
       isScheduled = true
@@ -101,6 +101,9 @@ export function together<Item, Result>(
 
 const tooLate = (): AppError =>
   new AppError('overloaded', 'This could not be begun in time. Nothing was done. Repeat.', { retryAfter: 1 })
+
+const tooMany = (): AppError =>
+  new AppError('overloaded', 'Too much waits for the database. Repeat with the same key.', { retryAfter: 1 })
 
 /** A connection that was lost may have been lost at COMMIT: what it did is not done again beside it. */
 const isUnknown = (error: unknown): boolean => error instanceof AppError && error.code === 'database_unavailable'
