@@ -5,7 +5,7 @@
  */
 export type AdmissionClass = 'vital' | 'status' | 'write' | 'read'
 
-/** Whose request it is; an application or person that is not known yet is whoever the address stands for. */
+/** Whose request it is. Callers that are not known yet are one application, and a person each by address. */
 export type Whose = { application: string; person: string }
 
 /** What the process suffers from, milliseconds: how late the event loop is at least, and the longest wait for a connection. */

@@ -120,13 +120,18 @@ test('that we refuse is counted, and logged in one line for many', async () => {
   assert.ok(here.told('overloaded').length <= 2)
 })
 
-test('a client that leaves keeps its place until what it began is over', async () => {
+/** Fills all places, and leaves before there is an answer. */
+async function abandon(path: string): Promise<void> {
   hangAgain()
   const leaving = new AbortController()
-  const left = Array.from({ length: MOST }, () => fetch(`${origin}/hang`, { signal: leaving.signal }))
+  const left = Array.from({ length: MOST }, () => fetch(`${origin}${path}`, { signal: leaving.signal }))
   await settled(MOST)
   leaving.abort()
   await Promise.allSettled(left)
+}
+
+test('a client that leaves keeps its place until what it began is over', async () => {
+  await abandon('/hang')
   assert.equal((await fetch(`${origin}/hang`)).status, 503)
   free()
   await settled(0)
@@ -137,12 +142,7 @@ test('what answers past the framework gives its place back, answered or abandone
   free()
   await Promise.all(hanging.map(async (one) => (await one).text()))
   await settled(0)
-  hangAgain()
-  const leaving = new AbortController()
-  const left = Array.from({ length: MOST }, () => fetch(`${origin}/raw`, { signal: leaving.signal }))
-  await settled(MOST)
-  leaving.abort()
-  await Promise.allSettled(left)
+  await abandon('/raw')
   await settled(0)
   free()
 })

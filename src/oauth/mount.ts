@@ -43,7 +43,7 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
       method,
       url: `/oauth${path}`,
       schema: { hide: true },
-      // Taking access away is refused to nobody, however much there is to do.
+      // Taking access away is refused only to whoever floods us with it.
       config: /^\/(token\/revocation|session\/end)/.test(path) ? { admission: 'vital' } : {},
       exposeHeadRoute: false,
       handler: (request, reply) => pass(request, reply),

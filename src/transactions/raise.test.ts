@@ -62,6 +62,13 @@ const wait = async (id: string) => {
 /** As if the pause of every look were over. */
 const pauseOver = () => sql`update waits set due_at = now() where due_at is not null`.execute(world.db)
 
+/** All bytes are old enough for their fee to be raised. */
+const ageBytes = () =>
+  world.db
+    .updateTable('attempts')
+    .set({ created_at: ago(25), created_block: null })
+    .execute()
+
 test('many are looked at side by side, and the market is asked for once', async () => {
   willing()
   let signing = 0
@@ -110,10 +117,7 @@ test('a look that changes nothing is repeated after 10 s, and each time after tw
   world.node.eth_getBalance = () => '0xffffffff'
   await raise()
   assert.equal(asked.length, 1)
-  await world.db
-    .updateTable('attempts')
-    .set({ created_at: ago(25), created_block: null })
-    .execute()
+  await ageBytes()
   await raise()
   assert.equal(asked.length, 2)
   assert.equal((await wait(row!.id))!.pause_seconds, 10)
@@ -214,10 +218,7 @@ test('a cancel is estimated anew each time that it is raised', async () => {
   assert.deepEqual(world.asked('eth_estimateGas'), [[{ from: account.address, to: account.address, value: '0x0' }, 'latest']]) // prettier-ignore
   // Less than before is not asked of the signer.
   world.node.eth_estimateGas = () => '0x5209'
-  await world.db
-    .updateTable('attempts')
-    .set({ created_at: ago(25), created_block: null })
-    .execute()
+  await ageBytes()
   await raise()
   assert.equal(asked[1]!.gas, String((0xf000 * 5) / 4))
 })
@@ -238,10 +239,7 @@ test('what nodes reject is estimated again, the original as well, and sent with 
   )
   assert.deepEqual(world.asked('eth_estimateGas'), [[{ from: account.address, to: toHex(row.target), data: '0x', value: '0x3' }, 'latest']]) // prettier-ignore
   // Rejected once more, it is looked at ever more seldom, though its bytes are new.
-  await world.db
-    .updateTable('attempts')
-    .set({ created_at: ago(25), created_block: null })
-    .execute()
+  await ageBytes()
   await raise()
   assert.equal(asked.length, 1)
   assert.deepEqual([(await wait(row.id))!.trouble, world.told('transaction_rejected').length], ['rejected_by_nodes', 0])
@@ -250,10 +248,7 @@ test('what nodes reject is estimated again, the original as well, and sent with 
   world.node.eth_estimateGas = () => new RpcError(3, 'execution reverted', '0x')
   await raise()
   await pauseOver()
-  await world.db
-    .updateTable('attempts')
-    .set({ created_at: ago(25), created_block: null })
-    .execute()
+  await ageBytes()
   await raise()
   assert.deepEqual(asked.map(({ gas }) => gas), ['60000', '60000', '60000']) // prettier-ignore
   assert.equal((await wait(row.id))!.pause_seconds, 40)
@@ -261,10 +256,7 @@ test('what nodes reject is estimated again, the original as well, and sent with 
   // Taken at last.
   world.node.eth_sendRawTransaction = send
   await pauseOver()
-  await world.db
-    .updateTable('attempts')
-    .set({ created_at: ago(25), created_block: null })
-    .execute()
+  await ageBytes()
   await raise()
   assert.equal((await wait(row.id))!.trouble, null)
 })
@@ -279,10 +271,7 @@ test('that a node counts a nonce as used, and nothing proves it, is noted; the w
   assert.equal(noted.trouble, 'nonce_used_elsewhere')
   // Raised, it is heard once more: nothing is written, and the next look is put off although the bytes are new.
   for (const pause of [10, 20]) {
-    await world.db
-      .updateTable('attempts')
-      .set({ created_at: ago(25), created_block: null })
-      .execute()
+    await ageBytes()
     await raise()
     await raise()
     const { trouble, since, pause_seconds } = (await wait(row.id))!
