@@ -87,11 +87,13 @@ const BATCH: Hex = '0x4a39dc06d4c0dbc64b70af90fd698a233a518aa5d07e595d983b8c0526
 /**
  * A chain in memory behind the `Rpc` of a node that does as it is told. Block 0 exists.
  * @param isDevelopment  a chain with a faucet, which may lose any number of blocks
+ * @param everySeconds   what its blocks say of the time between them; by default that they come as they like
  */
 export function scriptedChain({
   finality = 12,
   isDevelopment = false,
-}: { finality?: Chain['finality']; isDevelopment?: boolean } = {}): ScriptedChain {
+  everySeconds,
+}: { finality?: Chain['finality']; isDevelopment?: boolean; everySeconds?: number } = {}): ScriptedChain {
   const known = new Map<Hex, ScriptedBlock>()
   const faults: Faults = {
     isAway: false,
@@ -111,6 +113,8 @@ export function scriptedChain({
     cutsSilently: false,
   }
   let salt = 0
+  const secondsAt = (number: number): number =>
+    everySeconds === undefined ? 12 * (number - (number % 3 === 0 ? 1 : 0)) : number * everySeconds
   const script: ScriptedChain = {
     chain: {
       chainId: 31337,
@@ -151,7 +155,7 @@ export function scriptedChain({
         receiptsRoot: receiptsRoot(receiptAnswers({ hash: EMPTY, transactions: made })),
         logsBloom: `0x${bloomOf(logs).toString('hex')}`,
         number: quantity(number),
-        timestamp: quantity(1_767_225_600 + number * 12),
+        timestamp: quantity(1_767_225_600 + secondsAt(number)),
         // Two blocks with the same content are two blocks.
         extraData: `0x${word(salt++)}`,
         baseFeePerGas: quantity(1_000_000_000 + number),

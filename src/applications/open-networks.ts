@@ -94,7 +94,7 @@ async function connectNetwork(
     feeCapWei: BigInt(wanted.feeCapGwei ?? config.FEE_CAP_GWEI) * 1_000_000_000n,
     strictness: wanted.followStrict ?? config.FOLLOW_STRICT,
     explorer: explorerOf(wanted.explorer ?? templatesAt(`${origin}/explorer`)),
-    now: () => Date.now(),
+    now: () => performance.now(),
     onCall: (method, outcome, count) => telemetry.rpcCalls.inc({ method, outcome }, count),
     onNode: (position, event) => telemetry.log.warn('chain_node', { chain: wanted.name, position, event }),
   })

@@ -1,11 +1,9 @@
 import type { Hex } from '../ids.ts'
 import { readBytes } from './answers.ts'
-import type { Block } from './head.ts'
 import type { Chain } from './network.ts'
 
 const MAX_REMEMBERED = 10_000
-type Seen = { addresses: Set<Hex>; head: Block | null }
-const memories = new WeakMap<Chain, Seen>()
+const memories = new WeakMap<Chain, { addresses: Set<Hex> }>()
 
 /**
  * True when there is code at an address, at the newest block. Only presence is remembered: code may come at any time,
@@ -28,17 +26,17 @@ export async function hasCode(chain: Chain, address: Hex): Promise<boolean> {
 /** Whether `eth_getCode` showed code. @throws BadAnswer */
 export const isCode = (answer: unknown): answer is Hex => readBytes(answer, 'code of an address').length > 2
 
-/** Begins anew where the head is not the one of before or the block after it: blocks may have been taken back. */
-function seenOf(chain: Chain): Seen {
-  const head = chain.head.current()
+/** Begins anew where a head is not the block after the one before it: blocks may have been taken back. */
+function seenOf(chain: Chain): { addresses: Set<Hex> } {
   const known = memories.get(chain)
-  const follows =
-    head === null ||
-    known === undefined ||
-    known.head === null ||
-    [head.hash, head.parentHash].includes(known.head.hash)
-  const seen = known !== undefined && follows ? known : { addresses: new Set<Hex>(), head }
-  seen.head = head ?? seen.head
+  if (known !== undefined) return known
+  const seen = { addresses: new Set<Hex>() }
+  let last = chain.head.current()
+  // Heard of each head as it comes: between two that ask there may be many blocks. What is under way is of the chain before.
+  chain.head.onChange((head) => {
+    if (last !== null && head.parentHash !== last.hash) seen.addresses = new Set()
+    last = head
+  })
   memories.set(chain, seen)
   return seen
 }

@@ -55,3 +55,64 @@ test('a look that fails costs those who did not wait for it nothing', async () =
   world.now += 21
   await assert.rejects(newestBlock(chain), /away/)
 })
+
+/** As above, where the follower runs and blocks come every twelve seconds. */
+function steadyPlace() {
+  const { world, chain } = place()
+  for (let number = 1; number <= 20; number++) chain.head.pace.note({ number, timestamp: number * 12 })
+  chain.head.setFollowed(true)
+  world.newest = 100
+  return { world, chain }
+}
+
+test('where blocks come regularly the head is believed for a second, and shortly before the next one for less', async () => {
+  const { world, chain } = steadyPlace()
+  await newestBlock(chain)
+  world.now += 700
+  assert.equal(freshBlock(chain)?.number, 100)
+  world.now += 301
+  assert.equal(freshBlock(chain), null)
+  await newestBlock(chain)
+  world.now += 8_650
+  await newestBlock(chain)
+  assert.equal(world.asked, 3)
+  world.now += 170
+  assert.equal(freshBlock(chain)?.number, 100)
+  world.now += 71
+  assert.equal(freshBlock(chain), null)
+  // A replica that does not follow may be asked after a write that another one has seen mined.
+  chain.head.setFollowed(false)
+  await newestBlock(chain)
+  world.now += 21
+  assert.equal(freshBlock(chain), null)
+})
+
+test('in development every read asks, however regular the blocks are', async () => {
+  const { chain } = steadyPlace()
+  chain.isDevelopment = true
+  await newestBlock(chain)
+  assert.equal(freshBlock(chain), null)
+})
+
+test('a subscription that announces nothing lets the head stand for two seconds, and not at all when it announces or ends', async () => {
+  const { world, chain } = place()
+  const heads = { isLive: true, above: 0 }
+  chain.newHeads = {
+    isLive: () => heads.isLive,
+    hasAbove: (number) => heads.above > number,
+    onHint: () => () => {},
+    close: () => {},
+  }
+  chain.head.setFollowed(true)
+  await newestBlock(chain)
+  world.now += 1_400
+  assert.equal(freshBlock(chain)?.number, 1)
+  heads.above = 2
+  assert.equal(freshBlock(chain), null)
+  heads.above = 1
+  heads.isLive = false
+  assert.equal(freshBlock(chain), null)
+  heads.isLive = true
+  world.now += 601
+  assert.equal(freshBlock(chain), null)
+})

@@ -4,8 +4,18 @@ import type { Block } from './head.ts'
 import { hasLost } from './lost.ts'
 import { isDevelopment, type Chain } from './network.ts'
 
-/** milliseconds: how old the known head may be before a read asks the node again; one look-up serves all reads of that time */
+/**
+ * milliseconds: how old the known head may be before a read asks the node again where a new block may come at any moment;
+ * one look-up serves all reads of that time
+ */
 const MAX_AGE_MS = 20
+/** the same as a share of the shortest time between two blocks, where that is longer */
+const SHARE_OF_INTERVAL = 0.02
+/** share of that time during which no next block is to be expected, and how long the head is believed then */
+const QUIET = 0.8
+const QUIET_MS = 1_000
+/** milliseconds for which the head is believed while a subscription stands and announced nothing above it */
+const SUBSCRIBED_MS = 2_000
 
 /** share of that age from which on a read that need not wait asks for those after it */
 const AHEAD = 0.75
@@ -17,8 +27,7 @@ type Asking = { running: Promise<Block>; next: Promise<Block> | null }
 const asking = new WeakMap<Chain, Asking>()
 
 /**
- * The newest block that this service has seen, asked of the node when what we know is older than `maxAgeMs`; on a
- * development chain always, because people mine a block by hand there and look at once.
+ * The newest block that this service has seen, asked of the node when what we know is older than `maxAgeMs`.
  * All who ask at the same time share one request, and nobody is given the answer to a request that was sent before
  * they asked. A node that lags behind us changes nothing, nor does one with another block of the same height: heads
  * move only forward here, the follower alone moves them back, or a node that has lost what we know.
@@ -38,7 +47,21 @@ export async function newestBlock(
   return block
 }
 
-const mostAge = (chain: Chain): number => (isDevelopment(chain) ? 0 : MAX_AGE_MS)
+/**
+ * How long the head is believed, milliseconds: as long as none can be newer, as far as this process can know. Longer than a
+ * moment only where the follower runs, which is the one that says what is mined; on a development chain not at all,
+ * because people mine a block by hand there and look at once.
+ */
+function mostAge(chain: Chain): number {
+  if (isDevelopment(chain)) return 0
+  const { head, newHeads } = chain
+  if (!head.isFollowed()) return MAX_AGE_MS
+  const newest = head.current()?.number ?? -1
+  if (newHeads?.isLive() === true && !newHeads.hasAbove(newest)) return SUBSCRIBED_MS
+  const intervalMs = head.pace.intervalMs()
+  if (intervalMs === null) return MAX_AGE_MS
+  return head.sinceChangeMs() < QUIET * intervalMs ? QUIET_MS : Math.max(MAX_AGE_MS, SHARE_OF_INTERVAL * intervalMs)
+}
 
 /** The newest block where that is known without asking the node; null where it has to be asked. */
 export function freshBlock(chain: Chain, maxAgeMs = mostAge(chain)): Block | null {

@@ -1,4 +1,5 @@
 import type { Hex } from '../ids.ts'
+import { openPace, type Pace } from './pace.ts'
 
 export type Block = {
   number: number
@@ -16,6 +17,15 @@ export type Head = {
   current(): Block | null
   /** milliseconds since the head last changed or was confirmed */
   ageMs(): number
+  /** milliseconds since this process first saw the current head */
+  sinceChangeMs(): number
+  pace: Pace
+  /**
+   * Whether the follower runs in this process: then nothing is told to be mined above this head, by whichever replica,
+   * before it is here.
+   */
+  isFollowed(): boolean
+  setFollowed(isFollowed: boolean): void
   /** A new head, higher or, after a reorganisation, another one. */
   set(block: Block): void
   /** The node confirmed that the head is still the newest block. */
@@ -26,10 +36,13 @@ export type Head = {
   onChange(listener: (block: Block) => void): () => void
 }
 
-/** @param now  the clock, milliseconds */
+/** @param now  a clock that nobody puts back, milliseconds */
 export function openHead(now: () => number): Head {
   let head: Block | null = null
   let seenAt = Number.NEGATIVE_INFINITY
+  let changedAt = Number.NEGATIVE_INFINITY
+  let isFollowed = false
+  const pace = openPace()
   const listeners = new Set<(block: Block) => void>()
   const onChange = (listener: (block: Block) => void) => {
     listeners.add(listener)
@@ -38,6 +51,12 @@ export function openHead(now: () => number): Head {
   return {
     current: () => head,
     ageMs: () => now() - seenAt,
+    sinceChangeMs: () => now() - changedAt,
+    pace,
+    isFollowed: () => isFollowed,
+    setFollowed: (value) => {
+      isFollowed = value
+    },
     confirm: () => {
       seenAt = now()
     },
@@ -45,6 +64,8 @@ export function openHead(now: () => number): Head {
       seenAt = now()
       if (head?.hash === block.hash) return
       head = block
+      changedAt = seenAt
+      pace.note(block)
       for (const listener of listeners) listener(block)
     },
     onChange,

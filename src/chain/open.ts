@@ -12,6 +12,7 @@ export type ChainSettings = Omit<Chain, 'chainId' | 'rpc' | 'newHeads' | 'head'>
   rpcUrls: readonly string[]
   /** what the nodes must say; undefined takes what they say */
   chainId: number | undefined
+  /** milliseconds of a clock that nobody puts back */
   now: () => number
   onCall: OnCall
   onNode?: OnNode

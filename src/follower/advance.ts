@@ -9,7 +9,7 @@ import { applyBlocks, retractBlocks, takeGroup, type Finality } from './apply.ts
 import type { FollowedBlock } from './block.ts'
 import { BEFORE_GENESIS, setHalted, type Position } from './cursor.ts'
 import { fetchBlock, fetchHeader, fetchHeaders } from './fetch.ts'
-import { findFinality } from './finality.ts'
+import { askFinality } from './finality.ts'
 import { confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower, type Window } from './follower.ts'
 
 /** blocks fetched at once while catching up, and how many of them side by side */
@@ -66,7 +66,7 @@ async function fetchWindow(follower: Follower, after: { number: number; hash: He
     const headers = await findHeaders(follower, after, latest)
     if (headers.length === 0) return { ...nothing, error: null }
     const [finality, fetched] = await Promise.all([
-      findFinality(follower, latest).catch((error: unknown) =>
+      askFinality(follower, latest).catch((error: unknown) =>
         error instanceof RpcUnavailable ? null : Promise.reject(error),
       ),
       fetchBlocks(follower, headers),
@@ -99,13 +99,15 @@ async function findHeaders({ chain }: Follower, held: { number: number; hash: He
 
 /** Whole blocks for linked headers, side by side; the good start of them, and what went wrong after it. */
 async function fetchBlocks(
-  { chain, receipts }: Follower,
+  { chain, receipts, newest }: Follower,
   headers: Block[],
 ): Promise<{ blocks: FollowedBlock[]; error: unknown }> {
   const blocks: FollowedBlock[] = []
   for (let start = 0; start < headers.length; start += SIDE_BY_SIDE) {
     const some = headers.slice(start, start + SIDE_BY_SIDE)
-    const results = await Promise.allSettled(some.map(({ hash }) => fetchBlock(chain.rpc, hash, receipts)))
+    const results = await Promise.allSettled(
+      some.map(({ hash }) => fetchBlock(chain.rpc, hash, receipts, newest?.hash === hash ? newest.answer : null)),
+    )
     for (const [index, result] of results.entries()) {
       if (result.status === 'rejected') return { blocks, error: result.reason }
       if (result.value.number !== some[index]!.number || result.value.parentHash !== some[index]!.parentHash) {
@@ -125,6 +127,7 @@ async function applyAll(follower: Follower, blocks: FollowedBlock[], finality: F
     follower.held = await applyBlocks(app, chain, listeners, { held: follower.held!, blocks: group, finality })
     follower.renewedAt = performance.now()
     const last = group.at(-1)!
+    for (const block of group) chain.head.pace.note(block)
     app.telemetry.indexedBlock.set({ chain_id: String(chain.chainId) }, last.number)
     // While far behind, the head runs ahead of what is stored; it does not go back to it.
     if (last.number >= (chain.head.current()?.number ?? -1)) showHead(follower, last)

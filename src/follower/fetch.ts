@@ -39,9 +39,16 @@ export async function fetchHeaders(rpc: Rpc, numbers: number[]): Promise<(Block 
 /**
  * A whole block by its hash: block and receipts from the same node in one batch, checked against each other.
  * @param source  remembers, for the life of the process, that a node lacks eth_getBlockReceipts
+ * @param given   the block as a node has answered it already, with hashes only: then its receipts alone are asked for, and
+ *                nothing where it has none
  * @throws RpcError | RpcUnavailable | BadAnswer  also when the node does not know the block (yet, or any more)
  */
-export async function fetchBlock(rpc: Rpc, hash: Hex, source: ReceiptSource): Promise<FollowedBlock> {
+export async function fetchBlock(
+  rpc: Rpc,
+  hash: Hex,
+  source: ReceiptSource,
+  given: unknown = null,
+): Promise<FollowedBlock> {
   const { strictness } = source
   if (strictness === 'on') {
     const { read, answers } = await askBlock(rpc, hash, { source, isWhole: true })
@@ -50,7 +57,7 @@ export async function fetchBlock(rpc: Rpc, hash: Hex, source: ReceiptSource): Pr
   }
   // Hashes only: whole transactions double the bytes, cost anvil more than all the receipts, and matter in the few
   // blocks that hold some of ours.
-  const { read, answers } = await askBlock(rpc, hash, { source, isWhole: false })
+  const { read, answers } = await askBlock(rpc, hash, { source, isWhole: false, given })
   const prove = async (ours: Ours) => {
     source.provability ??= { wasProven: false, doubts: 0 }
     const how = { ours, strictness, provability: source.provability }
@@ -81,11 +88,12 @@ function checkSame(read: Block & { receipts: Receipt[] }, answer: unknown): void
 async function askBlock(
   rpc: Rpc,
   hash: Hex,
-  { source, isWhole }: { source: ReceiptSource; isWhole: boolean },
+  { source, isWhole, given = null }: { source: ReceiptSource; isWhole: boolean; given?: unknown },
 ): Promise<{ read: Block & { receipts: Receipt[] }; answers: Answers }> {
-  const calls = [{ method: 'eth_getBlockByHash', params: [hash, isWhole] }]
-  if (source.hasBlockReceipts) calls.push({ method: 'eth_getBlockReceipts', params: [hash] })
-  const [answer, receiptsAnswer] = await rpc.batch(calls)
+  const [answer, receiptsAnswer] =
+    given === null
+      ? await askBoth(rpc, hash, { source, isWhole })
+      : [given, await askReceipts(rpc, hash, source, given)]
   if (answer instanceof RpcError) throw answer
   if (answer === null) throw new BadAnswer('the node does not know the block')
   const block = readBlock(answer)
@@ -95,6 +103,24 @@ async function askBlock(
   if (receipts instanceof RpcError) throw receipts
   const read = checkBlock(block, receipts, source.strictness)
   return { read, answers: { block: answer, receipts: receipts as unknown[] } }
+}
+
+function askBoth(
+  rpc: Rpc,
+  hash: Hex,
+  { source, isWhole }: { source: ReceiptSource; isWhole: boolean },
+): Promise<unknown[]> {
+  const calls = [{ method: 'eth_getBlockByHash', params: [hash, isWhole] }]
+  if (source.hasBlockReceipts) calls.push({ method: 'eth_getBlockReceipts', params: [hash] })
+  return rpc.batch(calls)
+}
+
+/** The receipts of a block that is known, or what the node said instead; [] unasked where the header says that it has none. */
+async function askReceipts(rpc: Rpc, hash: Hex, source: ReceiptSource, given: unknown): Promise<unknown> {
+  if (isEmpty(readBlock(given))) return []
+  if (!source.hasBlockReceipts) return undefined
+  const [answer] = await rpc.batch([{ method: 'eth_getBlockReceipts', params: [hash] }])
+  return answer
 }
 
 /** Nulls in a row after which receipts are asked for one by one: a node that is a moment late says null, too. */
@@ -108,9 +134,7 @@ async function receiptsOf(
 ): Promise<unknown> {
   if (source.hasBlockReceipts) {
     source.nulls = answer === null ? (source.nulls ?? 0) + 1 : 0
-    // That the list is not merely left out is told by the header, where it says so as Ethereum's do.
-    const isEmpty = block.transactions.length === 0 && block.transactionsRoot === EMPTY_ROOT
-    if (isEmpty && !Array.isArray(answer)) return []
+    if (isEmpty(block) && !Array.isArray(answer)) return []
     if (source.nulls < MAX_NULLS) return answer
   }
   return fetchReceiptsOneByOne(rpc, block)
@@ -119,6 +143,10 @@ async function receiptsOf(
 /** Whether receipts are asked for one by one. */
 export const asksOneByOne = ({ hasBlockReceipts, nulls = 0 }: ReceiptSource): boolean =>
   !hasBlockReceipts || nulls >= MAX_NULLS
+
+/** That the list is not merely left out is told by the header, where it says so as Ethereum's do. */
+const isEmpty = ({ transactions, transactionsRoot }: RawBlock): boolean =>
+  transactions.length === 0 && transactionsRoot === EMPTY_ROOT
 
 /** keccak256(rlp('')), the root of a trie without entries */
 const EMPTY_ROOT = '0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421'

@@ -6,6 +6,25 @@ import type { Finality } from './apply.ts'
 import { fetchHeader } from './fetch.ts'
 import { askLatest, type Follower } from './follower.ts'
 
+/** of the way from the final block to the newest, the share by which it may grow before the node is asked again */
+const ASKED_AGAIN = 1 / 16
+
+/**
+ * What the network calls final, asked no more often than it is worth: where it is 64 blocks behind, every fourth block; where
+ * it is close behind, every block. In between what it said last stands, as finality only grows.
+ * @throws RpcUnavailable | BadAnswer
+ */
+export async function askFinality(follower: Follower, latest: Block): Promise<Finality> {
+  const { chain, final } = follower
+  if (final !== null && typeof chain.finality !== 'number') {
+    const { said, of } = final
+    if (latest.number >= of && latest.number - of < (of - said.number) * ASKED_AGAIN) return said
+  }
+  const said = await findFinality(follower, latest)
+  follower.final = { said, of: latest.number }
+  return said
+}
+
 /** What the network calls final now. @throws RpcUnavailable | BadAnswer */
 export async function findFinality(follower: Follower, latest: Block): Promise<Finality> {
   const { chain, app } = follower

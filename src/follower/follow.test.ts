@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, beforeEach, suite, test } from 'node:test'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import type { Block } from '../chain/head.ts'
 import { readAt } from '../chain/reads.ts'
 import { readConfig } from '../config.ts'
 import { toHex } from '../store/bytes.ts'
@@ -11,6 +12,7 @@ import {
   addressOf,
   logOf,
   scriptedChain,
+  type ScriptedBlock,
   type ScriptedChain,
   type ScriptedTransaction,
 } from '../../test/scripted-chain.ts'
@@ -33,6 +35,10 @@ const TRANSACTION: ScriptedTransaction = {
     },
   ],
 }
+
+const headOf = ({ number, hash, parentHash, timestamp }: ScriptedBlock): Block => ({
+  ...{ number, hash, parentHash, timestamp, baseFee: null },
+})
 
 /** Remembers what it is told as a chain of its own: the canonical one, if the follower does its work. */
 function recorder() {
@@ -396,17 +402,62 @@ suite('the follower', () => {
       await settled(script)
       script.faults.nullReceipts = 2
       script.mine()
+      script.mine()
       await settled(script)
-      assert.equal(script.faults.nullReceipts, 1, 'one answer was enough')
+      assert.equal(script.faults.nullReceipts, 1, 'one answer was enough, and of the newest block none was asked for')
       const { header } = script.mine()
       header.transactionsRoot = `0x${'ab'.repeat(32)}`
       const before = asked()
       await until('the block was asked for again', () => asked() > before + 1)
     })
     assert.deepEqual(
-      told.slice(0, 2).map(({ number }) => number),
-      [0, 1],
+      told.slice(0, 3).map(({ number }) => number),
+      [0, 1, 2],
     )
+  })
+
+  test('the newest block is asked for once: by its number, then its receipts', async () => {
+    const script = scriptedChain()
+    for (let count = 0; count < 5; count++) script.mine(TRANSACTION)
+    await following(script, recorder().listener, async () => {
+      await settled(script)
+      const before = script.asked.get('eth_getBlockByHash') ?? 0
+      const receipts = script.asked.get('eth_getBlockReceipts') ?? 0
+      script.mine(TRANSACTION)
+      await settled(script)
+      script.mine()
+      await settled(script)
+      assert.equal(script.asked.get('eth_getBlockByHash') ?? 0, before)
+      assert.equal(script.asked.get('eth_getBlockReceipts'), receipts + 1)
+    })
+  })
+
+  test('where blocks come regularly the node is hardly looked at in between, and again when the next is to be expected', async () => {
+    const script = scriptedChain({ everySeconds: 2, finality: 12 })
+    for (let count = 0; count < 30; count++) script.mine()
+    const looks = () => script.asked.get('eth_getBlockByNumber')!
+    await following(script, recorder().listener, async () => {
+      await settled(script)
+      script.mine()
+      await settled(script)
+      await until('the head was shown', () => script.chain.head.current()!.hash === script.blocks.at(-1)!.hash)
+      const before = looks()
+      await until('most of the time to the next block is over', () => script.chain.head.sinceChangeMs() > 1_700)
+      assert.ok(looks() - before <= 2, `${looks() - before} looks`)
+      await until('the next block is looked for', () => looks() - before > 10)
+    })
+  })
+
+  test('a block that a read has seen is followed at once, however long the next look was to wait', async () => {
+    const script = scriptedChain({ everySeconds: 15, finality: 12 })
+    for (let count = 0; count < 30; count++) script.mine()
+    await following(script, recorder().listener, async () => {
+      await settled(script)
+      script.chain.head.set(headOf(script.mine()))
+      const from = performance.now()
+      await settled(script)
+      assert.ok(performance.now() - from < 5_000)
+    })
   })
 
   test('a node that was away is caught up with', async () => {
@@ -456,7 +507,7 @@ suite('the follower', () => {
       const { promise, resolve } = Promise.withResolvers<void>()
       let isHeld = false
       script.onAsk = (method) => {
-        if (method !== 'eth_getBlockByHash') return
+        if (method !== 'eth_getBlockReceipts') return
         isHeld = true
         return promise
       }

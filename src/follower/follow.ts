@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import type { App } from '../app.ts'
 import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
-import type { Chain } from '../chain/network.ts'
+import { isDevelopment, type Chain } from '../chain/network.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
 import { advance } from './advance.ts'
 import type { BlockListener } from './block.ts'
@@ -24,6 +24,13 @@ import { askLatest, confirmHead, FAR_BEHIND, showHead, untilStopped, type Follow
 const RENEW_EVERY_MS = 1_000
 const ASK_NODE_EVERY_MS = 2_000
 const MOST_BACKOFF_MS = 2_000
+/** Of the shortest time between two blocks: when the node is looked at in between, and when a next block is waited for. */
+const HALF_WAY = 0.5
+const SHORTLY_BEFORE = 0.04
+/** times that interval: a network that has had no block for so long is looked at once a second */
+const OVERDUE = 2
+/** the same where a subscription stands, which may have lost an announcement */
+const UNANNOUNCED = 1.5
 /** A node may announce what it likes: it sets no faster pace than this. */
 const LEAST_PAUSE_MS = 20
 
@@ -46,6 +53,9 @@ export function startFollower(app: App, chain: Chain, listeners: BlockListener[]
     renewedAt: Number.NEGATIVE_INFINITY,
     hasStarted: false,
     heard: null,
+    newest: null,
+    lookedAt: Number.NEGATIVE_INFINITY,
+    final: null,
     receipts: sourceOf(chain),
     ahead: null,
     hasWarnedOfFinality: false,
@@ -69,14 +79,16 @@ async function run(follower: Follower): Promise<void> {
       warnOfReceipts(follower)
       if (failures > 0) app.telemetry.log.info('follower goes on', { chainId: chain.chainId, failures })
       failures = 0
-      waitMs = isBehind ? 0 : patience(follower)
+      waitMs = isBehind ? 0 : Math.min(patience(follower), follower.held === null ? Infinity : RENEW_EVERY_MS)
     } catch (error) {
       if (stopping.aborted) break
       waitMs = Math.min(MOST_BACKOFF_MS, 50 * 2 ** Math.min(failures, 10))
       recover(follower, error, failures++)
     }
+    chain.head.setFollowed(follower.held !== null && follower.held.halted === null)
     if (waitMs > 0) await pause(waitMs, follower)
   }
+  chain.head.setFollowed(false)
   const { epoch, owner } = follower
   if (epoch === null) return
   await releaseLease(app.db, chain.chainId, { epoch, owner }).catch((error: unknown) => {
@@ -139,13 +151,20 @@ async function step(follower: Follower): Promise<boolean> {
     await lead(follower)
     return true
   }
-  const latest = await askLatest(follower)
-  if (performance.now() - follower.renewedAt > RENEW_EVERY_MS) {
+  // In this order: whose node does not answer does not keep the lease.
+  const latest = patience(follower) <= 0 ? await look(follower) : null
+  if (performance.now() - follower.renewedAt >= RENEW_EVERY_MS) {
     follower.held = await renewLease(app.db, chain.chainId, follower.held)
     if (follower.held === null) throw new Fenced()
     follower.renewedAt = performance.now()
   }
-  return advance(follower, follower.held, latest)
+  return latest !== null && advance(follower, follower.held, latest)
+}
+
+async function look(follower: Follower): Promise<Block> {
+  const latest = await askLatest(follower)
+  follower.lookedAt = performance.now()
+  return latest
 }
 
 async function lead(follower: Follower): Promise<void> {
@@ -201,27 +220,61 @@ async function hear(follower: Follower, ours: Block | null): Promise<Block> {
   return latest
 }
 
-/**
- * How long until the next look. Where a subscription stands and announced nothing that is not followed yet, only the
- * lease sets the pace: a block will wake us, and one that is never announced is late, not lost.
- */
-function patience({ app, chain, held }: Follower): number {
-  const { FOLLOW_INTERVAL_MS } = app.config
-  const isQuiet = chain.newHeads?.isLive() === true && !chain.newHeads.hasAbove(chain.head.current()?.number ?? -1)
-  return held !== null && isQuiet ? Math.max(FOLLOW_INTERVAL_MS, RENEW_EVERY_MS) : FOLLOW_INTERVAL_MS
+/** Milliseconds until the node is looked at next; not above 0 when that is now. */
+function patience(follower: Follower): number {
+  const { app, chain, held, lookedAt } = follower
+  const every = app.config.FOLLOW_INTERVAL_MS
+  const sinceLookMs = performance.now() - lookedAt
+  const newest = chain.head.current()
+  // A read may know of more than what is followed.
+  const isBehind = held !== null && newest !== null && newest.number > held.number
+  if (held === null) return every
+  if (held.halted !== null || isBehind) return every - sinceLookMs
+  const at = chain.head.sinceChangeMs() - sinceLookMs
+  return afterLook({ chain, every, at }) - sinceLookMs
 }
 
-/** Ends early when a new block is announced, or with the program. */
-async function pause(ms: number, { chain, stopping }: Follower): Promise<void> {
+/**
+ * How long after a look the next one is worth a call, as far as blocks come as they came lately: where a subscription stands
+ * and announced nothing, when a block is overdue; elsewhere once half-way, and from shortly before the next block on as often
+ * as the settings say.
+ * @param at  age of the head at that look, milliseconds
+ */
+function afterLook({ chain, every, at }: { chain: Chain; every: number; at: number }): number {
+  const { head, newHeads } = chain
+  const isSubscribed = newHeads?.isLive() === true
+  if (isSubscribed && newHeads!.hasAbove(head.current()?.number ?? -1)) return every
+  const slowly = Math.max(every, RENEW_EVERY_MS)
+  const intervalMs = isDevelopment(chain) ? null : head.pace.intervalMs()
+  if (intervalMs === null) return isSubscribed ? slowly : every
+  const planned = isSubscribed
+    ? [UNANNOUNCED * intervalMs + RENEW_EVERY_MS]
+    : [HALF_WAY * intervalMs, intervalMs - Math.max(2 * every, SHORTLY_BEFORE * intervalMs)]
+  const next = planned.find((one) => one > at)
+  if (next !== undefined) return Math.max(every, next - at)
+  return isSubscribed || at > OVERDUE * intervalMs ? slowly : every
+}
+
+/** Ends early when a new block is announced or seen by a read, or with the program; then the node is looked at. */
+async function pause(ms: number, follower: Follower): Promise<void> {
+  const { chain, held, stopping } = follower
   if (stopping.aborted) return
   const { promise, resolve } = Promise.withResolvers<void>()
   const wake = () => resolve()
   const timer = setTimeout(wake, ms)
   stopping.addEventListener('abort', wake, { once: true })
   let hint: NodeJS.Timeout | undefined
-  const unhear = chain.newHeads?.onHint(() => (hint ??= setTimeout(wake, LEAST_PAUSE_MS)))
+  const hear = () => {
+    follower.lookedAt = Number.NEGATIVE_INFINITY
+    hint ??= setTimeout(wake, LEAST_PAUSE_MS)
+  }
+  const unhear = chain.newHeads?.onHint(hear)
+  const unsee = chain.head.onChange((block) => {
+    if (held !== null && block.number > held.number) hear()
+  })
   await promise
   unhear?.()
+  unsee()
   clearTimeout(hint)
   clearTimeout(timer)
   stopping.removeEventListener('abort', wake)

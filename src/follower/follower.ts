@@ -1,4 +1,5 @@
 import type { App } from '../app.ts'
+import { readHeader } from '../chain/answers.ts'
 import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
@@ -26,6 +27,12 @@ export type Follower = {
   hasStarted: boolean
   /** the node's newest block, as a process that does not follow last heard of it */
   heard: { block: Block | null; at: number } | null
+  /** the node's newest block as it answered, so that it need not be asked for again by its hash */
+  newest: { hash: Hex; answer: unknown } | null
+  /** when the node was last asked for its newest block, by the clock of `performance` */
+  lookedAt: number
+  /** what was final when the node last said it, and its newest block then */
+  final: { said: Finality; of: number } | null
   receipts: ReceiptSource
   /** the blocks after a block, on their way while that one is stored; a mere guess, used only where it fits */
   ahead: { after: Hex; window: Promise<Window> } | null
@@ -38,8 +45,10 @@ export type Window = { headers: Block[]; blocks: FollowedBlock[]; finality: Fina
 
 /** The node's newest block. @throws RpcError | RpcUnavailable | BadAnswer */
 export async function askLatest(follower: Follower): Promise<Block> {
-  const latest = await untilStopped(follower, fetchHeader(follower.chain.rpc, 'latest'))
-  if (latest === null) throw new BadAnswer('the node has no newest block')
+  const answer = await untilStopped(follower, follower.chain.rpc.call('eth_getBlockByNumber', ['latest', false]))
+  if (answer === null) throw new BadAnswer('the node has no newest block')
+  const latest = readHeader(answer)
+  follower.newest = { hash: latest.hash, answer }
   return latest
 }
 

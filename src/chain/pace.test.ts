@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { openPace } from './pace.ts'
+
+const paceOf = (timestamps: number[], first = 1) => {
+  const pace = openPace()
+  timestamps.forEach((timestamp, index) => pace.note({ number: first + index, timestamp }))
+  return pace
+}
+const every = (seconds: number, count: number) => Array.from({ length: count }, (_, index) => 1_000 + index * seconds)
+
+test('the shortest time between two blocks is known after eight of them', () => {
+  assert.equal(paceOf(every(12, 8)).intervalMs(), null)
+  assert.equal(paceOf(every(12, 9)).intervalMs(), 12_000)
+  const missed = every(12, 20).map((timestamp, index) => (index < 10 ? timestamp : timestamp + 12))
+  assert.equal(paceOf(missed).intervalMs(), 12_000)
+})
+
+test('a block that came early counts for the next thirty-two', () => {
+  const pace = paceOf(every(12, 20))
+  let timestamp = 1_000 + 19 * 12
+  let number = 20
+  pace.note({ number: ++number, timestamp: (timestamp += 3) })
+  assert.equal(pace.intervalMs(), 3_000)
+  for (let count = 0; count < 31; count++) pace.note({ number: ++number, timestamp: (timestamp += 12) })
+  assert.equal(pace.intervalMs(), 3_000)
+  pace.note({ number: ++number, timestamp: (timestamp += 12) })
+  assert.equal(pace.intervalMs(), 12_000)
+})
+
+test('several blocks a second, or timestamps that go back, say nothing; an hour between blocks counts as fifteen seconds', () => {
+  assert.equal(paceOf([...every(2, 20), 1_038]).intervalMs(), null)
+  assert.equal(paceOf([...every(2, 20), 500]).intervalMs(), null)
+  assert.equal(paceOf(every(3_600, 20)).intervalMs(), 15_000)
+  assert.equal(paceOf(every(2, 20).map((timestamp) => timestamp * Number.NaN)).intervalMs(), null)
+})
+
+test('blocks that were passed over, and those of another chain of the same numbers, are no neighbours', () => {
+  const pace = openPace()
+  for (let number = 0; number < 100; number += 2) pace.note({ number, timestamp: number * 12 })
+  assert.equal(pace.intervalMs(), null)
+  const forked = paceOf(every(12, 20))
+  forked.note({ number: 20, timestamp: 1_000 })
+  forked.note({ number: 19, timestamp: 1_229 })
+  assert.equal(forked.intervalMs(), 12_000)
+  forked.note({ number: 20, timestamp: 1_241 })
+  assert.equal(forked.intervalMs(), 12_000)
+})
