@@ -96,6 +96,8 @@ test('a follower that stands still while the node goes on is told, although read
   await until('all is well', async () => (await check()).ok)
   const { batch } = chain!.rpc
   chain!.rpc.batch = () => Promise.reject(new RpcUnavailable('the node knows no receipts', { timedOut: false }))
+  const [from] = (await here.rpc('eth_accounts')) as string[]
+  await here.rpc('eth_sendTransaction', { from, to: from })
   await here.rpc('evm_mine')
   await until('the node is ahead', async () => (await readAt(chain!, 'latest', async ({ block }) => block.number)) > 0)
   assert.deepEqual(await check(), { name: 'chain devnet', ok: true })

@@ -116,7 +116,9 @@ async function checkChain({ chains, db }: App, chainId: number): Promise<Check> 
     else if (at !== cursor.block_number) standing.set(chain, { at: cursor.block_number, since: performance.now() })
     else if (performance.now() - since > HEAD_STALE_MS)
       throw new NotReady(`the follower stands still at block ${at}, ${newest - at} behind the node`)
-    if (chain.head.ageMs() > HEAD_STALE_MS) throw new NotReady('no news of the head')
+    // A node that announces its blocks is not asked again until one is overdue.
+    if (chain.head.ageMs() > HEAD_STALE_MS + 2 * (chain.head.pace.intervalMs() ?? 0))
+      throw new NotReady('no news of the head')
   })
 }
 

@@ -81,11 +81,20 @@ test('after the start bytes are sent again after 15 s without a word of them, or
     { updated: 20, broadcast: 10, isSent: false },
     { updated: 10, broadcast: 20, isSent: false },
     { updated: 10, broadcast: null, isSent: true },
+    // Created, or given back by a reorganisation, so long before it was last sent: it waits for twice as long, five minutes at most.
+    { updated: 60, broadcast: 25, isSent: false },
+    { updated: 60, broadcast: 45, isSent: true },
+    { updated: 900, created: 60, broadcast: 45, isSent: true },
+    { updated: 60, created: 900, broadcast: 45, isSent: true },
+    { updated: 900, broadcast: 290, isSent: false },
+    { updated: 900, broadcast: 310, isSent: true },
   ]
   const rows = []
-  for (const [nonce, { updated, broadcast }] of cases.entries()) {
+  for (const [nonce, { updated, broadcast, created = updated }] of cases.entries()) {
     const at = broadcast === null ? null : ago(broadcast)
-    rows.push(await world.row(writer, { nonce, updated_at: ago(updated) }, { broadcast_at: at }))
+    rows.push(
+      await world.row(writer, { nonce, updated_at: ago(updated) }, { broadcast_at: at, created_at: ago(created) }),
+    )
   }
   const hashOf = new Map<Hex, Hex>()
   for (const { id } of rows) for (const { raw, hash } of await world.attemptsOf(id)) hashOf.set(toHex(raw), toHex(hash))
@@ -93,7 +102,7 @@ test('after the start bytes are sent again after 15 s without a word of them, or
   world.node.eth_sendRawTransaction = ([raw]) => hashOf.get(raw as Hex)
   const keeper = startKeeper(world.app, world.chain)
   await keeper.round()
-  assert.equal(new Set(sent()).size, 4)
+  assert.equal(new Set(sent()).size, cases.length)
   for (const [index, { updated, broadcast }] of cases.entries()) {
     const { id } = rows[index]!
     await world.db
@@ -118,7 +127,7 @@ test('after the start bytes are sent again after 15 s without a word of them, or
   keeper.suspect()
   await keeper.round()
   await keeper.stop()
-  assert.equal(new Set(sent()).size, 4)
+  assert.equal(new Set(sent()).size, cases.length)
 })
 
 test('however many are under way, each is sent once in a round', async () => {

@@ -23,8 +23,9 @@ import { noteRejected, noteUsed } from './waits.ts'
 
 /** milliseconds between two rounds when nothing pokes */
 const ROUND_MS = 1_000
-/** seconds after which stored bytes are sent again unasked */
+/** seconds after which stored bytes are sent again unasked; then each time after twice as long as they have been sent for */
 const RESEND_AFTER_SECONDS = 15
+const RESEND_AT_LEAST_EVERY_SECONDS = 300
 /** seconds after which a bound row is nobody's work in progress */
 const IDLE_SECONDS = 8
 
@@ -131,7 +132,8 @@ type Due = { id: string; raw: Uint8Array; hash: Uint8Array; sender: Uint8Array; 
 const RESEND_CHUNK = 500
 
 /**
- * Sends stored bytes again, as they are: every attempt that nobody has sent for a while, by account and nonce. Taking
+ * Sends stored bytes again, as they are: every attempt that nobody has sent for a while, by account and nonce; the longer
+ * it has waited, the longer that while, because a node that has it needs no more copies. Taking
  * them on and reading them is one statement, so that replicas do not all send the same. Then what has come to the front of
  * its account's queue.
  */
@@ -163,6 +165,11 @@ async function takeDue(
       ? sql`true`
       : sql`(t.sender, t.nonce, a.hash) > (${last.sender}::bytea, ${last.nonce}::bigint, ${last.hash}::bytea)`
   const before = secondsAgo(afterSeconds)
+  // A row is touched, too, when a reorganisation gives it back.
+  const isPatient =
+    afterSeconds === 0
+      ? sql`true`
+      : sql`a.broadcast_at + least(${RESEND_AT_LEAST_EVERY_SECONDS}::int * interval '1 second', 2 * (a.broadcast_at - greatest(a.created_at, t.updated_at))) < now()`
   // Two searches by index: under load there are thousands under way, and hardly any of them is due. A row is not
   // touched after its newest attempt was stored, so one that is due by its age was written before that, too. Of those
   // found, what is above too many is queued instead: bytes that were found in the ledger, or that a reorganisation gave back.
@@ -175,7 +182,7 @@ async function takeDue(
       union
       select t.id, t.sender, t.nonce, a.chain_id, a.hash from transactions t join attempts a on a.chain_id = t.chain_id and a.hash = t.hash
       where t.chain_id = ${chainId}::bigint and t.state = 'SUBMITTED' and t.updated_at < ${before} and a.broadcast_at < ${before}
-        and a.queued_nonce is null and ${isAfter}
+        and a.queued_nonce is null and ${isPatient} and ${isAfter}
       order by sender, nonce, hash limit ${RESEND_CHUNK}::int) as due) as due
     where attempts.chain_id = due.chain_id and attempts.hash = due.hash
     returning due.id, attempts.raw, attempts.hash, due.sender, due.nonce, due.is_far`.execute(app.db)

@@ -109,6 +109,14 @@ test('sixty concurrent writes of one account are accepted; a node never has more
   assert.deepEqual(seen.nonces.slice(16), upTo(60).slice(16))
   assert.equal(await world.countOf(writer), 60n)
   assert.deepEqual(await queuedOf(writer), [])
+  // How long a node has had it, in time and blocks, counts from when it left the queue.
+  const { rows } = await sql<{ nonce: number; since: boolean; block: number }>`
+    select t.nonce, a.created_at > t.created_at + interval '1 millisecond' as since, a.created_block as block
+    from transactions t join attempts a on a.transaction_id = t.id where t.sender = ${fromHex(writer.address)} order by t.nonce`.execute(
+    world.db,
+  )
+  assert.deepEqual(new Set(rows.slice(16).map(({ since }) => since)), new Set([true]))
+  assert.ok(rows[16]!.block > rows[15]!.block && rows[59]!.block > rows[16]!.block)
   for (const { answer } of answers) {
     const { hash, state } = await readTransaction(world.first.app, writer, answer.id)
     assert.ok(hash === answer.hash && (state === 'MINED' || state === 'FINALIZED'))

@@ -78,7 +78,8 @@ export async function takeQueued(app: App, chain: Chain): Promise<{ released: Re
           order by queued_nonce limit ${CHUNK}::int
         ) as due order by bounds.sender, due.queued_nonce limit ${CHUNK}::int
       )
-      update attempts set queued_sender = null, queued_nonce = null, broadcast_at = now(), created_block = ${head}::bigint
+      update attempts set queued_sender = null, queued_nonce = null, broadcast_at = now(), created_block = ${head}::bigint,
+        created_at = case when t.hash = attempts.hash then now() else attempts.created_at end
       from next, transactions t
       where attempts.chain_id = ${chain.chainId}::bigint and attempts.hash = next.hash and attempts.queued_nonce is not null
         and t.id = attempts.transaction_id
