@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import type { Profiler } from 'node:inspector/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { findAnvil } from '../src/devnet/anvil-binary.ts'
 import { deploySamples, type Samples } from '../src/devnet/deploy.ts'
 import { rpc } from '../src/devnet/rpc.ts'
@@ -14,15 +15,19 @@ import { emptyPostgres } from '../test/database.ts'
 export type Started = { url: string; pid: number; end(): Promise<void> }
 
 /**
- * anvil with a block a second and the sample contracts; its own mining on every transaction freezes it under load.
+ * anvil with a block a second, or as many seconds as told, and the sample contracts; its own mining on every transaction
+ * freezes it under load.
  * @param flags  more of anvil's
  */
-export async function startNode({ flags = [] }: { flags?: string[] } = {}): Promise<Started & { contracts: Samples }> {
+export async function startNode({
+  flags = [],
+  blockSeconds = 1,
+}: { flags?: string[]; blockSeconds?: number } = {}): Promise<Started & { contracts: Samples }> {
   const args = [
     '--port',
     '0',
     '--block-time',
-    '1',
+    String(blockSeconds),
     '--chain-id',
     '31337',
     '--host',
@@ -68,6 +73,8 @@ export type Program = Started & {
   counts(): Promise<Counts>
   /** what its main thread does while `work` runs */
   profile(work: () => Promise<void>): Promise<Profiler.Profile>
+  /** Resolves when no write is open. */
+  settled(): Promise<void>
 }
 
 /**
@@ -123,6 +130,9 @@ export async function startProgram(
     people: async (users, application) =>
       (await ask<{ tokens: Person[] }>({ users, ...(application === undefined ? {} : { application }) })).tokens,
     memory: async () => (await ask<{ memory: NodeJS.MemoryUsage }>({ memory: true })).memory,
+    settled: async () => {
+      while ((await ask<{ open: number }>({ open: true })).open > 0) await sleep(100)
+    },
     profile: async (work) => {
       await ask({ profile: 'start' })
       await work()

@@ -19,6 +19,8 @@ const config = readConfig(process.env, 'server')
 await mkdir(config.DATA_DIR, { recursive: true, mode: 0o700 })
 const { app, development, close } = await open(config)
 const { facts, issueToken } = development!
+// A node that is given in development may lose any number of blocks, and is asked at every turn; here it stands for a public one.
+if (process.env.BENCH_NETWORK === 'public') for (const chain of app.chains.values()) chain.isDevelopment = false
 
 const inspector = new Session()
 inspector.connect()
@@ -32,6 +34,7 @@ process.on(
     memory,
     profile,
     counts: isCounting,
+    open: isAskedForOpen,
   }: {
     id: number
     users?: string[]
@@ -39,7 +42,17 @@ process.on(
     memory?: true
     profile?: 'start' | 'stop'
     counts?: true
+    open?: true
   }) => {
+    if (isAskedForOpen) {
+      const { count } = await app.db
+        .selectFrom('transactions')
+        .select((eb) => eb.fn.countAll<number>().as('count'))
+        .where('state', 'in', ['BOUND', 'SUBMITTED', 'VACANT'])
+        .executeTakeFirstOrThrow()
+      process.send!({ id, open: Number(count) })
+      return
+    }
     if (isCounting) {
       process.send!({ id, counts: { ...counts, rpc: await rpcCalls() } })
       return
@@ -95,12 +108,14 @@ function countStatements(): void {
   } as typeof pg.Client.prototype.query
 }
 
-/** What is written to the node's port begins a request, or goes on with a long one; the sockets are the program's own. */
+/** Each request to the node begins with its own write; what a WebSocket beside says is none. */
 function countRequests(): void {
   const { write } = net.Socket.prototype
-  const port = Number(new URL(process.env.RPC_URL!).port)
+  const port = Number(new URL(process.env.RPC_URL!.split(',')[0]!).port)
   net.Socket.prototype.write = function (this: net.Socket, ...args: Parameters<typeof write>) {
-    if (this.remotePort === port) counts.requests++
+    const [data] = args
+    const head = typeof data === 'string' ? data.slice(0, 5) : Buffer.from(data).toString('latin1', 0, 5)
+    if (this.remotePort === port && head === 'POST ') counts.requests++
     return write.apply(this, args)
   } as typeof write
 }

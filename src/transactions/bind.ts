@@ -115,10 +115,19 @@ export async function refuseStopped(db: Db, { chainId, from }: Pick<Bound, 'chai
   if (lane !== undefined) throw stopped()
 }
 
-/** The count of mined transactions of an account: where an account that we have no row of starts. */
+const counting = new WeakMap<Chain, Map<Hex, Promise<number>>>()
+
+/**
+ * The count of mined transactions of an account: where an account that we have no row of starts. Asked once for all of its
+ * first writes that come together.
+ */
 async function countOnChain(chain: Chain, from: Hex): Promise<number> {
+  const asked = counting.get(chain) ?? new Map<Hex, Promise<number>>()
+  counting.set(chain, asked)
+  const count = asked.get(from) ?? countAt(chain, from, 'latest').finally(() => asked.delete(from))
+  asked.set(from, count)
   try {
-    return await countAt(chain, from, 'latest')
+    return await count
   } catch (error) {
     throw mapChainError(error)
   }

@@ -159,3 +159,16 @@ test('replicas that bind groups of the same accounts at once leave no gap and no
   assert.equal(await world.countOf(writers[0]!), 15n)
   assert.equal(await world.countOf(writers[1]!), 15n)
 })
+
+test('the first writes of an account that come together ask the node once where it begins, and each account for itself', async () => {
+  const [one, two] = [await world.writer('begins-one'), await world.writer('begins-two')]
+  const asked: unknown[] = []
+  world.first.misbehave(async (method, params, next) => {
+    if (method === 'eth_getTransactionCount') asked.push(params[0])
+    return next()
+  })
+  await Promise.all(upTo(12).map((index) => world.add(world.first, index % 2 === 0 ? one : two)))
+  world.first.misbehave(null)
+  assert.deepEqual(asked.toSorted(), [one.address, two.address].toSorted())
+  await world.mine()
+})

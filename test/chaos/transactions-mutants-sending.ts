@@ -234,4 +234,39 @@ export const sendingMutants: Mutant[] = [
       ],
     ],
   },
+  {
+    name: 'what has to wait in the queue is given to the node all the same',
+    scenario: 'queued-behind',
+    caughtBy: 'scenario',
+    patches: [['transactions/send.ts', BROADCAST, BROADCAST.replace('if (isDue) ', '')]],
+  },
+  {
+    name: 'a queue is emptied at the first block',
+    scenario: 'queued-behind',
+    caughtBy: 'scenario',
+    patches: [
+      [
+        'transactions/queue.ts',
+        'order by nonce offset ${config.MAX_PENDING_WRITES - 1}',
+        'order by nonce offset ${config.MAX_PENDING_WRITES + 9}',
+      ],
+    ],
+  },
+  {
+    name: 'what is queued is sent again like what a node has',
+    scenario: 'queued-behind',
+    caughtBy: 'scenario',
+    patches: [
+      ['transactions/keep-alive.ts', 'and a.queued_nonce is null and', 'and'],
+      ['transactions/keep-alive.ts', '.filter(({ is_far: isFar }) => !isFar)', '.filter(() => true)'],
+    ],
+  },
+  {
+    name: 'what leaves a queue is only sent when it is sent again',
+    scenario: 'queued-behind',
+    caughtBy: 'scenario',
+    patches: [
+      ['transactions/broadcast.ts', '    await Promise.all(released.map((one) => giveToNode(app, chain, one)))\n', ''],
+    ],
+  },
 ]

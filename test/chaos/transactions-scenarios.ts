@@ -120,6 +120,27 @@ export const scenarios = {
       await world.age(20)
     },
   },
+  'queued-behind': {
+    name: 'writes wait behind those that a node has, and the replica that queued them dies',
+    settings: { MAX_PENDING_WRITES: '2', LANE_BUMP_AFTER_SECONDS: '600' },
+    play: async (stage) => {
+      const { world } = stage
+      const offered = () => new Set(offeredOf(stage).map(({ nonce }) => nonce)).size
+      for (let count = 0; count < 6; count++) await stage.told(stage.write())
+      await world.age(20)
+      await pause(2_500)
+      stage.expect(offered() === 2, `${offered()} were given to the node before the first was mined`)
+      await stage.restart(first(world))
+      for (const count of [4, 6]) {
+        await world.node.mine()
+        await until(`${count} were given to the node`, () => offered() >= count, 10_000).catch((error: Error) =>
+          stage.expect(false, error.message),
+        )
+        await pause(1_500)
+        stage.expect(offered() <= count, `${offered()} were given to the node where it was the turn of ${count}`)
+      }
+    },
+  },
   'signer-killed': {
     name: 'the signer is killed before and after it has committed a signature',
     play: async (stage) => {
