@@ -1,14 +1,15 @@
 /**
- * `npm run bench:overload [-- --seconds=10 --times=3,10 --only=writes,mixed,reads,noisy,slow]`: what is still answered
+ * `npm run bench:overload [-- --seconds=10 --times=3,10 --only=writes,mixed,reads,noisy,slow --proxy]`: what is still answered
  * within a second when more arrives than can be done, against the peak of a closed loop in the same run. Node, database,
  * program and this load generator share the machine, so what it costs to refuse is taken from what is served. Every accepted
- * write is looked for on the chain. On the cluster of TEST_DATABASE_URL, else on a throw-away PostgreSQL where its
+ * write is looked for on the chain. With `--proxy` what is too much comes through HAProxy, the peak does not. On the cluster of TEST_DATABASE_URL, else on a throw-away PostgreSQL where its
  * binaries are, else on the embedded database. Prints tables, writes nothing.
  */
 import { connect } from 'node:net'
 import { parseArgs } from 'node:util'
 import type { Hex } from '../src/ids.ts'
 import { addressOfUser, fund } from './fund.ts'
+import { startHaproxy } from './haproxy.ts'
 import { load, type Request } from './load.ts'
 import { watchChain } from './mined.ts'
 import { openLoad, type OpenOutcome } from './open-load.ts'
@@ -21,6 +22,7 @@ const { values: flags } = parseArgs({
     times: { type: 'string', default: '3,10' },
     only: { type: 'string', default: 'writes,mixed,reads,noisy,slow' },
     connections: { type: 'string', default: '2000' },
+    proxy: { type: 'boolean', default: false },
   },
 })
 const seconds = Number(flags.seconds)
@@ -46,6 +48,9 @@ try {
   const { erc20 } = node.contracts
   const program = await startProgram(node.url, { settings: { MAX_PENDING_WRITES: '1000000' } })
   started.push(program)
+  const proxy = flags.proxy ? await startHaproxy(program.url) : null
+  if (proxy !== null) started.push(proxy)
+  const target = (proxy ?? program).url
   const oracle = await watchChain(node.url, numberOf)
   started.push({ end: oracle.stop })
   const names = (application: number) =>
@@ -112,12 +117,7 @@ try {
     await settle(kind)
     for (const times of TIMES) {
       const before = [cpuMillis(program.pid), ownCpuMillis()] as const
-      const outcome = await openLoad(
-        program.url,
-        { rate: peak.rate * times, connections, seconds },
-        nextOf(isWrite),
-        note,
-      )
+      const outcome = await openLoad(target, { rate: peak.rate * times, connections, seconds }, nextOf(isWrite), note)
       const cpu = [cpuMillis(program.pid) - before[0], ownCpuMillis() - before[1]].map((one) =>
         (one / seconds / 10).toFixed(0),
       )
@@ -140,7 +140,7 @@ try {
       const counts = applications.map(() => ({ asked: 0, good: 0 }))
       const whose = new Map<number, number>()
       await openLoad(
-        program.url,
+        target,
         { rate: quiet * 9 + noisy, connections, seconds },
         (number) => {
           const draw = Math.random() * (quiet * 9 + noisy)
