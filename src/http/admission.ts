@@ -18,8 +18,11 @@ export type Strain = { loopDelayMs: number; poolWaitMs: number }
 export type Ticket = { leave(servedMs?: number): void }
 
 export type Admission = {
-  /** Lets a request in at once, or not at all: nobody queues here. */
-  enter(kind: AdmissionClass, whose: Whose): Ticket | null
+  /**
+   * Lets a request in at once, or not at all: nobody queues here.
+   * @param weight  how many it counts for once it is in; one that is heavy is let in where there is room for one
+   */
+  enter(kind: AdmissionClass, whose: Whose, weight?: number): Ticket | null
   /** Whether `enter` would let it in now. */
   hasRoom(kind: AdmissionClass, whose: Whose): boolean
   /** Moves the limits; called about every 100 ms. */
@@ -80,18 +83,18 @@ export function openAdmission({ most, now }: { most: number; now: () => number }
 
   return {
     hasRoom,
-    enter(kind, whose) {
+    enter(kind, whose, weight = 1) {
       if (!hasRoom(kind, whose)) return null
       const paced = ofClass[kind]
-      all.take(whose)
-      paced?.take(whose)
+      all.take(whose, weight)
+      paced?.take(whose, weight)
       let isOver = false
       return {
         leave(servedMs) {
           if (isOver) return
           isOver = true
-          all.giveBack(whose)
-          paced?.giveBack(whose)
+          all.giveBack(whose, weight)
+          paced?.giveBack(whose, weight)
           if (servedMs !== undefined) paced?.note(servedMs)
         },
       }
@@ -165,22 +168,22 @@ function openPool({ least, start }: Height, most: number) {
     hasRoom(share: Share, whose: Whose): boolean {
       return inFlight < limit * share.all || isLight(share, whose)
     },
-    take({ application, person }: Whose): void {
+    take({ application, person }: Whose, weight: number): void {
       const holder = holders.get(application) ?? { count: 0, people: new Map<string, number>() }
       holders.set(application, holder)
-      holder.count++
-      holder.people.set(person, (holder.people.get(person) ?? 0) + 1)
-      inFlight++
+      holder.count += weight
+      holder.people.set(person, (holder.people.get(person) ?? 0) + weight)
+      inFlight += weight
       peak = Math.max(peak, inFlight)
     },
-    giveBack({ application, person }: Whose): void {
+    giveBack({ application, person }: Whose, weight: number): void {
       const holder = holders.get(application)!
-      const left = holder.people.get(person)! - 1
+      const left = holder.people.get(person)! - weight
       if (left === 0) holder.people.delete(person)
       else holder.people.set(person, left)
-      holder.count--
+      holder.count -= weight
       if (holder.count === 0) holders.delete(application)
-      inFlight--
+      inFlight -= weight
     },
     fall(factor: number): void {
       // A single slow one in a process that has nothing to do says nothing of how many are too many.

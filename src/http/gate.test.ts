@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { connect, type Socket } from 'node:net'
 import { once } from 'node:events'
-import { after, before, test } from 'node:test'
+import { after, before, test, type TestContext } from 'node:test'
 import { exportJWK, generateKeyPair, SignJWT, type GenerateKeyPairResult } from 'jose'
 import { audienceOf, issuerOf } from '../app.ts'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
@@ -306,4 +306,63 @@ test('a client that leaves while the door still asks the database leaves nothing
     return status === 200
   })
   await settled(0, mine)
+})
+
+/** A gate of its own for forty at a time, with routes that hang until told. */
+async function fortyAtATime(t: TestContext) {
+  const own = await fakeApp({ MAX_IN_FLIGHT: '40', NODE_ENV: 'test' })
+  const open = openListener(own.app)
+  openGate(open, own.app).refuseBehindCors()
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const hang = async () => {
+    await promise
+    return {}
+  }
+  open.get('/hang', hang)
+  open.post<{ Querystring: { fails?: string } }>('/write', { config: { admission: 'write' } }, (request, reply) =>
+    reply.code(request.query.fails === undefined ? 200 : 422).send({}),
+  )
+  open.get<{ Querystring: { calls: string } }>('/batch', { config: { admission: 'read' } }, (request) => {
+    request.weigh(Number(request.query.calls))
+    return hang()
+  })
+  const at = await open.listen({ port: 0, host: '127.0.0.1' })
+  t.after(async () => {
+    resolve()
+    await open.close()
+    await own.close()
+  })
+  const many = async (count: number) => {
+    const hanging = Array.from({ length: count }, () => fetch(`${at}/hang`))
+    await settled(count, own)
+    return hanging
+  }
+  return { own, at, many, free: resolve }
+}
+
+test('a repeat under a key that was answered is let in where a new write is not, as what asks after a write is', async (t) => {
+  const { at, many } = await fortyAtATime(t)
+  const write = async (key: string, path = '/write') =>
+    (await fetch(`${at}${path}`, { method: 'POST', headers: { 'idempotency-key': key } })).status
+  assert.deepEqual([await write('told'), await write('refused', '/write?fails=1')], [200, 422])
+  await many(38)
+  assert.deepEqual([await write('new'), await write('refused'), await write('told')], [503, 503, 200])
+  assert.equal((await fetch(`${at}/write`, { method: 'POST' })).status, 503)
+})
+
+test('a batch counts for half of its members as soon as its body says so, and is refused where they find no room', async (t) => {
+  const { own, at, free } = await fortyAtATime(t)
+  const batch = fetch(`${at}/batch?calls=21`)
+  await settled(11, own)
+  const hanging = Array.from({ length: 20 }, () => fetch(`${at}/hang`))
+  await settled(31, own)
+  const refused = await fetch(`${at}/batch?calls=100`)
+  assert.equal(refused.status, 503)
+  assert.equal(((await refused.json()) as { code: string }).code, 'overloaded')
+  assert.ok(refused.headers.get('retry-after'))
+  await settled(31, own)
+  free()
+  assert.equal((await batch).status, 200)
+  await Promise.all(hanging)
+  await settled(0, own)
 })

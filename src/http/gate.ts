@@ -5,6 +5,7 @@ import { AppError } from '../errors.ts'
 import { openAdmission, type Admission, type AdmissionClass, type Ticket, type Whose } from './admission.ts'
 import { knownReader, type Reader } from './bearer.ts'
 import { addressOf } from './limits.ts'
+import { openKnownKeys } from './known-keys.ts'
 import { openLoopDelay } from './loop-delay.ts'
 import { problemOf } from './problems.ts'
 import { requestIdOf } from './request-id.ts'
@@ -23,12 +24,20 @@ declare module 'fastify' {
      * @returns false when too many do already: it is to be answered as if it had waited in vain
      */
     standAside(): boolean
+    /**
+     * Counts for more than one request, once its body says so.
+     * @param count  requests that it stands for; each beyond the first counts half, as it is read and answered with the others
+     * @throws overloaded  when there is no room for them
+     */
+    weigh(count: number): void
   }
 }
 
 /** What an admitted request holds. */
 type Place = {
   ticket: Ticket
+  /** what it counts for beyond one */
+  more: Ticket | null
   kind: AdmissionClass
   whose: Whose
   /** monotonic, milliseconds */
@@ -47,6 +56,7 @@ const LOOK_MS = 100
 const SLOW_BODY_MS = 300
 /** requests of a process that wait for a block: each looks into the database once a block */
 const MAX_ASIDE = 1_000
+const REFUSED = 'More is asked than can be answered soon. Nothing was done. Repeat.'
 /** milliseconds between two lines that say we refuse */
 const TELL_MS = 10_000
 
@@ -59,6 +69,7 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
   const admission = openAdmission({ most: app.config.MAX_IN_FLIGHT, now: () => performance.now() })
   const receiving = new Set<FastifyRequest>()
   const refusals = openRefusals(app, admission)
+  const knownKeys = openKnownKeys()
   let aside = 0
 
   server.decorateRequest('place', null)
@@ -72,14 +83,24 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     return true
   })
 
-  refuseEarly(server, app, { admission, refusals })
+  server.decorateRequest('weigh', function (this: FastifyRequest, count: number) {
+    const { place } = this
+    const weight = Math.ceil((count - 1) / 2)
+    if (place === null || weight <= 0) return
+    place.more = admission.enter(place.kind, place.whose, weight)
+    if (place.more === null) throw new AppError('overloaded', REFUSED, { retryAfter: 1 })
+  })
+
+  refuseEarly(server, app, { admission, refusals, knownKeys })
   server.addHook('onRequest', (request, reply, done) => {
-    const kind = classOf(request.routeOptions.config)
     const whose = whoseOf(app, request)
+    const own = classOf(request.routeOptions.config)
+    const kind = own === 'write' && knownKeys.has(askingOf(request, whose)) ? 'status' : own
     const ticket = admission.enter(kind, whose)
     if (ticket !== null) {
       const place = {
         ticket,
+        more: null,
         kind,
         whose,
         since: performance.now(),
@@ -127,6 +148,8 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     request.place = null
     receiving.delete(request)
     if (place.isAside) aside--
+    place.more?.leave()
+    if (place.kind === 'write' && statusCode < 300) knownKeys.add(askingOf(request, place.whose))
     // What is refused is quick, and says nothing of how busy we are.
     place.ticket.leave(statusCode < 300 ? performance.now() - place.since : undefined)
   }
@@ -158,7 +181,7 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
  * Says no before the framework has looked at a request, which takes it longer than the answer: to what is asked with a
  * token that was seen before. That is where thousands a second come from; all others are refused by the hooks.
  */
-function refuseEarly(server: FastifyInstance, app: App, { admission, refusals }: Refusing): void {
+function refuseEarly(server: FastifyInstance, app: App, { admission, refusals, knownKeys }: Refusing): void {
   const kinds = new Map<string, AdmissionClass>()
   const beginnings = new Map<string, AdmissionClass | null>()
   server.addHook('onRoute', ({ method, url, config }) => {
@@ -189,13 +212,26 @@ function refuseEarly(server: FastifyInstance, app: App, { admission, refusals }:
     const reader = knownReader(app, request)
     const kind = reader === undefined ? null : kindOf(request)
     // Pages of other origins see no answer without the headers of CORS.
-    if (kind === null || request.headers.origin !== undefined || admission.hasRoom(kind, toWhose(reader!)))
-      handle!(request, response)
+    const isLeft = kind === null || request.headers.origin !== undefined
+    const whose = isLeft ? null : toWhose(reader!)
+    const mayEnter =
+      whose === null || admission.hasRoom(kind!, whose) || (kind === 'write' && knownKeys.has(askingOf(request, whose)))
+    if (mayEnter) handle!(request, response)
     else refusals.sendRaw(request, response)
   })
 }
 
-type Refusing = { admission: Admission; refusals: ReturnType<typeof openRefusals> }
+type Refusing = {
+  admission: Admission
+  refusals: ReturnType<typeof openRefusals>
+  knownKeys: ReturnType<typeof openKnownKeys>
+}
+
+const askingOf = ({ headers, url }: Pick<FastifyRequest, 'headers'> & { url?: string | undefined }, whose: Whose) => ({
+  ...whose,
+  headers,
+  path: url?.split('?', 1)[0] ?? '',
+})
 
 function classOf(config: FastifyContextConfig): AdmissionClass {
   if (config.admission !== undefined) return config.admission
@@ -233,7 +269,7 @@ function parkSlow(receiving: Set<FastifyRequest>): void {
 /** Refusals that cost next to nothing: one text with a gap for the id, and a line in the log now and then for all of them. */
 function openRefusals(app: App, admission: Admission) {
   const gap = '\u0000'
-  const refused = new AppError('overloaded', 'More is asked than can be answered soon. Nothing was done. Repeat.')
+  const refused = new AppError('overloaded', REFUSED)
   const { type, ...rest } = problemOf(refused, { origin: app.origin, instance: '', requestId: gap })
   const [before, after] = JSON.stringify({ type, ...rest }).split(JSON.stringify(gap).slice(1, -1)) as [string, string]
   let count = 0

@@ -1,0 +1,30 @@
+import type { IncomingHttpHeaders } from 'node:http'
+
+/** How many answers of this process are remembered as such. */
+const MOST = 10_000
+/** characters: longer ones are no keys */
+const LONGEST = 255
+
+type Asking = { application: string; person: string; headers: IncomingHttpHeaders; path: string }
+
+/**
+ * The idempotency keys under which this process has told an answer: asked once more, it looks up what it told and begins
+ * nothing, so the gate takes it for what asks after a write. Of what is forgotten, or was told elsewhere, it knows nothing.
+ */
+export function openKnownKeys(): { has(of: Asking): boolean; add(of: Asking): void } {
+  const known = new Set<string>()
+  return {
+    has: (of) => known.size > 0 && known.has(nameOf(of) ?? ''),
+    add: (of) => {
+      const name = nameOf(of)
+      if (name === null) return
+      if (known.size >= MOST) known.delete(known.values().next().value!)
+      known.add(name)
+    },
+  }
+}
+
+function nameOf({ application, person, headers, path }: Asking): string | null {
+  const key = headers['idempotency-key'] ?? headers['x-idempotency-key']
+  return typeof key !== 'string' || key.length > LONGEST ? null : JSON.stringify([application, person, path, key])
+}
