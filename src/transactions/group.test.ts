@@ -169,6 +169,6 @@ test('the first writes of an account that come together ask the node once where 
   })
   await Promise.all(upTo(12).map((index) => world.add(world.first, index % 2 === 0 ? one : two)))
   world.first.misbehave(null)
-  assert.deepEqual(asked.toSorted(), [one.address, two.address].toSorted())
+  assert.deepEqual([asked.length, new Set(asked)], [2, new Set([one.address, two.address])])
   await world.mine()
 })
