@@ -60,7 +60,7 @@ test('a look that fails costs those who did not wait for it nothing', async () =
 function steadyPlace() {
   const { world, chain } = place()
   for (let number = 1; number <= 20; number++) chain.head.pace.note({ number, timestamp: number * 12 })
-  chain.head.setFollowed(true)
+  chain.head.setFollowed(60_000)
   world.newest = 100
   return { world, chain }
 }
@@ -81,7 +81,7 @@ test('where blocks come regularly the head is believed for a second, and shortly
   world.now += 71
   assert.equal(freshBlock(chain), null)
   // A replica that does not follow may be asked after a write that another one has seen mined.
-  chain.head.setFollowed(false)
+  chain.head.setFollowed(0)
   await newestBlock(chain)
   world.now += 21
   assert.equal(freshBlock(chain), null)
@@ -103,7 +103,7 @@ test('a subscription that announces nothing lets the head stand for two seconds,
     onHint: () => () => {},
     close: () => {},
   }
-  chain.head.setFollowed(true)
+  chain.head.setFollowed(60_000)
   await newestBlock(chain)
   world.now += 1_400
   assert.equal(freshBlock(chain)?.number, 1)

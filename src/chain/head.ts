@@ -25,7 +25,8 @@ export type Head = {
    * before it is here.
    */
   isFollowed(): boolean
-  setFollowed(isFollowed: boolean): void
+  /** @param forMs  how long nobody else can follow instead; 0: another may */
+  setFollowed(forMs: number): void
   /** A new head, higher or, after a reorganisation, another one. */
   set(block: Block): void
   /** The node confirmed that the head is still the newest block. */
@@ -41,7 +42,7 @@ export function openHead(now: () => number): Head {
   let head: Block | null = null
   let seenAt = Number.NEGATIVE_INFINITY
   let changedAt = Number.NEGATIVE_INFINITY
-  let isFollowed = false
+  let followedUntil = Number.NEGATIVE_INFINITY
   const pace = openPace()
   const listeners = new Set<(block: Block) => void>()
   const onChange = (listener: (block: Block) => void) => {
@@ -53,9 +54,9 @@ export function openHead(now: () => number): Head {
     ageMs: () => now() - seenAt,
     sinceChangeMs: () => now() - changedAt,
     pace,
-    isFollowed: () => isFollowed,
-    setFollowed: (value) => {
-      isFollowed = value
+    isFollowed: () => now() < followedUntil,
+    setFollowed: (forMs) => {
+      followedUntil = now() + forMs
     },
     confirm: () => {
       seenAt = now()

@@ -16,21 +16,30 @@ test('the shortest time between two blocks is known after eight of them', () => 
   assert.equal(paceOf(missed).intervalMs(), 12_000)
 })
 
-test('a block that came early counts for the next thirty-two', () => {
-  const pace = paceOf(every(12, 20))
-  let timestamp = 1_000 + 19 * 12
-  let number = 20
-  pace.note({ number: ++number, timestamp: (timestamp += 3) })
-  assert.equal(pace.intervalMs(), 3_000)
-  for (let count = 0; count < 31; count++) pace.note({ number: ++number, timestamp: (timestamp += 12) })
-  assert.equal(pace.intervalMs(), 3_000)
-  pace.note({ number: ++number, timestamp: (timestamp += 12) })
+test('one or two blocks that came early say nothing, a third counts as long as it is among the last thirty-two', () => {
+  const pace = paceOf(every(12, 40))
+  let timestamp = 1_000 + 39 * 12
+  let number = 40
+  const next = (seconds: number) => pace.note({ number: ++number, timestamp: (timestamp += seconds) })
+  next(3)
+  next(11)
+  assert.equal(pace.intervalMs(), 12_000)
+  next(4)
+  assert.equal(pace.intervalMs(), 11_000)
+  next(0)
+  assert.equal(pace.intervalMs(), 4_000)
+  for (let count = 0; count < 28; count++) next(12)
+  assert.equal(pace.intervalMs(), 4_000)
+  next(12)
+  assert.equal(pace.intervalMs(), 11_000)
+  next(12)
   assert.equal(pace.intervalMs(), 12_000)
 })
 
 test('several blocks a second, or timestamps that go back, say nothing; an hour between blocks counts as fifteen seconds', () => {
-  assert.equal(paceOf([...every(2, 20), 1_038]).intervalMs(), null)
-  assert.equal(paceOf([...every(2, 20), 500]).intervalMs(), null)
+  assert.equal(paceOf([...every(2, 10), 1_018]).intervalMs(), null)
+  assert.equal(paceOf([...every(2, 10), 500]).intervalMs(), null)
+  assert.equal(paceOf(Array.from({ length: 40 }, (_, index) => index >> 2)).intervalMs(), null)
   assert.equal(paceOf(every(3_600, 20)).intervalMs(), 15_000)
   assert.equal(paceOf(every(2, 20).map((timestamp) => timestamp * Number.NaN)).intervalMs(), null)
 })

@@ -1,18 +1,20 @@
 /** How quickly the blocks of a network follow each other, learned from their own timestamps. */
 export type Pace = {
   note(block: { number: number; timestamp: number }): void
-  /** milliseconds below which no block lately followed another; null while unknown, and where blocks come irregularly */
+  /** milliseconds below which hardly a block lately followed another; null while unknown, and where they come as they like */
   intervalMs(): number | null
 }
 
 /** the last so many blocks say it, and so many at least */
 const REMEMBERED = 32
 const ENOUGH = 8
+/** in so many blocks, one that came early says nothing: seconds are rounded */
+const ONE_IN = 12
 /** milliseconds: what a node says of its blocks makes nobody wait longer */
 const LONGEST_MS = 15_000
 
 /**
- * The shortest time between neighbours, not the usual one: a network that once lately had two blocks within a second is
+ * A short time between neighbours, not the usual one: a network that lately had three times two blocks within a second is
  * asked as if it always had. Timestamps count seconds, so that networks of several blocks a second have none.
  */
 export function openPace(): Pace {
@@ -23,8 +25,8 @@ export function openPace(): Pace {
     note: ({ number, timestamp }) => {
       if (last !== null && number === last.number + 1) {
         seconds = [...seconds.slice(1 - REMEMBERED), timestamp - last.timestamp]
-        const least = Math.min(...seconds)
-        shortest = seconds.length < ENOUGH || !(least > 0) ? null : Math.min(LONGEST_MS, least * 1_000)
+        const short = seconds.toSorted((a, b) => a - b)[Math.floor(seconds.length / ONE_IN)]!
+        shortest = seconds.length < ENOUGH || !(short > 0) ? null : Math.min(LONGEST_MS, short * 1_000)
       }
       if (last === null || number !== last.number) last = { number, timestamp }
     },

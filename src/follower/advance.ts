@@ -124,8 +124,9 @@ async function applyAll(follower: Follower, blocks: FollowedBlock[], finality: F
   for (let rest = blocks; rest.length > 0 && !follower.stopping.aborted;) {
     const group = takeGroup(rest)
     rest = rest.slice(group.length)
+    const from = performance.now()
     follower.held = await applyBlocks(app, chain, listeners, { held: follower.held!, blocks: group, finality })
-    follower.renewedAt = performance.now()
+    follower.renewedAt = from
     const last = group.at(-1)!
     for (const block of group) chain.head.pace.note(block)
     app.telemetry.indexedBlock.set({ chain_id: String(chain.chainId) }, last.number)
@@ -154,8 +155,9 @@ async function reorganise(follower: Follower, held: Position, latest: Block): Pr
   }
   const ancestor = found ?? BEFORE_GENESIS
   app.telemetry.log.warn('chain reorganised', { chainId: chain.chainId, from: held.number, to: ancestor.number })
+  const from = performance.now()
   follower.held = await retractBlocks(app, chain, listeners, { held, ancestor })
-  follower.renewedAt = performance.now()
+  follower.renewedAt = from
   app.telemetry.indexedBlock.set({ chain_id: String(chain.chainId) }, ancestor.number)
   if (found !== null) showHead(follower, found)
   tellListeners(follower)

@@ -460,6 +460,32 @@ suite('the follower', () => {
     })
   })
 
+  test('the head counts as followed while the lease is sure to be ours, and no longer', async (t) => {
+    const script = scriptedChain()
+    script.mine()
+    const { head } = script.chain
+    await following(script, recorder().listener, async () => {
+      assert.equal(head.isFollowed(), false)
+      await settled(script)
+      await until('it leads', () => head.isFollowed())
+      // A statement that hangs: the lease runs out meanwhile, and nobody here says so.
+      const { promise, resolve } = Promise.withResolvers<void>()
+      script.onAsk = () => promise
+      const { now } = performance
+      t.mock.method(performance, 'now', () => now.call(performance) + 3_001)
+      assert.equal(head.isFollowed(), false)
+      t.mock.restoreAll()
+      script.onAsk = () => {}
+      resolve()
+      await until('it leads again', () => head.isFollowed())
+      await sql`update cursors set epoch = epoch + 1, lease_owner = 'other', lease_until = now() + interval '1 hour'`.execute(
+        app.db,
+      )
+      await until('another one leads', () => !head.isFollowed())
+    })
+    assert.equal(head.isFollowed(), false)
+  })
+
   test('a node that was away is caught up with', async () => {
     const script = scriptedChain({ isDevelopment: true })
     const { listener, told } = recorder()

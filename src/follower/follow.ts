@@ -23,6 +23,8 @@ import { askLatest, confirmHead, FAR_BEHIND, showHead, untilStopped, type Follow
 
 const RENEW_EVERY_MS = 1_000
 const ASK_NODE_EVERY_MS = 2_000
+/** of the four seconds of a lease, those for which it is sure to be ours after it was renewed */
+const ALONE_MS = 3_000
 const MOST_BACKOFF_MS = 2_000
 /** Of the shortest time between two blocks: when the node is looked at in between, and when a next block is waited for. */
 const HALF_WAY = 0.5
@@ -85,15 +87,20 @@ async function run(follower: Follower): Promise<void> {
       waitMs = Math.min(MOST_BACKOFF_MS, 50 * 2 ** Math.min(failures, 10))
       recover(follower, error, failures++)
     }
-    chain.head.setFollowed(follower.held !== null && follower.held.halted === null)
+    chain.head.setFollowed(aloneMs(follower))
     if (waitMs > 0) await pause(waitMs, follower)
   }
-  chain.head.setFollowed(false)
+  chain.head.setFollowed(0)
   const { epoch, owner } = follower
   if (epoch === null) return
   await releaseLease(app.db, chain.chainId, { epoch, owner }).catch((error: unknown) => {
     app.telemetry.log.warn('lease not given back', { chainId: chain.chainId }, error)
   })
+}
+
+/** For how long no other process can follow, milliseconds: a database that hangs must not keep us believing that. */
+function aloneMs({ held, renewedAt }: Follower): number {
+  return held === null || held.halted !== null ? 0 : renewedAt + ALONE_MS - performance.now()
 }
 
 /** It costs a call for each transaction of every block, which a bill may tell too late. */
@@ -135,8 +142,9 @@ async function step(follower: Follower): Promise<boolean> {
   }
   if (follower.held === null && follower.epoch !== null) {
     const { epoch, owner } = follower
+    const from = performance.now()
     follower.held = await renewLease(app.db, chain.chainId, { epoch, owner })
-    follower.renewedAt = performance.now()
+    follower.renewedAt = from
     if (follower.held === null) follower.epoch = null
   }
   if (follower.held === null) {
@@ -154,9 +162,10 @@ async function step(follower: Follower): Promise<boolean> {
   // In this order: whose node does not answer does not keep the lease.
   const latest = patience(follower) <= 0 ? await look(follower) : null
   if (performance.now() - follower.renewedAt >= RENEW_EVERY_MS) {
+    const from = performance.now()
     follower.held = await renewLease(app.db, chain.chainId, follower.held)
     if (follower.held === null) throw new Fenced()
-    follower.renewedAt = performance.now()
+    follower.renewedAt = from
   }
   return latest !== null && advance(follower, follower.held, latest)
 }
@@ -169,10 +178,11 @@ async function look(follower: Follower): Promise<Block> {
 
 async function lead(follower: Follower): Promise<void> {
   const { app, chain, owner } = follower
+  const from = performance.now()
   follower.held = await takeLease(app.db, chain.chainId, owner)
   if (follower.held === null) return
   follower.epoch = follower.held.epoch
-  follower.renewedAt = performance.now()
+  follower.renewedAt = from
   app.telemetry.log.info('follower leads', {
     chainId: chain.chainId,
     epoch: follower.held.epoch,

@@ -23,6 +23,7 @@ export type Follower = {
   held: Position | null
   /** the epoch under which this process last held the lease */
   epoch: number | null
+  /** when the renewal of the lease that succeeded last was begun, by the clock of `performance` */
   renewedAt: number
   hasStarted: boolean
   /** the node's newest block, as a process that does not follow last heard of it */
