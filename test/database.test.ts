@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { sql } from 'kysely'
-import { openPostgres } from '../src/store/db.ts'
+import { openEmbedded, openPostgres } from '../src/store/db.ts'
 import { readMigrations } from '../src/store/migrate.ts'
-import { testCluster, testDatabase, testPooler } from './database.ts'
+import { migratedFolder, testCluster, testDatabase, testPooler } from './database.ts'
 
 test('each test database has every migration and nothing of another one', async (t) => {
   const both = await Promise.all([testDatabase(), testDatabase()])
@@ -19,6 +22,24 @@ test('each test database has every migration and nothing of another one', async 
   }
   await one!.deleteFrom('migrations').execute()
   assert.equal((await other!.selectFrom('migrations').select('number').execute()).length, numbers.length)
+})
+
+test('each folder of an embedded database has every migration and nothing of another one', async (t) => {
+  const place = await mkdtemp(join(tmpdir(), 'chatelaine-folders-'))
+  t.after(() => rm(place, { recursive: true }))
+  const numbers = (await readMigrations()).map(({ number }) => number)
+  for (const name of ['one', 'other']) {
+    const dir = join(place, name)
+    await migratedFolder(dir)
+    const db = await openEmbedded({ dir })
+    const rows = await db.selectFrom('migrations').select('number').orderBy('number').execute()
+    await db.deleteFrom('migrations').execute()
+    await db.destroy()
+    assert.deepEqual(
+      rows.map(({ number }) => number),
+      numbers,
+    )
+  }
 })
 
 test(
