@@ -15,7 +15,12 @@ const durations = {}
 // Until the whole says that it succeeded, it has not.
 process.exitCode = 1
 
+// Who ends the run ends the files that run.
+const over = new AbortController()
+for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(name, () => over.abort())
+
 const tests = run({
+  signal: over.signal,
   files: process.argv.slice(2),
   concurrency: AT_ONCE,
   timeout: TIMEOUT_MS,

@@ -28,7 +28,7 @@ const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', 
   cwd: root,
   stdio: 'inherit',
 })
-// Who ends the run by a signal to this process alone ends the runner too, and it its files.
+// A signal to this process alone ends the runner too.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
 child.once('close', (status, signal) => {
   process.exitCode = status ?? 128 + (constants.signals[signal] ?? 0)
