@@ -1,39 +1,35 @@
 /**
  * Runs the test suite, or the files and node:test flags given: `npm test -- src/abi/parse.test.ts --test-only`.
- * With TEST_DATABASE_URL the tests use that PostgreSQL instead of the embedded database.
+ * With TEST_DATABASE_URL the tests use that PostgreSQL instead of the embedded database; with `--asking-database` only
+ * the files run for which that makes a difference.
  */
-import { spawnSync } from 'node:child_process'
-import { globSync } from 'node:fs'
+import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
-import { dirname, relative, resolve } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { asksDatabase, longestFirst, testFiles } from './test-files.ts'
 
+const ASKING = '--asking-database'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
-const folders = ['src', 'test', 'scripts', 'e2e']
 const args = process.argv.slice(2)
 const named = args.filter((arg) => !arg.startsWith('-')).map((file) => relative(root, resolve(file)))
-const flags = args.filter((arg) => arg.startsWith('-'))
-const files =
-  named.length > 0
-    ? named
-    : folders
-        .flatMap((folder) => globSync(`${folder}/**/*.test.ts`, { cwd: root, exclude: ['**/node_modules'] }))
-        .toSorted((a, b) => (a < b ? -1 : 1))
+const flags = args.filter((arg) => arg.startsWith('-') && arg !== ASKING)
+const asked = named.length > 0 ? named : testFiles(root)
+const files = args.includes(ASKING) ? asked.filter((file) => asksDatabase(file, root)) : asked
+if (files.length === 0) {
+  console.error('None of these files asks a database.')
+  process.exit(1)
+}
 
-// Two files at a time: most of them start a database or a chain. A test that hangs must fail, not stop the run.
-const { status, signal } = spawnSync(
-  process.execPath,
-  [
-    '--disable-warning=ExperimentalWarning',
-    '--test',
-    '--test-concurrency=2',
-    '--test-timeout=300000',
-    '--test-reporter=spec',
-    // A file that leaves something open fails nothing, but must not hold up the rest for ever.
-    '--test-force-exit',
-    ...flags,
-    ...files,
-  ],
-  { cwd: root, stdio: 'inherit' },
-)
-process.exitCode = status ?? 128 + (constants.signals[signal] ?? 0)
+// Node's own command takes all flags and sorts files by name. Without flags they start in an order of ours.
+const sorted = ['--test', '--test-concurrency=3', '--test-timeout=300000', '--test-reporter=spec', '--test-force-exit']
+const runner = flags.length > 0 ? [...sorted, ...flags] : [join(root, 'scripts', 'test-run.mjs')]
+const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...runner, ...longestFirst(files)], {
+  cwd: root,
+  stdio: 'inherit',
+})
+// A signal to this process alone ends the runner too.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+child.once('close', (status, signal) => {
+  process.exitCode = status ?? 128 + (constants.signals[signal] ?? 0)
+})

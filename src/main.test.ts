@@ -8,7 +8,8 @@ const MAIN = fileURLToPath(new URL('main.ts', import.meta.url))
 /** The program with arguments and no settings; a server that started would be ended, and have no exit code of its own. */
 const run = (...words: string[]): Promise<{ code: number | null; out: string; err: string }> =>
   new Promise((resolve) => {
-    const env = { PATH: process.env.PATH, PORT: '0', CHAIN_PORT: '0', DATA_DIR: '/nonexistent/chatelaine' }
+    const { PATH, NODE_COMPILE_CACHE } = process.env
+    const env = { PATH, NODE_COMPILE_CACHE, PORT: '0', CHAIN_PORT: '0', DATA_DIR: '/nonexistent/chatelaine' }
     const child = execFile(process.execPath, [MAIN, ...words], { env, timeout: 60_000 }, (_error, out, err) =>
       resolve({ code: child.exitCode, out, err }),
     )

@@ -28,7 +28,7 @@ test('where there is no native library the signer says so and gives the same byt
 })
 
 test('the tests of what signs and checks signatures pass without the native library', () => {
-  const { PATH } = process.env
-  const run = spawnSync(process.execPath, ['--test', ...FILES], { cwd: ROOT, env: { PATH, NODE_OPTIONS }, encoding: 'utf8' }) // prettier-ignore
+  const { PATH, NODE_COMPILE_CACHE } = process.env
+  const run = spawnSync(process.execPath, ['--test', ...FILES], { cwd: ROOT, env: { PATH, NODE_COMPILE_CACHE, NODE_OPTIONS }, encoding: 'utf8' }) // prettier-ignore
   assert.equal(run.status, 0, run.stdout)
 })

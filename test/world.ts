@@ -1,12 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PGlite } from '@electric-sql/pglite'
 import type { App } from '../src/app.ts'
 import { readConfig, type Config } from '../src/config.ts'
 import type { DevelopmentFacts } from '../src/devnet/development.ts'
 import { open } from '../src/open.ts'
-import { emptyPostgres, migratedSnapshot, testCluster, testPooler } from './database.ts'
+import { migratedFolder, migratedPostgres, testCluster, testPooler } from './database.ts'
 
 /** An answer as a client sees it; `body` is parsed JSON, or the text where it is none. */
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into bodies of every shape
@@ -42,9 +41,8 @@ export type World = {
  */
 export async function world(settings: Record<string, string> = {}): Promise<World> {
   const dataDir = await mkdtemp(join(tmpdir(), 'chatelaine-world-'))
-  const database = testCluster === null ? null : await emptyPostgres(testCluster)
-  if (database === null)
-    await (await PGlite.create({ dataDir: join(dataDir, 'db'), loadDataDir: await migratedSnapshot() })).close()
+  const database = testCluster === null ? null : await migratedPostgres(testCluster)
+  if (database === null) await migratedFolder(join(dataDir, 'db'))
   const config = readConfig(
     {
       NODE_ENV: 'test',

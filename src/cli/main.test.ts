@@ -3,9 +3,8 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { PGlite } from '@electric-sql/pglite'
 import { command, type Ended } from '../../test/command.ts'
-import { emptyPostgres, migratedSnapshot, testCluster, testPooler } from '../../test/database.ts'
+import { emptyPostgres, migratedFolder, testCluster, testPooler } from '../../test/database.ts'
 import { openSilentNode, type SilentNode } from '../../test/silent-node.ts'
 import { world, type World } from '../../test/world.ts'
 import { openOperatorDoor } from '../operator/door.ts'
@@ -18,8 +17,7 @@ describe('beside a database that nobody holds', () => {
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'chatelaine-cli-'))
     settings = { DATA_DIR: folder }
-    if (testCluster === null)
-      await (await PGlite.create({ dataDir: join(folder, 'db'), loadDataDir: await migratedSnapshot() })).close()
+    if (testCluster === null) await migratedFolder(join(folder, 'db'))
     else {
       const database = await emptyPostgres(testCluster)
       Object.assign(settings, { DATABASE_URL: database.url, DATABASE_POOLER: testPooler })

@@ -8,6 +8,7 @@ import { newRequestId } from '../ids.ts'
 import { requestIdOf } from './request-id.ts'
 import { logRequests } from './request-log.ts'
 import { problemOf, problems, rememberRoutes, sendProblem } from './problems.ts'
+import { sharedSerializers } from './serializers.ts'
 
 const BODY_BYTES = 65_536
 const HEADER_BYTES = 8_192
@@ -38,6 +39,8 @@ export function openListener(app: App): FastifyInstance {
     ajv: {
       customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, keywords: ['x-shown-as'] },
     },
+    // Most answers of most routes are the same problem document.
+    schemaController: { compilersFactory: { buildSerializer: sharedSerializers } },
     onProtoPoisoning: 'error',
     onConstructorPoisoning: 'error',
     frameworkErrors: (error, request, reply) => sendProblem(app, request as FastifyRequest, reply, error),

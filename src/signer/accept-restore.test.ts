@@ -15,7 +15,7 @@ import type { Hex } from './wire.ts'
 /** Runs the program and waits for its end. */
 async function accept(place: Place, ...args: string[]): Promise<{ code: number; output: string }> {
   const child = spawn(process.execPath, [join(import.meta.dirname, 'accept-restore.ts'), ...args], {
-    env: place.env,
+    env: { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, ...place.env },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   let output = ''

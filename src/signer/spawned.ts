@@ -84,9 +84,10 @@ export async function startSigner(
   { env }: Pick<Place, 'env'>,
   { more = {}, flags = ['--development'] }: { more?: Record<string, string>; flags?: string[] } = {},
 ): Promise<Running> {
+  const { NODE_OPTIONS, NODE_COMPILE_CACHE } = process.env
   const child = spawn(process.execPath, [join(import.meta.dirname, 'main.ts'), ...flags], {
-    // A machine that the tests pretend to be is the program's too.
-    env: { NODE_OPTIONS: process.env.NODE_OPTIONS, ...env, ...more },
+    // A machine that the tests pretend to be is the program's too. Nothing here is worth guarding: what was compiled is kept.
+    env: { NODE_OPTIONS, NODE_COMPILE_CACHE, ...env, ...more },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   let stderr = ''

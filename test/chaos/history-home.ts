@@ -2,13 +2,12 @@ import type { ChildProcess } from 'node:child_process'
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PGlite } from '@electric-sql/pglite'
 import { Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
 import type { Hex } from '../../src/ids.ts'
 import { fromHex } from '../../src/store/bytes.ts'
 import { openEmbedded, type RootDb } from '../../src/store/db.ts'
 import type { Database } from '../../src/store/rows.ts'
-import { migratedSnapshot, testCluster, testDatabase } from '../database.ts'
+import { migratedFolder, testCluster, testDatabase } from '../database.ts'
 
 /** Where lives are stored, and how many processes may share one. */
 export type Home = {
@@ -51,7 +50,7 @@ export async function empty(db: RootDb, accounts: Record<Hex, string>): Promise<
 export async function embeddedHome(): Promise<Home> {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-life-'))
   const [template, dir] = [join(folder, 'template'), join(folder, 'life')]
-  await (await PGlite.create({ dataDir: template, loadDataDir: await migratedSnapshot() })).close()
+  await migratedFolder(template)
   let asked: ChildProcess | null = null
   return {
     processes: 1,

@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PGlite } from '@electric-sql/pglite'
 import { importJWK, SignJWT } from 'jose'
 import { sql } from 'kysely'
 import { encodeFunctionData, parseAbi } from 'viem'
@@ -13,7 +12,7 @@ import { connectSigner } from '../../src/signer/client.ts'
 import { fromHex } from '../../src/store/bytes.ts'
 import { openEmbedded, openPostgres, type RootDb } from '../../src/store/db.ts'
 import { migrate } from '../../src/store/migrate.ts'
-import { emptyPostgres, migratedSnapshot } from '../database.ts'
+import { emptyPostgres, migratedFolder } from '../database.ts'
 import { age } from '../lost-tail.ts'
 import { startFaultyNode, type FaultyNode } from './faulty-node.ts'
 import { freePort, supervise, type Supervised } from './processes.ts'
@@ -282,7 +281,7 @@ async function openStore(
   await mkdir(dataDir)
   if (cluster === null) {
     const dir = join(dataDir, 'db')
-    await (await PGlite.create({ dataDir: dir, loadDataDir: await migratedSnapshot() })).close()
+    await migratedFolder(dir)
     const db = await openEmbedded({ dir })
     await db.insertInto('accounts').values(rows).execute()
     await db.destroy()
