@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import * as openid from 'openid-client'
 import type { Browser, Page } from 'playwright-core'
-import { look, lookAround, openChromium, shots, skip } from './chromium.ts'
+import { lookAround, lookAtWidths, openChromium, shots, skip } from './chromium.ts'
 import { place, start, type Place, type Program } from './start.ts'
 
 let here: Place
@@ -88,13 +88,13 @@ for (const view of views) {
     const { url, back, verifier, config, close } = await client()
 
     await page.goto(url)
-    await look(page, pathOf('chooser')(view.name))
+    await lookAtWidths(page, view.colorScheme, pathOf('chooser'))
     await page.getByRole('button', { name: /Continue with/ }).click()
-    await look(page, pathOf('development-sign-in')(view.name))
+    await lookAtWidths(page, view.colorScheme, pathOf('development-sign-in'))
     await page.getByRole('textbox').fill(`Person-${view.name}`)
     await page.keyboard.press('Enter')
     await page.waitForURL(/\/consent\//)
-    await look(page, pathOf('consent')(view.name))
+    await lookAtWidths(page, view.colorScheme, pathOf('consent'))
     await page.getByRole('button', { name: 'Allow', exact: true }).click()
     const tokens = await openid.authorizationCodeGrant(config, await back, {
       pkceCodeVerifier: verifier,
@@ -132,7 +132,7 @@ for (const view of views) {
       ['bad-request', '/oauth/auth?client_id=nobody&response_type=code', 400],
     ] as const) {
       assert.equal((await page.goto(`${facts.origin}${path}`))?.status(), status, name)
-      await look(page, pathOf(name)(view.name))
+      await lookAtWidths(page, view.colorScheme, pathOf(name))
     }
     // The session of the sign-in above: nobody is asked again.
     await page.goto(`${facts.origin}/account`)
@@ -157,7 +157,7 @@ for (const view of views) {
     await page.goto(`${facts.origin}/account`)
     await page.getByRole('button', { name: /Revoke access/ }).click()
     await page.getByRole('status').waitFor()
-    await look(page, pathOf('account-revoked')(view.name))
+    await lookAtWidths(page, view.colorScheme, pathOf('account-revoked'))
     assert.deepEqual(errors, [])
     await page.context().close()
   })

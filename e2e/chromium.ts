@@ -33,6 +33,8 @@ export const shots = async (): Promise<string> =>
 
 /** A picture for people, and what a machine can say about it: nothing wider than the screen, no accessibility violation. */
 export async function look(page: Page, path: string): Promise<void> {
+  // In the middle of a change of colours a page looks as it never does.
+  await page.evaluate('Promise.all(document.getAnimations().map((one) => one.finished.catch(() => {})))')
   await page.screenshot({ path, fullPage: true })
   assert.ok((await stat(path)).size > 5_000, `${path} is an empty picture`)
   const overflow = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
@@ -45,15 +47,23 @@ export async function look(page: Page, path: string): Promise<void> {
   )
 }
 
+/** The same page on a phone and on a desktop, in one scheme. */
+export async function lookAtWidths(
+  page: Page,
+  colorScheme: 'light' | 'dark',
+  path: (view: string) => string,
+): Promise<void> {
+  const before = page.viewportSize()!
+  await page.emulateMedia({ colorScheme })
+  for (const width of [390, 1280]) {
+    await page.setViewportSize({ width, height: 844 })
+    await look(page, path(`${width === 390 ? 'phone' : 'desktop'}-${colorScheme}`))
+  }
+  await page.setViewportSize(before)
+}
+
 /** The same page on a phone and on a desktop, in light and in dark. */
 export async function lookAround(page: Page, path: (view: string) => string): Promise<void> {
-  const before = page.viewportSize()!
-  for (const width of [390, 1280])
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await page.setViewportSize({ width, height: 844 })
-      await page.emulateMedia({ colorScheme })
-      await look(page, path(`${width === 390 ? 'phone' : 'desktop'}-${colorScheme}`))
-    }
-  await page.setViewportSize(before)
+  for (const colorScheme of ['light', 'dark'] as const) await lookAtWidths(page, colorScheme, path)
   await page.emulateMedia({ colorScheme: null })
 }
