@@ -34,7 +34,10 @@ export const shots = async (): Promise<string> =>
 /** A picture for people, and what a machine can say about it: nothing wider than the screen, no accessibility violation. */
 export async function look(page: Page, path: string): Promise<void> {
   // In the middle of a change of colours a page looks as it never does.
-  await page.evaluate('Promise.all(document.getAnimations().map((one) => one.finished.catch(() => {})))')
+  for (let look = 0; look < 40; look++) {
+    if (await page.evaluate("document.getAnimations().every(({ playState }) => playState !== 'running')")) break
+    await page.waitForTimeout(50)
+  }
   await page.screenshot({ path, fullPage: true })
   assert.ok((await stat(path)).size > 5_000, `${path} is an empty picture`)
   const overflow = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
