@@ -101,6 +101,9 @@ export async function unmine(db: Db, app: App, chainId: number, fromNumber: numb
       is_final = false, updated_at = now(),
       transitions = transitions || jsonb_build_array(jsonb_build_object('state', case when hash is null then 'BOUND' else 'SUBMITTED' end, 'at', ${at}::text))
     where ${isAbove}`.execute(db)
+  await sql`update swept set block_number = ${fromNumber - 1}::bigint, id = '' where chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`.execute(
+    db,
+  )
 }
 
 /**

@@ -44,7 +44,7 @@ function judgeKeys({ rows, writes }: Evidence, tell: Tell): void {
 
 /** The stored bytes are what their hash says, of this row, and at the terms that stand beside them. */
 async function judgeBytes(row: Row, attempt: AttemptRow, tell: Tell): Promise<void> {
-  const [raw, hash, from] = [toHex(attempt.raw), toHex(attempt.hash), toHex(row.sender)]
+  const [raw, hash, from] = [toHex(attempt.raw!), toHex(attempt.hash), toHex(row.sender)]
   const name = `the attempt ${hash} of ${nameOfRow(row)}`
   if (keccak256(raw) !== hash) return tell('hashes', `${name} is not the hash of its bytes`)
   const tx = parseTransaction(raw)
