@@ -1,8 +1,8 @@
 /**
  * `npm run bench:storage [-- --writes=20000 --generations=6]`: bytes that a write keeps in PostgreSQL, by table and index,
  * and how many of its updates stayed on their page. The statements of a write, of the blocks that hold it and of what is swept
- * a week after, over a generation of writes after another, each swept when the next is there; vacuum runs in between, as it
- * does by itself in a week. No signer and no node: their bytes are random, as long as those of a token transfer. On the
+ * a week after, over a generation of writes after another; vacuum runs in between, as it does by itself in a week
+ * (`--vacuum=off`: not). No signer and no node: their bytes are random, as long as those of a token transfer. On the
  * cluster of TEST_DATABASE_URL, else a throw-away one.
  */
 import { createHash, randomBytes } from 'node:crypto'
@@ -26,7 +26,8 @@ const { values: flags } = parseArgs({
   options: {
     writes: { type: 'string', default: '20000' },
     generations: { type: 'string', default: '6' },
-    accounts: { type: 'string', default: '200' },
+    accounts: { type: 'string', default: '3000' },
+    vacuum: { type: 'string', default: 'on' },
   },
 })
 const WRITES = Number(flags.writes)
@@ -172,8 +173,8 @@ for (let index = 0; index < GENERATIONS; index++) {
   await timed('sweep', async () => {
     while (await dropBytes({ db: later, now: () => Date.now() + EIGHT_DAYS_MS }, chainId));
   })
-  await sql`vacuum (analyze) transactions`.execute(db)
-  await sql`vacuum (analyze) attempts`.execute(db)
+  for (const table of flags.vacuum === 'off' ? [] : ['transactions', 'attempts'])
+    await sql.raw(`vacuum (analyze) ${table}`).execute(db)
   perGeneration.push(await sizes())
 }
 const [first, last] = [perGeneration[(GENERATIONS >> 1) - 1]!, perGeneration.at(-1)!]
@@ -198,6 +199,10 @@ for (const part of ['write', 'follow', 'sweep'] as const)
   console.log(
     `  ${part}: ${(micros[part] / numbers).toFixed(0)} µs of PostgreSQL a write, ${((numbers / millis[part]) * 1_000).toFixed(0)} a second`,
   )
+const { rows: lengths } = await sql<{ name: string; bytes: number }>`
+  select 'transactions' as name, avg(pg_column_size(t.*)) as bytes from transactions t where is_final union all
+  select 'attempts', avg(pg_column_size(a.*)) from attempts a where raw is null`.execute(db)
+console.log(`  a row: ${lengths.map(({ name, bytes }) => `${name} ${Number(bytes).toFixed(0)}`).join(', ')}`)
 await later.destroy()
 await db.destroy()
 await database.drop()

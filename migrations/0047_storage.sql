@@ -18,9 +18,8 @@ create index transactions_account on transactions (account_id, chain_id, created
 drop index attempts_unsent;
 create index attempts_unsent on attempts (chain_id) where broadcast_at is null;
 -- A write leaves three dead versions of its row within minutes, in whatever size of table: vacuum comes by what has died, soon.
--- Room on a page of attempts, so that bytes are dropped without new entries in its indexes.
 alter table transactions set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 10000, autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_cost_limit = 2000);
-alter table attempts set (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 10000, autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_cost_limit = 2000);
+alter table attempts set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 10000, autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_cost_limit = 2000);
 -- One row a network, written with every block.
 alter table cursors set (fillfactor = 50);
 alter table ledger_cursor set (fillfactor = 50);
