@@ -27,6 +27,7 @@ const { values: flags } = parseArgs({
     writes: { type: 'string', default: '20000' },
     generations: { type: 'string', default: '6' },
     accounts: { type: 'string', default: '3000' },
+    group: { type: 'string', default: '64' },
     vacuum: { type: 'string', default: 'on' },
   },
 })
@@ -34,7 +35,7 @@ const WRITES = Number(flags.writes)
 const GENERATIONS = Number(flags.generations)
 const ACCOUNTS = Number(flags.accounts)
 /** writes that are under way at a time, and those of a block: what waits for a block is open meanwhile */
-const GROUP = 64
+const GROUP = Number(flags.group)
 const IN_BLOCK = 640
 /** blocks until a block is final */
 const FINALITY = 4

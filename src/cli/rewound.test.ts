@@ -146,6 +146,33 @@ test('a rewind below a write whose bytes were dropped: the ledger has them, and 
   assert.equal(await world.countOf(writer), 3n)
 })
 
+test('of many writes of one account all bytes come back, also of those that are queued behind the first sixteen', async () => {
+  const writer = await world.writer('many-dropped')
+  await mine(1)
+  const ids = []
+  for (let nonce = 0; nonce < 18; nonce++) ids.push((await world.add(world.first, writer, 1)).answer.id)
+  for (let round = 0; round < 6; round++) {
+    await keep(world)
+    await world.mine()
+  }
+  await age(world, 8 * 86_400)
+  while (await dropBytes(world.first.app, 31_337));
+  await world.rpc('anvil_reorg', 7, [])
+  await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
+  await rewind(world.first, actor, null)
+  await world.followed()
+  await world.rpc('anvil_dropAllTransactions')
+  for (let round = 0; round < 8; round++) {
+    await keep(world)
+    await world.mine()
+  }
+  for (const id of ids) {
+    assert.equal((await readTransaction(world.first.app, writer, id)).state, 'FINALIZED')
+    assert.notDeepEqual(await bytesOf(id), [null])
+  }
+  assert.equal(await world.countOf(writer), 18n)
+})
+
 test('blocks that are followed again prove a write whose bytes were dropped', async () => {
   const { writer, answer } = await longFinal('followed-again')
   const { receipt } = await readTransaction(world.first.app, writer, answer.id)

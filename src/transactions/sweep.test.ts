@@ -5,6 +5,7 @@ import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
 import type { Caller } from '../http/bearer.ts'
 import { toHex, toWord } from '../store/bytes.ts'
 import type { TransactionRow } from './intent.ts'
+import { startKeeper } from './keep-alive.ts'
 import { listTransactions, readTransaction } from './read.ts'
 import { unmine } from './settle.ts'
 import { dropBytes, startByteSweep } from './sweep.ts'
@@ -170,6 +171,18 @@ test('several replicas share it: each write is passed once, and a round ends whe
   const { block_number } = await world.db.selectFrom('swept').select('block_number').executeTakeFirstOrThrow()
   assert.equal(block_number, 20)
   await Promise.all(sweeps.map(({ stop }) => stop()))
+})
+
+test('bytes that the ledger does not have either are told of, and nothing is sent for them', async () => {
+  const writer = await world.account('lost')
+  world.signer.recall = async () => ({ attempts: [], hasMore: false })
+  const { id } = await world.row(writer, {}, { raw: null, broadcast_at: null })
+  const keeper = startKeeper(world.app, world.chain)
+  await keeper.round()
+  await keeper.stop()
+  const { fields } = world.told('bytes_lost')[0]!
+  assert.deepEqual(fields, { chainId: world.chain.chainId, id, sender: writer.address, nonce: 0 })
+  assert.deepEqual(world.asked('eth_sendRawTransaction'), [])
 })
 
 test('a round that fails is told, and the next one goes on', async () => {
