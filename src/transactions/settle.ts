@@ -98,6 +98,10 @@ export const nobodysWithoutBytes = () => ({
 export async function unmine(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
   const at = new Date(app.now()).toISOString()
   const isAbove = sql<boolean>`chain_id = ${chainId}::bigint and is_final in (false, true) and block_number >= ${fromNumber}::bigint`
+  // First, as the sweep does, which locks attempts after it.
+  await sql`update swept set block_number = ${fromNumber - 1}::bigint, id = '' where chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`.execute(
+    db,
+  )
   await sql`update attempts set broadcast_at = null where transaction_id in (select id from transactions where ${isAbove})`.execute(
     db,
   )
@@ -107,9 +111,6 @@ export async function unmine(db: Db, app: App, chainId: number, fromNumber: numb
       is_final = false, updated_at = now(),
       transitions = transitions || jsonb_build_array(jsonb_build_object('state', case when hash is null then 'BOUND' else 'SUBMITTED' end, 'at', ${at}::text))
     where ${isAbove}`.execute(db)
-  await sql`update swept set block_number = ${fromNumber - 1}::bigint, id = '' where chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`.execute(
-    db,
-  )
 }
 
 /**
