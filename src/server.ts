@@ -30,6 +30,7 @@ import { sweep } from './oauth/sweep.ts'
 import { followTransactions } from './transactions/follow.ts'
 import { startKeeper, type Keeper } from './transactions/keep-alive.ts'
 import { startReplay } from './transactions/replay.ts'
+import { startByteSweep } from './transactions/sweep.ts'
 import { transactions } from './transactions/routes.ts'
 import { transfers } from './transfers/routes.ts'
 import type { OperatorDoor } from './operator/door.ts'
@@ -125,10 +126,10 @@ export type Workers = {
   stop(): Promise<void>
 }
 
-/** What runs beside the requests: a follower and a keeper per network, and the sweeping of what has expired. */
+/** What runs beside the requests: a follower and a keeper per network, and the sweeping of what has expired or is needed no more. */
 export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
-  const running: { stop(): Promise<void> }[] = [replay]
+  const running: { stop(): Promise<void> }[] = [replay, startByteSweep(app)]
   const keepers: Keeper[] = []
   const serve = (chain: Chain) => {
     const keeper = startKeeper(app, chain)

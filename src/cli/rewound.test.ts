@@ -11,6 +11,7 @@ import { fromHex } from '../store/bytes.ts'
 import { followTransactions } from '../transactions/follow.ts'
 import { readTransaction } from '../transactions/read.ts'
 import { askToResume } from '../transactions/resume.ts'
+import { dropBytes } from '../transactions/sweep.ts'
 import { rewind } from './rewind.ts'
 
 /** What was given up or held because of blocks that a rewind takes back. */
@@ -109,6 +110,79 @@ test('what was FAILED and is replaced by a new block is not final before that bl
   await world.mine()
   const { state, isFinal } = await readTransaction(world.first.app, writer, failedId)
   assert.deepEqual([state, isFinal], ['REPLACED', false])
+})
+
+/** A write that has been final for more than a week, by the tables, and whose bytes are dropped. */
+async function longFinal(name: string) {
+  const writer = await world.writer(name)
+  await mine(1)
+  const { answer } = await world.add(world.first, writer, 3)
+  await mine(5)
+  assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'FINALIZED')
+  await age(world, 8 * 86_400)
+  while (await dropBytes(world.first.app, 31_337));
+  assert.deepEqual(await bytesOf(answer.id), [null])
+  return { writer, answer }
+}
+const bytesOf = async (id: string) =>
+  (await world.db.selectFrom('attempts').select('raw').where('transaction_id', '=', id).execute()).map(({ raw }) => raw)
+
+test('a rewind below a write whose bytes were dropped: the ledger has them, and it is mined again under its hash', async () => {
+  const { writer, answer } = await longFinal('dropped')
+  await world.rpc('anvil_reorg', 5, [])
+  await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
+  await rewind(world.first, actor, null)
+  await world.followed()
+  await world.rpc('anvil_dropAllTransactions')
+  const back = await readTransaction(world.first.app, writer, answer.id)
+  assert.deepEqual([back.state, back.hash, back.hashes], ['SUBMITTED', answer.hash, [answer.hash]])
+  for (let round = 0; round < 4; round++) {
+    await keep(world)
+    await world.mine()
+  }
+  const again = await readTransaction(world.first.app, writer, answer.id)
+  assert.deepEqual([again.state, again.hash], ['FINALIZED', answer.hash])
+  assert.notDeepEqual(await bytesOf(answer.id), [null])
+  assert.equal(await world.countOf(writer), 3n)
+})
+
+test('of many writes of one account all bytes come back, also of those that are queued behind the first sixteen', async () => {
+  const writer = await world.writer('many-dropped')
+  await mine(1)
+  const ids = []
+  for (let nonce = 0; nonce < 18; nonce++) ids.push((await world.add(world.first, writer, 1)).answer.id)
+  for (let round = 0; round < 6; round++) {
+    await keep(world)
+    await world.mine()
+  }
+  await age(world, 8 * 86_400)
+  while (await dropBytes(world.first.app, 31_337));
+  await world.rpc('anvil_reorg', 7, [])
+  await until('the follower halted', async () => (await indexedTo(world.db, 31_337)).halted !== null)
+  await rewind(world.first, actor, null)
+  await world.followed()
+  await world.rpc('anvil_dropAllTransactions')
+  for (let round = 0; round < 8; round++) {
+    await keep(world)
+    await world.mine()
+  }
+  for (const id of ids) {
+    assert.equal((await readTransaction(world.first.app, writer, id)).state, 'FINALIZED')
+    assert.notDeepEqual(await bytesOf(id), [null])
+  }
+  assert.equal(await world.countOf(writer), 18n)
+})
+
+test('blocks that are followed again prove a write whose bytes were dropped', async () => {
+  const { writer, answer } = await longFinal('followed-again')
+  const { receipt } = await readTransaction(world.first.app, writer, answer.id)
+  await rewind(world.first, actor, receipt!.blockNumber - 1)
+  await mine(1)
+  const read = () => readTransaction(world.first.app, writer, answer.id)
+  await until('its block is followed again, and final', async () => (await read()).isFinal)
+  const again = await read()
+  assert.deepEqual([again.state, again.hash, again.receipt], ['FINALIZED', answer.hash, receipt])
+  assert.equal(await world.countOf(writer), 3n)
 })
 
 test('a rewind to a block that was reorganised away meanwhile is refused, and the follower follows on', async () => {

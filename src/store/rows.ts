@@ -137,7 +137,8 @@ export type Database = {
     chain_id: number
     hash: Bytes
     transaction_id: string
-    raw: Bytes
+    /** null: dropped, a week after its transaction was final; the signer's ledger has them */
+    raw: Bytes | null
     gas_limit: number
     max_fee: Bytes
     max_priority_fee: Bytes | null
@@ -149,6 +150,7 @@ export type Database = {
     queued_nonce: number | null
   }
   earlier_keys: { key_id: string; transaction_id: string }
+  swept: { chain_id: number; block_number: number; id: string }
   ledger_cursor: { only_row: number; seq: number; record: string; updated_at: DefaultTime }
   stopped_lanes: {
     chain_id: number

@@ -40,6 +40,14 @@ test('a write is submitted, mined and final, with its receipt and every step', a
   assert.equal(final.state, 'FINALIZED')
   assert.equal(final.isFinal, true)
   assert.deepEqual(statesOf(final), ['SUBMITTED', 'MINED', 'FINALIZED'])
+  assert.deepEqual(
+    final.transitions.map(({ hash, blockNumber }) => [hash, blockNumber]),
+    [
+      [answer.hash, undefined],
+      [answer.hash, mined.receipt!.blockNumber],
+      [undefined, undefined],
+    ],
+  )
 })
 
 test('of two writes that were simulated at one state the second fails when mined, and says why', async () => {
@@ -83,6 +91,11 @@ test('a reorganisation puts a mined transaction back to submitted, and it is sen
   await world.mine()
   const again = await read(writer, answer.id)
   assert.deepEqual(statesOf(again), ['SUBMITTED', 'MINED', 'SUBMITTED', 'MINED'])
+  const { hash } = answer
+  assert.deepEqual(
+    again.transitions.map((step) => step.hash),
+    [hash, hash, undefined, hash],
+  )
   assert.equal(again.hash, answer.hash)
   assert.equal(await world.countOf(writer), 1n)
 })

@@ -35,8 +35,8 @@ export const followTransactions = {
     const unknown = await findUnknown(db, block.receipts, known)
     // Of what is believed here nothing can be taken back once it is final, and a write that failed is written again.
     const nonces = await prove(app, chain, block, {
-      signed: new Map([...known].map(([hash, { raw }]) => [hash, raw])),
-      claimed: unknown.map(({ transactionHash }) => transactionHash),
+      signed: new Map([...known].flatMap(([hash, { raw }]) => (raw === null ? [] : [[hash, raw]]))),
+      claimed: [...withoutBytes(known), ...unknown.map(({ transactionHash }) => transactionHash)],
     })
     await markMined(db, app, chain.chainId, mined)
     for (const receipt of unknown) {
@@ -66,7 +66,7 @@ export const followTransactions = {
 const CHUNK = 500
 
 /** `isMined`: in this very block, by its row. What a row says of another block, this one corrects. */
-type Known = { id: string; isCancel: boolean; isMined: boolean; raw: Buffer }
+type Known = { id: string; isCancel: boolean; isMined: boolean; raw: Buffer | null }
 
 /** Which of a block's transactions are attempts of ours, by hash. */
 async function findAttempts(
@@ -86,11 +86,15 @@ async function findAttempts(
       .execute()
     for (const { hash, id, is_cancel, raw, block_hash } of rows) {
       const isMined = block_hash !== null && toHex(block_hash) === blockHash
-      known.set(toHex(hash), { id, isCancel: is_cancel, isMined, raw: Buffer.from(raw) })
+      known.set(toHex(hash), { id, isCancel: is_cancel, isMined, raw: raw === null ? null : Buffer.from(raw) })
     }
   }
   return known
 }
+
+/** Of those whose bytes were dropped before a rewind, their senders say who signed them. */
+const withoutBytes = (known: Map<Hex, Known>): Hex[] =>
+  [...known].filter(([, { raw }]) => raw === null).map(([hash]) => hash)
 
 function toMined(
   block: WholeBlock,

@@ -97,7 +97,8 @@ test('after the start bytes are sent again after 15 s without a word of them, or
     )
   }
   const hashOf = new Map<Hex, Hex>()
-  for (const { id } of rows) for (const { raw, hash } of await world.attemptsOf(id)) hashOf.set(toHex(raw), toHex(hash))
+  for (const { id } of rows)
+    for (const { raw, hash } of await world.attemptsOf(id)) hashOf.set(toHex(raw!), toHex(hash))
   // The first round sends everything; as it was before, it is told nobody, and the second decides for itself.
   world.node.eth_sendRawTransaction = ([raw]) => hashOf.get(raw as Hex)
   const keeper = startKeeper(world.app, world.chain)
@@ -116,11 +117,11 @@ test('after the start bytes are sent again after 15 s without a word of them, or
   await keeper.round()
   const due = []
   for (const [index, { isSent }] of cases.entries())
-    if (isSent) due.push(toHex((await world.attemptsOf(rows[index]!.id))[0]!.raw))
+    if (isSent) due.push(toHex((await world.attemptsOf(rows[index]!.id))[0]!.raw!))
   assert.deepEqual(sent(), due)
   for (const { id } of rows) {
     const { raw, broadcast_at } = (await world.attemptsOf(id))[0]!
-    if (due.includes(toHex(raw))) assert.ok(broadcast_at! > ago(5))
+    if (due.includes(toHex(raw!))) assert.ok(broadcast_at! > ago(5))
   }
   // A loss of the database that was noticed: everything once more.
   world.calls.length = 0

@@ -18,6 +18,7 @@ import { lowBalance, raiseLowest } from './raise.ts'
 import { readAttempts } from './replace.ts'
 import { resumeAsked } from './resume.ts'
 import { markMined } from './settle.ts'
+import { takeInSlot, type Slot } from './take-in.ts'
 import { findUse } from './used.ts'
 import { noteRejected, noteUsed } from './waits.ts'
 
@@ -126,7 +127,7 @@ export function startKeeper(app: App, chain: Chain): Keeper {
   }
 }
 
-type Due = { id: string; raw: Uint8Array; hash: Uint8Array; sender: Uint8Array; nonce: number; is_far: boolean }
+type Due = { id: string; raw: Uint8Array | null; hash: Uint8Array; sender: Uint8Array; nonce: number; is_far: boolean }
 
 /** attempts per statement */
 const RESEND_CHUNK = 500
@@ -142,12 +143,8 @@ async function resend(app: App, chain: Chain, { afterSeconds }: { afterSeconds: 
     const due = await takeDue(app, chain, { afterSeconds, last })
     await Promise.all(
       due
-        .filter(({ is_far: isFar }) => !isFar)
-        .map((one) =>
-          attend(app, one, () =>
-            resendOne(app, chain, { id: one.id, from: toHex(one.sender), raw: toHex(one.raw), hash: toHex(one.hash) }),
-          ),
-        ),
+        .filter(({ is_far: isFar, raw }) => !isFar || raw === null)
+        .map((one) => attend(app, one, () => resendOne(app, chain, one))),
     )
     if (due.length < RESEND_CHUNK) break
     last = due.at(-1)!
@@ -174,7 +171,8 @@ async function takeDue(
   // touched after its newest attempt was stored, so one that is due by its age was written before that, too. Of those
   // found, what is above too many is queued instead: bytes that were found in the ledger, or that a reorganisation gave back.
   const { rows } = await sql<Due>`
-    update attempts set broadcast_at = now(), queued_sender = case when is_far then due.sender end, queued_nonce = case when is_far then due.nonce end
+    update attempts set broadcast_at = now(), 
+      queued_sender = case when is_far and raw is not null then due.sender end, queued_nonce = case when is_far and raw is not null then due.nonce end
     from (select due.*, ${isFar(app, 'due')} as is_far from (
       select t.id, t.sender, t.nonce, a.chain_id, a.hash from attempts a join transactions t on t.id = a.transaction_id
       where a.chain_id = ${chainId}::bigint and a.broadcast_at is null
@@ -191,11 +189,10 @@ async function takeDue(
   )
 }
 
-async function resendOne(
-  app: App,
-  chain: Chain,
-  attempt: { id: string; from: Hex; raw: Hex; hash: Hex },
-): Promise<void> {
+async function resendOne(app: App, chain: Chain, due: Due): Promise<void> {
+  const [from, hash] = [toHex(due.sender), toHex(due.hash)]
+  if (due.raw === null) return bringBack(app, { id: due.id, chainId: chain.chainId, from, nonce: due.nonce })
+  const attempt = { id: due.id, from, raw: toHex(due.raw), hash }
   const sent = await giveToNode(app, chain, attempt)
   if (sent !== 'nonce_too_low' && sent !== 'insufficient_funds' && sent !== 'rejected') return
   const row = await app.db
@@ -208,6 +205,16 @@ async function resendOne(
   if (sent === 'nonce_too_low') await lookUp(app, chain, row)
   else if (sent === 'rejected') await noteRejected(app, toBound(row))
   else await lowBalance(app, chain, toBound(row))
+}
+
+/**
+ * A rewind has given a write back whose bytes were dropped, long after it was final: the signer's ledger has them. They are
+ * sent in the next round.
+ */
+async function bringBack(app: App, { id, ...slot }: Slot & { id: string }): Promise<void> {
+  if (await takeInSlot(app, slot)) return
+  const { chainId, from: sender, nonce } = slot
+  app.telemetry.log.error('bytes_lost', { chainId, id, sender, nonce })
 }
 
 /** A block that a node says one of our attempts is in. */
@@ -265,7 +272,8 @@ async function catchUp(
   if ((await retrying(() => storedBlockHash(app.db, chainId, blockNumber))) !== blockHash) return
   const block = await fetchBlock(chain.rpc, blockHash, sourceOf(chain))
   const receipt = block.receipts.find(({ transactionHash }) => transactionHash === hash)
-  const nonces = await prove(app, chain, block, { signed: new Map([[hash, Buffer.from(raw)]]), claimed: [] })
+  const ours = raw === null ? { signed: new Map(), claimed: [hash] } : { signed: new Map([[hash, Buffer.from(raw)]]), claimed: [] } // prettier-ignore
+  const nonces = await prove(app, chain, block, ours)
   if (receipt === undefined || block.number !== blockNumber || nonces.get(hash) !== row.nonce)
     throw new BadAnswer('the block does not hold what the receipt is of')
   const { status: succeeded, gasUsed, effectiveGasPrice } = receipt

@@ -15,6 +15,7 @@ import { readFees, toBound, type AttemptRow, type TransactionRow } from './inten
 import { readAttempts, readAttemptsOf } from './replace.ts'
 import { readReasons, type Reason } from './reason.ts'
 import { explainRevert } from './revert.ts'
+import { readTransitions } from './transitions.ts'
 
 /** A transaction as the API shows it. */
 export type Transaction = {
@@ -198,7 +199,7 @@ function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[], reaso
     isFinal: row.is_final,
     createdAt: row.created_at.toISOString(),
     updatedAt: row.updated_at.toISOString(),
-    transitions: row.transitions,
+    transitions: readTransitions(row.transitions, attempts),
     receipt: readReceipt(row),
     revert: row.revert as Revert | null,
     reason,

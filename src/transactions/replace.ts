@@ -8,7 +8,6 @@ import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { toHex } from '../store/bytes.ts'
 import { broadcast, type Sent } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
 import { readFees, type AttemptRow, type Bound, type Attempt } from './intent.ts'
@@ -48,11 +47,8 @@ export async function readAttemptsOf(db: Db, ids: string[]): Promise<Map<string,
   return Map.groupBy(attempts, ({ transaction_id }) => transaction_id)
 }
 
-const toAttempt = (row: AttemptRow): Attempt => ({
-  raw: toHex(row.raw),
-  hash: toHex(row.hash),
+const termsOf = (row: AttemptRow): Pick<Attempt, 'gas' | 'isCancel'> => ({
   gas: BigInt(row.gas_limit),
-  fees: readFees(row),
   isCancel: row.is_cancel,
 })
 
@@ -86,14 +82,14 @@ export async function nextAttempt(
   attempts: AttemptRow[],
   { wasRejected }: { wasRejected: boolean },
 ): Promise<{ kind: 'replace' | 'cancel'; gas: bigint; offered: Fees }> {
-  const before = toAttempt(attempts.find(({ is_cancel }) => is_cancel) ?? attempts[0]!)
+  const before = termsOf(attempts.find(({ is_cancel }) => is_cancel) ?? attempts[0]!)
   const kind = before.isCancel ? 'cancel' : 'replace'
   const gas = before.isCancel || wasRejected ? await gasAgain(chain, bound, before) : before.gas
   return { kind, gas, offered: dearest(attempts) }
 }
 
 /** Never less than before: the ledger hands out those bytes already, and unused gas is not paid for. */
-async function gasAgain(chain: Chain, bound: Bound, before: Attempt): Promise<bigint> {
+async function gasAgain(chain: Chain, bound: Bound, before: Pick<Attempt, 'gas' | 'isCancel'>): Promise<bigint> {
   try {
     const now = before.isCancel ? await cancelGas(chain, bound.from) : await effectGas(chain, bound)
     return larger(now, before.gas)

@@ -36,7 +36,7 @@ export async function markMined(db: Db, app: App, chainId: number, mined: Mined[
       update transactions set state = mined.state, hash = mined.hash, is_cancel = mined.is_cancel, block_number = mined.block_number,
         block_hash = mined.block_hash, succeeded = mined.succeeded, gas_used = mined.gas_used,
         effective_gas_price = mined.effective_gas_price, revert = null, is_final = false,
-        transitions = transactions.transitions || mined.transition, updated_at = now()
+        transitions = transactions.transitions || mined.transition #- ${AGAIN}, updated_at = now()
       from (values ${sql.join(rows)})
         as mined (id, state, hash, is_cancel, block_number, block_hash, succeeded, gas_used, effective_gas_price, transition)
       where transactions.id = mined.id and transactions.chain_id = ${chainId}::bigint and transactions.block_hash is distinct from mined.block_hash`.execute(
@@ -45,6 +45,12 @@ export async function markMined(db: Db, app: App, chainId: number, mined: Mined[
   }
   for (const one of mined) app.telemetry.writes.inc({ state: stateOf(one) })
 }
+
+/** Where the hash lies that the step before has too: of first bytes that are mined it is not kept twice (transitions.ts). */
+const AGAIN = sql<
+  string[]
+>`case when transactions.hash = mined.hash and jsonb_array_length(transactions.transitions) = 1
+  and transactions.transitions->0->>'state' = 'SUBMITTED' then array['1', 'hash'] else array[]::text[] end`
 
 function stateOf({ isCancel, succeeded }: Mined): TransactionState {
   if (isCancel) return 'CANCELLED'
@@ -92,6 +98,10 @@ export const nobodysWithoutBytes = () => ({
 export async function unmine(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
   const at = new Date(app.now()).toISOString()
   const isAbove = sql<boolean>`chain_id = ${chainId}::bigint and is_final in (false, true) and block_number >= ${fromNumber}::bigint`
+  // First, as the sweep does, which locks attempts after it.
+  await sql`update swept set block_number = ${fromNumber - 1}::bigint, id = '' where chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`.execute(
+    db,
+  )
   await sql`update attempts set broadcast_at = null where transaction_id in (select id from transactions where ${isAbove})`.execute(
     db,
   )

@@ -57,7 +57,8 @@ async function insertFirst(app: App, chain: Chain, members: Member[]): Promise<S
       gas_limit: Number(gas),
       ...feeDigits(fees),
     },
-    transition: [{ state: 'SUBMITTED', at, hash }],
+    // Without the hash, which its first attempt has (transitions.ts).
+    transition: [{ state: 'SUBMITTED', at }],
   }))
   const { rows: there } = await sql<{ id: string; is_far: boolean }>`${prepared}
     with signed as (

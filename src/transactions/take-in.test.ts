@@ -66,7 +66,7 @@ test('a nonce without a row gets the one that was lost: its first effect, its ne
   assert.deepEqual(row.transitions, [{ state: 'SUBMITTED', at: new Date(newest.signedAt).toISOString(), hash: newest.hash }]) // prettier-ignore
   const attempts = await world.attemptsOf(intentId)
   assert.deepEqual(
-    attempts.map(({ hash, raw, is_cancel, gas_limit, broadcast_at }) => [toHex(hash), toHex(raw), is_cancel, gas_limit, broadcast_at]), // prettier-ignore
+    attempts.map(({ hash, raw, is_cancel, gas_limit, broadcast_at }) => [toHex(hash), toHex(raw!), is_cancel, gas_limit, broadcast_at]), // prettier-ignore
     all.map(({ hash, raw, kind }) => [hash, raw, kind === 'cancel', 21_000, null]),
   )
   assert.deepEqual(world.told('transaction_taken_in').at(-1)!.fields, {

@@ -127,7 +127,13 @@ export async function takeIn(db: Db, app: App, slot: Slot, attempts: Recalled[])
         return { chain_id: chainId, hash: fromHex(hash), transaction_id: first.intentId, raw: fromHex(raw), ...terms }
       }),
     )
-    .onConflict((on) => on.columns(['chain_id', 'hash']).doNothing())
+    // What was dropped long after it was final, and is wanted again.
+    .onConflict((on) =>
+      on
+        .columns(['chain_id', 'hash'])
+        .doUpdateSet({ raw: (eb) => eb.ref('excluded.raw'), broadcast_at: null })
+        .where('attempts.raw', 'is', null),
+    )
     .returning('hash')
     .execute()
   // Of a raise alone nothing was lost: whoever signed it is about to store it.

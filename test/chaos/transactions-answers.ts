@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Hex } from '../../src/ids.ts'
 import { fromWord, toHex } from '../../src/store/bytes.ts'
+import { readTransitions } from '../../src/transactions/transitions.ts'
 import { anyServer, bodyOf, effectOf, readAt, repeat, type Told, type Write } from './transactions-client.ts'
 import { nameOfRow, slotOf, type AttemptRow, type Evidence, type Row, type Tell } from './transactions-evidence.ts'
 import type { Account, ChaosWorld } from './transactions-world.ts'
@@ -53,7 +54,12 @@ function judgeAnswer(row: Row, attempts: AttemptRow[], body: Body | undefined, t
   const stored = new Set<string>(attempts.map(({ hash }) => toHex(hash)))
   const expected = {
     ...{ id: row.id, state: row.state, nonce: row.nonce, chainId: row.chain_id, isFinal: row.is_final },
-    ...{ hash: toHex(row.hash!), isCancel: row.is_cancel, data: toHex(row.data), transitions: row.transitions },
+    ...{
+      hash: toHex(row.hash!),
+      isCancel: row.is_cancel,
+      data: toHex(row.data),
+      transitions: readTransitions(row.transitions, attempts),
+    },
     from: toHex(row.sender),
     to: toHex(row.target),
     value: fromWord(row.value),

@@ -258,7 +258,11 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       ['transactions/keep-alive.ts', 'and a.queued_nonce is null and', 'and'],
-      ['transactions/keep-alive.ts', '.filter(({ is_far: isFar }) => !isFar)', '.filter(() => true)'],
+      [
+        'transactions/keep-alive.ts',
+        '.filter(({ is_far: isFar, raw }) => !isFar || raw === null)',
+        '.filter(() => true)',
+      ],
     ],
   },
   {

@@ -3,6 +3,7 @@ import { WRITE_ROUTE } from '../../src/contracts/write.ts'
 import { accountIdOf, transactionIdOf, type Hex } from '../../src/ids.ts'
 import { fromWord, toHex } from '../../src/store/bytes.ts'
 import type { TransactionState } from '../../src/store/rows.ts'
+import { readTransitions } from '../../src/transactions/transitions.ts'
 import type { MinedTx } from './transactions-chain.ts'
 import { doesNothing } from './transactions-client.ts'
 import { nameOfRow, slotOf, type AttemptRow, type Evidence, type Row, type Tell } from './transactions-evidence.ts'
@@ -44,7 +45,7 @@ function judgeKeys({ rows, writes }: Evidence, tell: Tell): void {
 
 /** The stored bytes are what their hash says, of this row, and at the terms that stand beside them. */
 async function judgeBytes(row: Row, attempt: AttemptRow, tell: Tell): Promise<void> {
-  const [raw, hash, from] = [toHex(attempt.raw), toHex(attempt.hash), toHex(row.sender)]
+  const [raw, hash, from] = [toHex(attempt.raw!), toHex(attempt.hash), toHex(row.sender)]
   const name = `the attempt ${hash} of ${nameOfRow(row)}`
   if (keccak256(raw) !== hash) return tell('hashes', `${name} is not the hash of its bytes`)
   const tx = parseTransaction(raw)
@@ -148,10 +149,11 @@ function judgeTransitions({ attempts }: Evidence, row: Row, tell: Tell): void {
   const own = new Set((attempts.get(row.id) ?? []).map(({ hash }) => toHex(hash)))
   // A nonce above ours that somebody else used is only held: nothing was ever done with it.
   if (own.size === 0 && row.state === 'REPLACED') return
-  const said = row.transitions.map(({ state }) => state).join(', ')
+  const steps = readTransitions(row.transitions, attempts.get(row.id) ?? [])
+  const said = steps.map(({ state }) => state).join(', ')
   let before: string = 'START'
   let at = 0
-  for (const { state, at: time, hash, blockNumber } of row.transitions) {
+  for (const { state, at: time, hash, blockNumber } of steps) {
     const now = Date.parse(time)
     if (!LEGAL[before]?.includes(state)) tell('transitions', `${name}: ${before} became ${state} in ${said}`)
     if (!(now > at - RACE_MS)) tell('transitions', `${name}: ${state} at ${time}, ${at - now} ms before ${before}`)
@@ -159,13 +161,14 @@ function judgeTransitions({ attempts }: Evidence, row: Row, tell: Tell): void {
     if (isInBlock !== (blockNumber !== undefined)) tell('transitions', `${name}: ${state} names block ${blockNumber}`)
     if (state !== 'REPLACED' && hash !== undefined && !own.has(hash as Hex))
       tell('transitions', `${name}: ${state} names ${hash}, which is none of its own`)
+    if (isInBlock && own.size > 0 && hash === undefined) tell('transitions', `${name}: ${state} names no hash`)
     before = state
     at = now
   }
   const isPlace = row.state === 'BOUND' || row.state === 'VACANT'
-  const last = row.transitions.at(-1)
+  const last = steps.at(-1)
   // What failed or was cancelled keeps its state when it is final.
-  const [end, settled] = last?.state === 'FINALIZED' ? [row.transitions.at(-2), true] : [last, false]
+  const [end, settled] = last?.state === 'FINALIZED' ? [steps.at(-2), true] : [last, false]
   const expected = settled && end?.state === 'MINED' ? 'FINALIZED' : end?.state
   if (!isPlace && expected !== row.state) tell('transitions', `${name} is ${row.state} after ${said}`)
   if (settled !== row.is_final && row.state !== 'FAILED')

@@ -10,7 +10,7 @@ import { accountIdOf, type Hex } from '../../src/ids.ts'
 import { newKey, publicKeys, type PrivateKeys } from '../../src/oauth/keys.ts'
 import { connectSigner } from '../../src/signer/client.ts'
 import { fromHex } from '../../src/store/bytes.ts'
-import { openEmbedded, openPostgres, type RootDb } from '../../src/store/db.ts'
+import { openEmbedded, openPostgres, retrying, type RootDb } from '../../src/store/db.ts'
 import { migrate } from '../../src/store/migrate.ts'
 import { emptyPostgres, migratedFolder } from '../database.ts'
 import { age } from '../lost-tail.ts'
@@ -206,8 +206,11 @@ async function assemble(
       if (store.db === null) throw new Error('the embedded database has no second door')
       const by = sql`${`${seconds} seconds`}::interval`
       await age({ db: store.db }, seconds)
-      await sql`update attempts set created_at = created_at - ${by}, broadcast_at = broadcast_at - ${by}`.execute(
-        store.db,
+      // The whole table, in no order that the program locks it in: where they meet, one of them is told to begin again.
+      await retrying(() =>
+        sql`update attempts set created_at = created_at - ${by}, broadcast_at = broadcast_at - ${by}`.execute(
+          store.db!,
+        ),
       )
     },
   }

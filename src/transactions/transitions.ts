@@ -1,0 +1,32 @@
+import type { Hex } from '../ids.ts'
+import { toHex } from '../store/bytes.ts'
+import type { Transition } from '../store/rows.ts'
+import type { AttemptRow } from './intent.ts'
+
+const IN_BLOCK: ReadonlySet<string> = new Set(['MINED', 'REVERTED', 'CANCELLED'])
+
+/**
+ * The steps of a transaction as they are told. Hashes that the tables have anyway are not stored in them, for they would be
+ * a sixth of a row: the first step is without that of the first bytes, and the second without it where a block has just these.
+ * @param stored    as the row has them
+ * @param attempts  all of the transaction, in any order
+ */
+export function readTransitions(stored: Transition[], attempts: AttemptRow[]): Transition[] {
+  const [first, second, ...others] = stored
+  if (first?.state !== 'SUBMITTED') return stored
+  const hash = first.hash ?? firstHash(attempts)
+  if (hash === undefined) return stored
+  const isBare = second !== undefined && second.hash === undefined && IN_BLOCK.has(second.state)
+  const rest = isBare ? [withHash(second, hash), ...others] : stored.slice(1)
+  return [withHash(first, hash), ...rest]
+}
+
+/** A raise costs more than what it raises: the first bytes of an intent are its cheapest. */
+function firstHash(attempts: AttemptRow[]): Hex | undefined {
+  const own = attempts.filter((attempt) => !attempt.is_cancel)
+  const [first] = own.toSorted((a, b) => Buffer.compare(a.max_fee, b.max_fee))
+  return first === undefined ? undefined : toHex(first.hash)
+}
+
+/** In the order in which the database keeps fields. */
+const withHash = ({ at, state, ...more }: Transition, hash: string): Transition => ({ at, hash, state, ...more })
