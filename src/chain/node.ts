@@ -106,6 +106,9 @@ function readAnswers(calls: readonly Call[], firstId: number, body: unknown): un
   if (answers.length === calls.length && answers.every((answer, index) => answer?.id === firstId + index)) {
     return answers.map((answer, index) => readAnswer(answer, calls[index]!.method))
   }
+  // What answers a call that nobody made may have moved them all by one: none of them can be told from another's.
+  if (answers.some((answer) => typeof answer?.id === 'number' && !isIdOf(answer.id, calls, firstId)))
+    return calls.map(({ method }) => noAnswer(method))
   const byId = new Map<unknown, Answer | null>()
   // Of two answers to one call nobody knows which is right.
   for (const answer of answers) byId.set(answer?.id, byId.has(answer?.id) ? null : answer)
@@ -121,8 +124,11 @@ function readAnswer(answer: Answer | null | undefined, method: string): unknown 
     if (error !== null) return error
     if (answer.result !== undefined) return answer.result
   }
-  return new RpcUnavailable(`the node gave no answer to ${method}`, { timedOut: false })
+  return noAnswer(method)
 }
+
+const noAnswer = (method: string): RpcUnavailable =>
+  new RpcUnavailable(`the node gave no answer to ${method}`, { timedOut: false })
 
 /** Gateways answer `{"error":"bad gateway"}`: an error without a code is none of a node. */
 function errorOf({ error }: Answer): RpcError | null {

@@ -98,6 +98,24 @@ test('two answers to one call are none, and an answer to an earlier request is n
   await assert.rejects(balanceOf(rpc), RpcUnavailable)
 })
 
+test('answers of which one has an id that nobody asked for are none: the others may be each other’s', async (t) => {
+  const node = await badNode(t)
+  const rpc = openRpc({ url: node.url })
+  t.after(() => rpc.close())
+  node.interfere = (calls, response) => {
+    reply(
+      response,
+      calls.map(({ id }, index) => ({ jsonrpc: '2.0', id: id + 1, result: `0x${index}` })),
+    )
+    return true
+  }
+  const all = await Promise.allSettled([1, 2, 3].map((number) => balanceOf(rpc, number)))
+  assert.deepEqual(
+    all.map((one) => one.status === 'rejected' && one.reason instanceof RpcUnavailable),
+    [true, true, true],
+  )
+})
+
 test('connections that the node closes after a long silence do not add up to more than the time of a call', async (t) => {
   const node = await badNode(t)
   const rpc = openRpc({ url: node.url })

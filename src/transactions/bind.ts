@@ -7,7 +7,6 @@ import { newTransactionId, type Hex } from '../ids.ts'
 import { isUniqueViolation } from '../store/away.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { countAt } from './counts.ts'
 import { insufficientFunds } from './funds.ts'
 import { gasStrategy } from './gas.ts'
 import { writeFees, type Bound } from './intent.ts'
@@ -15,6 +14,7 @@ import { inFlight } from './key.ts'
 import { reach } from './steps.ts'
 import { mostPending, reserveOf, takeNonce, type Binding, type Lane } from './take-nonce.ts'
 import { untilSigned } from './unsigned.ts'
+import { firstNonce } from './used.ts'
 
 /** An account that always loses its race is one that somebody else is hammering. */
 const MOST_RACES = 64
@@ -118,7 +118,7 @@ export async function refuseStopped(db: Db, { chainId, from }: Pick<Bound, 'chai
 /** The count of mined transactions of an account: where an account that we have no row of starts. */
 async function countOnChain(chain: Chain, from: Hex): Promise<number> {
   try {
-    return await countAt(chain, from, 'latest')
+    return await firstNonce(chain, from)
   } catch (error) {
     throw mapChainError(error)
   }

@@ -3,7 +3,12 @@ import http from 'node:http'
 import { text } from 'node:stream/consumers'
 import { findAnvil } from '../../src/devnet/anvil-binary.ts'
 
-export type Answer = { jsonrpc: '2.0'; id: unknown; result?: unknown; error?: { code: number; message: string; data?: unknown } }
+export type Answer = {
+  jsonrpc: '2.0'
+  id: unknown
+  result?: unknown
+  error?: { code: number; message: string; data?: unknown }
+}
 export type Asked = { jsonrpc: '2.0'; id: unknown; method: string; params: unknown[] }
 
 /** A real chain that mines only when told to. */

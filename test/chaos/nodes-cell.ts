@@ -13,7 +13,7 @@ export type Outcome = { problems: string[]; settledMs: number; answers: number; 
 
 /** A node that fails, or a service that is busy because of it: these say "again", and mean it. */
 const AGAIN = new Set(['chain_unavailable', 'chain_timeout', 'overloaded', 'idempotency_in_flight', 'too_many_pending'])
-const SETTLE_MS = 25_000
+const SETTLE_MS = 60_000
 const MINT = 'mint(address to, uint256 amount)'
 const BALANCE = 'balanceOf(address) view returns (uint256)'
 const TOO_MUCH = 'transfer(address to, uint256 amount)'
@@ -49,11 +49,21 @@ export async function playCell(stage: Stage, fault: Fault, roll: () => number): 
 
   /** Repeats with its key until it has a hash. */
   async function write(person: Person, amount: number, until: () => boolean): Promise<Write> {
-    const one: Write = { person, amount, key: `${fault.name}-${amount}`.replaceAll(/[^ -~]/g, '-'), id: null, hash: null, tries: 0 }
+    const one: Write = {
+      person,
+      amount,
+      key: `${fault.name}-${amount}`.replaceAll(/[^ -~]/g, '-'),
+      id: null,
+      hash: null,
+      tries: 0,
+    }
     writes.push(one)
     while (!until()) {
       one.tries++
-      const told = heard('a write', await person.post('/v1/contracts/method/write', body(one), { 'idempotency-key': one.key }))
+      const told = heard(
+        'a write',
+        await person.post('/v1/contracts/method/write', body(one), { 'idempotency-key': one.key }),
+      )
       if (told !== null) {
         Object.assign(one, { id: told.body.id, hash: told.body.hash })
         return one
@@ -65,7 +75,13 @@ export async function playCell(stage: Stage, fault: Fault, roll: () => number): 
   }
 
   const heldNow = async ({ address }: Person): Promise<bigint> =>
-    BigInt(await node.anvil.rpc<Hex>('eth_call', { to: token, data: `0x70a08231${address.slice(2).padStart(64, '0')}` }, 'latest'))
+    BigInt(
+      await node.anvil.rpc<Hex>(
+        'eth_call',
+        { to: token, data: `0x70a08231${address.slice(2).padStart(64, '0')}` },
+        'latest',
+      ),
+    )
   const coinsNow = async ({ address }: Person): Promise<bigint> =>
     BigInt(await node.anvil.rpc<Hex>('eth_getBalance', address, 'latest'))
 
@@ -138,7 +154,7 @@ export async function playCell(stage: Stage, fault: Fault, roll: () => number): 
     const names = Object.keys(looks)
     while (!isOver) {
       await looks[names[Math.floor(roll() * names.length)]!]!()
-      await pause(15)
+      await pause(30)
     }
   })()
   let isLate = () => false
@@ -160,7 +176,7 @@ export async function playCell(stage: Stage, fault: Fault, roll: () => number): 
     await readers
     for (const name of Object.keys(looks)) await looks[name]!()
     await judge(stage, writes, { problem, alice, bob, held: heldNow, coins: coinsNow })
-    if (node.broken !== null) problem(`the harness broke: ${String(node.broken)}`)
+    if (node.broken !== null) problem(`the harness broke: ${node.broken}`)
     return { problems, settledMs, answers, refused }
   } finally {
     isOver = true
@@ -199,9 +215,12 @@ async function settle(stage: Stage, writes: Write[], { isLate, problem, held }: 
     const people = [...new Set(writes.map(({ person }) => person))]
     const all = await Promise.all(
       people.map(async (person) => {
-        const wanted = writes.filter((one) => one.person === person).reduce((sum, { amount }) => sum + BigInt(amount), 0n)
+        const wanted = writes
+          .filter((one) => one.person === person)
+          .reduce((sum, { amount }) => sum + BigInt(amount), 0n)
         const { status, body } = await person.get(`/v1/users/${person.userId}/history`)
-        const listed = status === 200 ? (body as { amount: { value: string } }[]).map(({ amount }) => BigInt(amount.value)) : []
+        const listed =
+          status === 200 ? (body as { amount: { value: string } }[]).map(({ amount }) => BigInt(amount.value)) : []
         return (await held(person)) === wanted && listed.reduce((sum, one) => sum + one, 0n) === wanted
       }),
     )
@@ -233,11 +252,19 @@ async function judge(
       if (nonces.size !== 1) problem(`one write was offered for ${nonces.size} nonces`)
     }
     for (const one of own) {
+      if (one.hash === null) continue
       const byHash = await person.get(`/v1/transactions/${one.hash}`)
       if (byHash.body.id !== one.id) problem('the hash that was told does not lead to its write')
-      const again = await person.post('/v1/contracts/method/write', { address: token, abi: MINT, args: [person.address, String(one.amount)] }, { 'idempotency-key': one.key })
+      const again = await person.post(
+        '/v1/contracts/method/write',
+        { address: token, abi: MINT, args: [person.address, String(one.amount)] },
+        { 'idempotency-key': one.key },
+      )
       if (again.body.id !== one.id) problem('its key does not lead to the write')
-      const receipt = await node.anvil.rpc<{ status: Hex; blockHash: Hex } | null>('eth_getTransactionReceipt', byHash.body.hash)
+      const receipt = await node.anvil.rpc<{ status: Hex; blockHash: Hex } | null>(
+        'eth_getTransactionReceipt',
+        byHash.body.hash,
+      )
       if (receipt?.status !== '0x1') problem('the hash it is said to have is not mined')
     }
     const { body } = await person.get(`/v1/users/${person.userId}/balance`)

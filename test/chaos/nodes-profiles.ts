@@ -141,15 +141,27 @@ export const PROFILES: readonly Profile[] = [
     ...{ isEthereum: false, systemType: 0x7e },
   },
   {
-    ...{ ...plain, name: 'Nitro', is: '250 ms blocks, a transaction of its own in each, gas for the layer below, no tip' },
+    ...{
+      ...plain,
+      name: 'Nitro',
+      is: '250 ms blocks, a transaction of its own in each, gas for the layer below, no tip',
+    },
     ...{ blockMs: 250, isEthereum: false, systemType: 0x6a, extraGas: 40_000, sharesTimes: true, texts: nitro },
   },
   {
-    ...{ ...plain, name: 'zkSync-like', is: 'headers and filters not Ethereum’s (`lax`), 150,000 gas more, code 3 for all' },
+    ...{
+      ...plain,
+      name: 'zkSync-like',
+      is: 'headers and filters not Ethereum’s (`lax`), 150,000 gas more, code 3 for all',
+    },
     ...{ isEthereum: false, systemType: 0xff, extraGas: 150_000, strictness: 'lax', texts: zksync },
   },
   {
-    ...{ ...plain, name: 'legacy fees', is: 'no base fee, legacy transactions only; Besu’s texts, receipts one by one' },
+    ...{
+      ...plain,
+      name: 'legacy fees',
+      is: 'no base fee, legacy transactions only; Besu’s texts, receipts one by one',
+    },
     ...{ hasBaseFee: false, hasTip: false, blockReceipts: 'no', texts: besu },
   },
   { ...plain, name: 'instant finality', is: '`finalized` is the newest block', finalized: 0 },

@@ -42,7 +42,7 @@ export type ProfiledNode = {
   lose(depth: number): Promise<void>
   forgetPool(): Promise<void>
   /** what went wrong with the proxy itself, which proves nothing then */
-  broken: unknown
+  broken: string | null
   stop(): Promise<void>
 }
 
@@ -75,7 +75,7 @@ export async function startProfiledNode(profile: Profile): Promise<ProfiledNode>
 
   const server = http.createServer((request, response) => {
     void serve(request, response).catch((error: unknown) => {
-      node.broken ??= error
+      node.broken ??= String(error)
       response.destroy()
     })
   })
@@ -155,7 +155,7 @@ export async function startProfiledNode(profile: Profile): Promise<ProfiledNode>
     if (/^eth_getBlockBy/.test(method)) return said(call, dressBlock(result as Json, call.params[1] === true))
     if (method === 'eth_getBlockReceipts') {
       const receipts = result as Json[]
-      const mined = blockOf(String(receipts[0]?.blockHash ?? hashOfParam(call.params[0])))
+      const mined = blockOf(hashOfParam(call.params[0]))
       return said(call, withSystem(receipts.map(dressReceipt), mined))
     }
     if (method === 'eth_getTransactionReceipt') return said(call, dressReceipt(result as Json))
@@ -203,7 +203,10 @@ export async function startProfiledNode(profile: Profile): Promise<ProfiledNode>
     ...{ effectiveGasPrice: '0x0', logsBloom: `0x${'00'.repeat(256)}` },
   })
 
-  function inItsWords(method: string, { code, message, data }: NonNullable<Answer['error']>): NonNullable<Answer['error']> {
+  function inItsWords(
+    method: string,
+    { code, message, data }: NonNullable<Answer['error']>,
+  ): NonNullable<Answer['error']> {
     const [ownCode, own] = wordsFor(method, message) ?? [code, message]
     return { code: ownCode, message: own, ...(data === undefined ? {} : { data }) }
   }
@@ -304,7 +307,7 @@ export async function startProfiledNode(profile: Profile): Promise<ProfiledNode>
   const beat = async (): Promise<void> => {
     while (!isOver) {
       await pause(profile.blockMs)
-      if (!isHeld && !isOver) await node.mine().catch((error: unknown) => (node.broken ??= error))
+      if (!isHeld && !isOver) await node.mine().catch((error: unknown) => (node.broken ??= String(error)))
     }
   }
   void beat()

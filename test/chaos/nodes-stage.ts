@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Hex } from '../../src/ids.ts'
@@ -7,6 +5,7 @@ import { age } from '../lost-tail.ts'
 import { until, world, type Person, type World } from '../world.ts'
 import type { Profile } from './nodes-profiles.ts'
 import { startProfiledNode, type ProfiledNode } from './nodes-proxy.ts'
+import { tokenBytecode } from './nodes-token.ts'
 
 /** The whole program in front of a node of a profile, and accounts with coins that nobody has used yet. */
 export type Stage = {
@@ -63,7 +62,10 @@ export async function stageOf(profile: Profile, pairs: number): Promise<Stage> {
     // No reorganisation goes below this, so the accounts keep their coins.
     await node.mine(depth + 20)
     const settled = here
-    await until('the follower is at the newest block', async () => (chain.head.current()?.number ?? 0) >= node.head() - 2)
+    await until(
+      'the follower is at the newest block',
+      async () => (chain.head.current()?.number ?? 0) >= node.head() - 2,
+    )
     return {
       ...{ profile, node, token, here: settled, depth, everMined, close },
       nextPair: async () => [people.shift()!, people.shift()!],
@@ -81,13 +83,20 @@ export async function stageOf(profile: Profile, pairs: number): Promise<Stage> {
 }
 
 async function deployToken(node: ProfiledNode): Promise<Hex> {
-  const file = join(import.meta.dirname, '../../contracts/out/SampleToken.json')
-  const { bytecode } = JSON.parse(readFileSync(file, 'utf8')) as { bytecode: Hex }
   const [from] = await node.anvil.rpc<Hex[]>('eth_accounts')
-  const hash = await node.anvil.rpc<Hex>('eth_sendTransaction', { from, data: bytecode, gas: '0x3d0900' })
+  const hash = await node.anvil.rpc<Hex>('eth_sendTransaction', {
+    from,
+    data: tokenBytecode(node.profile),
+    gas: '0x3d0900',
+    gasPrice: '0x77359400',
+  })
   for (;;) {
     await node.mine()
-    const receipt = await node.anvil.rpc<{ contractAddress: Hex } | null>('eth_getTransactionReceipt', hash)
+    const receipt = await node.anvil.rpc<{ contractAddress: Hex; status: Hex } | null>(
+      'eth_getTransactionReceipt',
+      hash,
+    )
+    if (receipt !== null && receipt.status !== '0x1') throw new Error('the token was not deployed')
     if (receipt !== null) return receipt.contractAddress
     await pause(20)
   }
