@@ -154,7 +154,7 @@ export async function playCell(stage: Stage, fault: Fault, roll: () => number): 
     const names = Object.keys(looks)
     while (!isOver) {
       await looks[names[Math.floor(roll() * names.length)]!]!()
-      await pause(30)
+      await pause(50)
     }
   })()
   let isLate = () => false

@@ -117,8 +117,8 @@ const zksync: Texts = {
 }
 
 const plain: Omit<Profile, 'name' | 'is'> = {
-  blockMs: 120,
-  followMs: 20,
+  blockMs: 150,
+  followMs: 50,
   finalized: 12,
   states: 128,
   hasBaseFee: true,
