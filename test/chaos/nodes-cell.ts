@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { rewind } from '../../src/cli/rewind.ts'
 import type { Hex } from '../../src/ids.ts'
-import type { Answer, Person } from '../world.ts'
+import { until, type Answer, type Person } from '../world.ts'
 import type { Fault } from './nodes-faults.ts'
 import type { Stage } from './nodes-stage.ts'
 
@@ -48,7 +48,7 @@ export async function playCell(stage: Stage, fault: Fault, roll: () => number): 
   const body = ({ person, amount }: Write) => ({ address: token, abi: MINT, args: [person.address, String(amount)] })
 
   /** Repeats with its key until it has a hash. */
-  async function write(person: Person, amount: number, until: () => boolean): Promise<Write> {
+  async function write(person: Person, amount: number, isOver: () => boolean): Promise<Write> {
     const one: Write = {
       person,
       amount,
@@ -58,7 +58,7 @@ export async function playCell(stage: Stage, fault: Fault, roll: () => number): 
       tries: 0,
     }
     writes.push(one)
-    while (!until()) {
+    while (!isOver()) {
       one.tries++
       const told = heard(
         'a write',
@@ -159,6 +159,7 @@ export async function playCell(stage: Stage, fault: Fault, roll: () => number): 
   })()
   let isLate = () => false
   try {
+    if (fault.halts === true) await untilFinal(stage)
     node.goOn()
     await fault.start(node, roll)
     const during = [write(alice, 2, () => isLate()), write(bob, 8, () => isLate())]
@@ -188,6 +189,15 @@ export async function playCell(stage: Stage, fault: Fault, roll: () => number): 
 }
 
 type Found = { isLate: () => boolean; problem: (text: string) => void; held: (person: Person) => Promise<bigint> }
+
+/** Until the service has followed the chain, which stands still, so far that it knows what is final. */
+async function untilFinal({ node, here, depth }: Stage): Promise<void> {
+  await node.mine(3)
+  await until('the follower knows what is final', async () => {
+    const cursor = await here.app.db.selectFrom('cursors').select('finalized_number').executeTakeFirstOrThrow()
+    return cursor.finalized_number >= node.head() - depth
+  })
+}
 
 /** Below finality nothing is guessed: the follower has to stop, to say so, and to go on by the command. */
 async function wayBack({ here, node }: Stage, problem: (text: string) => void, isLate: () => boolean): Promise<void> {

@@ -445,9 +445,6 @@ export const FAULTS: readonly Fault[] = [
     name: 'reorganised below finality',
     ms: 900,
     halts: true,
-    start: async (node) => {
-      await node.mine(3)
-      await node.reorganise((node.profile.finalized ?? 64) + 4)
-    },
+    start: (node) => node.reorganise((node.profile.finalized ?? 64) + 4),
   },
 ]
