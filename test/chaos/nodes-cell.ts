@@ -22,7 +22,12 @@ const TOO_MUCH = 'transfer(address to, uint256 amount)'
  * One fault on one kind of node: an account that has written before it, writes during it and after it; another one whose
  * first write falls into it; readers all the time. The judge is the chain, asked past the node.
  */
-export async function playCell(stage: Stage, fault: Fault, roll: () => number): Promise<Outcome> {
+export async function playCell(
+  stage: Stage,
+  fault: Fault,
+  roll: () => number,
+  { settleMs = SETTLE_MS }: { settleMs?: number } = {},
+): Promise<Outcome> {
   const { node, token, everMined } = stage
   const [alice, bob] = await stage.nextPair()
   const problems: string[] = []
@@ -167,7 +172,7 @@ export async function playCell(stage: Stage, fault: Fault, roll: () => number): 
     Object.assign(node, { onRequest: null, onCall: null, onReply: null })
     await fault.stop?.(node)
     const endedAt = performance.now()
-    isLate = () => performance.now() - endedAt > SETTLE_MS
+    isLate = () => performance.now() - endedAt > settleMs
     if (fault.halts === true) await wayBack(stage, problem, isLate)
     await Promise.all(during)
     await write(alice, 4, isLate)

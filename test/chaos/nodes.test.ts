@@ -46,7 +46,7 @@ suite('the judge of the nodes', () => {
   })
   after(() => stage?.close())
   const judged = async (fault: Omit<Fault, 'name'>): Promise<string> =>
-    (await playCell(stage, { name: 'sabotage', ...fault }, Math.random)).problems.join('\n')
+    (await playCell(stage, { name: 'sabotage', ...fault }, Math.random, { settleMs: 4_000 })).problems.join('\n')
 
   test('sees a balance that never was', async () => {
     const start: Fault['start'] = (node) => {
@@ -80,9 +80,12 @@ test('docs/proof.md has a clean cell, or a reason, for each node and fault', () 
   const page = readFileSync(new URL('../../docs/proof.md', import.meta.url), 'utf8')
   const written = page.slice(page.indexOf(BEGIN), page.indexOf(END)).split('\n')
   const header = written.find((line) => line.startsWith('| | '))!
-  const columns = header.split('|').slice(2, -1)
+  const columns = header
+    .split('|')
+    .slice(2, -1)
+    .map((name) => name.trim())
   assert.deepEqual(
-    columns.map((name) => name.trim()),
+    columns,
     PROFILES.map(({ name }) => name),
   )
   let played = 0
