@@ -67,7 +67,7 @@ const geth: Texts = {
   reverted: [3, 'execution reverted'],
 }
 
-/** crates/rpc/rpc-eth-types/src/error: RpcPoolError, EthApiError. */
+/** crates/rpc/rpc-eth-types/src/error: RpcPoolError, EthApiError. That of pruned states is ProviderError's. */
 const reth: Texts = {
   ...geth,
   nonceTooLow: [-32000, 'nonce too low: next nonce 5, tx nonce 3'],
@@ -90,7 +90,7 @@ const besu: Texts = {
   underpriced: [-32009, 'Gas price below configured minimum gas price'],
   poor: [-32004, 'Upfront cost exceeds account balance'],
   unknownBlock: [-32000, 'Unknown block'],
-  forgottenState: [-32000, 'World state unavailable: historical state is pruned'],
+  forgottenState: [-32000, 'World state unavailable'],
   broken: [-32603, 'Internal error'],
   reverted: [-32000, 'Execution reverted'],
 }
@@ -112,7 +112,7 @@ const zksync: Texts = {
   nonceTooHigh: [3, 'nonce too high. allowed nonce range: 427 - 477, actual: 527'],
   underpriced: [3, 'max fee per gas less than block base fee'],
   poor: [3, 'insufficient funds for gas + value. balance: 1, fee: 2, value: 0'],
-  unknownBlock: [-32602, 'Block with such an ID doesn’t exist yet: block not found'],
+  unknownBlock: [-32602, "Block with such an ID doesn't exist yet"],
   reverted: [3, 'execution reverted'],
 }
 
