@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ethCall, isUnknownBlock } from './call.ts'
+import { ethCall, isForgottenState, isUnknownBlock } from './call.ts'
 import { RpcError, type Rpc } from './rpc.ts'
 
 const TO = `0x${'11'.repeat(20)}` as const
@@ -22,4 +22,9 @@ test('a block that EDR does not know, by number or hash, is an unknown block', (
     const said = new RpcError(-32000, `Received invalid block tag ${tag}. Latest block number is 7`, undefined)
     assert.ok(isUnknownBlock(said))
   }
+})
+
+test('a block that zkSync does not have yet, and a state that Besu has pruned, are told as such', () => {
+  assert.ok(isUnknownBlock(new RpcError(-32602, "Block with such an ID doesn't exist yet", undefined)))
+  assert.ok(isForgottenState(new RpcError(-32000, 'World state unavailable', undefined)))
 })

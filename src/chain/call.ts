@@ -73,10 +73,11 @@ const tooLong = (how: 'answered' | 'reverted', cause?: RpcTooLarge): AppError =>
 export function isUnknownBlock(error: RpcError): boolean {
   // geth: "header not found", "unknown block", "header for hash not found"; anvil: "Resource not found" (-32001) for a
   // hash, "BlockOutOfRangeError" for a number; erigon: "block not found"; nethermind: "... could not be found";
-  // besu: "Unknown block"; EDR (Hardhat): "Received invalid block tag 0x…. Latest block number is 7", hashes included.
+  // besu: "Unknown block"; EDR (Hardhat): "Received invalid block tag 0x…. Latest block number is 7", hashes included;
+  // zkSync: "Block with such an ID doesn't exist yet".
   return (
     isForgottenState(error) ||
-    /block.{0,20}not found|header.{0,30}not found|resource not found|unknown block|could not be found|BlockOutOfRange|invalid block tag/i.test(
+    /block.{0,20}not found|header.{0,30}not found|resource not found|unknown block|could not be found|BlockOutOfRange|invalid block tag|block with such an id/i.test(
       error.message,
     )
   )
@@ -85,8 +86,9 @@ export function isUnknownBlock(error: RpcError): boolean {
 /** The node has the block, but no longer or not yet its state. */
 export function isForgottenState({ message }: RpcError): boolean {
   // geth: "missing trie node", "historical state … is not available", "state … is not available"; nethermind: "No state
-  // available for block"; reth: "state at block … is pruned"; erigon: "old data not available due to pruning".
-  return /missing trie node|historical state|state .{0,40}not available|no state available|state at .{0,80}pruned|due to pruning/i.test(
+  // available for block"; reth: "state at block … is pruned"; erigon: "old data not available due to pruning";
+  // besu: "World state unavailable".
+  return /missing trie node|historical state|state .{0,40}not available|no state available|state at .{0,80}pruned|due to pruning|world state unavailable/i.test(
     message,
   )
 }

@@ -17,28 +17,41 @@ export type SendRefusal =
 
 const sendPatterns: readonly [SendRefusal, RegExp][] = [
   // geth core/txpool/errors.go ErrAlreadyKnown, reth and erigon the same; anvil "transaction already imported";
-  // besu "Known transaction"; nethermind AcceptTxResult.AlreadyKnown
-  ['known', /already known|already imported|\bknown transaction|alreadyknown/i],
+  // besu "Known transaction"; nethermind AcceptTxResult.AlreadyKnown; zkSync "known transaction. transaction with hash … is
+  // already in the system"; erigon "existing tx with same hash"; Sei "tx already exists in cache"
+  [
+    'known',
+    /already known|already imported|\bknown transaction|alreadyknown|existing tx with same hash|already exists in cache/i,
+  ],
   // geth and reth "replacement transaction underpriced"; erigon "could not replace existing tx";
   // nethermind AcceptTxResult.ReplacementNotAllowed. Before `underpriced`, whose text it contains.
   [
     'replacement_underpriced',
     /replacement (transaction )?underpriced|could not replace existing|replacementnotallowed/i,
   ],
-  // geth core/error.go ErrNonceTooLow, reth, erigon, anvil; besu "Nonce too low"; nethermind OldNonce, OwnNonceAlreadyUsed
-  ['nonce_too_low', /nonce too low|oldnonce|ownnoncealreadyused|nonce has already been used/i],
+  // geth core/error.go ErrNonceTooLow, reth, erigon, anvil; besu "Nonce too low"; nethermind OldNonce, OwnNonceAlreadyUsed;
+  // OpenEthereum "Transaction nonce is too low"; zkSync "nonce too low. allowed nonce range: 427 - 447, actual: 426"
+  ['nonce_too_low', /nonce (is )?too low|oldnonce|ownnoncealreadyused|nonce has already been used/i],
   // Nodes that mine at once have no place for what comes before its turn: EDR (Hardhat) "Nonce too high. Expected nonce
-  // to be 5 but got 6", ganache "the tx doesn't have the correct nonce. account has nonce of: 5 tx has nonce of: 6".
-  ['nonce_too_high', /nonce too high/i],
+  // to be 5 but got 6", ganache "the tx doesn't have the correct nonce. account has nonce of: 5 tx has nonce of: 6". Nitro and
+  // zkSync say the same where a gap is too wide; nethermind NonceGap.
+  ['nonce_too_high', /nonce too high|noncegap/i],
   // geth core/error.go ErrInsufficientFunds, reth, erigon, anvil; besu "Upfront cost exceeds account balance";
-  // nethermind InsufficientFunds
-  ['insufficient_funds', /insufficient ?funds|insufficient balance|upfront cost exceeds account balance/i],
+  // nethermind InsufficientFunds; Nitro "not enough funds for gas"; zkSync "not enough balance to cover the fee"
+  [
+    'insufficient_funds',
+    /insufficient ?funds|insufficient balance|upfront cost exceeds account balance|not enough (funds|balance)/i,
+  ],
   // geth core/txpool/errors.go ErrTxPoolOverflow, ErrAccountLimitExceeded, and ErrInflightTxLimitReached of delegated
-  // accounts; reth "txpool is full"; erigon "pending sub-pool is full"; nethermind FeeTooLowToCompete: its pool is full
-  ['pool_full', /pool is full|sub-pool is full|account limit exceeded|in-flight transaction limit|feetoolowtocompete/i],
+  // accounts; reth "txpool is full"; erigon "pending sub-pool is full"; nethermind FeeTooLowToCompete: its pool is full;
+  // Nitro "sequencer pending tx pool full, please try again", "queue full"
+  [
+    'pool_full',
+    /pool (is )?full|queue full|sub-pool is full|account limit exceeded|in-flight transaction limit|feetoolowtocompete/i,
+  ],
   // geth "transaction underpriced" and "max fee per gas less than block base fee"; erigon "fee too low", "underpriced";
-  // besu "Gas price below configured minimum gas price"; nethermind FeeTooLow
-  ['underpriced', /underpriced|less than block base fee|(gas )?price below|fee ?too ?low/i],
+  // besu "Gas price below configured minimum gas price"; nethermind FeeTooLow; Nitro "gas price too low"
+  ['underpriced', /underpriced|less than block base fee|(gas )?price (below|(is )?too low)|fee ?too ?low/i],
   // geth, reth, erigon core/error.go; besu TransactionInvalidReason; nethermind GasLimitExceeded, Invalid;
   // anvil "Out of gas: gas required exceeds…", "intrinsic gas too low"
   [
@@ -47,6 +60,10 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
   ],
 ]
 
+/** Code 3 is what all refusals of zkSync have, reverts or not: zksync-era, SubmitTxError, whose texts begin like this. */
+const OF_ZKSYNC =
+  /^(known transaction\. transaction with hash|nonce too (low|high)\. allowed nonce range|insufficient funds for gas \+ value\. balance|not enough balance to cover the fee)/
+
 /**
  * What a node said to `eth_sendRawTransaction`.
  * @param error  what the call threw; anything but an answer of the node is `unknown`: it may have accepted
@@ -54,7 +71,8 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
 export function classifySendError(error: unknown): SendRefusal {
   if (!(error instanceof RpcError)) return 'unknown'
   // A node that executes what it is sent quotes the contract, and a contract may say "nonce too low" as well.
-  if (error.rpcCode === 3 || error.rpcCode === -32015 || /\brevert/i.test(error.message)) return 'unknown'
+  const isExecution = error.rpcCode === -32015 || (error.rpcCode === 3 && !OF_ZKSYNC.test(error.message))
+  if (isExecution || /\brevert/i.test(error.message)) return 'unknown'
   const text = typeof error.data === 'string' ? `${error.message} ${error.data}` : error.message
   return sendPatterns.find(([, pattern]) => pattern.test(text))?.[0] ?? 'unknown'
 }

@@ -102,10 +102,14 @@ function readAnswers(calls: readonly Call[], firstId: number, body: unknown): un
     // An error with an id is the answer to another call.
     if (only?.id === null || only?.id === undefined) return calls.map(() => forAll)
   }
+  if (calls.length > 1 && !Array.isArray(body) && /batch/i.test(wordsOf(only))) return 'batch refused'
   // Nearly every node answers in order.
   if (answers.length === calls.length && answers.every((answer, index) => answer?.id === firstId + index)) {
     return answers.map((answer, index) => readAnswer(answer, calls[index]!.method))
   }
+  // What answers a call that nobody made may have moved them all by one: none of them can be told from another's.
+  if (answers.some((answer) => typeof answer?.id === 'number' && !isIdOf(answer.id, calls, firstId)))
+    return calls.map(({ method }) => noAnswer(method))
   const byId = new Map<unknown, Answer | null>()
   // Of two answers to one call nobody knows which is right.
   for (const answer of answers) byId.set(answer?.id, byId.has(answer?.id) ? null : answer)
@@ -121,7 +125,17 @@ function readAnswer(answer: Answer | null | undefined, method: string): unknown 
     if (error !== null) return error
     if (answer.result !== undefined) return answer.result
   }
-  return new RpcUnavailable(`the node gave no answer to ${method}`, { timedOut: false })
+  return noAnswer(method)
+}
+
+const noAnswer = (method: string): RpcUnavailable =>
+  new RpcUnavailable(`the node gave no answer to ${method}`, { timedOut: false })
+
+/** What a gateway says that keeps to no code: `{"error":"batch not supported"}`. */
+function wordsOf(answer: Answer | null | undefined): string {
+  const said: unknown = answer?.error
+  const words: unknown = typeof said === 'object' && said !== null && 'message' in said ? said.message : said
+  return typeof words === 'string' ? words : ''
 }
 
 /** Gateways answer `{"error":"bad gateway"}`: an error without a code is none of a node. */

@@ -98,6 +98,41 @@ test('two answers to one call are none, and an answer to an earlier request is n
   await assert.rejects(balanceOf(rpc), RpcUnavailable)
 })
 
+test('a gateway that refuses batches in words of its own, without a code, is asked for single calls', async (t) => {
+  for (const error of ['batch not supported', { message: 'Batch requests are not allowed' }]) {
+    const node = await badNode(t)
+    node.interfere = (calls, response) => {
+      if (calls.length > 1) reply(response, { error })
+      return calls.length > 1
+    }
+    const rpc = openRpc({ url: node.url })
+    t.after(() => rpc.close())
+    const answers = await rpc.batch([
+      { method: 'eth_chainId', params: [] },
+      { method: 'eth_getBalance', params: ['0x', 'latest'] },
+    ])
+    assert.deepEqual(answers, ['0x7a69', '0x2a'])
+  }
+})
+
+test('answers of which one has an id that nobody asked for are none: the others may be each other’s', async (t) => {
+  const node = await badNode(t)
+  const rpc = openRpc({ url: node.url })
+  t.after(() => rpc.close())
+  node.interfere = (calls, response) => {
+    reply(
+      response,
+      calls.map(({ id }, index) => ({ jsonrpc: '2.0', id: id + 1, result: `0x${index}` })),
+    )
+    return true
+  }
+  const all = await Promise.allSettled([1, 2, 3].map((number) => balanceOf(rpc, number)))
+  assert.deepEqual(
+    all.map((one) => one.status === 'rejected' && one.reason instanceof RpcUnavailable),
+    [true, true, true],
+  )
+})
+
 test('connections that the node closes after a long silence do not add up to more than the time of a call', async (t) => {
   const node = await badNode(t)
   const rpc = openRpc({ url: node.url })

@@ -141,8 +141,11 @@ async function add(name: string, given: Given): Promise<void> {
 
 async function listPresets(given: Json): Promise<void> {
   const presets = await readPresets()
-  const rows = presets.map((one) => [one.name, one.title, String(one.chainId), one.symbol, one.explorer])
-  print(given, presets, table(['name', 'network', 'chain id', 'coin', 'explorer'], rows))
+  const rows = presets.map(({ name, title, chainId, symbol, blockMs, finality, followStrict, explorer }) => [
+    ...[name, title, String(chainId), symbol, `${blockMs / 1_000} s`],
+    ...[finality === 'finalized' ? finality : `${finality} blocks`, followStrict ?? '', explorer],
+  ])
+  print(given, presets, table(['name', 'network', 'chain id', 'coin', 'blocks', 'final', 'checks', 'explorer'], rows))
 }
 
 async function list(given: Json): Promise<void> {

@@ -25,3 +25,18 @@ test('presets say how far their network’s blocks can be checked, whatever is s
   for (const name of ['base', 'base-sepolia', 'optimism', 'celo', 'arbitrum', 'scroll'])
     assert.deepEqual(rules.get(name), ['off', 'finalized'], name)
 })
+
+test('presets say how often their network has a block, as the library does where it knows', async () => {
+  const library = Object.values(await import('viem/chains'))
+  const presets = await readPresets()
+  const known = presets.flatMap(({ name, chainId, blockMs }) => {
+    const chain = library.find((one) => 'id' in one && one.id === chainId) as { blockTime?: number } | undefined
+    return chain?.blockTime === undefined ? [] : [[name, blockMs, chain.blockTime]]
+  })
+  assert.ok(known.length > 10)
+  for (const [name, ours, theirs] of known) assert.equal(ours, theirs, String(name))
+  assert.deepEqual(
+    ['sepolia', 'polygon-amoy'].map((name) => presets.find((one) => one.name === name)?.blockMs),
+    [12_000, 2_000],
+  )
+})

@@ -13,26 +13,27 @@ const laxAt = { followStrict: 'lax' } as const
 const POLYGON_FINALITY = 256
 
 /**
- * Networks that can be added by name: ours, and the library's name of each, which knows chain id, coin and explorer. What
- * fees look like is told by each network's headers: with a base fee EIP-1559, without one the gas price.
+ * Networks that can be added by name: ours, and the library's name of each, which knows chain id, coin and explorer.
+ * `blockMs`: milliseconds between blocks, about. What fees look like is told by each network's headers: with a base fee
+ * EIP-1559, without one the gas price.
  */
 const presets = {
-  ethereum: { key: 'mainnet' },
-  sepolia: { key: 'sepolia' },
-  base: { key: 'base', ...offAt },
-  'base-sepolia': { key: 'baseSepolia', ...offAt },
-  optimism: { key: 'optimism', ...offAt },
-  arbitrum: { key: 'arbitrum', ...offAt },
-  polygon: { key: 'polygon', ...laxAt, finality: POLYGON_FINALITY },
-  'polygon-amoy': { key: 'polygonAmoy', ...laxAt, finality: POLYGON_FINALITY },
-  bnb: { key: 'bsc', ...offAt },
-  avalanche: { key: 'avalanche', ...offAt },
-  gnosis: { key: 'gnosis' },
-  linea: { key: 'linea', ...offAt },
-  scroll: { key: 'scroll', ...offAt },
-  zksync: { key: 'zksync', ...laxAt },
-  celo: { key: 'celo', ...offAt },
-} as const satisfies Record<string, { key: string } & Partial<Rules>>
+  ethereum: { key: 'mainnet', blockMs: 12_000 },
+  sepolia: { key: 'sepolia', blockMs: 12_000 },
+  base: { key: 'base', blockMs: 2_000, ...offAt },
+  'base-sepolia': { key: 'baseSepolia', blockMs: 2_000, ...offAt },
+  optimism: { key: 'optimism', blockMs: 2_000, ...offAt },
+  arbitrum: { key: 'arbitrum', blockMs: 250, ...offAt },
+  polygon: { key: 'polygon', blockMs: 2_000, ...laxAt, finality: POLYGON_FINALITY },
+  'polygon-amoy': { key: 'polygonAmoy', blockMs: 2_000, ...laxAt, finality: POLYGON_FINALITY },
+  bnb: { key: 'bsc', blockMs: 750, ...offAt },
+  avalanche: { key: 'avalanche', blockMs: 1_700, ...offAt },
+  gnosis: { key: 'gnosis', blockMs: 5_000 },
+  linea: { key: 'linea', blockMs: 2_000, ...offAt },
+  scroll: { key: 'scroll', blockMs: 3_000, ...offAt },
+  zksync: { key: 'zksync', blockMs: 200, ...laxAt },
+  celo: { key: 'celo', blockMs: 1_000, ...offAt },
+} as const satisfies Record<string, { key: string; blockMs: number } & Partial<Rules>>
 
 type Rules = Pick<NetworkFacts, 'finality' | 'followStrict'>
 
@@ -45,12 +46,14 @@ export type Preset = Rules & {
   decimals: number
   explorer: string
   multicall3: `0x${string}` | null
+  /** milliseconds between blocks, about */
+  blockMs: number
 }
 
 /** All presets. The library describes 700 networks and takes a moment to load, so only this asks for it. */
 export async function readPresets(): Promise<Preset[]> {
   const chains = await import('viem/chains')
-  return Object.entries(presets).map(([name, { key, ...rules }]) => {
+  return Object.entries(presets).map(([name, { key, blockMs, ...rules }]) => {
     const { id, name: title, nativeCurrency, blockExplorers, contracts } = chains[key]
     return {
       name,
@@ -61,6 +64,7 @@ export async function readPresets(): Promise<Preset[]> {
       decimals: nativeCurrency.decimals,
       explorer: blockExplorers.default.url,
       multicall3: contracts?.multicall3?.address ?? null,
+      blockMs,
       ...{ finality: 'finalized' as const, followStrict: null, ...rules },
     }
   })

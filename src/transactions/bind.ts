@@ -7,7 +7,6 @@ import { newTransactionId, type Hex } from '../ids.ts'
 import { isUniqueViolation } from '../store/away.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { countAt } from './counts.ts'
 import { insufficientFunds } from './funds.ts'
 import { gasStrategy } from './gas.ts'
 import { writeFees, type Bound } from './intent.ts'
@@ -15,6 +14,7 @@ import { inFlight } from './key.ts'
 import { reach } from './steps.ts'
 import { mostPending, reserveOf, takeNonce, type Binding, type Lane } from './take-nonce.ts'
 import { untilSigned } from './unsigned.ts'
+import { firstNonce } from './used.ts'
 
 /** An account that always loses its race is one that somebody else is hammering. */
 const MOST_RACES = 64
@@ -124,7 +124,7 @@ const counting = new WeakMap<Chain, Map<Hex, Promise<number>>>()
 async function countOnChain(chain: Chain, from: Hex): Promise<number> {
   const asked = counting.get(chain) ?? new Map<Hex, Promise<number>>()
   counting.set(chain, asked)
-  const count = asked.get(from) ?? countAt(chain, from, 'latest').finally(() => asked.delete(from))
+  const count = asked.get(from) ?? firstNonce(chain, from).finally(() => asked.delete(from))
   asked.set(from, count)
   try {
     return await count

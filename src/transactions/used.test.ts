@@ -271,3 +271,40 @@ test(
 )
 
 type Receipt = { transactionHash: Hex; logs: { address: Hex; topics: Hex[] }[] }
+
+test('an account’s first write waits where the node counts too high, and starts where the chain proves it', async () => {
+  const writer = await world.writer('beginner')
+  world.first.misbehave(async (method, _params, next) => (method === 'eth_getTransactionCount' ? '0x5' : next()))
+  await assert.rejects(world.add(world.first, writer, 1, 'first'), { code: 'chain_unavailable' })
+  const rows = await world.db
+    .selectFrom('transactions')
+    .select('id')
+    .where('sender', '=', fromHex(writer.address))
+    .execute()
+  assert.deepEqual(rows, [])
+  world.first.misbehave(null)
+  const { answer } = await world.add(world.first, writer, 1, 'first')
+  await world.mine()
+  assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'MINED')
+})
+
+test('an account that was used before starts behind that, also where the node has no proofs', async () => {
+  for (const hasProofs of [true, false]) {
+    const writer = await world.writer(`imported-${hasProofs}`)
+    await useNonce(writer)
+    await world.mine()
+    const { chain } = world.first
+    const { batch } = chain.rpc
+    if (!hasProofs)
+      chain.rpc.batch = async (calls) => {
+        const answers = await batch(calls)
+        const missing = new RpcError(-32601, 'the method eth_getProof does not exist', undefined)
+        return answers.map((one, index) => (calls[index]!.method === 'eth_getProof' ? missing : one))
+      }
+    const { answer } = await world.add(world.first, writer, 1)
+    chain.rpc.batch = batch
+    await world.mine()
+    assert.equal(answer.tx.nonce, 1)
+    assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'MINED')
+  }
+})

@@ -1,6 +1,7 @@
 import type { App } from '../app.ts'
 import { isAbsent, readHash, readObject } from '../chain/answers.ts'
 import { BadAnswer, RpcError } from '../chain/failures.ts'
+import { newestBlock } from '../chain/fresh.ts'
 import type { Chain } from '../chain/network.ts'
 import { fetchBlock, sourceOf } from '../follower/fetch.ts'
 import { provenCount } from '../follower/proof.ts'
@@ -109,15 +110,52 @@ async function firstAbove(
 
 const hexOf = (number: number): Hex => `0x${number.toString(16)}`
 
+/**
+ * The nonce that an account without a row starts at. Nothing mends one that is too high: what is below would have to be
+ * used first. So more than nothing has to be proven against the newest block, where its header is Ethereum's and the node
+ * has proofs; elsewhere its word is all there is.
+ * @throws BadAnswer while the node proves another count than it says
+ * @throws RpcError | RpcUnavailable
+ */
+export async function firstNonce(chain: Chain, from: Hex): Promise<number> {
+  const count = await countAt(chain, from, 'latest')
+  if (count === 0) return 0
+  const block = await newestBlock(chain, { maxAgeMs: 0 })
+  const { header, proof } = await askProof(chain, block, from)
+  if (proof instanceof RpcError || !isEthereums(header, block.hash)) return count
+  if (provenCount(stateRootOf(header, block.hash), from, proof) === BigInt(count)) return count
+  throw new BadAnswer('the node proves another count of transactions than it says')
+}
+
+/** Whether a header is there that hashes as Ethereum's do. */
+function isEthereums(header: unknown, hash: Hex): boolean {
+  try {
+    return !(header instanceof RpcError) && headerHash(readObject(header, 'a block')) === hash
+  } catch (error) {
+    if (error instanceof BadAnswer) return false
+    throw error
+  }
+}
+
 /** How many transactions of an account are mined at a block that was followed, proven. @throws RpcError | BadAnswer */
-async function countIn({ rpc }: Chain, { number, hash }: Followed, from: Hex): Promise<bigint> {
+async function countIn(chain: Chain, block: Followed, from: Hex): Promise<bigint> {
+  const { header, proof } = await askProof(chain, block, from)
+  if (header instanceof RpcError) throw header
+  if (proof instanceof RpcError) throw proof
+  return provenCount(stateRootOf(header, block.hash), from, proof)
+}
+
+/** A header, and the proof of an account at its number. @throws RpcUnavailable */
+async function askProof(
+  { rpc }: Chain,
+  { number, hash }: Followed,
+  from: Hex,
+): Promise<{ header: unknown; proof: unknown }> {
   const [header, proof] = await rpc.batch([
     { method: 'eth_getBlockByHash', params: [hash, false] },
     { method: 'eth_getProof', params: [from, [], hexOf(number)] },
   ])
-  if (header instanceof RpcError) throw header
-  if (proof instanceof RpcError) throw proof
-  return provenCount(stateRootOf(header, hash), from, proof)
+  return { header, proof }
 }
 
 /** What a node refuses or answers wrongly is an alarm, and null. */

@@ -3,7 +3,12 @@ import http from 'node:http'
 import { text } from 'node:stream/consumers'
 import { findAnvil } from '../../src/devnet/anvil-binary.ts'
 
-export type Answer = { jsonrpc: '2.0'; id: unknown; result?: unknown; error?: { code: number; message: string } }
+export type Answer = {
+  jsonrpc: '2.0'
+  id: unknown
+  result?: unknown
+  error?: { code: number; message: string; data?: unknown }
+}
 export type Asked = { jsonrpc: '2.0'; id: unknown; method: string; params: unknown[] }
 
 /** A real chain that mines only when told to. */
@@ -15,11 +20,11 @@ export type Anvil = {
   stop(): Promise<void>
 }
 
-export async function startAnvil(): Promise<Anvil> {
+/** @param options  of anvil, beside those that every test needs */
+export async function startAnvil(options: readonly string[] = []): Promise<Anvil> {
   // What anvil keeps on disk loses its contracts when a reorganisation brings it back: so many states stay in memory.
-  const child = spawn(findAnvil(), ['--port', '0', '--no-mining', '--chain-id', '31337', '--prune-history', '1000'], {
-    stdio: ['ignore', 'pipe', 'ignore'],
-  })
+  const args = ['--port', '0', '--no-mining', '--chain-id', '31337', '--prune-history', '1000', ...options]
+  const child = spawn(findAnvil(), args, { stdio: ['ignore', 'pipe', 'ignore'] })
   const end = () => child.kill('SIGKILL')
   process.once('exit', end)
   const port = await new Promise<number>((resolve, reject) => {

@@ -9,12 +9,16 @@ import { until } from '../world.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const packaged = (path: string): string => join(ROOT, 'node_modules', path)
+/** What others wrote and has a lock of its own: docs/decisions/0042 */
+const FOREIGN = join(ROOT, 'e2e/foreign')
 
-type Program = { file: string; args: string[] }
+type Program = { title: string; file: string; args: string[]; cwd?: string; manifest?: string }
 
 /** Development nodes as their packages bring them, with no option but the address. */
 const programs = {
   hardhat: {
+    title: 'Hardhat',
+    manifest: packaged('hardhat/package.json'),
     file: process.execPath,
     args: [
       packaged('hardhat/dist/src/cli.js'),
@@ -26,11 +30,30 @@ const programs = {
       '--port',
     ],
   },
+  hardhat2: {
+    title: 'Hardhat',
+    manifest: join(FOREIGN, 'node_modules/hardhat/package.json'),
+    file: process.execPath,
+    args: [
+      join(FOREIGN, 'node_modules/hardhat/internal/cli/bootstrap.js'),
+      '--config',
+      join(ROOT, 'test/nodes/hardhat2.config.cjs'),
+      'node',
+      '--hostname',
+      '127.0.0.1',
+      '--port',
+    ],
+    // It runs only where it finds itself installed.
+    cwd: FOREIGN,
+  },
   ganache: {
+    title: 'ganache',
+    manifest: packaged('ganache/package.json'),
     file: process.execPath,
     args: [packaged('ganache/dist/node/cli.js'), '--server.host', '127.0.0.1', '--server.port'],
   },
   anvil: {
+    title: 'anvil',
     file: findAnvil(),
     // The time of its first block is its genesis: started again it is the same chain, empty.
     args: ['--timestamp', '1700000000', '--port'],
@@ -41,11 +64,12 @@ export type NodeName = keyof typeof programs
 
 /** The program and its version as it says itself. */
 export function titleOf(name: NodeName): string {
+  const { title, file, manifest }: Program = programs[name]
   const version =
-    name === 'anvil'
-      ? /[\d.]+/.exec(spawnSync(programs.anvil.file, ['--version'], { encoding: 'utf8' }).stdout)![0]
-      : JSON.parse(readFileSync(packaged(`${name}/package.json`), 'utf8')).version
-  return `${name === 'hardhat' ? 'Hardhat' : name} ${version}`
+    manifest === undefined
+      ? /[\d.]+/.exec(spawnSync(file, ['--version'], { encoding: 'utf8' }).stdout)![0]
+      : (JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }).version
+  return `${title} ${version}`
 }
 
 export type RealNode = {
@@ -96,11 +120,18 @@ export async function startNode(name: NodeName): Promise<RealNode> {
 }
 
 function launch(name: NodeName, port: number): ChildProcess {
-  const { file, args } = programs[name]
+  const { file, args, cwd = ROOT }: Program = programs[name]
   const { PATH = '', HOME = '/', TMPDIR = '/tmp' } = process.env
   return spawn(file, [...args, String(port)], {
-    cwd: ROOT,
-    env: { PATH, HOME, TMPDIR, HARDHAT_DISABLE_TELEMETRY: 'true' },
+    cwd,
+    env: {
+      PATH,
+      HOME,
+      TMPDIR,
+      HARDHAT_DISABLE_TELEMETRY: 'true',
+      HARDHAT_DISABLE_TELEMETRY_PROMPT: 'true',
+      CI: 'true',
+    },
     stdio: 'ignore',
   })
 }
