@@ -132,6 +132,8 @@ test('a vacated nonce is taken over by one of many, the others follow it', async
 test('an account without a row starts at the count of the chain, and its writes follow each other from there', async () => {
   const writer = await world.writer('imported')
   await world.rpc('anvil_setNonce', writer.address, '0x7')
+  // What the node says has to be in a block, which proves it.
+  await world.mine()
   await Promise.all(upTo(6).map(() => world.add(world.first, writer)))
   assert.deepEqual(
     (await rowsOf(writer)).map(({ nonce }) => nonce),
