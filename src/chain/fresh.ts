@@ -57,7 +57,7 @@ function mostAge(chain: Chain): number {
   const { head, newHeads } = chain
   if (!head.isFollowed()) return MAX_AGE_MS
   const newest = head.current()?.number ?? -1
-  if (newHeads?.isLive() === true && !newHeads.hasAbove(newest)) return SUBSCRIBED_MS
+  if (newHeads?.isLive() === true) return newHeads.hasAbove(newest) ? MAX_AGE_MS : SUBSCRIBED_MS
   const intervalMs = head.pace.intervalMs()
   if (intervalMs === null) return MAX_AGE_MS
   return head.sinceChangeMs() < QUIET * intervalMs ? QUIET_MS : Math.max(MAX_AGE_MS, SHARE_OF_INTERVAL * intervalMs)

@@ -17,7 +17,10 @@ export type Head = {
   current(): Block | null
   /** milliseconds since the head last changed or was confirmed */
   ageMs(): number
-  /** milliseconds since this process first saw the current head */
+  /**
+   * Milliseconds since the current head was to be seen, by its timestamp and how late others were lately: one that is seen late
+   * makes the next ones no later. Since it was seen, where that is unknown.
+   */
   sinceChangeMs(): number
   pace: Pace
   /**
@@ -52,7 +55,10 @@ export function openHead(now: () => number): Head {
   return {
     current: () => head,
     ageMs: () => now() - seenAt,
-    sinceChangeMs: () => now() - changedAt,
+    sinceChangeMs: () => {
+      const expectedAt = head === null ? null : pace.expectedAt(head)
+      return now() - Math.min(changedAt, expectedAt ?? changedAt)
+    },
     pace,
     isFollowed: () => now() < followedUntil,
     setFollowed: (forMs) => {
@@ -66,7 +72,7 @@ export function openHead(now: () => number): Head {
       if (head?.hash === block.hash) return
       head = block
       changedAt = seenAt
-      pace.note(block)
+      pace.note(block, changedAt)
       for (const listener of listeners) listener(block)
     },
     onChange,

@@ -1,6 +1,9 @@
 /** How quickly the blocks of a network follow each other, learned from their own timestamps. */
 export type Pace = {
-  note(block: { number: number; timestamp: number }): void
+  /** @param seenAt  when it was first seen, milliseconds; absent where it was not seen as the newest */
+  note(block: { number: number; timestamp: number }, seenAt?: number): void
+  /** when a block of that timestamp is seen where nothing delays it, by the clock of `seenAt`; null while unknown */
+  expectedAt(block: { timestamp: number }): number | null
   /** milliseconds below which hardly a block lately followed another; null while unknown, and where they come as they like */
   intervalMs(): number | null
 }
@@ -21,8 +24,12 @@ export function openPace(): Pace {
   let last: { number: number; timestamp: number } | null = null
   let seconds: number[] = []
   let shortest: number | null = null
+  let delays: number[] = []
   return {
-    note: ({ number, timestamp }) => {
+    expectedAt: ({ timestamp }) => (delays.length === 0 ? null : timestamp * 1_000 + Math.min(...delays)),
+    note: ({ number, timestamp }, seenAt) => {
+      if (seenAt !== undefined && number !== last?.number)
+        delays = [...delays.slice(1 - REMEMBERED), seenAt - timestamp * 1_000]
       if (last !== null && number === last.number + 1) {
         seconds = [...seconds.slice(1 - REMEMBERED), timestamp - last.timestamp]
         const short = seconds.toSorted((a, b) => a - b)[Math.floor(seconds.length / ONE_IN)]!

@@ -125,6 +125,8 @@ async function applyAll(follower: Follower, blocks: FollowedBlock[], finality: F
     const group = takeGroup(rest)
     rest = rest.slice(group.length)
     const from = performance.now()
+    // Others may tell of these blocks before we know that they are stored.
+    chain.head.setFollowed(0)
     follower.held = await applyBlocks(app, chain, listeners, { held: follower.held!, blocks: group, finality })
     follower.renewedAt = from
     const last = group.at(-1)!
@@ -156,6 +158,7 @@ async function reorganise(follower: Follower, held: Position, latest: Block): Pr
   const ancestor = found ?? BEFORE_GENESIS
   app.telemetry.log.warn('chain reorganised', { chainId: chain.chainId, from: held.number, to: ancestor.number })
   const from = performance.now()
+  chain.head.setFollowed(0)
   follower.held = await retractBlocks(app, chain, listeners, { held, ancestor })
   follower.renewedAt = from
   app.telemetry.indexedBlock.set({ chain_id: String(chain.chainId) }, ancestor.number)

@@ -8,6 +8,8 @@ import { askLatest, type Follower } from './follower.ts'
 
 /** of the way from the final block to the newest, the share by which it may grow before the node is asked again */
 const ASKED_AGAIN = 1 / 16
+/** blocks after which it is asked in any case: finality that stood still for long may come back at once */
+const ASKED_EVERY = 8
 
 /**
  * What the network calls final, asked no more often than it is worth: where it is 64 blocks behind, every fourth block; where
@@ -18,7 +20,7 @@ export async function askFinality(follower: Follower, latest: Block): Promise<Fi
   const { chain, final } = follower
   if (final !== null && typeof chain.finality !== 'number') {
     const { said, of } = final
-    if (latest.number >= of && latest.number - of < (of - said.number) * ASKED_AGAIN) return said
+    if (latest.number >= of && latest.number - of < Math.min((of - said.number) * ASKED_AGAIN, ASKED_EVERY)) return said
   }
   const said = await findFinality(follower, latest)
   follower.final = { said, of: latest.number }

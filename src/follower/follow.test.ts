@@ -3,6 +3,7 @@ import { after, before, beforeEach, suite, test } from 'node:test'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Block } from '../chain/head.ts'
+import type { Chain } from '../chain/network.ts'
 import { readAt } from '../chain/reads.ts'
 import { readConfig } from '../config.ts'
 import { toHex } from '../store/bytes.ts'
@@ -39,6 +40,14 @@ const TRANSACTION: ScriptedTransaction = {
 const headOf = ({ number, hash, parentHash, timestamp }: ScriptedBlock): Block => ({
   ...{ number, hash, parentHash, timestamp, baseFee: null },
 })
+
+/** How often the event loop comes round in so many milliseconds, when asked every five. */
+async function turnsIn(ms: number): Promise<number> {
+  const from = performance.now()
+  let turns = 0
+  for (; performance.now() - from < ms; turns++) await new Promise((resolve) => setTimeout(resolve, 5))
+  return turns
+}
 
 /** Remembers what it is told as a chain of its own: the canonical one, if the follower does its work. */
 function recorder() {
@@ -457,6 +466,102 @@ suite('the follower', () => {
       const from = performance.now()
       await settled(script)
       assert.ok(performance.now() - from < 5_000)
+    })
+  })
+
+  suite('where blocks come every twelve seconds', () => {
+    /** With the interval that people have; what waits for the next planned look then waits for six seconds. */
+    const usual = () => ({ ...app, config: { ...app.config, FOLLOW_INTERVAL_MS: 250, DATABASE_URL: 'postgres://db' } })
+    const soon = async (script: ScriptedChain, work: () => Promise<unknown> = () => settled(script)) => {
+      const from = performance.now()
+      await work()
+      assert.ok(performance.now() - from < 4_000, `it took ${performance.now() - from} ms`)
+    }
+    const steady = (blocks = 30, finality: Chain['finality'] = 12) => {
+      const script = scriptedChain({ everySeconds: 12, finality })
+      for (let count = 0; count < blocks; count++) script.mine()
+      return script
+    }
+    const shown = (script: ScriptedChain) => script.chain.head.set(headOf(script.mine()))
+
+    test('a process that takes over follows at once, and sleeps between its looks', async () => {
+      const [script, other] = [steady(), steady()]
+      other.chain.rpc = script.chain.rpc
+      const first = startFollower(usual(), script.chain, [])
+      await settled(script)
+      const second = startFollower(usual(), other.chain, [])
+      try {
+        for (let count = 0; count < 10; count++) {
+          shown(script)
+          await settled(script)
+          await until('the other one has heard', () => other.chain.head.current()?.number === script.blocks.length - 1)
+        }
+        await first.stop()
+        await until('the other one leads', () => other.chain.head.isFollowed())
+        const looks = script.asked.get('eth_getBlockByNumber')!
+        const turns = await turnsIn(500)
+        assert.ok(turns > 20, `the process had ${turns} turns in half a second`)
+        assert.ok(script.asked.get('eth_getBlockByNumber')! - looks < 5)
+        other.chain.head.set(headOf(script.mine()))
+        await soon(script)
+      } finally {
+        await second.stop()
+      }
+    })
+
+    test('a hint that names nothing new costs one look', async () => {
+      const script = steady()
+      const listeners = new Set<() => void>()
+      script.chain.newHeads = {
+        isLive: () => true,
+        hasAbove: () => false,
+        onHint: (listener) => {
+          listeners.add(listener)
+          return () => listeners.delete(listener)
+        },
+        close: () => {},
+      }
+      const follower = startFollower(usual(), script.chain, [])
+      await settled(script)
+      await until('it waits', () => listeners.size > 0)
+      await turnsIn(300)
+      const looks = script.asked.get('eth_getBlockByNumber')!
+      for (const listener of listeners) listener()
+      const turns = await turnsIn(500)
+      assert.ok(turns > 20, `the process had ${turns} turns in half a second`)
+      assert.equal(script.asked.get('eth_getBlockByNumber')! - looks, 1)
+      await follower.stop()
+    })
+
+    test('after a rollback the new chain is followed at once', async () => {
+      const script = steady()
+      const follower = startFollower(usual(), script.chain, [])
+      await settled(script)
+      shown(script)
+      await settled(script)
+      script.lose(1)
+      script.mine()
+      shown(script)
+      await soon(script)
+      await follower.stop()
+    })
+
+    test('many blocks are caught up with without a pause, and a try that failed is made again soon', async () => {
+      const script = steady(100, 4_000)
+      await startFollower(usual(), script.chain, []).stop()
+      const before = startFollower(usual(), script.chain, [])
+      await settled(script)
+      await before.stop()
+      for (let count = 0; count < 1_600; count++) script.mine()
+      const { chain } = steady(1)
+      chain.rpc = script.chain.rpc
+      const follower = startFollower(usual(), chain, [])
+      await soon(script)
+      script.faults.nullReceipts = 1
+      const block = script.mine(TRANSACTION)
+      chain.head.set(headOf(block))
+      await soon(script)
+      await follower.stop()
     })
   })
 

@@ -33,6 +33,7 @@ const SHORTLY_BEFORE = 0.04
 const OVERDUE = 2
 /** the same where a subscription stands, which may have lost an announcement */
 const UNANNOUNCED = 1.5
+const MOST_UNANNOUNCED = 2
 /** A node may announce what it likes: it sets no faster pace than this. */
 const LEAST_PAUSE_MS = 20
 
@@ -57,6 +58,8 @@ export function startFollower(app: App, chain: Chain, listeners: BlockListener[]
     heard: null,
     newest: null,
     lookedAt: Number.NEGATIVE_INFINITY,
+    wasHinted: false,
+    unannounced: 0,
     final: null,
     receipts: sourceOf(chain),
     ahead: null,
@@ -116,6 +119,7 @@ function recover(follower: Follower, error: unknown, failures: number): void {
   const { telemetry } = follower.app
   const { chainId } = follower.chain
   follower.ahead = null
+  follower.lookedAt = Number.NEGATIVE_INFINITY
   if (error instanceof Fenced) {
     follower.held = null
     telemetry.log.info('follower was replaced', { chainId })
@@ -167,12 +171,17 @@ async function step(follower: Follower): Promise<boolean> {
     if (follower.held === null) throw new Fenced()
     follower.renewedAt = from
   }
-  return latest !== null && advance(follower, follower.held, latest)
+  if (latest === null || !(await advance(follower, follower.held, latest))) return false
+  follower.lookedAt = Number.NEGATIVE_INFINITY
+  return true
 }
 
 async function look(follower: Follower): Promise<Block> {
   const latest = await askLatest(follower)
   follower.lookedAt = performance.now()
+  if (follower.wasHinted) follower.unannounced = 0
+  else if (latest.number > follower.held!.number) follower.unannounced++
+  follower.wasHinted = false
   return latest
 }
 
@@ -239,9 +248,11 @@ function patience(follower: Follower): number {
   // A read may know of more than what is followed.
   const isBehind = held !== null && newest !== null && newest.number > held.number
   if (held === null) return every
+  if (lookedAt === Number.NEGATIVE_INFINITY) return 0
   if (held.halted !== null || isBehind) return every - sinceLookMs
   const at = chain.head.sinceChangeMs() - sinceLookMs
-  return afterLook({ chain, every, at }) - sinceLookMs
+  const isSubscribed = chain.newHeads?.isLive() === true && follower.unannounced < MOST_UNANNOUNCED
+  return afterLook({ chain, every, at, isSubscribed }) - sinceLookMs
 }
 
 /**
@@ -250,9 +261,18 @@ function patience(follower: Follower): number {
  * as the settings say.
  * @param at  age of the head at that look, milliseconds
  */
-function afterLook({ chain, every, at }: { chain: Chain; every: number; at: number }): number {
+function afterLook({
+  chain,
+  every,
+  at,
+  isSubscribed,
+}: {
+  chain: Chain
+  every: number
+  at: number
+  isSubscribed: boolean
+}): number {
   const { head, newHeads } = chain
-  const isSubscribed = newHeads?.isLive() === true
   if (isSubscribed && newHeads!.hasAbove(head.current()?.number ?? -1)) return every
   const slowly = Math.max(every, RENEW_EVERY_MS)
   const intervalMs = isDevelopment(chain) ? null : head.pace.intervalMs()
@@ -278,7 +298,10 @@ async function pause(ms: number, follower: Follower): Promise<void> {
     follower.lookedAt = Number.NEGATIVE_INFINITY
     hint ??= setTimeout(wake, LEAST_PAUSE_MS)
   }
-  const unhear = chain.newHeads?.onHint(hear)
+  const unhear = chain.newHeads?.onHint(() => {
+    follower.wasHinted = true
+    hear()
+  })
   const unsee = chain.head.onChange((block) => {
     if (held !== null && block.number > held.number) hear()
   })

@@ -32,6 +32,10 @@ export type Follower = {
   newest: { hash: Hex; answer: unknown } | null
   /** when the node was last asked for its newest block, by the clock of `performance` */
   lookedAt: number
+  /** the subscription has told of something since that look */
+  wasHinted: boolean
+  /** blocks in a row that were found and not announced: a subscription that says nothing of several is not relied upon */
+  unannounced: number
   /** what was final when the node last said it, and its newest block then */
   final: { said: Finality; of: number } | null
   receipts: ReceiptSource

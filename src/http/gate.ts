@@ -30,6 +30,8 @@ declare module 'fastify' {
      * @throws overloaded  when there is no room for them
      */
     weigh(count: number): void
+    /** Its write was told under its idempotency key: a repeat looks up what was told. */
+    noteTold(): void
   }
 }
 
@@ -91,6 +93,10 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     if (place.more === null) throw new AppError('overloaded', REFUSED, { retryAfter: 1 })
   })
 
+  server.decorateRequest('noteTold', function (this: FastifyRequest) {
+    if (this.place !== null) knownKeys.add(askingOf(this, this.place.whose))
+  })
+
   refuseEarly(server, app, { admission, refusals, knownKeys })
   server.addHook('onRequest', (request, reply, done) => {
     const whose = whoseOf(app, request)
@@ -149,7 +155,6 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     receiving.delete(request)
     if (place.isAside) aside--
     place.more?.leave()
-    if (place.kind === 'write' && statusCode < 300) knownKeys.add(askingOf(request, place.whose))
     // What is refused is quick, and says nothing of how busy we are.
     place.ticket.leave(statusCode < 300 ? performance.now() - place.since : undefined)
   }

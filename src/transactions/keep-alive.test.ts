@@ -8,7 +8,7 @@ import { RpcError } from '../chain/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import type { SignRequest } from '../signer/wire.ts'
-import { toHex, toWord } from '../store/bytes.ts'
+import { fromHex, toHex, toWord } from '../store/bytes.ts'
 import { pokeKeeper, startKeeper, type Keeper } from './keep-alive.ts'
 
 /** Which rows the keeper takes up, in which order, and when it does a round. */
@@ -88,6 +88,10 @@ test('after the start bytes are sent again after 15 s without a word of them, or
     { updated: 60, created: 900, broadcast: 45, isSent: true },
     { updated: 900, broadcast: 290, isSent: false },
     { updated: 900, broadcast: 310, isSent: true },
+    // Something is known to stand in its way, which may be gone by now.
+    { updated: 900, broadcast: 20, trouble: 'insufficient_funds', isSent: true },
+    { updated: 900, broadcast: 20, trouble: null, isSent: false },
+    { updated: 900, broadcast: 10, trouble: 'insufficient_funds', isSent: false },
   ]
   const rows = []
   for (const [nonce, { updated, broadcast, created = updated }] of cases.entries()) {
@@ -113,6 +117,13 @@ test('after the start bytes are sent again after 15 s without a word of them, or
       .execute()
     await world.db.updateTable('attempts').set({ broadcast_at: broadcast === null ? null : ago(broadcast) }).where('transaction_id', '=', id).execute() // prettier-ignore
   }
+  await world.db.deleteFrom('waits').execute()
+  for (const [nonce, { trouble }] of cases.entries())
+    if (trouble !== undefined)
+      await world.db
+        .insertInto('waits')
+        .values({ chain_id: 31_337, sender: fromHex(writer.address), nonce, trouble })
+        .execute()
   world.calls.length = 0
   await keeper.round()
   const due = []

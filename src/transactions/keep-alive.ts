@@ -162,11 +162,13 @@ async function takeDue(
       ? sql`true`
       : sql`(t.sender, t.nonce, a.hash) > (${last.sender}::bytea, ${last.nonce}::bigint, ${last.hash}::bytea)`
   const before = secondsAgo(afterSeconds)
-  // A row is touched, too, when a reorganisation gives it back.
+  // Patience is for what a node said that it has, not where something is known to stand in the way: that may be gone any
+  // moment. A row is touched, too, when a reorganisation gives it back.
   const isPatient =
     afterSeconds === 0
       ? sql`true`
-      : sql`a.broadcast_at + least(${RESEND_AT_LEAST_EVERY_SECONDS}::int * interval '1 second', 2 * (a.broadcast_at - greatest(a.created_at, t.updated_at))) < now()`
+      : sql`(a.broadcast_at + least(${RESEND_AT_LEAST_EVERY_SECONDS}::int * interval '1 second', 2 * (a.broadcast_at - greatest(a.created_at, t.updated_at))) < now()
+        or exists (select 1 from waits w where w.chain_id = t.chain_id and w.sender = t.sender and w.nonce = t.nonce and w.trouble is not null))`
   // Two searches by index: under load there are thousands under way, and hardly any of them is due. A row is not
   // touched after its newest attempt was stored, so one that is due by its age was written before that, too. Of those
   // found, what is above too many is queued instead: bytes that were found in the ledger, or that a reorganisation gave back.
@@ -194,17 +196,20 @@ async function resendOne(app: App, chain: Chain, due: Due): Promise<void> {
   if (due.raw === null) return bringBack(app, { id: due.id, chainId: chain.chainId, from, nonce: due.nonce })
   const attempt = { id: due.id, from, raw: toHex(due.raw), hash }
   const sent = await giveToNode(app, chain, attempt)
-  if (sent !== 'nonce_too_low' && sent !== 'insufficient_funds' && sent !== 'rejected') return
+  // The first has it; of the others nobody is sure, and they are sent in the next round.
+  if (['sent', 'unknown', 'pool_full', 'nonce_too_high'].includes(sent)) return
+  // Touched: what a node has refused it may take any moment, and is asked again after 15 s.
   const row = await app.db
-    .selectFrom('transactions')
-    .selectAll()
+    .updateTable('transactions')
+    .set({ updated_at: sql`now()` })
     .where('id', '=', attempt.id)
     .where('state', '=', 'SUBMITTED')
+    .returningAll()
     .executeTakeFirst()
   if (row === undefined) return
   if (sent === 'nonce_too_low') await lookUp(app, chain, row)
   else if (sent === 'rejected') await noteRejected(app, toBound(row))
-  else await lowBalance(app, chain, toBound(row))
+  else if (sent === 'insufficient_funds') await lowBalance(app, chain, toBound(row))
 }
 
 /**
