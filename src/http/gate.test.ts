@@ -330,14 +330,17 @@ async function fortyAtATime(t: TestContext) {
     return hang()
   })
   const at = await open.listen({ port: 0, host: '127.0.0.1' })
+  const asked: Promise<unknown>[] = []
   t.after(async () => {
     resolve()
+    await Promise.all(asked)
+    open.server.closeIdleConnections()
     await open.close()
     await own.close()
   })
   const many = async (count: number) => {
     // Read to their ends, so that no connection stays with them.
-    for (let begun = 0; begun < count; begun++) void fetch(`${at}/hang`).then((answer) => answer.text())
+    for (let begun = 0; begun < count; begun++) asked.push(fetch(`${at}/hang`).then((answer) => answer.text()))
     await settled(count, own)
   }
   return { own, at, many, free: resolve }
