@@ -89,6 +89,8 @@ test('code is remembered until blocks are taken back; a delegation and an answer
   assert.deepEqual([await hasCode(chain, address), await hasCode(chain, address), asked], [true, true, 1])
   chain.head.set({ ...block(17, 'b'), parentHash: block(16, 'a').hash })
   assert.deepEqual([await hasCode(chain, address), asked], [true, 1])
+  chain.head.set({ ...block(18, 'd'), parentHash: block(17, 'b').hash })
+  assert.deepEqual([await hasCode(chain, address), asked], [true, 1])
   code = '0x'
   chain.head.set({ ...block(17, 'c'), parentHash: block(16, 'a').hash })
   assert.equal(await hasCode(chain, address), false)

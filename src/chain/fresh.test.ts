@@ -113,6 +113,9 @@ test('a subscription that announces nothing lets the head stand for two seconds,
   heads.isLive = false
   assert.equal(freshBlock(chain), null)
   heads.isLive = true
-  world.now += 601
+  world.now += 590
+  assert.equal(freshBlock(chain)?.number, 1)
+  await turn()
+  chain.head.ageMs = () => 2_001
   assert.equal(freshBlock(chain), null)
 })

@@ -55,3 +55,23 @@ test('blocks that were passed over, and those of another chain of the same numbe
   forked.note({ number: 20, timestamp: 1_241 })
   assert.equal(forked.intervalMs(), 12_000)
 })
+
+test('of two blocks of one number the first one counts', () => {
+  const pace = paceOf(every(12, 8))
+  pace.note({ number: 8, timestamp: 1_089 })
+  pace.note({ number: 9, timestamp: 1_096 })
+  assert.equal(pace.intervalMs(), 12_000)
+})
+
+test('a block is expected as long after its timestamp as the quickest of the last thirty-two was seen', () => {
+  const pace = openPace()
+  assert.equal(pace.expectedAt({ timestamp: 100 }), null)
+  pace.note({ number: 1, timestamp: 100 })
+  assert.equal(pace.expectedAt({ timestamp: 100 }), null, 'one that was not seen as the newest says nothing')
+  pace.note({ number: 2, timestamp: 112 }, 7_300)
+  pace.note({ number: 3, timestamp: 124 }, 19_100)
+  pace.note({ number: 4, timestamp: 136 }, 33_000)
+  assert.equal(pace.expectedAt({ timestamp: 136 }), 31_100)
+  for (let number = 5; number <= 36; number++) pace.note({ number, timestamp: 140 + number }, number * 1_000 + 50_000)
+  assert.equal(pace.expectedAt({ timestamp: 200 }), 110_000)
+})

@@ -438,7 +438,9 @@ suite('the follower', () => {
       await settled(script)
       assert.equal(script.asked.get('eth_getBlockByHash') ?? 0, before)
       assert.equal(script.asked.get('eth_getBlockReceipts'), receipts + 1)
+      await until('it leads', () => script.chain.head.isFollowed())
     })
+    assert.equal(script.chain.head.isFollowed(), false, 'another may lead from the moment that it stops')
   })
 
   test('where blocks come regularly the node is hardly looked at in between, and again when the next is to be expected', async () => {
