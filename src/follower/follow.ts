@@ -164,7 +164,8 @@ async function step(follower: Follower): Promise<boolean> {
     return true
   }
   // In this order: whose node does not answer does not keep the lease.
-  const latest = patience(follower) <= 0 ? await look(follower) : null
+  // Whatever is no number is no reason to wait.
+  const latest = patience(follower) > 0 ? null : await look(follower)
   if (performance.now() - follower.renewedAt >= RENEW_EVERY_MS) {
     const from = performance.now()
     follower.held = await renewLease(app.db, chain.chainId, follower.held)
