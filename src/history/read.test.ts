@@ -42,7 +42,7 @@ suite('GET /v1/users/:userId/history', () => {
   let app: App
   let server: FastifyInstance
   let caller: Caller
-  const script = scriptedChain({ isDevelopment: true, finality: 2 })
+  const script = scriptedChain({ isDevelopment: true, finality: 2, everySeconds: 12 })
 
   before(async () => {
     database = await testDatabase()

@@ -155,8 +155,8 @@ export const recordMutants: Mutant[] = [
     patches: [
       [
         'transactions/keep-alive.ts',
-        '  else await lowBalance(app, chain, toBound(row))',
-        '  else await giveUp(app, toBound(row))',
+        "  else if (sent === 'insufficient_funds') await lowBalance(app, chain, toBound(row))",
+        "  else if (sent === 'insufficient_funds') await giveUp(app, toBound(row))",
       ],
     ],
   },
