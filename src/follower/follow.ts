@@ -58,6 +58,7 @@ export function startFollower(app: App, chain: Chain, listeners: BlockListener[]
     heard: null,
     newest: null,
     lookedAt: Number.NEGATIVE_INFINITY,
+    wake: () => {},
     wasHinted: false,
     unannounced: 0,
     final: null,
@@ -77,6 +78,7 @@ export function startFollower(app: App, chain: Chain, listeners: BlockListener[]
 async function run(follower: Follower): Promise<void> {
   const { app, chain, stopping } = follower
   let failures = 0
+  const unlisten = listen(follower)
   while (!stopping.aborted) {
     let waitMs: number
     try {
@@ -93,6 +95,7 @@ async function run(follower: Follower): Promise<void> {
     chain.head.setFollowed(aloneMs(follower))
     if (waitMs > 0) await pause(waitMs, follower)
   }
+  unlisten()
   chain.head.setFollowed(0)
   const { epoch, owner } = follower
   if (epoch === null) return
@@ -178,11 +181,13 @@ async function step(follower: Follower): Promise<boolean> {
 }
 
 async function look(follower: Follower): Promise<Block> {
-  const latest = await askLatest(follower)
+  // Before: what is told while the answer is on its way may not be in it, and is looked for once more.
   follower.lookedAt = performance.now()
-  if (follower.wasHinted) follower.unannounced = 0
-  else if (latest.number > follower.held!.number) follower.unannounced++
+  const { wasHinted } = follower
   follower.wasHinted = false
+  const latest = await askLatest(follower)
+  if (wasHinted || follower.wasHinted) follower.unannounced = 0
+  else if (latest.number > follower.held!.number) follower.unannounced++
   return latest
 }
 
@@ -286,30 +291,39 @@ function afterLook({
   return isSubscribed || at > OVERDUE * intervalMs ? slowly : every
 }
 
-/** Ends early when a new block is announced or seen by a read, or with the program; then the node is looked at. */
+/** Ends early when somebody knows of something new, or with the program. */
 async function pause(ms: number, follower: Follower): Promise<void> {
-  const { chain, held, stopping } = follower
+  const { stopping } = follower
   if (stopping.aborted) return
   const { promise, resolve } = Promise.withResolvers<void>()
   const wake = () => resolve()
   const timer = setTimeout(wake, ms)
   stopping.addEventListener('abort', wake, { once: true })
   let hint: NodeJS.Timeout | undefined
+  follower.wake = () => (hint ??= setTimeout(wake, LEAST_PAUSE_MS))
+  await promise
+  follower.wake = () => {}
+  clearTimeout(hint)
+  clearTimeout(timer)
+  stopping.removeEventListener('abort', wake)
+}
+
+/** Looks at once when a new block is announced, or seen by a read. @returns the way to hear no more */
+function listen(follower: Follower): () => void {
+  const { chain } = follower
   const hear = () => {
     follower.lookedAt = Number.NEGATIVE_INFINITY
-    hint ??= setTimeout(wake, LEAST_PAUSE_MS)
+    follower.wake()
   }
   const unhear = chain.newHeads?.onHint(() => {
     follower.wasHinted = true
     hear()
   })
-  const unsee = chain.head.onChange((block) => {
-    if (held !== null && block.number > held.number) hear()
+  const unsee = chain.head.onChange(({ number }) => {
+    if (follower.held !== null && number > follower.held.number) hear()
   })
-  await promise
-  unhear?.()
-  unsee()
-  clearTimeout(hint)
-  clearTimeout(timer)
-  stopping.removeEventListener('abort', wake)
+  return () => {
+    unhear?.()
+    unsee()
+  }
 }

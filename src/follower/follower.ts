@@ -32,6 +32,8 @@ export type Follower = {
   newest: { hash: Hex; answer: unknown } | null
   /** when the node was last asked for its newest block, by the clock of `performance` */
   lookedAt: number
+  /** ends the pause under way */
+  wake: () => void
   /** the subscription has told of something since that look */
   wasHinted: boolean
   /** blocks in a row that were found and not announced: a subscription that says nothing of several is not relied upon */

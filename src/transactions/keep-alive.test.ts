@@ -81,9 +81,9 @@ test('after the start bytes are sent again after 15 s without a word of them, or
     { updated: 20, broadcast: 10, isSent: false },
     { updated: 10, broadcast: 20, isSent: false },
     { updated: 10, broadcast: null, isSent: true },
-    // Created, or given back by a reorganisation, so long before it was last sent: it waits for twice as long, five minutes at most.
-    { updated: 60, broadcast: 25, isSent: false },
-    { updated: 60, broadcast: 45, isSent: true },
+    // Created, or given back by a reorganisation, so long before it was last sent: it waits for half as long, five minutes at most.
+    { updated: 120, broadcast: 30, isSent: false },
+    { updated: 120, broadcast: 45, isSent: true },
     { updated: 900, created: 60, broadcast: 45, isSent: true },
     { updated: 60, created: 900, broadcast: 45, isSent: true },
     { updated: 900, broadcast: 290, isSent: false },

@@ -24,7 +24,7 @@ import { noteRejected, noteUsed } from './waits.ts'
 
 /** milliseconds between two rounds when nothing pokes */
 const ROUND_MS = 1_000
-/** seconds after which stored bytes are sent again unasked; then each time after twice as long as they have been sent for */
+/** seconds after which stored bytes are sent again unasked; then each time after half as long as they have been out */
 const RESEND_AFTER_SECONDS = 15
 const RESEND_AT_LEAST_EVERY_SECONDS = 300
 /** seconds after which a bound row is nobody's work in progress */
@@ -167,7 +167,7 @@ async function takeDue(
   const isPatient =
     afterSeconds === 0
       ? sql`true`
-      : sql`(a.broadcast_at + least(${RESEND_AT_LEAST_EVERY_SECONDS}::int * interval '1 second', 2 * (a.broadcast_at - greatest(a.created_at, t.updated_at))) < now()
+      : sql`(a.broadcast_at + least(${RESEND_AT_LEAST_EVERY_SECONDS}::int * interval '1 second', (a.broadcast_at - greatest(a.created_at, t.updated_at)) / 2) < now()
         or exists (select 1 from waits w where w.chain_id = t.chain_id and w.sender = t.sender and w.nonce = t.nonce and w.trouble is not null))`
   // Two searches by index: under load there are thousands under way, and hardly any of them is due. A row is not
   // touched after its newest attempt was stored, so one that is due by its age was written before that, too. Of those
