@@ -90,14 +90,12 @@ async function askBlock(
   hash: Hex,
   { source, isWhole, given = null }: { source: ReceiptSource; isWhole: boolean; given?: unknown },
 ): Promise<{ read: Block & { receipts: Receipt[] }; answers: Answers }> {
-  const [answer, receiptsAnswer] =
-    given === null
-      ? await askBoth(rpc, hash, { source, isWhole })
-      : [given, await askReceipts(rpc, hash, source, given)]
+  const [answer, early] = given === null ? await askBoth(rpc, hash, { source, isWhole }) : [given]
   if (answer instanceof RpcError) throw answer
   if (answer === null) throw new BadAnswer('the node does not know the block')
   const block = readBlock(answer)
   if (block.hash !== hash) throw new BadAnswer('the node answered another block than the one asked for')
+  const receiptsAnswer = given === null ? early : await askReceipts(rpc, block, source)
   if (lacksMethod(receiptsAnswer)) source.hasBlockReceipts = false
   const receipts = await receiptsOf(rpc, block, { source, answer: receiptsAnswer })
   if (receipts instanceof RpcError) throw receipts
@@ -116,10 +114,10 @@ function askBoth(
 }
 
 /** The receipts of a block that is known, or what the node said instead; [] unasked where the header says that it has none. */
-async function askReceipts(rpc: Rpc, hash: Hex, source: ReceiptSource, given: unknown): Promise<unknown> {
-  if (isEmpty(readBlock(given))) return []
+async function askReceipts(rpc: Rpc, block: RawBlock, source: ReceiptSource): Promise<unknown> {
+  if (isEmpty(block)) return []
   if (!source.hasBlockReceipts) return undefined
-  const [answer] = await rpc.batch([{ method: 'eth_getBlockReceipts', params: [hash] }])
+  const [answer] = await rpc.batch([{ method: 'eth_getBlockReceipts', params: [block.hash] }])
   return answer
 }
 

@@ -166,8 +166,7 @@ async function step(follower: Follower): Promise<boolean> {
     await lead(follower)
     return true
   }
-  // In this order: whose node does not answer does not keep the lease.
-  // Whatever is no number is no reason to wait.
+  // In this order: whose node does not answer does not keep the lease. And what is no number is no reason to wait.
   const latest = patience(follower) > 0 ? null : await look(follower)
   if (performance.now() - follower.renewedAt >= RENEW_EVERY_MS) {
     const from = performance.now()

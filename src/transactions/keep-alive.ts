@@ -173,7 +173,7 @@ async function takeDue(
   // touched after its newest attempt was stored, so one that is due by its age was written before that, too. Of those
   // found, what is above too many is queued instead: bytes that were found in the ledger, or that a reorganisation gave back.
   const { rows } = await sql<Due>`
-    update attempts set broadcast_at = now(), 
+    update attempts set broadcast_at = now(),
       queued_sender = case when is_far and raw is not null then due.sender end, queued_nonce = case when is_far and raw is not null then due.nonce end
     from (select due.*, ${isFar(app, 'due')} as is_far from (
       select t.id, t.sender, t.nonce, a.chain_id, a.hash from attempts a join transactions t on t.id = a.transaction_id
