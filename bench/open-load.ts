@@ -50,7 +50,13 @@ export async function openLoad(
   let [queued, others, open] = [0, 0, 0]
   let firstOther: string | null = null
 
-  type Client = { send(arrival: { number: number; at: number }): void }
+  type Client = { send(arrival: { number: number; at: number }): void; isOpen(): boolean }
+  /** A connection that was not used for long is closed by the server, as 408: then there is another. */
+  const takeFree = () => {
+    for (let client = free.pop(); client !== undefined; client = free.pop()) if (client.isOpen()) return client
+    return undefined
+  }
+  let isOver = false
   const begin = () =>
     new Promise<void>((resolve, reject) => {
       const socket = connect({ host: hostname, port: Number(port), noDelay: true })
@@ -63,9 +69,16 @@ export async function openLoad(
           sentAt = performance.now()
           socket.write(textOf(next(arrival.number), host))
         },
+        isOpen: () => socket.writable,
+      }
+      const goOn = () => {
+        if (head < waiting.length && client.isOpen()) client.send(waiting[head++]!)
+        else free.push(client)
       }
       onAnswers(socket, (status, text) => {
-        const { number, at } = current!
+        if (current === null) return
+        const { number, at } = current
+        current = null
         const now = performance.now()
         open--
         if (status === 200) good.push(now - at)
@@ -75,11 +88,19 @@ export async function openLoad(
           firstOther ??= text().slice(-600)
         }
         answered(number, status, now - at)
-        if (head < waiting.length) client.send(waiting[head++]!)
-        else free.push(client)
+        goOn()
+      })
+      socket.once('close', () => {
+        if (isOver) return
+        if (current !== null) {
+          open--
+          others++
+          firstOther ??= 'closed without an answer'
+        }
+        void begin().catch(() => {})
       })
       socket.once('connect', () => {
-        free.push(client)
+        goOn()
         resolve()
       })
       socket.on('error', reject)
@@ -97,7 +118,7 @@ export async function openLoad(
     for (let count = 0; number < due && count < 500; count++) {
       const arrival = { number: number++, at: now }
       open++
-      const client = free.pop()
+      const client = takeFree()
       if (client !== undefined) client.send(arrival)
       else {
         queued++
@@ -109,6 +130,7 @@ export async function openLoad(
   const took = (performance.now() - from) / 1_000
   const until = performance.now() + DRAIN_MS
   while (open > 0 && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 20))
+  isOver = true
   for (const socket of sockets) socket.destroy()
 
   const [answers, no] = [good.toSorted((a, b) => a - b), refusals.toSorted((a, b) => a - b)]
