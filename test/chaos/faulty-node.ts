@@ -214,7 +214,10 @@ export async function startFaultyNode(roll: () => number): Promise<FaultyNode> {
         pool.mined(transactions)
       }
       // What anvil throws out by itself is not in any block.
-      if (pool.size() < FEW || counts.blocks! % SYNC_EVERY < blocks) await pool.sync()
+      if (pool.size() < FEW || counts.blocks! % SYNC_EVERY < blocks) {
+        await pool.sync()
+        for (let stuck = await pool.unstick(); stuck > 0; stuck--) count('held back by anvil')
+      }
     })
   }
 

@@ -31,6 +31,12 @@ export type Pool = {
   mined(transactions: { from: Hex; nonce: Hex }[]): void
   /** learns from anvil what is still in its pool; dear while there is much in it */
   sync(): Promise<void>
+  /**
+   * Looks for what anvil holds back although the chain is at its nonce, and never mines: it looks a nonce up and puts the
+   * transaction into its pool later, a block in between goes unseen. It does not drop such a one alone: all are sent anew.
+   * @returns how many were held back
+   */
+  unstick(): Promise<number>
   size(): number
 }
 
@@ -45,6 +51,7 @@ export const ACCOUNT_FULL = 'account limit exceeded'
 export function poolOver(anvil: Anvil): Pool {
   const offered = new Map<Hex, Offered>()
   let pending = new Map<Hex, Map<number, Offered>>()
+  let queued: Offered[] = []
 
   const put = (one: Offered) => {
     const mine = pending.get(one.from) ?? new Map<number, Offered>()
@@ -103,11 +110,28 @@ export function poolOver(anvil: Anvil): Pool {
       const held = [content.pending, content.queued].flatMap((part) =>
         Object.values(part).flatMap((byNonce) => Object.values(byNonce)),
       )
+      queued = Object.values(content.queued).flatMap((byNonce) => {
+        const [lowest] = Object.entries(byNonce).toSorted(([a], [b]) => Number(a) - Number(b))
+        return offered.get(lowest?.[1].hash ?? '0x') ?? []
+      })
       pending = new Map()
       for (const { hash } of held) {
         const one = offered.get(hash)
         if (one !== undefined) put(one)
       }
+    },
+    async unstick() {
+      const counts = await Promise.all(
+        queued.map(({ from }) => anvil.rpc<Hex>('eth_getTransactionCount', from, 'latest')),
+      )
+      const heldBack = queued.filter(({ nonce }, index) => nonce === Number(counts[index]))
+      if (heldBack.length === 0) return 0
+      const all = [...pending.values()].flatMap((mine) => [...mine.values()]).toSorted((a, b) => a.nonce - b.nonce)
+      await anvil.rpc('anvil_dropAllTransactions')
+      await anvil.ask(
+        all.map(({ raw }, id) => ({ jsonrpc: '2.0', id, method: 'eth_sendRawTransaction', params: [raw] })),
+      )
+      return heldBack.length
     },
     size: () => [...pending.values()].reduce((sum, mine) => sum + mine.size, 0),
   }
