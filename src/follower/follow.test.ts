@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, suite, test } from 'node:test'
-import { sql } from 'kysely'
+import { sql, type KyselyPlugin } from 'kysely'
 import type { App } from '../app.ts'
 import type { Block } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
@@ -459,6 +459,19 @@ suite('the follower', () => {
     })
   })
 
+  test('a block that is long overdue is looked for once a second, however often the settings say', async () => {
+    const script = scriptedChain({ everySeconds: 1, finality: 12 })
+    for (let count = 0; count < 30; count++) script.mine()
+    const looks = () => script.asked.get('eth_getBlockByNumber')!
+    await following(script, recorder().listener, async () => {
+      await settled(script)
+      await until('it is overdue', () => script.chain.head.sinceChangeMs() > 2_100)
+      const before = looks()
+      await until('three seconds more are over', () => script.chain.head.sinceChangeMs() > 5_100)
+      assert.ok(looks() - before >= 2 && looks() - before <= 5, `${looks() - before} looks`)
+    })
+  })
+
   test('a block that a read has seen is followed at once, however long the next look was to wait', async () => {
     const script = scriptedChain({ everySeconds: 15, finality: 12 })
     for (let count = 0; count < 30; count++) script.mine()
@@ -591,6 +604,45 @@ suite('the follower', () => {
       await until('another one leads', () => !head.isFollowed())
     })
     assert.equal(head.isFollowed(), false)
+  })
+
+  test('a lease whose statement took longer than it lasts is not believed in', async (t) => {
+    const script = scriptedChain()
+    script.mine()
+    const { head } = script.chain
+    const { now } = performance
+    let offsetMs = 0
+    t.mock.method(performance, 'now', () => now.call(performance) + offsetMs)
+    let [asked, isSlow] = [0, true]
+    const slow: KyselyPlugin = {
+      transformQuery: ({ node }) => {
+        asked++
+        if (isSlow) offsetMs += 3_001
+        return node
+      },
+      transformResult: async ({ result }) => {
+        await new Promise((resolve) => setImmediate(resolve))
+        return result
+      },
+    }
+    const follower = startFollower({ ...app, db: app.db.withPlugin(slow) }, script.chain, [recorder().listener])
+    try {
+      await until('it leads', () => logged.includes('follower leads'), Number.MAX_SAFE_INTEGER)
+      const from = asked
+      await until(
+        'it has renewed its lease and followed',
+        () => {
+          assert.equal(head.isFollowed(), false)
+          if (asked % 5 === 0) script.mine()
+          return asked > from + 30
+        },
+        Number.MAX_SAFE_INTEGER,
+      )
+      isSlow = false
+      await until('its lease is sure', () => head.isFollowed())
+    } finally {
+      await follower.stop()
+    }
   })
 
   test('a node that was away is caught up with', async () => {

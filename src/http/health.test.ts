@@ -118,3 +118,25 @@ test('a follower that stands still while the node goes on is told, although read
     return (await check()).ok
   })
 })
+
+test('a network without news of its head is told after fifteen seconds and two blocks as they come there', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const [[chainId, chain]] = [...here.app.chains] as [[number, NonNullable<ReturnType<App['chains']['get']>>]]
+  const detailOf = async (ageMs: number, intervalMs: number | null) => {
+    const head = { ...chain.head, ageMs: () => ageMs, pace: { ...chain.head.pace, intervalMs: () => intervalMs } }
+    const app = { ...here.app, chains: new Map([[chainId, { ...chain, head }]]) } as App
+    const open = openListener(app)
+    health(open, app, serving())
+    try {
+      return (await open.inject('/readyz')).json().checks.at(-1).detail
+    } finally {
+      await open.close()
+    }
+  }
+  await until('it is followed', async () => (await detailOf(0, null)) === undefined)
+  assert.equal(await detailOf(14_900, null), undefined)
+  assert.equal(await detailOf(15_100, null), 'no news of the head')
+  assert.equal(await detailOf(38_900, 12_000), undefined)
+  assert.equal(await detailOf(39_100, 12_000), 'no news of the head')
+})

@@ -1,6 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
+import { RpcUnavailable } from '../chain/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { newTransactionId, transactionIdOf } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -172,5 +173,28 @@ test('the first writes of an account that come together ask the node once where 
   await Promise.all(upTo(12).map((index) => world.add(world.first, index % 2 === 0 ? one : two)))
   world.first.misbehave(null)
   assert.deepEqual([asked.length, new Set(asked)], [2, new Set([one.address, two.address])])
+  await world.mine()
+})
+
+test('where an account begins is asked anew when its first write came to nothing', async () => {
+  const writer = await world.writer('begins-again')
+  let isAway = true
+  let asked = 0
+  world.first.misbehave(async (method, _params, next) => {
+    if (method !== 'eth_getTransactionCount') return next()
+    asked++
+    if (isAway) throw new RpcUnavailable('the node is away', { timedOut: false })
+    return next()
+  })
+  await assert.rejects(world.add(world.first, writer), { code: 'chain_unavailable' })
+  const before = asked
+  isAway = false
+  await world.add(world.first, writer)
+  world.first.misbehave(null)
+  assert.ok(asked > before, `${asked} counts`)
+  assert.deepEqual(
+    (await rowsOf(writer)).map(({ nonce }) => nonce),
+    [0],
+  )
   await world.mine()
 })

@@ -7,7 +7,7 @@ import { until } from '../../test/until.ts'
 import { writing, type Fault, type Replica, type Writer, type Writing } from '../../test/writing.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex } from '../store/bytes.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { pokeKeeper, type Keeper } from './keep-alive.ts'
 import { isQueued } from './queue.ts'
@@ -226,8 +226,18 @@ test('a queued write that is sped up stays queued, and goes with its newest byte
   assert.equal(raised.state, 'SUBMITTED')
   assert.deepEqual(seen.nonces, [])
   assert.deepEqual(await queuedOf(writer), [16, 17, 18, 19])
+  const long = new Date(Date.now() - 3_600_000)
+  await world.first.app.db.updateTable('attempts').set({ created_at: long }).where('queued_nonce', '=', 19).execute()
   await keeperOf(world.first)
   await settle(writer)
+  // What no node ever had keeps its time; for what went out the time until a raise begins now.
+  const attempts = await world.first.app.db
+    .selectFrom('attempts')
+    .select(['hash', 'created_at'])
+    .where('transaction_id', '=', last.id)
+    .execute()
+  const hours = attempts.map(({ hash, created_at }) => [toHex(hash) === raised.hash, created_at < new Date(Date.now() - 1_800_000)]) // prettier-ignore
+  assert.deepEqual(new Map(hours as [boolean, boolean][]), new Map([[true, false], [false, true]])) // prettier-ignore
   const told = await readTransaction(world.first.app, writer, last.hash)
   assert.deepEqual([told.state, told.hash], ['MINED', raised.hash])
   assert.equal(seen.raws.filter((raw) => parseTransaction(raw).nonce === 19).length, 1)
