@@ -46,7 +46,6 @@ const keys = {
   NETWORK_CHAIN_ID: { kind: 'integer', min: 1, part: 'server', help: 'chain id that the node must answer with; default: what it answers first, kept for ever' },
   NETWORK_EXPLORER: { kind: 'url', part: 'server', help: 'block explorer with /tx/, /address/ and /block/ pages, needed with RPC_URL in production; default: the pages of this service' },
   NETWORK_FINALITY: { kind: 'text', default: 'finalized', part: 'server', help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final' },
-  MULTICALL3: { kind: 'text', part: 'server', help: 'address of Multicall3 on the network, if it is deployed' },
   FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed, on networks for which `chatelaine network add` was told no other' },
   LANE_BUMP_AFTER_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, default: 20, part: 'server', help: 'how long an attempt waits before its fee is raised' },
   FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, max: 3000, default: 250, part: 'server', help: 'how often the follower asks the node for a new head while one is to be expected; its lease on a network, which replicas take over when it lapses, lasts 4 seconds' },
@@ -285,7 +284,7 @@ function modeOf(config: Config, hasMissing: boolean): string[] {
 
 /** Settings whose value says more than its kind. */
 function shapesOf(config: Config): string[] {
-  const { PUBLIC_ORIGIN, NETWORK_NAME, NETWORK_FINALITY, MULTICALL3 } = config
+  const { PUBLIC_ORIGIN, NETWORK_NAME, NETWORK_FINALITY } = config
   const problems = brandProblems(config)
   if (PUBLIC_ORIGIN !== undefined && URL.canParse(PUBLIC_ORIGIN) && new URL(PUBLIC_ORIGIN).origin !== PUBLIC_ORIGIN)
     problems.push('PUBLIC_ORIGIN must be an origin without a path')
@@ -293,8 +292,6 @@ function shapesOf(config: Config): string[] {
     problems.push('NETWORK_NAME must be lower-case letters, digits and hyphens')
   if (!/^(finalized|\d{1,4})$/.test(NETWORK_FINALITY))
     problems.push('NETWORK_FINALITY must be `finalized` or a number of blocks')
-  if (MULTICALL3 !== undefined && !/^0x[0-9a-fA-F]{40}$/.test(MULTICALL3))
-    problems.push('MULTICALL3 must be an address')
   return problems
 }
 

@@ -251,8 +251,7 @@ async function openMain(place: Here, embedded: EmbeddedChain | null): Promise<Ch
   const ofEmbedded = embedded === null ? null : [embedded.rpcUrl, embedded.rpcUrl.replace(/^http/, 'ws')]
   const wanted = settingsNetwork(config, ofEmbedded ?? config.RPC_URL!)
   if (embedded === null) return openNetwork(place, wanted, { faucet: null })
-  const multicall3 = wanted.multicall3 ?? embedded.contracts.multicall3
-  const chain = await openNetwork(place, { ...wanted, multicall3 }, { faucet: (address) => embedded.faucet(address) })
+  const chain = await openNetwork(place, wanted, { faucet: (address) => embedded.faucet(address) })
   await refillAccounts(db, embedded, telemetry).catch((error: unknown) => {
     chain.rpc.close()
     throw error
@@ -315,7 +314,7 @@ async function announce(app: App, chain: Chain, embedded: EmbeddedChain | null):
     rpcUrl: embedded?.rpcUrl ?? app.config.RPC_URL![0]!,
     chainId: chain.chainId,
     clientId: DEMO,
-    contracts: embedded?.contracts ?? { erc20: null, erc721: null, erc1155: null, multicall3: chain.multicall3 },
+    contracts: embedded?.contracts ?? { erc20: null, erc721: null, erc1155: null, multicall3: null },
   }
   await writeFacts(app.config.DATA_DIR, facts)
   return facts

@@ -30,7 +30,6 @@ export function fakeChain(says: Record<string, Says>) {
     ...{
       feeCapWei: 1_000n,
       strictness: 'off',
-      multicall3: null,
       explorer,
       rpc,
       head: openHead(Date.now),

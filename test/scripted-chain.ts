@@ -125,7 +125,6 @@ export function scriptedChain({
       finality,
       feeCapWei: 10n ** 12n,
       strictness: 'off',
-      multicall3: null,
       explorer: explorerAt('http://localhost:4000/explorer'),
       rpc: scriptedRpc(),
       head: openHead(() => performance.now()),

@@ -137,7 +137,6 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
         coin: 'Ether',
         decimals: 18,
         explorer,
-        multicall3: null,
       },
       ...{
         finality: 'finalized',

@@ -15,7 +15,6 @@ export type NetworkFacts = {
   /** null: this service shows pages of its own */
   explorer: ExplorerTemplates | null
   finality: 'finalized' | number
-  multicall3: Hex | null
   /** null: as the setting FOLLOW_STRICT says */
   followStrict: Strictness | null
   /** highest maxFeePerGas (or gasPrice) ever signed; null: as the setting FEE_CAP_GWEI says */
@@ -98,7 +97,6 @@ export async function listNetworks(db: RootDb): Promise<ListedNetwork[]> {
     decimals: row.decimals,
     explorer: row.explorer,
     finality: row.finality === 'finalized' ? 'finalized' : Number(row.finality),
-    multicall3: row.multicall3 === null ? null : toHex(row.multicall3),
     followStrict: row.follow_strict as Strictness | null,
     feeCapGwei: row.fee_cap_gwei,
     applications: Number(bound.find(({ chain_id }) => chain_id === row.chain_id)?.count ?? 0),
@@ -155,7 +153,6 @@ export function explainNetwork({
   decimals,
   explorer,
   finality,
-  multicall3,
   followStrict,
   feeCapGwei,
 }: NetworkFacts): string[] {
@@ -168,7 +165,6 @@ export function explainNetwork({
   if (!Number.isInteger(decimals) || decimals < 0 || decimals > 36) problems.push('The decimals must be 0 to 36.')
   if (finality !== 'finalized' && !(Number.isInteger(finality) && finality >= 0 && finality <= 9_999))
     problems.push('The finality must be `finalized` or a number of blocks up to 9999.')
-  if (multicall3 !== null && !/^0x[0-9a-fA-F]{40}$/.test(multicall3)) problems.push('Multicall3 must be an address.')
   if (followStrict !== null && !['on', 'off', 'lax'].includes(followStrict))
     problems.push('How strictly blocks are checked must be `on`, `off` or `lax`.')
   if (feeCapGwei !== null && !(Number.isSafeInteger(feeCapGwei) && feeCapGwei >= 1))
@@ -188,22 +184,12 @@ export function explainNetwork({
   return problems
 }
 
-const columnsOf = ({
-  symbol,
-  coin,
-  decimals,
-  explorer,
-  finality,
-  multicall3,
-  followStrict,
-  feeCapGwei,
-}: NetworkFacts) => ({
+const columnsOf = ({ symbol, coin, decimals, explorer, finality, followStrict, feeCapGwei }: NetworkFacts) => ({
   symbol,
   coin,
   decimals,
   explorer: explorer === null ? null : JSON.stringify(explorer),
   finality: String(finality),
-  multicall3: multicall3 === null ? null : fromHex(multicall3),
   follow_strict: followStrict,
   fee_cap_gwei: feeCapGwei,
 })

@@ -50,7 +50,6 @@ const facts = (name: string, chainId: number): NetworkFacts => ({
   decimals: 6,
   explorer: templatesAt('https://scan.example'),
   finality: 7,
-  multicall3: null,
   followStrict: null,
   feeCapGwei: null,
 })

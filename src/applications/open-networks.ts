@@ -23,7 +23,6 @@ export const NETWORK_KEYS = [
   'NETWORK_DECIMALS',
   'NETWORK_EXPLORER',
   'NETWORK_FINALITY',
-  'MULTICALL3',
   'FEE_CAP_GWEI',
   'FOLLOW_STRICT',
 ] as const satisfies (keyof Config)[]
@@ -56,7 +55,6 @@ export const settingsNetwork = (config: NetworkSettings, rpcUrls: readonly strin
   decimals: config.NETWORK_DECIMALS,
   explorer: config.NETWORK_EXPLORER === undefined ? null : templatesAt(config.NETWORK_EXPLORER),
   finality: config.NETWORK_FINALITY === 'finalized' ? 'finalized' : Number(config.NETWORK_FINALITY),
-  multicall3: (config.MULTICALL3 as Wanted['multicall3'] | undefined) ?? null,
   followStrict: null,
   feeCapGwei: null,
 })

@@ -15,8 +15,6 @@ export type Chain = {
   /** highest maxFeePerGas (or gasPrice) ever offered, wei per gas */
   feeCapWei: bigint
   strictness: Strictness
-  /** Multicall3 on this network, if it is deployed */
-  multicall3: Hex | null
   explorer: Explorer
   rpc: Rpc
   /** absent where no node was named that tells of its new blocks */

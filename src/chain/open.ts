@@ -26,7 +26,7 @@ const LOST_AMONG_SEVERAL_MS = 60_000
  */
 export async function openChain(settings: ChainSettings): Promise<{ chain: Chain; genesisHash: Hex }> {
   const { rpcUrls, chainId: wantedChainId, name, symbol, coin, decimals, finality, feeCapWei, strictness } = settings
-  const { multicall3, explorer, faucet, isDevelopment, now, onCall, onNode = () => {} } = settings
+  const { explorer, faucet, isDevelopment, now, onCall, onNode = () => {} } = settings
   const { rpc, identity, newHeads } = await connect(rpcUrls, { wantedChainId, onCall, onNode })
   const { chainId, genesisHash } = identity
   return {
@@ -39,7 +39,6 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       finality,
       feeCapWei,
       strictness,
-      multicall3,
       explorer,
       faucet,
       ...(isDevelopment === undefined ? {} : { isDevelopment }),

@@ -247,7 +247,7 @@ test('reverts of megabytes fill the memory of a block as answers do', async () =
 const network = {
   ...{ chainId: 31_337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 12, feeCapWei: 1n },
   ...{ strictness: 'off' as const },
-  ...{ multicall3: null, explorer: explorerAt(''), faucet: null },
+  ...{ explorer: explorerAt(''), faucet: null },
 }
 
 test('a batch is answered by one node alone, or as a whole by another', async (t) => {

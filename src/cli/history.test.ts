@@ -22,7 +22,7 @@ import { until } from '../../test/until.ts'
 const GENESIS = `0x${'5e'.repeat(32)}` as const
 const DEVNET: NetworkFacts = {
   chainId: 31337,
-  ...{ name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, explorer: null, finality: 3, multicall3: null },
+  ...{ name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, explorer: null, finality: 3 },
   ...{ followStrict: 'on', feeCapGwei: null },
 }
 const ACCOUNT = addressOf(0xa1)

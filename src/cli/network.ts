@@ -38,7 +38,6 @@ type Given = Json & {
   explorerAddress?: string
   explorerBlock?: string
   finality?: string
-  multicall3?: string
   followStrict?: string
   feeCapGwei?: string
 }
@@ -67,7 +66,6 @@ export function network(): Command {
     .option('--explorer-address <template>', 'page of an account, with {address}')
     .option('--explorer-block <template>', 'page of a block, with {number}')
     .option('--finality <blocks>', '`finalized`, the node’s tag, or a number of blocks; default finalized')
-    .option('--multicall3 <address>', 'Multicall3, if it is deployed')
     .option('--follow-strict <how>', '`on`, `off`, `lax`, or `default`, which is the setting FOLLOW_STRICT')
     .option('--fee-cap-gwei <gwei>', 'highest fee per gas ever signed, or `default`, which is the setting FEE_CAP_GWEI')
     .option(...json)
@@ -245,7 +243,6 @@ function choose({
         : given.finality === 'finalized'
           ? 'finalized'
           : number(given.finality),
-    multicall3: (given.multicall3 as Hex | undefined) ?? known?.multicall3 ?? null,
     followStrict: own(given.followStrict, known?.followStrict ?? null, (text) => text as Strictness),
     feeCapGwei: own(given.feeCapGwei, known?.feeCapGwei ?? null, number),
   }
@@ -294,7 +291,6 @@ function describe(one: Shown): string {
     ['Coin', `${one.coin} (${one.symbol}), ${one.decimals} decimals`],
     ['Explorer', one.explorer === null ? 'pages of this service' : Object.values(one.explorer)],
     ['Finality', one.finality === 'finalized' ? 'finalized' : `after ${one.finality} blocks`],
-    ['Multicall3', one.multicall3 ?? 'none'],
     ['Checks of blocks', one.followStrict ?? 'of the settings'],
     ['Fee cap', one.feeCapGwei === null ? 'of the settings' : `${one.feeCapGwei} gwei per gas`],
     ['Nodes', nodesOf(one)],

@@ -45,7 +45,6 @@ export type Preset = Rules & {
   coin: string
   decimals: number
   explorer: string
-  multicall3: `0x${string}` | null
   /** milliseconds between blocks, about */
   blockMs: number
 }
@@ -54,7 +53,7 @@ export type Preset = Rules & {
 export async function readPresets(): Promise<Preset[]> {
   const chains = await import('viem/chains')
   return Object.entries(presets).map(([name, { key, blockMs, ...rules }]) => {
-    const { id, name: title, nativeCurrency, blockExplorers, contracts } = chains[key]
+    const { id, name: title, nativeCurrency, blockExplorers } = chains[key]
     return {
       name,
       title,
@@ -63,7 +62,6 @@ export async function readPresets(): Promise<Preset[]> {
       coin: nativeCurrency.name,
       decimals: nativeCurrency.decimals,
       explorer: blockExplorers.default.url,
-      multicall3: contracts?.multicall3?.address ?? null,
       blockMs,
       ...{ finality: 'finalized' as const, followStrict: null, ...rules },
     }

@@ -89,7 +89,6 @@ const Network = Type.Object(
     decimals: Type.Integer(),
     explorer: Nullable(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() })),
     finality: Type.Union([Type.Literal('finalized'), Type.Integer()]),
-    multicall3: Nullable(Type.String()),
     followStrict: Nullable(
       Type.String({ description: '`on`, `off` or `lax`; null: as the setting FOLLOW_STRICT says' }),
     ),
@@ -112,7 +111,6 @@ const Network = Type.Object(
           block: 'https://sepolia.etherscan.io/block/{number}',
         },
         finality: 'finalized',
-        multicall3: '0xcA11bde05977b3631167028862bE2a173976CA11',
         followStrict: null,
         feeCapGwei: null,
         applications: 1,

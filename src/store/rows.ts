@@ -39,7 +39,6 @@ export type Database = {
     decimals: Generated<number>
     explorer: ColumnType<ExplorerTemplates | null, string | null | undefined, string | null>
     finality: Generated<string>
-    multicall3: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
     follow_strict: ColumnType<string | null, string | null | undefined, string | null>
     fee_cap_gwei: ColumnType<number | null, number | null | undefined, number | null>
     created_at: DefaultTime

@@ -72,7 +72,6 @@ suite('what tokens call themselves', () => {
       ...{
         feeCapWei: 1n,
         strictness: 'off',
-        multicall3: null,
         explorer: explorerAt(''),
         rpc: real,
         head: openHead(Date.now),
