@@ -3,7 +3,7 @@ import { openHead } from '../src/chain/head.ts'
 import { RpcError, type Rpc } from '../src/chain/rpc.ts'
 import type { Hex } from '../src/ids.ts'
 
-export const BASE_FEE = 10n
+const BASE_FEE = 10n
 /** What a node says to a call: a value, or an error that it answers with. */
 export type Says = (params: unknown[]) => unknown
 

@@ -29,7 +29,7 @@ export type ScriptedBlock = {
 }
 
 /** What the node does wrong, until it is switched off again. */
-export type Faults = {
+type Faults = {
   isAway: boolean
   /** never answers */
   hangs: boolean

@@ -5,7 +5,7 @@ import type { ParsedAbi } from './item.ts'
 import { MAX_ABI_BYTES } from './limits.ts'
 
 export { signatureOf, selectorOf } from './item.ts'
-export type { AbiErrorItem, AbiFunction, AbiParameter, ParsedAbi, StateMutability } from './item.ts'
+export type { AbiErrorItem, AbiFunction, ParsedAbi } from './item.ts'
 
 /**
  * Reads the `abi` of a request: one function and any `error` items, as Solidity text or as JSON ABI text.

@@ -9,7 +9,7 @@ import { RpcError, type Rpc } from './rpc.ts'
 /** `latest`-like tag, a block number, or the hash that pins a read to one block. */
 export type At = { blockHash: Hex } | { blockNumber: number } | 'latest' | 'finalized'
 
-export const blockParameter = (at: At): unknown => {
+const blockParameter = (at: At): unknown => {
   if (typeof at === 'string') return at
   return 'blockHash' in at ? { blockHash: at.blockHash } : `0x${at.blockNumber.toString(16)}`
 }

@@ -46,12 +46,12 @@ export const ReadRequest = Type.Object(
   { title: 'ReadRequest', additionalProperties: false, examples: [CALL] },
 )
 
-export const Output = Type.Object(
+const Output = Type.Object(
   { name: Type.String(), type: Type.String(), value: Type.Unknown({ description: 'Integers as big-number objects' }) },
   { title: 'Output', description: 'One return value' },
 )
 
-export const ReadResponse = Type.Object(
+const ReadResponse = Type.Object(
   {
     status: Type.Literal('SUCCESS'),
     explorerUrl: Type.String({ description: 'Block-explorer address of the contract' }),
@@ -77,7 +77,7 @@ export const BatchRequest = Type.Object(
 )
 
 /** Each call is answered on its own: what the single read answers, or its problem document. */
-export const BatchResponse = Type.Object(
+const BatchResponse = Type.Object(
   { blockNumber: Type.Integer(), results: Type.Array(Type.Unknown(shownAs({ anyOf: [ReadResponse, Problem] }))) },
   { title: 'BatchAnswer', examples: [{ blockNumber: ANSWER.blockNumber, results: [ANSWER] }] },
 )

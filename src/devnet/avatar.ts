@@ -20,7 +20,7 @@ const CELL = 8
 const MARGIN = 10
 
 /** Five by five cells, mirrored, in a colour; all of it from the name's hash. */
-export function drawAvatar(name: string): string {
+function drawAvatar(name: string): string {
   const hash = createHash('sha256').update(name.toLowerCase()).digest()
   const hue = ((hash[0]! << 8) | hash[1]!) % 360
   const size = CELLS * CELL + 2 * MARGIN

@@ -55,6 +55,7 @@ export async function indexedTo(
     .select(['block_number', 'finalized_number', 'halted'])
     .where('chain_id', '=', chainId)
     .executeTakeFirst()
+  // A cursor below zero stands before the first block.
   const known = (number: number | undefined) => (number === undefined || number < 0 ? null : number)
   return {
     indexedTo: known(row?.block_number),

@@ -7,6 +7,7 @@ import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { parseUserId, type Hex } from '../ids.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
+import { indexedTo } from '../follower/cursor.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/note.ts'
 import { ownAccount } from '../users/own.ts'
@@ -41,7 +42,7 @@ export async function readHistory(
 
   return retrying(async () => {
     // The cursor is read first and bounds the rows: a page never holds a block that its headers do not cover.
-    const reached = await readReach(app.db, chain.chainId)
+    const { halted: _, ...reached } = await indexedTo(app.db, chain.chainId)
     if (reached.indexedTo === null) return { entries: [], nextCursor: null, ...reached }
     const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
     const rows = await selectTransfers(app.db, {
@@ -58,17 +59,6 @@ export async function readHistory(
     const nextCursor = rows.length > limit ? placeCursor(scope, placeOf(page.at(-1)!)) : null
     return { entries, nextCursor, ...reached }
   })
-}
-
-async function readReach(db: Db, chainId: number): Promise<{ indexedTo: number | null; finalizedTo: number | null }> {
-  const row = await db
-    .selectFrom('cursors')
-    .select(['block_number', 'finalized_number'])
-    .where('chain_id', '=', chainId)
-    .executeTakeFirst()
-  // A cursor below zero stands before the first block.
-  const reached = (number: number | undefined) => (number === undefined || number < 0 ? null : number)
-  return { indexedTo: reached(row?.block_number), finalizedTo: reached(row?.finalized_number) }
 }
 
 const placeOf = (row: Row): Place => ({

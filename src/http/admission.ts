@@ -9,7 +9,7 @@ export type AdmissionClass = 'vital' | 'status' | 'write' | 'read'
 export type Whose = { application: string; person: string }
 
 /** What the process suffers from, milliseconds: how late the event loop is at least, and the longest wait for a connection. */
-export type Strain = { loopDelayMs: number; poolWaitMs: number }
+type Strain = { loopDelayMs: number; poolWaitMs: number }
 
 /**
  * A request that was let in.

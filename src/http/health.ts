@@ -11,7 +11,7 @@ const HEAD_STALE_MS = 15_000
 /** Milliseconds for which one look answers everybody who asks: strangers cannot make us ask database, signer and nodes. */
 const LOOK_MS = 1_000
 
-export type Check = { name: string; ok: boolean; detail?: string }
+type Check = { name: string; ok: boolean; detail?: string }
 /** `own`: without these this process serves nobody; `chains`: networks, each of which may be away while others are served. */
 type Health = { own: Check[]; chains: Check[] }
 type Questions = { isDraining: () => boolean }

@@ -106,7 +106,7 @@ type Document = {
  * `x-shown-as` takes the place of what is text on the wire only, a choice of words is an enumeration, every body has an
  * example, and a refusal is written once for each status.
  */
-export function refine(document: Document, origin: string): Document {
+function refine(document: Document, origin: string): Document {
   const schemas: Record<string, Schema> = {}
   const refusals: Record<string, object> = {}
   const paths = mapValues(document.paths, (operations) =>

@@ -16,7 +16,7 @@ const FRESH_SECONDS = 900
 const PER_SECOND = 2
 const BURST = 30
 
-export type Action = {
+type Action = {
   visitor: Visitor
   form: Record<string, string | undefined>
   request: FastifyRequest

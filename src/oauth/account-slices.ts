@@ -20,7 +20,7 @@ export type AccountSlices = {
 export type AccountOwner = { accountId: string; userId: UserId; address: Hex }
 export type Direction = 'in' | 'out' | 'all'
 /** @throws invalid_cursor  for a cursor that belongs to another list */
-export type PageAsked = { limit: number; cursor?: string | undefined }
+type PageAsked = { limit: number; cursor?: string | undefined }
 export type Listed<T> = { entries: T[]; nextCursor: string | null }
 
 export type Holding = Amount & { name: string; token: Hex | null }

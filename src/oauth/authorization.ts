@@ -241,7 +241,7 @@ function repeatLater(ctx: KoaContextWithOIDC, { message, retryAfter = 1 }: AppEr
 }
 
 /** For the developer of an application, in English as every `error_description`. */
-export const UNKNOWN_CLIENT = 'There is no application with this client_id here, or the operator suspended it.'
+const UNKNOWN_CLIENT = 'There is no application with this client_id here, or the operator suspended it.'
 
 /** Claims that this server never gives, though the library lists them. */
 const NEVER_GIVEN = ['acr', 'sid']

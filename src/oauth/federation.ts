@@ -34,9 +34,9 @@ export type Federation = {
 }
 
 /** `authTime`: when the provider says that it asked them who they are, seconds; null where it does not say. */
-export type Identified = { profile: Profile; authTime: number | null }
+type Identified = { profile: Profile; authTime: number | null }
 
-export type Visit = {
+type Visit = {
   interactionUid: string
   state: string
   nonce: string

@@ -19,8 +19,6 @@ import { freezeAccount, readFreezable, thawAccount, type Freezable } from '../us
 import { recorded, type Actor } from './actions.ts'
 
 /** What an operator changes, by the API or by a command, each with its line in `operator_actions`. */
-export type Acts = ReturnType<typeof operatorActs>
-
 export function operatorActs(root: RootDb, by: Actor) {
   const onApplication = async <T>(action: string, clientId: string, work: (db: RootDb) => Promise<T>): Promise<T> => {
     const done = await recorded(root, by, { action, target: clientId, look: application }, work)

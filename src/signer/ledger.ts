@@ -50,7 +50,7 @@ export type Held = Attempt & {
 
 type Slot = { chainId: number; address: Buffer; nonce: number }
 
-export type NewEntry = { at: number; userId: string; address: Buffer; rule: string } & (
+type NewEntry = { at: number; userId: string; address: Buffer; rule: string } & (
   | { kind: 'account' }
   | { kind: 'restore'; restored: Restored }
   | {

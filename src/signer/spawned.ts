@@ -24,7 +24,7 @@ export type Place = {
 
 export const CHAIN_ID = 31_337
 export const ISSUER = 'http://localhost:4000/oauth'
-export const AUDIENCE = 'http://localhost:4000/v1'
+const AUDIENCE = 'http://localhost:4000/v1'
 
 export async function makePlace(): Promise<Place> {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-signer-'))

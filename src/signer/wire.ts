@@ -146,7 +146,6 @@ export type SignerRefusal =
   | 'key_damaged'
   | 'ledger_damaged'
 
-export type RequestFrame = { [V in Verb]: { id: number; verb: V; request: Verbs[V]['request'] } }[Verb]
 export type AnswerFrame = { id: number; answer: unknown } | { id: number; error: { code: string; detail: string } }
 
 /** bytes; a body of 64 KiB holds at most 64 KiB of calldata, which is 128 KiB of hex */

@@ -55,7 +55,7 @@ function checkPlace(place: string, position: number): void {
 }
 
 /** What a server says of itself; null is what it may not be asked, or what it knows nothing of. */
-export type Standing = {
+type Standing = {
   takesWrites: boolean
   /** the same of a server and of all copies of it */
   cluster: string | null

@@ -39,7 +39,7 @@ export type GasStrategy = {
 type Unbound = Omit<Bound, 'accountId' | 'requestHash'>
 
 /** `accessToken` when the user asked for it; raising a fee needs none. */
-export type Replacement = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string }
+type Replacement = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string }
 
 /** The user's account pays. */
 const self: GasStrategy = {

@@ -167,7 +167,7 @@ const isPlace = (createdAt: string, id: string): boolean =>
   isMoment(createdAt) && /^tx_[0-9a-f-]{36}$/.test(id) // prettier-ignore
 
 /** With the reason of a failure, which is found when it is first asked for, and why it is not mined yet. */
-export async function show(app: App, chain: Chain, row: TransactionRow): Promise<Transaction> {
+async function show(app: App, chain: Chain, row: TransactionRow): Promise<Transaction> {
   const [attempts, revert, reasons] = await Promise.all([
     readAttempts(app, { id: row.id, chainId: row.chain_id }),
     explainRevert(app, chain, row),

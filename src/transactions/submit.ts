@@ -43,7 +43,7 @@ export async function rehearseTransaction(app: App, caller: Caller, body: Body):
 }
 
 /** The engine calls the field that lacks a contract `/address`; here it has another name. */
-export async function pointingAt<T>(pointer: string, sending: Promise<T>): Promise<T> {
+async function pointingAt<T>(pointer: string, sending: Promise<T>): Promise<T> {
   try {
     return await sending
   } catch (error) {

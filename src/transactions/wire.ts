@@ -115,7 +115,7 @@ const MINED = {
   reason: null,
 }
 
-export const Transaction = Type.Object(
+const Transaction = Type.Object(
   {
     id: Type.String(),
     state: State,

@@ -73,7 +73,7 @@ const Recipient = Type.Object(
   { title: 'Recipient' },
 )
 
-export const TransferResponse = Type.Object(
+const TransferResponse = Type.Object(
   {
     status: Type.Literal('SUCCESS'),
     hash: Type.Optional(Type.String({ description: 'Transaction hash' })),

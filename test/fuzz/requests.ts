@@ -17,7 +17,7 @@ export type Operation = {
   parameters: { in: 'path' | 'query' | 'header'; name: string; required?: boolean; schema: Schema }[]
   body: Schema | undefined
 }
-export type Schema = {
+type Schema = {
   type?: string
   enum?: unknown[]
   const?: unknown
