@@ -188,14 +188,14 @@ async function* fromLogs(rpc: Rpc) {
   }
 }
 
-async function ours(db: RootDb, url: string, strictness: Chain['strictness'] = 'off'): Promise<void> {
+async function ours(db: RootDb, url: string, verification: Chain['verification'] = 'bloom'): Promise<void> {
   const rpc = openRpc({ url })
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 20 }
   const app = { config, db, telemetry: openTelemetry('bench', 'error'), now: Date.now } as unknown as App
   const chain: Chain = {
     ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 64, feeCapWei: 1n },
     ...{
-      strictness,
+      verification,
       multicall3: null,
       explorer: explorerAt(''),
       rpc,
@@ -311,7 +311,7 @@ async function measureIndex(perTransaction: number): Promise<void> {
       'loop by hand, our table': cleared(() => byHand(db, 'transfers', fromReceipts(rpc))),
       'loop by hand, our table, eth_getLogs by range': cleared(() => byHand(db, 'transfers', fromLogs(rpc))),
       'ours on PostgreSQL': cleared(() => ours(db, node.url)),
-      'ours on PostgreSQL, strict': cleared(() => ours(db, node.url, 'on')),
+      'ours on PostgreSQL, hash': cleared(() => ours(db, node.url, 'hash')),
       'ours on the embedded database': onEmbedded,
     })
     const base = results.get(hand)!

@@ -49,7 +49,7 @@ const keys = {
   FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed, on networks for which `chatelaine network add` was told no other' },
   LANE_BUMP_AFTER_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, default: 20, part: 'server', help: 'how long an attempt waits before its fee is raised' },
   FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, max: 3000, default: 250, part: 'server', help: 'how often the follower asks the node for a new head while one is to be expected; its lease on a network, which replicas take over when it lapses, lasts 4 seconds' },
-  FOLLOW_STRICT: { kind: 'choice', choices: ['off', 'on', 'lax'], default: 'off', part: 'server', help: '`on` asks for every block with its transactions whole and rebuilds its header, transactions and receipts from what they hold, up to the block’s hash: hash, sender, gas, price, outcome and logs of each transaction (Ethereum’s own headers and transaction types 0 to 4; a block with another type is refused); `off` checks logs against the block’s Bloom filter, and blocks with transactions of our accounts as `on` does where they are Ethereum’s; `lax` counts receipts only, for networks whose filter is empty or leaves logs out; on networks for which `chatelaine network add` was told no other' },
+  BLOCK_VERIFICATION: { kind: 'choice', choices: ['bloom', 'hash', 'count'], default: 'bloom', part: 'server', help: '`hash` asks for every block with its transactions whole and rebuilds its header, transactions and receipts from what they hold, up to the block’s hash: hash, sender, gas, price, outcome and logs of each transaction (Ethereum’s own headers and transaction types 0 to 4; a block with another type is refused); `bloom` checks logs against the block’s Bloom filter, and blocks with transactions of our accounts as `hash` does where they are Ethereum’s; `count` counts receipts only, for networks whose filter is empty or leaves logs out; on networks for which `chatelaine network add` was told no other' },
   SIGNER_SOCKET: { kind: 'path', part: 'both', productionRequired: true, help: 'Unix socket of the signer' },
   SIGNER_SOCKET_MODE: { kind: 'choice', choices: ['600', '660'], default: '600', part: 'signer', help: 'permissions of SIGNER_SOCKET, octal: 600 for the signer’s own user, 660 for its group too, where the server is another user of that group' },
   SIGNER_DIR: { kind: 'path', part: 'signer', productionRequired: true, help: 'the signer’s own store: wrapped keys and sign ledger' },
@@ -154,6 +154,12 @@ export function readSome<K extends ConfigKey>(
   return Object.fromEntries(names.map((name) => [name, config[name]])) as Pick<Config, K>
 }
 
+/** Settings of before, and what to do instead: one that is passed over silently is one that its operator believes in. */
+const REMOVED = {
+  FOLLOW_STRICT: 'it is BLOCK_VERIFICATION now, and its values `hash` (on), `bloom` (off) and `count` (lax)',
+  MULTICALL3: 'leave it out, nothing read it',
+}
+
 function readEach(
   env: Record<string, string | undefined>,
   part: 'server' | 'signer',
@@ -161,6 +167,8 @@ function readEach(
   const problems: string[] = []
   const config: Record<string, unknown> = {}
   const production = env.NODE_ENV === 'production'
+  for (const [name, instead] of Object.entries(REMOVED))
+    if (env[name] !== undefined && env[name] !== '') problems.push(`${name} is no setting any more: ${instead}`)
   for (const [name, key] of Object.entries(keys) as [ConfigKey, Key][]) {
     const text = env[name] === '' ? undefined : env[name]
     const mine = key.part === part || key.part === 'both'

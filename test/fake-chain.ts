@@ -29,7 +29,7 @@ export function fakeChain(says: Record<string, Says>) {
     ...{ chainId: 31_337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 'finalized' },
     ...{
       feeCapWei: 1_000n,
-      strictness: 'off',
+      verification: 'bloom',
       explorer,
       rpc,
       head: openHead(Date.now),

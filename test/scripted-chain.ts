@@ -124,7 +124,7 @@ export function scriptedChain({
       decimals: 18,
       finality,
       feeCapWei: 10n ** 12n,
-      strictness: 'off',
+      verification: 'bloom',
       explorer: explorerAt('http://localhost:4000/explorer'),
       rpc: scriptedRpc(),
       head: openHead(() => performance.now()),

@@ -141,7 +141,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
       ...{
         finality: 'finalized',
         feeCapWei: 1_000n * 10n ** 9n,
-        strictness: 'off',
+        verification: 'bloom',
         faucet: null,
         now: Date.now,
         onCall: () => {},

@@ -30,7 +30,7 @@ const sepolia = {
   decimals: 18,
   explorer: templatesAt('https://sepolia.etherscan.io/'),
   finality: 'finalized' as const,
-  followStrict: null,
+  blockVerification: null,
   feeCapGwei: null,
 }
 const shop: Draft = {
@@ -187,10 +187,10 @@ test('a network keeps its chain for ever, and what else is said of it can be cha
   await assert.rejects(bind({ genesisHash: `0x${'22'.repeat(32)}` }), /another chain/)
   await assert.rejects(bind({ name: 'other' }), /known to this database as sepolia/)
   await assert.rejects(bind({ chainId: 5 }), /belongs to another chain id/)
-  await bind({ symbol: 'SEP', finality: 12, explorer: null, followStrict: 'lax', feeCapGwei: 7 })
+  await bind({ symbol: 'SEP', finality: 12, explorer: null, blockVerification: 'count', feeCapGwei: 7 })
   const [changed] = await listNetworks(db)
   assert.deepEqual([changed!.symbol, changed!.finality, changed!.explorer], ['SEP', 12, null])
-  assert.deepEqual([changed!.followStrict, changed!.feeCapGwei], ['lax', 7])
+  assert.deepEqual([changed!.blockVerification, changed!.feeCapGwei], ['count', 7])
   await bind({})
   const { applications, ...facts } = (await listNetworks(db))[0]!
   assert.deepEqual(facts, sepolia)

@@ -1,4 +1,4 @@
-import type { Explorer, Strictness } from '../chain/network.ts'
+import type { Explorer, Verification } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type RootDb } from '../store/db.ts'
@@ -15,8 +15,8 @@ export type NetworkFacts = {
   /** null: this service shows pages of its own */
   explorer: ExplorerTemplates | null
   finality: 'finalized' | number
-  /** null: as the setting FOLLOW_STRICT says */
-  followStrict: Strictness | null
+  /** null: as the setting BLOCK_VERIFICATION says */
+  blockVerification: Verification | null
   /** highest maxFeePerGas (or gasPrice) ever signed; null: as the setting FEE_CAP_GWEI says */
   feeCapGwei: number | null
 }
@@ -97,7 +97,7 @@ export async function listNetworks(db: RootDb): Promise<ListedNetwork[]> {
     decimals: row.decimals,
     explorer: row.explorer,
     finality: row.finality === 'finalized' ? 'finalized' : Number(row.finality),
-    followStrict: row.follow_strict as Strictness | null,
+    blockVerification: row.block_verification as Verification | null,
     feeCapGwei: row.fee_cap_gwei,
     applications: Number(bound.find(({ chain_id }) => chain_id === row.chain_id)?.count ?? 0),
   }))
@@ -153,7 +153,7 @@ export function explainNetwork({
   decimals,
   explorer,
   finality,
-  followStrict,
+  blockVerification,
   feeCapGwei,
 }: NetworkFacts): string[] {
   const problems: string[] = []
@@ -165,8 +165,8 @@ export function explainNetwork({
   if (!Number.isInteger(decimals) || decimals < 0 || decimals > 36) problems.push('The decimals must be 0 to 36.')
   if (finality !== 'finalized' && !(Number.isInteger(finality) && finality >= 0 && finality <= 9_999))
     problems.push('The finality must be `finalized` or a number of blocks up to 9999.')
-  if (followStrict !== null && !['on', 'off', 'lax'].includes(followStrict))
-    problems.push('How strictly blocks are checked must be `on`, `off` or `lax`.')
+  if (blockVerification !== null && !['hash', 'bloom', 'count'].includes(blockVerification))
+    problems.push('How strictly blocks are checked must be `hash`, `bloom` or `count`.')
   if (feeCapGwei !== null && !(Number.isSafeInteger(feeCapGwei) && feeCapGwei >= 1))
     problems.push('The fee cap must be a whole number of gwei above 0.')
   for (const [page, value] of [
@@ -184,12 +184,12 @@ export function explainNetwork({
   return problems
 }
 
-const columnsOf = ({ symbol, coin, decimals, explorer, finality, followStrict, feeCapGwei }: NetworkFacts) => ({
+const columnsOf = ({ symbol, coin, decimals, explorer, finality, blockVerification, feeCapGwei }: NetworkFacts) => ({
   symbol,
   coin,
   decimals,
   explorer: explorer === null ? null : JSON.stringify(explorer),
   finality: String(finality),
-  follow_strict: followStrict,
+  block_verification: blockVerification,
   fee_cap_gwei: feeCapGwei,
 })

@@ -50,7 +50,7 @@ const facts = (name: string, chainId: number): NetworkFacts => ({
   decimals: 6,
   explorer: templatesAt('https://scan.example'),
   finality: 7,
-  followStrict: null,
+  blockVerification: null,
   feeCapGwei: null,
 })
 const want = (name: string, chainId: number, ...rpcUrls: string[]): Wanted => ({ ...facts(name, chainId), rpcUrls })
@@ -88,19 +88,19 @@ test('a network whose node is down keeps no other from starting, and is served w
 test('how blocks are checked and what is paid at most is said network by network, and for the others by the settings', async () => {
   const [one, two] = await Promise.all([1, 2].map((chainId) => openSilentNode({ chainId })))
   const chains = new Map<number, Chain>()
-  const own = { ...want('one', 1, one!.url), followStrict: 'on' as const, feeCapGwei: 3 }
-  const config = { ...place.config, FOLLOW_STRICT: 'lax' as const, FEE_CAP_GWEI: 50 }
+  const own = { ...want('one', 1, one!.url), blockVerification: 'hash' as const, feeCapGwei: 3 }
+  const config = { ...place.config, BLOCK_VERIFICATION: 'count' as const, FEE_CAP_GWEI: 50 }
   await openNetworks({ ...place, config }, [own, want('two', 2, two!.url)], chains)
   const gwei = 1_000_000_000n
   assert.deepEqual(
-    [1, 2].map((chainId) => [chains.get(chainId)!.strictness, chains.get(chainId)!.feeCapWei]),
+    [1, 2].map((chainId) => [chains.get(chainId)!.verification, chains.get(chainId)!.feeCapWei]),
     [
-      ['on', 3n * gwei],
-      ['lax', 50n * gwei],
+      ['hash', 3n * gwei],
+      ['count', 50n * gwei],
     ],
   )
   const [kept] = await storedNetworks({ ...place, config }, await fileOf({ one: [one!.url] }))
-  assert.deepEqual([kept!.followStrict, kept!.feeCapGwei], ['on', 3])
+  assert.deepEqual([kept!.blockVerification, kept!.feeCapGwei], ['hash', 3])
   closeAll(chains)
   await Promise.all([one!.close(), two!.close()])
 })

@@ -24,7 +24,7 @@ export const NETWORK_KEYS = [
   'NETWORK_EXPLORER',
   'NETWORK_FINALITY',
   'FEE_CAP_GWEI',
-  'FOLLOW_STRICT',
+  'BLOCK_VERIFICATION',
 ] as const satisfies (keyof Config)[]
 
 const RETRY_EVERY_MS = 5_000
@@ -55,7 +55,7 @@ export const settingsNetwork = (config: NetworkSettings, rpcUrls: readonly strin
   decimals: config.NETWORK_DECIMALS,
   explorer: config.NETWORK_EXPLORER === undefined ? null : templatesAt(config.NETWORK_EXPLORER),
   finality: config.NETWORK_FINALITY === 'finalized' ? 'finalized' : Number(config.NETWORK_FINALITY),
-  followStrict: null,
+  blockVerification: null,
   feeCapGwei: null,
 })
 
@@ -90,7 +90,7 @@ async function connectNetwork(
   const { chain, genesisHash } = await openChain({
     ...wanted,
     feeCapWei: BigInt(wanted.feeCapGwei ?? config.FEE_CAP_GWEI) * 1_000_000_000n,
-    strictness: wanted.followStrict ?? config.FOLLOW_STRICT,
+    verification: wanted.blockVerification ?? config.BLOCK_VERIFICATION,
     explorer: explorerOf(wanted.explorer ?? templatesAt(`${origin}/explorer`)),
     now: () => performance.now(),
     onCall: (method, outcome, count) => telemetry.rpcCalls.inc({ method, outcome }, count),

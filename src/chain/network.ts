@@ -14,7 +14,7 @@ export type Chain = {
   finality: 'finalized' | number
   /** highest maxFeePerGas (or gasPrice) ever offered, wei per gas */
   feeCapWei: bigint
-  strictness: Strictness
+  verification: Verification
   explorer: Explorer
   rpc: Rpc
   /** absent where no node was named that tells of its new blocks */
@@ -32,11 +32,11 @@ export type Chain = {
 export const isDevelopment = ({ faucet, isDevelopment: isSo = false }: Chain): boolean => faucet !== null || isSo
 
 /**
- * How far a node's blocks are believed: `on` checks transactions and receipts against the block's hash; `off` the logs
- * against its Bloom filter, and all of it in blocks with transactions of ours; `lax`, for networks that have no filter
+ * How far a node's blocks are believed: `hash` checks transactions and receipts against the block's hash; `bloom` the logs
+ * against its Bloom filter, and all of it in blocks with transactions of ours; `count`, for networks that have no filter
  * or leave logs out of it, counts receipts only. docs/decisions/0011
  */
-export type Strictness = 'on' | 'off' | 'lax'
+export type Verification = 'hash' | 'bloom' | 'count'
 
 export type Explorer = {
   tx: (hash: Hex) => string

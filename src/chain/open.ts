@@ -25,7 +25,7 @@ const LOST_AMONG_SEVERAL_MS = 60_000
  * @throws Error when a node has another chain id; RpcUnavailable when none answers
  */
 export async function openChain(settings: ChainSettings): Promise<{ chain: Chain; genesisHash: Hex }> {
-  const { rpcUrls, chainId: wantedChainId, name, symbol, coin, decimals, finality, feeCapWei, strictness } = settings
+  const { rpcUrls, chainId: wantedChainId, name, symbol, coin, decimals, finality, feeCapWei, verification } = settings
   const { explorer, faucet, isDevelopment, now, onCall, onNode = () => {} } = settings
   const { rpc, identity, newHeads } = await connect(rpcUrls, { wantedChainId, onCall, onNode })
   const { chainId, genesisHash } = identity
@@ -38,7 +38,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       decimals,
       finality,
       feeCapWei,
-      strictness,
+      verification,
       explorer,
       faucet,
       ...(isDevelopment === undefined ? {} : { isDevelopment }),

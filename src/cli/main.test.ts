@@ -97,23 +97,23 @@ describe('beside a database that nobody holds', () => {
 
   test('a network has a fee cap and checks of its own until `default` takes them back', async () => {
     const change = (...words: string[]) => run('network', 'add', 'sepolia', ...words)
-    assert.equal((await change('--follow-strict', 'lax', '--fee-cap-gwei', '40')).code, 0)
+    assert.equal((await change('--block-verification', 'count', '--fee-cap-gwei', '40')).code, 0)
     assert.equal((await change('--finality', '13')).code, 0)
     const shown = await json('network', 'show', 'sepolia')
-    assert.deepEqual([shown.followStrict, shown.feeCapGwei, shown.finality], ['lax', 40, 13])
+    assert.deepEqual([shown.blockVerification, shown.feeCapGwei, shown.finality], ['count', 40, 13])
     assert.match((await run('network', 'show', 'sepolia')).out, /Fee cap +40 gwei per gas/)
     for (const words of [
-      ['--follow-strict', 'loose'],
+      ['--block-verification', 'loose'],
       ['--fee-cap-gwei', '0'],
       ['--fee-cap-gwei', '1.5'],
     ]) {
       const { code, err } = await change(...words)
       assert.equal(code, 1)
-      assert.match(err, /`on`, `off` or `lax`|above 0/)
+      assert.match(err, /`hash`, `bloom` or `count`|above 0/)
     }
-    assert.equal((await change('--follow-strict', 'default', '--fee-cap-gwei', 'default')).code, 0)
+    assert.equal((await change('--block-verification', 'default', '--fee-cap-gwei', 'default')).code, 0)
     const after = await json('network', 'show', 'sepolia')
-    assert.deepEqual([after.followStrict, after.feeCapGwei], [null, null])
+    assert.deepEqual([after.blockVerification, after.feeCapGwei], [null, null])
   })
 
   test('an application goes through its whole life', async () => {

@@ -2,7 +2,7 @@ import { text } from 'node:stream/consumers'
 import { Command } from 'commander'
 import { connect } from '../chain/connect.ts'
 import { RpcError, RpcUnavailable } from '../chain/failures.ts'
-import type { Strictness } from '../chain/network.ts'
+import type { Verification } from '../chain/network.ts'
 import type { OnNode } from '../chain/pool.ts'
 import {
   bindNetwork,
@@ -38,7 +38,7 @@ type Given = Json & {
   explorerAddress?: string
   explorerBlock?: string
   finality?: string
-  followStrict?: string
+  blockVerification?: string
   feeCapGwei?: string
 }
 type Shown = ListedNetwork & { isServed?: boolean; nodes: number }
@@ -66,7 +66,10 @@ export function network(): Command {
     .option('--explorer-address <template>', 'page of an account, with {address}')
     .option('--explorer-block <template>', 'page of a block, with {number}')
     .option('--finality <blocks>', '`finalized`, the node’s tag, or a number of blocks; default finalized')
-    .option('--follow-strict <how>', '`on`, `off`, `lax`, or `default`, which is the setting FOLLOW_STRICT')
+    .option(
+      '--block-verification <how>',
+      '`hash`, `bloom`, `count`, or `default`, which is the setting BLOCK_VERIFICATION',
+    )
     .option('--fee-cap-gwei <gwei>', 'highest fee per gas ever signed, or `default`, which is the setting FEE_CAP_GWEI')
     .option(...json)
     .action(add)
@@ -139,9 +142,9 @@ async function add(name: string, given: Given): Promise<void> {
 
 async function listPresets(given: Json): Promise<void> {
   const presets = await readPresets()
-  const rows = presets.map(({ name, title, chainId, symbol, blockMs, finality, followStrict, explorer }) => [
+  const rows = presets.map(({ name, title, chainId, symbol, blockMs, finality, blockVerification, explorer }) => [
     ...[name, title, String(chainId), symbol, `${blockMs / 1_000} s`],
-    ...[finality === 'finalized' ? finality : `${finality} blocks`, followStrict ?? '', explorer],
+    ...[finality === 'finalized' ? finality : `${finality} blocks`, blockVerification ?? '', explorer],
   ])
   print(given, presets, table(['name', 'network', 'chain id', 'coin', 'blocks', 'final', 'checks', 'explorer'], rows))
 }
@@ -243,7 +246,7 @@ function choose({
         : given.finality === 'finalized'
           ? 'finalized'
           : number(given.finality),
-    followStrict: own(given.followStrict, known?.followStrict ?? null, (text) => text as Strictness),
+    blockVerification: own(given.blockVerification, known?.blockVerification ?? null, (text) => text as Verification),
     feeCapGwei: own(given.feeCapGwei, known?.feeCapGwei ?? null, number),
   }
 }
@@ -291,7 +294,7 @@ function describe(one: Shown): string {
     ['Coin', `${one.coin} (${one.symbol}), ${one.decimals} decimals`],
     ['Explorer', one.explorer === null ? 'pages of this service' : Object.values(one.explorer)],
     ['Finality', one.finality === 'finalized' ? 'finalized' : `after ${one.finality} blocks`],
-    ['Checks of blocks', one.followStrict ?? 'of the settings'],
+    ['Checks of blocks', one.blockVerification ?? 'of the settings'],
     ['Fee cap', one.feeCapGwei === null ? 'of the settings' : `${one.feeCapGwei} gwei per gas`],
     ['Nodes', nodesOf(one)],
     ['Applications', String(one.applications)],

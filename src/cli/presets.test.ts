@@ -14,16 +14,16 @@ test('each preset is a network that can be added as it is', async () => {
 
 test('presets say how far their network’s blocks can be checked, whatever is set for all', async () => {
   const rules = new Map(
-    (await readPresets()).map(({ name, followStrict, finality }) => [name, [followStrict, finality]]),
+    (await readPresets()).map(({ name, blockVerification, finality }) => [name, [blockVerification, finality]]),
   )
   assert.deepEqual(rules.get('ethereum'), [null, 'finalized'])
   assert.deepEqual(rules.get('gnosis'), [null, 'finalized'])
-  assert.deepEqual(rules.get('polygon'), ['lax', 256])
-  assert.deepEqual(rules.get('polygon-amoy'), ['lax', 256])
-  assert.deepEqual(rules.get('zksync'), ['lax', 'finalized'])
+  assert.deepEqual(rules.get('polygon'), ['count', 256])
+  assert.deepEqual(rules.get('polygon-amoy'), ['count', 256])
+  assert.deepEqual(rules.get('zksync'), ['count', 'finalized'])
   // Deposits and messages have receipts that are not hashed as Ethereum's.
   for (const name of ['base', 'base-sepolia', 'optimism', 'celo', 'arbitrum', 'scroll'])
-    assert.deepEqual(rules.get(name), ['off', 'finalized'], name)
+    assert.deepEqual(rules.get(name), ['bloom', 'finalized'], name)
 })
 
 test('presets say how often their network has a block, as the library does where it knows', async () => {

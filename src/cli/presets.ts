@@ -2,12 +2,12 @@ import type { NetworkFacts } from '../applications/networks.ts'
 
 /**
  * How far what the nodes of a network say can be checked, where the setting for all networks must not decide it.
- * `offAt`: headers or receipts of their own (deposits, messages, system transactions), which do not hash as Ethereum's.
- * `laxAt`: besides, Bloom filters that leave logs out or are empty: those of Polygon's state syncs (l2beat #10113), and
- * zkSync's by node and block (zksync-era #4580, across-protocol/relayer #1789). Under `off` the follower stops at the first.
+ * `bloomAt`: headers or receipts of their own (deposits, messages, system transactions), which do not hash as Ethereum's.
+ * `countAt`: besides, Bloom filters that leave logs out or are empty: those of Polygon's state syncs (l2beat #10113), and
+ * zkSync's by node and block (zksync-era #4580, across-protocol/relayer #1789). Under `bloom` the follower stops at the first.
  */
-const offAt = { followStrict: 'off' } as const
-const laxAt = { followStrict: 'lax' } as const
+const bloomAt = { blockVerification: 'bloom' } as const
+const countAt = { blockVerification: 'count' } as const
 
 /** blocks: Polygon had reorganisations of 157, and its milestones have been late; 256 are nine minutes */
 const POLYGON_FINALITY = 256
@@ -20,22 +20,22 @@ const POLYGON_FINALITY = 256
 const presets = {
   ethereum: { key: 'mainnet', blockMs: 12_000 },
   sepolia: { key: 'sepolia', blockMs: 12_000 },
-  base: { key: 'base', blockMs: 2_000, ...offAt },
-  'base-sepolia': { key: 'baseSepolia', blockMs: 2_000, ...offAt },
-  optimism: { key: 'optimism', blockMs: 2_000, ...offAt },
-  arbitrum: { key: 'arbitrum', blockMs: 250, ...offAt },
-  polygon: { key: 'polygon', blockMs: 2_000, ...laxAt, finality: POLYGON_FINALITY },
-  'polygon-amoy': { key: 'polygonAmoy', blockMs: 2_000, ...laxAt, finality: POLYGON_FINALITY },
-  bnb: { key: 'bsc', blockMs: 750, ...offAt },
-  avalanche: { key: 'avalanche', blockMs: 1_700, ...offAt },
+  base: { key: 'base', blockMs: 2_000, ...bloomAt },
+  'base-sepolia': { key: 'baseSepolia', blockMs: 2_000, ...bloomAt },
+  optimism: { key: 'optimism', blockMs: 2_000, ...bloomAt },
+  arbitrum: { key: 'arbitrum', blockMs: 250, ...bloomAt },
+  polygon: { key: 'polygon', blockMs: 2_000, ...countAt, finality: POLYGON_FINALITY },
+  'polygon-amoy': { key: 'polygonAmoy', blockMs: 2_000, ...countAt, finality: POLYGON_FINALITY },
+  bnb: { key: 'bsc', blockMs: 750, ...bloomAt },
+  avalanche: { key: 'avalanche', blockMs: 1_700, ...bloomAt },
   gnosis: { key: 'gnosis', blockMs: 5_000 },
-  linea: { key: 'linea', blockMs: 2_000, ...offAt },
-  scroll: { key: 'scroll', blockMs: 3_000, ...offAt },
-  zksync: { key: 'zksync', blockMs: 200, ...laxAt },
-  celo: { key: 'celo', blockMs: 1_000, ...offAt },
+  linea: { key: 'linea', blockMs: 2_000, ...bloomAt },
+  scroll: { key: 'scroll', blockMs: 3_000, ...bloomAt },
+  zksync: { key: 'zksync', blockMs: 200, ...countAt },
+  celo: { key: 'celo', blockMs: 1_000, ...bloomAt },
 } as const satisfies Record<string, { key: string; blockMs: number } & Partial<Rules>>
 
-type Rules = Pick<NetworkFacts, 'finality' | 'followStrict'>
+type Rules = Pick<NetworkFacts, 'finality' | 'blockVerification'>
 
 export type Preset = Rules & {
   name: string
@@ -63,7 +63,7 @@ export async function readPresets(): Promise<Preset[]> {
       decimals: nativeCurrency.decimals,
       explorer: blockExplorers.default.url,
       blockMs,
-      ...{ finality: 'finalized' as const, followStrict: null, ...rules },
+      ...{ finality: 'finalized' as const, blockVerification: null, ...rules },
     }
   })
 }

@@ -14,7 +14,7 @@ async function blocksOf(...blocks: ScriptedTransfer[][]) {
   const script = scriptedChain()
   const { rpc } = script.chain
   const mined = blocks.map((transfers) => script.mine({ from: addressOf(1), transfers }))
-  return Promise.all(mined.map(({ hash }) => fetchBlock(rpc, hash, { hasBlockReceipts: true, strictness: 'off' })))
+  return Promise.all(mined.map(({ hash }) => fetchBlock(rpc, hash, { hasBlockReceipts: true, verification: 'bloom' })))
 }
 
 test('blocks share a transaction up to 32 of them, or up to the rows that their batches can become', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { BadAnswer } from '../chain/failures.ts'
-import type { Strictness } from '../chain/network.ts'
+import type { Verification } from '../chain/network.ts'
 import { RpcError, type Rpc } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
@@ -36,7 +36,7 @@ const only = (method: string, change: (answer: unknown) => unknown) => (call: Ca
   call.method === method ? change(answer) : answer
 const receiptsAs = (change: (receipts: Fields[]) => unknown) =>
   only('eth_getBlockReceipts', (answer) => change(structuredClone(answer) as Fields[]))
-const source = (strictness: Strictness = 'off'): ReceiptSource => ({ hasBlockReceipts: true, strictness })
+const source = (verification: Verification = 'bloom'): ReceiptSource => ({ hasBlockReceipts: true, verification })
 
 function mined(...transactions: Parameters<ScriptedChain['mine']>) {
   const script = scriptedChain()
@@ -186,9 +186,9 @@ suite('receipts are refused', () => {
   for (const [what, change, says] of refused) {
     test(what, async () => {
       const { script, block } = mined(two, two)
-      for (const strictness of ['off', 'lax', 'on'] as const) {
+      for (const verification of ['bloom', 'count', 'hash'] as const) {
         const { rpc } = changed(script, receiptsAs(change))
-        await assert.rejects(fetchBlock(rpc, block.hash, source(strictness)), (error) => error instanceof BadAnswer && says.test(error.message)) // prettier-ignore
+        await assert.rejects(fetchBlock(rpc, block.hash, source(verification)), (error) => error instanceof BadAnswer && says.test(error.message)) // prettier-ignore
       }
     })
   }
@@ -200,10 +200,10 @@ suite('receipts are refused', () => {
         for (const log of logs) log.logIndex = `0x${places.shift()!.toString(16)}`
       return receipts
     })
-  const takes = async (places: number[], strictness: Strictness) => {
+  const takes = async (places: number[], verification: Verification) => {
     const { script, block } = mined(two, two)
     const { rpc } = changed(script, placed([...places]))
-    return fetchBlock(rpc, block.hash, source(strictness)).then(
+    return fetchBlock(rpc, block.hash, source(verification)).then(
       () => true,
       (error: unknown) => {
         assert.ok(error instanceof BadAnswer && /log indexes/.test(error.message))
@@ -212,7 +212,7 @@ suite('receipts are refused', () => {
     )
   }
   test('whose logs do not count through the block one by one from 0; the lax mode lets some be left out', async () => {
-    for (const [places, isTaken, isTakenLax] of [
+    for (const [places, isTaken, isTakenByCount] of [
       [[0, 1, 2, 3], true, true],
       [[1, 2, 3, 4], false, true],
       [[0, 2, 3, 4], false, true],
@@ -222,7 +222,11 @@ suite('receipts are refused', () => {
       [[0, 1, 0, 1], false, false],
       [[1, 0, 2, 3], false, false],
     ] as [number[], boolean, boolean][])
-      assert.deepEqual([await takes(places, 'off'), await takes(places, 'lax')], [isTaken, isTakenLax], places.join())
+      assert.deepEqual(
+        [await takes(places, 'bloom'), await takes(places, 'count')],
+        [isTaken, isTakenByCount],
+        places.join(),
+      )
   })
 
   test('whose logs are not those of the block’s filter, however it is written; the lax mode has none', async () => {
@@ -240,7 +244,7 @@ suite('receipts are refused', () => {
     for (const wrong of [null, `0x${'00'.repeat(256)}`]) {
       const rpc = bloomAs(() => wrong)
       await assert.rejects(fetchBlock(rpc, block.hash, source()), /its filter names/)
-      assert.equal((await fetchBlock(rpc, block.hash, source('lax'))).receipts.length, 2)
+      assert.equal((await fetchBlock(rpc, block.hash, source('count'))).receipts.length, 2)
     }
   })
 })
@@ -255,7 +259,7 @@ test('a node whose whole block is not the one that its receipts belong to contra
     [(answer) => ({ ...answer, transactions: answer.transactions.toReversed() }), /contradicts itself/],
   ] as [(answer: Fields & { transactions: unknown[] }) => unknown, RegExp][]) {
     const { rpc } = changed(script, ({ params }, answer) => (params[1] === true ? change(answer as never) : answer))
-    const { prove } = await fetchBlock(rpc, block.hash, source('lax'))
+    const { prove } = await fetchBlock(rpc, block.hash, source('count'))
     await assert.rejects(prove({ signed: new Map(), claimed: [ours] }), said)
   }
 })

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { readHeader } from '../chain/answers.ts'
 import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
-import type { Chain, Strictness } from '../chain/network.ts'
+import type { Chain, Verification } from '../chain/network.ts'
 import { RpcError, type Rpc } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { readBlock, readReceipt, type RawBlock } from './answers.ts'
@@ -49,8 +49,8 @@ export async function fetchBlock(
   source: ReceiptSource,
   given: unknown = null,
 ): Promise<FollowedBlock> {
-  const { strictness } = source
-  if (strictness === 'on') {
+  const { verification } = source
+  if (verification === 'hash') {
     const { read, answers } = await askBlock(rpc, hash, { source, isWhole: true })
     const { receipts, proof } = proveAll(answers, read)
     return { ...read, receipts, prove: () => Promise.resolve(proof) }
@@ -60,7 +60,7 @@ export async function fetchBlock(
   const { read, answers } = await askBlock(rpc, hash, { source, isWhole: false, given })
   const prove = async (ours: Ours) => {
     source.provability ??= { wasProven: false, doubts: 0 }
-    const how = { ours, strictness, provability: source.provability }
+    const how = { ours, verification, provability: source.provability }
     const own = proveOwn(answers, read, how)
     if (own !== null) return own
     // The receipts are not asked for again: those that are to be stored are those to prove.
@@ -99,7 +99,7 @@ async function askBlock(
   if (lacksMethod(receiptsAnswer)) source.hasBlockReceipts = false
   const receipts = await receiptsOf(rpc, block, { source, answer: receiptsAnswer })
   if (receipts instanceof RpcError) throw receipts
-  const read = checkBlock(block, receipts, source.strictness)
+  const read = checkBlock(block, receipts, source.verification)
   return { read, answers: { block: answer, receipts: receipts as unknown[] } }
 }
 
@@ -155,7 +155,7 @@ const EMPTY_ROOT = '0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e3
 export type ReceiptSource = {
   /** answers in a row that were null */ nulls?: number
   hasBlockReceipts: boolean
-  strictness: Strictness
+  verification: Verification
   provability?: Provability
 }
 
@@ -165,7 +165,7 @@ const learned = new WeakMap<Chain, Provability>()
 export function sourceOf(chain: Chain): ReceiptSource {
   const provability = learned.get(chain) ?? { wasProven: false, doubts: 0 }
   learned.set(chain, provability)
-  return { hasBlockReceipts: true, strictness: chain.strictness, provability }
+  return { hasBlockReceipts: true, verification: chain.verification, provability }
 }
 
 /** Also nodes that know the method by number only: they call a hash a wrong parameter. */
@@ -189,7 +189,11 @@ async function fetchReceiptsOneByOne(rpc: Rpc, block: RawBlock): Promise<unknown
  * (go-ethereum #24078, lotus #13749): then this refuses, and the block is asked for again.
  * @throws BadAnswer
  */
-function checkBlock(block: RawBlock, receiptsAnswer: unknown, strictness: Strictness): Block & { receipts: Receipt[] } {
+function checkBlock(
+  block: RawBlock,
+  receiptsAnswer: unknown,
+  verification: Verification,
+): Block & { receipts: Receipt[] } {
   if (!Array.isArray(receiptsAnswer)) throw new BadAnswer('the node does not know the receipts of the block')
   const answers = receiptsAnswer.map(readReceipt)
   if (answers.length !== block.transactions.length) throw new BadAnswer('receipts are missing')
@@ -199,13 +203,13 @@ function checkBlock(block: RawBlock, receiptsAnswer: unknown, strictness: Strict
     if (receipt.transactionHash !== block.transactions[index]) throw new BadAnswer('a receipt is out of order')
     for (const { logIndex } of receipt.logs) {
       // The index is half of a transfer's identity: a repeated one would hide a transfer behind another.
-      const isNext = strictness === 'lax' ? logIndex > lastLog : logIndex === lastLog + 1
+      const isNext = verification === 'count' ? logIndex > lastLog : logIndex === lastLog + 1
       if (!isNext) throw new BadAnswer('log indexes do not count through the block')
       lastLog = logIndex
     }
     return receipt
   })
-  if (strictness !== 'lax') checkBloom(block, receipts)
+  if (verification !== 'count') checkBloom(block, receipts)
   return { ...headerOf(block), receipts }
 }
 

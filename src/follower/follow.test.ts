@@ -309,7 +309,7 @@ suite('the follower', () => {
     script.faults.falseAmounts = 3
     const { data } = logOf(TRANSACTION.transfers[0]!)
     script.mine(TRANSACTION)
-    const follower = startFollower(app, { ...script.chain, strictness: 'on' }, [listener])
+    const follower = startFollower(app, { ...script.chain, verification: 'hash' }, [listener])
     await settled(script)
     await follower.stop()
     assert.equal(script.faults.falseAmounts, 0)
@@ -323,7 +323,7 @@ suite('the follower', () => {
     const asked = () => script.asked.get('eth_getBlockReceipts') ?? 0
     await following(script, listener, () => until('the block was asked for again and again', () => asked() > 4))
     assert.equal(told.length, 1)
-    const follower = startFollower(app, { ...script.chain, strictness: 'lax' }, [listener])
+    const follower = startFollower(app, { ...script.chain, verification: 'count' }, [listener])
     await settled(script)
     await follower.stop()
     assert.equal(told.length, 2)

@@ -3,7 +3,7 @@ import { after, before, beforeEach, suite, test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
 import type { App } from '../app.ts'
 import type { Rpc } from '../chain/rpc.ts'
-import type { Strictness } from '../chain/network.ts'
+import type { Verification } from '../chain/network.ts'
 import { readConfig } from '../config.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
@@ -77,7 +77,7 @@ function other(value: unknown): unknown {
   return []
 }
 
-const source = (strictness: Strictness) => ({ hasBlockReceipts: true, strictness })
+const source = (verification: Verification) => ({ hasBlockReceipts: true, verification })
 const plain = (block: FollowedBlock) => ({ ...block, prove: null })
 
 /** Written beside what the bytes hold: twice the same, or a result. A lie about it is not read. */
@@ -87,9 +87,9 @@ test('in strict mode no field of a header, a transaction or a receipt can be cha
   const script = scriptedChain()
   const { hash, header, transactions } = mineAll(script)
   const { rpc } = script.chain
-  const honest = await fetchBlock(rpc, hash, source('on'))
+  const honest = await fetchBlock(rpc, hash, source('hash'))
   assert.equal(honest.receipts.length, 5)
-  const refused = (lie: Lie) => assert.rejects(fetchBlock(lying(rpc, lie), hash, source('on')), { name: 'BadAnswer' })
+  const refused = (lie: Lie) => assert.rejects(fetchBlock(lying(rpc, lie), hash, source('hash')), { name: 'BadAnswer' })
   for (const name of [...Object.keys(header), 'hash'])
     await refused((block) => (block[name] = other(block[name]))).catch(() => assert.fail(`header ${name}`))
   const receipts = script.respond('eth_getBlockReceipts', [hash]) as Fields[]
@@ -97,7 +97,7 @@ test('in strict mode no field of a header, a transaction or a receipt can be cha
     for (const name of Object.keys(answer)) {
       const lie: Lie = (block) => (block.transactions[index]![name] = other(block.transactions[index]![name]))
       if (UNREAD.has(`${name} ${index}`))
-        assert.deepEqual(plain(await fetchBlock(lying(rpc, lie), hash, source('on'))), plain(honest)) // prettier-ignore
+        assert.deepEqual(plain(await fetchBlock(lying(rpc, lie), hash, source('hash'))), plain(honest)) // prettier-ignore
       else await refused(lie).catch(() => assert.fail(`transaction ${index} ${name}`))
     }
     // Logs have a test of their own.
@@ -183,7 +183,7 @@ suite('a follower in strict mode', () => {
         lie(block, receipts)
       })
       mineAll(script)
-      const follower = startFollower(app, { ...script.chain, rpc, strictness: 'on' }, [listener])
+      const follower = startFollower(app, { ...script.chain, rpc, verification: 'hash' }, [listener])
       try {
         await until('it was lied to again and again', () => lies > 1)
         assert.deepEqual(
@@ -226,7 +226,7 @@ test('a price that the node leaves out is worked out', async () => {
   const script = scriptedChain()
   const { hash } = mineAll(script)
   const rpc = lying(script.chain.rpc, (_, receipts) => receipts.forEach((receipt) => delete receipt.effectiveGasPrice))
-  const { receipts } = await fetchBlock(rpc, hash, source('on'))
+  const { receipts } = await fetchBlock(rpc, hash, source('hash'))
   assert.deepEqual(
     receipts.map(({ effectiveGasPrice }) => effectiveGasPrice),
     Array<bigint>(5).fill(1_000_000_007n),
@@ -262,7 +262,7 @@ suite('in the other modes', () => {
         for (const liar of isOfReceiptsOnly ? [both] : [both, second])
           await assert.rejects(
             async () => {
-              const block = await fetchBlock(liar, hash, source('off'))
+              const block = await fetchBlock(liar, hash, source('bloom'))
               await block.prove(ours(hashesOf(block)))
             },
             { name: 'BadAnswer' },
@@ -274,7 +274,7 @@ suite('in the other modes', () => {
   test('an honest block is proven with one more question, and its nonces are those of its bytes', async () => {
     const script = scriptedChain()
     const { hash, transactions } = mineAll(script)
-    const block = await fetchBlock(script.chain.rpc, hash, source('off'))
+    const block = await fetchBlock(script.chain.rpc, hash, source('bloom'))
     assert.equal(script.asked.get('eth_getBlockByHash'), 1)
     const { nonces, doubt } = await block.prove(claimed(transactions[3]!.hash))
     assert.equal(doubt, null)
@@ -291,7 +291,7 @@ suite('in the other modes', () => {
   test('a block of which we signed everything is proven by our own bytes, without another question', async () => {
     const script = scriptedChain()
     const { hash, transactions } = mineAll(script)
-    const learned: ReceiptSource = source('off')
+    const learned: ReceiptSource = source('bloom')
     const block = await fetchBlock(script.chain.rpc, hash, learned)
     const { nonces, doubt } = await block.prove(signedIn(transactions))
     assert.equal(doubt, null)
@@ -311,7 +311,7 @@ suite('in the other modes', () => {
     ]) {
       const script = scriptedChain()
       const { hash, transactions } = mineAll(script)
-      const block = await fetchBlock(script.chain.rpc, hash, source('off'))
+      const block = await fetchBlock(script.chain.rpc, hash, source('bloom'))
       const ours = signedIn(transactions)
       spoil(ours.signed as Map<Hex, Buffer>, transactions[2]!)
       const { nonces, doubt } = await block.prove(ours)
@@ -331,8 +331,8 @@ suite('in the other modes', () => {
         if (isWhole(block)) Object.assign(block, answer)
         else block.transactions = answer.transactions.map((one) => one.hash) as never
       })
-      const honest = await fetchBlock(script.chain.rpc, hash, source('off'))
-      const told = await fetchBlock(rpc, hash, source('off')).catch(() => null)
+      const honest = await fetchBlock(script.chain.rpc, hash, source('bloom'))
+      const told = await fetchBlock(rpc, hash, source('bloom')).catch(() => null)
       if (isDeepStrictEqual(told?.receipts, honest.receipts)) await told!.prove(signedIn(transactions))
       // Who sent what we signed is not the node's to say: it is not compared.
       else if (told !== null && !OF_SENDER.has(name))
@@ -349,7 +349,7 @@ suite('in the other modes', () => {
       const script = scriptedChain()
       const { hash, transactions } = mineAll(script)
       const rpc = lying(script.chain.rpc, garble)
-      const block = await fetchBlock(rpc, hash, source('off'))
+      const block = await fetchBlock(rpc, hash, source('bloom'))
       const { nonces, doubt } = await block.prove(claimed(transactions[2]!.hash))
       assert.match(doubt!, /another hash|not with 0x6a/)
       assert.deepEqual([...nonces], [[transactions[2]!.hash, Number(transactions[2]!.answer.nonce)]])
@@ -358,14 +358,14 @@ suite('in the other modes', () => {
           rpc,
           ofWhole(({ transactions: some }) => (some[2]![field] = other(some[2]![field]))),
         )
-        const lied = await fetchBlock(worse, hash, source('off'))
+        const lied = await fetchBlock(worse, hash, source('bloom'))
         await assert.rejects(async () => lied.prove(claimed(transactions[2]!.hash)), { name: 'BadAnswer' }, field)
       }
     })
 
     test(`where blocks could be checked before, one whose ${name} is asked for 20 times before it counts`, async () => {
       const script = scriptedChain()
-      const learned = source('off')
+      const learned = source('bloom')
       const { hash: first } = mineAll(script)
       const { hash, transactions } = mineAll(script)
       assert.equal((await (await fetchBlock(script.chain.rpc, first, learned)).prove(claimed())).doubt, null)
@@ -382,13 +382,13 @@ suite('in the other modes', () => {
     const { hash, transactions } = mineAll(script)
     const ours: Hex[] = [transactions[2]!.hash]
     const moved = lying(script.chain.rpc, (_, receipts) => (receipts[2]!.effectiveGasPrice = '0x1'))
-    const { doubt, nonces } = await (await fetchBlock(moved, hash, source('lax'))).prove(claimed(...ours))
+    const { doubt, nonces } = await (await fetchBlock(moved, hash, source('count'))).prove(claimed(...ours))
     assert.deepEqual([doubt, nonces.get(ours[0]!)], [null, Number(transactions[2]!.answer.nonce)])
     const forged = lying(
       script.chain.rpc,
       ofWhole(({ transactions: some }) => (some[2]!.nonce = '0x9')),
     )
-    await assert.rejects(async () => (await fetchBlock(forged, hash, source('lax'))).prove(claimed(...ours)), {
+    await assert.rejects(async () => (await fetchBlock(forged, hash, source('count'))).prove(claimed(...ours)), {
       name: 'BadAnswer',
     })
   })
@@ -396,7 +396,7 @@ suite('in the other modes', () => {
   test('twenty doubts are in a row: one whose blocks could be checked in between begins anew', async () => {
     const script = scriptedChain()
     const { hash, transactions } = mineAll(script)
-    const learned = source('off')
+    const learned = source('bloom')
     const prove = async (rpc: Rpc) => (await fetchBlock(rpc, hash, learned)).prove(claimed(transactions[2]!.hash))
     const rpc = lying(script.chain.rpc, garbled['headers are not Ethereum’s']!)
     await prove(script.chain.rpc)
@@ -419,12 +419,12 @@ suite('in the other modes', () => {
       const rpc = lying(script.chain.rpc, (block) => {
         if (!isWhole(block)) block[name] = value
       })
-      const block = await fetchBlock(rpc, hash, source('off'))
+      const block = await fetchBlock(rpc, hash, source('bloom'))
       await assert.rejects(block.prove(claimed(transactions[2]!.hash)), /contradicts itself/)
     })
 
-  for (const strictness of ['lax', 'off'] as const)
-    test(`${strictness}: what was signed here and is said to be of another network’s type is refused`, async () => {
+  for (const verification of ['count', 'bloom'] as const)
+    test(`${verification}: what was signed here and is said to be of another network’s type is refused`, async () => {
       const script = scriptedChain()
       const { hash, transactions } = mineAll(script)
       const { hash: ours } = transactions[2]!
@@ -434,7 +434,7 @@ suite('in the other modes', () => {
           block.transactions[2] = { hash: ours, from: bob, nonce: '0x63', type: '0x6a' }
         }),
       )
-      const block = await fetchBlock(rpc, hash, source(strictness))
+      const block = await fetchBlock(rpc, hash, source(verification))
       await assert.rejects(block.prove({ signed: withoutBytes([ours]), claimed: [] }), /signed here has another type/)
     })
 })

@@ -1,7 +1,7 @@
 import { readAddress, readNumber, readObject } from '../chain/answers.ts'
 import { BadAnswer } from '../chain/failures.ts'
 import type { Block } from '../chain/head.ts'
-import type { Strictness } from '../chain/network.ts'
+import type { Verification } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import type { Ours, Proof, Receipt } from './block.ts'
 import {
@@ -38,16 +38,16 @@ export function proveAll(answers: Answers, read: Read): { receipts: Receipt[]; p
 
 /**
  * The same where the network's headers and transactions are Ethereum's, but for the senders of what is not said to be
- * of our accounts. Elsewhere, and in the mode `lax`, of our own transactions alone: that hash, sender and nonce are those
+ * of our accounts. Elsewhere, and in the mode `count`, of our own transactions alone: that hash, sender and nonce are those
  * of their bytes.
  * @throws BadAnswer
  */
 export function proveSome(
   answers: Answers,
   read: Read,
-  { ours, strictness, provability }: { ours: Ours; strictness: Strictness; provability: Provability },
+  { ours, verification, provability }: { ours: Ours; verification: Verification; provability: Provability },
 ): Proof {
-  if (strictness === 'lax') return { nonces: readNonces(answers, read, ours), doubt: null }
+  if (verification === 'count') return { nonces: readNonces(answers, read, ours), doubt: null }
   const { computed, doubt } = tryCompute(answers, read)
   if (computed !== null) {
     const claimed = new Set(ours.claimed)
@@ -71,10 +71,10 @@ export function proveSome(
 export function proveOwn(
   { block, receipts }: Answers,
   read: Read,
-  { ours: { signed }, strictness, provability }: { ours: Ours; strictness: Strictness; provability: Provability },
+  { ours: { signed }, verification, provability }: { ours: Ours; verification: Verification; provability: Provability },
 ): Proof | null {
   const raws = read.receipts.flatMap(({ transactionHash }) => signed.get(transactionHash) ?? [])
-  if (strictness === 'lax' || raws.length < read.receipts.length) return null
+  if (verification === 'count' || raws.length < read.receipts.length) return null
   try {
     const sent = raws.map(readRaw)
     const hash = headerHash(readObject(block, 'a block'))

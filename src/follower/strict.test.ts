@@ -95,7 +95,7 @@ suite('blocks of a real chain', () => {
         ])
         assert.equal(receipts.filter(({ status }) => status === '0x0').length, 1)
       }
-      const whole = await fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, strictness: 'on' })
+      const whole = await fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, verification: 'hash' })
       assert.equal(whole.receipts.length, kinds.length)
     }
   })
@@ -117,7 +117,7 @@ suite('blocks of a real chain', () => {
     await rpc.call('eth_sendTransaction', [{ from: sender, data: '0x5f5ff3', gas: '0x30d40' }])
     await rpc.call('evm_mine', [])
     const { block } = await latest()
-    const { receipts, prove } = await fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, strictness: 'on' })
+    const { receipts, prove } = await fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, verification: 'hash' })
     assert.deepEqual(receipts.map(({ from }) => from).toSorted(), [sender, signer.address.toLowerCase()].toSorted())
     assert.equal(receipts.filter(({ contractAddress }) => contractAddress !== null).length, 1)
     assert.equal((await prove({ signed: new Map(), claimed: [] })).nonces.size, 2)
@@ -132,10 +132,10 @@ suite('blocks of a real chain', () => {
       await rpc.call('evm_mine', [])
       const { block } = await latest()
       await assert.rejects(
-        fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, strictness: 'on' }),
+        fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, verification: 'hash' }),
         /nobody has signed/,
       )
-      const { receipts, prove } = await fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, strictness: 'off' })
+      const { receipts, prove } = await fetchBlock(rpc, block.hash!, { hasBlockReceipts: true, verification: 'bloom' })
       const [{ transactionHash, from }] = receipts as [Receipt]
       assert.equal(from, nobody)
       const { nonces, doubt } = await prove({ signed: new Map(), claimed: [transactionHash] })
@@ -195,8 +195,10 @@ for (const [name, forge] of Object.entries(forgeries)) {
         return answers
       },
     }
-    await fetchBlock(rpc, hash, { hasBlockReceipts: true, strictness: 'on' })
-    await assert.rejects(fetchBlock(forged, hash, { hasBlockReceipts: true, strictness: 'on' }), { name: 'BadAnswer' })
+    await fetchBlock(rpc, hash, { hasBlockReceipts: true, verification: 'hash' })
+    await assert.rejects(fetchBlock(forged, hash, { hasBlockReceipts: true, verification: 'hash' }), {
+      name: 'BadAnswer',
+    })
   })
 }
 

@@ -144,14 +144,14 @@ async function fillGroup(
 
 /** By filter; a single block that the node does not give by filter is read whole. */
 async function fetchRange(
-  { rpc, strictness }: Chain,
+  { rpc, verification }: Chain,
   range: { from: number; to: number; addresses: Hex[] },
 ): Promise<Found[]> {
   try {
     return await fetchPast(rpc, range)
   } catch (error) {
     if (range.from < range.to || !isTooMuch(error)) throw error
-    return fetchWhole(rpc, range.from, { hasBlockReceipts: true, strictness })
+    return fetchWhole(rpc, range.from, { hasBlockReceipts: true, verification })
   }
 }
 

@@ -39,8 +39,8 @@ suite('the history at the edge of what is final, and of what failed', () => {
 
   const addAccount = () =>
     app.db.insertInto('accounts').values({ account_id: ACCOUNT, user_id: 'DEV-alice', address: fromHex(ALICE) }).execute() // prettier-ignore
-  const follow = async ({ chain, blocks }: ScriptedChain, rpc: Rpc = chain.rpc, strictness = chain.strictness) => {
-    const follower = startFollower(app, { ...chain, rpc, strictness }, [{ ...indexTransfers, afterCommit: () => {} }])
+  const follow = async ({ chain, blocks }: ScriptedChain, rpc: Rpc = chain.rpc, verification = chain.verification) => {
+    const follower = startFollower(app, { ...chain, rpc, verification }, [{ ...indexTransfers, afterCommit: () => {} }])
     try {
       await until('the cursor is at the head', async () => {
         const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
@@ -112,8 +112,8 @@ suite('the history at the edge of what is final, and of what failed', () => {
     assert.deepEqual(await storedBlocks(), [1, 2, 3])
   })
 
-  for (const strictness of ['off', 'lax'] as const)
-    test(`logs that a node gives to a failed transaction are no transfers (${strictness})`, async () => {
+  for (const verification of ['bloom', 'count'] as const)
+    test(`logs that a node gives to a failed transaction are no transfers (${verification})`, async () => {
       const script = tenBlocks()
       await addAccount()
       const { rpc } = script.chain
@@ -127,7 +127,7 @@ suite('the history at the edge of what is final, and of what failed', () => {
             return answer
           }),
       }
-      await follow(script, failing, strictness)
+      await follow(script, failing, verification)
       assert.deepEqual(await storedBlocks(), [1, 2, 3, 5, 6, 7, 8, 9, 10])
       const tokens = await app.db.selectFrom('tokens').select('address').execute()
       assert.equal(tokens.length, 1)

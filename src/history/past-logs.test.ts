@@ -149,13 +149,13 @@ test('every kind of transfer, sent and received, is found once and in its place,
   )
   const between = await fetchPast(script.chain.rpc, { from: 2, to: 3, addresses: [OURS, OTHER, third] })
   assert.equal(between.length, 13, 'what is in the lists of both sides is one transfer')
-  const whole = await fetchWhole(script.chain.rpc, 3, { hasBlockReceipts: true, strictness: 'on' })
+  const whole = await fetchWhole(script.chain.rpc, 3, { hasBlockReceipts: true, verification: 'hash' })
   assert.equal(whole.length, 5)
 })
 
 test('a block that the node lacks is not read whole', async () => {
   const { rpc } = chainWithTransfers().chain
-  await assert.rejects(fetchWhole(rpc, 7, { hasBlockReceipts: true, strictness: 'on' }), BadAnswer)
+  await assert.rejects(fetchWhole(rpc, 7, { hasBlockReceipts: true, verification: 'hash' }), BadAnswer)
 })
 
 test('senders are asked fifty at a time, each once, and only of what moved nothing', async () => {

@@ -89,8 +89,8 @@ const Network = Type.Object(
     decimals: Type.Integer(),
     explorer: Nullable(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() })),
     finality: Type.Union([Type.Literal('finalized'), Type.Integer()]),
-    followStrict: Nullable(
-      Type.String({ description: '`on`, `off` or `lax`; null: as the setting FOLLOW_STRICT says' }),
+    blockVerification: Nullable(
+      Type.String({ description: '`hash`, `bloom` or `count`; null: as the setting BLOCK_VERIFICATION says' }),
     ),
     feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
     applications: Type.Integer({ description: 'How many applications are bound to it' }),
@@ -111,7 +111,7 @@ const Network = Type.Object(
           block: 'https://sepolia.etherscan.io/block/{number}',
         },
         finality: 'finalized',
-        followStrict: null,
+        blockVerification: null,
         feeCapGwei: null,
         applications: 1,
         isServed: true,

@@ -39,7 +39,7 @@ export type Database = {
     decimals: Generated<number>
     explorer: ColumnType<ExplorerTemplates | null, string | null | undefined, string | null>
     finality: Generated<string>
-    follow_strict: ColumnType<string | null, string | null | undefined, string | null>
+    block_verification: ColumnType<string | null, string | null | undefined, string | null>
     fee_cap_gwei: ColumnType<number | null, number | null | undefined, number | null>
     created_at: DefaultTime
   }

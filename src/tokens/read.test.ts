@@ -71,7 +71,7 @@ suite('what tokens call themselves', () => {
       ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 'finalized' as const },
       ...{
         feeCapWei: 1n,
-        strictness: 'off',
+        verification: 'bloom',
         explorer: explorerAt(''),
         rpc: real,
         head: openHead(Date.now),

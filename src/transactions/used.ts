@@ -61,8 +61,8 @@ export async function findUse(
   return proving(app, chain, { id, from, nonce }, async () => {
     const block = await firstAbove(app, chain, { from, nonce, final })
     if (block === null) return null
-    const strictness = chain.strictness === 'on' ? 'on' : 'off'
-    const whole = await fetchBlock(chain.rpc, block.hash, { ...sourceOf(chain), strictness })
+    const verification = chain.verification === 'hash' ? 'hash' : 'bloom'
+    const whole = await fetchBlock(chain.rpc, block.hash, { ...sourceOf(chain), verification })
     const claimed = whole.receipts.filter((receipt) => receipt.from === from).map((one) => one.transactionHash)
     const { nonces, doubt } = await whole.prove({ signed: new Map(), claimed })
     if (doubt !== null) throw new BadAnswer(doubt)

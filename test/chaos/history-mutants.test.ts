@@ -36,15 +36,15 @@ const MUTANTS: Record<string, Mutant> = {
   'a partial answer is believed': {
     file: 'follower/fetch.ts',
     edits: [
-      ["  if (strictness !== 'lax') checkBloom(block, receipts)\n", ''],
-      ["const isNext = strictness === 'lax' ? logIndex > lastLog : logIndex === lastLog + 1", 'const isNext = logIndex > lastLog'], // prettier-ignore
+      ["  if (verification !== 'count') checkBloom(block, receipts)\n", ''],
+      ["const isNext = verification === 'count' ? logIndex > lastLog : logIndex === lastLog + 1", 'const isNext = logIndex > lastLog'], // prettier-ignore
     ],
     seeds: 'not strict',
     lies: ['log left out', 'log left out, the rest counted anew'],
   },
   'roots are not checked': {
     file: 'follower/fetch.ts',
-    edits: [["  if (strictness === 'on') {\n", '  if (Date.now() === 0) {\n']],
+    edits: [["  if (verification === 'hash') {\n", '  if (Date.now() === 0) {\n']],
     seeds: 'strict',
     lies: ['other amount', 'logs exchanged'],
   },

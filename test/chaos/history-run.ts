@@ -109,7 +109,7 @@ export async function runHistory(
         ...process.env,
         ...home.env(),
         ...{ NODE_COMPILE_CACHE: compiled, CHAOS_NODE: node.url, CHAOS_FINALITY: String(script.chain.finality) },
-        ...{ CHAOS_DEVELOPMENT: isDevelopment ? 'yes' : 'no', CHAOS_STRICT: isStrict ? 'on' : 'off' },
+        ...{ CHAOS_DEVELOPMENT: isDevelopment ? 'yes' : 'no', CHAOS_STRICT: isStrict ? 'hash' : 'bloom' },
         ...(random(2) === 0 ? { KILL_SEED: String(random(1_000_000)) } : {}),
       },
     })
@@ -280,7 +280,7 @@ async function compare({ script, outcome }: Run, db: RootDb, isStrict: boolean):
   if (wrong !== null) return `transfers: ${wrong}`
   const lived = await dump(db)
   await empty(db, ACCOUNTS)
-  const chain: Chain = { ...script.chain, head: openHead(Date.now), strictness: isStrict ? 'on' : 'off' }
+  const chain: Chain = { ...script.chain, head: openHead(Date.now), verification: isStrict ? 'hash' : 'bloom' }
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
   const app = { config, db, telemetry: openTelemetry('scratch', 'silent'), now: Date.now } as unknown as App
   const all = script.blocks

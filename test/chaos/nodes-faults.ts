@@ -316,7 +316,8 @@ export const FAULTS: readonly Fault[] = [
     start: receiptsChanged((receipt) => {
       receipt.logs = []
     }),
-    not: ({ strictness }) => (strictness === 'lax' ? 'its filters are empty (`lax`): one node is believed' : null),
+    not: ({ verification }) =>
+      verification === 'count' ? 'its filters are empty (`count`): one node is believed' : null,
   },
   {
     name: 'amounts in logs changed',
@@ -333,8 +334,8 @@ export const FAULTS: readonly Fault[] = [
   // Counts, fees, estimates.
   {
     name: 'counts too high',
-    not: ({ strictness }) =>
-      strictness === 'lax' ? 'its headers do not hash as Ethereum’s: one node is believed (decision 48)' : null,
+    not: ({ verification }) =>
+      verification === 'count' ? 'its headers do not hash as Ethereum’s: one node is believed (decision 48)' : null,
     start: (node) => {
       node.onCall = async (call, next) => {
         const answer = await next(call)

@@ -45,7 +45,7 @@ export type Profile = {
   /** gas that an estimate has on top of what the machine burns: data on the layer below */
   extraGas: number
   /** as the preset of such a network has it */
-  strictness: 'off' | 'lax'
+  verification: 'bloom' | 'count'
   /** several blocks may have one time */
   sharesTimes: boolean
   texts: Texts
@@ -128,7 +128,7 @@ const plain: Omit<Profile, 'name' | 'is'> = {
   isEthereum: true,
   systemType: null,
   extraGas: 0,
-  strictness: 'off',
+  verification: 'bloom',
   sharesTimes: false,
   texts: geth,
 }
@@ -152,9 +152,9 @@ export const PROFILES: readonly Profile[] = [
     ...{
       ...plain,
       name: 'zkSync-like',
-      is: 'headers and filters not Ethereum’s (`lax`), 150,000 gas more, code 3 for all',
+      is: 'headers and filters not Ethereum’s (`count`), 150,000 gas more, code 3 for all',
     },
-    ...{ isEthereum: false, systemType: 0xff, extraGas: 150_000, strictness: 'lax', texts: zksync },
+    ...{ isEthereum: false, systemType: 0xff, extraGas: 150_000, verification: 'count', texts: zksync },
   },
   {
     ...{

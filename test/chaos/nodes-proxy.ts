@@ -179,7 +179,7 @@ export async function startProfiledNode(profile: Profile): Promise<ProfiledNode>
       const first = isWhole ? systemTransaction(mined) : systemHash(mined)
       dressed.transactions = [first, ...(block.transactions as unknown[]).map((one) => shifted(one))]
     }
-    if (profile.strictness === 'lax') dressed.logsBloom = `0x${'00'.repeat(256)}`
+    if (profile.verification === 'count') dressed.logsBloom = `0x${'00'.repeat(256)}`
     if (!profile.hasBaseFee) delete dressed.baseFeePerGas
     return dressed
   }

@@ -45,7 +45,7 @@ export async function stageOf(profile: Profile, pairs: number): Promise<Stage> {
     here = await world({
       RPC_URL: node.url,
       NETWORK_CHAIN_ID: '31337',
-      FOLLOW_STRICT: profile.strictness,
+      BLOCK_VERIFICATION: profile.verification,
       FOLLOW_INTERVAL_MS: String(profile.followMs),
       LOG_LEVEL: process.env.PROOF_LOG ?? 'silent',
     })
