@@ -3,7 +3,9 @@ import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { sql } from 'kysely'
 import { referencePages } from '../src/cli/reference.ts'
+import { testDatabase } from './database.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -144,13 +146,31 @@ test('the table names every folder, and ARCHITECTURE.md shows the same table', a
     [...units].filter((unit) => table[unit] === undefined),
     [],
   )
+  assert.deepEqual(
+    Object.keys(table).filter((unit) => !units.has(unit)),
+    [],
+  )
   const document = await readFile(join(root, 'ARCHITECTURE.md'), 'utf8')
-  for (const unit of units)
-    assert.ok(
-      document.includes(unit.replace('signer-wire', 'signer/{client,wire}')),
-      `ARCHITECTURE.md does not name ${unit}`,
-    )
+  assert.ok(document.includes(tableAsText()), `ARCHITECTURE.md does not show this table:\n${tableAsText()}`)
 })
+
+/** The table as ARCHITECTURE.md shows it: a line for all units that may import the same. */
+function tableAsText(): string {
+  const rest = (allowed: string[]) => ['core', ...allowed.filter((unit) => !core.includes(unit))].join(', ')
+  const said = (allowed: string[]): string => {
+    if (allowed === everything) return 'everything but `signer`'
+    if (allowed.length === 0) return 'nothing'
+    return core.every((unit) => allowed.includes(unit)) ? rest(allowed) : allowed.join(', ')
+  }
+  const lines = new Map<string, string[]>()
+  for (const [unit, allowed] of Object.entries(table))
+    lines.set(said(allowed), [...(lines.get(said(allowed)) ?? []), unit])
+  return [
+    '| unit | may import |',
+    '|---|---|',
+    ...[...lines].map(([allowed, units]) => `| ${units.join(', ')} | ${allowed} |`),
+  ].join('\n')
+}
 
 test('no files import each other in a circle', async () => {
   const graph = new Map<string, string[]>()
@@ -176,16 +196,83 @@ test('the generated reference pages are in step with the code', async () => {
 })
 
 test('every table is written by one slice only', async () => {
+  const tables = new Set(Object.keys(await readRows()))
   const writers = new Map<string, Set<string>>()
   for (const file of await sources()) {
     const text = await readFile(join(root, 'src', file), 'utf8')
-    for (const [, name] of text.matchAll(/\.(?:insertInto|updateTable|deleteFrom)\(\s*'(\w+)'/g))
-      writers.set(name!, (writers.get(name!) ?? new Set()).add(unitOf(file)))
+    const built = text.matchAll(/\.(?:insertInto|updateTable|deleteFrom)\(\s*'(\w+)'/g)
+    const raw = text.matchAll(/\b(?:insert into|update|delete from)\s+(\w+)\b/g)
+    for (const [, name] of [...built, ...raw])
+      if (tables.has(name!)) writers.set(name!, (writers.get(name!) ?? new Set()).add(unitOf(file)))
   }
   const shared = [...writers]
     .filter(([, units]) => units.size > 1)
     .map(([name, units]) => `${name}: ${[...units].join(', ')}`)
   assert.deepEqual(shared, [])
+})
+
+test('src/store/rows.ts has the tables and columns that the migrations make', async (t) => {
+  const { db, close } = await testDatabase()
+  t.after(close)
+  const { rows } = await sql<{ table_name: string; column_name: string }>`
+    select table_name, column_name from information_schema.columns where table_schema = current_schema()`.execute(db)
+  const made: Record<string, string[]> = {}
+  for (const { table_name: name, column_name: column } of rows) (made[name] ??= []).push(column)
+  const sorted = (tables: Record<string, string[]>) =>
+    Object.fromEntries(Object.entries(tables).map(([name, columns]) => [name, columns.toSorted()]))
+  assert.deepEqual(sorted(await readRows()), sorted(made))
+})
+
+/** Columns by table, as the type `Database` has them. */
+async function readRows(): Promise<Record<string, string[]>> {
+  const text = await readFile(join(root, 'src/store/rows.ts'), 'utf8')
+  const body = text.slice(text.indexOf('export type Database = {')).split('\n}\n')[0]!
+  const tables: Record<string, string[]> = {}
+  for (const [, name, inline, block] of body.matchAll(/^  (\w+): \{(?: (.*) \}|\n([^]*?)\n  \})$/gm))
+    tables[name!] = [...(inline ?? block!).matchAll(inline === undefined ? /^    (\w+)\??:/gm : /(?:^|; )(\w+)\??:/g)].map(([, column]) => column!) // prettier-ignore
+  return tables
+}
+
+test('an event of the log is named in snake_case', async () => {
+  const wrong: string[] = []
+  let events = 0
+  for (const file of await sources()) {
+    const text = await readFile(join(root, 'src', file), 'utf8')
+    for (const [, name] of text.matchAll(/\blog(?:\.\w+|\[[^\]]*(?:\[[^\]]*\][^\]]*)?\])\(\s*['"`]([^'"`]*)['"`]/g)) {
+      events++
+      if (!/^[a-z]+(_[a-z0-9]+)*$/.test(name!)) wrong.push(`${file}: ${name}`)
+    }
+  }
+  assert.ok(events > 50)
+  assert.deepEqual(wrong, [])
+})
+
+test('a document that a comment or another document names is in the repository', async () => {
+  const places = ['src', 'test', 'bench', 'scripts', 'docs', 'migrations', 'README.md', 'ARCHITECTURE.md', 'SECURITY.md', 'CONTRIBUTING.md'] // prettier-ignore
+  const files = (
+    await Promise.all(
+      places.map(async (place) =>
+        place.endsWith('.md')
+          ? [place]
+          : (await readdir(join(root, place), { recursive: true })).map((name) => join(place, name)),
+      ),
+    )
+  )
+    .flat()
+    .filter((name) => /\.(ts|mjs|sql|md|sh)$/.test(name) && !/house-rules/.test(name))
+  const known = new Set(files.filter((name) => name.endsWith('.md')))
+  const wrong: string[] = []
+  for (const file of files) {
+    const text = await readFile(join(root, file), 'utf8')
+    for (const [, name] of text.matchAll(/(?<![\w/.:*-])((?:\.{0,2}\/)?[\w/-]+\.md)\b/g))
+      if (
+        ![name!, join(dirname(file), name!), join('docs', name!)].some(
+          (path) => known.has(path) || path === 'CHANGELOG.md',
+        )
+      )
+        wrong.push(`${file}: ${name}`)
+  }
+  assert.deepEqual(wrong, [])
 })
 
 test('no file is a drawer for leftovers, and none grew past 400 lines', async () => {

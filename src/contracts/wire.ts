@@ -25,7 +25,7 @@ const ANSWER = {
   blockNumber: 7_654_321,
 }
 
-/** 2.4, with the additions of answers.md 9. */
+/** The fields that every client knows, then those that were added. */
 export const ReadRequest = Type.Object(
   {
     address: Type.String({ maxLength: 100, description: 'Contract address' }),

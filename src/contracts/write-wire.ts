@@ -4,7 +4,7 @@ import { withAccepted } from '../transactions/wire.ts'
 import { DryRun, KeyHeaders, Value, WriteResponse } from '../transactions/write-wire.ts'
 import { ReadRequest } from './wire.ts'
 
-/** 2.4 for a write, with the addition of answers.md 10. */
+/** As for a read, and what a write adds. */
 export const WriteRequest = Type.Object(
   {
     address: ReadRequest.properties.address,

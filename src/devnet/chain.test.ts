@@ -126,7 +126,7 @@ test('a state torn at exit falls back to the last saved one', async (t) => {
   const warnings: string[] = []
   const second = await chain(t, dir, { log: { ...quiet, warn: (event) => warnings.push(event) } })
   assert.deepEqual(await rpc(second.rpcUrl, 'eth_getBlockByNumber', '0x1', false), genesis)
-  assert.deepEqual(warnings, ['chain state unreadable'])
+  assert.deepEqual(warnings, ['chain_state_unreadable'])
 })
 
 test('with every state unreadable the chain starts afresh and says so', async (t) => {
@@ -136,7 +136,7 @@ test('with every state unreadable the chain starts afresh and says so', async (t
   const warnings: string[] = []
   const { rpcUrl } = await chain(t, dir, { log: { ...quiet, warn: (event) => warnings.push(event) } })
   assert.equal(await rpc(rpcUrl, 'eth_chainId'), '0x7a69')
-  assert.deepEqual(warnings, ['chain state unreadable', 'chain state unreadable', 'chain starts afresh'])
+  assert.deepEqual(warnings, ['chain_state_unreadable', 'chain_state_unreadable', 'chain_state_discarded'])
 })
 
 const silent = () => {}

@@ -48,7 +48,7 @@ export async function startChain({ dir, port, blockSeconds, settleBlocks = 3, lo
     blockSeconds,
     settleBlocks,
     onTick: saver(dir, anvil.rpcUrl),
-    onError: (error) => log.warn('chain tick failed', {}, error),
+    onError: (error) => log.warn('chain_tick_failed', {}, error),
   })
   void anvil.exited.then(stopMining)
   const stop = async () => {
@@ -84,9 +84,9 @@ async function launchFromNewestState(dir: string, ports: number[], log: Log): Pr
       await settleState(dir, loadFile)
       return anvil
     }
-    log.warn('chain state unreadable', { file: name })
+    log.warn('chain_state_unreadable', { file: name })
   }
-  if (states.length > 0) log.warn('chain starts afresh', { dir })
+  if (states.length > 0) log.warn('chain_state_discarded', { dir })
   // Another genesis than before: who remembers the old chain can tell that this is not it.
   const freshSeconds = nowSeconds()
   await writeFile(join(dir, 'chain-genesis'), String(freshSeconds))

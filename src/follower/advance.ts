@@ -156,7 +156,7 @@ async function reorganise(follower: Follower, held: Position, latest: Block): Pr
     return false
   }
   const ancestor = found ?? BEFORE_GENESIS
-  app.telemetry.log.warn('chain reorganised', { chainId: chain.chainId, from: held.number, to: ancestor.number })
+  app.telemetry.log.warn('chain_reorganized', { chainId: chain.chainId, from: held.number, to: ancestor.number })
   const from = performance.now()
   chain.head.setFollowed(0)
   follower.held = await retractBlocks(app, chain, listeners, { held, ancestor })
@@ -182,7 +182,7 @@ async function halt(follower: Follower, held: Position, reason: string): Promise
   const { app, chain } = follower
   await setHalted(app.db, chain.chainId, held, reason)
   follower.held = { ...held, halted: reason }
-  app.telemetry.log.error('follower halted', {
+  app.telemetry.log.error('follower_halted', {
     chainId: chain.chainId,
     block: held.number,
     finalized: held.finalized,
@@ -198,7 +198,7 @@ async function stayHalted(follower: Follower, held: Position): Promise<boolean> 
   if (canonical?.hash !== held.hash) return false
   await setHalted(app.db, chain.chainId, held, null)
   follower.held = { ...held, halted: null }
-  app.telemetry.log.warn('follower goes on: the node has our chain again', {
+  app.telemetry.log.warn('follower_resumed', {
     chainId: chain.chainId,
     block: held.number,
   })
@@ -210,7 +210,7 @@ function tellListeners({ app, chain, listeners }: Follower): void {
     try {
       listener.afterCommit?.(app, chain)
     } catch (error) {
-      app.telemetry.log.error('a listener of blocks failed', { chainId: chain.chainId }, error)
+      app.telemetry.log.error('block_listener_failed', { chainId: chain.chainId }, error)
     }
   }
 }

@@ -38,7 +38,7 @@ export async function findFinality(follower: Follower, latest: Block): Promise<F
     if (!(error instanceof RpcError)) throw error
   }
   if (!follower.hasWarnedOfFinality)
-    app.telemetry.log.warn('node names no finalized block', {
+    app.telemetry.log.warn('finalized_block_missing', {
       chainId: chain.chainId,
       blocksInstead: FALLBACK_FINALITY,
     })

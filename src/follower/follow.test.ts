@@ -135,7 +135,7 @@ suite('the follower', () => {
       await sql`update cursors set epoch = epoch + 1, lease_owner = 'other', lease_until = now() + interval '1 hour'`.execute(
         app.db,
       )
-      await until('it stands by', () => logged.includes('follower was replaced'))
+      await until('it stands by', () => logged.includes('lease_lost'))
       script.mine()
       const seen = new Set<number>()
       const numberOf = ({ block }: { block: { number: number } }) => Promise.resolve(block.number)
@@ -400,7 +400,7 @@ suite('the follower', () => {
       told.map(({ receipts }) => receipts.length),
       [0, 0, 2, 2, 2, 2, 2, 1],
     )
-    assert.ok(logged.includes('node gives no receipts of whole blocks'))
+    assert.ok(logged.includes('block_receipts_missing'))
   })
 
   test('an empty block needs no receipts, unless its header says that it is not empty', async () => {
@@ -627,7 +627,7 @@ suite('the follower', () => {
     }
     const follower = startFollower({ ...app, db: app.db.withPlugin(slow) }, script.chain, [recorder().listener])
     try {
-      await until('it leads', () => logged.includes('follower leads'), Number.MAX_SAFE_INTEGER)
+      await until('it leads', () => logged.includes('lease_acquired'), Number.MAX_SAFE_INTEGER)
       const from = asked
       await until(
         'it has renewed its lease and followed',
@@ -703,7 +703,7 @@ suite('the follower', () => {
       )
       script.onAsk = () => {}
       resolve()
-      await until('the follower noticed', () => logged.includes('follower was replaced'))
+      await until('the follower noticed', () => logged.includes('lease_lost'))
       assert.equal((await cursor()).block_number, 0)
       assert.equal(told.length, 1)
       await sql`update cursors set lease_until = now() - interval '1 second'`.execute(app.db)

@@ -84,7 +84,7 @@ async function run(follower: Follower): Promise<void> {
     try {
       const isBehind = await step(follower)
       warnOfReceipts(follower)
-      if (failures > 0) app.telemetry.log.info('follower goes on', { chainId: chain.chainId, failures })
+      if (failures > 0) app.telemetry.log.info('follower_recovered', { chainId: chain.chainId, failures })
       failures = 0
       waitMs = isBehind ? 0 : Math.min(patience(follower), follower.held === null ? Infinity : RENEW_EVERY_MS)
     } catch (error) {
@@ -100,7 +100,7 @@ async function run(follower: Follower): Promise<void> {
   const { epoch, owner } = follower
   if (epoch === null) return
   await releaseLease(app.db, chain.chainId, { epoch, owner }).catch((error: unknown) => {
-    app.telemetry.log.warn('lease not given back', { chainId: chain.chainId }, error)
+    app.telemetry.log.warn('lease_release_failed', { chainId: chain.chainId }, error)
   })
 }
 
@@ -113,7 +113,7 @@ function aloneMs({ held, renewedAt }: Follower): number {
 function warnOfReceipts(follower: Follower): void {
   const { app, chain, receipts } = follower
   if (follower.hasWarnedOfReceipts === true || !asksOneByOne(receipts)) return
-  app.telemetry.log.warn('node gives no receipts of whole blocks', { chainId: chain.chainId })
+  app.telemetry.log.warn('block_receipts_missing', { chainId: chain.chainId })
   follower.hasWarnedOfReceipts = true
 }
 
@@ -125,7 +125,7 @@ function recover(follower: Follower, error: unknown, failures: number): void {
   follower.lookedAt = Number.NEGATIVE_INFINITY
   if (error instanceof Fenced) {
     follower.held = null
-    telemetry.log.info('follower was replaced', { chainId })
+    telemetry.log.info('lease_lost', { chainId })
     return
   }
   const isNodes = error instanceof RpcError || error instanceof RpcUnavailable
@@ -133,7 +133,7 @@ function recover(follower: Follower, error: unknown, failures: number): void {
   // A node that is a moment behind its own head is everyday; one that fails for long is told once in a while.
   const level = failures === 3 || failures % 60 === 59 ? 'warn' : 'debug'
   telemetry.log[isNodes ? level : failures % 60 === 0 ? 'error' : 'debug'](
-    'follower waits',
+    'follower_retrying',
     { chainId, failures },
     error,
   )
@@ -197,7 +197,7 @@ async function lead(follower: Follower): Promise<void> {
   if (follower.held === null) return
   follower.epoch = follower.held.epoch
   follower.renewedAt = from
-  app.telemetry.log.info('follower leads', {
+  app.telemetry.log.info('lease_acquired', {
     chainId: chain.chainId,
     epoch: follower.held.epoch,
     block: follower.held.number,

@@ -76,7 +76,7 @@ export function showHead({ app, chain }: Follower, block: Block): void {
     if (chain.head.current()?.hash === block.hash) chain.head.confirm()
     else chain.head.set(block)
   } catch (error) {
-    app.telemetry.log.error('a listener of the head failed', { chainId: chain.chainId }, error)
+    app.telemetry.log.error('head_listener_failed', { chainId: chain.chainId }, error)
   }
 }
 

@@ -135,7 +135,7 @@ async function fillGroup(
         continue
       }
       if (++failures > PATIENCE) throw error
-      app.telemetry.log.warn('backfill waits', { chainId: chain.chainId, block: next, failures }, error)
+      app.telemetry.log.warn('backfill_retrying', { chainId: chain.chainId, block: next, failures }, error)
       await pause(50 * 2 ** failures, undefined, { signal: stopping }).catch(() => {})
     }
   }

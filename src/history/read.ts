@@ -95,7 +95,7 @@ async function findParties(db: Db, rows: Row[]): Promise<(address: Uint8Array) =
   return (address) => parties.get(toHex(address))!
 }
 
-/** The specification's entry (2.3) with the additions of answers.md 8. */
+/** An entry as the API has it: the fields that every client knows, then those that were added. */
 function entryOf(
   row: Row,
   { chain, parties, finalizedTo }: { chain: Chain; parties: (address: Uint8Array) => Party; finalizedTo: number },

@@ -26,7 +26,7 @@ export type Caller = {
 }
 
 /**
- * An application that asks for itself, without a user (`client_credentials`, answers.md 2). A type of its own, so
+ * An application that asks for itself, without a user (`client_credentials`). A type of its own, so
  * that nothing made for users takes it by mistake.
  */
 export type Machine = Omit<Caller, 'kind' | 'userId' | 'accountId' | 'address'> & { kind: 'machine' }

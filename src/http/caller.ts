@@ -23,8 +23,8 @@ declare module 'fastify' {
 }
 
 /**
- * Authenticates every route that names a scope, before its body is read: token, permission, then limits
- * (answers.md 6): reads per token, writes per account, and what these let through per application.
+ * Authenticates every route that names a scope, before its body is read: token, permission, then limits:
+ * reads per token, writes per account, and what these let through per application.
  */
 export function authenticated(server: FastifyInstance, app: App): void {
   const { config, now } = app

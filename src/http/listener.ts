@@ -14,7 +14,7 @@ const BODY_BYTES = 65_536
 const HEADER_BYTES = 8_192
 
 /**
- * The HTTP server with everything that holds for every route: limits of size and time (hardening.md), strict
+ * The HTTP server with everything that holds for every route: limits of size and time, strict
  * JSON, request ids, headers, problem documents also for what the HTTP parser refuses.
  */
 export function openListener(app: App): FastifyInstance {

@@ -8,7 +8,7 @@ import type { Texts } from '../texts/en.ts'
 import { type PageParts, sendPage, textsOf } from './page.ts'
 import { noteRefusal } from './request-log.ts'
 
-/** RFC 9457 with our additions (answers.md 5). */
+/** RFC 9457 with our additions. */
 export type Problem = {
   type: string
   title: string

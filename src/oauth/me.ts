@@ -8,7 +8,7 @@ import { findUser, userWire } from '../users/find.ts'
 /**
  * GET and POST /oauth/me: who the access token speaks for; the `userinfo_endpoint` of discovery.
  * `email` and `email_verified` with scope `email`. Errors: invalid_token, insufficient_scope for a machine.
- * Source: OpenID Connect Core §5.3, answers.md 2
+ * Source: OpenID Connect Core §5.3
  */
 export function me(server: FastifyInstance, app: App): void {
   // The body of a POST says nothing that we use.

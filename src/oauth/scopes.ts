@@ -15,7 +15,7 @@ export const machineGrantable = ({ permissions }: Application): Permission[] =>
   machinePermissions.filter((one) => permissions.includes(one))
 
 /**
- * The scopes of an authorization request, as they are then asked for and granted (answers.md 2).
+ * The scopes of an authorization request, as they are then asked for and granted.
  *
  * Without a scope of the API, a client that knows only OpenID Connect gets every permission that its application is
  * registered with. What the application is not registered with, and what nobody knows, is dropped: the token response

@@ -26,7 +26,7 @@ export function refreshTokens(app: Part, chain: Chain): Promise<void> {
   let run = running.get(chain)
   if (run === undefined) {
     run = refreshAll(app, chain)
-      .catch((error: unknown) => app.telemetry.log.debug('tokens wait', { chainId: chain.chainId }, error))
+      .catch((error: unknown) => app.telemetry.log.debug('token_refresh_failed', { chainId: chain.chainId }, error))
       .finally(() => running.delete(chain))
     running.set(chain, run)
   }

@@ -9,7 +9,7 @@ import type { Bound } from './intent.ts'
 /** Gas prices on the wire: one of the two forms. */
 export type WireFees = { maxFeePerGas: BigNumber; maxPriorityFeePerGas: BigNumber } | { gasPrice: BigNumber }
 
-/** The submitted transaction without its signature (answers.md 10). */
+/** The submitted transaction without its signature. */
 export type WireTransaction = {
   type: number
   chainId: number

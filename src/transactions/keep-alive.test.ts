@@ -274,7 +274,7 @@ test('short of coins an account is given some where the network does so, and the
   const row = await world.row(writer, { updated_at: ago(1) }, { broadcast_at: null })
   await round()
   assert.deepEqual(given, [writer.address])
-  assert.deepEqual(world.told('account.low_balance').at(-1)!.fields, { chainId: 31_337, id: row.id, sender: writer.address }) // prettier-ignore
+  assert.deepEqual(world.told('account_low_balance').at(-1)!.fields, { chainId: 31_337, id: row.id, sender: writer.address }) // prettier-ignore
   // Settled while it was being sent: nobody needs coins for it.
   world.node.eth_sendRawTransaction = async () => {
     await world.db.updateTable('transactions').set({ state: 'MINED' }).where('id', '=', row.id).execute()

@@ -253,7 +253,7 @@ async function sendRaised(
 
 /** Business event: an account cannot pay for what it has signed. Its transactions wait, and are sent again. */
 export async function lowBalance({ telemetry }: App, chain: Chain, { id, from, chainId }: Bound): Promise<void> {
-  telemetry.log.warn('account.low_balance', { chainId, id, sender: from })
+  telemetry.log.warn('account_low_balance', { chainId, id, sender: from })
   if (chain.faucet !== null) await chain.faucet(from)
 }
 

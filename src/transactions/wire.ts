@@ -18,7 +18,7 @@ const fees = {
   gasPrice: Type.Optional(BigNumber),
 }
 
-/** `tx` of a write (answers.md 10). */
+/** `tx` of a write. */
 export const SubmittedTransaction = Type.Object(
   {
     type: Type.Integer({ description: '2, or 0 on networks with legacy fees' }),

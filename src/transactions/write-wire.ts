@@ -52,7 +52,7 @@ export const TransactionRequest = Type.Object(
   },
 )
 
-/** 2.6, with the additions of answers.md 10; a dry run has no `hash`, `id` and `state`, and says what the call returns. */
+/** The fields that every client knows, then those that were added; a dry run has no `hash`, `id` and `state`, and says what the call returns. */
 export const WriteResponse = Type.Object(
   {
     status: Type.Literal('SUCCESS'),

@@ -6,7 +6,7 @@ import { DryRun, KeyHeaders } from '../transactions/write-wire.ts'
 const empty = 'An empty text counts as none.'
 const TOKEN = '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238'
 
-/** answers.md 11. Who gets it is said in exactly one way. */
+/** Who gets it is said in exactly one way. */
 export const TransferRequest = Type.Object(
   {
     tokenType: Type.Union([

@@ -62,7 +62,7 @@ export async function findUser(db: Db, userId: UserId): Promise<User | null> {
   }
 }
 
-/** The User object of the specification (2.1). */
+/** The User object of the API. */
 export function userWire({ userId, provider, username, address, imageSrc }: User): UserWire {
   return { id: userId, provider, username, address: checksumAddress(address), imageSrc }
 }

@@ -241,7 +241,7 @@ export const changes = {
       await give(stage, 1n - held)
       await world.age(20)
       const isKnown = async () =>
-        isSaid(stage, 'account.low_balance', stage.account.address) || (await stateOf(stage, later)) !== 'SUBMITTED'
+        isSaid(stage, 'account_low_balance', stage.account.address) || (await stateOf(stage, later)) !== 'SUBMITTED'
       await until('the service knows that it is short', isKnown)
       stage.expect((await stateOf(stage, later)) === 'SUBMITTED', 'it was not waited for')
       await give(stage, held - 1n)
