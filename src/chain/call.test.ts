@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ethCall, isForgottenState, isUnknownBlock } from './call.ts'
+import { ethCall } from './call.ts'
+import { isForgottenState, isUnknownBlock } from './errors.ts'
 import { RpcError, type Rpc } from './rpc.ts'
 
 const TO = `0x${'11'.repeat(20)}` as const

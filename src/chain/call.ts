@@ -2,7 +2,7 @@ import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { readBytes } from './answers.ts'
 import { isBomb, noteBomb } from './bombs.ts'
-import { revertDataOf } from './errors.ts'
+import { isExecutionError, isGivenUp, revertDataOf } from './errors.ts'
 import { RpcTooLarge } from './failures.ts'
 import { RpcError, type Rpc } from './rpc.ts'
 
@@ -68,46 +68,3 @@ export async function ethCall(
 // Without the answer as its cause: what holds many refusals would hold many megabytes.
 const tooLong = (how: 'answered' | 'reverted', cause?: RpcTooLarge): AppError =>
   new AppError('invalid_return_data', `The contract ${how} with more than 1 MiB.`, cause === undefined ? {} : { cause })
-
-/** The node has not seen the block that a read is pinned to: it lags, or the block was reorganised away. */
-export function isUnknownBlock(error: RpcError): boolean {
-  // geth: "header not found", "unknown block", "header for hash not found"; anvil: "Resource not found" (-32001) for a
-  // hash, "BlockOutOfRangeError" for a number; erigon: "block not found"; nethermind: "... could not be found";
-  // besu: "Unknown block"; EDR (Hardhat): "Received invalid block tag 0x…. Latest block number is 7", hashes included;
-  // zkSync: "Block with such an ID doesn't exist yet".
-  return (
-    isForgottenState(error) ||
-    /block.{0,20}not found|header.{0,30}not found|resource not found|unknown block|could not be found|BlockOutOfRange|invalid block tag|block with such an id/i.test(
-      error.message,
-    )
-  )
-}
-
-/** The node has the block, but no longer or not yet its state. */
-export function isForgottenState({ message }: RpcError): boolean {
-  // geth: "missing trie node", "historical state … is not available", "state … is not available"; nethermind: "No state
-  // available for block"; reth: "state at block … is pruned"; erigon: "old data not available due to pruning";
-  // besu: "World state unavailable".
-  return /missing trie node|historical state|state .{0,40}not available|no state available|state at .{0,80}pruned|due to pruning|world state unavailable/i.test(
-    message,
-  )
-}
-
-/** The node ran the call as long as it lets one run. */
-function isGivenUp({ message }: RpcError): boolean {
-  // geth and erigon: "execution aborted (timeout = 5s)"; nethermind: "… was canceled due to enabled timeout"; besu:
-  // "Timeout expired"
-  return /execution aborted|timeout|timed out/i.test(message)
-}
-
-/** The call itself failed in the EVM: reverted, out of gas, invalid code. Anything else is the node's failure. */
-export function isExecutionError(error: RpcError): boolean {
-  // Code 3 is geth's and anvil's for reverts (EIP-1474 leaves it open); the texts are geth's core/vm/errors.go,
-  // revm's halt reasons as anvil prints them, nethermind's and besu's.
-  return (
-    error.rpcCode === 3 ||
-    /revert|out of ?gas|invalid opcode|invalid jump|stack (under|over)flow|stack limit|write protection|return data out of bounds|gas uint64 overflow|max code size|invalid code|EVM error|VM execution error|OpcodeNotFound|InvalidFEOpcode|InvalidJump|StackUnderflow|StackOverflow|OutOfOffset|CreateContract|NotActivated|intrinsic gas|memory limit/i.test(
-      error.message,
-    )
-  )
-}

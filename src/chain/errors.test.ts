@@ -1,6 +1,19 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
-import { classifySendError, isInsufficientFunds, revertDataOf, type SendRefusal } from './errors.ts'
+import {
+  classifySendError,
+  isBroken,
+  isExecutionError,
+  isForgottenState,
+  isGivenUp,
+  isHurried,
+  isInsufficientFunds,
+  isMissingMethod,
+  isRateLimited,
+  isUnknownBlock,
+  revertDataOf,
+  type SendRefusal,
+} from './errors.ts'
 import { RpcError, RpcUnavailable } from './rpc.ts'
 
 /** [what it means, program, code, text, data] as the programs say it. */
@@ -156,3 +169,53 @@ test('data that is no hexadecimal, or too deep, is no data', () => {
     null,
   )
 })
+
+/** [what it means, code, text] as programs and providers say it to reads. */
+const reads: [string, number, string][] = [
+  ['unknown block', -32000, 'header not found'],
+  ['unknown block', -32001, 'Resource not found'],
+  ['unknown block', -32000, 'Unknown block'],
+  ['unknown block', -32602, "Block with such an ID doesn't exist yet"],
+  ['unknown block, state', -32000, 'missing trie node 1a2b (path ) state 0xcd is not available'],
+  ['unknown block, state', -32000, 'state at block #7 is pruned'],
+  ['unknown block, state', -32000, 'World state unavailable'],
+  ['execution', 3, 'execution reverted: rate limit exceeded'],
+  ['execution', -32000, 'execution reverted: too many requests'],
+  ['execution', -32000, 'out of gas'],
+  ['execution', -32603, 'EVM error InvalidFEOpcode'],
+  ['execution', -32015, 'VM execution error.'],
+  ['given up', -32000, 'execution aborted (timeout = 5s)'],
+  ['broken', -32603, 'Internal error'],
+  ['missing method', -32601, 'the method eth_foo does not exist/is not available'],
+  ['limited, hurried', 429, 'Too Many Requests'],
+  ['limited, hurried', -32005, 'daily request count exceeded, request rate limited'],
+  ['limited, hurried', 429, 'Your app has exceeded its compute units per second capacity.'],
+  ['limited, hurried', -32000, 'project has exceeded its throughput capacity'],
+  [
+    'limited, hurried',
+    -32007,
+    '50/second request limit reached - reduce calls per second or upgrade your plan: rate limit',
+  ],
+  ['limited, hurried', -32003, 'API credits exhausted'],
+  ['limited', -32005, 'query returned more than 10000 results'],
+  ['', -32000, 'insufficient funds for transfer'],
+  ['', -32602, 'invalid argument 0'],
+]
+
+for (const [meaning, code, text] of reads) {
+  test(`${code} "${text.slice(0, 60)}" means: ${meaning === '' ? 'nothing of these' : meaning}`, () => {
+    const error = new RpcError(code, text, undefined)
+    const is = {
+      'unknown block': isUnknownBlock(error),
+      state: isForgottenState(error),
+      execution: isExecutionError(error),
+      'given up': isGivenUp(error),
+      broken: isBroken(error),
+      'missing method': isMissingMethod(error),
+      limited: isRateLimited(error),
+      hurried: isHurried(error),
+    }
+    const held = Object.entries(is).flatMap(([name, isSo]) => (isSo ? [name] : []))
+    assert.deepEqual(held, meaning === '' ? [] : meaning.split(', '))
+  })
+}

@@ -1,4 +1,4 @@
-import { RpcError } from './rpc.ts'
+import { RpcError } from './failures.ts'
 
 /**
  * Answers of nodes, read once and here. Texts differ by program and version, so each is a pattern with its source
@@ -127,3 +127,68 @@ function findData(data: unknown, depth: number): `0x${string}` | undefined {
   }
   return undefined
 }
+
+/** The node has not seen the block that a read is pinned to: it lags, or the block was reorganised away. */
+export function isUnknownBlock(error: RpcError): boolean {
+  // geth: "header not found", "unknown block", "header for hash not found"; anvil: "Resource not found" (-32001) for a
+  // hash, "BlockOutOfRangeError" for a number; erigon: "block not found"; nethermind: "... could not be found";
+  // besu: "Unknown block"; EDR (Hardhat): "Received invalid block tag 0x…. Latest block number is 7", hashes included;
+  // zkSync: "Block with such an ID doesn't exist yet".
+  return (
+    isForgottenState(error) ||
+    /block.{0,20}not found|header.{0,30}not found|resource not found|unknown block|could not be found|BlockOutOfRange|invalid block tag|block with such an id/i.test(
+      error.message,
+    )
+  )
+}
+
+/** The node has the block, but no longer or not yet its state. */
+export function isForgottenState({ message }: RpcError): boolean {
+  // geth: "missing trie node", "historical state … is not available", "state … is not available"; nethermind: "No state
+  // available for block"; reth: "state at block … is pruned"; erigon: "old data not available due to pruning";
+  // besu: "World state unavailable".
+  return /missing trie node|historical state|state .{0,40}not available|no state available|state at .{0,80}pruned|due to pruning|world state unavailable/i.test(
+    message,
+  )
+}
+
+/** The node ran the call as long as it lets one run. */
+export function isGivenUp({ message }: RpcError): boolean {
+  // geth and erigon: "execution aborted (timeout = 5s)"; nethermind: "… was canceled due to enabled timeout"; besu:
+  // "Timeout expired"
+  return /execution aborted|timeout|timed out/i.test(message)
+}
+
+/** The call itself failed in the EVM: reverted, out of gas, invalid code. Anything else is the node's failure. */
+export function isExecutionError(error: RpcError): boolean {
+  // Code 3 is geth's and anvil's for reverts (EIP-1474 leaves it open); the texts are geth's core/vm/errors.go,
+  // revm's halt reasons as anvil prints them, nethermind's and besu's.
+  return (
+    error.rpcCode === 3 ||
+    /revert|out of ?gas|invalid opcode|invalid jump|stack (under|over)flow|stack limit|write protection|return data out of bounds|gas uint64 overflow|max code size|invalid code|EVM error|VM execution error|OpcodeNotFound|InvalidFEOpcode|InvalidJump|StackUnderflow|StackOverflow|OutOfOffset|CreateContract|NotActivated|intrinsic gas|memory limit/i.test(
+      error.message,
+    )
+  )
+}
+
+/** JSON-RPC 2.0 §5.1: internal error. Some nodes revert under this code. */
+export const isBroken = (error: RpcError): boolean => error.rpcCode === -32603 && !isExecutionError(error)
+
+/** JSON-RPC 2.0 §5.1: method not found */
+export const isMissingMethod = ({ rpcCode }: RpcError): boolean => rpcCode === -32601
+
+/**
+ * A limit of requests in a time: waiting helps, or another node. -32005 stands for limits of one answer too (EIP-1474; Infura says
+ * it to "query returned more than 10000 results"): whoever asks for what may be long tells them apart by `isHurried`.
+ */
+export const isRateLimited = (error: RpcError): boolean =>
+  (error.rpcCode === -32005 && !mayBeQuoted(error)) || isHurried(error)
+
+/** As `isRateLimited`, where one answer may be too long as well: by HTTP's code and the texts alone. */
+export const isHurried = (error: RpcError): boolean =>
+  !mayBeQuoted(error) &&
+  // Alchemy "compute units per second capacity", Infura "daily request count exceeded, request rate limited", QuickNode "credits"
+  (error.rpcCode === 429 || /rate.?limit|too many requests|compute units|capacity|throttl|credits/i.test(error.message))
+
+/** A contract may revert with any of these words. */
+const mayBeQuoted = ({ rpcCode, message }: RpcError): boolean => rpcCode === 3 || /revert/i.test(message)

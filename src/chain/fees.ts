@@ -1,6 +1,6 @@
 import { AppError } from '../errors.ts'
 import { readHeader, readQuantity } from './answers.ts'
-import { isBroken, isMissingMethod, isOutOfBreath } from './member.ts'
+import { isBroken, isMissingMethod, isRateLimited } from './errors.ts'
 import type { Chain } from './network.ts'
 import { RpcError, type Rpc } from './rpc.ts'
 
@@ -60,7 +60,7 @@ async function askTip(rpc: Rpc, baseFee: bigint): Promise<bigint> {
     try {
       return readQuantity(await rpc.call('eth_maxPriorityFeePerGas', []), 'tip')
     } catch (error) {
-      if (!(error instanceof RpcError) || isOutOfBreath(error) || isBroken(error)) throw error
+      if (!(error instanceof RpcError) || isRateLimited(error) || isBroken(error)) throw error
       if (isMissingMethod(error)) withoutTip.add(rpc)
     }
   }

@@ -1,5 +1,5 @@
 import type { Hex } from '../ids.ts'
-import { isUnknownBlock } from './call.ts'
+import { isUnknownBlock } from './errors.ts'
 import { isDevelopment, type Chain } from './network.ts'
 import { RpcError } from './rpc.ts'
 

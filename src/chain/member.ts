@@ -1,4 +1,4 @@
-import { isExecutionError, isUnknownBlock } from './call.ts'
+import { isBroken, isMissingMethod, isRateLimited, isUnknownBlock } from './errors.ts'
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
 import type { Node } from './node.ts'
 import type { Call } from './rpc.ts'
@@ -148,23 +148,9 @@ export const isAtTag = ({ method, params }: Call): boolean =>
   !/ByHash|Receipt/.test(method) &&
   (method === 'eth_blockNumber' || params.some((one) => one === 'latest' || one === 'pending'))
 
-/** An answer that another node may give better: this one lags, lacks the method, is out of breath, broken, or left it out. */
+/** An answer that another node may give better: this one lags, lacks the method, is rate limited, broken, or left it out. */
 export function mayDoBetter(answer: unknown): boolean {
   if (answer instanceof RpcUnavailable) return !(answer instanceof RpcTooLarge)
   if (!(answer instanceof RpcError) || answer.rpcCode === 3) return false
-  return isUnknownBlock(answer) || isMissingMethod(answer) || isOutOfBreath(answer) || isBroken(answer)
+  return isUnknownBlock(answer) || isMissingMethod(answer) || isRateLimited(answer) || isBroken(answer)
 }
-
-/** JSON-RPC 2.0 §5.1: internal error. Some nodes revert under this code. */
-export const isBroken = (error: RpcError): boolean => error.rpcCode === -32603 && !isExecutionError(error)
-
-/** JSON-RPC 2.0 §5.1: method not found */
-export const isMissingMethod = ({ rpcCode }: RpcError): boolean => rpcCode === -32601
-
-/** Limits of a provider: -32005 of EIP-1474, HTTP's 429, and the texts; a revert may quote such a text. */
-export const isOutOfBreath = ({ rpcCode, message }: RpcError): boolean =>
-  rpcCode !== 3 &&
-  !/revert/i.test(message) &&
-  (rpcCode === -32005 ||
-    rpcCode === 429 ||
-    /rate limit|too many requests|capacity exceeded|compute units/i.test(message))

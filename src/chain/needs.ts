@@ -1,6 +1,6 @@
-import { CALL_GAS, isUnknownBlock } from './call.ts'
+import { isMissingMethod, isRateLimited, isUnknownBlock } from './errors.ts'
+import { CALL_GAS } from './call.ts'
 import { RpcError } from './failures.ts'
-import { isMissingMethod, isOutOfBreath } from './member.ts'
 import type { Ask } from './node.ts'
 import type { Call } from './rpc.ts'
 
@@ -42,7 +42,7 @@ export async function askNeeds(ask: Ask, timeoutMs: number): Promise<Needs> {
   const hash = (newest as { hash?: unknown } | null)?.hash
   if (typeof hash !== 'string' || typeof answers[0] !== 'string') return { missing, readsByHash: true }
   const [pinned] = await ask([{ method: 'eth_getBalance', params: [NOBODY, { blockHash: hash }] }], { timeoutMs })
-  const isRefused = pinned instanceof RpcError && !isUnknownBlock(pinned) && !isOutOfBreath(pinned)
+  const isRefused = pinned instanceof RpcError && !isUnknownBlock(pinned) && !isRateLimited(pinned)
   return { missing, readsByHash: !isRefused }
 }
 

@@ -1,9 +1,8 @@
 import { AppError } from '../errors.ts'
 import { readHeader } from './answers.ts'
-import { isUnknownBlock } from './call.ts'
+import { isRateLimited, isUnknownBlock } from './errors.ts'
 import { newestBlock } from './fresh.ts'
 import type { Block } from './head.ts'
-import { isOutOfBreath } from './member.ts'
 import type { Chain } from './network.ts'
 import { RpcError } from './rpc.ts'
 
@@ -42,7 +41,7 @@ async function ask({ rpc }: Chain, tag: string): Promise<Block | null> {
     return raw === null ? null : readHeader(raw)
   } catch (error) {
     if (!(error instanceof RpcError)) throw error
-    if (isUnknownBlock(error) || (tag === 'finalized' && !isOutOfBreath(error))) return null
+    if (isUnknownBlock(error) || (tag === 'finalized' && !isRateLimited(error))) return null
     throw error
   }
 }

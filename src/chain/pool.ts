@@ -1,15 +1,6 @@
-import { classifySendError } from './errors.ts'
+import { classifySendError, isMissingMethod, isRateLimited } from './errors.ts'
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
-import {
-  isAtTag,
-  isMissingMethod,
-  isOutOfBreath,
-  mayDoBetter,
-  noteAnswer,
-  noteFailure,
-  pick,
-  type Member,
-} from './member.ts'
+import { isAtTag, mayDoBetter, noteAnswer, noteFailure, pick, type Member } from './member.ts'
 import type { Ask } from './node.ts'
 import { isSend, type Call } from './rpc.ts'
 
@@ -134,7 +125,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
       if (answers.length > 0 && answers.every((answer) => answer instanceof RpcUnavailable)) throw answers[0]
       for (const [index, answer] of answers.entries())
         if (answer instanceof RpcError && isMissingMethod(answer)) member.lacks.add(calls[index]!.method)
-      if (answers.some((answer) => answer instanceof RpcError && isOutOfBreath(answer))) failed(member)
+      if (answers.some((answer) => answer instanceof RpcError && isRateLimited(answer))) failed(member)
       else if (noteAnswer(member, performance.now() - startedAt)) onNode(member.position, 'up')
       return answers
     } catch (error) {
@@ -181,7 +172,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
 function settle(before: unknown, said: unknown): unknown {
   if (!(said instanceof Error) || classifySendError(said) === 'known') return said
   if (before !== undefined) return before
-  return said instanceof RpcError && isOutOfBreath(said)
+  return said instanceof RpcError && isRateLimited(said)
     ? new RpcUnavailable('the node takes nothing at the moment', { cause: said, timedOut: false })
     : said
 }

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { TRANSFER_BATCH_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_TOPIC } from '../abi/transfers.ts'
+import { isHurried } from '../chain/errors.ts'
 import { RpcError, RpcUnavailable, type Rpc } from '../chain/rpc.ts'
 import { readAddress, readHash, readHeader, readNumber, readObject } from '../chain/answers.ts'
 import { BadAnswer, RpcTooLarge } from '../chain/failures.ts'
@@ -132,12 +133,5 @@ export async function fetchWhole(rpc: Rpc, number: number, source: ReceiptSource
 /** True when a smaller range may get through: a limit in whatever words, an answer too long, a query too slow. */
 export const isTooMuch = (error: unknown): boolean =>
   error instanceof TooMuch || error instanceof RpcTooLarge || (error instanceof RpcUnavailable && error.timedOut)
-
-/**
- * Limits of requests in a time, not of one answer: waiting helps. -32005 stands for both (EIP-1474; Infura says it
- * to "query returned more than 10000 results"), so the text decides.
- */
-const isHurried = ({ rpcCode, message }: RpcError): boolean =>
-  rpcCode === 429 || /rate.?limit|too many requests|compute units|capacity|throttl|credits/i.test(message)
 
 const hexOf = (number: number): Hex => `0x${number.toString(16)}`

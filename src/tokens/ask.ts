@@ -1,5 +1,5 @@
 import { decodeTokenText } from '../abi/text.ts'
-import { isExecutionError } from '../chain/call.ts'
+import { isExecutionError, isRateLimited } from '../chain/errors.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcError } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
@@ -76,17 +76,10 @@ function readResult(result: unknown): Hex | null {
   return typeof result === 'string' && result.length % 2 === 0 && /^0x[0-9a-f]+$/i.test(result) ? (result as Hex) : null
 }
 
-/**
- * Limits of a provider: -32005 (EIP-1474), 429 and their texts. Everything else is the execution's, and a revert is,
- * whatever it says: a token may revert with "rate limit exceeded".
- */
-function isNodesFault(error: RpcError): boolean {
-  if (isExecutionError(error)) return false
-  const { rpcCode, message } = error
-  return [-32005, -32603, 429].includes(rpcCode)
-    ? !/revert|gas|opcode|stack|vm/i.test(message)
-    : /rate limit|too many requests|capacity|compute units/i.test(message)
-}
+/** Everything else is the execution's, and a revert is, whatever it says: a token may revert with "rate limit exceeded". */
+const isNodesFault = (error: RpcError): boolean =>
+  !isExecutionError(error) &&
+  (isRateLimited(error) || (error.rpcCode === -32603 && !/gas|opcode|stack|vm/i.test(error.message)))
 
 /** A collectible has none. One that no transfer has shown yet says itself that it is one, unless it has decimals: some say yes to everything. */
 function readDecimalsOf(tokenType: TokenType | null, data: Hex | null, collectibles: (Hex | null)[]): number | null {
