@@ -1,10 +1,11 @@
+import { BoundedMap } from '../bounded-map.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 
 const MAX_REMEMBERED = 4_096
-// Valid addresses of 42 characters each, the oldest leave first: callers can change what is here, not how much.
-const remembered = new Map<string, Hex>()
+// Valid addresses of 42 characters each: callers can change what is here, not how much.
+const remembered = new BoundedMap<string, Hex>(MAX_REMEMBERED)
 
 /**
  * An address from a path or a body, checksummed. Contracts are named again and again, and a checksum costs a
@@ -17,7 +18,6 @@ export function readAddress(text: string): Hex {
   const problem = explainAddress(text)
   if (problem) throw new AppError('invalid_address', `The address ${problem.detail}.`)
   const address = checksumAddress(text.toLowerCase())
-  if (remembered.size >= MAX_REMEMBERED) remembered.delete(remembered.keys().next().value!)
   remembered.set(text, address)
   return address
 }

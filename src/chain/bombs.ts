@@ -1,18 +1,18 @@
+import { BoundedMap } from '../bounded-map.ts'
 import type { Hex } from '../ids.ts'
 import type { Rpc } from './rpc.ts'
 
 const REMEMBERED_MS = 60_000
 const MAX_REMEMBERED = 10_000
-const bombs = new WeakMap<Rpc, Map<string, number>>()
+const bombs = new WeakMap<Rpc, BoundedMap<string, number>>()
 
 // The function, not the contract: whoever calls one with arguments that burn all gas slows down no other.
 const keyOf = ({ to, data }: { to: Hex; data: Hex }): string => to.toLowerCase() + data.slice(2, 10)
 
 /** A call burnt all its gas or answered too much: for a minute the function is called outside of others' batches. */
 export function noteBomb(rpc: Rpc, call: { to: Hex; data: Hex }): void {
-  const known = bombs.get(rpc) ?? new Map<string, number>()
+  const known = bombs.get(rpc) ?? new BoundedMap<string, number>(MAX_REMEMBERED)
   bombs.set(rpc, known)
-  if (known.size >= MAX_REMEMBERED) known.delete(known.keys().next().value!)
   known.set(keyOf(call), performance.now() + REMEMBERED_MS)
 }
 

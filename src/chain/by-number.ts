@@ -1,3 +1,4 @@
+import { BoundedMap } from '../bounded-map.ts'
 import type { Hex } from '../ids.ts'
 import { readHeader } from './answers.ts'
 import { RpcError, RpcUnavailable } from './failures.ts'
@@ -20,7 +21,7 @@ export function pinnedByNumber(
   source: { ask: Ask; askOneNode: Ask },
   isNeeded: () => boolean,
 ): { ask: Ask; askOneNode: Ask } {
-  const numbers = new Map<Hex, number>()
+  const numbers = new BoundedMap<Hex, number>(MAX_REMEMBERED)
 
   async function learn(hashes: Hex[], options: { timeoutMs: number }): Promise<void> {
     const answers = await source.askOneNode(
@@ -32,7 +33,6 @@ export function pinnedByNumber(
       if (answer === null || answer instanceof RpcError) continue
       const { hash, number } = readHeader(answer)
       if (hash !== hashes[index]) continue
-      if (numbers.size >= MAX_REMEMBERED) numbers.delete(numbers.keys().next().value!)
       numbers.set(hash, number)
     }
   }

@@ -1,12 +1,13 @@
+import { BoundedMap } from '../bounded-map.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 
-/** answers of a network; the oldest leave first */
+/** answers of a network */
 const MAX_ANSWERS = 2_000
 const MAX_KEY_CHARACTERS = 1_024
 const MAX_TEXT_CHARACTERS = 4_096
 
-type AtBlock = { hash: Hex; texts: Map<string, string> }
+type AtBlock = { hash: Hex; texts: BoundedMap<string, string> }
 const finished = new WeakMap<Chain, AtBlock>()
 
 /**
@@ -23,8 +24,6 @@ export function keepFinished(chain: Chain, hash: Hex, key: string, text: string)
   if (key.length > MAX_KEY_CHARACTERS || text.length > MAX_TEXT_CHARACTERS) return
   if (chain.head.current()?.hash !== hash) return
   let known = finished.get(chain)
-  if (known?.hash !== hash) finished.set(chain, (known = { hash, texts: new Map() }))
-  const { texts } = known
-  if (texts.size >= MAX_ANSWERS) texts.delete(texts.keys().next().value!)
-  texts.set(key, text)
+  if (known?.hash !== hash) finished.set(chain, (known = { hash, texts: new BoundedMap(MAX_ANSWERS) }))
+  known.texts.set(key, text)
 }

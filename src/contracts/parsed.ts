@@ -1,11 +1,12 @@
 import { parseAbi, type ParsedAbi } from '../abi/parse.ts'
+import { BoundedMap } from '../bounded-map.ts'
 
 const MAX_TEXTS = 1_000
 /** A longer text is parsed every time; what is parsed of a text takes up to 30 times its length. */
 const MAX_CHARACTERS = 512
 
-// The oldest leave first. Callers can change what is remembered here, not how much: 1,000 texts of 512 characters.
-const remembered = new Map<string, ParsedAbi>()
+// Callers can change what is remembered here, not how much: 1,000 texts of 512 characters.
+const remembered = new BoundedMap<string, ParsedAbi>(MAX_TEXTS)
 
 /**
  * `parseAbi`, remembering short texts: an application sends the same few again and again, and parsing one and
@@ -18,7 +19,6 @@ export function parsedAbi(text: string): ParsedAbi {
   const known = remembered.get(text)
   if (known !== undefined) return known
   const parsed = parseAbi(text)
-  if (remembered.size >= MAX_TEXTS) remembered.delete(remembered.keys().next().value!)
   remembered.set(text, parsed)
   return parsed
 }

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'ghtml'
 import { createHash, generateKeyPairSync, randomBytes, timingSafeEqual } from 'node:crypto'
 import { errors, interactionPolicy, Provider, type Adapter, type AdapterPayload } from 'oidc-provider'
+import { BoundedMap } from '../bounded-map.ts'
 import { sendPage, textsOf } from '../http/page.ts'
 import type { Texts } from '../texts/en.ts'
 import { avatar } from './avatar.ts'
@@ -258,13 +259,13 @@ function pin({ raw }: FastifyRequest, origin: string): void {
   Object.assign(raw.headers, { host, 'x-forwarded-host': host, 'x-forwarded-proto': protocol.slice(0, -1) })
 }
 
-/** Records in memory, the oldest leave first. One process, one person at a keyboard: nothing here must be atomic. */
+const MAX_RECORDS = 5_000
+
+/** Records in memory. One process, one person at a keyboard: nothing here must be atomic. */
 function memory(): (kind: string) => Adapter {
-  const most = 5_000
-  const records = new Map<string, AdapterPayload>()
+  const records = new BoundedMap<string, AdapterPayload>(MAX_RECORDS)
   return (kind) => ({
     upsert: async (id, payload) => {
-      if (records.size >= most) records.delete(records.keys().next().value!)
       records.set(`${kind}:${id}`, payload)
     },
     find: async (id) => records.get(`${kind}:${id}`),

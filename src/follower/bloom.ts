@@ -1,10 +1,11 @@
+import { BoundedMap } from '../bounded-map.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 
 /** items remembered: a Keccak-256 and its bytes cost 1.5 µs, and addresses and topics come again and again */
-const MOST_REMEMBERED = 65_536
+const MAX_REMEMBERED = 65_536
 /** the three bits of an item, 11 bits each, in one number */
-const remembered = new Map<Hex, number>()
+const remembered = new BoundedMap<Hex, number>(MAX_REMEMBERED)
 
 /**
  * The Bloom filter of logs as a block or a receipt carries it: 2,048 bits, three for each address and topic.
@@ -22,7 +23,6 @@ export function bloomOf(logs: Iterable<{ address: Hex; topics: readonly Hex[] }>
 function add(bloom: Buffer, item: Hex): void {
   let bits = remembered.get(item)
   if (bits === undefined) {
-    if (remembered.size >= MOST_REMEMBERED) remembered.delete(remembered.keys().next().value!)
     bits = bitsOf(item)
     remembered.set(item, bits)
   }

@@ -2,6 +2,7 @@ import { createLocalJWKSet, jwtVerify } from 'jose'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import { audienceOf, issuerOf, type App } from '../app.ts'
+import { BoundedMap } from '../bounded-map.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { retrying } from '../store/db.ts'
@@ -50,7 +51,7 @@ const REVOCATIONS_EVERY_MS = 5_000
 
 type State = {
   /** by the token itself, which its reader holds anyway */
-  cache: Map<string, Reader>
+  cache: BoundedMap<string, Reader>
   revoked: Set<string>
   suspended: Set<string>
   /** what each application whose tokens were seen may do now, by client id */
@@ -151,7 +152,7 @@ function stateOf(app: App): State {
   let state = states.get(app)
   if (state === undefined) {
     state = {
-      cache: new Map(),
+      cache: new BoundedMap(MAX_CACHED),
       revoked: new Set(),
       suspended: new Set(),
       permissions: new Map(),
@@ -165,9 +166,7 @@ function stateOf(app: App): State {
   return state
 }
 
-/** Oldest entries leave first: a caller who sends many tokens cannot grow the cache. */
 function remember(state: State, token: string, caller: Reader): Reader {
-  if (state.cache.size >= MAX_CACHED) state.cache.delete(state.cache.keys().next().value!)
   state.cache.set(token, caller)
   return caller
 }

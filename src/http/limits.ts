@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net'
 import type { FastifyReply } from 'fastify'
+import { BoundedMap } from '../bounded-map.ts'
 import { AppError } from '../errors.ts'
 
 /**
@@ -36,7 +37,7 @@ export function openLimit({
   now: () => number
 }): Limit {
   // A bucket is one number: the time at which it will be full again (GCRA).
-  const fullAt = new Map<string, number>()
+  const fullAt = new BoundedMap<string, number>(MAX_KEYS)
   const costMs = 1_000 / perSecond
   const clock = neverBack(now)
   return {
@@ -49,10 +50,7 @@ export function openLimit({
       const full = Math.max(fullAt.get(key) ?? at, at)
       const waitMs = full + spentMs - (at + burst * costMs)
       if (waitMs > 0.001) return { allowed: false, remaining: 0, retryAfter: Math.max(1, Math.ceil(waitMs / 1_000)) }
-      // Re-inserted so that the map stays in order of use and the oldest leaves first.
-      fullAt.delete(key)
       fullAt.set(key, full + spentMs)
-      if (fullAt.size > MAX_KEYS) fullAt.delete(fullAt.keys().next().value!)
       return { allowed: true, remaining: Math.floor(burst - (full + spentMs - at) / costMs + 0.001), retryAfter: 0 }
     },
   }

@@ -1,4 +1,5 @@
 import { errors, type JWTPayload } from 'jose'
+import { BoundedMap } from '../bounded-map.ts'
 import type { Log } from '../telemetry.ts'
 import type { KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
@@ -26,7 +27,7 @@ export type Revocations = {
 /** Clocks of the database and of this machine may differ by this much; further ahead a list would live too long. */
 const MOST_AHEAD_SECONDS = 10
 /** Lists of which some parts are here: each server's newest, and one that it gave up. */
-const MOST_INCOMPLETE = 8
+const MAX_INCOMPLETE = 8
 
 type Incomplete = { issuedAt: number; parts: (string[] | undefined)[] }
 
@@ -45,7 +46,7 @@ export function openRevocations({
   now?: () => number
 }): Revocations {
   let newest = { issuedAt: -Infinity, entries: new Set<string>() }
-  const incomplete = new Map<string, Incomplete>()
+  const incomplete = new BoundedMap<string, Incomplete>(MAX_INCOMPLETE)
   const reading = new Set<Promise<unknown>>()
 
   return {
@@ -104,7 +105,6 @@ export function openRevocations({
     if (part >= known.parts.length || parts !== known.parts.length) throw bad('its parts contradict each other')
     known.parts[part] = entries
     if (known.parts.every((one) => one !== undefined)) return known.parts.flat() as string[]
-    if (!incomplete.has(jti) && incomplete.size >= MOST_INCOMPLETE) incomplete.delete(incomplete.keys().next().value!)
     incomplete.set(jti, known)
     return null
   }

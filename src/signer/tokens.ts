@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { errors, type JWTPayload } from 'jose'
+import { BoundedMap } from '../bounded-map.ts'
 import { CLOCK_TOLERANCE_SECONDS, type KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import type { Revocations } from './revocations.ts'
@@ -29,7 +30,7 @@ export type Tokens = {
 }
 
 /** Tokens remembered as verified, by hash: an ES256 verification costs about 150 µs, a look-up 3 µs. */
-const MOST_REMEMBERED = 10_000
+const MAX_REMEMBERED = 10_000
 
 export function openTokens({
   keys,
@@ -45,7 +46,7 @@ export function openTokens({
   now?: () => number
 }): Tokens {
   let verifiedBy = keys.current()
-  let remembered = new Map<string, Caller | Promise<Caller>>()
+  let remembered = new BoundedMap<string, Caller | Promise<Caller>>(MAX_REMEMBERED)
 
   return {
     check(token) {
@@ -53,7 +54,7 @@ export function openTokens({
       if (set !== verifiedBy) {
         // A key that was taken away takes its tokens with it.
         verifiedBy = set
-        remembered = new Map()
+        remembered = new BoundedMap(MAX_REMEMBERED)
       }
       const id = hash('sha256', token, 'base64url')
       const known = remembered.get(id) ?? remember(id, verify(token, id))
@@ -66,7 +67,6 @@ export function openTokens({
 
   function remember(id: string, verifying: Promise<Caller>): Promise<Caller> {
     const into = remembered
-    if (into.size >= MOST_REMEMBERED) into.delete(into.keys().next().value!)
     const settled = verifying.then(
       (caller) => {
         into.set(id, caller)

@@ -1,4 +1,5 @@
 import type { App } from '../app.ts'
+import { BoundedMap } from '../bounded-map.ts'
 import type { Chain } from '../chain/network.ts'
 import { readAt } from '../chain/reads.ts'
 import { mapChainError } from '../chain/rpc.ts'
@@ -10,9 +11,9 @@ import { noteTokens } from './note.ts'
 import { askAll, refreshTokens, typeOf } from './refresh.ts'
 
 const REMEMBERED_MS = 30_000
-const MOST_REMEMBERED = 10_000
+const MAX_REMEMBERED = 10_000
 
-type Memory = { facts: Map<Hex, { facts: TokenFacts; until: number }>; asking: Map<Hex, Promise<TokenFacts>> }
+type Memory = { facts: BoundedMap<Hex, { facts: TokenFacts; until: number }>; asking: Map<Hex, Promise<TokenFacts>> }
 const memories = new WeakMap<Chain, Memory>()
 
 /**
@@ -31,7 +32,7 @@ export async function readTokenFacts(app: App, chain: Chain, address: Hex): Prom
   const asking = lookUp(app, chain, key).finally(() => memory.asking.delete(key))
   memory.asking.set(key, asking)
   const facts = await asking
-  remember(memory, key, { facts, until: app.now() + REMEMBERED_MS })
+  memory.facts.set(key, { facts, until: app.now() + REMEMBERED_MS })
   return facts
 }
 
@@ -47,7 +48,7 @@ export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]
   const known = new Map<Hex, TokenFacts>()
   const learn = (address: Hex, facts: TokenFacts) => {
     known.set(address, facts)
-    remember(memory, address, { facts, until: now + REMEMBERED_MS })
+    memory.facts.set(address, { facts, until: now + REMEMBERED_MS })
   }
   for (const address of addresses) {
     const remembered = memory.facts.get(address)
@@ -123,15 +124,8 @@ async function keep(app: App, chain: Chain, tokens: Token[]): Promise<void> {
 function memoryOf(chain: Chain): Memory {
   let memory = memories.get(chain)
   if (memory === undefined) {
-    memory = { facts: new Map(), asking: new Map() }
+    memory = { facts: new BoundedMap(MAX_REMEMBERED), asking: new Map() }
     memories.set(chain, memory)
   }
   return memory
-}
-
-/** The oldest leave first: a caller who asks for many tokens cannot grow the memory. */
-function remember({ facts }: Memory, key: Hex, entry: { facts: TokenFacts; until: number }): void {
-  facts.delete(key)
-  if (facts.size >= MOST_REMEMBERED) facts.delete(facts.keys().next().value!)
-  facts.set(key, entry)
 }

@@ -1,4 +1,5 @@
 import { decodeRevert } from '../abi/reverts.ts'
+import { BoundedMap } from '../bounded-map.ts'
 import { readNumber, readQuantity } from '../chain/answers.ts'
 import { hasCode } from '../chain/code.ts'
 import { isInsufficientFunds, revertDataOf } from '../chain/errors.ts'
@@ -119,18 +120,18 @@ async function balanceNow({ rpc }: Chain, from: Hex): Promise<bigint> {
   return readQuantity(await rpc.call('eth_getBalance', [from, 'latest']), 'balance of an account')
 }
 
-const MOST_BALANCES = 10_000
-const held = new WeakMap<Chain, { blockHash: Hex; balances: Map<Hex, Promise<bigint>> }>()
+const MAX_BALANCES = 10_000
+const held = new WeakMap<Chain, { blockHash: Hex; balances: BoundedMap<Hex, Promise<bigint>> }>()
 
 /** What an account had at the newest block that we know, asked once: only a block changes it. */
 function balanceThisBlock(chain: Chain, from: Hex): Promise<bigint> {
   const block = chain.head.current()
   if (block === null) return balanceNow(chain, from)
   let known = held.get(chain)
-  if (known?.blockHash !== block.hash) held.set(chain, (known = { blockHash: block.hash, balances: new Map() }))
+  if (known?.blockHash !== block.hash)
+    held.set(chain, (known = { blockHash: block.hash, balances: new BoundedMap(MAX_BALANCES) }))
   const { balances } = known
   const balance = balances.get(from) ?? balanceNow(chain, from)
-  if (balances.size >= MOST_BALANCES) balances.delete(balances.keys().next().value!)
   balances.set(from, balance)
   balance.catch(() => balances.delete(from))
   return balance
