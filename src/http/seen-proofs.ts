@@ -37,8 +37,7 @@ export function openSeenProofs({ most = MOST } = {}): SeenProofs {
       const [minute, present] = [Math.floor(iat / 60), Math.floor(now / 60_000)]
       for (const one of minutes.keys()) if (one < present - KEPT_MINUTES) forget(one)
       if (minute < forgottenBefore) return 'forgotten'
-      const ofMinute = minutes.get(minute) ?? new Set<string>()
-      if (ofMinute.has(mark)) return 'again'
+      for (const marks of minutes.values()) if (marks.has(mark)) return 'again'
       if (count >= most) {
         const oldest = Math.min(...minutes.keys())
         if (oldest >= present) return 'full'
@@ -46,6 +45,7 @@ export function openSeenProofs({ most = MOST } = {}): SeenProofs {
         forgottenBefore = oldest + 1
         if (minute <= oldest) return 'forgotten'
       }
+      const ofMinute = minutes.get(minute) ?? new Set<string>()
       ofMinute.add(mark)
       minutes.set(minute, ofMinute)
       count++
