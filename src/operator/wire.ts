@@ -1,4 +1,5 @@
 import Type, { type TSchema } from 'typebox'
+import { sends } from '../http/openapi-headers.ts'
 import { answers, Limit, NoQuery, shownAs } from '../http/wire.ts'
 
 const Uri = Type.String({ maxLength: 2_000 })
@@ -268,6 +269,7 @@ export const verifyActions = {
 export const createApplication = {
   ...shared,
   operationId: 'createApplication',
+  ...sends('Location'),
   summary: 'Register an application',
   description: 'The secret of a confidential one is in the answer, and nowhere else.',
   querystring: NoQuery,
