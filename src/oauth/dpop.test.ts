@@ -122,6 +122,8 @@ test('an application that is registered so is given nothing without a proof, by 
   await saveApplication(world.app.db, { ...world.demo, clientId: 'later', needsDpop: true })
   const form = { grant_type: 'refresh_token', client_id: 'later', refresh_token: unbound.body.refresh_token! }
   assert.equal((await token(form, null)).body.error, 'invalid_grant', 'also with what it got before')
+  const old = await me({ authorization: `Bearer ${unbound.body.access_token}` })
+  assert.equal(old.status, 200, 'what is out stays good until it ends')
   assert.equal(boundTo((await token(form, phone)).body.access_token), phone.jkt)
 })
 
@@ -197,6 +199,12 @@ suite('a program that nothing tells from others on the device', () => {
     const last = await obtainCode(world, { browser, username: 'kay', parameters: { ...allowed, prompt: 'none' } })
     const { body } = await last.exchange({}, await proofOf(phone))
     assert.deepEqual([body.token_type, boundTo(body.access_token)], ['DPoP', phone.jkt])
+    const data = JSON.parse((await browser.go('/account/data.json')).text) as { applications: { keys: object[] }[] }
+    const [{ keys }] = data.applications as [{ keys: { thumbprint: string; permissions: string[] }[] }]
+    assert.deepEqual(
+      keys.map(({ thumbprint, permissions }) => [thumbprint, permissions]),
+      [[phone.jkt, ['wallet:read']]],
+    )
     // The page of the account forgets it with the application.
     const account = await browser.go('/account')
     await browser.submit(account, '/applications/revoke')
