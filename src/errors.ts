@@ -17,6 +17,7 @@ const catalogue = {
   idempotency_key_invalid: [400, 'The idempotency key is not usable', 'Between 1 and 255 printable ASCII characters, the same in both headers if both are sent.'],
   // 401, 403, 404
   invalid_token: [401, 'The access token is not valid', 'It is missing, malformed, expired, revoked or meant for another service. Sign in again.'],
+  invalid_dpop_proof: [401, 'The proof of the key is not valid', 'The `DPoP` header must hold one proof (RFC 9449) of this request: its method, its address, its access token, made now and used once; `detail` says what is wrong. The access token may well be good: repeat with another proof.'],
   insufficient_scope: [403, 'The token lacks a permission', 'The application was not granted the permission that this operation needs.'],
   forbidden_user: [403, 'Not your user', 'A token reads and acts for its own user only. The answer is the same whether or not that user exists.'],
   application_suspended: [403, 'The application is suspended', 'The operator suspended this application.'],
@@ -102,6 +103,8 @@ export type ErrorExtras = {
   funds?: Funds
   /** seconds, for the Retry-After header */
   retryAfter?: number
+  /** the scheme that a 401 asks for; Bearer unless given */
+  challenge?: 'DPoP'
 }
 
 /** A refusal that was expected: it becomes a problem document for the caller, `cause` stays with us. */
@@ -111,6 +114,7 @@ export class AppError extends Error {
   readonly revert: Revert | undefined
   readonly funds: Funds | undefined
   readonly retryAfter: number | undefined
+  readonly challenge: 'DPoP' | undefined
 
   constructor(code: ErrorCode, detail: string, extras: ErrorExtras = {}) {
     super(detail, extras.cause === undefined ? undefined : { cause: extras.cause })
@@ -120,6 +124,7 @@ export class AppError extends Error {
     this.revert = extras.revert
     this.funds = extras.funds
     this.retryAfter = extras.retryAfter
+    this.challenge = extras.challenge
   }
 
   /** This and the next under the names that the authorization server's library looks for. */

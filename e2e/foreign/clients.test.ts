@@ -46,30 +46,38 @@ function snippet(library: string, port: number): string {
   return found[1]!.replaceAll('http://localhost:4000', here.facts.origin).replaceAll('3000', String(port))
 }
 
+/** How the application of a snippet is registered, and its settings. */
+type Given = {
+  needsPkce?: boolean
+  needsDpop?: boolean
+  kind?: 'public' | 'confidential'
+  env?: Record<string, string>
+}
 type Site = { origin: string; printed: () => string; ended: Promise<unknown> }
 
 /** A snippet as a program of its own, in a folder where its library is installed. */
 async function run(
   t: TestContext,
   library: string,
-  { needsPkce = true, env = {} }: { needsPkce?: boolean; env?: Record<string, string> } = {},
+  { needsPkce = true, needsDpop = false, kind = 'confidential', env = {} }: Given = {},
 ): Promise<Site> {
   const port = await freePort()
   const { application, secret } = await createApplication(here.app.db, {
     name: library.replaceAll(/\W/g, ' ').trim(),
     network: 'devnet',
-    kind: 'confidential',
+    kind,
     redirectUris: ['http://localhost/callback', 'http://localhost/api/auth/callback/wallet'],
     permissions: ['wallet:read', 'contracts:read'],
     allowedOrigins: [],
     logoUri: null,
     needsPkce,
+    needsDpop,
   })
   const file = join(folder, `${application.clientId}.mjs`)
   await writeFile(file, snippet(library, port))
   const child = spawn(process.execPath, [file], {
     cwd: folder,
-    env: { PATH: process.env.PATH, CLIENT_ID: application.clientId, CLIENT_SECRET: secret!, ...env },
+    env: { PATH: process.env.PATH, CLIENT_ID: application.clientId, CLIENT_SECRET: secret ?? '', ...env },
   })
   const ended = once(child, 'exit')
   let printed = ''
@@ -89,13 +97,15 @@ async function listens({ origin, printed }: Site): Promise<void> {
 const shows = (username: string): RegExp => new RegExp(`^DEV-${username} 0x[0-9a-fA-F]{40} ${username}$`)
 
 suite('a library as it is, with the snippet of the guide', () => {
-  const sites: [library: string, given?: { needsPkce: boolean }][] = [
+  const sites: [library: string, given?: Given][] = [
     ['express-openid-connect'],
     ['passport-openidconnect', { needsPkce: false }],
     ['simple-oauth2'],
     ['@hapi/bell'],
     ['better-auth'],
     ['openid-client5'],
+    // Registered so it is given nothing that is not bound to its key.
+    ['openid-client', { kind: 'public', needsDpop: true }],
   ]
   for (const [library, given] of sites)
     test(`${library} signs somebody in, and its token is good for the API`, async (t) => {

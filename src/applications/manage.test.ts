@@ -63,6 +63,7 @@ test('a public application is registered under an id made from its name, and has
       clientId: '',
       chainId: 11_155_111,
       needsPkce: true,
+      needsDpop: false,
       liveSecrets: 0,
       issuers: [],
       createdAt: '',

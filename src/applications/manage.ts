@@ -21,6 +21,8 @@ export type Registered = {
   logoUri: string | null
   /** false: where it sends a nonce it may leave out PKCE */
   needsPkce: boolean
+  /** its access tokens are bound to a key, always */
+  needsDpop: boolean
   liveSecrets: number
   /** identity providers of its own */
   issuers: TrustedIssuer[]
@@ -41,11 +43,14 @@ export type Draft = {
   allowedOrigins: string[]
   logoUri: string | null
   needsPkce?: boolean | undefined
+  needsDpop?: boolean | undefined
 }
 
 /** Lists are replaced as a whole. */
 export type Changes = {
-  [K in 'name' | 'redirectUris' | 'permissions' | 'allowedOrigins' | 'logoUri' | 'needsPkce']?: Draft[K] | undefined
+  [K in 'name' | 'redirectUris' | 'permissions' | 'allowedOrigins' | 'logoUri' | 'needsPkce' | 'needsDpop']?:
+    | Draft[K]
+    | undefined
 }
 
 const MAX_PAGE = 200
@@ -218,6 +223,7 @@ function columnsOf({
   allowedOrigins,
   logoUri,
   needsPkce,
+  needsDpop,
 }: Changes): Record<string, string | boolean | null> {
   return {
     ...(name === undefined ? {} : { name }),
@@ -226,6 +232,7 @@ function columnsOf({
     ...(allowedOrigins === undefined ? {} : { allowed_origins: JSON.stringify([...new Set(allowedOrigins)]) }),
     ...(logoUri === undefined ? {} : { logo_uri: logoUri }),
     ...(needsPkce === undefined ? {} : { needs_pkce: needsPkce }),
+    ...(needsDpop === undefined ? {} : { needs_dpop: needsDpop }),
   }
 }
 
@@ -249,6 +256,7 @@ const wireOf = (row: Row): Registered => ({
   allowedOrigins: row.allowed_origins,
   logoUri: row.logo_uri,
   needsPkce: row.needs_pkce,
+  needsDpop: row.needs_dpop,
   liveSecrets: row.secret_hashes.length,
   issuers: row.issuers as TrustedIssuer[],
   createdAt: row.created_at.toISOString(),

@@ -22,6 +22,8 @@ export type Application = {
   logoUri: string | null
   /** false: confidential, and a nonce may stand in for PKCE; true unless given */
   needsPkce?: boolean
+  /** true: its access tokens are bound to a key, always (RFC 9449); false unless given */
+  needsDpop?: boolean
   isSuspended: boolean
   /** identity providers of its own; changed by issuers.ts alone */
   issuers?: readonly TrustedIssuer[]
@@ -66,6 +68,7 @@ export async function saveApplication(db: RootDb, application: Application): Pro
     secret_hashes: JSON.stringify(application.secretHashes),
     logo_uri: application.logoUri,
     needs_pkce: application.needsPkce ?? true,
+    needs_dpop: application.needsDpop ?? false,
     suspended_at: application.isSuspended ? new Date() : null,
   }
   await retrying(() =>
@@ -146,6 +149,7 @@ async function readApplication(db: Db, clientId: string): Promise<Application | 
     secretHashes: row.secret_hashes,
     logoUri: row.logo_uri,
     needsPkce: row.needs_pkce,
+    needsDpop: row.needs_dpop,
     isSuspended: row.suspended_at !== null,
     issuers: row.issuers as TrustedIssuer[],
   }

@@ -1,4 +1,5 @@
 import Type from 'typebox'
+import { PAGED, sends } from '../http/openapi-headers.ts'
 import { answers, BigNumber, Limit, NoQuery, UserIdParam } from '../http/wire.ts'
 
 const entry = {
@@ -67,6 +68,7 @@ const shared = { tags: ['Balances'], querystring: NoQuery }
 export const nativeBalance = {
   ...shared,
   operationId: 'readNativeBalance',
+  ...sends('X-Block-Number'),
   summary: 'Balance of the native coin',
   description: 'At the block in `X-Block-Number`.',
   params: Type.Object({ userId: UserIdParam }),
@@ -82,6 +84,7 @@ export const nativeBalance = {
 export const tokenBalance = {
   ...shared,
   operationId: 'readTokenBalance',
+  ...sends('X-Block-Number'),
   summary: 'Balance of a token',
   description: 'Of an ERC-20 or ERC-721 contract, at the block in `X-Block-Number`.',
   params: Type.Object({
@@ -102,6 +105,7 @@ export const balances = {
   ...shared,
   querystring: BalancesQuery,
   operationId: 'listBalances',
+  ...sends('X-Block-Number', 'X-Unanswered-Tokens', 'X-Indexed-To-Block', ...PAGED),
   summary: 'Balances of the native coin and all tokens',
   description:
     'The coin, and every ERC-20 token and ERC-721 collection that the history has seen in the account and of which it holds something, all at the block in `X-Block-Number`. Each entry is what the balance of that coin or token alone answers. A page asks `limit` tokens and shows those that are there; `Link` and `X-Next-Cursor` lead to the next, the coin is on the first. `X-Unanswered-Tokens` counts tokens of the page that gave no balance and are left out. `X-Indexed-To-Block` tells how far the history reaches. ERC-1155 balances exist by token id only: see the history.',

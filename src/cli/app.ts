@@ -16,6 +16,7 @@ type Given = Json & {
   confidential?: boolean
   withoutPkce?: boolean
   pkce?: boolean
+  dpop?: boolean
 }
 
 /** `chatelaine app …`: the applications of this installation. */
@@ -34,6 +35,7 @@ export function app(): Command {
       .option('--origin <origin>', 'whose pages may call the API; repeat it for several', collect)
       .option('--logo <uri>', 'https address of an image')
       .option('--without-pkce', 'confidential only, for a library that knows no PKCE: it must send a nonce')
+      .option('--dpop', 'every access token is bound to a key of the application (DPoP); else where it asks for that')
 
   described(command.command('create').description('register an application'))
     .option('--network <name>', 'the network it is bound to, for ever')
@@ -55,6 +57,7 @@ export function app(): Command {
     .option('--no-origin', 'no origin may call any more')
     .option('--no-logo', 'no logo any more')
     .option('--pkce', 'PKCE is needed again')
+    .option('--no-dpop', 'access tokens are bound to a key only where it asks for that')
     .option(...json)
     .action(update)
   command
@@ -89,6 +92,7 @@ async function create(given: Given): Promise<void> {
       allowedOrigins: given.origin || [],
       logoUri: given.logo || null,
       ...(given.withoutPkce === true ? { needsPkce: false } : {}),
+      ...(given.dpop === true ? { needsDpop: true } : {}),
     }),
   )
   print(given, { application, secret }, `Registered.\n\n${describe(application, secret)}`)
@@ -124,6 +128,7 @@ async function update(clientId: string, given: Given): Promise<void> {
       allowedOrigins: given.origin === false ? [] : given.origin,
       logoUri: given.logo === false ? null : given.logo,
       needsPkce: given.withoutPkce === true ? false : given.pkce,
+      needsDpop: given.dpop,
     }),
   )
   print(given, application, describe(application))
@@ -159,6 +164,7 @@ function describe(application: Registered, secret: string | null = null): string
         : `confidential: ${application.liveSecrets} live ${application.liveSecrets === 1 ? 'secret' : 'secrets'}`,
     ],
     ...(application.needsPkce ? [] : [['PKCE', 'may be left out where a nonce is sent'] as [string, string]]),
+    ...(application.needsDpop ? [['DPoP', 'every access token is bound to a key'] as [string, string]] : []),
     ['Redirect URIs', application.redirectUris],
     ['Permissions', application.permissions],
     ['Origins', application.allowedOrigins],

@@ -149,6 +149,10 @@ describe('beside a database that nobody holds', () => {
     )
     const id: string = application.clientId
     assert.equal((await json('app', 'update', id, '--name', 'Shop 2', '--no-origin', '--no-logo')).name, 'Shop 2')
+    const needs = []
+    for (const changes of [['--dpop'], ['--name', 'Shop 2'], ['--no-dpop']])
+      needs.push((await json('app', 'update', id, ...changes)).needsDpop)
+    assert.deepEqual([application.needsDpop, ...needs], [false, true, true, false])
     const shown = await json('app', 'show', id)
     assert.deepEqual(
       [shown.allowedOrigins, shown.logoUri, shown.redirectUris.length, shown.permissions],

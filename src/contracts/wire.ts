@@ -1,4 +1,5 @@
 import Type from 'typebox'
+import { sends } from '../http/openapi-headers.ts'
 import { answers, Problem, shownAs } from '../http/wire.ts'
 
 const abi = Type.String({
@@ -86,6 +87,7 @@ const shared = { tags: ['Contracts'] }
 export const read = {
   ...shared,
   operationId: 'readContract',
+  ...sends('X-Block-Number'),
   summary: 'Call a view function of any contract',
   description: 'At the newest block, or at the one that `blockTag` names.',
   body: ReadRequest,
@@ -94,6 +96,7 @@ export const read = {
 export const readBatch = {
   ...shared,
   operationId: 'readContracts',
+  ...sends('X-Block-Number'),
   summary: 'Call up to 100 view functions at one block',
   description:
     'Each call is answered on its own: with what the single read answers, or with a problem document. When the answers together grow longer than 4 MiB, the calls behind are refused with `invalid_return_data`. When the node answers none of them, the request is refused.',

@@ -1,4 +1,5 @@
 import Type from 'typebox'
+import { sends, WRITTEN } from '../http/openapi-headers.ts'
 import { answers } from '../http/wire.ts'
 import { withAccepted } from '../transactions/wire.ts'
 import { DryRun, KeyHeaders, Value, WriteResponse } from '../transactions/write-wire.ts'
@@ -33,6 +34,7 @@ export const WriteRequest = Type.Object(
 export const write = {
   tags: ['Contracts'],
   operationId: 'writeContract',
+  ...sends(...WRITTEN),
   summary: 'Call a state-changing function of any contract',
   description:
     'Simulated first: what would revert is refused and costs nothing. Answers when the transaction is on its way, with `?wait=mined` when it is in a block.',

@@ -1,4 +1,5 @@
 import Type, { type Static } from 'typebox'
+import { PAGED, sends } from '../http/openapi-headers.ts'
 import { Address, answers, BigNumber, Hash, shownAs, UserIdParam } from '../http/wire.ts'
 
 const Text = Type.String()
@@ -129,6 +130,7 @@ const Query = Type.Object(
 export const history = {
   tags: ['History'],
   operationId: 'listTransfers',
+  ...sends('X-Indexed-To-Block', 'X-Finalized-To-Block', ...PAGED),
   summary: 'Transfers of a user',
   description:
     'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; `X-Indexed-To-Block` and `X-Finalized-To-Block` tell how far the index reaches.',

@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify'
 import { audienceOf, issuerOf, type App } from '../app.ts'
 import { BoundedMap } from '../bounded-map.ts'
 import { AppError } from '../errors.ts'
+import { assertProven } from './dpop.ts'
 import type { Hex } from '../ids.ts'
 import { retrying } from '../store/db.ts'
 import { toHex } from '../store/bytes.ts'
@@ -22,8 +23,10 @@ export type Caller = {
   tokenId: string
   /** seconds since 1970 */
   expiresAt: number
-  /** the bearer token itself, passed to the signer, which verifies it again; never logged */
+  /** the access token itself, passed to the signer, which verifies it again; never logged */
   token: string
+  /** thumbprint of the key that each request has to prove (RFC 9449); none: whoever holds the token may use it */
+  jkt?: string
 }
 
 /**
@@ -41,7 +44,11 @@ export type Reader = Caller | Machine
  */
 export function assertUser(reader: Reader): asserts reader is Caller {
   if (reader.kind === 'machine')
-    throw new AppError('insufficient_scope', 'This needs the token of a user, not of an application.')
+    throw new AppError(
+      'insufficient_scope',
+      'This needs the token of a user, not of an application.',
+      reader.jkt === undefined ? {} : { challenge: 'DPoP' },
+    )
 }
 
 const MAX_CACHED = 20_000
@@ -81,25 +88,54 @@ export async function verifyAccessToken(app: App, token: string): Promise<Reader
 }
 
 /**
- * Who is behind the bearer token of a request.
- * @throws invalid_token, application_suspended
+ * Who is behind the access token of a request: one for whoever holds it by the scheme Bearer, one that is bound to a key by
+ * the scheme DPoP with a proof, and neither by the scheme of the other.
+ * @throws invalid_token, invalid_dpop_proof, application_suspended
+ * Source: RFC 9449 §7
  */
 export async function readBearer(app: App, request: FastifyRequest): Promise<Reader> {
   const state = stateOf(app)
   // The short way: what is remembered needs no reading again.
   const known = knownReader(app, request)
-  if (known === undefined || isStale(app, state)) return verifyAccessToken(app, bearerToken(request))
+  if (known === undefined || known.jkt !== undefined || isStale(app, state) || isDpop(request))
+    return readPresented(app, request)
   assertNotExpired(app, state, known)
   assertInForce(state, known)
   return known
 }
 
-/** Whose token a request carries, as far as it was verified before; it may have expired or been revoked since. */
+async function readPresented(app: App, request: FastifyRequest): Promise<Reader> {
+  const token = accessToken(request)
+  if (!isDpop(request)) {
+    const reader = await verifyAccessToken(app, token)
+    if (reader.jkt === undefined) return reader
+    throw dpopRefusal('The access token is bound to a key: send it as `DPoP <token>`, with a proof of that key.')
+  }
+  const reader = await verifyAccessToken(app, token).catch((error: unknown) => {
+    throw error instanceof AppError && error.code === 'invalid_token' ? dpopRefusal(error.message, error) : error
+  })
+  if (reader.jkt === undefined) throw dpopRefusal('The access token is bound to no key: send it as `Bearer <token>`.')
+  await assertProven(app, request, reader)
+  return reader
+}
+
+const dpopRefusal = (detail: string, cause?: unknown): AppError =>
+  new AppError('invalid_token', detail, { challenge: 'DPoP', cause })
+
+const isDpop = ({ headers: { authorization } }: { headers: IncomingHttpHeaders }): boolean =>
+  authorization !== undefined && /^DPoP /i.test(authorization)
+
+/**
+ * Whose token a request carries, as far as it was verified before; it may have expired or been revoked since, and where it
+ * is bound to a key nothing says that the request has that.
+ */
 export function knownReader(
   app: App,
   { headers: { authorization } }: { headers: IncomingHttpHeaders },
 ): Reader | undefined {
-  return authorization?.startsWith('Bearer ') === true ? stateOf(app).cache.get(authorization.slice(7)) : undefined
+  if (authorization === undefined) return undefined
+  if (authorization.startsWith('Bearer ')) return stateOf(app).cache.get(authorization.slice(7))
+  return authorization.startsWith('DPoP ') ? stateOf(app).cache.get(authorization.slice(5)) : undefined
 }
 
 /** @throws invalid_token */
@@ -140,11 +176,19 @@ export function assertNotFrozen(app: App, { userId }: Caller): void {
  * The token of an Authorization header.
  * @throws invalid_token when there is none, or it is not a bearer token
  */
-export function bearerToken(request: FastifyRequest): string {
-  const header = request.headers.authorization
-  if (header === undefined) throw new AppError('invalid_token', 'Send an access token: Authorization: Bearer <token>.')
-  const match = /^Bearer +([\w.~+/-]+=*) *$/i.exec(header)
+export function bearerToken({ headers: { authorization } }: FastifyRequest): string {
+  if (authorization === undefined)
+    throw new AppError('invalid_token', 'Send an access token: Authorization: Bearer <token>.')
+  const match = /^Bearer +([\w.~+/-]+=*) *$/i.exec(authorization)
   if (match === null) throw new AppError('invalid_token', 'The Authorization header is not `Bearer <token>`.')
+  return match[1]!
+}
+
+/** The same of one that may be bound to a key. */
+function accessToken(request: FastifyRequest): string {
+  if (!isDpop(request)) return bearerToken(request)
+  const match = /^DPoP +([\w.~+/-]+=*) *$/i.exec(request.headers.authorization!)
+  if (match === null) throw dpopRefusal('The Authorization header is not `DPoP <token>`.')
   return match[1]!
 }
 
@@ -187,7 +231,7 @@ async function readToken(app: App, state: State, token: string): Promise<Reader>
       { cause },
     )
   })
-  const { client_id: clientId, chain_id: chainId, gid: grantId, scope, sub, jti, exp } = payload
+  const { client_id: clientId, chain_id: chainId, gid: grantId, scope, sub, jti, exp, cnf } = payload
   if (typeof clientId !== 'string' || typeof chainId !== 'number')
     throw new AppError('invalid_token', 'The access token lacks a claim.')
   if (!state.permissions.has(clientId)) await readPermissions(app, state, [clientId])
@@ -198,6 +242,7 @@ async function readToken(app: App, state: State, token: string): Promise<Reader>
     tokenId: jti!,
     expiresAt: exp!,
     token,
+    ...(cnf === undefined ? {} : { jkt: thumbprintOf(cnf) }),
   }
   // An application speaks for itself (RFC 9068 §2.2). Nobody gave it a grant; each of its tokens is revoked alone.
   if (sub === clientId && grantId === undefined) return { kind: 'machine', ...claims, grantId: machineGrantOf(jti!) }
@@ -213,6 +258,14 @@ async function readToken(app: App, state: State, token: string): Promise<Reader>
     ...claims,
     grantId,
   }
+}
+
+/** The key that a token is bound to. One that is bound in another way could not be checked. @throws invalid_token */
+function thumbprintOf(confirmation: unknown): string {
+  const { jkt, ...others } = (confirmation ?? {}) as { jkt?: unknown }
+  if (typeof jkt !== 'string' || Object.keys(others).length > 0)
+    throw new AppError('invalid_token', 'The access token is bound in a way that is not known here.')
+  return jkt
 }
 
 /** What stands for a grant in the list of revoked ones. */

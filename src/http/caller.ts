@@ -62,6 +62,7 @@ export function authenticated(server: FastifyInstance, app: App): void {
         reader.scopes.has(needed)
           ? `The operator took the permission ${needed} from this application.`
           : `This needs the permission ${needed}.`,
+        reader.jkt === undefined ? {} : { challenge: 'DPoP' },
       )
     if (config.RATE_LIMITS === 'on') {
       // The person first: what one of them is refused for costs the others of the application nothing.

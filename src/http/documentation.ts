@@ -10,15 +10,17 @@ import { sendPage } from './page.ts'
 
 /** /docs: the API reference, and a page that explains every error code. */
 export async function documentation(server: FastifyInstance): Promise<void> {
-  // The reference starts from an inline script; the nonce allows that one only.
-  const nonce = randomBytes(16).toString('base64')
   await server.register(async (docs) => {
     docs.addHook('onSend', async (_request, reply, payload) => {
+      // The reference starts from an inline script; the nonce, another one in each answer, allows that one only.
+      const nonce = randomBytes(16).toString('base64')
       reply.header(
         'content-security-policy',
         `default-src 'none'; script-src 'self' 'nonce-${nonce}'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; base-uri 'none'; frame-ancestors 'none'`,
       )
-      return typeof payload === 'string' ? accessible(payload) : payload
+      if (typeof payload !== 'string' || !payload.includes(NONCE)) return payload
+      reply.header('cache-control', 'no-store')
+      return accessible(payload.replaceAll(NONCE, nonce))
     })
     docs.get(NAMES.route, { schema: { hide: true } }, (_request, reply) =>
       reply
@@ -32,7 +34,7 @@ export async function documentation(server: FastifyInstance): Promise<void> {
         url: '/openapi.json',
         pageTitle: 'Chatelaine API',
         customCss: READABLE,
-        nonce,
+        nonce: NONCE,
         telemetry: false,
         withDefaultFonts: false,
         hideClientButton: true,
@@ -46,6 +48,9 @@ export async function documentation(server: FastifyInstance): Promise<void> {
     sendPage(reply, 200, { words: en, title: 'Errors', layout: 'wide', body: errorsPage() }),
   )
 }
+
+/** Stands in the library's page, which is made once, for the nonce of the answer. */
+const NONCE = 'nonce-of-this-answer'
 
 const NAMES = asset(
   '/assets/reference.js',

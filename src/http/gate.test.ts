@@ -262,6 +262,10 @@ test('what is asked with a known token is refused before the framework looks at 
   // A page needs the headers of CORS, which the framework adds, as it does this one.
   assert.deepEqual([page.status, page.headers.get('referrer-policy')], [503, 'no-referrer'])
   assert.equal(refused.headers.get('referrer-policy'), null)
+  // The scheme of tokens that are bound to a key is no way around; nor is one with a proof that nobody has checked.
+  const bound = authorization.replace('Bearer', 'DPoP')
+  const proven = await fetch(`${base}/v1/things/14`, { headers: { authorization: bound, dpop: 'x' } })
+  assert.deepEqual([proven.status, proven.headers.get('referrer-policy')], [503, null])
   const writes = Array.from({ length: 2 }, () => ask('/v1/things/new', { method: 'POST' }))
   await until('writes still find room', () => seen === 15)
   assert.equal((await ask('/v1/vital/1')).status, 200)

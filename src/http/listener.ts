@@ -49,6 +49,7 @@ export function openListener(app: App): FastifyInstance {
 
   // Left to itself Node answers an unknown `Expect` with a 417 that has no body. We may ignore it: RFC 9110 §10.1.1.
   server.server.on('checkExpectation', (request, response) => void server.server.emit('request', request, response))
+  boundConnections(server, app, app.config.MAX_CONNECTIONS)
   rememberRoutes(server)
   problems(server, app)
   strictJson(server)
@@ -74,6 +75,22 @@ export function openListener(app: App): FastifyInstance {
     done()
   })
   return server
+}
+
+/** milliseconds between two lines that say so */
+const TELL_MS = 10_000
+
+/** Closes what connects beyond a number: each connection costs memory before it has asked anything. */
+export function boundConnections({ server }: FastifyInstance, { telemetry }: App, most: number): void {
+  server.maxConnections = most
+  let [closed, toldAt] = [0, Number.NEGATIVE_INFINITY]
+  server.on('drop', () => {
+    closed++
+    const now = performance.now()
+    if (now - toldAt < TELL_MS) return
+    telemetry.log.warn('connections_full', { most, closed })
+    ;[closed, toldAt] = [0, now]
+  })
 }
 
 /** Whether an address is one of our proxies; `hop` counts from the one that is connected to us. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { userPermissions, machinePermissions } from '../applications/permissions.ts'
-import { world, type World } from '../../test/world.ts'
+import { until, world, type Answer, type World } from '../../test/world.ts'
 
 type Media = { schema: object; example?: unknown; examples?: Record<string, { value: unknown }> }
 type Operation = {
@@ -10,13 +10,14 @@ type Operation = {
   security: Record<string, string[]>[]
   parameters?: { name: string; in: string; schema: { type?: string } }[]
   requestBody?: { content: Record<string, Media> }
-  responses: Record<string, { $ref?: string; content?: Record<string, Media> }>
+  responses: Record<string, { $ref?: string; content?: Record<string, Media>; headers?: object }>
 }
 type Document = {
   paths: Record<string, Record<string, Operation>>
   components: {
     schemas: Record<string, object>
-    responses: Record<string, { content: Record<string, Media> }>
+    responses: Record<string, { content: Record<string, Media>; headers: object }>
+    headers: Record<string, object>
     securitySchemes: { oauth: { flows: Record<string, { scopes: object }> } }
   }
 }
@@ -92,6 +93,56 @@ suite('the OpenAPI document', () => {
     }
     for (const [name, { content }] of Object.entries(document.components.responses))
       for (const media of Object.values(content)) check(name, media)
+  })
+
+  test('names every header that an answer has, and none that no answer has', async () => {
+    const limited = await world({ RATE_LIMITS: 'on', READS_BURST: '30', READS_PER_SECOND: '1' })
+    const { alice, facts } = limited
+    const call = { address: facts.contracts.erc20!, abi: 'totalSupply() public view returns (uint256)' }
+    const mint = { address: facts.contracts.erc20!, abi: 'mint(address to, uint256 amount) public', args: [alice.address, '1'] } // prettier-ignore
+    const user = '/v1/users/DEV-alice'
+    try {
+      const written = await alice.post('/v1/contracts/method/write?wait=mined', mint, { 'idempotency-key': 'a' }) // prettier-ignore
+      const waited = await alice.post('/v1/contracts/method/write?wait=mined', mint, { prefer: 'wait=9', 'idempotency-key': 'a' }) // prettier-ignore
+      const coin = { recipient: alice.address, tokenType: 'NATIVE', amount: '1' }
+      assert.equal(waited.status, 200, JSON.stringify([written.body, waited.body]))
+      await alice.write(mint)
+      const page = '?limit=1'
+      const answers: [operationId: string, Answer][] = [
+        ['writeContract', waited],
+        ['readMe', await alice.get('/v1/me')],
+        ['readNativeBalance', await alice.get(`${user}/balance`)],
+        ['readTokenBalance', await alice.get(`${user}/balance/${call.address}`)],
+        ['listBalances', await alice.get(`${user}/balances${page}`)],
+        ['listTransfers', await until('it is indexed', async () => { const one = await alice.get(`${user}/history${page}`); return one.headers.has('link') ? one : null })], // prettier-ignore
+        ['listTransactions', await alice.get(`/v1/transactions${page}`)],
+        ['readTransaction', await alice.get(`/v1/transactions/${waited.body.id}?wait=mined`, { prefer: 'wait=1' })],
+        ['readContract', await alice.post('/v1/contracts/method/read', call)],
+        ['readContracts', await alice.post('/v1/contracts/method/read/batch', { calls: [call] })],
+        ['readContract', await alice.post('/v1/contracts/method/read', {})],
+        ['transferTokens', await alice.post('/v1/tokens/transfers', coin)],
+        ['listUsers', await alice.get('/v1/users')],
+        ['readMe', await limited.request('/v1/me')],
+        ['readMe', await until('there are too many', async () => { const one = await alice.get('/v1/me'); return one.status === 429 ? one : null })], // prettier-ignore
+      ]
+      const seen = new Set<string>()
+      for (const [id, { status, headers }] of answers) {
+        const { $ref, ...own } = operations.find(({ operationId }) => operationId === id)!.responses[status]!
+        const described = $ref === undefined ? own : document.components.responses[$ref.split('/').at(-1)!]!
+        const names = Object.keys(described.headers ?? {}).map((name) => name.toLowerCase())
+        const sent = [...headers.keys()].filter((name) => /^(x-(?!content-type)|ratelimit|retry|www-|link|location|idempotent|preference)/.test(name)) // prettier-ignore
+        for (const name of sent) assert.ok(names.includes(name), `${id} ${status} sends ${name}`)
+        for (const name of sent) seen.add(name)
+      }
+      // What is waited for in vain and what operators make is in tests of its own.
+      const unseen = Object.keys(document.components.headers).filter((name) => !seen.has(name.toLowerCase()))
+      assert.deepEqual(
+        unseen,
+        ['X-Unanswered-Tokens', 'Location'].filter((name) => unseen.includes(name)),
+      )
+    } finally {
+      await limited.close()
+    }
   })
 
   test('shows numbers and yes or no in queries as such, though they are text on the wire', async () => {

@@ -3,6 +3,7 @@ import swagger from '@fastify/swagger'
 import type { FastifyContextConfig, FastifyInstance } from 'fastify'
 import type { App } from '../app.ts'
 import { AppError, describeError, errorCodes } from '../errors.ts'
+import { HEADERS, headersOfRefusal, headersOfSuccess, type HeaderName } from './openapi-headers.ts'
 import { problemOf } from './problems.ts'
 
 const DESCRIPTION = `Wallet accounts for people who sign in with an account they already have.
@@ -92,25 +93,27 @@ function securityOf({ scope, machineScope }: FastifyContextConfig): { security?:
 type Schema = Record<string, unknown>
 type Media = { schema: Schema; example?: unknown; examples?: object }
 type Operation = {
+  'x-sends'?: HeaderName[]
+  security?: Record<string, unknown>[]
   parameters?: { schema: Schema }[]
   requestBody?: { content: Record<string, Media> }
   responses: Record<string, { description: string; content?: Record<string, Media> }>
 }
 type Document = {
   paths: Record<string, Record<string, Operation>>
-  components: { schemas?: Record<string, Schema>; responses?: Record<string, object> }
+  components: { schemas?: Record<string, Schema>; responses?: Record<string, object>; headers?: object }
 }
 
 /**
  * The document as generators of clients want it: a schema with a title is a component of that name and referred to,
  * `x-shown-as` takes the place of what is text on the wire only, a choice of words is an enumeration, every body has an
- * example, and a refusal is written once for each status.
+ * example, a refusal is written once for each status, and every answer names its headers.
  */
 function refine(document: Document, origin: string): Document {
   const schemas: Record<string, Schema> = {}
   const refusals: Record<string, object> = {}
   const paths = mapValues(document.paths, (operations) =>
-    mapValues(operations, (operation) => ({
+    mapValues(operations, ({ 'x-sends': sent = [], ...operation }) => ({
       ...operation,
       ...(operation.parameters === undefined
         ? {}
@@ -127,13 +130,20 @@ function refine(document: Document, origin: string): Document {
         Object.entries(operation.responses).map(([status, response]) => {
           const description = STATUS_CODES[status] ?? response.description
           const { content = {} } = response
-          if (Number(status) < 400)
-            return [status, { description, content: mapValues(content, (media) => withExample(media, schemas)) }]
+          if (Number(status) < 400) {
+            const isLimited = operation.security?.some((one) => 'oauth' in one) === true
+            const headers = headersOfSuccess(Number(status), { sent, isLimited })
+            return [
+              status,
+              { description, headers, content: mapValues(content, (media) => withExample(media, schemas)) },
+            ]
+          }
           // A refusal looks the same wherever it comes from.
           const name = description.replaceAll(/\W/g, '')
           const example = refusalOf(Number(status), origin)
           refusals[name] ??= {
             description,
+            headers: headersOfRefusal(Number(status)),
             content: mapValues(content, (media) => withExample({ ...media, example }, schemas)),
           }
           return [status, { $ref: `#/components/responses/${name}` }]
@@ -142,7 +152,7 @@ function refine(document: Document, origin: string): Document {
     })),
   )
   const sorted = Object.fromEntries(Object.entries(schemas).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-  const components = { ...document.components, schemas: sorted, responses: refusals }
+  const components = { ...document.components, schemas: sorted, responses: refusals, headers: HEADERS }
   return { ...document, paths, components } as Document
 }
 

@@ -6,6 +6,7 @@ import { mapChainError } from '../chain/rpc.ts'
 import { mapDatabaseError } from '../store/db.ts'
 import type { Texts } from '../texts/en.ts'
 import { type PageParts, sendPage, textsOf } from './page.ts'
+import { challengeOf } from './dpop.ts'
 import { noteRefusal } from './request-log.ts'
 
 /** RFC 9457 with our additions. */
@@ -101,6 +102,9 @@ export function problemOf(
   }
 }
 
+/** What is wrong with an access token or its proof, in the words of RFC 6750 §3.1 and RFC 9449 §7.1. */
+const CHALLENGED = new Set<ErrorCode>(['invalid_token', 'insufficient_scope', 'invalid_dpop_proof'])
+
 /** Sends a refusal: headers that clients act on, the problem document, a counter; a log line with the cause when it is our side's. */
 export function sendProblem(app: App, request: FastifyRequest, reply: FastifyReply, thrown: unknown): FastifyReply {
   const error = toAppError(thrown)
@@ -120,8 +124,11 @@ export function sendProblem(app: App, request: FastifyRequest, reply: FastifyRep
       { code: error.code, requestId: request.id, route: request.routeOptions.url ?? '' },
       error.cause ?? error,
     )
-  if (error.code === 'invalid_token') reply.header('www-authenticate', 'Bearer error="invalid_token"')
-  if (error.code === 'insufficient_scope') reply.header('www-authenticate', 'Bearer error="insufficient_scope"')
+  if (CHALLENGED.has(error.code))
+    reply.header(
+      'www-authenticate',
+      error.challenge === 'DPoP' ? challengeOf(error.code) : `Bearer error="${error.code}"`,
+    )
   if (error.retryAfter !== undefined || status === 429 || status === 503)
     reply.header('retry-after', String(error.retryAfter ?? 1))
   const path = request.url.split('?', 1)[0]!.slice(0, 500)

@@ -13,6 +13,8 @@ export type AllowedApplication = {
   name: string
   chainId: number
   permissions: string[]
+  /** keys of its programs that are not asked about again, by thumbprint */
+  keys: { thumbprint: string; permissions: string[]; at: string }[]
   /** how many of its sign-ins still work */
   signIns: number
 }
@@ -24,7 +26,11 @@ export async function listAllowed(
 ): Promise<AllowedApplication[]> {
   const grants = await grantsOf(db, userId)
   const consents = await retrying(() =>
-    db.selectFrom('consents').select(['client_id', 'permissions']).where('account_id', '=', accountId).execute(),
+    db
+      .selectFrom('consents')
+      .select(['client_id', 'permissions', 'keys'])
+      .where('account_id', '=', accountId)
+      .execute(),
   )
   // Who signed in to it is read by it for ever, if it may do that: it is here to be taken back.
   const uses = await retrying(() =>
@@ -41,13 +47,17 @@ export async function listAllowed(
       .orderBy('name')
       .execute(),
   )
-  return applications.map(({ client_id: clientId, name, chain_id: chainId }) => ({
-    clientId,
-    name,
-    chainId,
-    permissions: consents.find((row) => row.client_id === clientId)?.permissions ?? [],
-    signIns: grants.filter((grant) => grant.clientId === clientId).length,
-  }))
+  return applications.map(({ client_id: clientId, name, chain_id: chainId }) => {
+    const { permissions = [], keys = {} } = consents.find((row) => row.client_id === clientId) ?? {}
+    return {
+      clientId,
+      name,
+      chainId,
+      permissions,
+      keys: Object.entries(keys).map(([thumbprint, allowed]) => ({ thumbprint, ...allowed })),
+      signIns: grants.filter((grant) => grant.clientId === clientId).length,
+    }
+  })
 }
 
 /**

@@ -11,6 +11,7 @@ import { machinePermissions, userPermissions } from '../applications/permissions
 import { AppError, type ErrorCode } from '../errors.ts'
 import { parseUserId } from '../ids.ts'
 import type { Brand } from '../http/brand.ts'
+import { PROOF_ALGORITHMS } from '../http/dpop.ts'
 import { PAGE_CSP, page } from '../http/page.ts'
 import { languages, textsFor } from '../texts/choose.ts'
 import type { Texts } from '../texts/en.ts'
@@ -23,6 +24,7 @@ import { addTokenExchange } from './exchange.ts'
 import { grantFor, keepIdentity } from './grants.ts'
 import type { PrivateKeys } from './keys.ts'
 import { badRequestBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
+import { keepProofsOnce } from './proofs.ts'
 import type { ProviderSettings } from './providers.ts'
 import { recordsOf } from './records.ts'
 import { apiResource } from './resource.ts'
@@ -57,7 +59,7 @@ export function openProvider(
     responseTypes: ['code'],
     pkce: { required: (ctx, client) => isPkceNeeded(applicationOf(client), ctx.oidc.params ?? {}) },
     clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post'],
-    enabledJWA: { idTokenSigningAlgValues: ['RS256', 'ES256'] },
+    enabledJWA: { idTokenSigningAlgValues: ['RS256', 'ES256'], dPoPSigningAlgValues: [...PROOF_ALGORITHMS] },
     scopes: [...openidScopes],
     claims: {
       // Clients that find an id token look no further: NextAuth takes the whole profile from it, with `openid email`.
@@ -72,7 +74,7 @@ export function openProvider(
       userinfo: { enabled: false },
       clientCredentials: { enabled: true },
       pushedAuthorizationRequests: { enabled: false },
-      dPoP: { enabled: false },
+      dPoP: { enabled: true },
       introspection: { enabled: true, allowedPolicy: (_ctx, client, token) => token.clientId === client.clientId },
       revocation: { enabled: true, allowedPolicy: (_ctx, client, token) => token.clientId === client.clientId },
       rpInitiatedLogout: {
@@ -206,6 +208,7 @@ export function openProvider(
   }
 
   keepIdentity(provider)
+  keepProofsOnce(provider, app)
   addTokenExchange(provider, app)
 
   correct(provider)

@@ -27,6 +27,7 @@ export async function readClient(app: App, clientId: string): Promise<AdapterPay
       ...(mayExchange(application) ? [TOKEN_EXCHANGE] : []),
     ],
     response_types: ['code'],
+    dpop_bound_access_tokens: application.needsDpop === true,
     // A confidential client may prove its secret either way: the library takes Basic and body alike.
     token_endpoint_auth_method: application.kind === 'public' ? 'none' : 'client_secret_basic',
     // The library wants one; ours are hashes, and its own comparison is never reached.

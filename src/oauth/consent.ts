@@ -3,12 +3,12 @@ import type { Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
 import { PageError } from '../texts/page-error.ts'
 import { isTestNetwork } from '../texts/network-names.ts'
-import { noteUser } from '../applications/registry.ts'
+import { noteUser, type Application } from '../applications/registry.ts'
 import { sendPage } from '../http/page.ts'
 import { findUser, userWire, type User } from '../users/find.ts'
 import { cameByOf, stillHolds } from './came-by.ts'
 import { addConsent, readConsent } from './consents.ts'
-import { isAskedEachTime, saveGrant } from './grants.ts'
+import { isOpenToOthers, keyOf, saveGrant } from './grants.ts'
 import {
   applicationAt,
   finish,
@@ -53,7 +53,7 @@ export function consentPages(
       address,
       scopes: questionsOf(scopesOf(interaction), application),
       known,
-      isAskedEachTime: isAskedEachTime(application, parameterOf(interaction, 'redirect_uri') ?? ''),
+      isAskedEachTime: isOpen(application, interaction) && keyIn(interaction) === undefined,
     })
     return sendPage(reply, 200, { words, title: words.consent.title(application.name), body })
   })
@@ -74,7 +74,8 @@ export function consentPages(
     const { accountId, userId } = await userAt(interaction)
     const { clientId } = application
     const scopes = scopesOf(interaction)
-    await addConsent(app.db, { accountId, clientId, permissions: questionsOf(scopes, application) })
+    const key = isOpen(application, interaction) ? keyIn(interaction) : undefined
+    await addConsent(app.db, { accountId, clientId, permissions: questionsOf(scopes, application), key })
     await noteUser(app.db, { clientId, accountId })
     const grant = await saveGrant(app, provider, {
       userId,
@@ -104,5 +105,10 @@ export function consentPages(
 /** Already resolved against the application's permissions when the request came in. */
 const scopesOf = (interaction: Interaction): string[] =>
   (parameterOf(interaction, 'scope') ?? '').split(' ').filter((scope) => scope !== '')
+
+const isOpen = (application: Application, interaction: Interaction): boolean =>
+  isOpenToOthers(application, parameterOf(interaction, 'redirect_uri') ?? '')
+
+const keyIn = (interaction: Interaction): string | undefined => keyOf(parameterOf(interaction, 'dpop_jkt'))
 
 const hidden = { schema: { hide: true } }

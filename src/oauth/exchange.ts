@@ -4,15 +4,15 @@ import { noteUser, type Application } from '../applications/registry.ts'
 import { AppError, describeError } from '../errors.ts'
 import { openLimit } from '../http/limits.ts'
 import { userIdOf } from '../ids.ts'
-import { retrying } from '../store/db.ts'
 import { signIn } from '../users/sign-in.ts'
 import { applicationOf, TOKEN_EXCHANGE } from './clients.ts'
 import { saveGrant } from './grants.ts'
 import { openIssuerKeys, type IssuerKeys } from './issuer-keys.ts'
 import { personOf, subjectOf } from './person.ts'
+import { keyOfRequest } from './proofs.ts'
 import { apiResource } from './resource.ts'
 import { grantable, resolveScopes } from './scopes.ts'
-import { sha256 } from './secrets.ts'
+import { spendOnce } from './spend-once.ts'
 import { SubjectTokenRefused, verifySubjectToken, type SubjectToken } from './subject-token.ts'
 
 const TYPE = 'urn:ietf:params:oauth:token-type:'
@@ -78,9 +78,10 @@ async function exchange(
   const scopes = scopesFor(application, params.scope)
   const subject = await verifySubjectToken(token, application.issuers ?? [], { keysOf, now: app.now() })
   const profile = profileOf(subject)
+  const jkt = await keyOfRequest(app, ctx)
   const { userId, accountId } = await signIn(app, profile)
   // As late as it can be: what fails before may be sent again.
-  if (!subject.trusted.isReusable) await spendOnce(app, subject)
+  if (!subject.trusted.isReusable) await spend(app, subject)
   await noteUser(app.db, { clientId: client.clientId, accountId })
   const expiresIn = app.config.ACCESS_TOKEN_SECONDS
   const grant = await saveGrant(app, provider, {
@@ -102,12 +103,13 @@ async function exchange(
     resourceServer: new provider.ResourceServer(audienceOf(app.origin), apiResource(app, permissions)),
     scope: permissions.join(' '),
   })
+  if (jkt !== null) accessToken.setThumbprint('jkt', jkt)
   const value = await accessToken.save()
   app.telemetry.log.info('token_exchanged', { provider: subject.trusted.provider, clientId: client.clientId })
   return {
     access_token: value,
     issued_token_type: ACCESS_TOKEN,
-    token_type: 'Bearer',
+    token_type: accessToken.tokenType,
     expires_in: accessToken.expiration,
     scope: accessToken.scope,
   }
@@ -148,27 +150,12 @@ function profileOf({ trusted, claims }: SubjectToken) {
   }
 }
 
-/** One conditional insert: of any number of parallel exchanges of one token, on any replica, one comes first. */
-async function spendOnce({ db }: App, { trusted, mark, expiresAt }: SubjectToken): Promise<void> {
-  const first = await retrying(() =>
-    db
-      .insertInto('oauth_records')
-      .values({
-        kind: 'SubjectToken',
-        id_hash: sha256(JSON.stringify([trusted.issuer, trusted.audience, mark])),
-        grant_id: null,
-        uid: null,
-        user_id: null,
-        client_id: null,
-        payload: '{}',
-        // Later than any clock's idea of its end.
-        expires_at: new Date((expiresAt + 60) * 1_000),
-      })
-      .onConflict((on) => on.doNothing())
-      .returning('kind')
-      .executeTakeFirst(),
-  )
-  if (first === undefined) throw new SubjectTokenRefused('The subject token was exchanged already.')
+/** Of any number of parallel exchanges of one token one comes first. */
+async function spend({ db }: App, { trusted, mark, expiresAt }: SubjectToken): Promise<void> {
+  // Later than any clock's idea of its end.
+  const until = expiresAt + 60
+  if (!(await spendOnce(db, { kind: 'SubjectToken', parts: [trusted.issuer, trusted.audience, mark], until })))
+    throw new SubjectTokenRefused('The subject token was exchanged already.')
 }
 
 /** RFC 6749 §5.2; what is not the sender's fault keeps its own status and may be repeated. */

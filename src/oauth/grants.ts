@@ -6,7 +6,7 @@ import type { UserId } from '../ids.ts'
 import { findUser } from '../users/find.ts'
 import { cameByOf } from './came-by.ts'
 import { applicationOf } from './clients.ts'
-import { readConsent } from './consents.ts'
+import { readConsent, readConsentForKey } from './consents.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import { askedOf, openidOf, questionsOf } from './scopes.ts'
 
@@ -16,8 +16,9 @@ import { askedOf, openidOf, questionsOf } from './scopes.ts'
  * Each sign-in of an application has a grant of its own: a stolen code or refresh token ends the sign-in it was
  * stolen from, not the user's other devices. What the user allowed is remembered apart from it, per application.
  *
- * Nothing is remembered for an application that anything on the device can pass itself off as: a public one behind an
- * address where any program may wait. It asks each time (RFC 8252 §8.6).
+ * An application that anything on the device can pass itself off as, a public one behind an address where any program may
+ * wait, asks each time (RFC 8252 §8.6), unless its request names a key (`dpop_jkt`) to which the user allowed all of it
+ * before: without that key the code is worth nothing (RFC 9449 §10).
  */
 export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant | undefined> {
   const { oidc } = ctx
@@ -27,20 +28,29 @@ export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant
   const application = applicationOf(oidc.client)
   const { clientId } = application
   const scopes = oidc.requestParamScopes
-  if (isAskedEachTime(application, oidc.params!.redirect_uri as string)) return undefined
+  const isOpen = isOpenToOthers(application, oidc.params!.redirect_uri as string)
+  const key = keyOf(oidc.params!.dpop_jkt)
+  if (isOpen && key === undefined) return undefined
   if (oidc.promptPending('login') || oidc.promptPending('consent')) return undefined
   const user = await findUser(app.db, accountId)
   if (user === null) return undefined
-  const allowed = await readConsent(app.db, { accountId: user.accountId, clientId })
+  const whose = { accountId: user.accountId, clientId }
+  const allowed = isOpen ? await readConsentForKey(app.db, whose, key!) : await readConsent(app.db, whose)
+  // Without a yes to that key there is nothing to go by, also where nothing but who they are is asked for.
+  if (allowed === null) return undefined
   if (!questionsOf(scopes, application).every((scope) => allowed.has(scope))) return undefined
   if (clientId !== OWN_CLIENT) await noteUser(app.db, { clientId, accountId: user.accountId })
   const identity = cameByOf(oidc.session)?.identity
   return saveGrant(app, oidc.provider, { userId: accountId, clientId, scopes, identity })
 }
 
-/** Whether a person is asked although they allowed it before. Our own pages take no code and are given nothing. */
-export const isAskedEachTime = ({ clientId, kind }: Application, redirectUri: string): boolean =>
+/** Whether another program may take an application's answers. Our own pages take no code and are given nothing. */
+export const isOpenToOthers = ({ clientId, kind }: Application, redirectUri: string): boolean =>
   kind === 'public' && clientId !== OWN_CLIENT && isOpenToPrograms(redirectUri)
+
+/** The key that an authorization request names (`dpop_jkt`), if that can be the thumbprint of one. */
+export const keyOf = (named: unknown): string | undefined =>
+  typeof named === 'string' && /^[\w-]{43}$/.test(named) ? named : undefined
 
 /** Lets a grant hold the identity it came by: the library stores the fields of this list. */
 export function keepIdentity(provider: Provider): void {

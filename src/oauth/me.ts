@@ -27,7 +27,7 @@ export function me(server: FastifyInstance, app: App): void {
   server.options('/oauth/me', { schema: { hide: true } }, (_request, reply) =>
     reply
       .header('access-control-allow-methods', 'GET, POST')
-      .header('access-control-allow-headers', 'Authorization, Content-Type')
+      .header('access-control-allow-headers', 'Authorization, Content-Type, DPoP')
       .header('access-control-max-age', '600')
       .code(204)
       .send(),

@@ -46,7 +46,7 @@ export function ownDataFile(
         subject,
         username,
       })),
-      applications: applications.map(({ clientId, name, chainId, permissions }) => ({ clientId, name, chainId, permissions })), // prettier-ignore
+      applications: applications.map(({ signIns: _signIns, ...allowed }) => allowed), // prettier-ignore
       browsers: sessions.map(({ browser, system, signedInAt }) => ({ browser, system, signedInAt })),
     }
     const networks = [...app.chains.keys()].map((chainId) => ({ chainId, network: chainName(app, words, chainId) }))

@@ -194,6 +194,7 @@ async function readAccessToken(
       scope: scopesOf(app, caller).join(' '),
       aud: `${app.origin}/v1`,
       extra: { chain_id: caller.chainId },
+      ...(caller.jkt === undefined ? {} : { jkt: caller.jkt }),
     }
   } catch (error) {
     if (error instanceof AppError && (error.code === 'invalid_token' || error.code === 'application_suspended'))

@@ -281,7 +281,10 @@ export async function obtainCode(
     parameters?: Record<string, string | null>
     browser?: ReturnType<typeof openBrowser>
   } = {},
-): Promise<{ code: string; exchange: (changes?: Record<string, string>) => Promise<TokenAnswer> }> {
+): Promise<{
+  code: string
+  exchange: (changes?: Record<string, string>, headers?: Record<string, string>) => Promise<TokenAnswer>
+}> {
   const begun = authorizationUrl(origin, parameters)
   const page = await browser.signIn(begun.url, username)
   const code = page.url.searchParams.get('code')
@@ -296,7 +299,10 @@ export async function obtainCode(
     code_verifier: begun.verifier,
     client_id: parameters.client_id ?? 'demo',
   }
-  return { code, exchange: (changes = {}) => post(origin, '/oauth/token', { ...form, ...changes }) }
+  return {
+    code,
+    exchange: (changes = {}, headers = {}) => post(origin, '/oauth/token', { ...form, ...changes }, headers),
+  }
 }
 
 /** A person signs in and the client has its tokens. */

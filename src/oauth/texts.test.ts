@@ -143,7 +143,15 @@ const pages: Record<string, () => string> = {
         { chainId: 5, network: 'sepolia', holdings: [], pieces: [], movements: [], sent: [], canSend: true },
       ],
       applications: [
-        { clientId: 'shop', name: 'Shop', chainId: 1, network: 'sepolia', permissions: ['wallet:read'], signIns: 2 },
+        {
+          clientId: 'shop',
+          name: 'Shop',
+          chainId: 1,
+          network: 'sepolia',
+          permissions: ['wallet:read'],
+          keys: [],
+          signIns: 2,
+        },
       ],
       identities: [
         { userId: 'DEV-nell', provider: 'DEV', subject: 'nell', username: 'Nell', isFirst: true },

@@ -1,4 +1,5 @@
 import Type, { type TSchema } from 'typebox'
+import { sends } from '../http/openapi-headers.ts'
 import { answers, Limit, NoQuery, shownAs } from '../http/wire.ts'
 
 const Uri = Type.String({ maxLength: 2_000 })
@@ -41,6 +42,7 @@ const SHOP = {
   allowedOrigins: [],
   logoUri: null,
   needsPkce: true,
+  needsDpop: false,
   liveSecrets: 1,
   issuers: [{ provider: 'APP_SHOP', ...ISSUER }],
   createdAt: '2026-01-31T12:00:00.000Z',
@@ -66,6 +68,9 @@ const Application = Type.Object(
     allowedOrigins: Type.Array(Type.String()),
     logoUri: Nullable(Type.String()),
     needsPkce: Type.Boolean({ description: 'false: where it sends a nonce it may leave out PKCE' }),
+    needsDpop: Type.Boolean({
+      description: 'true: every access token is bound to a key of the application (RFC 9449)',
+    }),
     liveSecrets: Type.Integer({ description: 'How many secrets are valid: 0, 1 or, while one is being replaced, 2' }),
     issuers: Type.Array(Issuer, { description: 'Identity providers of its own, whose tokens it exchanges' }),
     createdAt: Type.String(),
@@ -129,6 +134,9 @@ const changeable = {
   needsPkce: Type.Boolean({
     description: 'Default true. false is for confidential applications whose library knows no PKCE: they send a nonce',
   }),
+  needsDpop: Type.Boolean({
+    description: 'Default false: a token is bound to a key where the application sends a proof. true: always',
+  }),
 }
 
 export const NewApplication = Type.Object(
@@ -144,6 +152,7 @@ export const NewApplication = Type.Object(
     allowedOrigins: Type.Optional(changeable.allowedOrigins),
     logoUri: Type.Optional(changeable.logoUri),
     needsPkce: Type.Optional(changeable.needsPkce),
+    needsDpop: Type.Optional(changeable.needsDpop),
   },
   {
     title: 'NewApplication',
@@ -258,6 +267,7 @@ export const verifyActions = {
 export const createApplication = {
   ...shared,
   operationId: 'createApplication',
+  ...sends('Location'),
   summary: 'Register an application',
   description: 'The secret of a confidential one is in the answer, and nowhere else.',
   querystring: NoQuery,

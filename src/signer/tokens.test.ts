@@ -83,6 +83,12 @@ test('a good token tells user, application, scopes, chain and id', async () => {
   })
 })
 
+test('a token that is bound to a key is a good one: its proof is the server’s to check, and is not shown here', async () => {
+  const { tokens, issue } = await world()
+  const bound = await issue({ cnf: { jkt: '0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I' } })
+  assert.equal(((await check(tokens, bound)) as { userId: string }).userId, 'DISCORD-1')
+})
+
 describe('refused as invalid_token', () => {
   const faults: [name: string, changes: Record<string, unknown>, header?: Record<string, unknown>][] = [
     ['another issuer', { iss: 'https://other.example/oauth' }],

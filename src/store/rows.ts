@@ -54,6 +54,7 @@ export type Database = {
     secret_hashes: Json<string[]>
     logo_uri: string | null
     needs_pkce: ColumnType<boolean, boolean | undefined, boolean>
+    needs_dpop: ColumnType<boolean, boolean | undefined, boolean>
     created_at: DefaultTime
     suspended_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     issuers: ColumnType<Record<string, unknown>[], string | undefined, string>
@@ -84,6 +85,7 @@ export type Database = {
     account_id: string
     client_id: string
     permissions: Json<string[]>
+    keys: ColumnType<Record<string, { permissions: string[]; at: string }>, string | undefined, string>
     created_at: DefaultTime
     updated_at: DefaultTime
   }

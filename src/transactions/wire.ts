@@ -1,4 +1,5 @@
 import Type from 'typebox'
+import { PAGED, sends } from '../http/openapi-headers.ts'
 import { Address, answers, BigNumber, Hash, Limit, Revert } from '../http/wire.ts'
 import { publicStates } from './read.ts'
 
@@ -173,6 +174,7 @@ export function withAccepted<T extends { response: Record<string, unknown> }>(re
 export const one = {
   ...shared,
   operationId: 'readTransaction',
+  ...sends('Location', 'Preference-Applied'),
   summary: 'One transaction, by id or hash',
   description: 'Of those that this application sent for the user. `?wait=mined` answers when it is in a block.',
   params: IdParam,
@@ -182,6 +184,7 @@ export const one = {
 export const list = {
   ...shared,
   operationId: 'listTransactions',
+  ...sends(...PAGED),
   summary: 'Your transactions, newest first',
   description: 'Those that this application sent for the user. `Link` and `X-Next-Cursor` lead to the next page.',
   querystring: ListQuery,

@@ -1,4 +1,5 @@
 import Type from 'typebox'
+import { sends, WRITTEN } from '../http/openapi-headers.ts'
 import { answers, BigNumber } from '../http/wire.ts'
 import { SENT, SENT_ID, State, SubmittedTransaction, withAccepted } from './wire.ts'
 
@@ -103,6 +104,7 @@ export const KeyHeaders = Type.Object({
 export const send = {
   tags: ['Transactions'],
   operationId: 'sendTransaction',
+  ...sends(...WRITTEN),
   summary: 'Send a transaction',
   description:
     'Coins to anybody, or calldata that the application encoded itself. Simulated, keyed, waited for and refused as a contract write is; the nonce and the prices are always the service’s.',

@@ -1,4 +1,5 @@
 import Type from 'typebox'
+import { sends, WRITTEN } from '../http/openapi-headers.ts'
 import { Address, answers, BigNumber } from '../http/wire.ts'
 import { State, WaitQuery, withAccepted } from '../transactions/wire.ts'
 import { DryRun, KeyHeaders } from '../transactions/write-wire.ts'
@@ -112,6 +113,7 @@ const TransferResponse = Type.Object(
 export const transfer = {
   tags: ['Transfers'],
   operationId: 'transferTokens',
+  ...sends(...WRITTEN),
   summary: 'Send coins or tokens to a person or an address',
   description:
     'From the signed-in user, simulated, keyed and waited for as a contract write is. Somebody who has not signed in yet gets an account made ahead, which is theirs at their first sign-in: by their id at the provider only, at most 20 people a day. By name 10 a minute, dry runs for a user id among them.',

@@ -1,4 +1,5 @@
 import Type from 'typebox'
+import { PAGED, sends } from '../http/openapi-headers.ts'
 import { Address, answers, Limit, NoQuery, UserIdParam } from '../http/wire.ts'
 
 const user = {
@@ -61,6 +62,7 @@ export const UsersQuery = Type.Object(
 export const listUsers = {
   ...shared,
   operationId: 'listUsers',
+  ...sends(...PAGED),
   summary: 'People of the application',
   description:
     'With the token of a user and the permission `users:directory`: people who signed in to the same application, allowed being found there and have exactly the name `username`, at most 20, 10 look-ups a minute. With the token of an application and `users:read`: everybody who allowed that, the newest first, paged by `X-Next-Cursor`.',

@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect, type AddressInfo, type Socket } from 'node:net'
+import { test } from 'node:test'
+import { fakeApp } from '../../test/fake-app.ts'
+import { until } from '../../test/until.ts'
+import { documentation } from './documentation.ts'
+import { openOperatorsListener } from './health.ts'
+import { openListener } from './listener.ts'
+
+const open = async (port: number): Promise<Socket> => {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  return socket
+}
+/** Resolves when the other side has closed a connection without a word. */
+async function isClosed(socket: Socket): Promise<void> {
+  socket.on('data', (bytes: Buffer) => assert.fail(`it was answered: ${bytes.toString()}`))
+  if (!socket.closed) await once(socket, 'close')
+}
+
+test('a connection beyond MAX_CONNECTIONS is closed at once and told in one line; the others go on, and room is found again', async (t) => {
+  const here = await fakeApp({ MAX_CONNECTIONS: '16' })
+  const server = openListener(here.app)
+  server.get('/thing', () => ({ ok: true }))
+  await server.listen({ port: 0, host: '127.0.0.1' })
+  t.after(async () => {
+    await server.close()
+    await here.close()
+  })
+  const { port } = server.server.address() as AddressInfo
+  const sockets = await Promise.all(Array.from({ length: 16 }, () => open(port)))
+  for (let beyond = 0; beyond < 3; beyond++) await isClosed(await open(port))
+  sockets[0]!.write('GET /thing HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  const [answer] = (await once(sockets[0]!, 'data')) as [Buffer]
+  assert.match(answer.toString(), /^HTTP\/1\.1 200 /)
+  assert.deepEqual(
+    here.told('connections_full').map(({ level, fields }) => ({ level, ...fields })),
+    [{ level: 'warn', most: 16, closed: 1 }],
+  )
+  sockets[1]!.destroy()
+  await until('the next one is let in', async () => {
+    const { status } = await fetch(`http://127.0.0.1:${port}/thing`).catch(() => ({ status: 0 }))
+    return status === 200
+  })
+  for (const socket of sockets) socket.destroy()
+})
+
+test('the operators’ listener takes 64 connections', async (t) => {
+  const here = await fakeApp()
+  const server = await openOperatorsListener(here.app, { host: '127.0.0.1', port: 0 }, { isDraining: () => false })
+  t.after(async () => {
+    await server.close()
+    await here.close()
+  })
+  const { port } = server.server.address() as AddressInfo
+  const sockets = await Promise.all(Array.from({ length: 64 }, () => open(port)))
+  await isClosed(await open(port))
+  for (const socket of sockets) socket.destroy()
+})
+
+test('the page of the API reference has another nonce each time, in its header and at its script alike', async (t) => {
+  const here = await fakeApp()
+  const server = openListener(here.app)
+  await documentation(server)
+  t.after(async () => {
+    await server.close()
+    await here.close()
+  })
+  const seen = new Set<string>()
+  for (let visit = 0; visit < 3; visit++) {
+    const { headers, body } = await server.inject({ url: '/docs/' })
+    const [, nonce] = /'nonce-([^']+)'/.exec(String(headers['content-security-policy']))!
+    seen.add(nonce!)
+    assert.ok(body.includes(`nonce="${nonce}"`), body.slice(0, 2_000))
+    assert.ok(!body.includes('nonce-of-this-answer'))
+    assert.equal(headers['cache-control'], 'no-store')
+  }
+  assert.equal(seen.size, 3)
+})

@@ -1,0 +1,65 @@
+type Header = { description: string; schema: { type: 'string' | 'integer'; [keyword: string]: unknown } }
+
+const text = (description: string, example: string): Header => ({
+  description,
+  schema: { type: 'string', examples: [example] },
+})
+const count = (description: string): Header => ({ description, schema: { type: 'integer', minimum: 0 } })
+
+/** Headers of answers, as the OpenAPI document tells of them. */
+export const HEADERS = {
+  'X-Request-Id': text('Name of this request in the log of the service', 'c2b7a0f4-5b1f-4c7e-9d3a-4c2b8f0c7e1e'),
+  'RateLimit-Policy': text('The limit that applied (IETF httpapi draft); missing where none did', '"reads";q=60;w=3'), // prettier-ignore
+  RateLimit: text('What is left of it, and in how many seconds it is full again', '"reads";r=59;t=1'),
+  'Retry-After': count('Seconds after which to repeat, where repeating helps'),
+  'WWW-Authenticate': text('Which scheme and what is wrong (RFC 6750, RFC 9449); of 403 where a permission is missing', 'Bearer error="invalid_token"'), // prettier-ignore
+  'X-Block-Number': count('Block at which it was read'),
+  'X-Unanswered-Tokens': count('Tokens that were asked and did not answer'),
+  'X-Indexed-To-Block': count('Through which block transfers are indexed; missing before the first one'),
+  'X-Finalized-To-Block': count('Through which block nothing changes any more; missing before the first one'),
+  'X-Next-Cursor': text('`cursor` of the next page; missing on the last one', 'eyJiIjo3fQ'),
+  Link: text('Address of the next page, `rel="next"`; missing on the last one', '<https://wallet.example/v1/transactions?cursor=eyJiIjo3fQ>; rel="next"'), // prettier-ignore
+  Location: text('Where what became of it, or what was made, is found', '/v1/transactions/01JZ8Q2M4X7R9T3V5W6Y8Z0A1B'),
+  'Idempotent-Replayed': text('`true`: the answer of before, told again under its key; else missing', 'true'),
+  'Preference-Applied': text('The preference of `Prefer` that was followed; else missing', 'wait=5'),
+} as const satisfies Record<string, Header>
+
+export type HeaderName = keyof typeof HEADERS
+
+/** Headers of successful answers of an operation, beside those that every one has; part of its schema. */
+export const sends = (...names: HeaderName[]): { 'x-sends': HeaderName[] } => ({ 'x-sends': names })
+
+/** What every page of a list sends but the last one. */
+export const PAGED = ['X-Next-Cursor', 'Link'] as const
+/** What every write sends. */
+export const WRITTEN = ['Location', 'Idempotent-Replayed', 'Preference-Applied'] as const
+
+const ALWAYS = ['X-Request-Id'] as const
+const LIMITED = ['RateLimit-Policy', 'RateLimit'] as const
+/** Of what was refused after its token was found good. */
+const BEHIND_THE_DOOR = [...LIMITED, 'Preference-Applied'] as const
+const OF_REFUSALS: Record<number, readonly HeaderName[]> = {
+  401: ['WWW-Authenticate'],
+  403: ['WWW-Authenticate'],
+  429: ['Retry-After'],
+  502: ['Retry-After'],
+  503: ['Retry-After'],
+  504: ['Retry-After'],
+}
+
+type Reference = { $ref: string }
+
+/** Headers of a success. `Location` is there where something is to be looked for: 201 and 202. */
+export function headersOfSuccess(
+  status: number,
+  { sent, isLimited }: { sent: readonly HeaderName[]; isLimited: boolean },
+): Record<string, Reference> {
+  const own = sent.filter((name) => name !== 'Location' || status !== 200)
+  return references([...ALWAYS, ...(isLimited ? LIMITED : []), ...own])
+}
+
+export const headersOfRefusal = (status: number): Record<string, Reference> =>
+  references([...ALWAYS, ...(status === 401 ? [] : BEHIND_THE_DOOR), ...(OF_REFUSALS[status] ?? [])])
+
+const references = (names: readonly HeaderName[]): Record<string, Reference> =>
+  Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))

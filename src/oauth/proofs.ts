@@ -1,0 +1,47 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { errors, type Provider } from 'oidc-provider'
+import type { App } from '../app.ts'
+import { PROOF_SECONDS, ProofRefused, readProof } from '../http/dpop.ts'
+import { spendOnce } from './spend-once.ts'
+
+/**
+ * Makes the library take each proof once, also of two that come at the same time, which it asks and notes in two steps. It
+ * accepts the time of a proof up to five minutes before and after its own: that long twice a proof may come again.
+ * Source: RFC 9449 §11.1
+ */
+export function keepProofsOnce(provider: Provider, app: App): void {
+  const { ReplayDetection } = provider as unknown as { ReplayDetection: { unique: Unique } }
+  ReplayDetection.unique = (clientId, jti) => isFirstUse(app, clientId, jti)
+}
+
+type Unique = (clientId: string, jti: string, until: number) => Promise<boolean>
+
+const isFirstUse = ({ db }: App, clientId: string, jti: string): Promise<boolean> =>
+  spendOnce(db, { kind: 'Proof', parts: [clientId, jti], until: Date.now() / 1_000 + 2 * PROOF_SECONDS })
+
+/**
+ * The key of the proof that came with a request to the token endpoint, for a grant of ours; null where none came.
+ * @throws invalid_dpop_proof, invalid_grant where an application that is bound to send one did not
+ */
+export async function keyOfRequest(app: App, ctx: TokenRequest): Promise<string | null> {
+  const { client } = ctx.oidc
+  const header = ctx.req.headers.dpop
+  if (header === undefined) {
+    if (client.dpopBoundAccessTokens === true) throw new errors.InvalidGrant('DPoP proof JWT not provided')
+    return null
+  }
+  try {
+    const uri = ctx.oidc.urlFor('token')
+    const { jkt, jti } = await readProof({ proof: header, method: ctx.method, uri, now: app.now() })
+    if (await isFirstUse(app, client.clientId, jti)) return jkt
+    throw new ProofRefused('was used before')
+  } catch (error) {
+    throw error instanceof ProofRefused ? new errors.InvalidDpopProof(`The DPoP proof ${error.message}.`) : error
+  }
+}
+
+type TokenRequest = {
+  method: string
+  req: { headers: IncomingHttpHeaders }
+  oidc: { client: { clientId: string; dpopBoundAccessTokens?: unknown }; urlFor: (route: string) => string }
+}

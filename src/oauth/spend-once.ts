@@ -1,0 +1,33 @@
+import { retrying, type RootDb } from '../store/db.ts'
+import { sha256 } from './secrets.ts'
+
+/**
+ * Takes note that something was used: one conditional insert, so of any number of parallel uses, on any replica, one is the
+ * first.
+ * @param parts  what tells it from all others of its kind
+ * @param until  when nobody accepts it any more, seconds since 1970; it is remembered for a while longer
+ * @returns      whether this is the first use
+ */
+export async function spendOnce(
+  db: RootDb,
+  { kind, parts, until }: { kind: 'SubjectToken' | 'Proof'; parts: unknown[]; until: number },
+): Promise<boolean> {
+  const first = await retrying(() =>
+    db
+      .insertInto('oauth_records')
+      .values({
+        kind,
+        id_hash: sha256(JSON.stringify(parts)),
+        grant_id: null,
+        uid: null,
+        user_id: null,
+        client_id: null,
+        payload: '{}',
+        expires_at: new Date(until * 1_000),
+      })
+      .onConflict((on) => on.doNothing())
+      .returning('kind')
+      .executeTakeFirst(),
+  )
+  return first !== undefined
+}
