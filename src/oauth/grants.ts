@@ -3,12 +3,12 @@ import { audienceOf, type App } from '../app.ts'
 import { isOpenToPrograms } from '../applications/redirects.ts'
 import { noteUser, type Application } from '../applications/registry.ts'
 import type { UserId } from '../ids.ts'
-import { findUser } from '../users/find.ts'
 import { cameByOf } from './came-by.ts'
 import { applicationOf } from './clients.ts'
 import { readConsent } from './consents.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import { askedOf, openidOf, questionsOf } from './scopes.ts'
+import { unitOfWork, userInRequest } from './unit-of-work.ts'
 
 /**
  * The grant of an authorization request, made without asking when the user has allowed all of it before.
@@ -29,11 +29,14 @@ export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant
   const scopes = oidc.requestParamScopes
   if (isAskedEachTime(application, oidc.params!.redirect_uri as string)) return undefined
   if (oidc.promptPending('login') || oidc.promptPending('consent')) return undefined
-  const user = await findUser(app.db, accountId)
+  const user = await userInRequest(app, accountId)
   if (user === null) return undefined
-  const allowed = await readConsent(app.db, { accountId: user.accountId, clientId })
+  const known = unitOfWork()?.consent
+  const isRead = known?.clientId === clientId && known.accountId === user.accountId
+  const allowed = isRead ? known.permissions : await readConsent(app.db, { accountId: user.accountId, clientId })
   if (!questionsOf(scopes, application).every((scope) => allowed.has(scope))) return undefined
-  if (clientId !== OWN_CLIENT) await noteUser(app.db, { clientId, accountId: user.accountId })
+  if (clientId !== OWN_CLIENT && !(isRead && known.isNoted))
+    await noteUser(app.db, { clientId, accountId: user.accountId })
   const identity = cameByOf(oidc.session)?.identity
   return saveGrant(app, oidc.provider, { userId: accountId, clientId, scopes, identity })
 }

@@ -49,8 +49,9 @@ async function refresh(
   db: Db,
   { provider, subject, username, imageSrc, email, emailVerified, isNamed }: Named,
 ): Promise<Stored | null> {
-  const identity = await db
+  const row = await db
     .updateTable('identities')
+    .from('accounts')
     .set({
       ...(isNamed ? { username } : {}),
       image_src: imageSrc,
@@ -58,17 +59,12 @@ async function refresh(
       email_verified: emailVerified,
       signed_in_at: new Date(),
     })
+    .whereRef('accounts.account_id', '=', 'identities.account_id')
     .where('provider', '=', provider)
     .where('subject', '=', subject)
-    .returning('account_id')
+    .returning(['accounts.account_id', 'accounts.user_id', 'accounts.address'])
     .executeTakeFirst()
-  if (identity === undefined) return null
-  const account = await db
-    .selectFrom('accounts')
-    .select(['account_id', 'user_id', 'address'])
-    .where('account_id', '=', identity.account_id)
-    .executeTakeFirstOrThrow()
-  return { userId: account.user_id, accountId: account.account_id, address: toHex(account.address) }
+  return row === undefined ? null : { userId: row.user_id, accountId: row.account_id, address: toHex(row.address) }
 }
 
 /** @returns whether this call made it */
