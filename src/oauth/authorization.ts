@@ -18,7 +18,7 @@ import { describeCode } from '../texts/page-error.ts'
 import { userWire } from '../users/find.ts'
 import { cameByOf, stillHolds } from './came-by.ts'
 import { applicationOf } from './clients.ts'
-import { cookieNames } from './cookies.ts'
+import { cookieNames, openCookieSigner } from './cookies.ts'
 import { addTokenExchange } from './exchange.ts'
 import { grantFor, keepIdentity } from './grants.ts'
 import type { PrivateKeys } from './keys.ts'
@@ -319,7 +319,12 @@ function cookieSettings(origin: string, keys: string[]): Configuration['cookies'
     sameSite: 'lax',
     secure: origin.startsWith('https:'),
   } as const
-  return { keys, names: { session, interaction, resume }, long: { ...attributes, path: '/' }, short: attributes }
+  return {
+    keys: openCookieSigner(keys),
+    names: { session, interaction, resume },
+    long: { ...attributes, path: '/' },
+    short: attributes,
+  }
 }
 
 /** As the application says that its user reads, or else as the browser does; also of requests that are refused. */

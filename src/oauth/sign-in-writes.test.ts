@@ -3,7 +3,7 @@ import { afterEach, before, after, test } from 'node:test'
 import { saveApplication } from '../applications/registry.ts'
 import type { RootDb } from '../store/db.ts'
 import { askMe, authorizationUrl, obtainCode, openBrowser, post, rehearse, type Rehearsal } from './rehearsal.ts'
-import { endGrant } from './revoke.ts'
+import { revokeGrant } from './revoke.ts'
 import { sha256 } from './secrets.ts'
 
 /** What is done before a statement is sent, and after it was answered; each may throw. */
@@ -149,7 +149,7 @@ test('revocations and exchanges that meet leave nothing that is still good', asy
   for (let round = 0; round < 20; round++) {
     const { code, exchange } = await obtainCode(world, { username: 'met' })
     const grantId = await grantOf(code)
-    const [answer] = await Promise.all([exchange(), endGrant(world.app.db, grantId)])
+    const [answer] = await Promise.all([exchange(), revokeGrant(world.app, grantId)])
     assert.ok(answer.status === 200 || answer.body.error === 'invalid_grant', JSON.stringify(answer.body))
     if (answer.status === 200) {
       assert.equal((await askMe(world.origin, answer.body.access_token!)).status, 401)
