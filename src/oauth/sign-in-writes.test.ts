@@ -62,19 +62,19 @@ const grantOf = async (code: string): Promise<string> => {
   return row.grant_id!
 }
 
+const count = async (work: () => Promise<unknown>): Promise<number> => {
+  let statements = 0
+  onStatement = () => void statements++
+  await work()
+  onStatement = () => {}
+  return statements
+}
+
 const away = () => Object.assign(new Error('terminating connection'), { code: '57P01' })
 
 test('a first sign-in takes twelve statements, one with a session four, a refresh two', async () => {
   await obtainCode(world, { username: 'counted' })
   const browser = openBrowser(world.origin)
-  let statements = 0
-  const count = async (work: () => Promise<unknown>): Promise<number> => {
-    statements = 0
-    onStatement = () => void statements++
-    await work()
-    onStatement = () => {}
-    return statements
-  }
   let token = ''
   const signIn = async () => {
     const { exchange } = await obtainCode(world, { username: 'counted', browser })
@@ -116,15 +116,28 @@ test('a code whose exchange the database did not take is good for one more try',
   assert.equal((await exchange()).body.error, 'invalid_grant')
 })
 
-test('a code that was shown in time counts as used, although its person may not come in any more', async () => {
-  const { code, exchange } = await obtainCode(world, { username: 'leaver' })
-  await world.app.db
+/** So that what came of sign-ins up to now is worth nothing, and is there all the same. */
+const signOut = (userId: string) =>
+  world.app.db
     .updateTable('accounts')
     .set({ signed_out_at: new Date(Date.now() + 60_000) })
-    .where('user_id', '=', 'DEV-leaver')
+    .where('user_id', '=', userId)
     .execute()
-  const refused = await exchange()
-  assert.deepEqual([refused.status, refused.body.error], [400, 'invalid_grant'])
+
+test('of parallel exchanges that are all refused one uses the code, and the others end its grant', async () => {
+  const { code, exchange } = await obtainCode(world, { username: 'leaver' })
+  const grantId = await grantOf(code)
+  await signOut('DEV-leaver')
+  for (const { status, body } of await Promise.all([exchange(), exchange(), exchange()]))
+    assert.deepEqual([status, body.error], [400, 'invalid_grant'])
+  const left = await world.app.db.selectFrom('oauth_records').select('kind').where('grant_id', '=', grantId).execute()
+  assert.deepEqual(left, [])
+})
+
+test('a code that was shown once by somebody who may not come in any more is used', async () => {
+  const { code, exchange } = await obtainCode(world, { username: 'gone' })
+  await signOut('DEV-gone')
+  assert.equal((await exchange()).body.error, 'invalid_grant')
   assert.equal(await isUsed(code), true)
 })
 
@@ -196,10 +209,14 @@ test('somebody who comes by a linked identity is who they are, whichever stateme
     })
     .execute()
   const browser = openBrowser(world.origin)
-  for (let visit = 0; visit < 2; visit++) {
+  let token = ''
+  const signIn = async () => {
     const { exchange } = await obtainCode(world, { username: 'second-self', browser })
-    const { body } = await exchange()
-    assert.equal((await askMe(world.origin, body.access_token!)).body.sub, 'DEV-owner')
+    token = (await exchange()).body.access_token!
+  }
+  for (const statements of [14, 6]) {
+    assert.equal(await count(signIn), statements)
+    assert.equal((await askMe(world.origin, token)).body.sub, 'DEV-owner')
   }
   await world.app.db.deleteFrom('identities').where('subject', '=', 'second-self').execute()
   const page = await browser.go(authorizationUrl(world.origin).url)

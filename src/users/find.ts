@@ -54,6 +54,21 @@ export async function findUser(db: Db, userId: UserId): Promise<User | null> {
   return row.user_id === userId ? userOf(row) : findUser(db, row.user_id)
 }
 
+/** Whether an identity leads to an account. */
+export async function leadsTo(db: Db, userId: UserId, accountId: string): Promise<boolean> {
+  const identity = parseUserId(userId)
+  if (identity === null) return false
+  const row = await retrying(() =>
+    db
+      .selectFrom('identities')
+      .select('account_id')
+      .where('provider', '=', identity.provider)
+      .where('subject', '=', identity.subject)
+      .executeTakeFirst(),
+  )
+  return row?.account_id === accountId
+}
+
 /** A user as a statement of others reads them, with `identities as identity` and `accounts as account`. */
 export const userColumns = sql.raw(COLUMNS.join(', '))
 
