@@ -17,20 +17,18 @@ export async function readConsent(
   return new Set(row?.permissions)
 }
 
-/** Remembers that a user allowed this too. */
+/** Remembers that a user allowed this too, whatever they allow in another browser at the same moment. */
 export async function addConsent(
   db: Db,
   { accountId, clientId, permissions }: { accountId: string; clientId: string; permissions: string[] },
 ): Promise<void> {
-  const all = new Set([...(await readConsent(db, { accountId, clientId })), ...permissions])
-  const value = JSON.stringify([...all])
   await retrying(() =>
-    db
-      .insertInto('consents')
-      .values({ account_id: accountId, client_id: clientId, permissions: value })
-      .onConflict((on) =>
-        on.columns(['account_id', 'client_id']).doUpdateSet({ permissions: value, updated_at: sql<Date>`now()` }),
-      )
-      .execute(),
+    sql`
+      insert into consents (account_id, client_id, permissions)
+      values (${accountId}, ${clientId}, ${JSON.stringify([...new Set(permissions)])}::jsonb)
+      on conflict (account_id, client_id) do update set updated_at = now(), permissions = consents.permissions || (
+        select coalesce(jsonb_agg(fresh.one), '[]') from jsonb_array_elements(excluded.permissions) as fresh (one)
+        where not consents.permissions @> fresh.one
+      )`.execute(db),
   )
 }

@@ -32,7 +32,7 @@ export function readCookie(header: string | undefined, name: string): string | n
 }
 
 /** As the library wants the signer of its cookies. */
-export type CookieSigner = {
+type CookieSigner = {
   sign: (data: string) => string
   verify: (data: string, signature: string) => boolean
   /** @returns the place of the key that signed it; -1 for none */

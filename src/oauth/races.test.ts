@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { accountIdOf } from '../ids.ts'
+import { addConsent, readConsent } from './consents.ts'
 import { raceCodes, slowed } from './race-codes.ts'
 import { askMe, obtainCode, obtainTokens, post, rehearse, type Rehearsal } from './rehearsal.ts'
 
@@ -63,4 +65,15 @@ test('without a grace time one of 16 parallel uses of a refresh token succeeds',
     post(strict.origin, '/oauth/token', { grant_type: 'refresh_token', refresh_token: token, client_id: 'demo' }),
   )
   assert.equal(answers.filter(({ status }) => status === 200).length, 1)
+})
+
+test('what is allowed an application in several browsers at once is all remembered, in the order it was asked', async () => {
+  const { db } = world.app
+  const whose = { accountId: accountIdOf('DEV', 'everywhere'), clientId: 'demo' }
+  await addConsent(db, { ...whose, permissions: ['email', 'wallet:read'] })
+  const more = ['contracts:read', 'contracts:write', 'users:directory', 'users:read']
+  await Promise.all(more.map((one) => addConsent(db, { ...whose, permissions: ['email', one] })))
+  const allowed = [...(await readConsent(db, whose))]
+  assert.deepEqual(allowed.slice(0, 2), ['email', 'wallet:read'])
+  assert.deepEqual(allowed.slice(2).toSorted(), more)
 })

@@ -58,7 +58,7 @@ export async function storeRecords(
   await retrying(() => write.execute(db))
 }
 
-export type Follower = { record: NewRecord; grantId: string; /** seconds since 1970 */ exp: number }
+type Follower = { record: NewRecord; grantId: string; /** seconds since 1970 */ exp: number }
 
 /**
  * Takes a code or a refresh token out of use and stores the refresh token that follows it, in one conditional statement:

@@ -24,7 +24,7 @@ export type UnitOfWork = {
   used: RecordKey | null
 }
 
-export type KnownConsent = {
+type KnownConsent = {
   accountId: string
   clientId: string
   permissions: ReadonlySet<string>
