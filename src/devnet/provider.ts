@@ -22,6 +22,7 @@ export async function developmentIdp(
   { origin, redirectUri }: { origin: string; redirectUri: string },
 ): Promise<void> {
   const provider = openIdp(origin, redirectUri)
+  const answer = provider.callback()
   avatar(server)
 
   await server.register(async (scope) => {
@@ -32,7 +33,7 @@ export async function developmentIdp(
       url: `${PATH}/*`,
       schema: { hide: true },
       exposeHeadRoute: false,
-      handler: (request, reply) => pass(provider, origin, request, reply),
+      handler: (request, reply) => pass(answer, origin, request, reply),
     })
   })
   await server.register(async (scope) => {
@@ -237,7 +238,12 @@ function openIdp(origin: string, redirectUri: string): Provider {
   return provider
 }
 
-async function pass(provider: Provider, origin: string, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+async function pass(
+  answer: ReturnType<Provider['callback']>,
+  origin: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
   const { raw } = request
   pin(request, origin)
   // Nobody stays signed in here: each visit asks again who they want to be.
@@ -246,7 +252,7 @@ async function pass(provider: Provider, origin: string, request: FastifyRequest,
   Object.assign(raw, { originalUrl: raw.url, url: raw.url!.slice(PATH.length) })
   reply.hijack()
   try {
-    await provider.callback()(raw, reply.raw)
+    await answer(raw, reply.raw)
   } catch {
     if (!reply.raw.headersSent) reply.raw.writeHead(500)
     reply.raw.end()

@@ -16,10 +16,10 @@ import { PAGE_CSP, page } from '../http/page.ts'
 import { languages, textsFor } from '../texts/choose.ts'
 import type { Texts } from '../texts/en.ts'
 import { describeCode } from '../texts/page-error.ts'
-import { findUser, userWire } from '../users/find.ts'
+import { userWire } from '../users/find.ts'
 import { cameByOf, stillHolds } from './came-by.ts'
 import { applicationOf } from './clients.ts'
-import { cookieNames } from './cookies.ts'
+import { cookieNames, openCookieSigner } from './cookies.ts'
 import { addTokenExchange } from './exchange.ts'
 import { grantFor, keepIdentity } from './grants.ts'
 import type { PrivateKeys } from './keys.ts'
@@ -30,6 +30,7 @@ import { recordsOf } from './records.ts'
 import { apiResource } from './resource.ts'
 import { grantable, machineGrantable, openidScopes, resolveScopes } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
+import { userInRequest, writeAtEnd } from './unit-of-work.ts'
 
 /** How long someone may take from the first page to the last, seconds. */
 const INTERACTION_SECONDS = 3_600
@@ -131,7 +132,7 @@ export function openProvider(
     },
     // Of a session, or of a code or a refresh token.
     findAccount: async (ctx, userId, source) => {
-      const user = await findUser(app.db, userId)
+      const user = await userInRequest(app, userId)
       const cameBy = cameByOf((source ?? ctx.oidc.session) as { amr?: unknown } | undefined)
       if (user === null || !(await stillHolds(app.db, user, cameBy))) return undefined
       const { id, username, address, imageSrc } = userWire(user)
@@ -207,6 +208,7 @@ export function openProvider(
     return used === undefined ? randomId.call(this) : secrets.successorOf(used)
   }
 
+  writeAtEnd(provider, app)
   keepIdentity(provider)
   keepProofsOnce(provider, app)
   addTokenExchange(provider, app)
@@ -320,7 +322,12 @@ function cookieSettings(origin: string, keys: string[]): Configuration['cookies'
     sameSite: 'lax',
     secure: origin.startsWith('https:'),
   } as const
-  return { keys, names: { session, interaction, resume }, long: { ...attributes, path: '/' }, short: attributes }
+  return {
+    keys: openCookieSigner(keys),
+    names: { session, interaction, resume },
+    long: { ...attributes, path: '/' },
+    short: attributes,
+  }
 }
 
 /** As the application says that its user reads, or else as the browser does; also of requests that are refused. */

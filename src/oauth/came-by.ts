@@ -1,6 +1,6 @@
 import { userIdOf, type UserId } from '../ids.ts'
 import type { Db } from '../store/db.ts'
-import { findUser, type User } from '../users/find.ts'
+import { leadsTo, type User } from '../users/find.ts'
 
 /**
  * By which identity somebody came, and when they were let in, seconds since 1970. What a sign-in gives is worth no more
@@ -28,5 +28,5 @@ export async function stillHolds(db: Db, user: User, cameBy: CameBy | null): Pro
   const { accountId, userId, signedOutAt } = user
   if (cameBy === null) return signedOutAt === null
   if (signedOutAt !== null && cameBy.at < Math.floor(signedOutAt.getTime() / 1_000)) return false
-  return cameBy.identity === userId || (await findUser(db, cameBy.identity))?.accountId === accountId
+  return cameBy.identity === userId || (await leadsTo(db, cameBy.identity, accountId))
 }

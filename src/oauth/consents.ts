@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { retrying, type Db } from '../store/db.ts'
 
 /** Keys of one consent that are remembered: those that were allowed something last. */
@@ -16,34 +16,37 @@ export async function readConsentForKey(db: Db, whose: Whose, key: string): Prom
   return known === undefined ? null : new Set(known.permissions)
 }
 
-/** Remembers that a user allowed this too, and to whose key. */
+/** Remembers that a user allowed this too, and to whose key, whatever they allow in another browser at the same moment. */
 export async function addConsent(
   db: Db,
   { accountId, clientId, permissions, key }: Whose & { permissions: string[]; key?: string | undefined },
 ): Promise<void> {
-  const row = await readRow(db, { accountId, clientId })
-  const all = JSON.stringify([...new Set([...(row?.permissions ?? []), ...permissions])])
-  const keys = JSON.stringify(key === undefined ? (row?.keys ?? {}) : withKey(row?.keys ?? {}, key, permissions))
+  const all = [...new Set(permissions)]
+  const keys = key === undefined ? {} : { [key]: { permissions: all, at: new Date().toISOString() } }
   await retrying(() =>
-    db
-      .insertInto('consents')
-      .values({ account_id: accountId, client_id: clientId, permissions: all, keys })
-      .onConflict((on) =>
-        on.columns(['account_id', 'client_id']).doUpdateSet({ permissions: all, keys, updated_at: sql<Date>`now()` }),
-      )
-      .execute(),
+    sql`
+      insert into consents (account_id, client_id, permissions, keys)
+      values (${accountId}, ${clientId}, ${JSON.stringify(all)}::jsonb, ${JSON.stringify(keys)}::jsonb)
+      on conflict (account_id, client_id) do update set
+        updated_at = now(),
+        permissions = ${union(sql`consents.permissions`, sql`excluded.permissions`)},
+        keys = (
+          select coalesce(jsonb_object_agg(key, value), '{}') from (
+            select key, value from (
+              select key, value from jsonb_each(consents.keys) where not excluded.keys ? key
+              union all
+              select key, jsonb_build_object('at', value -> 'at', 'permissions',
+                ${union(sql`coalesce(consents.keys -> key -> 'permissions', '[]'::jsonb)`, sql`(value -> 'permissions')`)})
+              from jsonb_each(excluded.keys)
+            ) as every order by value ->> 'at' desc limit ${MAX_KEYS}::int
+          ) as newest)`.execute(db),
   )
 }
 
-type Keys = Record<string, { permissions: string[]; at: string }>
-
-function withKey(keys: Keys, key: string, permissions: string[]): Keys {
-  const all = [...new Set([...(keys[key]?.permissions ?? []), ...permissions])]
-  const newest = Object.entries({ ...keys, [key]: { permissions: all, at: new Date().toISOString() } })
-    .toSorted(([, a], [, b]) => (a.at < b.at ? 1 : -1))
-    .slice(0, MAX_KEYS)
-  return Object.fromEntries(newest)
-}
+/** An array of JSON with what another has beside it, each once. */
+const union = (known: RawBuilder<unknown>, more: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`${known} || (select coalesce(jsonb_agg(fresh.one), '[]') from jsonb_array_elements(${more}) as fresh (one)
+    where not ${known} @> fresh.one)`
 
 const readRow = (db: Db, { accountId, clientId }: Whose) =>
   retrying(() =>

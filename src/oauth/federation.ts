@@ -1,9 +1,12 @@
 import { compactVerify, type CompactVerifyGetKey, type JWTVerifyGetKey } from 'jose'
+import { sql, type Selectable } from 'kysely'
 import * as openid from 'openid-client'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { newSecret } from '../ids.ts'
-import { retrying } from '../store/db.ts'
+import { retrying, type RootDb } from '../store/db.ts'
+import { prepared } from '../store/prepared.ts'
+import type { Database } from '../store/rows.ts'
 import type { Profile } from '../users/profile.ts'
 import { openConnections, unavailable } from './connection.ts'
 import { isKeyMissing } from './issuer-keys.ts'
@@ -64,18 +67,10 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
         codeVerifier: openid.randomPKCECodeVerifier(),
       }
       await retrying(() =>
-        db
-          .insertInto('sign_ins')
-          .values({
-            state_hash: sha256(visit.state),
-            interaction_uid: interactionUid,
-            provider: provider.name,
-            nonce: visit.nonce,
-            code_verifier: visit.codeVerifier,
-            browser_hash: sha256(browser),
-            expires_at: new Date(Date.now() + VISIT_SECONDS * 1_000),
-          })
-          .execute(),
+        sql`${prepared}
+          insert into sign_ins (state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, expires_at)
+          values (${sha256(visit.state)}, ${interactionUid}, ${provider.name}, ${visit.nonce}, ${visit.codeVerifier},
+            ${sha256(browser)}, ${new Date(Date.now() + VISIT_SECONDS * 1_000)})`.execute(db),
       )
       // With max_age an OpenID provider has to say when it asked (Core §3.1.2.1).
       const {
@@ -99,21 +94,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
     },
 
     async receive(provider, { state, browser }) {
-      const row =
-        browser === null
-          ? undefined
-          : await retrying(() =>
-              db
-                .updateTable('sign_ins')
-                .set({ consumed_at: new Date() })
-                .where('state_hash', '=', sha256(state))
-                .where('provider', '=', provider.name)
-                .where('browser_hash', '=', sha256(browser))
-                .where('consumed_at', 'is', null)
-                .where('expires_at', '>', new Date())
-                .returning(['interaction_uid', 'nonce', 'code_verifier', 'created_at'])
-                .executeTakeFirst(),
-            )
+      const row = browser === null ? undefined : await consumeVisit(db, provider, { state, browser })
       if (row === undefined) throw new PageError('sign_in_expired', ({ refused }) => refused.over)
       const { interaction_uid: interactionUid, nonce, code_verifier: codeVerifier, created_at } = row
       return { interactionUid, state, nonce, codeVerifier, leftAt: created_at.getTime() / 1_000 }
@@ -144,6 +125,25 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
     },
   }
 }
+
+/** One conditional statement: of any number of answers with one state, on any replica, one finds it unused. */
+async function consumeVisit(
+  db: RootDb,
+  provider: ProviderSettings,
+  { state, browser }: { state: string; browser: string },
+): Promise<VisitRow | undefined> {
+  const now = new Date()
+  const { rows } = await retrying(() =>
+    sql<VisitRow>`${prepared}
+      update sign_ins set consumed_at = ${now}
+      where state_hash = ${sha256(state)} and provider = ${provider.name} and browser_hash = ${sha256(browser)}
+        and consumed_at is null and expires_at > ${now}
+      returning interaction_uid, nonce, code_verifier, created_at`.execute(db),
+  )
+  return rows[0]
+}
+
+type VisitRow = Pick<Selectable<Database['sign_ins']>, 'interaction_uid' | 'nonce' | 'code_verifier' | 'created_at'>
 
 /** Where a provider sends the browser back to; one address per provider, so that no answer is taken for another's (RFC 9700 §4.4). */
 export const callbackOf = (origin: string, { name }: ProviderSettings): string => `${origin}/login/callback/${name}`

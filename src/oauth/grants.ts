@@ -3,12 +3,12 @@ import { audienceOf, type App } from '../app.ts'
 import { isOpenToPrograms } from '../applications/redirects.ts'
 import { noteUser, type Application } from '../applications/registry.ts'
 import type { UserId } from '../ids.ts'
-import { findUser } from '../users/find.ts'
 import { cameByOf } from './came-by.ts'
 import { applicationOf } from './clients.ts'
 import { readConsent, readConsentForKey } from './consents.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import { askedOf, openidOf, questionsOf } from './scopes.ts'
+import { unitOfWork, userInRequest } from './unit-of-work.ts'
 
 /**
  * The grant of an authorization request, made without asking when the user has allowed all of it before.
@@ -32,14 +32,21 @@ export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant
   const key = keyOf(oidc.params!.dpop_jkt)
   if (isOpen && key === undefined) return undefined
   if (oidc.promptPending('login') || oidc.promptPending('consent')) return undefined
-  const user = await findUser(app.db, accountId)
+  const user = await userInRequest(app, accountId)
   if (user === null) return undefined
   const whose = { accountId: user.accountId, clientId }
-  const allowed = isOpen ? await readConsentForKey(app.db, whose, key!) : await readConsent(app.db, whose)
+  const known = unitOfWork()?.consent
+  const isRead = known?.clientId === clientId && known.accountId === user.accountId
+  const allowed = isOpen
+    ? await readConsentForKey(app.db, whose, key!)
+    : isRead
+      ? known.permissions
+      : await readConsent(app.db, whose)
   // Without a yes to that key there is nothing to go by, also where nothing but who they are is asked for.
   if (allowed === null) return undefined
   if (!questionsOf(scopes, application).every((scope) => allowed.has(scope))) return undefined
-  if (clientId !== OWN_CLIENT) await noteUser(app.db, { clientId, accountId: user.accountId })
+  if (clientId !== OWN_CLIENT && !(isRead && known.isNoted))
+    await noteUser(app.db, { clientId, accountId: user.accountId })
   const identity = cameByOf(oidc.session)?.identity
   return saveGrant(app, oidc.provider, { userId: accountId, clientId, scopes, identity })
 }

@@ -1,16 +1,19 @@
-import { errors, Provider, type Adapter, type AdapterPayload } from 'oidc-provider'
-import { sql } from 'kysely'
+import assert from 'node:assert/strict'
+import { Provider, type Adapter, type AdapterPayload } from 'oidc-provider'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { machineGrantOf, scopesOf, verifyAccessToken } from '../http/bearer.ts'
 import { retrying } from '../store/db.ts'
 import { browserNameOf } from './browser-name.ts'
 import { readClient } from './clients.ts'
+import { findRecord } from './record-reads.ts'
+import { inSeconds, redeem, storeRecords, type NewRecord, type RecordKey } from './record-writes.ts'
 import { revokeGrant } from './revoke.ts'
 import { sha256 } from './secrets.ts'
+import { unitOfWork, willWriteSession, writeWith, type UnitOfWork } from './unit-of-work.ts'
 
-/** Kinds whose rows are written once; everything else is written again as it goes on. */
-const WRITTEN_ONCE = new Set(['AuthorizationCode', 'RefreshToken'])
+const WRITTEN_WITH_SESSION = new Set(['Grant', 'AuthorizationCode', 'Interaction'])
+const ENDED_WITH_SESSION = new Set(['Interaction', 'Session'])
 
 /** How an access token reaches `find`: the library refuses to look at what it recognises as a JWT, see mount.ts. */
 export const ACCESS_TOKEN_MARK = 'at.'
@@ -35,51 +38,18 @@ export function recordsOf(app: App): (kind: string) => Adapter {
 }
 
 function storedRecords(app: App, kind: string): Adapter {
-  const { db, config } = app
+  const { db } = app
   return {
     async upsert(id, payload, expiresIn) {
-      const { jti: _jti, ...kept } = payload
-      // The id of the session that an interaction began in is a credential too, and nothing reads it back.
-      if (kind === 'Interaction' && kept.session !== undefined) delete (kept.session as { cookie?: string }).cookie
-      // By what a person tells their browsers apart; the cookie of a session comes from the browser that it is of.
-      if (kind === 'Session') Object.assign(kept, browserNameOf(Provider.ctx?.get('user-agent') ?? ''))
-      const values = {
-        grant_id: kind === 'Grant' ? id : (payload.grantId ?? null),
-        uid: payload.uid ?? null,
-        user_id: kind === 'Grant' || kind === 'Session' ? (payload.accountId ?? null) : null,
-        client_id: kind === 'Grant' ? (payload.clientId ?? null) : null,
-        payload: JSON.stringify(kept),
-        expires_at: expiresIn === undefined ? null : inSeconds(expiresIn),
-      }
-      const accessUntil = kind === 'Grant' ? inSeconds(config.CODE_SECONDS + config.ACCESS_TOKEN_SECONDS) : null
-      await retrying(() =>
-        db
-          .insertInto('oauth_records')
-          .values({ kind, id_hash: sha256(id), ...values, access_until: accessUntil })
-          .onConflict((on) =>
-            WRITTEN_ONCE.has(kind) ? on.doNothing() : on.columns(['kind', 'id_hash']).doUpdateSet(values),
-          )
-          .execute(),
-      )
-      if (kind === 'RefreshToken' && payload.grantId !== undefined && payload.exp !== undefined)
-        await extendGrant(app, payload.grantId, payload.exp)
+      const record = recordOf(app, { kind, id }, payload, expiresIn)
+      const work = unitOfWork()
+      if (kind === 'RefreshToken') return follow(app, work, record, payload)
+      if (kind === 'Session') return writeWith(app, record)
+      if (work !== null && WRITTEN_WITH_SESSION.has(kind) && willWriteSession()) return void work.fresh.push(record)
+      return storeRecords(db, { fresh: [record], ended: [] })
     },
 
-    async find(id) {
-      const row = await retrying(() =>
-        db
-          .selectFrom('oauth_records')
-          .select([
-            'payload',
-            consumedFor(kind === 'RefreshToken' ? config.REFRESH_GRACE_SECONDS : 0).as('is_consumed'),
-          ])
-          .where('kind', '=', kind)
-          .where('id_hash', '=', sha256(id))
-          .executeTakeFirst(),
-      )
-      if (row === undefined) return undefined
-      return { ...(row.payload as AdapterPayload), jti: id, ...(row.is_consumed ? { consumed: true } : {}) }
-    },
+    find: (id) => findRecord(app, { kind, id }),
 
     async findByUid(uid) {
       const row = await retrying(() =>
@@ -94,38 +64,19 @@ function storedRecords(app: App, kind: string): Adapter {
     },
 
     /**
-     * Takes a code or a refresh token out of use, in one conditional statement: of any number of parallel requests
-     * on any number of replicas, one finds it unused. A refresh token may be found again within the grace time,
-     * and leads to the same successor. Who comes later presents a stolen one, or had theirs stolen: the grant ends.
-     * @throws invalid_grant
-     * Source: RFC 9700 §4.5 and §4.14.2
+     * Takes a code or a refresh token out of use: with the refresh token that follows it, or at the end of the request,
+     * before anything is answered. See `redeem`.
      */
     async consume(id) {
-      const row = await retrying(() =>
-        db
-          .updateTable('oauth_records')
-          .set({ consumed_at: sql<Date>`coalesce(consumed_at, now())` })
-          .where('kind', '=', kind)
-          .where('id_hash', '=', sha256(id))
-          .where(({ not }) => not(consumedFor(kind === 'RefreshToken' ? config.REFRESH_GRACE_SECONDS : 0)))
-          .returning('kind')
-          .executeTakeFirst(),
-      )
-      if (row !== undefined) return
-      const used = await retrying(() =>
-        db
-          .selectFrom('oauth_records')
-          .select('grant_id')
-          .where('kind', '=', kind)
-          .where('id_hash', '=', sha256(id))
-          .executeTakeFirst(),
-      )
-      if (used?.grant_id) await revokeGrant(app, used.grant_id)
-      throw new errors.InvalidGrant('it was used already')
+      const work = unitOfWork()
+      assert(work !== null)
+      work.used = { kind, id }
     },
 
     async destroy(id) {
       if (kind === 'Grant') return revokeGrant(app, id)
+      const work = unitOfWork()
+      if (work !== null && ENDED_WITH_SESSION.has(kind) && willWriteSession()) return void work.ended.push({ kind, id })
       await retrying(() =>
         db.deleteFrom('oauth_records').where('kind', '=', kind).where('id_hash', '=', sha256(id)).execute(),
       )
@@ -141,36 +92,37 @@ function storedRecords(app: App, kind: string): Adapter {
   }
 }
 
-/**
- * Used, and longer ago than the grace time. By the database's clock: replicas need not agree on the time.
- * Without grace no clock is asked: of two transactions that wait for each other, the later winner began earlier.
- */
-const consumedFor = (graceSeconds: number) =>
-  graceSeconds === 0
-    ? sql<boolean>`consumed_at is not null`
-    : sql<boolean>`(consumed_at is not null and consumed_at <= now() - make_interval(secs => ${graceSeconds}))`
-
-/**
- * A grant lives as long as its newest refresh token and the access token that is issued with it, and knows until when
- * one of its access tokens lives: never less than under the settings of before.
- */
-async function extendGrant({ db, config }: App, grantId: string, refreshTokenExp: number): Promise<void> {
-  const exp = refreshTokenExp + config.ACCESS_TOKEN_SECONDS
-  await retrying(() =>
-    db
-      .updateTable('oauth_records')
-      .set({
-        expires_at: sql<Date>`greatest(expires_at, ${new Date(exp * 1_000)}::timestamptz)`,
-        payload: sql`jsonb_set(payload, '{exp}', to_jsonb(greatest((payload->>'exp')::bigint, ${exp}::bigint)))`,
-        access_until: sql<Date>`greatest(coalesce(access_until, expires_at), ${inSeconds(config.ACCESS_TOKEN_SECONDS)}::timestamptz)`,
-      })
-      .where('kind', '=', 'Grant')
-      .where('id_hash', '=', sha256(grantId))
-      .execute(),
-  )
+/** A refresh token is given for a code or for the refresh token before it, and for nothing else. */
+function follow(app: App, work: UnitOfWork | null, record: NewRecord, { grantId, exp }: AdapterPayload): Promise<void> {
+  const used = work?.used ?? null
+  assert(work !== null && used !== null && grantId !== undefined && exp !== undefined)
+  work.used = null
+  return redeem(app, used, { record, grantId, exp })
 }
 
-const inSeconds = (seconds: number): Date => new Date(Date.now() + seconds * 1_000)
+function recordOf(
+  { config }: Pick<App, 'config'>,
+  { kind, id }: RecordKey,
+  payload: AdapterPayload,
+  expiresIn: number | undefined,
+): NewRecord {
+  const { jti: _jti, ...kept } = payload
+  // The id of the session that an interaction began in is a credential too, and nothing reads it back.
+  if (kind === 'Interaction' && kept.session !== undefined) delete (kept.session as { cookie?: string }).cookie
+  // By what a person tells their browsers apart; the cookie of a session comes from the browser that it is of.
+  if (kind === 'Session') Object.assign(kept, browserNameOf(Provider.ctx?.get('user-agent') ?? ''))
+  return {
+    kind,
+    id_hash: sha256(id).toString('hex'),
+    grant_id: kind === 'Grant' ? id : (payload.grantId ?? null),
+    uid: payload.uid ?? null,
+    user_id: kind === 'Grant' || kind === 'Session' ? (payload.accountId ?? null) : null,
+    client_id: kind === 'Grant' ? (payload.clientId ?? null) : null,
+    payload: kept,
+    expires_at: expiresIn === undefined ? null : inSeconds(expiresIn).toISOString(),
+    access_until: kind === 'Grant' ? inSeconds(config.CODE_SECONDS + config.ACCESS_TOKEN_SECONDS).toISOString() : null,
+  }
+}
 
 /** Access tokens are not stored. For introspection and revocation one is read from itself, verified as the API does it. */
 async function readAccessToken(

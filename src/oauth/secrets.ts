@@ -1,4 +1,4 @@
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { createHash, createHmac, createSecretKey, timingSafeEqual, type KeyObject } from 'node:crypto'
 import { derive } from './keys.ts'
 
 export const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
@@ -22,9 +22,9 @@ export type Secrets = {
  * token lies in the database, not even encrypted: who reads it has hashes, who also has the key lacks the old token.
  */
 export function openSecrets(cookieKeys: string[]): Secrets {
-  const csrfKeys = cookieKeys.map((key) => derive(key, 'forms'))
-  const refreshKey = derive(cookieKeys[0]!, 'refresh tokens')
-  const tokenOf = (uid: string, key: Buffer): string => createHmac('sha256', key).update(uid).digest('base64url')
+  const csrfKeys = cookieKeys.map((key) => createSecretKey(derive(key, 'forms')))
+  const refreshKey = createSecretKey(derive(cookieKeys[0]!, 'refresh tokens'))
+  const tokenOf = (uid: string, key: KeyObject): string => createHmac('sha256', key).update(uid).digest('base64url')
   return {
     csrfToken: (uid) => tokenOf(uid, csrfKeys[0]!),
     // With every live key: a page that was open while the keys were changed can still be sent.

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { createLocalJWKSet } from 'jose'
 import { sql } from 'kysely'
 import { testDatabase } from '../../test/database.ts'
-import { cookieNames } from './cookies.ts'
+import { cookieNames, openCookieSigner } from './cookies.ts'
 import { cookieKeysOf, loadKeys, newKey } from './keys.ts'
 import { bindProviders, developmentProvider, readProviders } from './providers.ts'
 import { sweep } from './sweep.ts'
@@ -49,6 +49,25 @@ test('keys that are missing or unusable refuse to start, without showing what th
 test('a new signing key in front keeps the cookies of the old one valid', () => {
   const [old, fresh] = [newKey('ES256'), newKey('ES256')]
   assert.deepEqual(cookieKeysOf({ keys: [fresh, old] }).slice(1), cookieKeysOf({ keys: [old] }))
+})
+
+test('cookies are signed as they were before, with the newest key, and known by each; anything else is not', () => {
+  const signer = openCookieSigner(['new key', 'old key'])
+  const signed = 'TJW_aecfZdWrz5gJImwH9KGqNic'
+  assert.equal(signer.sign('session=abc'), signed)
+  assert.equal(signer.index('session=abc', signed), 0)
+  assert.equal(signer.index('session=abc', openCookieSigner(['old key']).sign('session=abc')), 1)
+  const others = [
+    openCookieSigner(['third key']).sign('session=abc'),
+    '',
+    `${signed}=`,
+    `${signed.slice(0, -1)}é`,
+    'x'.repeat(9_000),
+  ]
+  for (const other of others) assert.equal(signer.index('session=abc', other), -1, other)
+  assert.equal(signer.verify('session=abd', signed), false)
+  assert.equal(signer.verify('session=abc', signed), true)
+  assert.throws(() => openCookieSigner([]))
 })
 
 test('on https the browser guards our cookies', () => {

@@ -1,7 +1,9 @@
+import { sql, type Selectable } from 'kysely'
 import { checksumAddress } from '../abi/address.ts'
 import { parseUserId, type Hex, type UserId } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
+import type { Database } from '../store/rows.ts'
 
 export type User = {
   accountId: string
@@ -19,6 +21,19 @@ export type User = {
   signedOutAt: Date | null
 }
 
+const COLUMNS = [
+  'account.account_id',
+  'account.user_id',
+  'account.address',
+  'account.signed_out_at',
+  'identity.provider',
+  'identity.subject',
+  'identity.username',
+  'identity.image_src',
+  'identity.email',
+  'identity.email_verified',
+] as const
+
 /**
  * A user by their stable id, or by the id of any identity linked to the account: the same user either way.
  * Two index look-ups, three for a linked identity. Null for an unknown user and for a text that is no user id.
@@ -30,24 +45,40 @@ export async function findUser(db: Db, userId: UserId): Promise<User | null> {
     db
       .selectFrom('identities as identity')
       .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-      .select([
-        'account.account_id',
-        'account.user_id',
-        'account.address',
-        'account.signed_out_at',
-        'identity.provider',
-        'identity.subject',
-        'identity.username',
-        'identity.image_src',
-        'identity.email',
-        'identity.email_verified',
-      ])
+      .select(COLUMNS)
       .where('identity.provider', '=', identity.provider)
       .where('identity.subject', '=', identity.subject)
       .executeTakeFirst(),
   )
   if (row === undefined) return null
-  if (row.user_id !== userId) return findUser(db, row.user_id)
+  return row.user_id === userId ? userOf(row) : findUser(db, row.user_id)
+}
+
+/** Whether an identity leads to an account. */
+export async function leadsTo(db: Db, userId: UserId, accountId: string): Promise<boolean> {
+  const identity = parseUserId(userId)
+  if (identity === null) return false
+  const row = await retrying(() =>
+    db
+      .selectFrom('identities')
+      .select('account_id')
+      .where('provider', '=', identity.provider)
+      .where('subject', '=', identity.subject)
+      .executeTakeFirst(),
+  )
+  return row?.account_id === accountId
+}
+
+/** A user as a statement of others reads them, with `identities as identity` and `accounts as account`. */
+export const userColumns = sql.raw(COLUMNS.join(', '))
+
+export type UserRow = Pick<Selectable<Database['accounts']>, 'account_id' | 'user_id' | 'address' | 'signed_out_at'> &
+  Pick<
+    Selectable<Database['identities']>,
+    'provider' | 'subject' | 'username' | 'image_src' | 'email' | 'email_verified'
+  >
+
+export function userOf(row: UserRow): User {
   return {
     accountId: row.account_id,
     userId: row.user_id,

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { accountIdOf, userIdOf, type Hex, type UserId } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { prepared } from '../store/prepared.ts'
 import { cleanProfile, type Profile } from './profile.ts'
 
 export type SignedIn = { userId: UserId; accountId: string; address: Hex; isNew: boolean }
@@ -49,26 +51,14 @@ async function refresh(
   db: Db,
   { provider, subject, username, imageSrc, email, emailVerified, isNamed }: Named,
 ): Promise<Stored | null> {
-  const identity = await db
-    .updateTable('identities')
-    .set({
-      ...(isNamed ? { username } : {}),
-      image_src: imageSrc,
-      email,
-      email_verified: emailVerified,
-      signed_in_at: new Date(),
-    })
-    .where('provider', '=', provider)
-    .where('subject', '=', subject)
-    .returning('account_id')
-    .executeTakeFirst()
-  if (identity === undefined) return null
-  const account = await db
-    .selectFrom('accounts')
-    .select(['account_id', 'user_id', 'address'])
-    .where('account_id', '=', identity.account_id)
-    .executeTakeFirstOrThrow()
-  return { userId: account.user_id, accountId: account.account_id, address: toHex(account.address) }
+  const { rows } = await sql<{ account_id: string; user_id: UserId; address: Uint8Array }>`${prepared}
+    update identities set username = coalesce(${isNamed ? username : null}, identities.username), image_src = ${imageSrc},
+      email = ${email}, email_verified = ${emailVerified}, signed_in_at = ${new Date()}
+    from accounts
+    where accounts.account_id = identities.account_id and provider = ${provider} and subject = ${subject}
+    returning accounts.account_id, accounts.user_id, accounts.address`.execute(db)
+  const [row] = rows
+  return row === undefined ? null : { userId: row.user_id, accountId: row.account_id, address: toHex(row.address) }
 }
 
 /** @returns whether this call made it */

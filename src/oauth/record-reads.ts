@@ -1,0 +1,131 @@
+import { Provider, type AdapterPayload } from 'oidc-provider'
+import { sql, type RawBuilder } from 'kysely'
+import type { App } from '../app.ts'
+import { retrying } from '../store/db.ts'
+import { prepared } from '../store/prepared.ts'
+import { userColumns, userOf, type UserRow } from '../users/find.ts'
+import { consumedFor, graceOf, type RecordKey } from './record-writes.ts'
+import { sha256 } from './secrets.ts'
+import { unitOfWork, type UnitOfWork } from './unit-of-work.ts'
+
+type Row = { payload: AdapterPayload; is_consumed: boolean }
+type RowOfGrant = Row & { grant_id: string | null; grant_payload: AdapterPayload | null } & Partial<UserRow>
+type RowOfPerson = Row &
+  Partial<UserRow> & { client_id: string | null; permissions: string[] | null; is_noted: boolean }
+
+/**
+ * A record by its id; undefined when there is none. What the request needs next is read in the same statement and kept
+ * for it: with a code or a refresh token its grant and its user, with a session or with what came of the pages the user
+ * and what they allowed the application.
+ */
+export async function findRecord(app: App, key: RecordKey): Promise<AdapterPayload | undefined> {
+  const work = unitOfWork()
+  const known = work === null ? undefined : knownRecord(work, key)
+  if (known !== undefined) return known ?? undefined
+  const row = work === null ? await readAlone(app, key) : await readWithMore(app, key, work)
+  if (row === undefined) return undefined
+  return { ...row.payload, jti: key.id, ...(row.is_consumed ? { consumed: true } : {}) }
+}
+
+/** What this request has read before or will write; null for what it has ended, undefined for what it does not know. */
+function knownRecord(work: UnitOfWork, { kind, id }: RecordKey): AdapterPayload | null | undefined {
+  if (work.ended.some((one) => one.kind === kind && one.id === id)) return null
+  const grant = kind === 'Grant' ? work.grants.get(id) : undefined
+  if (grant !== undefined) return { ...grant, jti: id }
+  if (work.fresh.length === 0) return undefined
+  const hash = sha256(id).toString('hex')
+  const fresh = work.fresh.find((one) => one.kind === kind && one.id_hash === hash)
+  return fresh === undefined ? undefined : { ...(fresh.payload as AdapterPayload), jti: id }
+}
+
+const columns = (app: App, kind: string) =>
+  sql`record.payload, ${consumedFor(graceOf(app, kind), 'record')} as is_consumed`
+
+const readAlone = (app: App, { kind, id }: RecordKey) =>
+  first<Row>(
+    app,
+    sql`
+    select ${columns(app, kind)} from oauth_records as record where record.kind = ${kind} and record.id_hash = ${sha256(id)}`,
+  )
+
+async function readWithMore(app: App, key: RecordKey, work: UnitOfWork): Promise<Row | undefined> {
+  const { kind } = key
+  if (kind === 'AuthorizationCode' || kind === 'RefreshToken') {
+    const row = await readWithGrant(app, key)
+    if (row?.grant_id && row.grant_payload !== null) work.grants.set(row.grant_id, row.grant_payload)
+    keepUser(work, row, row?.payload.accountId)
+    return row
+  }
+  if (kind === 'Session' || kind === 'Interaction') {
+    const row = await readWithPerson(app, key)
+    const user = keepUser(
+      work,
+      row,
+      kind === 'Session' ? row?.payload.accountId : row?.payload.result?.login?.accountId,
+    )
+    if (row?.client_id && user !== null)
+      work.consent = {
+        accountId: user.accountId,
+        clientId: row.client_id,
+        permissions: new Set(row.permissions),
+        isNoted: row.is_noted,
+      }
+    return row
+  }
+  return readAlone(app, key)
+}
+
+/** An id of a linked identity leads to a user of another id, who is looked up by the way that knows this. */
+function keepUser(work: UnitOfWork, row: Partial<UserRow> | undefined, userId: unknown) {
+  if (row?.user_id === undefined || row.user_id === null || row.user_id !== userId) return null
+  const user = userOf(row as UserRow)
+  work.users.set(user.userId, user)
+  return user
+}
+
+/** Indexes: primary key; oauth_records_grant; primary keys of identities and accounts. */
+const readWithGrant = (app: App, { kind, id }: RecordKey) =>
+  first<RowOfGrant>(
+    app,
+    sql`
+    select ${columns(app, kind)}, record.grant_id, held.payload as grant_payload, ${userColumns}
+    from oauth_records as record
+      left join oauth_records as held on held.kind = 'Grant' and held.grant_id = record.grant_id
+      ${withUser(sql`record.payload->>'accountId'`)}
+    where record.kind = ${kind} and record.id_hash = ${sha256(id)}`,
+  )
+
+/** Indexes: primary keys, all of them. */
+const readWithPerson = (app: App, { kind, id }: RecordKey) => {
+  const [userId, clientId] =
+    kind === 'Session'
+      ? [sql`record.user_id`, sql`${clientAsking()}::text`]
+      : [sql`record.payload #>> '{result,login,accountId}'`, sql`record.payload #>> '{params,client_id}'`]
+  return first<RowOfPerson>(
+    app,
+    sql`
+    select ${columns(app, kind)}, ${userColumns}, ${clientId} as client_id, consent.permissions,
+      noted.client_id is not null as is_noted
+    from oauth_records as record
+      ${withUser(userId)}
+      left join consents as consent on consent.account_id = account.account_id and consent.client_id = ${clientId}
+      left join application_users as noted on noted.client_id = ${clientId} and noted.account_id = account.account_id
+    where record.kind = ${kind} and record.id_hash = ${sha256(id)}`,
+  )
+}
+
+/** Splits at the first hyphen, as `parseUserId` does. */
+const withUser = (userId: RawBuilder<unknown>) => sql`
+  left join identities as identity on identity.provider = split_part(${userId}, '-', 1)
+    and identity.subject = substr(${userId}, strpos(${userId}, '-') + 1)
+  left join accounts as account on account.account_id = identity.account_id`
+
+function clientAsking(): string | null {
+  const asked = Provider.ctx?.query.client_id
+  return typeof asked === 'string' && !asked.includes('\0') ? asked : null
+}
+
+async function first<R>({ db }: App, query: RawBuilder<unknown>): Promise<R | undefined> {
+  const { rows } = await retrying(() => sql<R>`${prepared}${query}`.execute(db))
+  return rows[0]
+}

@@ -1,0 +1,137 @@
+import { errors } from 'oidc-provider'
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { retrying, type RootDb } from '../store/db.ts'
+import { prepared } from '../store/prepared.ts'
+import { revokeGrant } from './revoke.ts'
+import { sha256 } from './secrets.ts'
+
+/** A row of `oauth_records`; times in ISO 8601, the hash of the id in hexadecimal. */
+export type NewRecord = {
+  kind: string
+  id_hash: string
+  grant_id: string | null
+  uid: string | null
+  user_id: string | null
+  client_id: string | null
+  payload: Record<string, unknown>
+  expires_at: string | null
+  access_until: string | null
+}
+
+export type RecordKey = { kind: string; id: string }
+
+/** Kinds whose rows are written once; everything else is written again as it goes on. */
+const isWrittenOnce = sql`oauth_records.kind in ('AuthorizationCode', 'RefreshToken')`
+
+const members = (records: NewRecord[]) => sql`
+  select kind, decode(id_hash, 'hex'), grant_id, uid, user_id, client_id, payload, expires_at, access_until
+  from json_to_recordset(${JSON.stringify(records)}::json) as fresh (kind text, id_hash text, grant_id text, uid text,
+    user_id text, client_id text, payload jsonb, expires_at timestamptz, access_until timestamptz)`
+
+const insert = sql`
+  insert into oauth_records (kind, id_hash, grant_id, uid, user_id, client_id, payload, expires_at, access_until)`
+
+const orReplace = sql`
+  on conflict (kind, id_hash) do update set grant_id = excluded.grant_id, uid = excluded.uid, user_id = excluded.user_id,
+    client_id = excluded.client_id, payload = excluded.payload, expires_at = excluded.expires_at
+  where not ${isWrittenOnce}`
+
+/** Writes records and deletes others, in one statement: all of it, or nothing. */
+export async function storeRecords(
+  db: RootDb,
+  { fresh, ended }: { fresh: NewRecord[]; ended: RecordKey[] },
+): Promise<void> {
+  const hashOf = (kind: string): Buffer | null => {
+    const found = ended.find((one) => one.kind === kind)
+    return found === undefined ? null : sha256(found.id)
+  }
+  const write =
+    ended.length === 0
+      ? sql`${prepared}${insert}${members(fresh)}${orReplace}`
+      : sql`${prepared}
+          with interaction as (
+            delete from oauth_records where kind = 'Interaction' and id_hash = ${hashOf('Interaction')}::bytea
+          ), session as (
+            delete from oauth_records where kind = 'Session' and id_hash = ${hashOf('Session')}::bytea
+          )${insert}${members(fresh)}${orReplace}`
+  await retrying(() => write.execute(db))
+}
+
+type Follower = { record: NewRecord; grantId: string; /** seconds since 1970 */ exp: number }
+
+/**
+ * Takes a code or a refresh token out of use and stores the refresh token that follows it, in one conditional statement:
+ * of any number of parallel requests on any number of replicas, one finds it unused. A refresh token may be used again
+ * within the grace time, and leads to the same successor. Who comes later presents a stolen one, or had theirs stolen: the
+ * grant ends.
+ *
+ * A grant lives as long as its newest refresh token and the access token that is issued with it, and knows until when
+ * one of its access tokens lives: never less than under the settings of before. Where it was revoked a moment ago nothing
+ * follows.
+ * @throws invalid_grant
+ * Source: RFC 9700 §4.5 and §4.14.2
+ */
+export async function redeem(app: App, { kind, id }: RecordKey, follower: Follower | null): Promise<void> {
+  const { db, config } = app
+  const using = sql`
+    update oauth_records set consumed_at = coalesce(consumed_at, now())
+    where kind = ${kind} and id_hash = ${sha256(id)} and not ${consumedFor(graceOf(app, kind), 'oauth_records')}
+    returning kind`
+  if (follower === null) {
+    const { rows } = await retrying(() => sql`${using}`.execute(db))
+    return rows.length > 0 ? undefined : refuse(app, { kind, id })
+  }
+  const { record, grantId } = follower
+  const exp = follower.exp + config.ACCESS_TOKEN_SECONDS
+  const { rows } = await retrying(() =>
+    sql<{ is_used: boolean; is_held: boolean }>`${prepared}
+      with used as (${using}), held as (
+        update oauth_records set
+          expires_at = greatest(expires_at, ${new Date(exp * 1_000)}::timestamptz),
+          payload = jsonb_set(payload, '{exp}', to_jsonb(greatest((payload->>'exp')::bigint, ${exp}::bigint))),
+          access_until = greatest(coalesce(access_until, expires_at), ${inSeconds(config.ACCESS_TOKEN_SECONDS)}::timestamptz)
+        where kind = 'Grant' and id_hash = ${sha256(grantId)} and exists (select from used)
+        returning kind
+      ), followed as (
+        ${insert}
+        select fresh.* from (${members([record])}) as fresh where exists (select from held)
+        on conflict (kind, id_hash) do nothing
+      )
+      select exists (select from used) as is_used, exists (select from held) as is_held`.execute(db),
+  )
+  const { is_used: isUsed, is_held: isHeld } = rows[0]!
+  if (!isUsed) return refuse(app, { kind, id })
+  if (!isHeld) throw new errors.InvalidGrant('the grant was revoked')
+}
+
+/** It was used before, or its grant has ended: then nothing is left to revoke. @throws invalid_grant */
+async function refuse(app: App, { kind, id }: RecordKey): Promise<never> {
+  const before = await retrying(() =>
+    app.db
+      .selectFrom('oauth_records')
+      .select('grant_id')
+      .where('kind', '=', kind)
+      .where('id_hash', '=', sha256(id))
+      .executeTakeFirst(),
+  )
+  if (before?.grant_id) await revokeGrant(app, before.grant_id)
+  throw new errors.InvalidGrant('it was used already')
+}
+
+/** seconds within which one of a kind may be used again */
+export const graceOf = ({ config }: Pick<App, 'config'>, kind: string): number =>
+  kind === 'RefreshToken' ? config.REFRESH_GRACE_SECONDS : 0
+
+/**
+ * Used, and longer ago than the grace time. By the database's clock: replicas need not agree on the time.
+ * Without grace no clock is asked: of two transactions that wait for each other, the later winner began earlier.
+ */
+export const consumedFor = (graceSeconds: number, table: 'oauth_records' | 'record') => {
+  const at = sql.ref(`${table}.consumed_at`)
+  return graceSeconds === 0
+    ? sql<boolean>`(${at} is not null)`
+    : sql<boolean>`(${at} is not null and ${at} <= now() - make_interval(secs => ${graceSeconds}))`
+}
+
+export const inSeconds = (seconds: number): Date => new Date(Date.now() + seconds * 1_000)

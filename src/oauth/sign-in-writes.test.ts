@@ -1,0 +1,224 @@
+import assert from 'node:assert/strict'
+import { afterEach, before, after, test } from 'node:test'
+import { saveApplication } from '../applications/registry.ts'
+import type { RootDb } from '../store/db.ts'
+import { askMe, authorizationUrl, obtainCode, openBrowser, post, rehearse, type Rehearsal } from './rehearsal.ts'
+import { revokeGrant } from './revoke.ts'
+import { sha256 } from './secrets.ts'
+
+/** What is done before a statement is sent, and after it was answered; each may throw. */
+let onStatement: (statement: string) => void = () => {}
+let onAnswer: (statement: string) => Promise<void> = async () => {}
+
+const watched = (db: RootDb): RootDb => {
+  const sent = new WeakMap<object, string>()
+  return db.withPlugin({
+    transformQuery: ({ node, queryId }) => {
+      const { sql } = db.getExecutor().compileQuery(node, queryId)
+      sent.set(queryId, sql)
+      onStatement(sql)
+      return node
+    },
+    transformResult: async ({ result, queryId }) => {
+      await onAnswer(sent.get(queryId)!)
+      return result
+    },
+  })
+}
+
+let world: Rehearsal
+before(async () => void (world = await rehearse({ slow: watched })))
+after(() => world.close())
+afterEach(() => {
+  onStatement = () => {}
+  onAnswer = async () => {}
+})
+
+const refresh = (token: string) =>
+  post(world.origin, '/oauth/token', { grant_type: 'refresh_token', refresh_token: token, client_id: 'demo' })
+
+const recordsOf = async (kind: string): Promise<number> =>
+  (await world.app.db.selectFrom('oauth_records').select('kind').where('kind', '=', kind).execute()).length
+
+const counts = async () => [await recordsOf('Grant'), await recordsOf('AuthorizationCode'), await recordsOf('Session')]
+
+const isUsed = async (code: string): Promise<boolean> => {
+  const row = await world.app.db
+    .selectFrom('oauth_records')
+    .select('consumed_at')
+    .where('kind', '=', 'AuthorizationCode')
+    .where('id_hash', '=', sha256(code))
+    .executeTakeFirstOrThrow()
+  return row.consumed_at !== null
+}
+
+const grantOf = async (code: string): Promise<string> => {
+  const row = await world.app.db
+    .selectFrom('oauth_records')
+    .select('grant_id')
+    .where('kind', '=', 'AuthorizationCode')
+    .where('id_hash', '=', sha256(code))
+    .executeTakeFirstOrThrow()
+  return row.grant_id!
+}
+
+const count = async (work: () => Promise<unknown>): Promise<number> => {
+  let statements = 0
+  onStatement = () => void statements++
+  await work()
+  onStatement = () => {}
+  return statements
+}
+
+const away = () => Object.assign(new Error('terminating connection'), { code: '57P01' })
+
+test('a first sign-in takes twelve statements, one with a session four, a refresh two', async () => {
+  await obtainCode(world, { username: 'counted' })
+  const browser = openBrowser(world.origin)
+  let token = ''
+  const signIn = async () => {
+    const { exchange } = await obtainCode(world, { username: 'counted', browser })
+    token = (await exchange()).body.refresh_token!
+  }
+  assert.equal(await count(signIn), 12)
+  assert.equal(await count(signIn), 4)
+  assert.equal(await count(() => refresh(token)), 2)
+})
+
+test('grant, code and session of a sign-in are written together, or none of them and nobody is sent on', async () => {
+  const browser = openBrowser(world.origin)
+  await obtainCode(world, { username: 'whole', browser })
+  const before = await counts()
+  onStatement = (statement) => {
+    if (/^\S+ prepared.*insert into oauth_records/s.test(statement)) throw away()
+  }
+  const page = await browser.go(authorizationUrl(world.origin).url)
+  onStatement = () => {}
+  assert.equal(page.status, 503)
+  assert.equal(page.headers.get('location'), null)
+  assert.notEqual(page.headers.get('retry-after'), null)
+  assert.deepEqual(await counts(), before)
+  const again = await obtainCode(world, { username: 'whole', browser })
+  assert.equal((await again.exchange()).status, 200)
+  assert.deepEqual(await counts(), [before[0]! + 1, before[1]! + 1, before[2]])
+})
+
+test('a code whose exchange the database did not take is good for one more try', async () => {
+  const { code, exchange } = await obtainCode(world, { username: 'patient' })
+  onStatement = (statement) => {
+    if (statement.includes('with used')) throw away()
+  }
+  const failed = await exchange()
+  onStatement = () => {}
+  assert.deepEqual([failed.status, failed.body.error], [503, 'temporarily_unavailable'])
+  assert.equal(await isUsed(code), false)
+  assert.equal((await exchange()).status, 200)
+  assert.equal((await exchange()).body.error, 'invalid_grant')
+})
+
+/** So that what came of sign-ins up to now is worth nothing, and is there all the same. */
+const signOut = (userId: string) =>
+  world.app.db
+    .updateTable('accounts')
+    .set({ signed_out_at: new Date(Date.now() + 60_000) })
+    .where('user_id', '=', userId)
+    .execute()
+
+test('of parallel exchanges that are all refused one uses the code, and the others end its grant', async () => {
+  const { code, exchange } = await obtainCode(world, { username: 'leaver' })
+  const grantId = await grantOf(code)
+  await signOut('DEV-leaver')
+  for (const { status, body } of await Promise.all([exchange(), exchange(), exchange()]))
+    assert.deepEqual([status, body.error], [400, 'invalid_grant'])
+  const left = await world.app.db.selectFrom('oauth_records').select('kind').where('grant_id', '=', grantId).execute()
+  assert.deepEqual(left, [])
+})
+
+test('a code that was shown once by somebody who may not come in any more is used', async () => {
+  const { code, exchange } = await obtainCode(world, { username: 'gone' })
+  await signOut('DEV-gone')
+  assert.equal((await exchange()).body.error, 'invalid_grant')
+  assert.equal(await isUsed(code), true)
+})
+
+test('where a grant is revoked while its code is exchanged nothing follows', async () => {
+  const { code, exchange } = await obtainCode(world, { username: 'crossed' })
+  const grantId = await grantOf(code)
+  onAnswer = async (statement) => {
+    if (!statement.includes('grant_payload')) return
+    onAnswer = async () => {}
+    await world.app.db.deleteFrom('oauth_records').where('kind', '=', 'Grant').where('grant_id', '=', grantId).execute()
+  }
+  const refused = await exchange()
+  assert.deepEqual([refused.status, refused.body.error], [400, 'invalid_grant'])
+  const left = await world.app.db.selectFrom('oauth_records').select('kind').where('grant_id', '=', grantId).execute()
+  assert.deepEqual(
+    left.map(({ kind }) => kind),
+    ['AuthorizationCode'],
+  )
+})
+
+test('revocations and exchanges that meet leave nothing that is still good', async () => {
+  for (let round = 0; round < 20; round++) {
+    const { code, exchange } = await obtainCode(world, { username: 'met' })
+    const grantId = await grantOf(code)
+    const [answer] = await Promise.all([exchange(), revokeGrant(world.app, grantId)])
+    assert.ok(answer.status === 200 || answer.body.error === 'invalid_grant', JSON.stringify(answer.body))
+    if (answer.status === 200) {
+      assert.equal((await askMe(world.origin, answer.body.access_token!)).status, 401)
+      assert.equal((await refresh(answer.body.refresh_token!)).body.error, 'invalid_grant')
+    }
+  }
+})
+
+test('what the pages were for is gone as soon as the application has its code', async () => {
+  const begun = authorizationUrl(world.origin)
+  const page = await openBrowser(world.origin).signIn(begun.url, 'once')
+  assert.ok(page.url.searchParams.has('code'))
+  const interactions = await world.app.db
+    .selectFrom('oauth_records')
+    .select('payload')
+    .where('kind', '=', 'Interaction')
+    .execute()
+  const states = interactions.map(({ payload }) => (payload.params as { state?: string }).state)
+  assert.equal(states.includes(begun.state), false)
+})
+
+test('what is allowed one application allows nothing to another, although one statement reads both', async () => {
+  await saveApplication(world.app.db, { ...world.demo, clientId: 'second' })
+  const browser = openBrowser(world.origin)
+  await obtainCode(world, { username: 'chooser', browser })
+  const page = await browser.go(authorizationUrl(world.origin, { client_id: 'second' }).url)
+  assert.match(page.url.pathname, /^\/consent\//)
+  const twice = await browser.go(`${authorizationUrl(world.origin).url}&client_id=second`)
+  assert.equal(twice.url.searchParams.has('code'), false)
+})
+
+test('somebody who comes by a linked identity is who they are, whichever statement reads them', async () => {
+  await obtainCode(world, { username: 'owner' })
+  const owner = await world.app.db
+    .selectFrom('accounts')
+    .select('account_id')
+    .where('user_id', '=', 'DEV-owner')
+    .executeTakeFirstOrThrow()
+  await world.app.db
+    .insertInto('identities')
+    .values({
+      ...{ provider: 'DEV', subject: 'second-self', account_id: owner.account_id, username: 'second-self' },
+      ...{ image_src: null, email: null, email_verified: null },
+    })
+    .execute()
+  const browser = openBrowser(world.origin)
+  let token = ''
+  const signIn = async () => {
+    const { exchange } = await obtainCode(world, { username: 'second-self', browser })
+    token = (await exchange()).body.access_token!
+  }
+  for (const statements of [14, 6]) {
+    assert.equal(await count(signIn), statements)
+    assert.equal((await askMe(world.origin, token)).body.sub, 'DEV-owner')
+  }
+  await world.app.db.deleteFrom('identities').where('subject', '=', 'second-self').execute()
+  const page = await browser.go(authorizationUrl(world.origin).url)
+  assert.match(page.url.pathname, /^\/login\//)
+})
