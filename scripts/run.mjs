@@ -59,7 +59,8 @@ async function main([command, ...rest]) {
       // Without a name it is the engine that moves money.
       const [name, args] =
         rest[0] === undefined || rest[0].startsWith('-') ? ['transactions', rest] : [rest[0], rest.slice(1)]
-      return runNode(await withChain(everything), [proof(name), ...args])
+      const file = proof(name)
+      return runNode(await withChain(everything), [file, ...args])
     }
     case 'mutate':
       return runNode(await withChain(everything), ['test/mutation/mutate.ts', ...rest])

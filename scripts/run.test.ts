@@ -52,13 +52,15 @@ test('test after start adds the tools without emptying the folder, start after t
   assert.deepEqual(clone.installs(), ['ci --omit=dev', 'install --no-save --include=dev'])
 })
 
-test('a benchmark that is not there is refused before anything is installed', async (t) => {
+test('a benchmark or a proof that is not there is refused before anything is installed', async (t) => {
   const clone = project(t)
   for (const name of ['nothing', '../src/main', '']) {
     const { code, err } = await clone.run('bench', name)
     assert.equal(code, 1)
     assert.match(err, /There is no benchmark/)
   }
+  const proof = await clone.run('prove', 'nothing')
+  assert.deepEqual([proof.code, proof.err], [1, 'There is nothing to prove called "nothing": see test/chaos/.\n'])
   assert.deepEqual(clone.installs(), [])
 })
 
@@ -80,6 +82,15 @@ test('packages that somebody installed by hand are taken as they are', async (t)
   assert.deepEqual(clone.installs(), [])
   await clone.run('contracts')
   assert.deepEqual(clone.installs(), ['install --no-save --include=dev'])
+})
+
+test('packages installed by hand whose content is not what the lock wants are installed again', async (t) => {
+  const clone = project(t)
+  const packages = (integrity: string) => JSON.stringify({ packages: { 'node_modules/a': { integrity } } })
+  clone.write('package-lock.json', packages('sha512-a'))
+  clone.write('node_modules/.package-lock.json', packages('sha512-other'))
+  assert.equal((await clone.run('start')).err, 'Installing packages …\n')
+  assert.deepEqual(clone.installs(), ['ci --omit=dev'])
 })
 
 test('four starts at once install once', async (t) => {

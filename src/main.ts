@@ -102,9 +102,20 @@ function explain(error: unknown): void {
     )
   else if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE')
     console.error(`PORT ${PORT} is in use. Choose another: PORT=${PORT + 1} npm start`)
+  else if (isListening(error))
+    console.error(
+      error.code === 'EACCES'
+        ? `PORT ${PORT} cannot be listened on by this user (EACCES): choose one from 1024 on.`
+        : `HOST is no address of this machine that can be listened on (${error.code}).`,
+    )
   else if (error instanceof RpcUnavailable || error instanceof RpcError)
     console.error(`Cannot start: no EVM node answers at RPC_URL: ${error.message}`)
   else if (error instanceof Error && (error.constructor === Error || error instanceof ChainStartError))
     console.error(`Cannot start: ${error.message.replace('another DATA_DIR', `another DATA_DIR than ${DATA_DIR}`)}`)
   else console.error('Cannot start:', error instanceof Error ? `${error.name}: ${error.message}` : 'unknown error')
+}
+
+/** What asking the system for HOST and PORT ends with; listeners with settings of their own name them themselves. */
+function isListening(error: unknown): error is NodeJS.ErrnoException {
+  return ['listen', 'getaddrinfo'].includes((error as NodeJS.ErrnoException | null)?.syscall ?? '')
 }
