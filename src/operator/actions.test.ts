@@ -161,4 +161,8 @@ test('a row that was changed, exchanged, put in or taken out is told by its numb
     for (const row of all) await db.insertInto('operator_actions').values(row).execute()
     assert.equal((await verifyActions(db)).firstWrong, null)
   }
+  // Without the head nothing tells how many there were.
+  const head = await db.deleteFrom('operator_head').returningAll().executeTakeFirstOrThrow()
+  assert.equal((await verifyActions(db)).firstWrong, last + 1)
+  await db.insertInto('operator_head').values(head).execute()
 })
