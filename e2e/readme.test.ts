@@ -45,7 +45,7 @@ test('dev.json has what the guide says that programs find there', async () => {
   const [, named = ''] = /Programs read `DATA_DIR\/dev\.json` \(([^)]*)\)/.exec(guide) ?? []
   const said = [...named.matchAll(/`(\w+)`/g)].map(([, name]) => name)
   const written = JSON.parse(await readFile(join(installed.program.dataDir, 'dev.json'), 'utf8')) as object
-  assert.deepEqual(said.toSorted(), Object.keys(written).toSorted())
+  assert.deepEqual(new Set(said), new Set(Object.keys(written)))
 })
 
 test('the shell example works when pasted', async (t) => {

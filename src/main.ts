@@ -90,7 +90,9 @@ async function refuseKeysInReach({ NODE_ENV, SIGNER_KEK_FILE, SIGNER_DIR }: Conf
 /** The newcomer's first screen, with a token that works. */
 async function greet({ facts, isEmbedded, issueToken }: NonNullable<Opened['development']>): Promise<void> {
   const { token, userId } = await issueToken({ username: 'demo', clientId: facts.clientId })
-  console.log(banner(facts, { token, userId, isEmbedded, seconds: ((Date.now() - startedAt) / 1_000).toFixed(1) }))
+  const seconds = ((Date.now() - startedAt) / 1_000).toFixed(1)
+  const isOpen = config.DEVELOPMENT_OPEN_TO === 'everyone'
+  console.log(banner(facts, { token, userId, tokenSeconds: config.ACCESS_TOKEN_SECONDS, seconds, isEmbedded, isOpen }))
 }
 
 /** Why it could not start, for a person: what is wrong, which setting it is, and the way out where we know it. */

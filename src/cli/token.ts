@@ -8,7 +8,9 @@ import { openOperator } from './reach.ts'
 /** `chatelaine token <user>`: an access token of a development installation, without a browser. */
 export function token(): Command {
   return new Command('token')
-    .description('an access token for somebody of the development sign-in, from the server that runs on DATA_DIR')
+    .description(
+      'an access token for somebody of the development sign-in, from the server that runs on DATA_DIR; it lives to its end, whatever access is revoked',
+    )
     .argument('<user>', 'any name, or a user id: bob is DEV-bob; a new one gets an account')
     .option('--app <client-id>', 'application that the token is for', 'demo')
     .option('--json', 'print JSON')
