@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -12,6 +12,7 @@ import { endAll, startProgram } from './programs.ts'
  * start, by the name of the setting, with nothing of its value. No database runs here: none gets that far.
  */
 let folder: string
+let keysText: string
 let server: Record<string, string>
 let signer: Record<string, string>
 const inside = (name: string): string => join(folder, name)
@@ -19,7 +20,8 @@ const inside = (name: string): string => join(folder, name)
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'chatelaine-misconfigured-'))
   const keys = [newKey('ES256'), newKey('RS256')]
-  await writeFile(inside('auth-keys.json'), JSON.stringify({ keys }), { mode: 0o600 })
+  keysText = JSON.stringify({ keys })
+  await writeFile(inside('auth-keys.json'), keysText, { mode: 0o600 })
   await writeFile(inside('half-keys.json'), JSON.stringify({ keys: keys.slice(0, 1) }), { mode: 0o600 })
   await writeFile(inside('open-keys.json'), JSON.stringify({ keys }), { mode: 0o644 })
   await writeFile(inside('no-keys.json'), '-----BEGIN PRIVATE KEY-----', { mode: 0o600 })
@@ -92,6 +94,17 @@ const cases: () => Case[] = () => [
   ['signer', { SIGNER_REVOCATIONS_SECONDS: '0' }, /SIGNER_REVOCATIONS_SECONDS cannot be 0/],
   ['signer', { SIGNER_SOCKET_MODE: '666' }, /SIGNER_SOCKET_MODE must be one of/],
   ['signer', { SIGNER_ISSUER: '' }, /SIGNER_ISSUER is missing/],
+  ['signer', { SIGNER_KEK_FILE: folder }, /SIGNER_KEK_FILE must hold exactly 32 bytes/],
+  ['signer', { SIGNER_DIR: inside('no-keys.json') }, /SIGNER_DIR must be a folder/],
+  ['signer', { SIGNER_AUDIENCE: 'https://wallet.example' }, /SIGNER_ISSUER and SIGNER_AUDIENCE must be PUBLIC_ORIGIN/],
+  ['signer', { SIGNER_MAX_FEE: '1' }, /SIGNER_MAX_FEE is no setting, and SIGNER_MAX_FEE_WEI is/],
+  ['server', { RATE_LIMIT: '5' }, /RATE_LIMIT is no setting, and RATE_LIMITS is/],
+  ['server', { PUBLIC_ORIGIN: 'https://Wallet.example' }, /PUBLIC_ORIGIN must be an origin .* in lower case/],
+  ['server', { AUTH_JWKS_FILE: inside('auth-keys.json') }, /AUTH_JWKS_FILE names a file that holds something else/],
+  ['server', { AUTH_JWKS_FILE: '/proc/nothing.json' }, /AUTH_JWKS_FILE cannot be written/],
+  ['server', { AUTH_KEYS_FILE: folder }, /AUTH_KEYS_FILE cannot be read/],
+  ['server', { HOST: '203.0.113.7' }, /HOST is no address of this machine/],
+  ['server', { SIGNER_SOCKET: `/run/${'s'.repeat(120)}` }, /SIGNER_SOCKET is longer than 107 bytes/],
 ]
 
 /** Programs at once: each start costs a second of a processor. */
@@ -118,4 +131,5 @@ test('each of the mistakes that people make in production is refused by the name
   }
   await Promise.all(Array.from({ length: AT_ONCE }, work))
   assert.deepEqual(wrong, [])
+  assert.equal(await readFile(inside('auth-keys.json'), 'utf8'), keysText)
 })

@@ -40,6 +40,14 @@ test('what the README says npm start prints is what it prints', async () => {
   }
 })
 
+test('dev.json has what the guide says that programs find there', async () => {
+  const guide = await readFile(join(root, 'docs/guides/running.md'), 'utf8')
+  const [, named = ''] = /Programs read `DATA_DIR\/dev\.json` \(([^)]*)\)/.exec(guide) ?? []
+  const said = [...named.matchAll(/`(\w+)`/g)].map(([, name]) => name)
+  const written = JSON.parse(await readFile(join(installed.program.dataDir, 'dev.json'), 'utf8')) as object
+  assert.deepEqual(new Set(said), new Set(Object.keys(written)))
+})
+
 test('the shell example works when pasted', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-readme-'))
   t.after(() => rm(folder, { recursive: true, force: true }))

@@ -59,7 +59,8 @@ async function main([command, ...rest]) {
       // Without a name it is the engine that moves money.
       const [name, args] =
         rest[0] === undefined || rest[0].startsWith('-') ? ['transactions', rest] : [rest[0], rest.slice(1)]
-      return runNode(await withChain(everything), [proof(name), ...args])
+      const file = proof(name)
+      return runNode(await withChain(everything), [file, ...args])
     }
     case 'mutate':
       return runNode(await withChain(everything), ['test/mutation/mutate.ts', ...rest])
@@ -210,8 +211,12 @@ async function findNode() {
   const missing = () => !isInstalled(folder) || !existsSync(binary)
   if (missing()) await withLock(async () => missing() && installRuntime(folder, binary))
   // Packaged ones are linked with glibc: where there is another C library the file is there and does not start.
+  // One that is packaged and not there was not fetched: npm lets such packages be missing.
+  const isPackaged = `node_modules/node-${platform}-${process.arch}` in packagesOf(folder.path, 'package-lock.json')
   const why = !existsSync(binary)
-    ? `no newer one is packaged for ${platform}-${process.arch}`
+    ? isPackaged
+      ? 'a newer one could not be fetched (is there a network?)'
+      : `no newer one is packaged for ${platform}-${process.arch}`
     : starts(binary)
       ? undefined
       : 'the packaged one does not start here'
@@ -268,6 +273,9 @@ async function installPackages(node, folder) {
   await npm(node, folder, addsOnly ? ['install', '--no-save', omit] : ['ci', omit])
 }
 
+// Left to itself npm waits for 70 s before it says that there is no network.
+const IMPATIENT = ['--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=5000']
+
 /** @param check  looks at what is there now, and says what is wrong with it */
 async function npm(node, folder, args, check = () => undefined) {
   const packages = join(folder.path, 'node_modules')
@@ -278,7 +286,7 @@ async function npm(node, folder, args, check = () => undefined) {
     )
   }
   const cli = findNpm()
-  const quiet = ['--loglevel=error', '--no-progress', '--no-audit', '--no-fund']
+  const quiet = ['--loglevel=error', '--no-progress', '--no-audit', '--no-fund', ...IMPATIENT]
   const [file, first] = cli === undefined ? ['npm', []] : [node, [cli]]
   let output = ''
   const exit = run(file, [...first, ...args, ...quiet], {
@@ -310,7 +318,8 @@ function tellProgress(packages) {
   const tell = () => {
     const seconds = Math.round((Date.now() - startedAt) / 1_000)
     wasTold = true
-    const text = `  ${seconds} s, ${countPackages(packages)} packages so far`
+    const count = countPackages(packages)
+    const text = `  ${seconds} s, ${count} ${count === 1 ? 'package' : 'packages'} so far`
     process.stderr.write(isTTY ? `\r${text}` : `${text}\n`)
   }
   const timer = setInterval(tell, isTTY ? 1_000 : 5_000)
@@ -376,19 +385,20 @@ function isInstalled(folder) {
 
 /** True when somebody ran npm here by hand and npm's own list of what it put there agrees with the lock. */
 function matchesLock(folder) {
-  const packagesOf = (file) => {
-    try {
-      return JSON.parse(readFileSync(join(folder.path, file), 'utf8')).packages ?? {}
-    } catch {
-      return {}
-    }
-  }
-  const installed = packagesOf('node_modules/.package-lock.json')
+  const installed = packagesOf(folder.path, 'node_modules/.package-lock.json')
   const mayMiss = ({ optional, devOptional, dev }) =>
     optional || devOptional || (dev && folder.stamp.kind === 'production')
-  return Object.entries(packagesOf('package-lock.json'))
+  return Object.entries(packagesOf(folder.path, 'package-lock.json'))
     .filter(([path]) => path !== '')
     .every(([path, entry]) => (path in installed ? installed[path].integrity === entry.integrity : mayMiss(entry)))
+}
+
+function packagesOf(path, file) {
+  try {
+    return JSON.parse(readFileSync(join(path, file), 'utf8')).packages ?? {}
+  } catch {
+    return {}
+  }
 }
 
 // One install at a time

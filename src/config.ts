@@ -74,10 +74,10 @@ const keys = {
   CODE_SECONDS: { kind: 'integer', unit: 'seconds', min: 10, max: 600, default: 60, part: 'server', help: 'life of an authorization code' },
   ACCESS_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, max: 86400, default: 3600, part: 'server', help: 'life of an access token' },
   ID_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, default: 3600, part: 'server', help: 'life of an id token' },
-  REFRESH_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, default: 2592000, part: 'server', help: 'life of a refresh token; each use gives a new one' },
-  REFRESH_FAMILY_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, default: 7776000, part: 'server', help: 'for how long after a sign-in its application is given new refresh tokens; then the person signs in again' },
+  REFRESH_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 315360000, default: 2592000, part: 'server', help: 'life of a refresh token; each use gives a new one' },
+  REFRESH_FAMILY_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 315360000, default: 7776000, part: 'server', help: 'for how long after a sign-in its application is given new refresh tokens; then the person signs in again' },
   REFRESH_GRACE_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 60, default: 20, part: 'server', help: 'for how long a used refresh token answers with its successor again' },
-  SESSION_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, default: 1209600, part: 'server', help: 'life of a signed-in browser session' },
+  SESSION_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 315360000, default: 1209600, part: 'server', help: 'life of a signed-in browser session' },
   RATE_LIMITS: { kind: 'choice', choices: ['on', 'off'], default: 'on', part: 'server', help: 'off for load tests; refused in production' },
   READS_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 20, part: 'server', help: 'reads of one token' },
   READS_BURST: { kind: 'integer', unit: 'requests', min: 1, default: 60, part: 'server', help: 'reads of one token at once' },
@@ -135,6 +135,8 @@ export class ConfigError extends Error {
  */
 export function readConfig(env: Record<string, string | undefined>, part: 'server' | 'signer'): Config {
   const { config, problems } = readEach(env, part)
+  // Without NODE_ENV the signer is in production, too.
+  if (part === 'signer' || env.NODE_ENV === 'production') problems.push(...misspelt(env))
   if (part === 'server') problems.push(...shapesOf(config), ...modeOf(config, problems.length > 0))
   if (problems.length > 0) throw new ConfigError(problems)
   return config
@@ -183,6 +185,30 @@ function readEach(
     else config[name] = value
   }
   return { config: config as Config, problems }
+}
+
+/**
+ * Names that are all but those of settings: whoever writes SIGNER_MAX_FEE believes in a limit that is not there. What
+ * others put into an environment, as SIGNER_PORT or DATABASE_HOST, is further away.
+ */
+function misspelt(env: Record<string, string | undefined>): string[] {
+  const long = Object.keys(keys).filter((name) => name.length >= 8)
+  return Object.keys(env)
+    .filter((name) => env[name] !== '' && !(name in keys))
+    .flatMap((name) => {
+      const meant = long.find((key) => isNear(name.toUpperCase(), key))
+      return meant === undefined ? [] : [`${name} is no setting, and ${meant} is: correct it, or leave it out`]
+    })
+}
+
+/** One letter more, less or other, two that changed places, or no unit. */
+function isNear(name: string, key: string): boolean {
+  if (name === key || name === key.replace(/_G?WEI$/, '')) return true
+  let same = 0
+  while (same < name.length && name[same] === key[same]) same++
+  const [a, b] = [name.slice(same), key.slice(same)]
+  const swapped = `${a[1] ?? ''}${a[0] ?? ''}${a.slice(2)}`
+  return a.slice(1) === b || a === b.slice(1) || a.slice(1) === b.slice(1) || swapped === b
 }
 
 /** What DATABASE_… say of the connections: one place for the server and for the commands. */
@@ -291,16 +317,27 @@ function modeOf(config: Config, hasMissing: boolean): string[] {
   return problems
 }
 
+/** unix(7): sun_path holds 108 with the zero at its end. */
+const MAX_SOCKET_BYTES = 107
+
 /** Settings whose value says more than its kind. */
 function shapesOf(config: Config): string[] {
   const { PUBLIC_ORIGIN, NETWORK_NAME, NETWORK_FINALITY } = config
   const problems = brandProblems(config)
   if (PUBLIC_ORIGIN !== undefined && URL.canParse(PUBLIC_ORIGIN) && new URL(PUBLIC_ORIGIN).origin !== PUBLIC_ORIGIN)
-    problems.push('PUBLIC_ORIGIN must be an origin without a path')
+    problems.push(
+      'PUBLIC_ORIGIN must be an origin without a path, in lower case and without the port that goes without saying',
+    )
   if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(NETWORK_NAME))
     problems.push('NETWORK_NAME must be lower-case letters, digits and hyphens')
   if (!/^(finalized|\d{1,4})$/.test(NETWORK_FINALITY))
     problems.push('NETWORK_FINALITY must be `finalized` or a number of blocks')
+  const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET } = config
+  if (PORT !== 0 && CHAIN_PORT === PORT) problems.push('CHAIN_PORT must be another port than PORT')
+  if (PORT !== 0 && OPS_LISTEN?.port === PORT && [HOST, '0.0.0.0', '::'].includes(OPS_LISTEN.host))
+    problems.push('OPS_LISTEN must have another port than PORT')
+  if (SIGNER_SOCKET !== undefined && Buffer.byteLength(SIGNER_SOCKET) > MAX_SOCKET_BYTES)
+    problems.push(`SIGNER_SOCKET is longer than ${MAX_SOCKET_BYTES} bytes, the limit of Unix sockets`)
   return problems
 }
 

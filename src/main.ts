@@ -90,7 +90,9 @@ async function refuseKeysInReach({ NODE_ENV, SIGNER_KEK_FILE, SIGNER_DIR }: Conf
 /** The newcomer's first screen, with a token that works. */
 async function greet({ facts, isEmbedded, issueToken }: NonNullable<Opened['development']>): Promise<void> {
   const { token, userId } = await issueToken({ username: 'demo', clientId: facts.clientId })
-  console.log(banner(facts, { token, userId, isEmbedded, seconds: ((Date.now() - startedAt) / 1_000).toFixed(1) }))
+  const seconds = ((Date.now() - startedAt) / 1_000).toFixed(1)
+  const isOpen = config.DEVELOPMENT_OPEN_TO === 'everyone'
+  console.log(banner(facts, { token, userId, tokenSeconds: config.ACCESS_TOKEN_SECONDS, seconds, isEmbedded, isOpen }))
 }
 
 /** Why it could not start, for a person: what is wrong, which setting it is, and the way out where we know it. */
@@ -102,9 +104,20 @@ function explain(error: unknown): void {
     )
   else if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE')
     console.error(`PORT ${PORT} is in use. Choose another: PORT=${PORT + 1} npm start`)
+  else if (isListening(error))
+    console.error(
+      error.code === 'EACCES'
+        ? `PORT ${PORT} cannot be listened on by this user (EACCES): choose one from 1024 on.`
+        : `HOST is no address of this machine that can be listened on (${error.code}).`,
+    )
   else if (error instanceof RpcUnavailable || error instanceof RpcError)
     console.error(`Cannot start: no EVM node answers at RPC_URL: ${error.message}`)
   else if (error instanceof Error && (error.constructor === Error || error instanceof ChainStartError))
     console.error(`Cannot start: ${error.message.replace('another DATA_DIR', `another DATA_DIR than ${DATA_DIR}`)}`)
   else console.error('Cannot start:', error instanceof Error ? `${error.name}: ${error.message}` : 'unknown error')
+}
+
+/** What asking the system for HOST and PORT ends with; listeners with settings of their own name them themselves. */
+function isListening(error: unknown): error is NodeJS.ErrnoException {
+  return ['listen', 'getaddrinfo'].includes((error as NodeJS.ErrnoException | null)?.syscall ?? '')
 }

@@ -3,6 +3,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { audienceOf, issuerOf, type App } from './app.ts'
+import { isOpenToAll } from './applications/nodes-file.ts'
 import { openNetwork, openNetworks, settingsNetwork, storedNetworks, type Place } from './applications/open-networks.ts'
 import { saveApplication } from './applications/registry.ts'
 import type { Chain } from './chain/network.ts'
@@ -136,6 +137,9 @@ export async function open(config: Config): Promise<Opened> {
     revocations = opened('revocations', startRevocations(app, keys), (publisher) => publisher.stop())
     // A signer that is away is told later; it says so in its log, and /readyz too.
     await revocations.publish().catch(() => {})
+    // It holds the secrets of this installation at its providers.
+    if (config.PROVIDERS_FILE !== undefined && (await isOpenToAll(config.PROVIDERS_FILE)))
+      telemetry.log.warn('providers_file_open_to_all', {})
     const providers = [
       ...(config.PROVIDERS_FILE === undefined
         ? []

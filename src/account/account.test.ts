@@ -190,6 +190,10 @@ test('a frozen account sends nothing', async () => {
   assert.equal(refused.status, 403)
   assert.match(textOf(refused.text), new RegExp(en.codes.account_frozen[0]))
   assert.equal(await sentRows(), rows)
+  // Before anything is tried the page says so, and offers nothing that would be refused.
+  const page = await browser.signIn('/account', 'frozen')
+  assert.ok(textOf(page.text).includes(en.codes.account_frozen[1]))
+  assert.doesNotMatch(page.text, /href="\/account\/send"/)
 })
 
 test('what is not somebody’s own is not found', async () => {

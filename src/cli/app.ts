@@ -69,7 +69,7 @@ export function app(): Command {
   addIssuerCommands(command)
   command
     .command('suspend <client-id>')
-    .description('stop its tokens and sign-ins within a minute')
+    .description('stop its tokens and sign-ins within 10 seconds')
     .option(...json)
     .action(suspend)
   command

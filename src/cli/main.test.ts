@@ -253,6 +253,29 @@ describe('beside a database that nobody holds', () => {
     assert.equal((await command({}, ['auth-keys', 'create'])).code, 1)
   })
 
+  test('a path that is wrong costs no file: keys and tokens are written over nothing else', async () => {
+    const keysFile = join(folder, 'precious', 'auth.json')
+    await command({ AUTH_KEYS_FILE: keysFile }, ['auth-keys', 'create'])
+    const keys = await readFile(keysFile, 'utf8')
+    const prepared = await command({ AUTH_KEYS_FILE: keysFile, AUTH_JWKS_FILE: keysFile }, ['auth-keys', 'prepare'])
+    assert.deepEqual([prepared.code, /AUTH_JWKS_FILE names a file/.test(prepared.err)], [1, true])
+    const added = await command({ OPERATOR_TOKEN_FILE: keysFile }, ['operator-token', 'create', '--name', 'mira'])
+    assert.deepEqual([added.code, /OPERATOR_TOKEN_FILE must hold lines/.test(added.err)], [1, true])
+    assert.equal(await readFile(keysFile, 'utf8'), keys)
+
+    const file = join(folder, 'edited')
+    await writeFile(file, `${'0'.repeat(64)} vera viewer`)
+    const { out } = await command({ OPERATOR_TOKEN_FILE: file }, [
+      'operator-token',
+      'create',
+      '--name',
+      'mira',
+      '--json',
+    ])
+    const door = await openOperatorDoor({ NODE_ENV: 'production', DATA_DIR: folder, OPERATOR_TOKEN_FILE: file })
+    assert.deepEqual(door!.whose(JSON.parse(out).token), { name: 'mira', role: 'operator' })
+  })
+
   test('a token of the operator is shown once, and its file holds the hash', async () => {
     const file = join(folder, 'operators')
     const { out } = await command({ OPERATOR_TOKEN_FILE: file }, [
@@ -361,10 +384,15 @@ describe('beside a running server', () => {
     assert.equal(code, 0)
     const me = await here.request('/v1/me', { headers: { authorization: `Bearer ${out.trim()}` } })
     assert.deepEqual([me.status, me.body.id], [200, 'DEV-bob'])
-    const other = JSON.parse((await command(beside, ['token', 'DEV-new one', '--json'])).out)
-    assert.equal(other.userId, 'DEV-new one')
+    // The same person as at the sign-in page, however the name is written.
+    for (const name of ['DEV-Zoë', 'ZOË']) {
+      const other = JSON.parse((await command(beside, ['token', name, '--json'])).out)
+      assert.equal(other.userId, 'DEV-zoë')
+    }
     for (const [words, env, why] of [
       [['token', 'GOOGLE-1'], beside, /development sign-in only/],
+      [['token', 'new one'], beside, /Nobody can sign in under this name/],
+      [['token', 'DEV-new one'], beside, /Nobody can sign in under this name/],
       [['token', 'bob', '--app', 'nobody'], beside, /no application/],
       [['token', 'bob'], { ...beside, NODE_ENV: 'production', DATABASE_URL: 'postgres://x/y' }, /in development only/],
       [

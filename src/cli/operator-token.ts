@@ -1,8 +1,8 @@
-import { appendFile, mkdir } from 'node:fs/promises'
+import { appendFile, mkdir, readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Command } from 'commander'
 import { readSome } from '../config.ts'
-import { isOperatorName, isRole, newOperatorToken } from '../operator/door.ts'
+import { isOperatorName, isRole, newOperatorToken, readLines } from '../operator/door.ts'
 import { print } from './print.ts'
 
 type Given = { name: string; role: string; json?: boolean }
@@ -27,6 +27,13 @@ async function create({ name, role, ...given }: Given): Promise<void> {
   if (!isRole(role)) throw new Error('--role must be operator or viewer.')
   const { token, hash } = newOperatorToken()
   await mkdir(dirname(file), { recursive: true, mode: 0o700 })
-  await appendFile(file, `${hash} ${name} ${role}\n`, { mode: 0o600 })
+  const there = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return ''
+    throw new Error(`OPERATOR_TOKEN_FILE cannot be read (${error.code}).`)
+  })
+  // A path that is wrong must not cost another file, nor a last line without its end two tokens.
+  readLines(there)
+  const end = there === '' || there.endsWith('\n') ? '' : '\n'
+  await appendFile(file, `${end}${hash} ${name} ${role}\n`, { mode: 0o600 })
   print(given, { token, hash, name, role }, `${token}\n\nShown this once. The server takes it after its next start.`)
 }

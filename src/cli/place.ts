@@ -50,7 +50,8 @@ export async function withRegistry<T>(work: (registry: Registry) => Promise<T>):
 /** @throws FolderInUse when another process holds the embedded database */
 export async function withDatabase<T>(place: Place, work: (db: RootDb) => Promise<T>): Promise<T> {
   const { databaseUrl: url, pooler } = place
-  if (url !== undefined) return using(await openPostgres({ url, pooler, pool: 2, onError: () => {} }), work)
+  if (url !== undefined)
+    return using(await openPostgres({ url, pooler, pool: 2, onError: () => {} }).catch(named), work)
   const dir = join(place.dataDir, 'db')
   if (!existsSync(dir))
     throw new Error(
@@ -62,6 +63,13 @@ export async function withDatabase<T>(place: Place, work: (db: RootDb) => Promis
   } finally {
     await unlock()
   }
+}
+
+/** What is wrong with the connection string begins with “it”. */
+function named(error: unknown): never {
+  if (error instanceof Error && error.constructor === Error && !('code' in error))
+    throw new Error(`DATABASE_URL cannot be used: ${error.message}.`, { cause: error })
+  throw error
 }
 
 async function using<T>(db: RootDb, work: (db: RootDb) => Promise<T>): Promise<T> {

@@ -1,4 +1,6 @@
 import { Command } from 'commander'
+import { developmentName } from '../devnet/username.ts'
+import { parseUserId } from '../ids.ts'
 import { findPlace } from './place.ts'
 import { print } from './print.ts'
 import { openOperator } from './reach.ts'
@@ -6,7 +8,9 @@ import { openOperator } from './reach.ts'
 /** `chatelaine token <user>`: an access token of a development installation, without a browser. */
 export function token(): Command {
   return new Command('token')
-    .description('an access token for somebody of the development sign-in, from the server that runs on DATA_DIR')
+    .description(
+      'an access token for somebody of the development sign-in, from the server that runs on DATA_DIR; it lives to its end, whatever access is revoked',
+    )
     .argument('<user>', 'any name, or a user id: bob is DEV-bob; a new one gets an account')
     .option('--app <client-id>', 'application that the token is for', 'demo')
     .option('--json', 'print JSON')
@@ -16,9 +20,19 @@ export function token(): Command {
 async function show(user: string, given: { app: string; json?: boolean }): Promise<void> {
   if (process.env.NODE_ENV === 'production')
     throw new Error('Tokens are given out like this in development only; in production people sign in.')
+  const named = parseUserId(user)
+  // Another provider's is refused by the server, which knows them.
+  const name = developmentName(named?.provider === 'DEV' ? named.subject : user)
+  if (name === null && (named === null || named.provider === 'DEV'))
+    throw new Error(
+      'Nobody can sign in under this name: 1 to 64 letters, digits, dots, hyphens or underscores, beginning with a letter or a digit.',
+    )
   const { dataDir } = findPlace()
   const ask = await openOperator(dataDir, null)
-  const made = await ask<{ token: string; userId: string }>('POST', '/tokens', { user, clientId: given.app })
+  const made = await ask<{ token: string; userId: string }>('POST', '/tokens', {
+    user: named === null || named.provider === 'DEV' ? `DEV-${name}` : user,
+    clientId: given.app,
+  })
   // Alone on its line, so that it fits into TOKEN=$(…).
   print(given, made, made.token)
 }

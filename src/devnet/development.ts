@@ -58,13 +58,27 @@ export async function writeFacts(dataDir: string, facts: DevelopmentFacts): Prom
   await rename(`${path}.part`, path)
 }
 
+type Greeting = {
+  token: string
+  userId: string
+  /** life of the token */
+  tokenSeconds: number
+  /** that the start took */
+  seconds: string
+  isEmbedded: boolean
+  /** DEVELOPMENT_OPEN_TO=everyone */
+  isOpen: boolean
+}
+
 /** The lines a newcomer sees: where everything is, and one command that works when pasted. */
 export function banner(
   { origin, baseUrl, issuer, rpcUrl, chainId, clientId }: DevelopmentFacts,
-  { token, userId, seconds, isEmbedded }: { token: string; userId: string; seconds: string; isEmbedded: boolean },
+  { token, userId, tokenSeconds, seconds, isEmbedded, isOpen }: Greeting,
 ): string {
+  const who = isOpen ? 'EVERYONE WHO REACHES IT' : 'anyone on this machine'
+  const life = tokenSeconds === 3_600 ? 'an hour' : `${tokenSeconds} s`
   return `
-Chatelaine is ready after ${seconds} s. Development mode: anyone on this machine may sign in as anyone.
+Chatelaine is ready after ${seconds} s. Development mode: ${who} may sign in as anyone.
 
   Pages      ${origin}/
   API docs   ${origin}/docs/
@@ -72,7 +86,7 @@ Chatelaine is ready after ${seconds} s. Development mode: anyone on this machine
   Chain      ${rpcUrl}  (chain id ${chainId}${isEmbedded ? ', embedded' : ''})
   OAuth      ${issuer}  (client id: ${clientId}, public, PKCE, any loopback redirect)
 
-Try it as ${userId}; the token is good for an hour:
+Try it as ${userId}; the token is good for ${life}:
 
   curl -H 'Authorization: Bearer ${token}' ${baseUrl}/users/${userId}/balance
 

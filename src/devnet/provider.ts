@@ -6,9 +6,9 @@ import { BoundedMap } from '../bounded-map.ts'
 import { sendPage, textsOf } from '../http/page.ts'
 import type { Texts } from '../texts/en.ts'
 import { avatar } from './avatar.ts'
+import { developmentName } from './username.ts'
 
 const PATH = '/devnet/idp'
-const USERNAME = /^[\p{L}\p{N}][\p{L}\p{N}._-]{0,63}$/u
 
 /**
  * Development identity provider: a real OpenID provider at `/devnet/idp` in which anyone is whoever they say they
@@ -73,10 +73,10 @@ function signInPage(server: FastifyInstance, provider: Provider, origin: string)
     if (token.length !== expected.length || !timingSafeEqual(token, expected)) return over(request, reply)
     if (form.get('answer') === 'cancel') return goOn(request, reply, { error: 'access_denied' })
     const typed = form.get('username') ?? ''
-    const username = typed.trim().normalize('NFC')
-    if (!USERNAME.test(username))
+    const username = developmentName(typed)
+    if (username === null)
       return show(request, reply, 400, { uid: interaction.uid, username: typed.slice(0, 100), isInvalid: true })
-    return goOn(request, reply, { login: { accountId: username.toLowerCase(), remember: false } })
+    return goOn(request, reply, { login: { accountId: username, remember: false } })
   })
 
   async function current(request: FastifyRequest<Uid>, reply: FastifyReply) {

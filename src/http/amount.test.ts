@@ -57,7 +57,7 @@ test('what somebody types is read in their language, and what could be two amoun
     ['1.5', ' 2 ', '.5', '0.50', '1000'].map((text) => read(en, text)),
     ['1.5', '2', '.5', '0.50', '1000'],
   )
-  assert.deepEqual(['1,5', '1,000', '1.5.5', '', '.', '1.', '1e3', '0x1', '-1', '+1', '１', '9'.repeat(201)].map((text) => read(en, text)), Array.from({ length: 12 }, () => null)) // prettier-ignore
+  assert.deepEqual(['1,5', '1,000', '1.5.5', '', '.', '1.', '1e3', '0x1', '-1', '+1', '10²', '①', '１，０００', '٣', '9'.repeat(201)].map((text) => read(en, text)), Array.from({ length: 15 }, () => null)) // prettier-ignore
   assert.deepEqual(
     ['1,5', '0.5', '1000,25', '1.50'].map((text) => read(de, text)),
     ['1.5', '0.5', '1000.25', '1.50'],
@@ -66,6 +66,11 @@ test('what somebody types is read in their language, and what could be two amoun
     ['1.000', '12.345', '1.000,5', '1,5,5'].map((text) => read(de, text)),
     [null, null, null, null],
   )
+  assert.deepEqual(
+    ['１２', '１．５', '０.2５'].map((text) => read(ja, text)),
+    ['12', '1.5', '0.25'],
+  )
+  assert.deepEqual([read(de, '１，５'), read(de, '１．０００')], ['1.5', null])
 })
 
 test('what a page shows in full is read back as the same amount', () => {

@@ -43,9 +43,13 @@ export function amountHtml(words: Texts, amount: Amount, sign = ''): string {
   >`
 }
 
+/** From a sign of ASCII to its full-width form. Source: Unicode, Halfwidth and Fullwidth Forms */
+const WIDER = 0xfee0
+
 /** What somebody typed as an amount, as digits with at most one point; null for what could be meant in two ways. */
 export function readTyped({ locale }: Texts, text: string): string | null {
-  const typed = text.trim()
+  // Who types Japanese may type “１．５”: the same signs, wider. Nothing else that looks like a digit is taken for one.
+  const typed = text.trim().replaceAll(/[０-９．，]/g, (sign) => String.fromCodePoint(sign.codePointAt(0)! - WIDER))
   const { mark } = numbersOf(locale)
   const plain = mark === ',' ? typed.replace(',', '.') : typed
   // Where the comma is the mark a point parts thousands: “1.000” is one of two amounts.

@@ -30,6 +30,7 @@ export type AccountParts = {
   provider: string
   imageSrc: string | null
   address: string
+  isFrozen: boolean
   networks: OnNetwork[]
   applications: (AllowedApplication & { network: string })[]
   identities: Identity[]
@@ -43,12 +44,15 @@ export type AccountParts = {
 
 /** Everything a person has here, and what they can do about it. Each function returns HTML, escaped. */
 export function accountBody(parts: AccountParts): string {
-  const { done, words } = parts
+  const { done, isFrozen, words } = parts
+  const [frozen, whatItMeans] = words.codes.account_frozen
+  const networks = parts.networks.map((one) => ({ ...one, canSend: one.canSend && !isFrozen }))
   return html`
     !${done === null ? '' : html`<p class="notice" role="status">${done}</p>`}
+    !${isFrozen ? html`<div class="danger stack tight"><b>${frozen}</b><span>${whatItMeans}</span></div>` : ''}
     <h1>${words.account.title}</h1>
     <div class="columns">
-      <div class="stack">!${personCard(parts)} !${parts.networks.map((one) => networkCard(words, one)).join('')}</div>
+      <div class="stack">!${personCard(parts)} !${networks.map((one) => networkCard(words, one)).join('')}</div>
       <div class="stack">!${applicationsCard(parts)} !${identitiesCard(parts)} !${sessionsCard(parts)}</div>
     </div>
     <p><a href="/account/data.json" download>${words.account.data}</a></p>

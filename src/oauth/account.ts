@@ -6,7 +6,7 @@ import type { Texts } from '../texts/en.ts'
 import { PageError } from '../texts/page-error.ts'
 import { sendPage, textsOf } from '../http/page.ts'
 import { userWire, type User } from '../users/find.ts'
-import { assertChangeable } from '../users/freeze.ts'
+import { assertChangeable, readFreezable } from '../users/freeze.ts'
 import { forgetPerson, listIdentities, unlinkIdentity } from '../users/identities.ts'
 import { accountBody, eraseBody, shortBody, type OnNetwork } from './account-body.ts'
 import { hidden, leaveFor, openAccountDoor } from './account-door.ts'
@@ -56,11 +56,12 @@ export function accountPages(
     const { user } = visitor
     const { accountId, userId } = user
     const words = textsOf(request)
-    const [networks, allowed, identities, sessions] = await Promise.all([
+    const [networks, allowed, identities, sessions, { frozenAt }] = await Promise.all([
       Promise.all([...app.chains.keys()].map((chainId) => lookAt(words, user, chainId))),
       listAllowed(app, { accountId, userId }),
       listIdentities(db, { accountId, userId }),
       listSessions(db, userId),
+      readFreezable(db, userId),
     ])
     const { username, address, imageSrc } = userWire(user)
     const { done } = request.query
@@ -71,6 +72,7 @@ export function accountPages(
       provider: user.provider,
       imageSrc,
       address,
+      isFrozen: frozenAt !== null,
       networks,
       applications: allowed.map((one) => ({ ...one, network: chainName(app, words, one.chainId) })),
       identities,

@@ -12,7 +12,8 @@ export type PrivateKey = JWK & { kid: string; alg: 'ES256' | 'RS256'; use: 'sig'
 /**
  * Reads the signing keys and writes their public half for the signer.
  * @param create  make the file, readable by this user only, when there is none: development
- * @throws Error  when the file is missing and may not be made, is open to others, or does not hold one ES256 and one RS256 key
+ * @throws Error  when the file is missing and may not be made, cannot be read, is open to others, or does not hold one ES256
+ *                and one RS256 key; when the public half cannot be written, or would take the place of something else
  */
 export async function loadKeys({
   keysFile,
@@ -23,7 +24,7 @@ export async function loadKeys({
   jwksFile: string
   create: boolean
 }): Promise<PrivateKeys> {
-  let text = await readIfThere(keysFile)
+  let text = await readIfThere(keysFile, 'AUTH_KEYS_FILE')
   if (text === null) {
     if (!create) throw new Error(`the keys of the authorization server are missing: AUTH_KEYS_FILE names no file`)
     text = JSON.stringify({ keys: [newKey('ES256'), newKey('RS256')] })
@@ -40,7 +41,7 @@ export async function loadKeys({
       `AUTH_KEYS_FILE is open to ${others}, who could sign in as anybody: chmod 600 it, for the server’s user`,
     )
   const keys = readKeys(text)
-  await writeWhole(jwksFile, JSON.stringify(publicKeys(keys)))
+  await writePublic(jwksFile, keys)
   return keys
 }
 
@@ -55,7 +56,7 @@ export async function changeKeys(
   const before = await loadKeys({ keysFile, jwksFile, create: false })
   const keys = { keys: change(before.keys) }
   // Published before they can sign.
-  await writeWhole(jwksFile, JSON.stringify(publicKeys(keys)))
+  await writePublic(jwksFile, keys)
   await writeWhole(keysFile, JSON.stringify(keys), 0o600)
 }
 
@@ -117,18 +118,47 @@ function readKeys(text: string): PrivateKeys {
   return { keys: keys.map((key) => ({ ...key, use: 'sig' })) }
 }
 
-async function readIfThere(file: string): Promise<string | null> {
+/** @throws Error  naming the setting */
+async function readIfThere(file: string, setting: 'AUTH_KEYS_FILE' | 'AUTH_JWKS_FILE'): Promise<string | null> {
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw error
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return null
+    throw new Error(`${setting} cannot be read (${code})`, { cause: error })
+  }
+}
+
+/**
+ * Writes the public half, over an older one and nothing else: a path that is wrong must not cost another file, least of all
+ * the private keys.
+ */
+async function writePublic(file: string, keys: PrivateKeys): Promise<void> {
+  const there = await readIfThere(file, 'AUTH_JWKS_FILE')
+  const text = JSON.stringify(publicKeys(keys))
+  if (there === text) return
+  if (there !== null && !isPublicSet(there))
+    throw new Error('AUTH_JWKS_FILE names a file that holds something else than public keys: it is left as it is')
+  try {
+    await writeWhole(file, text)
+  } catch (error) {
+    throw new Error(`AUTH_JWKS_FILE cannot be written (${(error as NodeJS.ErrnoException).code})`, { cause: error })
+  }
+}
+
+/** An empty file counts: somebody made it beforehand, for its owner and mode. */
+function isPublicSet(text: string): boolean {
+  if (text.trim() === '') return true
+  try {
+    const { keys } = JSON.parse(text) as { keys?: unknown }
+    return Array.isArray(keys) && keys.every((key: JWK | null) => typeof key?.kty === 'string' && key.d === undefined)
+  } catch {
+    return false
   }
 }
 
 /** The signer reads the file at any moment: it finds the old one or the new one, whole. */
 async function writeWhole(file: string, text: string, mode = 0o644): Promise<void> {
-  if ((await readIfThere(file)) === text) return
   await mkdir(dirname(file), { recursive: true })
   const part = `${file}.${process.pid}`
   await writeFile(part, text, { mode, flush: true })

@@ -54,11 +54,12 @@ export function ownDataFile(
       .header('cache-control', 'no-store')
       .header('content-disposition', 'attachment; filename="account-data.json"')
       .type('application/json; charset=utf-8')
-      .send(Readable.from(write(slices, user, person, networks)))
+      .send(Readable.from(ownDataText(slices, user, person, networks)))
   })
 }
 
-async function* write(
+/** The file, in pieces: lists are read page by page while it is written. */
+export async function* ownDataText(
   slices: AccountSlices,
   user: User,
   person: object,

@@ -86,7 +86,7 @@ export function sendBody(words: Texts, { csrf, choices, providers, typed, error 
   `
   return html`<div class="card stack">
     <h1>${texts.title}</h1>
-    !${error === null ? '' : html`<div class="danger" role="alert"><b>${error.title}.</b> ${error.detail ?? error.help}</div>`}
+    !${error === null ? '' : html`<div class="danger stack tight" role="alert"><b>${error.title}</b><span>${error.detail ?? error.help}</span></div>`}
     !${form('/account/send', csrf, {}, fields)}
   </div>`
 }

@@ -46,6 +46,34 @@ test('keys that are missing or unusable refuse to start, without showing what th
   }
 })
 
+test('the public half is written over an older one and over nothing else', async () => {
+  const dir = await folder()
+  const keysFile = join(dir, 'keys.json')
+  const other = join(dir, 'other.json')
+  await loadKeys({ keysFile, jwksFile: other, create: true })
+  const keys = await readFile(keysFile, 'utf8')
+  await assert.rejects(loadKeys({ keysFile, jwksFile: keysFile, create: false }), /AUTH_JWKS_FILE names a file/)
+  assert.equal(await readFile(keysFile, 'utf8'), keys)
+  for (const text of [
+    '[{"name":"ACME"}]',
+    '{"a":["http://node"]}',
+    'hash mira operator\n',
+    'null',
+    '{"keys":[null]}',
+  ]) {
+    await writeFile(other, text)
+    await assert.rejects(loadKeys({ keysFile, jwksFile: other, create: false }), /AUTH_JWKS_FILE names a file/)
+    assert.equal(await readFile(other, 'utf8'), text)
+  }
+  for (const older of ['', JSON.stringify({ keys: [{ kty: 'EC', kid: 'old' }] })]) {
+    await writeFile(other, older)
+    await loadKeys({ keysFile, jwksFile: other, create: false })
+    assert.equal(JSON.parse(await readFile(other, 'utf8')).keys.length, 2)
+  }
+  await assert.rejects(loadKeys({ keysFile: dir, jwksFile: other, create: false }), /AUTH_KEYS_FILE cannot be read \(EISDIR\)/) // prettier-ignore
+  await assert.rejects(loadKeys({ keysFile, jwksFile: dir, create: false }), /AUTH_JWKS_FILE cannot be read \(EISDIR\)/) // prettier-ignore
+})
+
 test('a new signing key in front keeps the cookies of the old one valid', () => {
   const [old, fresh] = [newKey('ES256'), newKey('ES256')]
   assert.deepEqual(cookieKeysOf({ keys: [fresh, old] }).slice(1), cookieKeysOf({ keys: [old] }))

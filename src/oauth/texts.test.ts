@@ -137,6 +137,7 @@ const pages: Record<string, () => string> = {
       provider: 'DEV',
       imageSrc: null,
       address,
+      isFrozen: true,
       networks: [
         { chainId: 5, network: 'sepolia', holdings: [holding], pieces: [piece], movements, sent, canSend: true },
         { chainId: 5, network: 'sepolia', holdings: null, pieces: [], movements: null, sent: [], canSend: false },

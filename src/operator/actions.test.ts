@@ -141,9 +141,18 @@ test('a row that was changed, exchanged, put in or taken out is told by its numb
     ['another result', 2, (seq) => sql`update operator_actions set after = '{}' where seq = ${seq}`.execute(db)],
     ['one is gone', 4, (seq) => sql`delete from operator_actions where seq = ${seq}`.execute(db)],
     ['the first is gone', 1, (seq) => sql`delete from operator_actions where seq = ${seq}`.execute(db)],
+    ['two changed places', 2, (seq) => sql`update operator_actions set seq = case seq when ${seq} then -1 else ${seq} end where seq in (${seq}, ${seq + 1})`.execute(db).then(() => sql`update operator_actions set seq = ${seq + 1} where seq = -1`.execute(db))], // prettier-ignore
+    ['one stands before the first', 0, (seq) => put(seq)],
+    ['one stands far before the first', -7, (seq) => put(seq)],
   ]
-  const all = await db.selectFrom('operator_actions').selectAll().execute()
+  const put = (seq: number): Promise<unknown> =>
+    db
+      .insertInto('operator_actions')
+      .values({ ...all[0]!, seq })
+      .execute()
+  const all = await db.selectFrom('operator_actions').selectAll().orderBy('seq').execute()
   const last = all.length
+  damages.push(['one stands behind the newest', last + 1, (seq) => put(seq)])
   damages.push(['the newest is gone', last, (seq) => sql`delete from operator_actions where seq = ${seq}`.execute(db)])
   for (const [what, seq, damage] of damages) {
     await damage(seq)
@@ -152,4 +161,8 @@ test('a row that was changed, exchanged, put in or taken out is told by its numb
     for (const row of all) await db.insertInto('operator_actions').values(row).execute()
     assert.equal((await verifyActions(db)).firstWrong, null)
   }
+  // Without the head nothing tells how many there were.
+  const head = await db.deleteFrom('operator_head').returningAll().executeTakeFirstOrThrow()
+  assert.equal((await verifyActions(db)).firstWrong, last + 1)
+  await db.insertInto('operator_head').values(head).execute()
 })

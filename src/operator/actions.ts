@@ -94,15 +94,15 @@ export async function verifyActions(
 ): Promise<{ actions: number; newest: string; firstWrong: number | null }> {
   let previous: Uint8Array = new Uint8Array(32)
   let last = 0
-  for (;;) {
-    const after = last
+  // From below the first: what somebody put before it is listed, too.
+  for (let after = Number.MIN_SAFE_INTEGER; ; after = last) {
     const rows = await retrying(() =>
       db.selectFrom('operator_actions').selectAll().where('seq', '>', after).orderBy('seq').limit(MAX_PAGE).execute(),
     )
     for (const row of rows) {
       const record = recordOf(previous, row)
       if (row.seq !== last + 1 || hexOf(record) !== hexOf(row.record))
-        return { actions: last, newest: hexOf(previous), firstWrong: last + 1 }
+        return { actions: last, newest: hexOf(previous), firstWrong: Math.min(row.seq, last + 1) }
       previous = record
       last = row.seq
     }

@@ -50,16 +50,24 @@ export function newOperatorToken(): { token: string; hash: string } {
 /** Where a development server keeps the token for commands. */
 export const ownTokenFile = (dataDir: string): string => join(dataDir, 'operator-token')
 
-/** Lines of a hash, a name and a role; what has no name is called by the first letters of its hash. */
 async function readTokens(file: string): Promise<Known[]> {
   const text = await readFile(file, 'utf8').catch(() => {
     throw new Error('OPERATOR_TOKEN_FILE cannot be read')
   })
+  const known = readLines(text)
+  if (known.length === 0) throw new Error('OPERATOR_TOKEN_FILE holds no hash')
+  return known
+}
+
+/**
+ * Lines of a hash, a name and a role; what has no name is called by the first letters of its hash.
+ * @throws Error when there is anything else
+ */
+export function readLines(text: string): Known[] {
   const lines = text
     .split('\n')
     .map((line) => line.replace(/#.*/, '').trim())
     .filter((line) => line !== '')
-  if (lines.length === 0) throw new Error('OPERATOR_TOKEN_FILE holds no hash')
   return lines.map((line) => {
     const [hash = '', name = `token ${hash.slice(0, 8).toLowerCase()}`, role = 'operator', ...rest] = line.split(/\s+/)
     if (

@@ -68,7 +68,7 @@ function readKey(path: string): KeyObject {
   try {
     const others = whoElseReads(fstatSync(fd))
     if (others !== null) throw new StartError(`The master key is open to ${others}: chmod 600 SIGNER_KEK_FILE.`)
-    if (readSync(fd, bytes, 0, bytes.length, 0) !== KEY_BYTES) {
+    if (!fstatSync(fd).isFile() || readSync(fd, bytes, 0, bytes.length, 0) !== KEY_BYTES) {
       throw new StartError('The master key is not usable: SIGNER_KEK_FILE must hold exactly 32 bytes.')
     }
     return createSecretKey(bytes.subarray(0, KEY_BYTES))

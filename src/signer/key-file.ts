@@ -78,7 +78,11 @@ export function openKeyFile(file: string, log: Log, now: () => number): KeyFile 
       const stamp = `${mtimeNs} ${size} ${ino}`
       if (stamp === seen.stamp && !evenIfUnchanged) return
       const text = readFileSync(file, 'utf8')
-      if (text !== seen.text) set = readKeySet(text)
+      if (text !== seen.text) {
+        set = readKeySet(text)
+        // AUTH_KEYS_FILE itself: whoever takes the signer could then sign in as anybody.
+        if (/"d"\s*:/.test(text)) log.warn('token_keys_private', { hint: 'SIGNER_JWKS_FILE must name the public half' })
+      }
       seen = { stamp, text }
     } catch (error) {
       log.warn('token_keys_unreadable', { inForce: set !== null }, error)

@@ -124,6 +124,12 @@ function readSettings(env: NodeJS.ProcessEnv): Settings {
       'SIGNER_KEK_FILE must not be inside SIGNER_DIR: whoever has a backup of one would have both',
     ])
   }
+  const [, origin] = /^(.+)\/oauth$/.exec(settings.issuer) ?? []
+  if (!settings.isDevelopment && settings.audience !== `${origin}/v1`) {
+    throw new ConfigError([
+      'SIGNER_ISSUER and SIGNER_AUDIENCE must be PUBLIC_ORIGIN/oauth and PUBLIC_ORIGIN/v1 of one PUBLIC_ORIGIN: no token would be accepted',
+    ])
+  }
   if (!settings.isDevelopment && settings.revocationsSeconds === 0) {
     throw new ConfigError(['SIGNER_REVOCATIONS_SECONDS cannot be 0 in production: revoked tokens would go on signing'])
   }

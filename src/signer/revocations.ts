@@ -119,7 +119,10 @@ export function openRevocations({
     const { grant, application, user } = caller.marks
     if (newest.entries.has(grant)) throw new Refusal('invalid_token', 'The access token was revoked.')
     if (newest.entries.has(application)) {
-      throw new Refusal('application_suspended', 'The operator suspended this application.')
+      throw new Refusal(
+        'application_suspended',
+        'The operator suspended this application, or took `contracts:write` from it.',
+      )
     }
     if (newest.entries.has(user)) throw new Refusal('account_frozen', 'The operator froze this account.')
     return caller

@@ -116,16 +116,27 @@ const migrations = [
   `,
 ]
 
+function makeFolder(folder: string): void {
+  try {
+    const made = mkdirSync(folder, { recursive: true, mode: 0o700 })
+    // SQLite syncs its files' names into the folder, and nobody the folder's own.
+    if (made !== undefined) syncFolder(dirname(made))
+    chmodSync(folder, 0o700)
+  } catch (cause) {
+    throw new StartError(
+      `SIGNER_DIR must be a folder of the signer's user (${(cause as NodeJS.ErrnoException).code}).`,
+      cause,
+    )
+  }
+}
+
 /**
  * Opens the store for this process alone, and makes it at the first start.
  * Errors: StartError when another signer uses the folder or the disk is full or not writable, LedgerDamaged when the
  * file is no store of ours.
  */
 export function openStore(folder: string): Store {
-  const made = mkdirSync(folder, { recursive: true, mode: 0o700 })
-  // SQLite syncs its files' names into the folder, and nobody the folder's own.
-  if (made !== undefined) syncFolder(dirname(made))
-  chmodSync(folder, 0o700)
+  makeFolder(folder)
   const lock = takeLock(folder)
   try {
     const db = new DatabaseSync(join(folder, DATABASE_FILE), { timeout: 1_000 })

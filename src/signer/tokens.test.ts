@@ -298,3 +298,16 @@ test('keys that were read stay in force while the file is broken', async () => {
   clock.seconds = 2
   await check(tokens, await issue({ jti: randomBytes(4).toString('hex') }))
 })
+
+test('a file that holds private keys is told: it is not the one that was meant', async () => {
+  const file = join(folder, 'private.json')
+  const { privateKey } = await newPair('private')
+  const told: string[] = []
+  const log: Log = { ...silent, warn: (event) => void told.push(event) }
+  writeFileSync(file, JSON.stringify({ keys: [{ ...(await exportJWK(privateKey)), kid: 'private' }] }))
+  openKeyFile(file, log, Date.now).current()
+  assert.deepEqual(told, ['token_keys_private'])
+  await write(file, [await newPair('public')])
+  openKeyFile(file, log, Date.now).current()
+  assert.equal(told.length, 1)
+})
