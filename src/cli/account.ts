@@ -19,7 +19,7 @@ import { commandActor } from './registry.ts'
 
 type Given = { provider: string; userId: string; json?: boolean }
 
-/** `chatelaine account …`: an account for someone who has not signed in yet; freezing and thawing one, resuming a stopped one, which are either, and signing somebody out. */
+/** `chatelaine account …`: an account for someone who has not signed in yet; freezing and unfreezing one, resuming a stopped one, which are either, and signing somebody out. */
 export function account(): Command {
   const command = new Command('account').description('accounts of people')
   command
@@ -36,11 +36,11 @@ export function account(): Command {
     .option('--json', 'print JSON')
     .action((user: string, given: { json?: boolean }) => change(user, given, 'freeze'))
   command
-    .command('thaw')
+    .command('unfreeze')
     .description('let a frozen account go on')
     .argument('<user>', 'id of the user')
     .option('--json', 'print JSON')
-    .action((user: string, given: { json?: boolean }) => change(user, given, 'thaw'))
+    .action((user: string, given: { json?: boolean }) => change(user, given, 'unfreeze'))
   command
     .command('sign-out')
     .description('sign somebody out everywhere: every browser, and every application with all its tokens')
@@ -115,11 +115,11 @@ export async function withDatabaseOrServer<T>(
   }
 }
 
-async function change(user: string, given: { json?: boolean }, action: 'freeze' | 'thaw'): Promise<void> {
+async function change(user: string, given: { json?: boolean }, action: 'freeze' | 'unfreeze'): Promise<void> {
   const done = await withDatabaseOrServer(
     (db) => {
       const acts = operatorActs(db, commandActor())
-      return action === 'freeze' ? acts.freeze(user, endInDatabase(db)) : acts.thaw(user)
+      return action === 'freeze' ? acts.freeze(user, endInDatabase(db)) : acts.unfreeze(user)
     },
     (ask) => ask<Freezable>('POST', `/accounts/${encodeURIComponent(user)}/${action}`),
   )

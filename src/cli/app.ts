@@ -148,7 +148,7 @@ async function suspend(clientId: string, given: Json): Promise<void> {
 
 async function resume(clientId: string, given: Json): Promise<void> {
   const application = await withRegistry((registry) => registry.resume(clientId))
-  print(given, application, `${application.clientId} goes on.`)
+  print(given, application, `${application.clientId} resumed.`)
 }
 
 function describe(application: Registered, secret: string | null = null): string {

@@ -369,7 +369,7 @@ describe('beside a running server', () => {
     const frozen = await run('account', 'freeze', 'DEV-early')
     assert.deepEqual(await run('account', 'frozen'), [frozen])
     assert.match((await command(settings, ['account', 'frozen'])).out, /USER +SINCE\nDEV-early +20\d\d-/)
-    assert.equal((await run('account', 'thaw', 'DEV-early')).frozenAt, null)
+    assert.equal((await run('account', 'unfreeze', 'DEV-early')).frozenAt, null)
     assert.deepEqual(await run('account', 'sign-out', 'DEV-early'), { userId: 'DEV-early', browsers: 0, applications: 0 }) // prettier-ignore
     assert.equal((await command(settings, ['account', 'frozen'])).out, 'No account is frozen.\n')
     assert.equal((await run('network', 'show', 'devnet')).applications, 2)

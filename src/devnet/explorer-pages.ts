@@ -266,7 +266,7 @@ export function nothingHere(networkName: string): PageParts {
     'Nothing here',
     null,
     html`<div class="card stack">
-      <h1>There is nothing here</h1>
+      <h1>Not found</h1>
       <p>
         The development chain has no block, transaction or address like that. A chain that was started afresh has
         forgotten what it held before.

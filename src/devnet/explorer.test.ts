@@ -118,7 +118,7 @@ test('what is not there, and what is no address, hash or number, is a 404 page',
   for (const path of paths) {
     const { status, text } = await get(path)
     assert.equal(status, 404, path)
-    assert.match(text, /There is nothing here/)
+    assert.match(text, /Not found/)
     assert.doesNotMatch(text, /<script/)
   }
 })

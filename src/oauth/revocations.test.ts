@@ -15,7 +15,7 @@ import { connectSigner } from '../signer/client.ts'
 import { ask, CHAIN_ID, makePlace, refusal, startSigner, type Place, type Running } from '../signer/spawned.ts'
 import { fromHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
-import { freezeAccount, thawAccount } from '../users/freeze.ts'
+import { freezeAccount, unfreezeAccount } from '../users/freeze.ts'
 import { revokeAll } from './allowed.ts'
 import { newKey, publicKeys, type PrivateKeys } from './keys.ts'
 import { demoApplication } from './rehearsal.ts'
@@ -158,13 +158,13 @@ test('the signer refuses the tokens of an application that may not write any mor
   await signWith(token)
 })
 
-test('a frozen account’s tokens are refused, and good again when it is thawed', async () => {
+test('a frozen account’s tokens are refused, and good again when it is unfrozen', async () => {
   const token = await tokenOf('frozen')
   const { frozenAt } = await freezeAccount(database.db, USER)
   assert.equal((await freezeAccount(database.db, USER)).frozenAt, frozenAt)
   await replicas[0]!.publisher.publish()
   await isRefused(token, 'account_frozen')
-  assert.deepEqual(await thawAccount(database.db, USER), { userId: USER, frozenAt: null })
+  assert.deepEqual(await unfreezeAccount(database.db, USER), { userId: USER, frozenAt: null })
   await replicas[0]!.publisher.publish()
   await signWith(token)
   await assert.rejects(freezeAccount(database.db, 'DISCORD-none'), { code: 'not_found' })

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { saveApplication, type Application } from '../applications/registry.ts'
 import { findUser } from '../users/find.ts'
-import { thawAccount } from '../users/freeze.ts'
+import { unfreezeAccount } from '../users/freeze.ts'
 import { askMe, authorizationUrl, obtainCode, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts' // prettier-ignore
 import { endIn, freezeAndSignOut, signOut } from './sign-out.ts'
 import { sweep } from './sweep.ts'
@@ -133,7 +133,7 @@ test('“everywhere” means every browser and every application, and asks no ap
   assert.equal((await askMe(world.origin, other.access)).status, 200)
 })
 
-test('a freeze signs out everywhere, and until the thaw no way to sign in is added, removed or deleted', async () => {
+test('a freeze signs out everywhere, and until the unfreeze no way to sign in is added, removed or deleted', async () => {
   const { db } = world.app
   const owner = await person('zoe')
   await add(owner, 'zoe-two')
@@ -153,8 +153,8 @@ test('a freeze signs out everywhere, and until the thaw no way to sign in is add
   const erase = await frozen.browser.go('/account/erase')
   assert.match((await frozen.browser.submit(erase, '/account/erase', { sure: 'yes' })).text, /account_frozen/)
   assert.notEqual(await findUser(db, 'DEV-zoe-two'), null)
-  await thawAccount(db, 'DEV-zoe')
-  assert.equal((await askMe(world.origin, access)).status, 401, 'a thaw gives no token back')
+  await unfreezeAccount(db, 'DEV-zoe')
+  assert.equal((await askMe(world.origin, access)).status, 401, 'unfreezing gives no token back')
   assert.match(textOf((await frozen.browser.submit(frozen.page, '/account/identities/remove')).text), /Removed/)
 })
 

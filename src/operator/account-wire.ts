@@ -65,9 +65,9 @@ export const freeze = {
     'It moves nothing: writes answer 403 `account_frozen`, and the signer refuses its tokens, everywhere within seconds. Its owner is signed out everywhere, may sign in again to look, and cannot change the ways to sign in.',
   ...answers(FreezableAccount, 404, 413, 415),
 }
-export const thaw = {
+export const unfreeze = {
   ...ofOneAccount,
-  operationId: 'thawAccount',
+  operationId: 'unfreezeAccount',
   summary: 'Let a frozen account go on',
   description: 'Within seconds. Its owner signs in again.',
   ...answers(FreezableAccount, 404, 413, 415),

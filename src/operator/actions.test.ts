@@ -50,7 +50,7 @@ test('every change is written down with who did it, what changed and nothing els
   const rotated = await operate(TOKENS.old, 'POST', '/applications/shop/rotate-secret')
   await operate(own, 'POST', '/applications/shop/suspend')
   await operate(TOKENS.mira, 'POST', `/accounts/${here.bob.userId}/freeze`)
-  await operate(TOKENS.mira, 'POST', `/accounts/${here.bob.userId}/thaw`)
+  await operate(TOKENS.mira, 'POST', `/accounts/${here.bob.userId}/unfreeze`)
   await operate(TOKENS.mira, 'POST', '/accounts', { provider: 'DEV', providerUserId: 'zora' })
   await operate(TOKENS.mira, 'POST', `/accounts/${here.bob.userId}/sign-out`)
 
@@ -70,7 +70,7 @@ test('every change is written down with who did it, what changed and nothing els
       [`token ${hashOf(TOKENS.old).slice(0, 8)}`, 'api', 'rotate-secret', 'shop'],
       ['this machine', 'api', 'suspend', 'shop'],
       ['mira', 'api', 'freeze', here.bob.userId],
-      ['mira', 'api', 'thaw', here.bob.userId],
+      ['mira', 'api', 'unfreeze', here.bob.userId],
       ['mira', 'api', 'create-account', 'DEV-zora'],
       ['mira', 'api', 'sign-out', here.bob.userId],
     ],
@@ -85,7 +85,7 @@ test('every change is written down with who did it, what changed and nothing els
     assert.ok(!text.includes(secret))
 
   const page = await operate(TOKENS.vera, 'GET', `/actions?limit=2&before=${told.at(-1)!.seq}`)
-  assert.deepEqual(page.body.map(({ action }: { action: string }) => action), ['create-account', 'thaw']) // prettier-ignore
+  assert.deepEqual(page.body.map(({ action }: { action: string }) => action), ['create-account', 'unfreeze']) // prettier-ignore
   assert.equal((await operate(TOKENS.vera, 'GET', '/actions?limit=0')).status, 400)
 })
 

@@ -15,7 +15,7 @@ import type { UserId } from '../ids.ts'
 import { freezeAndSignOut, signOut, type SignedOut } from '../oauth/sign-out.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { askToResume, type StoppedLane } from '../transactions/resume.ts'
-import { freezeAccount, readFreezable, thawAccount, type Freezable } from '../users/freeze.ts'
+import { freezeAccount, readFreezable, unfreezeAccount, type Freezable } from '../users/freeze.ts'
 import { recorded, type Actor } from './actions.ts'
 
 /** What an operator changes, by the API or by a command, each with its line in `operator_actions`. */
@@ -51,8 +51,8 @@ export function operatorActs(root: RootDb, by: Actor) {
       ),
     resumeAccount: (userId: UserId): Promise<StoppedLane[]> =>
       recorded(root, by, { action: 'resume-account', target: userId }, (db) => askToResume(db, userId)),
-    thaw: (userId: UserId): Promise<Freezable> =>
-      recorded(root, by, ofUser('thaw', userId), (db) => thawAccount(db, userId)),
+    unfreeze: (userId: UserId): Promise<Freezable> =>
+      recorded(root, by, ofUser('unfreeze', userId), (db) => unfreezeAccount(db, userId)),
     /** Written before it begins: it is many steps, and half of them done is done by somebody. */
     signOut: async (userId: UserId, end: (grantId: string) => Promise<void>): Promise<SignedOut> => {
       await recorded(root, by, ofUser('sign-out', userId), (db) => readFreezable(db, userId))

@@ -343,7 +343,7 @@ test('an account is made for someone who has not signed in yet, and is theirs at
   assert.equal(stranger.status, 401)
 })
 
-test('a frozen account is read and moves nothing, at the door and in the signer; thawed it goes on', async () => {
+test('a frozen account is read and moves nothing, at the door and in the signer; unfrozen it goes on', async () => {
   const { erc20 } = here.facts.contracts
   const carol = await here.person('carol')
   const mint = { address: erc20!, abi: 'mint(address,uint256) public', args: [carol.address, '1'] }
@@ -381,7 +381,7 @@ test('a frozen account is read and moves nothing, at the door and in the signer;
   const bob = { ...mint, args: [here.bob.address, '1'] }
   await here.bob.write(bob)
 
-  assert.equal((await operate('POST', `${path}/thaw`)).body.frozenAt, null)
+  assert.equal((await operate('POST', `${path}/unfreeze`)).body.frozenAt, null)
   assert.deepEqual((await operate('GET', '/accounts/frozen')).body, [])
   await until(
     'it may write again',

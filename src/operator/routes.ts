@@ -162,14 +162,14 @@ export async function operatorApi(
 
     for (const [action, schema] of [
       ['freeze', accountWire.freeze],
-      ['thaw', accountWire.thaw],
+      ['unfreeze', accountWire.unfreeze],
       ['sign-out', accountWire.signOut],
     ] as const) {
-      /** POST /operator/v1/accounts/:userId/{freeze,thaw,sign-out}. Errors: not_found. */
+      /** POST /operator/v1/accounts/:userId/{freeze,unfreeze,sign-out}. Errors: not_found. */
       scope.post<{ Params: { userId: string } }>(`/operator/v1/accounts/:userId/${action}`, { schema }, (request) => {
         const userId = textOf(request.params.userId)
-        const { freeze, thaw, signOut } = acts(request)
-        if (action === 'thaw') return thaw(userId)
+        const { freeze, unfreeze, signOut } = acts(request)
+        if (action === 'unfreeze') return unfreeze(userId)
         return action === 'freeze' ? freeze(userId, endIn(app)) : signOut(userId, endIn(app))
       })
     }

@@ -42,7 +42,7 @@ describe('over the socket, with no server between', () => {
     await signer.sign(ask(address, { accessToken: await place.token(ALICE, { gid: 'g3' }), nonce: 1 }))
   })
 
-  test('a suspended application and a frozen user are refused, and no others; resumed and thawed they sign again', async (t) => {
+  test('a suspended application and a frozen user are refused, and no others; resumed and unfrozen they sign again', async (t) => {
     const { signer, address, accessToken, bring, place } = await world(t)
     const other = await place.token(ALICE, { gid: 'g1', client_id: 'kiosk' })
     await bring({ entries: [revoked.application('shop')] })

@@ -3,7 +3,7 @@ import type { UserId } from '../ids.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import { findUser } from './find.ts'
 
-/** An account as its operator sees it when it is frozen or thawed. `frozenAt`: since when it is frozen, or null. */
+/** An account as its operator sees it when it is frozen or unfrozen. `frozenAt`: since when it is frozen, or null. */
 export type Freezable = { userId: UserId; frozenAt: string | null }
 
 /**
@@ -16,7 +16,7 @@ export type Freezable = { userId: UserId; frozenAt: string | null }
 export const freezeAccount = (db: RootDb, userId: UserId): Promise<Freezable> => set(db, userId, new Date())
 
 /** Lets a frozen account go on. @throws not_found */
-export const thawAccount = (db: RootDb, userId: UserId): Promise<Freezable> => set(db, userId, null)
+export const unfreezeAccount = (db: RootDb, userId: UserId): Promise<Freezable> => set(db, userId, null)
 
 /** Whether an account is frozen. @throws not_found */
 export async function readFreezable(db: RootDb, wanted: UserId): Promise<Freezable> {
