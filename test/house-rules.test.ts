@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readdir, readFile } from 'node:fs/promises'
+import { access, readdir, readFile } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -288,6 +288,13 @@ test('a document that a comment or another document names is in the repository',
         wrong.push(`${file}: ${name}`)
   }
   assert.deepEqual(wrong, [])
+})
+
+test('the glossary names files that are there', async () => {
+  const text = await readFile(join(root, 'docs/glossary.md'), 'utf8')
+  const named = [...text.matchAll(/`([\w/-]+(?:\.ts|\/))`/g)].map(([, path]) => path!)
+  assert.ok(named.length > 20)
+  for (const path of named) await access(join(root, 'src', path))
 })
 
 test('no file is a drawer for leftovers, and none grew past 400 lines', async () => {
