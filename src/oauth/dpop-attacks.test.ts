@@ -226,6 +226,25 @@ suite('the door of the API refuses', () => {
   })
 })
 
+test('who floods the memory of used proofs is slowed down alone, and not by somebody without the key', async (t) => {
+  const small = await rehearse({ env: { APPLICATION_PER_SECOND: '5' } })
+  t.after(() => small.close())
+  const at = `${small.origin}/oauth/me`
+  const signIn = async (holder: KeyHolder, username: string) => {
+    const { exchange } = await obtainCode(small, { username })
+    const proof = await holder.prove({ method: 'POST', uri: `${small.origin}/oauth/token` })
+    return (await exchange({}, { dpop: proof })).body.access_token!
+  }
+  const [loud, quiet] = [await signIn(owner, 'loud'), await signIn(owner, 'quiet')]
+  const askAt = async (holder: KeyHolder, of: string) => (await ask(await holder.headers({ uri: at, token: of }), { at })).status // prettier-ignore
+  for (let n = 0; n < 20; n++) assert.equal(await askAt(thief, loud), 401)
+  const statuses = await Promise.all(Array.from({ length: 20 }, () => askAt(owner, loud)))
+  assert.ok(statuses.filter((status) => status === 200).length >= 5)
+  assert.ok(statuses.includes(429))
+  assert.deepEqual(new Set(statuses), new Set([200, 429]))
+  assert.equal(await askAt(owner, quiet), 200)
+})
+
 suite('the token endpoint refuses', () => {
   const endpoint = () => `${world.origin}/oauth/token`
   const proofOf = async (holder: KeyHolder | null): Promise<Record<string, string>> =>
