@@ -90,7 +90,7 @@ function headerOf(proof: string): { typ?: unknown; alg?: unknown; jwk?: unknown 
 }
 
 async function verified(proof: string, by: CryptoKey | typeof EmbeddedJWK, now: number) {
-  const options = { algorithms: [...PROOF_ALGORITHMS], typ: 'dpop+jwt', currentDate: new Date(now) }
+  const options = { algorithms: [...PROOF_ALGORITHMS], currentDate: new Date(now) }
   try {
     if (typeof by !== 'function') return { payload: (await jwtVerify(proof, by, options)).payload, key: by }
     const { payload, key } = await jwtVerify(proof, by, options)
