@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { calculateJwkThumbprint, decodeProtectedHeader, EmbeddedJWK, jwtVerify, type CryptoKey, type JWK } from 'jose'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
+import { openLimit, type Limit } from './limits.ts'
 import { openSeenProofs, type SeenProofs } from './seen-proofs.ts'
 
 /** Signatures of proofs, here and at the token endpoint; discovery announces them. */
@@ -89,7 +90,7 @@ function headerOf(proof: string): { typ?: unknown; alg?: unknown; jwk?: unknown 
 }
 
 async function verified(proof: string, by: CryptoKey | typeof EmbeddedJWK, now: number) {
-  const options = { algorithms: [...PROOF_ALGORITHMS], typ: 'dpop+jwt', currentDate: new Date(now) }
+  const options = { algorithms: [...PROOF_ALGORITHMS], currentDate: new Date(now) }
   try {
     if (typeof by !== 'function') return { payload: (await jwtVerify(proof, by, options)).payload, key: by }
     const { payload, key } = await jwtVerify(proof, by, options)
@@ -114,23 +115,34 @@ function placeOf(uri: string): string | null {
   })
 }
 
-/** What is remembered of an access token that is bound to a key. */
-type Bound = { token: string; jkt?: string }
+/** What is remembered of an access token that is bound to a key, a user's or an application's own. */
+type Bound = { token: string; jkt?: string; clientId: string; accountId?: string }
 
-type State = { seen: SeenProofs; keys: WeakMap<Bound, CryptoKey> }
+type State = { seen: SeenProofs; keys: WeakMap<Bound, CryptoKey>; limit: Limit }
 const states = new WeakMap<App, State>()
+
+function stateOf(app: App): State {
+  let state = states.get(app)
+  if (state === undefined) {
+    const { APPLICATION_PER_SECOND: perSecond } = app.config
+    const limit = openLimit({ name: 'proofs', perSecond, burst: perSecond, now: app.now })
+    state = { seen: openSeenProofs(), keys: new WeakMap(), limit }
+    states.set(app, state)
+  }
+  return state
+}
 
 /**
  * Checks that a request was made by the key that its access token is bound to, and for the first time. Used proofs are
  * remembered by this process: another replica, or the next start, would take one once more until it is too old.
  * @throws invalid_token       for another key than the token's
  * @throws invalid_dpop_proof  for everything else that is wrong with the proof
+ * @throws rate_limited        for more of one person than an application may ask in all: the memory is everybody's
  * @throws overloaded          when more proofs of one minute came than are remembered
  * Source: RFC 9449 §7
  */
 export async function assertProven(app: App, request: FastifyRequest, bound: Bound): Promise<void> {
-  const state = states.get(app) ?? { seen: openSeenProofs(), keys: new WeakMap<Bound, CryptoKey>() }
-  states.set(app, state)
+  const state = stateOf(app)
   const now = app.now()
   const proof = await readProof({
     proof: request.headers.dpop,
@@ -144,6 +156,12 @@ export async function assertProven(app: App, request: FastifyRequest, bound: Bou
     throw error instanceof ProofRefused ? refusal(error.message) : error
   })
   state.keys.set(bound, proof.key)
+  // Behind the signature: who has the token alone takes nothing from its owner.
+  if (app.config.RATE_LIMITS === 'on') {
+    const taken = state.limit.take(bound.accountId ?? bound.clientId)
+    if (!taken.allowed)
+      throw new AppError('rate_limited', `Too many requests: at most ${state.limit.perSecond} per second here.`, taken)
+  }
   const first = state.seen.use(hash('sha256', `${proof.jkt} ${proof.jti}`, 'base64url'), { iat: proof.iat, now })
   if (first === 'again') throw refusal('was used before: make one for each request')
   if (first === 'forgotten') throw refusal('is older than the proofs that are remembered: make another one')

@@ -8,7 +8,8 @@ import { problemOf } from './problems.ts'
 
 const DESCRIPTION = `Wallet accounts for people who sign in with an account they already have.
 
-Every request carries \`Authorization: Bearer <access token>\`. Get one by the authorization code flow with PKCE
+Every request carries \`Authorization: Bearer <access token>\`, or \`DPoP <access token>\` and a proof in the header
+\`DPoP\` where the token is bound to a key (RFC 9449). Get one by the authorization code flow with PKCE
 (S256) at the authorization server of this origin: its discovery document is
 [/oauth/.well-known/openid-configuration](/oauth/.well-known/openid-configuration). An application is bound to one
 network, so no request names one. Refusals are problem documents (RFC 9457) with a stable \`code\`: see
@@ -52,7 +53,8 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
         securitySchemes: {
           oauth: {
             type: 'oauth2',
-            description: 'An access token of this origin’s authorization server; it lives for an hour at most.',
+            description:
+              'An access token of this origin’s authorization server; it lives as long as `expires_in` says.',
             flows: {
               authorizationCode: {
                 authorizationUrl: `${app.origin}/oauth/auth`,

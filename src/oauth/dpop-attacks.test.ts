@@ -4,7 +4,7 @@ import { request as httpRequest } from 'node:http'
 import { after, before, suite, test } from 'node:test'
 import { decodeJwt, SignJWT } from 'jose'
 import { keyHolder, type KeyHolder } from '../../test/key-holder.ts'
-import { obtainCode, obtainTokens, post, rehearse, type Rehearsal } from './rehearsal.ts'
+import { obtainCode, obtainTokens, post, REDIRECT, rehearse, type Rehearsal } from './rehearsal.ts'
 
 /** What is tried with access tokens that are bound to a key, against the API's door and against the token endpoint. */
 let world: Rehearsal
@@ -224,6 +224,43 @@ suite('the door of the API refuses', () => {
     assert.equal((await ask(dpop(await right()), { at: `${uri}?a=b` })).status, 200)
     assert.equal((await ask({ ...dpop(await right()), authorization: `dpop  ${token}` })).status, 200)
   })
+})
+
+test('on another replica a used proof of the API is taken once more, and one of the token endpoint is not', async (t) => {
+  const replica = await rehearse({ again: world })
+  t.after(() => replica.close())
+  const proof = await right()
+  assert.equal((await ask(dpop(proof))).status, 200)
+  const statuses = []
+  for (let n = 0; n < 3; n++) statuses.push((await ask(dpop(proof), { at: `${replica.base}/oauth/me` })).status)
+  assert.deepEqual(statuses, [200, 401, 401])
+  const once = await owner.prove({ method: 'POST', uri: `${world.origin}/oauth/token` })
+  const fresh = await owner.prove({ method: 'POST', uri: `${world.origin}/oauth/token` })
+  const [one, two, three] = await Promise.all([obtainCode(world), obtainCode(world), obtainCode(world)])
+  assert.equal((await one.exchange({}, { dpop: once })).status, 200)
+  const atReplica = ({ code, verifier }: typeof one, proof: string) =>
+    post(replica.base, '/oauth/token', { grant_type: 'authorization_code', client_id: 'demo', redirect_uri: REDIRECT, code, code_verifier: verifier }, { dpop: proof }) // prettier-ignore
+  assert.equal((await atReplica(two, once)).body.error, 'invalid_grant')
+  assert.equal((await atReplica(three, fresh)).status, 200)
+})
+
+test('who floods the memory of used proofs is slowed down alone, and not by somebody without the key', async (t) => {
+  const small = await rehearse({ env: { APPLICATION_PER_SECOND: '5' } })
+  t.after(() => small.close())
+  const at = `${small.origin}/oauth/me`
+  const signIn = async (holder: KeyHolder, username: string) => {
+    const { exchange } = await obtainCode(small, { username })
+    const proof = await holder.prove({ method: 'POST', uri: `${small.origin}/oauth/token` })
+    return (await exchange({}, { dpop: proof })).body.access_token!
+  }
+  const [loud, quiet] = [await signIn(owner, 'loud'), await signIn(owner, 'quiet')]
+  const askAt = async (holder: KeyHolder, of: string) => (await ask(await holder.headers({ uri: at, token: of }), { at })).status // prettier-ignore
+  for (let n = 0; n < 20; n++) assert.equal(await askAt(thief, loud), 401)
+  const statuses = await Promise.all(Array.from({ length: 20 }, () => askAt(owner, loud)))
+  assert.ok(statuses.filter((status) => status === 200).length >= 5)
+  assert.ok(statuses.includes(429))
+  assert.deepEqual(new Set(statuses), new Set([200, 429]))
+  assert.equal(await askAt(owner, quiet), 200)
 })
 
 suite('the token endpoint refuses', () => {

@@ -6,7 +6,7 @@ import { keyHolder, type KeyHolder } from '../../test/key-holder.ts'
 import { trustIssuer } from '../applications/issuers.ts'
 import { saveApplication, type Application } from '../applications/registry.ts'
 import { issuerStandIn, type IssuerStandIn } from './issuer-stand-in.ts'
-import { authorizationUrl, demoApplication, obtainCode, openBrowser, post, rehearse, type Page, type Rehearsal } from './rehearsal.ts' // prettier-ignore
+import { authorizationUrl, demoApplication, obtainCode, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts' // prettier-ignore
 
 /** Access tokens that are bound to a key (RFC 9449), and what is asked of whom. Attacks are in dpop-attacks.test.ts. */
 const SECRET = 'a secret of forty-three characters, at least'
@@ -227,6 +227,8 @@ suite('a program that nothing tells from others on the device', () => {
     })) {
       const page = await begin(browser, more)
       assert.equal(isAsked(page), true, name)
+      const isToldSo = textOf(page.text).includes('you are asked at every sign-in')
+      assert.equal(isToldSo, !/^[\w-]{43}$/.test((more as { dpop_jkt?: string }).dpop_jkt ?? ''), name)
       assert.equal(errorOf(await begin(browser, { ...more, prompt: 'none' })), 'consent_required', name)
     }
     assert.equal(isAsked(await begin(browser, allowed)), false, 'and the right one is not')

@@ -283,6 +283,7 @@ export async function obtainCode(
   } = {},
 ): Promise<{
   code: string
+  verifier: string
   exchange: (changes?: Record<string, string>, headers?: Record<string, string>) => Promise<TokenAnswer>
 }> {
   const begun = authorizationUrl(origin, parameters)
@@ -301,6 +302,7 @@ export async function obtainCode(
   }
   return {
     code,
+    verifier: begun.verifier,
     exchange: (changes = {}, headers = {}) => post(origin, '/oauth/token', { ...form, ...changes }, headers),
   }
 }
