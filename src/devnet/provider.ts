@@ -268,24 +268,31 @@ function pin({ raw }: FastifyRequest, origin: string): void {
 function memory(): (kind: string) => Adapter {
   const most = 5_000
   const records = new Map<string, AdapterPayload>()
+  /** where the record with a uid is: it is asked for at each exchange of a code */
+  const places = new Map<string, string>()
+  const remove = (key: string): void => {
+    const { kind, uid } = records.get(key) ?? {}
+    if (places.get(`${kind}:${uid}`) === key) places.delete(`${kind}:${uid}`)
+    records.delete(key)
+  }
   return (kind) => ({
     upsert: async (id, payload) => {
-      if (records.size >= most) records.delete(records.keys().next().value!)
-      records.set(`${kind}:${id}`, payload)
+      const key = `${kind}:${id}`
+      if (records.size >= most) remove(records.keys().next().value!)
+      records.set(key, payload)
+      if (payload.uid !== undefined) places.set(`${kind}:${payload.uid}`, key)
     },
     find: async (id) => records.get(`${kind}:${id}`),
-    findByUid: async (uid) =>
-      [...records].find(([key, record]) => key.startsWith(`${kind}:`) && record.uid === uid)?.[1],
+    findByUid: async (uid) => records.get(places.get(`${kind}:${uid}`) ?? ''),
     findByUserCode: async () => undefined,
     consume: async (id) => {
       const record = records.get(`${kind}:${id}`)
       if (record === undefined || record.consumed !== undefined) throw new errors.InvalidGrant('it was used already')
       record.consumed = Math.floor(Date.now() / 1_000)
     },
-    destroy: async (id) => void records.delete(`${kind}:${id}`),
+    destroy: async (id) => remove(`${kind}:${id}`),
     revokeByGrantId: async (grantId) => {
-      for (const [key, record] of records)
-        if (key.startsWith(`${kind}:`) && record.grantId === grantId) records.delete(key)
+      for (const [key, record] of records) if (key.startsWith(`${kind}:`) && record.grantId === grantId) remove(key)
     },
   })
 }
