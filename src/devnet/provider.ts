@@ -270,13 +270,18 @@ const MAX_RECORDS = 5_000
 /** Records in memory. One process, one person at a keyboard: nothing here must be atomic. */
 function memory(): (kind: string) => Adapter {
   const records = new BoundedMap<string, AdapterPayload>(MAX_RECORDS)
+  /** where the record with a uid is: it is asked for at each exchange of a code */
+  const places = new BoundedMap<string, string>(MAX_RECORDS)
   return (kind) => ({
     upsert: async (id, payload) => {
       records.set(`${kind}:${id}`, payload)
+      if (payload.uid !== undefined) places.set(`${kind}:${payload.uid}`, `${kind}:${id}`)
     },
     find: async (id) => records.get(`${kind}:${id}`),
-    findByUid: async (uid) =>
-      [...records].find(([key, record]) => key.startsWith(`${kind}:`) && record.uid === uid)?.[1],
+    findByUid: async (uid) => {
+      const record = records.get(places.get(`${kind}:${uid}`) ?? '')
+      return record?.uid === uid ? record : undefined
+    },
     findByUserCode: async () => undefined,
     consume: async (id) => {
       const record = records.get(`${kind}:${id}`)

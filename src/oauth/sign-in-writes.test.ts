@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict'
 import { afterEach, before, after, test } from 'node:test'
+import { sql } from 'kysely'
+import { testCluster } from '../../test/database.ts'
+import { until } from '../../test/until.ts'
 import { saveApplication } from '../applications/registry.ts'
 import type { RootDb } from '../store/db.ts'
 import { askMe, authorizationUrl, obtainCode, openBrowser, post, rehearse, type Rehearsal } from './rehearsal.ts'
 import { revokeGrant } from './revoke.ts'
 import { sha256 } from './secrets.ts'
+
+/** On one connection nothing waits for something else. */
+const isEmbedded = testCluster === null && 'needs PostgreSQL: set TEST_DATABASE_URL'
 
 /** What is done before a statement is sent, and after it was answered; each may throw. */
 let onStatement: (statement: string) => void = () => {}
@@ -169,6 +175,22 @@ test('revocations and exchanges that meet leave nothing that is still good', asy
       assert.equal((await refresh(answer.body.refresh_token!)).body.error, 'invalid_grant')
     }
   }
+})
+
+test('an exchange and a revocation that wait for each other both end', { skip: isEmbedded }, async () => {
+  const { app } = world
+  const { code, exchange } = await obtainCode(world, { username: 'knot' })
+  const grantId = await grantOf(code)
+  const revocation = await app.db.startTransaction().execute()
+  const end = () => revocation.deleteFrom('oauth_records').where('grant_id', '=', grantId)
+  await end().where('kind', '=', 'Grant').execute()
+  const answer = exchange()
+  const waiting = sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  await until('the exchange waits for the grant', async () => (await waiting.execute(app.db)).rows.length > 0)
+  // It has the code and waits for the grant; this has the grant and waits for the code.
+  await end().execute()
+  await revocation.commit().execute()
+  assert.deepEqual([(await answer).status, (await answer).body.error], [400, 'invalid_grant'])
 })
 
 test('what the pages were for is gone as soon as the application has its code', async () => {
