@@ -253,6 +253,14 @@ describe('beside a database that nobody holds', () => {
     assert.equal((await command({}, ['auth-keys', 'create'])).code, 1)
   })
 
+  test('of an error that is not ours no more is shown than its name and code', async () => {
+    await writeFile(join(folder, 'hunter2'), '')
+    const inFile = { OPERATOR_TOKEN_FILE: join(folder, 'hunter2', 'inside', 'operators') }
+    const { code, err } = await command(inFile, ['operator-token', 'create', '--name', 'mira'])
+    assert.equal(code, 1)
+    assert.match(err, /^It failed: Error \(E[A-Z]+\)\.\n$/)
+  })
+
   test('a path that is wrong costs no file: keys and tokens are written over nothing else', async () => {
     const keysFile = join(folder, 'precious', 'auth.json')
     await command({ AUTH_KEYS_FILE: keysFile }, ['auth-keys', 'create'])
