@@ -248,6 +248,16 @@ async function readRows(): Promise<Record<string, string[]>> {
   return tables
 }
 
+test('a bound is named MAX_ or MIN_', async () => {
+  const wrong: string[] = []
+  for (const file of await sources()) {
+    const text = await readFile(join(root, 'src', file), 'utf8')
+    for (const [name] of text.matchAll(/\b(?:MOST|LEAST|LONGEST|LARGEST|SHORTEST|SMALLEST)(?:_[A-Z_]+)?\b/g))
+      wrong.push(`${file}: ${name}`)
+  }
+  assert.deepEqual(wrong, [])
+})
+
 test('an event of the log is named in snake_case', async () => {
   const wrong: string[] = []
   let events = 0

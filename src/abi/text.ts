@@ -5,14 +5,14 @@ import type { Hex } from '../ids.ts'
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}]/gu
 
 /** Cleaned text is made from at most this much of the hostile one: characters, or bytes of UTF-8. */
-const MOST_READ = 4096
+const MAX_READ = 4096
 
 /**
  * Text from a contract, fit for a page, a log and a database.
  * @param max  characters (code points) that are kept
  */
 export function cleanText(text: string, max = 64): string {
-  const visible = text.slice(0, MOST_READ).replace(INVISIBLE, '').trim()
+  const visible = text.slice(0, MAX_READ).replace(INVISIBLE, '').trim()
   return visible.length <= max ? visible : Array.from(visible).slice(0, max).join('').trimEnd()
 }
 
@@ -31,7 +31,7 @@ function readString(data: string, size: number): string | null {
   const offset = readSize(data, 0, size)
   const length = offset === null ? null : readSize(data, offset, size)
   if (offset === null || length === null || offset + 32 + length > size) return null
-  const bytes = readSlice(data, offset + 32, Math.min(length, MOST_READ))
+  const bytes = readSlice(data, offset + 32, Math.min(length, MAX_READ))
   // As a stream, so that a character cut in half at the end is dropped and not replaced.
   return bytes && new TextDecoder('utf-8').decode(bytes, { stream: true })
 }

@@ -42,7 +42,7 @@ const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256
 const MAX_ISSUERS = 10
 const MAX_TEXT = 255
 const MAX_URI = 2_000
-const [LEAST_AGE, LONGEST_AGE] = [60, 86_400]
+const [MIN_AGE, MAX_AGE] = [60, 86_400]
 
 /** Whether the people of a provider are those of an application: it brings them (decision 10). */
 export async function bringsPeople(db: Db, clientId: string, provider: string): Promise<boolean> {
@@ -189,8 +189,8 @@ function explainIssuer(trusted: TrustedIssuer): FieldError[] {
     )
   if (usernameClaims.length > MAX_ISSUERS || ![...usernameClaims, pictureClaim].every(isText))
     refuse('/usernameClaims', 'The claims of name and picture must be names of claims.')
-  if (!Number.isInteger(maxAgeSeconds) || maxAgeSeconds < LEAST_AGE || maxAgeSeconds > LONGEST_AGE)
-    refuse('/maxAgeSeconds', `The age of a token may be ${LEAST_AGE} to ${LONGEST_AGE} seconds.`)
+  if (!Number.isInteger(maxAgeSeconds) || maxAgeSeconds < MIN_AGE || maxAgeSeconds > MAX_AGE)
+    refuse('/maxAgeSeconds', `The age of a token may be ${MIN_AGE} to ${MAX_AGE} seconds.`)
   return problems
 }
 

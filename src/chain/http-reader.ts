@@ -16,8 +16,8 @@ export class BadHttp extends Error {}
 const MAX_HEAD_BYTES = 32_768
 const MAX_LINE_BYTES = 1_024
 /** pieces of a body that may be as small as they like; of more the average counts, bytes */
-const MOST_CRUMBS = 10_000
-const LEAST_PIECE_BYTES = 64
+const MAX_CRUMBS = 10_000
+const MIN_PIECE_BYTES = 64
 
 type State =
   | { at: 'head' }
@@ -50,7 +50,7 @@ export function newHttpReader(maxBytes: number): HttpReader {
     size += bytes.length
     if (size > maxBytes) throw new RpcTooLarge()
     body.push(bytes)
-    if (body.length > MOST_CRUMBS && size / body.length < LEAST_PIECE_BYTES)
+    if (body.length > MAX_CRUMBS && size / body.length < MIN_PIECE_BYTES)
       throw new BadHttp('the body comes in crumbs, each of which costs more than it holds')
   }
 

@@ -31,7 +31,7 @@ export type Member = {
 
 const FAILURES_TO_OPEN = 3
 const FIRST_PAUSE_MS = 1_000
-const LONGEST_PAUSE_MS = 30_000
+const MAX_PAUSE_MS = 30_000
 const DURATIONS = 128
 /** durations before the 95th percentile says something */
 const ENOUGH = 20
@@ -79,7 +79,7 @@ export function noteFailure(member: Member, now: number): boolean {
   const wasOpen = member.openUntil !== null
   // A late failure of a request from before does not prolong the pause.
   if (wasOpen && now < member.openUntil!) return false
-  member.openUntil = now + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** member.openings++)
+  member.openUntil = now + Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** member.openings++)
   return !wasOpen
 }
 

@@ -25,9 +25,9 @@ const BELIEVED_MS = 5_000
 /** milliseconds until a silent connection is asked for a sign of life, and again until it is given up */
 const PATIENCE_MS = 10_000
 const FIRST_RETRY_MS = 500
-const LONGEST_RETRY_MS = 30_000
+const MAX_RETRY_MS = 30_000
 /** bytes; a header is about a thousand */
-const LARGEST_MESSAGE = 262_144
+const MAX_MESSAGE = 262_144
 
 export const isHeadUrl = (url: string): boolean => /^wss?:\/\//.test(url)
 
@@ -84,7 +84,7 @@ function subscribe(
     // Compression would let a small message be a large one; redirects lead to where nobody wanted to go.
     const opened = new WebSocket(url, {
       handshakeTimeout: patienceMs,
-      maxPayload: LARGEST_MESSAGE,
+      maxPayload: MAX_MESSAGE,
       perMessageDeflate: false,
       followRedirects: false,
     })
@@ -139,7 +139,7 @@ function subscribe(
       isLive = false
       if (isClosed) return
       if (failures === 0) onNode(position, 'down')
-      const waitMs = Math.min(LONGEST_RETRY_MS, firstRetryMs * 2 ** Math.min(failures++, 10))
+      const waitMs = Math.min(MAX_RETRY_MS, firstRetryMs * 2 ** Math.min(failures++, 10))
       retryTimer = setTimeout(connect, waitMs * (0.75 + Math.random() / 2))
       retryTimer.unref()
       // Whoever trusted the silence goes back to asking.

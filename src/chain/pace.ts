@@ -14,7 +14,7 @@ const ENOUGH = 8
 /** in so many blocks, one that came early says nothing: seconds are rounded */
 const ONE_IN = 12
 /** milliseconds: what a node says of its blocks makes nobody wait longer */
-const LONGEST_MS = 15_000
+const MAX_MS = 15_000
 
 /**
  * A short time between neighbours, not the usual one: a network that lately had three times two blocks within a second is
@@ -33,7 +33,7 @@ export function openPace(): Pace {
       if (last !== null && number === last.number + 1) {
         seconds = [...seconds.slice(1 - REMEMBERED), timestamp - last.timestamp]
         const short = seconds.toSorted((a, b) => a - b)[Math.floor(seconds.length / ONE_IN)]!
-        shortest = seconds.length < ENOUGH || !(short > 0) ? null : Math.min(LONGEST_MS, short * 1_000)
+        shortest = seconds.length < ENOUGH || !(short > 0) ? null : Math.min(MAX_MS, short * 1_000)
       }
       if (last === null || number !== last.number) last = { number, timestamp }
     },

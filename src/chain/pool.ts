@@ -11,11 +11,11 @@ export type PoolSettings = { members: readonly Member[]; random?: () => number; 
 
 /** Reads that are asked twice, at most: one in twenty. */
 const HEDGE_SHARE = 0.05
-const MOST_HEDGES_SAVED = 10
+const MAX_HEDGES_SAVED = 10
 /** milliseconds below which asking a second node is not worth it */
-const LEAST_HEDGE_MS = 5
+const MIN_HEDGE_MS = 5
 /** milliseconds one node may take while another could be asked, and how many times its usual latency */
-const LEAST_PATIENCE_MS = 1_500
+const MIN_PATIENCE_MS = 1_500
 const PATIENCE = 10
 
 /**
@@ -84,11 +84,11 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
     tried: Set<Member>,
     until: number,
   ): Promise<unknown[]> {
-    hedges = Math.min(MOST_HEDGES_SAVED, hedges + HEDGE_SHARE)
+    hedges = Math.min(MAX_HEDGES_SAVED, hedges + HEDGE_SHARE)
     const first = askMember(member, calls, patience(member, calls, tried, until))
     if (member.p95Ms === null || hedges < 1) return first
     const { promise: late, resolve } = Promise.withResolvers<'late'>()
-    const timer = setTimeout(() => resolve('late'), Math.max(LEAST_HEDGE_MS, member.p95Ms))
+    const timer = setTimeout(() => resolve('late'), Math.max(MIN_HEDGE_MS, member.p95Ms))
     try {
       const winner = await Promise.race([first, late])
       if (winner !== 'late') return winner
@@ -113,7 +113,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
     const left = Math.max(1, until - performance.now())
     return pick(members, calls, tried, random) === null
       ? left
-      : Math.min(left, Math.max(LEAST_PATIENCE_MS, PATIENCE * member.latencyMs))
+      : Math.min(left, Math.max(MIN_PATIENCE_MS, PATIENCE * member.latencyMs))
   }
 
   async function askMember(member: Member, calls: readonly Call[], timeoutMs: number): Promise<unknown[]> {

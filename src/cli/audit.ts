@@ -5,7 +5,7 @@ import { readBlock } from './backfill.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'
 
 /** differences that are printed; the rest is counted */
-const MOST_LINES = 1_000
+const MAX_LINES = 1_000
 
 /** `chatelaine audit`: compares the history with what a node, best another one, says of final blocks. */
 export function addAudit(program: Command): void {
@@ -38,7 +38,7 @@ async function compare({ app, chain }: Installation, { from, to, rpc: url, repai
       rpc,
       repairs: repair,
       onDifference: (difference) => {
-        if (++lines <= MOST_LINES) console.log(lineOf(difference))
+        if (++lines <= MAX_LINES) console.log(lineOf(difference))
       },
       onProgress: ({ nextBlock, transfers, differences }) => {
         if (Date.now() - toldAt < 5_000) return

@@ -15,8 +15,8 @@ const KEPT_BELOW_FINALITY = 256
 const KEPT_IN_DEVELOPMENT = 10_000
 
 /** blocks, and rows they may become, that share a transaction while catching up: 2,000 is what engines have in common */
-const MOST_BLOCKS = 32
-const MOST_ROWS = 2_000
+const MAX_BLOCKS = 32
+const MAX_ROWS = 2_000
 
 /** The newest block that counts as final; its hash when the node named it. */
 export type Finality = { number: number; hash: Hex | null }
@@ -85,9 +85,9 @@ export async function retractIn(
 export function takeGroup(blocks: FollowedBlock[]): FollowedBlock[] {
   let rows = 0
   let count = 0
-  for (const block of blocks.slice(0, MOST_BLOCKS)) {
+  for (const block of blocks.slice(0, MAX_BLOCKS)) {
     rows += mostRowsOf(block)
-    if (count > 0 && rows > MOST_ROWS) break
+    if (count > 0 && rows > MAX_ROWS) break
     count++
   }
   return blocks.slice(0, count)

@@ -25,7 +25,7 @@ const RENEW_EVERY_MS = 1_000
 const ASK_NODE_EVERY_MS = 2_000
 /** of the four seconds of a lease, those for which it is sure to be ours after it was renewed */
 const ALONE_MS = 3_000
-const MOST_BACKOFF_MS = 2_000
+const MAX_BACKOFF_MS = 2_000
 /** Of the shortest time between two blocks: when the node is looked at in between, and when a next block is waited for. */
 const HALF_WAY = 0.5
 const SHORTLY_BEFORE = 0.04
@@ -33,9 +33,9 @@ const SHORTLY_BEFORE = 0.04
 const OVERDUE = 2
 /** the same where a subscription stands, which may have lost an announcement */
 const UNANNOUNCED = 1.5
-const MOST_UNANNOUNCED = 2
+const MAX_UNANNOUNCED = 2
 /** A node may announce what it likes: it sets no faster pace than this. */
-const LEAST_PAUSE_MS = 20
+const MIN_PAUSE_MS = 20
 
 /**
  * Follows one network until stopped: every block of its canonical chain is given to the listeners exactly once and
@@ -89,7 +89,7 @@ async function run(follower: Follower): Promise<void> {
       waitMs = isBehind ? 0 : Math.min(patience(follower), follower.held === null ? Infinity : RENEW_EVERY_MS)
     } catch (error) {
       if (stopping.aborted) break
-      waitMs = Math.min(MOST_BACKOFF_MS, 50 * 2 ** Math.min(failures, 10))
+      waitMs = Math.min(MAX_BACKOFF_MS, 50 * 2 ** Math.min(failures, 10))
       recover(follower, error, failures++)
     }
     chain.head.setFollowed(aloneMs(follower))
@@ -256,7 +256,7 @@ function patience(follower: Follower): number {
   if (lookedAt === Number.NEGATIVE_INFINITY) return 0
   if (held.halted !== null || isBehind) return every - sinceLookMs
   const at = chain.head.sinceChangeMs() - sinceLookMs
-  const isSubscribed = chain.newHeads?.isLive() === true && follower.unannounced < MOST_UNANNOUNCED
+  const isSubscribed = chain.newHeads?.isLive() === true && follower.unannounced < MAX_UNANNOUNCED
   return afterLook({ chain, every, at, isSubscribed }) - sinceLookMs
 }
 
@@ -299,7 +299,7 @@ async function pause(ms: number, follower: Follower): Promise<void> {
   const timer = setTimeout(wake, ms)
   stopping.addEventListener('abort', wake, { once: true })
   let hint: NodeJS.Timeout | undefined
-  follower.wake = () => (hint ??= setTimeout(wake, LEAST_PAUSE_MS))
+  follower.wake = () => (hint ??= setTimeout(wake, MIN_PAUSE_MS))
   await promise
   follower.wake = () => {}
   clearTimeout(hint)

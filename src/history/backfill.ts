@@ -17,7 +17,7 @@ import { rowsOf, type Found } from './rows.ts'
 const GROUP = 1_000
 /** blocks of one call: at first, and at most when everything goes well */
 const FIRST_RANGE = 1_000
-const LONGEST_RANGE = 10_000
+const MAX_RANGE = 10_000
 /** how often a node may fail in a row */
 const PATIENCE = 8
 
@@ -126,7 +126,7 @@ async function fillGroup(
       const found = await fetchRange(chain, { from: next, to, addresses: group.addresses })
       transfers += await store(app, chain, { found, fromBlock, group, next: to + 1 })
       next = to + 1
-      range = Math.min(LONGEST_RANGE, range * 2)
+      range = Math.min(MAX_RANGE, range * 2)
       failures = 0
       report({ nextBlock: next, transfers })
     } catch (error) {

@@ -44,7 +44,7 @@ export type Filters = {
 export type Place = { block: number; logIndex: number; batchIndex: number }
 
 const DEFAULT_LIMIT = 50
-const MOST = 200
+const MAX = 200
 const TYPES: readonly string[] = ['ERC20', 'ERC721', 'ERC1155'] satisfies TokenType[]
 
 /**
@@ -97,7 +97,7 @@ class Refusal {
 
 function parseLimit(text: string): number | Refusal {
   const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0
-  return limit >= 1 && limit <= MOST ? limit : new Refusal(`A whole number from 1 to ${MOST}.`)
+  return limit >= 1 && limit <= MAX ? limit : new Refusal(`A whole number from 1 to ${MAX}.`)
 }
 
 /** Sorted and without repetitions, so that equal filters have equal cursors. */
@@ -151,7 +151,7 @@ export function placeCursor(scope: CursorScope, place: Place): string {
 
 export type CursorScope = { accountId: string; chainId: number; filters: Filters }
 
-const MOST_INT = 2_147_483_647
+const MAX_INT = 2_147_483_647
 
 /** @throws invalid_cursor  when it is damaged, or was given for another user, network or filter */
 export function readPlace(scope: CursorScope, cursor: string): Place {
@@ -174,7 +174,7 @@ export function readPlace(scope: CursorScope, cursor: string): Place {
   })
 }
 
-const isInt = (number: number): boolean => number >= 0 && number <= MOST_INT
+const isInt = (number: number): boolean => number >= 0 && number <= MAX_INT
 
 function digestOf({ accountId, chainId, filters }: CursorScope): string {
   const { types, direction, token, counterparty, fromTime, toTime, fromBlock, toBlock, isFinalOnly, includesSpam } =

@@ -46,7 +46,7 @@ export type TransferRow = {
  * Rows of one account, token and block, of one direction, spam or not: more would let a contract fill the table at the
  * price of a log. Nobody else's transfers can hide what an account itself sends: of a direction each has its own.
  */
-const MOST_ROWS = 1_000
+const MAX_ROWS = 1_000
 
 /** addresses or hashes of one probe */
 const PROBE = 5_000
@@ -101,7 +101,7 @@ export async function rowsOf(
 
 /** At most so many rows of a kind; the last of them counts the others. */
 function bounded(rows: TransferRow[]): TransferRow[] {
-  if (rows.length <= MOST_ROWS) return rows
+  if (rows.length <= MAX_ROWS) return rows
   const kinds = new Map<string, TransferRow[]>()
   for (const row of rows) {
     const kind = `${row.accountId} ${row.token} ${row.blockNumber} ${row.direction} ${row.isSpam}`
@@ -109,14 +109,14 @@ function bounded(rows: TransferRow[]): TransferRow[] {
     if (some === undefined) kinds.set(kind, [row])
     else some.push(row)
   }
-  return [...kinds.values()].flatMap((some) => (some.length <= MOST_ROWS ? some : cut(some)))
+  return [...kinds.values()].flatMap((some) => (some.length <= MAX_ROWS ? some : cut(some)))
 }
 
 function cut(rows: TransferRow[]): TransferRow[] {
   // Who asks by a filter is told of logs in another order than the block's.
   const sorted = rows.toSorted((a, b) => a.logIndex - b.logIndex || a.batchIndex - b.batchIndex)
-  const kept = sorted.slice(0, MOST_ROWS)
-  const omitted = sorted.slice(MOST_ROWS - 1).reduce((sum, row) => sum + row.omitted, sorted.length - MOST_ROWS)
+  const kept = sorted.slice(0, MAX_ROWS)
+  const omitted = sorted.slice(MAX_ROWS - 1).reduce((sum, row) => sum + row.omitted, sorted.length - MAX_ROWS)
   return kept.with(-1, { ...kept.at(-1)!, omitted })
 }
 

@@ -11,7 +11,7 @@ import { verifyAccessToken } from './bearer.ts'
 import { openGate } from './gate.ts'
 import { openListener } from './listener.ts'
 
-const MOST = 16
+const MAX = 16
 
 let here: FakeApp
 let keys: GenerateKeyPairResult
@@ -24,7 +24,7 @@ let gone: Promise<void>
 let asked = 0
 
 before(async () => {
-  here = await fakeApp({ MAX_IN_FLIGHT: String(MOST), NODE_ENV: 'test' })
+  here = await fakeApp({ MAX_IN_FLIGHT: String(MAX), NODE_ENV: 'test' })
   keys = await generateKeyPair('ES256', { extractable: true })
   here.app.tokenKeys = { keys: [{ ...(await exportJWK(keys.publicKey)), kid: 'k', alg: 'ES256' }] }
   server = openListener(here.app)
@@ -72,8 +72,8 @@ const settled = (count: number, of = here) => until(`${count} in flight`, async 
 /** @returns what hangs, of which `free` makes answers */
 async function fill(path = '/hang'): Promise<Promise<Response>[]> {
   hangAgain()
-  const hanging = Array.from({ length: MOST }, () => fetch(`${origin}${path}`))
-  await settled(MOST)
+  const hanging = Array.from({ length: MAX }, () => fetch(`${origin}${path}`))
+  await settled(MAX)
   return hanging
 }
 
@@ -91,7 +91,7 @@ test('above the limit a request is refused at once, as every refusal is told, an
   const head = await fetch(`${origin}/hang`, { method: 'HEAD' })
   assert.deepEqual([head.status, await head.text()], [503, ''])
   free()
-  assert.deepEqual(await Promise.all(hanging.map(async (one) => (await one).status)), Array(MOST).fill(200))
+  assert.deepEqual(await Promise.all(hanging.map(async (one) => (await one).status)), Array(MAX).fill(200))
   await settled(0)
   assert.equal((await fetch(`${origin}/vital`)).status, 200)
 })
@@ -124,8 +124,8 @@ test('that we refuse is counted, and logged in one line for many', async () => {
 async function abandon(path: string): Promise<void> {
   hangAgain()
   const leaving = new AbortController()
-  const left = Array.from({ length: MOST }, () => fetch(`${origin}${path}`, { signal: leaving.signal }))
-  await settled(MOST)
+  const left = Array.from({ length: MAX }, () => fetch(`${origin}${path}`, { signal: leaving.signal }))
+  await settled(MAX)
   leaving.abort()
   await Promise.allSettled(left)
 }
@@ -170,11 +170,11 @@ async function slowBody(
 
 test('a body that comes byte by byte holds nobody’s place, and asks again when it is there', async () => {
   hangAgain()
-  const slow = await Promise.all(Array.from({ length: MOST }, slowBody))
-  await settled(MOST)
+  const slow = await Promise.all(Array.from({ length: MAX }, slowBody))
+  await settled(MAX)
   await settled(0)
-  const hanging = Array.from({ length: MOST }, () => fetch(`${origin}/hang`))
-  await settled(MOST)
+  const hanging = Array.from({ length: MAX }, () => fetch(`${origin}/hang`))
+  await settled(MAX)
   slow[0]!.send('}')
   assert.match(await slow[0]!.answer, /^HTTP\/1\.1 503 [^]*"overloaded"/)
   free()
@@ -188,8 +188,8 @@ test('a body that comes byte by byte holds nobody’s place, and asks again when
 
 test('a body that breaks off leaves nothing behind', async () => {
   hangAgain()
-  const slow = await Promise.all(Array.from({ length: MOST }, slowBody))
-  await settled(MOST)
+  const slow = await Promise.all(Array.from({ length: MAX }, slowBody))
+  await settled(MAX)
   for (const { destroy } of slow) destroy()
   await settled(0)
   free()
@@ -277,7 +277,7 @@ test('what is asked with a known token is refused before the framework looks at 
 
 test('a client that leaves while the door still asks the database leaves nothing behind, with a body or without', async (t) => {
   // An app of its own: two gates would report to the same meters.
-  const mine = await fakeApp({ MAX_IN_FLIGHT: String(MOST) })
+  const mine = await fakeApp({ MAX_IN_FLIGHT: String(MAX) })
   t.after(() => mine.close())
   const open = openListener(mine.app)
   openGate(open, mine.app).refuseBehindCors()

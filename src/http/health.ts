@@ -10,7 +10,7 @@ import { boundConnections } from './listener.ts'
 /** Milliseconds without news of a network after which it does not count as healthy. */
 const HEAD_STALE_MS = 15_000
 /** Connections of the operators' listener: a few that look now and then. */
-const MOST_CONNECTIONS = 64
+const MAX_CONNECTIONS = 64
 /** Milliseconds for which one look answers everybody who asks: strangers cannot make us ask database, signer and nodes. */
 const LOOK_MS = 1_000
 
@@ -32,7 +32,7 @@ export function health(server: FastifyInstance, app: App, questions: Questions):
 /** The listener of OPS_LISTEN: the same for operators, with every check and /metrics. It answers whoever reaches it. */
 export async function openOperatorsListener(app: App, { host, port }: Listen, questions: Questions) {
   const server = Fastify({ logger: false, bodyLimit: 1_024, forceCloseConnections: true })
-  boundConnections(server, app, MOST_CONNECTIONS)
+  boundConnections(server, app, MAX_CONNECTIONS)
   routes(server, app, { ...questions, tells: true })
   metrics(server, app)
   await server.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {

@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http'
 
 /** How many answers of this process are remembered as such. */
-const MOST = 10_000
+const MAX = 10_000
 /** characters: longer ones are no keys */
-const LONGEST = 255
+const MAX_CHARACTERS = 255
 
 type Asking = { application: string; person: string; headers: IncomingHttpHeaders; path: string }
 
@@ -18,7 +18,7 @@ export function openKnownKeys(): { has(of: Asking): boolean; add(of: Asking): vo
     add: (of) => {
       const name = nameOf(of)
       if (name === null) return
-      if (known.size >= MOST) known.delete(known.values().next().value!)
+      if (known.size >= MAX) known.delete(known.values().next().value!)
       known.add(name)
     },
   }
@@ -26,5 +26,7 @@ export function openKnownKeys(): { has(of: Asking): boolean; add(of: Asking): vo
 
 function nameOf({ application, person, headers, path }: Asking): string | null {
   const key = headers['idempotency-key'] ?? headers['x-idempotency-key']
-  return typeof key !== 'string' || key.length > LONGEST ? null : JSON.stringify([application, person, path, key])
+  return typeof key !== 'string' || key.length > MAX_CHARACTERS
+    ? null
+    : JSON.stringify([application, person, path, key])
 }

@@ -150,7 +150,7 @@ function refuseWhileClosing(server: FastifyInstance): void {
 }
 
 /** A turn that reads from thousands of connections is long: so many answers wait for its end at most. */
-const MOST_TOGETHER = 64
+const MAX_TOGETHER = 64
 
 /**
  * The answers to what was read in one turn of the event loop leave together at its end. Each written at once would
@@ -174,7 +174,7 @@ function answerTogether(server: FastifyInstance): void {
   server.addHook('onSend', (_request, reply, _payload, send) => {
     const waiting = ready.push({ reply, send })
     if (waiting === 1) setImmediate(sendAll)
-    else if (waiting === MOST_TOGETHER) sendAll()
+    else if (waiting === MAX_TOGETHER) sendAll()
   })
 }
 

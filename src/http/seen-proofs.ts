@@ -1,5 +1,5 @@
 /** Proofs of a process that are remembered; each is about 100 bytes of memory. */
-const MOST = 250_000
+const MAX = 250_000
 
 /**
  * Proofs that were used, as long as they would be good. `forgotten`: it may have been used, and nothing remembers.
@@ -21,7 +21,7 @@ const KEPT_MINUTES = 6
  * Under pressure the oldest go first, and from then on nothing of their time is accepted: what may have been used is never
  * taken for new.
  */
-export function openSeenProofs({ most = MOST } = {}): SeenProofs {
+export function openSeenProofs({ most = MAX } = {}): SeenProofs {
   /** by the minute in which they were made */
   const minutes = new Map<number, Set<string>>()
   let count = 0

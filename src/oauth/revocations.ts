@@ -3,7 +3,7 @@ import { importJWK, SignJWT } from 'jose'
 import { sql } from 'kysely'
 import { issuerOf, type App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { MOST_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE, type RevocationList } from '../signer/wire.ts'
+import { MAX_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE, type RevocationList } from '../signer/wire.ts'
 import { retrying } from '../store/db.ts'
 import type { PrivateKeys } from './keys.ts'
 
@@ -94,7 +94,7 @@ export function startRevocations(app: App, keys: PrivateKeys): Publisher {
 async function publishOnce(app: App, { keys }: PrivateKeys): Promise<void> {
   const { iat, entries } = await retrying(() => readRevoked(app))
   const parts = split(entries)
-  if (parts.length > MOST_REVOCATION_PARTS) {
+  if (parts.length > MAX_REVOCATION_PARTS) {
     // Less than all would let some of them go on signing; without a list the signer refuses every token.
     throw new Error(`${entries.length} revocations are more than a list holds: shorten ACCESS_TOKEN_SECONDS`)
   }

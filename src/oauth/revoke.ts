@@ -9,7 +9,7 @@ import { sha256 } from './secrets.ts'
 /** Clocks of replicas and verifiers may differ by this much, seconds. */
 const CLOCK_SLACK_SECONDS = 60
 /** No access token lives longer, whatever the settings were when it was issued. */
-const LONGEST_ACCESS_SECONDS = configKeys.ACCESS_TOKEN_SECONDS.max!
+const MAX_ACCESS_SECONDS = configKeys.ACCESS_TOKEN_SECONDS.max!
 
 /**
  * Ends a grant: its codes and refresh tokens are deleted, and its access tokens, which are stored nowhere, are
@@ -31,7 +31,7 @@ export async function endGrant(db: RootDb, grantId: string): Promise<void> {
         grant_id: grantId,
         forget_at: sql<Date>`coalesce(
           (select coalesce(access_until, expires_at) from oauth_records where kind = 'Grant' and id_hash = ${sha256(grantId)}),
-          now() + make_interval(secs => ${LONGEST_ACCESS_SECONDS})
+          now() + make_interval(secs => ${MAX_ACCESS_SECONDS})
         ) + make_interval(secs => ${CLOCK_SLACK_SECONDS})`,
       })
       .onConflict((on) => on.doNothing())

@@ -8,7 +8,7 @@ const MAX_CHARACTERS = 8_192
 /** The issuer's clock and ours may differ by this much, seconds. */
 const SLACK_SECONDS = 30
 /** No token about somebody's sign-in lives longer, seconds. */
-const LONGEST_LIFE = 86_400
+const MAX_LIFE = 86_400
 
 /** Why a subject token is not accepted, for the developer who sent it; never what stands in it. */
 export class SubjectTokenRefused extends Error {}
@@ -48,7 +48,7 @@ export async function verifySubjectToken(
     throw error instanceof AppError ? error : refused(explain(error))
   })
   const { aud, azp, exp, iat, jti, cnf, events } = payload
-  if (exp! <= iat! || exp! - iat! > LONGEST_LIFE) throw refused(`must live for at most ${LONGEST_LIFE} seconds`)
+  if (exp! <= iat! || exp! - iat! > MAX_LIFE) throw refused(`must live for at most ${MAX_LIFE} seconds`)
   // Made for several, it says for whom first; otherwise another of them could have handed it on.
   if (Array.isArray(aud) && aud.length > 1 && azp !== trusted.audience)
     throw refused('has several audiences and is not authorised for the configured one (azp)')

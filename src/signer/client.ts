@@ -33,7 +33,7 @@ export class SignerRefused extends Error {
 }
 
 /** What we keep for a signer that hangs; above it calls fail at once instead of after their time. */
-const MOST_UNSENT_BYTES = 16_777_216
+const MAX_UNSENT_BYTES = 16_777_216
 
 type Waiting = { resolve: (answer: unknown) => void; reject: (error: Error) => void; timer: NodeJS.Timeout }
 
@@ -98,7 +98,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
       const expiresAt = Date.now() + timeoutMs
       const frame = encode({ id, verb, request, expiresAt })
       const { socket, waiting } = (connection ??= open())
-      if (socket.writableLength > MOST_UNSENT_BYTES) throw unavailable('The signer does not read its requests.')
+      if (socket.writableLength > MAX_UNSENT_BYTES) throw unavailable('The signer does not read its requests.')
       const timer = setTimeout(() => {
         waiting.delete(id)
         reject(unavailable('The signer did not answer in time.'))

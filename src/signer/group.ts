@@ -21,7 +21,7 @@ type Waiting = {
 }
 
 /** Jobs per transaction: bounds how long one group keeps the others waiting (about 25 ms of signatures). */
-const MOST_JOBS = 128
+const MAX_JOBS = 128
 
 export function openGroup({
   db,
@@ -54,7 +54,7 @@ export function openGroup({
   function run(): void {
     isPlanned = false
     try {
-      for (const settle of runTogether(queue.splice(0, MOST_JOBS))) settle()
+      for (const settle of runTogether(queue.splice(0, MAX_JOBS))) settle()
     } catch (error) {
       hasFailed = true
       fatal(error)

@@ -40,7 +40,7 @@ export type Facts<A extends Attempt> = {
 export type Verdict<A> = { stored: A } | { sign: Kind; terms: Attempt }
 
 /** How far a nonce may run ahead of the lowest unsigned one: geth keeps 16 of a sender for sure, reth at most 16. */
-const MOST_AHEAD = 16
+const MAX_AHEAD = 16
 
 /**
  * The rules of the sign ledger. A nonce belongs to the first intent that is signed for it, with one effect for ever;
@@ -92,11 +92,11 @@ function judgeUnseen<A extends Attempt>({ kind, tx: { nonce } }: Ask, facts: Fac
   // start again further down: else one fill at an absurd nonce would lock an absent user out for ever.
   if (lane !== null && !(facts.hasToken && nonce < lane.lowest)) {
     const { lowest, highest } = lane
-    const isFar = nonce < lowest - MOST_AHEAD || nonce > highest + MOST_AHEAD
+    const isFar = nonce < lowest - MAX_AHEAD || nonce > highest + MAX_AHEAD
     // Every hole was the lowest unsigned nonce once, and 32 below is where the last look at it was.
-    const low = Math.max(lowest, nonce - 2 * MOST_AHEAD)
-    if (isFar || facts.unsignedBetween(low, nonce - MOST_AHEAD - 1) > 0) {
-      throw new Refusal('nonce_gap', `Nonce ${nonce} is more than ${MOST_AHEAD} ahead of one that was never signed.`)
+    const low = Math.max(lowest, nonce - 2 * MAX_AHEAD)
+    if (isFar || facts.unsignedBetween(low, nonce - MAX_AHEAD - 1) > 0) {
+      throw new Refusal('nonce_gap', `Nonce ${nonce} is more than ${MAX_AHEAD} ahead of one that was never signed.`)
     }
   }
   if (facts.hasToken) return kind === 'cancel' ? 'cancel' : 'send'
@@ -128,8 +128,8 @@ function neighbours<A extends Attempt>(nonce: number, { maxFills, unvouchedBetwe
 
 /** A hole below something that the user signed for stands in its way: it is filled, however many were before it. */
 function isVouchedAbove<A extends Attempt>(nonce: number, { unsignedBetween, unvouchedBetween }: Facts<A>): boolean {
-  const [low, high] = [nonce + 1, nonce + MOST_AHEAD]
-  return unsignedBetween(low, high) + unvouchedBetween(low, high).length < MOST_AHEAD
+  const [low, high] = [nonce + 1, nonce + MAX_AHEAD]
+  return unsignedBetween(low, high) + unvouchedBetween(low, high).length < MAX_AHEAD
 }
 
 /**

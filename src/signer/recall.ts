@@ -26,12 +26,12 @@ export function recall(ledger: Ledger, request: unknown): { attempts: Recalled[]
 }
 
 /** Records looked at per question: about 3 ms of the one thread that signs, and at most 200 kB of answer. */
-const MOST_RECORDS = 500
+const MAX_RECORDS = 500
 
 /** Verb `recallSince`: what was signed after a record. Needs no token: it names what was given away before. */
 export function recallSince(ledger: Ledger, request: unknown): RecalledSince {
   const { after } = readRecallSinceRequest(request)
-  const rows = ledger.since(after, MOST_RECORDS)
+  const rows = ledger.since(after, MAX_RECORDS)
   const known = ledger.recordAt(after)
   const last = rows.at(-1)
   return {

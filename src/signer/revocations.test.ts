@@ -11,7 +11,7 @@ import { Refusal } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
 import { ALICE, ask, BOB, ISSUER, makePlace, refusal, startSigner, world as anyWorld } from './spawned.ts'
 import type { Caller } from './tokens.ts'
-import { MOST_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE } from './wire.ts'
+import { MAX_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE } from './wire.ts'
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
 const IN_USE = { more: { SIGNER_REVOCATIONS_SECONDS: '60' } }
@@ -215,7 +215,7 @@ describe('not taken', () => {
       { iat: undefined },
       { jti: undefined },
       { parts: 0 },
-      { parts: MOST_REVOCATION_PARTS + 1 },
+      { parts: MAX_REVOCATION_PARTS + 1 },
       { part: 1 },
       { part: -1 },
       { part: 0.5, parts: 2 },

@@ -5,7 +5,7 @@ import type { KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import { readRevocationsRequest } from './request.ts'
 import type { Caller } from './tokens.ts'
-import { MOST_REVOCATION_PARTS, REVOCATIONS_TYPE, type RevocationList } from './wire.ts'
+import { MAX_REVOCATION_PARTS, REVOCATIONS_TYPE, type RevocationList } from './wire.ts'
 
 /**
  * What is forbidden although its token is good: revoked grants, suspended applications, frozen users. The server brings
@@ -25,7 +25,7 @@ export type Revocations = {
 }
 
 /** Clocks of the database and of this machine may differ by this much; further ahead a list would live too long. */
-const MOST_AHEAD_SECONDS = 10
+const MAX_AHEAD_SECONDS = 10
 /** Lists of which some parts are here: each server's newest, and one that it gave up. */
 const MAX_INCOMPLETE = 8
 
@@ -81,7 +81,7 @@ export function openRevocations({
       await keys.verify(jws, { typ: REVOCATIONS_TYPE, issuer, required: ['iat', 'jti'] }).catch(refuse),
     )
     const age = now() / 1_000 - list.iat
-    if (age < -MOST_AHEAD_SECONDS || (maxAgeSeconds > 0 && age > maxAgeSeconds)) {
+    if (age < -MAX_AHEAD_SECONDS || (maxAgeSeconds > 0 && age > maxAgeSeconds)) {
       log.warn('revocations_refused', { ageSeconds: Math.round(age) })
       throw bad(
         age < 0
@@ -112,7 +112,7 @@ export function openRevocations({
   // A clock that was set back would make the list live longer.
   function isFresh(): boolean {
     const age = now() / 1_000 - newest.issuedAt
-    return age <= maxAgeSeconds && age >= -MOST_AHEAD_SECONDS
+    return age <= maxAgeSeconds && age >= -MAX_AHEAD_SECONDS
   }
 
   function refuseRevoked(caller: Caller): Caller {
@@ -145,7 +145,7 @@ function readList({ iat, jti, part, parts, entries }: JWTPayload): RevocationLis
   const isWhole = (value: unknown, least: number, most: number): value is number =>
     Number.isInteger(value) && (value as number) >= least && (value as number) <= most
   if (
-    !isWhole(parts, 1, MOST_REVOCATION_PARTS) ||
+    !isWhole(parts, 1, MAX_REVOCATION_PARTS) ||
     !isWhole(part, 0, parts - 1) ||
     !Array.isArray(entries) ||
     !entries.every((entry) => typeof entry === 'string')

@@ -10,16 +10,16 @@ import { encodeFrame, frameReader, MAX_FRAME_BYTES, type AnswerFrame, type Verb 
 export type Handlers = { [V in Verb]: (request: unknown) => unknown }
 
 /** Requests of one connection that may be under way; above it we stop reading until some are answered. */
-const MOST_UNDER_WAY = 1_024
+const MAX_UNDER_WAY = 1_024
 /**
  * Bytes that one connection may have us hold for its requests under way: 70 bytes of `recall` ask for an answer of
  * half a megabyte, and without this bound 10,000 of them from a peer that does not read took 850 MB.
  */
-const MOST_BYTES_UNDER_WAY = 8_388_608
+const MAX_BYTES_UNDER_WAY = 8_388_608
 /** A server has one; the rest is for replicas, and for those that hang. */
-const MOST_CONNECTIONS = 64
+const MAX_CONNECTIONS = 64
 /** sun_path of Linux is 108 bytes with its NUL; a longer one is cut off silently. */
-const LONGEST_PATH = 107
+const MAX_PATH = 107
 
 /**
  * Listens on a Unix socket that only this user of the machine may open, or its group too: never wider than `mode`,
@@ -45,7 +45,7 @@ export async function listen({
     open.set(socket, serve(socket, handlers, log))
     socket.once('close', () => open.delete(socket))
   })
-  server.maxConnections = MOST_CONNECTIONS
+  server.maxConnections = MAX_CONNECTIONS
   server.listen(path)
   await once(server, 'listening').catch((cause: unknown) => {
     throw new StartError('The signer cannot listen at SIGNER_SOCKET.', cause)
@@ -106,7 +106,7 @@ function serve(socket: Socket, handlers: Handlers, log: Log): { finish: () => vo
 
   // A peer that asks and does not read would have us keep its answers.
   function isReady(): boolean {
-    return underWay < MOST_UNDER_WAY && bytesUnderWay < MOST_BYTES_UNDER_WAY && !socket.writableNeedDrain
+    return underWay < MAX_UNDER_WAY && bytesUnderWay < MAX_BYTES_UNDER_WAY && !socket.writableNeedDrain
   }
 
   function begin(request: Request): void {
@@ -193,8 +193,8 @@ function makeFolder(folder: string, mode: number): void {
 
 /** A signer that was killed leaves its socket behind; one that lives answers at it. */
 async function clearPath(path: string): Promise<void> {
-  if (Buffer.byteLength(path) > LONGEST_PATH) {
-    throw new StartError(`SIGNER_SOCKET is longer than ${LONGEST_PATH} bytes, the limit of Unix sockets.`)
+  if (Buffer.byteLength(path) > MAX_PATH) {
+    throw new StartError(`SIGNER_SOCKET is longer than ${MAX_PATH} bytes, the limit of Unix sockets.`)
   }
   if (!existsSync(path)) return
   if (!lstatSync(path).isSocket()) throw new StartError('There is a file at SIGNER_SOCKET that is no socket.')

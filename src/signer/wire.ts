@@ -92,7 +92,7 @@ export type RevocationList = {
 }
 export const REVOCATIONS_TYPE = 'chatelaine-revocations+jwt'
 /** 64 parts of 300,000 bytes: about 400,000 grants within one life of an access token */
-export const MOST_REVOCATION_PARTS = 64
+export const MAX_REVOCATION_PARTS = 64
 
 /** How a revoked grant (`gid` of a token), a suspended application and a frozen user stand in a list. */
 export const revoked = {

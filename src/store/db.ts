@@ -33,7 +33,7 @@ export async function openEmbedded(place: { dir: string } | { snapshot: Blob }):
 }
 
 const RETRYABLE = new Set(['40001', '40P01'])
-const MOST_TRIES = 5
+const MAX_TRIES = 5
 /** milliseconds, doubled with each try; of two that got in each other's way, chance lets one go first */
 const BACK_OFF_MS = 10
 
@@ -48,7 +48,7 @@ export async function retrying<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      if (!RETRYABLE.has(sqlState(error) ?? '') || attempt === MOST_TRIES) throw mapDatabaseError(error)
+      if (!RETRYABLE.has(sqlState(error) ?? '') || attempt === MAX_TRIES) throw mapDatabaseError(error)
       await setTimeout(Math.random() * BACK_OFF_MS * 2 ** (attempt - 1))
     }
   }

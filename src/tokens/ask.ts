@@ -26,9 +26,9 @@ const COLLECTIBLES = ['0x80ac58cd', '0xd9b67a26'].map((id) => `0x01ffc9a7${id.sl
 const GAS: Hex = '0x7a120'
 
 /** with the check of the code four to six calls each: one batch stays at 48 */
-export const MOST_TOKENS = 8
+export const MAX_TOKENS = 8
 
-const MOST_DECIMALS = 77n
+const MAX_DECIMALS = 77n
 
 /** The block at which a question is answered: by its hash, its number or a tag. */
 export type AtBlock = { blockHash: Hex } | Hex | 'latest' | 'finalized'
@@ -93,5 +93,5 @@ const isYes = (data: Hex | null): boolean => data?.length === 66 && BigInt(data)
 function readDecimals(data: Hex | null): number | null {
   if (data === null || data.length < 66) return null
   const decimals = BigInt(data.slice(0, 66))
-  return decimals <= MOST_DECIMALS ? Number(decimals) : 0
+  return decimals <= MAX_DECIMALS ? Number(decimals) : 0
 }

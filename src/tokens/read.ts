@@ -6,7 +6,7 @@ import { mapChainError } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import { askTokens, MOST_TOKENS, type AtBlock, type Token, type TokenFacts } from './ask.ts'
+import { askTokens, MAX_TOKENS, type AtBlock, type Token, type TokenFacts } from './ask.ts'
 import { noteTokens } from './note.ts'
 import { askAll, refreshTokens, typeOf } from './refresh.ts'
 
@@ -68,8 +68,8 @@ export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]
     if (state !== 'NEW') learn(toHex(address), { symbol, name, decimals })
   const stored = new Map(rows.map((row) => [toHex(row.address), row]))
   const unasked = missing.filter((address) => !known.has(address))
-  for (let start = 0; start < unasked.length; start += MOST_TOKENS) {
-    const tokens = unasked.slice(start, start + MOST_TOKENS).map((address) => tokenOf(address, stored.get(address)))
+  for (let start = 0; start < unasked.length; start += MAX_TOKENS) {
+    const tokens = unasked.slice(start, start + MAX_TOKENS).map((address) => tokenOf(address, stored.get(address)))
     const told = await atNewest(chain, (at) => askAll(app, chain, tokens, at))
     await keep(
       app,

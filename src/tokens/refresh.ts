@@ -5,7 +5,7 @@ import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db, RootDb } from '../store/db.ts'
-import { askTokens, MOST_TOKENS, type AtBlock, type Token, type TokenAnswer } from './ask.ts'
+import { askTokens, MAX_TOKENS, type AtBlock, type Token, type TokenAnswer } from './ask.ts'
 import { TOKEN_TYPE_NUMBERS, UNSEEN_TYPE, type TokenType } from './note.ts'
 
 /** seconds until a token that did not tell everything is asked again: doubled from a minute up to a day */
@@ -41,7 +41,7 @@ async function refreshAll(app: Part, chain: Chain): Promise<void> {
       .where('chain_id', '=', chain.chainId)
       .where('retry_at', '<=', sql<Date>`now()`)
       .orderBy('retry_at')
-      .limit(MOST_TOKENS)
+      .limit(MAX_TOKENS)
       .execute()
     if (due.length === 0) return
     const place = await readPlace(app, chain)
@@ -85,7 +85,7 @@ type Answered = Token & { answer: TokenAnswer }
 /**
  * What tokens say of themselves: all at once; when that fails, one by one, so that a token that takes the node down
  * with it hurts itself only, is missing in the answer and is asked again later.
- * @param tokens  at most MOST_TOKENS
+ * @param tokens  at most MAX_TOKENS
  * @throws RpcUnavailable | RpcError  when not one of them could be asked
  */
 export async function askAll(app: Part, chain: Chain, tokens: Token[], at: AtBlock): Promise<Answered[]> {

@@ -17,7 +17,7 @@ import { untilSigned } from './unsigned.ts'
 import { firstNonce } from './used.ts'
 
 /** An account that always loses its race is one that somebody else is hammering. */
-const MOST_RACES = 64
+const MAX_RACES = 64
 /** milliseconds that a write waits for earlier ones of its account to be signed */
 const PATIENCE_MS = 3_000
 
@@ -34,7 +34,7 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
   let times = 0
   let first: number | null = null
   const endsAt = performance.now() + PATIENCE_MS
-  for (let race = 0; race < MOST_RACES;) {
+  for (let race = 0; race < MAX_RACES;) {
     const taken = await takeNonce(app, chain, binding, first)
     if (taken === 'key is taken') throw inFlight()
     if ('nonce' in taken) return toBound(chain, binding, taken.nonce)

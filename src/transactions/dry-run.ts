@@ -76,7 +76,7 @@ function readReturned({ fn }: Intent, data: Hex): { response: unknown; outputs: 
 }
 
 /** A write passes by nonces that the ledger knows and our tables have lost, at most so many. */
-const MOST_LOST_NONCES = 64
+const MAX_LOST_NONCES = 64
 
 /** The nonce that the signer would take, and the rule that lets it. What it refuses, it refuses in the same words as a write. */
 async function askSigner(
@@ -87,7 +87,7 @@ async function askSigner(
 ): Promise<{ nonce: number; rule: string }> {
   const { to, value, data } = intent
   const asked = { id: `dry-run-${randomUUID()}`, chainId: chain.chainId, from, to, value, data, ...terms }
-  for (let nonce = next; nonce < next + MOST_LOST_NONCES; nonce++) {
+  for (let nonce = next; nonce < next + MAX_LOST_NONCES; nonce++) {
     try {
       const { rule } = await gasStrategy(chain).check(app, { ...asked, nonce }, token)
       return { nonce, rule }

@@ -3,17 +3,17 @@ import { BadAnswer } from '../chain/failures.ts'
 import { AppError } from '../errors.ts'
 
 /** gas units: what any transaction costs before it does anything. Yellow Paper, G_transaction */
-export const LEAST_GAS = 21_000n
+export const MIN_GAS = 21_000n
 
 /** gas units: mainnet refuses transactions above 2^24 since Fusaka. EIP-7825 */
-export const MOST_GAS = 16_777_216n
+export const MAX_GAS = 16_777_216n
 
 /** The gas limit of a request. @throws invalid_gas */
 export function readGasLimit(text: string): bigint {
   if (!/^\d{1,20}$/.test(text)) throw invalidGas('not_a_number', 'The gas limit must be decimal digits.')
   const gas = BigInt(text)
-  if (gas < LEAST_GAS || gas > MOST_GAS)
-    throw invalidGas('out_of_range', `The gas limit must be between ${LEAST_GAS} and ${MOST_GAS}.`)
+  if (gas < MIN_GAS || gas > MAX_GAS)
+    throw invalidGas('out_of_range', `The gas limit must be between ${MIN_GAS} and ${MAX_GAS}.`)
   return gas
 }
 
@@ -27,6 +27,6 @@ export const invalidGas = (code: string, detail: string): AppError =>
  */
 export function readGas(answer: unknown): bigint {
   const gas = BigInt(readNumber(answer, 'gas of a call'))
-  if (gas < LEAST_GAS) throw new BadAnswer('the node names less gas than any transaction costs')
+  if (gas < MIN_GAS) throw new BadAnswer('the node names less gas than any transaction costs')
   return gas
 }

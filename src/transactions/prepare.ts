@@ -10,7 +10,7 @@ import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { costOf, fundsOf, insufficientFunds, type Budget } from './funds.ts'
 import type { Intent, Terms } from './intent.ts'
-import { invalidGas, MOST_GAS, readGas } from './limits.ts'
+import { invalidGas, MAX_GAS, readGas } from './limits.ts'
 
 /**
  * Simulates an intent at the newest block and finds what it costs its sender: one estimate; the balance, once a block;
@@ -196,6 +196,6 @@ export function revertOf(error: unknown, { errors, data: called }: Pick<Intent, 
 export function limitOf(estimate: bigint, { gas }: Pick<Intent, 'gas'>): bigint {
   if (gas !== undefined) return gas
   const wanted = (estimate * 5n) / 4n + 10_000n
-  if (wanted <= MOST_GAS) return wanted
-  return estimate > MOST_GAS ? estimate : MOST_GAS
+  if (wanted <= MAX_GAS) return wanted
+  return estimate > MAX_GAS ? estimate : MAX_GAS
 }

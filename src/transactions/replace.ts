@@ -11,7 +11,7 @@ import { retrying, type Db } from '../store/db.ts'
 import { broadcast, type Sent } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
 import { readFees, type AttemptRow, type Bound, type Attempt } from './intent.ts'
-import { LEAST_GAS, MOST_GAS, readGas } from './limits.ts'
+import { MIN_GAS, MAX_GAS, readGas } from './limits.ts'
 import { callOf, limitOf } from './prepare.ts'
 import { adopt } from './recall.ts'
 import { reach } from './steps.ts'
@@ -160,10 +160,10 @@ const plain = new WeakSet<Chain>()
 export async function cancelGas(chain: Chain, from: Hex): Promise<bigint> {
   try {
     const gas = await estimateNothing(chain, from)
-    if (gas === LEAST_GAS) plain.add(chain)
-    return gas > LEAST_GAS ? smaller((gas * 5n) / 4n, MOST_GAS) : LEAST_GAS
+    if (gas === MIN_GAS) plain.add(chain)
+    return gas > MIN_GAS ? smaller((gas * 5n) / 4n, MAX_GAS) : MIN_GAS
   } catch (error) {
-    if (plain.has(chain)) return LEAST_GAS
+    if (plain.has(chain)) return MIN_GAS
     throw error
   }
 }
@@ -172,7 +172,7 @@ export async function cancelGas(chain: Chain, from: Hex): Promise<bigint> {
 async function estimateNothing({ rpc }: Chain, from: Hex): Promise<bigint> {
   const estimate = async (to: Hex) => {
     const gas = readGas(await rpc.call('eth_estimateGas', [{ from, to, value: '0x0' }, 'latest']))
-    if (gas > MOST_GAS) throw new BadAnswer('the node names more gas than a transaction may have')
+    if (gas > MAX_GAS) throw new BadAnswer('the node names more gas than a transaction may have')
     return gas
   }
   try {

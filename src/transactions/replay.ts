@@ -134,7 +134,7 @@ async function catchUpWithLedger(app: App): Promise<void> {
         ? await moveCursor(app, cursor, page.through, page.signatures)
         : await findLost(app.db, page.signatures)
     if (lost === null) continue
-    const open = lost.filter(({ seq }) => (tries.get(seq) ?? 0) < MOST_TRIES)
+    const open = lost.filter(({ seq }) => (tries.get(seq) ?? 0) < MAX_TRIES)
     if (open.length > 0) {
       await takeInAll(app, open)
       // Then all of the page is compared once more: only what is there is passed by.
@@ -147,7 +147,7 @@ async function catchUpWithLedger(app: App): Promise<void> {
   }
 }
 
-const MOST_TRIES = 3
+const MAX_TRIES = 3
 
 /** Business event: the ledger holds a signature that the database can not be told of. Alarm: an operator has to look. */
 function notTakenIn({ telemetry }: App, { chainId, intentId: id, from: sender, nonce, hash }: Signature): void {

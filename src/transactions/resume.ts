@@ -9,7 +9,7 @@ import { retrying, type Db } from '../store/db.ts'
 import type { Transition } from '../store/rows.ts'
 import { findUser } from '../users/find.ts'
 import { countAt } from './counts.ts'
-import { LEAST_GAS } from './limits.ts'
+import { MIN_GAS } from './limits.ts'
 import { attend } from './recover.ts'
 import { provenLeast, usedForGood } from './used.ts'
 
@@ -73,7 +73,7 @@ export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]
 }
 
 /** nonces that others used, held one by one */
-const MOST_HELD = 256
+const MAX_HELD = 256
 
 /** Lets accounts of a network go on whose operator asked for it. */
 export async function resumeAsked(app: App, chain: Chain): Promise<void> {
@@ -117,7 +117,7 @@ async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: He
     app.db.transaction().execute(async (db) => {
       if (block !== null) {
         // Each of them, as far as that is possible: a rewind may give back any.
-        const first = Math.max((highest ?? count - 2) + 1, count - MOST_HELD)
+        const first = Math.max((highest ?? count - 2) + 1, count - MAX_HELD)
         for (let nonce = first; nonce < count; nonce++) {
           const foreign = { chainId: chain.chainId, from, accountId, nonce, block, isFinal: true, hash: null }
           await holdForeign(db, foreign, app.now)
@@ -174,7 +174,7 @@ export async function holdForeign(
         sender: fromHex(from),
         nonce,
       },
-      ...{ target: fromHex(from), value: toWord(0n), data: Buffer.alloc(0), abi: '', gas_limit: Number(LEAST_GAS) },
+      ...{ target: fromHex(from), value: toWord(0n), data: Buffer.alloc(0), abi: '', gas_limit: Number(MIN_GAS) },
       ...{
         max_fee: toWord(0n),
         max_priority_fee: null,

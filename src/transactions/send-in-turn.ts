@@ -2,7 +2,7 @@ import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 
 /** transactions that leave together; as many as `chain/collect.ts` puts into one JSON-RPC batch */
-const MOST_TOGETHER = 50
+const MAX_TOGETHER = 50
 
 type Waiting = { from: Hex; raw: Hex; resolve: (answer: unknown) => void; reject: (error: unknown) => void }
 type Queue = { waiting: Waiting[]; /** accounts that have some in the air */ busy: Set<Hex>; isScheduled: boolean }
@@ -33,7 +33,7 @@ function start(chain: Chain, queue: Queue): void {
   for (;;) {
     const wave: Waiting[] = []
     const later: Waiting[] = []
-    for (const one of queue.waiting) (wave.length < MOST_TOGETHER && !queue.busy.has(one.from) ? wave : later).push(one)
+    for (const one of queue.waiting) (wave.length < MAX_TOGETHER && !queue.busy.has(one.from) ? wave : later).push(one)
     queue.waiting = later
     if (wave.length === 0) return
     void send(chain, queue, wave)

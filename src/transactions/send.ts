@@ -49,7 +49,7 @@ export async function sendTransaction(
   const { accountId, clientId, address: from } = caller
   const key = idempotency === null ? null : toKey(caller, idempotency)
   await untilReplayed(app)
-  for (let lost = 0; lost < MOST_LOST; lost++) {
+  for (let lost = 0; lost < MAX_LOST; lost++) {
     const known: Known = key === null ? { free: newTransactionId() } : await findKey(app.db, key)
     if ('told' in known) return { answer: answerOf(chain, toBound(known.told), known.hash), isReplay: true }
     const answer =
@@ -68,7 +68,7 @@ export async function sendTransaction(
 }
 
 /** Of one account, what the ledger has signed and the database has lost, each at the cost of one attempt. */
-const MOST_LOST = 64
+const MAX_LOST = 64
 
 const toKey = (
   { accountId, clientId }: Caller,

@@ -49,12 +49,12 @@ export async function takeInSlot(app: App, slot: Slot): Promise<boolean> {
       return true
     } catch (error) {
       // A repeat of the same key has bound the id meanwhile, under another nonce: the next try frees it.
-      if (!isUniqueViolation(error) || race === MOST_RACES) throw error
+      if (!isUniqueViolation(error) || race === MAX_RACES) throw error
     }
   }
 }
 
-const MOST_RACES = 8
+const MAX_RACES = 8
 
 /**
  * As `takeInSlot`, with what the ledger was asked for before, inside a transaction, for an account that is there. An

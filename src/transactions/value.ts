@@ -1,13 +1,13 @@
 import { AppError } from '../errors.ts'
 import type { Intent } from './intent.ts'
 
-const MOST = 2n ** 256n - 1n
+const MAX = 2n ** 256n - 1n
 
 /** The `value` of a write, wei. @throws invalid_value */
 export function readValue(text: string, { isPayable }: { isPayable: boolean }): bigint {
   if (!/^\d{1,100}$/.test(text)) throw invalidValue('not_wei', 'The value must be wei in decimal digits.')
   const value = BigInt(text)
-  if (value > MOST) throw invalidValue('out_of_range', 'The value must be below 2^256 wei.')
+  if (value > MAX) throw invalidValue('out_of_range', 'The value must be below 2^256 wei.')
   if (value > 0n && !isPayable)
     throw invalidValue('not_payable', 'The function is marked nonpayable: it takes no value.')
   return value

@@ -24,7 +24,7 @@ export const mayBeCured = (trouble: RawBuilder<unknown>): RawBuilder<boolean> =>
 
 /** seconds until a write is looked at again of which a look changed nothing: doubled each time */
 const FIRST_PAUSE_SECONDS = 10
-const LONGEST_PAUSE_SECONDS = 300
+const MAX_PAUSE_SECONDS = 300
 
 /**
  * Takes writes on for a look, each for one replica: who moves its time has it. Nobody else looks at it before the next
@@ -42,7 +42,7 @@ export async function takeLooks(
   )
   const isNew = sql<boolean>`(waits.hash is distinct from excluded.hash and ${mayBeCured(sql.ref('waits.trouble'))})`
   const pause = sql<number>`case when waits.due_at is null or ${isNew} then ${FIRST_PAUSE_SECONDS}::int
-    else least(waits.pause_seconds * 2, ${LONGEST_PAUSE_SECONDS}::int) end`
+    else least(waits.pause_seconds * 2, ${MAX_PAUSE_SECONDS}::int) end`
   // In the order of the key, so that two replicas do not wait for each other.
   const { rows } = await sql<{ sender: Uint8Array; nonce: number; trouble: TroubleCode | null; detail: string | null }>`
     insert into waits (chain_id, sender, nonce, hash, due_at, pause_seconds)

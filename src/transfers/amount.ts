@@ -6,12 +6,12 @@ import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { invalidAmount, type Asset } from './order.ts'
 
-const MOST = 2n ** 256n - 1n
+const MAX = 2n ** 256n - 1n
 /** `decimals()` */
 const DECIMALS: Hex = '0x313ce567'
 const DECIMALS_GAS = 500_000
 /** 10^78 is above 2^256: a token with more cannot hold one whole of itself */
-const MOST_DECIMALS = 77n
+const MAX_DECIMALS = 77n
 
 /**
  * The amount of a transfer in the smallest unit.
@@ -26,7 +26,7 @@ export async function readValueOf(chain: Chain, asset: Asset): Promise<bigint> {
       decimals === 0 ? 'Only whole pieces can be sent.' : `The amount has more than ${decimals} decimal places.`
     throw new AppError('amount_precision', detail, { errors: [{ pointer: '/amount', code: 'too_fine', detail }] })
   }
-  if (value > MOST) throw invalidAmount('out_of_range', 'The amount is above 2^256 of the smallest unit.')
+  if (value > MAX) throw invalidAmount('out_of_range', 'The amount is above 2^256 of the smallest unit.')
   return value
 }
 
@@ -41,7 +41,7 @@ function askDecimals(chain: Chain, token: Hex): Promise<number> {
     const result = await reads.call({ to: token, data: DECIMALS, gas: DECIMALS_GAS })
     const word = 'reverted' in result || result.data.length < 66 ? null : result.data.slice(0, 66)
     const decimals = word === null ? null : readQuantity(word, 'decimals of a token')
-    if (decimals !== null && decimals <= MOST_DECIMALS) return Number(decimals)
+    if (decimals !== null && decimals <= MAX_DECIMALS) return Number(decimals)
     if (!(await reads.hasCode(token))) throw notToken()
     const detail = 'The token does not say how many decimals it has.'
     throw new AppError('decimals_unknown', detail, {

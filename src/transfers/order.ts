@@ -24,7 +24,7 @@ export type Addressee =
 export type Order = { asset: Asset; to: Addressee; requestHash: Buffer }
 
 const WORDS = ['tokenType', 'tokenAddress', 'amount', 'tokenId', 'toAddress', 'toUserId', 'toUserProviderType', 'toUserUsername'] as const // prettier-ignore
-const MOST = 2n ** 256n - 1n
+const MAX = 2n ** 256n - 1n
 
 /**
  * Everything of a transfer that can be refused without asking anybody.
@@ -59,7 +59,7 @@ function readAsset(tokenType: Body['tokenType'], { tokenAddress, amount, tokenId
     return { tokenType, token, amount: readAmount(amount) }
   }
   const id = BigInt(need('/tokenId', tokenId))
-  if (id > MOST) throw refuse('/tokenId', 'out_of_range', 'A token id is below 2^256.')
+  if (id > MAX) throw refuse('/tokenId', 'out_of_range', 'A token id is below 2^256.')
   if (tokenType === 'ERC1155') return { tokenType, token, tokenId: id, amount: readAmount(amount) }
   const { digits, places } = readAmount(amount ?? '1')
   if (digits !== 1n || places > 0)

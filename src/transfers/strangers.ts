@@ -8,7 +8,7 @@ import { pregenerate } from '../users/pregenerate.ts'
 import type { Stranger } from './recipient.ts'
 
 /** People for whom one sender has an account made, in any 24 hours. */
-const MOST_A_DAY = 20
+const MAX_A_DAY = 20
 const DAY_SECONDS = 86_400
 
 /**
@@ -39,10 +39,10 @@ async function charge({ db: root }: Pick<App, 'db'>, senderId: string, userId: U
         .orderBy('made_at')
         .execute()
       if (made.some((row) => row.user_id === userId)) return
-      if (made.length >= MOST_A_DAY)
+      if (made.length >= MAX_A_DAY)
         throw new AppError(
           'rate_limited',
-          `Accounts are made ahead for ${MOST_A_DAY} people a day; whoever has signed in can be sent to at any time.`,
+          `Accounts are made ahead for ${MAX_A_DAY} people a day; whoever has signed in can be sent to at any time.`,
           { retryAfter: Math.max(1, made[0]!.seconds) },
         )
       await db.insertInto('strangers').values({ sender_id: senderId, user_id: userId }).execute()

@@ -148,8 +148,8 @@ async function failOver({ pair }: Stage): Promise<number> {
 }
 
 /** milliseconds that writes may take to be back, and then told ids to be found */
-const MOST_BACK_MS = 10_000
-const MOST_FOUND_MS = 2_000
+const MAX_BACK_MS = 10_000
+const MAX_FOUND_MS = 2_000
 /** of the writes told before, the last ones that are repeated with their keys */
 const REPEATED = 200
 
@@ -237,14 +237,14 @@ export async function observe(
   )
   const backMs = Math.round((firstNew()?.at ?? Number.POSITIVE_INFINITY) - upAt)
   log(`${before.length} told, ${forgotten} of them forgotten; writes back after ${backMs} ms`)
-  const found = await findAll(world, before, MOST_FOUND_MS)
+  const found = await findAll(world, before, MAX_FOUND_MS)
   log(`${found.missing.length} ids not found, the last of the others after ${found.tookMs} ms`)
   const [others] = await Promise.all([repeatAll(world, before.slice(-REPEATED)), meanwhile?.()])
 
   if (!failover.isSynchronous && forgotten === 0) problems.push('nothing was forgotten: this proves nothing')
   if (failover.isSynchronous && forgotten > 0) problems.push(`${forgotten} answers are lost`)
-  if (backMs > MOST_BACK_MS) problems.push(`writes were back after ${backMs} ms`)
-  problems.push(...found.missing.map((one) => `not found within ${MOST_FOUND_MS} ms: ${one}`), ...others)
+  if (backMs > MAX_BACK_MS) problems.push(`writes were back after ${backMs} ms`)
+  problems.push(...found.missing.map((one) => `not found within ${MAX_FOUND_MS} ms: ${one}`), ...others)
   return { name, told: before.length, forgotten, backMs, foundMs: found.tookMs, problems }
 }
 

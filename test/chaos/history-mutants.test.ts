@@ -97,7 +97,7 @@ const MUTANTS: Record<string, Mutant> = {
 }
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const MOST_SEEDS = 12
+const MAX_SEEDS = 12
 const BOUND_MS = 8_000
 
 suite(
@@ -121,7 +121,7 @@ suite(
           return
         }
         const program = join(copy, 'test/chaos/history-program.ts')
-        const seeds = Array.from({ length: MOST_SEEDS }, (_, index) =>
+        const seeds = Array.from({ length: MAX_SEEDS }, (_, index) =>
           mutant.seeds === 'strict' ? index * 2 + 1 : mutant.seeds === 'not strict' ? index * 2 + 2 : index + 1,
         )
         const { lies = null } = mutant
@@ -133,7 +133,7 @@ suite(
           assert.equal((await runHistory(seed, home, { lies })).problem, null)
           return
         }
-        assert.fail(`${MOST_SEEDS} seeds did not notice`)
+        assert.fail(`${MAX_SEEDS} seeds did not notice`)
       })
     }
   },

@@ -41,7 +41,7 @@ export type Pool = {
 }
 
 /** geth keeps 16 of an account for sure (--txpool.accountslots) */
-const MOST_PER_ACCOUNT = 16
+const MAX_PER_ACCOUNT = 16
 export const ACCOUNT_FULL = 'account limit exceeded'
 
 /**
@@ -91,7 +91,7 @@ export function poolOver(anvil: Anvil): Pool {
         const outbids = maxFee * 10n >= before.maxFee * 11n && tip * 10n >= before.tip * 11n
         return outbids ? null : 'replacement transaction underpriced'
       }
-      return (mine?.size ?? 0) >= MOST_PER_ACCOUNT ? ACCOUNT_FULL : null
+      return (mine?.size ?? 0) >= MAX_PER_ACCOUNT ? ACCOUNT_FULL : null
     },
     took(one) {
       one.isAccepted = true

@@ -9,7 +9,7 @@ import type { Account, ChaosWorld } from './transactions-world.ts'
 type Body = Record<string, unknown>
 
 /** rows whose every hash is asked for; the others by their id and the hash that was told */
-const MOST_WHOLE = 2_000
+const MAX_WHOLE = 2_000
 
 /** What the API says of each transaction, under its id and every hash that it ever had, is what stands in the tables. */
 export async function judgeAnswers(evidence: Evidence, tell: Tell): Promise<void> {
@@ -21,7 +21,7 @@ export async function judgeAnswers(evidence: Evidence, tell: Tell): Promise<void
     const own = attempts.get(row.id) ?? []
     const answer = await ask(world, account, row.id)
     judgeAnswer(row, own, answer?.body as Body, tell)
-    const hashes = index < MOST_WHOLE ? own.map(({ hash }) => toHex(hash)) : []
+    const hashes = index < MAX_WHOLE ? own.map(({ hash }) => toHex(hash)) : []
     for (const hash of hashes) {
       const again = await ask(world, account, hash)
       // What a raise that came too late has stored meanwhile is in both, or in neither.
@@ -155,12 +155,12 @@ function judgeTold(evidence: Evidence, write: Write, byHash: Map<Hex, Row>, tell
 }
 
 /** clients that come back with their key when everything is over */
-const MOST_REPEATS = 400
+const MAX_REPEATS = 400
 
 /** A key says the same for as long as it is kept, and is nothing for another request. */
 export async function judgeRepeats(world: ChaosWorld, writes: Write[], tell: Tell): Promise<void> {
   const told = writes.filter(({ hash }) => hash !== null)
-  const step = Math.max(1, Math.floor(told.length / MOST_REPEATS))
+  const step = Math.max(1, Math.floor(told.length / MAX_REPEATS))
   await inParallel(
     told.filter((_write, index) => index % step === 0),
     8,

@@ -5,11 +5,11 @@ import { askAll, type Log } from './transactions-chain.ts'
 import { nameOfRow, type AttemptRow, type Evidence, type Row, type Tell } from './transactions-evidence.ts'
 
 /** wei: what the signer signs at most for one transaction (SIGNER_MAX_FEE_WEI) */
-const MOST_FEE = 10n ** 18n
+const MAX_FEE = 10n ** 18n
 /** gas units of a cancel on this chain */
 const CANCEL_GAS = 21_000n
 /** rows whose gas is estimated once more */
-const MOST_ESTIMATES = 400
+const MAX_ESTIMATES = 400
 
 /** What was offered for gas and what was paid, against the rules; and every account's coins and tokens against what was asked for. */
 export async function judgeMoney(evidence: Evidence, tell: Tell): Promise<void> {
@@ -44,7 +44,7 @@ function judgeFees(
     .toSorted((a, b) => (a.max < b.max ? -1 : a.max > b.max ? 1 : a.tip < b.tip ? -1 : 1))
   for (const [index, { max, tip, gas }] of offers.entries()) {
     if (max > cap) tell('price', `${name} offers ${max} wei a gas, the cap is ${cap}`)
-    if (max * gas > MOST_FEE) tell('price', `${name} may cost ${max * gas} wei`)
+    if (max * gas > MAX_FEE) tell('price', `${name} may cost ${max * gas} wei`)
     if (tip > max) tell('price', `${name} has a tip of ${tip} in an offer of ${max}`)
     const before = offers[index - 1]
     const most = before === undefined ? market : { max: larger(raised(before.max), market.max), tip: larger(raised(before.tip), market.tip) } // prettier-ignore
@@ -82,7 +82,7 @@ async function judgeGas({ rows, attempts, world, byHash, receipts }: Evidence, t
   const same = rows.filter(
     ({ id, target, value }) => attempts.has(id) && toHex(target) === world.probe && fromWord(value) === 0n,
   )
-  const some = same.slice(0, MOST_ESTIMATES)
+  const some = same.slice(0, MAX_ESTIMATES)
   const estimates = await askAll<Hex>(
     world,
     some.map(({ sender, target, data }) => ({

@@ -28,14 +28,14 @@ export async function judgeRows(evidence: Evidence, tell: Tell): Promise<void> {
 }
 
 /** uses of one key that are looked for: each before the last came to nothing, or was over for a day */
-const MOST_USES = 16
+const MAX_USES = 16
 
 /** What was asked for with a key stands under the id of that key: a repeat that burns a nonce of its own is seen here. */
 function judgeKeys({ rows, writes }: Evidence, tell: Tell): void {
   const known = new Set(
     writes.flatMap(({ account: { name }, key }) => {
       const scope = { accountId: accountIdOf('DEV', name), clientId: 'demo', route: WRITE_ROUTE, key }
-      return Array.from({ length: MOST_USES }, (_, use) => transactionIdOf(scope, use))
+      return Array.from({ length: MAX_USES }, (_, use) => transactionIdOf(scope, use))
     }),
   )
   for (const row of rows)

@@ -72,7 +72,7 @@ export type RunReport = {
 
 const BLOCK_MS = 150
 /** accounts that still write when all writes are made and some points are not */
-const MOST_LATE = 6
+const MAX_LATE = 6
 
 /** milliseconds that the faults of a run with so many writes last at most */
 export const stormMs = (writes: number): number => 300_000 + writes * 300
@@ -145,7 +145,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
       // Two at a time for one account: they meet in its lane, on one replica or on two.
       [0, 1].map(async () => {
         // The storm lasts until every point was reached too: a few go on, so that there is something to be killed at.
-        while ((left > 0 || (isTouring() && index < MOST_LATE)) && !storm.signal.aborted) {
+        while ((left > 0 || (isTouring() && index < MAX_LATE)) && !storm.signal.aborted) {
           left--
           const write = newWrite(account, seed, wantOf(world, account))
           writes.push(write)

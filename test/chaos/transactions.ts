@@ -37,7 +37,7 @@ const { values } = parseArgs({
   },
 })
 /** promotions after which the judge has its say and a new world begins */
-const MOST_IN_ONE = 25
+const MAX_IN_ONE = 25
 /** milliseconds that a kill may take when there are so many to be reached */
 const KILL_MS = 4_000
 /** accounts then: a server that starts meets all of their clients at once, and more of them wait in vain for the node */
@@ -135,9 +135,9 @@ async function playFailovers(): Promise<void> {
 
 async function playPromotions(programs: string, many: number): Promise<void> {
   const reports: PromotionsReport[] = []
-  for (let played = 0; played < many; played += MOST_IN_ONE) {
-    const seed = Number(values.seed) + played / MOST_IN_ONE
-    const some = { first: played + 1, many: Math.min(MOST_IN_ONE, many - played) }
+  for (let played = 0; played < many; played += MAX_IN_ONE) {
+    const seed = Number(values.seed) + played / MAX_IN_ONE
+    const some = { first: played + 1, many: Math.min(MAX_IN_ONE, many - played) }
     const report = await runPromotions(some, { seed, programs, log: console.log })
     reports.push(report)
     if (report.problems.length === 0) continue

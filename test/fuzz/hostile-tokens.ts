@@ -25,7 +25,7 @@ const word = (number: bigint): Hex => numberToHex(number, { size: 32 })
 const text = (string: string): Hex => encodeAbiParameters([{ type: 'string' }], [string])
 const bytesAsText = (bytes: Hex): Hex => encodeAbiParameters([{ type: 'bytes' }], [bytes])
 const words = (...numbers: bigint[]): Hex => concatHex(numbers.map(word))
-const MOST = 2n ** 256n - 1n
+const MAX = 2n ** 256n - 1n
 const NOBODY = '0x00000000000000000000000000000000deadc0de'
 
 /** Ways to answer that are wrong for every function. */
@@ -54,10 +54,10 @@ const endings: Record<string, Fragment> = {
   'answers 31 bytes': answer(`0x${'ff'.repeat(31)}`),
   'answers zero': answer(word(0n)),
   'answers one': answer(word(1n)),
-  'answers the largest number': answer(word(MOST)),
+  'answers the largest number': answer(word(MAX)),
   'answers the lowest int256': answer(word(2n ** 255n)),
   'answers 33 bytes': answer(concatHex([word(1n), '0xff'])),
-  'answers 64 bytes': answer(words(3n, MOST)),
+  'answers 64 bytes': answer(words(3n, MAX)),
   'answers 64 zero bytes': answerZeros(64),
   'answers 100 kB of zeros': answerZeros(100_000),
   'answers 1 MB of zeros': answerZeros(1_000_000),
@@ -69,9 +69,9 @@ const endings: Record<string, Fragment> = {
   'reverts with a byte': revert('0x08'),
   'reverts with a reason': revert(concatHex(['0x08c379a0', text('no')])),
   'reverts with a hostile reason': revert(concatHex(['0x08c379a0', bytesAsText('0x00e280ae1b5b33316deda080ff')])),
-  'reverts with a reason that lies': revert(concatHex(['0x08c379a0', words(MOST, MOST)])),
+  'reverts with a reason that lies': revert(concatHex(['0x08c379a0', words(MAX, MAX)])),
   'reverts with half a reason': revert(concatHex(['0x08c379a0', word(32n), word(1_000n)])),
-  'reverts with a panic of no meaning': revert(concatHex(['0x4e487b71', word(MOST)])),
+  'reverts with a panic of no meaning': revert(concatHex(['0x4e487b71', word(MAX)])),
   'reverts with a panic cut off': revert('0x4e487b7100'),
   'reverts with insufficient funds': revert(
     concatHex(['0x08c379a0', text('insufficient funds for gas * price + value')]),
@@ -80,9 +80,9 @@ const endings: Record<string, Fragment> = {
   'reverts with rate limit exceeded': revert(concatHex(['0x08c379a0', text('rate limit exceeded -32005 429')])),
   'reverts with 1 MB': revertZeros(1_000_000),
   'reverts with 3 MB': revertZeros(3_000_000),
-  'answers an offset of everything': answer(words(MOST, 1n)),
+  'answers an offset of everything': answer(words(MAX, 1n)),
   'answers an offset into itself': answer(words(0n, 0n)),
-  'answers a length of everything': answer(words(32n, MOST)),
+  'answers a length of everything': answer(words(32n, MAX)),
   'answers a length of 2^53': answer(words(32n, 2n ** 53n)),
   'answers a length of 4 GiB': answer(words(32n, 2n ** 32n)),
   'answers a length one too long': answer(concatHex([words(32n, 33n), word(1n)])),
@@ -143,7 +143,7 @@ const texts: Record<string, Hex> = {
 }
 
 const decimals: Record<string, Fragment> = Object.fromEntries(
-  [0n, 1n, 18n, 36n, 77n, 78n, 255n, 256n, 2n ** 31n, 2n ** 53n, 2n ** 64n, 2n ** 128n, 2n ** 255n, MOST].map(
+  [0n, 1n, 18n, 36n, 77n, 78n, 255n, 256n, 2n ** 31n, 2n ** 53n, 2n ** 64n, 2n ** 128n, 2n ** 255n, MAX].map(
     (number) => [`decimals ${number}`, answer(word(number))],
   ),
 )

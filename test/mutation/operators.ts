@@ -171,7 +171,7 @@ const isKey = (node: Node, parent: Node): boolean =>
   (parent.type === 'Property' && parent.key === node) ||
   (parent.type === 'MemberExpression' && parent.property === node)
 
-/** `const MOST = 2_000` of a file. */
+/** `const MAX = 2_000` of a file. */
 const isConstant = (around: readonly Node[]): boolean =>
   around.at(-1)?.type === 'VariableDeclarator' &&
   around.length <= 4 &&
