@@ -191,6 +191,13 @@ describe('beside a database that nobody holds', () => {
     assert.equal(out.match(/chs_[\w-]{43} +\(shown this once\)/g)?.length, 1)
   })
 
+  test('the version is that of the package', async () => {
+    const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
+      version: string
+    }
+    assert.deepEqual(await run('--version'), { code: 0, out: `${version}\n`, err: '' })
+  })
+
   test('every refusal is a sentence on standard error and exit code 1; for programs, JSON', async () => {
     const bad = [
       'app',

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { ConfigError } from '../config.ts'
 import { AppError } from '../errors.ts'
@@ -24,6 +25,7 @@ const program = new Command('chatelaine')
   .description(
     'Commands of a Chatelaine installation. They take the settings of the server: DATABASE_URL, DATA_DIR, NETWORKS_FILE.',
   )
+  .version(versionOf(), '--version', 'print the version')
   .showHelpAfterError('Add --help for what can be given.')
   .exitOverride()
 for (const command of [
@@ -47,6 +49,13 @@ try {
 } catch (error) {
   process.exitCode = error instanceof CommanderError ? Math.min(error.exitCode, 1) : 1
   if (!(error instanceof CommanderError)) explain(error)
+}
+
+function versionOf(): string {
+  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
+    version: string
+  }
+  return version
 }
 
 /** Why it could not be done, for a person or, with --json, for a program; a stack for what nobody foresaw. */
