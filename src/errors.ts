@@ -29,6 +29,7 @@ const catalogue = {
   // the request as bytes
   request_timeout: [408, 'The request took too long to arrive', 'Send the body within 10 seconds.'],
   idempotency_in_flight: [409, 'This idempotency key is being worked on', 'Repeat the same request in a moment.'],
+  conflict: [409, 'Two requests collided', 'Another request changed the same thing at the same moment, and nothing of this one was done. Repeat.', true],
   already_exists: [409, 'Already exists', 'Something of this name exists; change it, or choose another name.'],
   body_too_large: [413, 'The body is too large', 'At most 64 KiB.'],
   uri_too_long: [414, 'The address is too long', 'At most 8 kB.'],

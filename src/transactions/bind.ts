@@ -26,7 +26,7 @@ const PATIENCE_MS = 3_000
  * highest row of the account on this network, or one that was vacated; who loses a race to another replica takes the
  * next. The chain is asked for its count only for an account without a row. While many are not signed yet it waits for
  * that, a few seconds at most.
- * @throws idempotency_in_flight, too_many_pending, insufficient_funds, account_stopped, overloaded, chain_unavailable, chain_timeout,
+ * @throws idempotency_in_flight, too_many_pending, insufficient_funds, account_stopped, conflict, overloaded, chain_unavailable, chain_timeout,
  *         database_unavailable
  */
 export async function bind(app: App, chain: Chain, asked: Binding): Promise<Bound> {
@@ -56,7 +56,7 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
       await untilSigned(app, chain, binding.from)
     } else race++
   }
-  throw new AppError('overloaded', 'Too many writes of this account at once.', { retryAfter: 1 })
+  throw new AppError('conflict', 'Other writes of this account came first each time.', { retryAfter: 1 })
 }
 
 function toBound(

@@ -48,7 +48,7 @@ async function asked<T>(work: () => Promise<T>): Promise<T> {
     return await work()
   } catch (error) {
     if (!(error instanceof SignerRefused)) throw error
-    throw new AppError('overloaded', 'The transaction was changed at the same moment. Repeat.', {
+    throw new AppError('conflict', 'The transaction was changed at the same moment. Repeat.', {
       cause: error,
       retryAfter: 1,
     })

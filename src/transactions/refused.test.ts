@@ -58,10 +58,10 @@ function answers(): void {
   })
 }
 
-test('a write that loses every race for a nonce is told that there are too many', async () => {
+test('a write that loses every race for a nonce is told to repeat', async () => {
   const writer = await world.account('races')
   const { id } = await world.row(writer, { nonce: 4 })
-  await assert.rejects(bind(world.app, world.chain, bindingOf(writer, { id })), refusedWith('overloaded', 1))
+  await assert.rejects(bind(world.app, world.chain, bindingOf(writer, { id })), refusedWith('conflict', 1))
   assert.equal((await rowsOf(writer)).length, 1)
 })
 
@@ -223,7 +223,7 @@ test('two who change a transaction at once: one is told to repeat; a node that h
   const away = new AppError('signer_unavailable', 'away')
   for (const change of [cancelTransaction, speedUpTransaction]) {
     world.signer.sign = () => Promise.reject(unknown)
-    await assert.rejects(change(world.app, callerOf(writer), id), refusedWith('overloaded', 1, unknown))
+    await assert.rejects(change(world.app, callerOf(writer), id), refusedWith('conflict', 1, unknown))
     world.signer.sign = () => Promise.reject(away)
     await assert.rejects(change(world.app, callerOf(writer), id), (error) => error === away)
   }

@@ -218,7 +218,7 @@ async function signOrAdopt(app: App, chain: Chain, bound: Bound, request: Reques
     const found = await adopt(app, chain, bound)
     if (found === null) throw error
     if (request.kind === 'cancel' && !found.newest.isCancel) {
-      throw new AppError('overloaded', 'The fee of this transaction was raised at the same moment. Repeat.', {
+      throw new AppError('conflict', 'The fee of this transaction was raised at the same moment. Repeat.', {
         cause: error,
         retryAfter: 1,
       })

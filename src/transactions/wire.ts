@@ -197,7 +197,7 @@ export const cancel = {
   description:
     'A transaction that does nothing takes its nonce, at a higher fee. Which of the two is mined, `state` says later.',
   params: IdParam,
-  ...answers(Transaction, 404, 413, 415, 422, 502, 504),
+  ...answers(Transaction, 404, 409, 413, 415, 422, 502, 504),
 }
 export const speedUp = {
   ...shared,
@@ -205,5 +205,5 @@ export const speedUp = {
   summary: 'Raise the fee of a pending transaction',
   description: 'The same transaction is sent again under another hash, at a fee that nodes take in its place.',
   params: IdParam,
-  ...answers(Transaction, 404, 413, 415, 422, 502, 504),
+  ...answers(Transaction, 404, 409, 413, 415, 422, 502, 504),
 }

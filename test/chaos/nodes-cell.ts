@@ -12,7 +12,14 @@ type Write = { person: Person; amount: number; key: string; id: string | null; h
 export type Outcome = { problems: string[]; settledMs: number; answers: number; refused: number }
 
 /** A node that fails, or a service that is busy because of it: these say "again", and mean it. */
-const AGAIN = new Set(['chain_unavailable', 'chain_timeout', 'overloaded', 'idempotency_in_flight', 'too_many_pending'])
+const AGAIN = new Set([
+  'chain_unavailable',
+  'chain_timeout',
+  'overloaded',
+  'conflict',
+  'idempotency_in_flight',
+  'too_many_pending',
+])
 const SETTLE_MS = 60_000
 const MINT = 'mint(address to, uint256 amount)'
 const BALANCE = 'balanceOf(address) view returns (uint256)'
