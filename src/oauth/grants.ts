@@ -44,9 +44,12 @@ export async function grantFor(app: App, ctx: KoaContextWithOIDC): Promise<Grant
       : await readConsent(app.db, whose)
   // Without a yes to that key there is nothing to go by, also where nothing but who they are is asked for.
   if (allowed === null) return undefined
-  if (!questionsOf(scopes, application).every((scope) => allowed.has(scope))) return undefined
+  const questions = questionsOf(scopes, application)
+  if (!questions.every((scope) => allowed.has(scope))) return undefined
   if (clientId !== OWN_CLIENT && !(isRead && known.isNoted))
     await noteUser(app.db, { clientId, accountId: user.accountId })
+  const work = unitOfWork()
+  if (work !== null && clientId !== OWN_CLIENT && (isOpen || questions.length > 0)) work.restsOn = whose
   const identity = cameByOf(oidc.session)?.identity
   return saveGrant(app, oidc.provider, { userId: accountId, clientId, scopes, identity })
 }

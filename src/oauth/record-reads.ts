@@ -6,7 +6,7 @@ import { prepared } from '../store/prepared.ts'
 import { userColumns, userOf, type UserRow } from '../users/find.ts'
 import { consumedFor, graceOf, type RecordKey } from './record-writes.ts'
 import { sha256 } from './secrets.ts'
-import { unitOfWork, type UnitOfWork } from './unit-of-work.ts'
+import { noteSession, unitOfWork, type UnitOfWork } from './unit-of-work.ts'
 
 type Row = { payload: AdapterPayload; is_consumed: boolean }
 type RowOfGrant = Row & { grant_id: string | null; grant_payload: AdapterPayload | null } & Partial<UserRow>
@@ -24,6 +24,7 @@ export async function findRecord(app: App, key: RecordKey): Promise<AdapterPaylo
   if (known !== undefined) return known ?? undefined
   const row = work === null ? await readAlone(app, key) : await readWithMore(app, key, work)
   if (row === undefined) return undefined
+  if (key.kind === 'Session') noteSession(key.id)
   return { ...row.payload, jti: key.id, ...(row.is_consumed ? { consumed: true } : {}) }
 }
 

@@ -37,25 +37,62 @@ const orReplace = sql`
     client_id = excluded.client_id, payload = excluded.payload, expires_at = excluded.expires_at
   where not ${isWrittenOnce}`
 
-/** Writes records and deletes others, in one statement: all of it, or nothing. */
+/** What has to be there still when records are written that rest on it: it was read when the request began. */
+export type Grounds = {
+  /** the session of this browser: SHA-256 of its id, in hexadecimal */
+  session: string | null
+  /** what the person allowed the application before, and was not asked about again */
+  consent: { accountId: string; clientId: string } | null
+}
+
+/**
+ * Writes records and deletes others, in one statement: all of it, or nothing of it. Nothing is written where the grounds
+ * are gone: a browser that was signed out meanwhile stays so, and what was taken from an application is asked about again.
+ * @throws session_not_found, consent_required
+ */
 export async function storeRecords(
   db: RootDb,
-  { fresh, ended }: { fresh: NewRecord[]; ended: RecordKey[] },
+  {
+    fresh,
+    ended,
+    grounds = { session: null, consent: null },
+  }: { fresh: NewRecord[]; ended: RecordKey[]; grounds?: Grounds },
 ): Promise<void> {
+  const { session, consent } = grounds
+  if (ended.length === 0 && session === null && consent === null)
+    return void (await retrying(() => sql`${prepared}${insert}${members(fresh)}${orReplace}`.execute(db)))
   const hashOf = (kind: string): Buffer | null => {
     const found = ended.find((one) => one.kind === kind)
     return found === undefined ? null : sha256(found.id)
   }
-  const write =
-    ended.length === 0
-      ? sql`${prepared}${insert}${members(fresh)}${orReplace}`
-      : sql`${prepared}
-          with interaction as (
-            delete from oauth_records where kind = 'Interaction' and id_hash = ${hashOf('Interaction')}::bytea
-          ), session as (
-            delete from oauth_records where kind = 'Session' and id_hash = ${hashOf('Session')}::bytea
-          )${insert}${members(fresh)}${orReplace}`
-  await retrying(() => write.execute(db))
+  // Of a row that this statement deletes the deletion tells; a lock keeps others from deleting one that stays.
+  const isMoved = session !== null && hashOf('Session')?.toString('hex') === session
+  const held = isMoved ? sql`select from ended_session` : sql`select from held_session`
+  const { rows } = await retrying(() =>
+    sql<{ has_session: boolean; is_allowed: boolean }>`${prepared}
+      with ended_interaction as (
+        delete from oauth_records where kind = 'Interaction' and id_hash = ${hashOf('Interaction')}::bytea
+      ), ended_session as (
+        delete from oauth_records where kind = 'Session' and id_hash = ${hashOf('Session')}::bytea returning kind
+      ), held_session as (
+        select kind from oauth_records
+        where kind = 'Session' and id_hash = decode(${isMoved ? null : session}::text, 'hex') for update
+      ), allowed as (
+        select client_id from consents where account_id = ${consent?.accountId ?? null}::uuid and client_id = ${consent?.clientId ?? null}::text
+        for share
+      ), grounds as (
+        select ${session === null}::boolean or exists (${held}) as has_session,
+          ${consent === null}::boolean or exists (select from allowed) as is_allowed
+      ), stored as (
+        ${insert}
+        select fresh.* from (${members(fresh)}) as fresh, grounds where has_session and is_allowed
+        ${orReplace}
+      )
+      select has_session, is_allowed from grounds`.execute(db),
+  )
+  const { has_session: hasSession, is_allowed: isAllowed } = rows[0]!
+  if (!hasSession) throw new errors.SessionNotFound('this browser was signed out meanwhile')
+  if (!isAllowed) throw new errors.ConsentRequired('what was allowed was taken back meanwhile')
 }
 
 type Follower = { record: NewRecord; grantId: string; /** seconds since 1970 */ exp: number }

@@ -4,7 +4,6 @@ import { configKeys } from '../config.ts'
 import { forgetGrant } from '../http/bearer.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import { publishSoon } from './revocations.ts'
-import { sha256 } from './secrets.ts'
 
 /** Clocks of replicas and verifiers may differ by this much, seconds. */
 const CLOCK_SLACK_SECONDS = 60
@@ -23,19 +22,19 @@ export async function revokeGrant(app: App, grantId: string): Promise<void> {
 
 /** The same in the database alone, where no server runs in this process: the servers read it within seconds. */
 export async function endGrant(db: RootDb, grantId: string): Promise<void> {
-  // What has no row of its own (a machine's token) may have been issued a moment ago.
+  // One statement: between two of them a refresh would give a token that outlives what is remembered. A row that a refresh has
+  // changed meanwhile is deleted as it is then. What has no row of its own (a machine's token) may have been issued a moment
+  // ago; of what was revoked before, nothing is.
   await retrying(() =>
-    db
-      .insertInto('revoked_grants')
-      .values({
-        grant_id: grantId,
-        forget_at: sql<Date>`coalesce(
-          (select coalesce(access_until, expires_at) from oauth_records where kind = 'Grant' and id_hash = ${sha256(grantId)}),
-          now() + make_interval(secs => ${MAX_ACCESS_SECONDS})
-        ) + make_interval(secs => ${CLOCK_SLACK_SECONDS})`,
-      })
-      .onConflict((on) => on.doNothing())
-      .execute(),
+    sql`
+      with ended as (
+        delete from oauth_records where grant_id = ${grantId}
+        returning case kind when 'Grant' then coalesce(access_until, expires_at) end as lives_until
+      )
+      insert into revoked_grants (grant_id, forget_at)
+      select ${grantId}, coalesce((select max(lives_until) from ended), now() + make_interval(secs => ${MAX_ACCESS_SECONDS}::int))
+        + make_interval(secs => ${CLOCK_SLACK_SECONDS}::int)
+      on conflict (grant_id) do update set forget_at = greatest(revoked_grants.forget_at, excluded.forget_at)
+        where exists (select from ended where lives_until is not null)`.execute(db),
   )
-  await retrying(() => db.deleteFrom('oauth_records').where('grant_id', '=', grantId).execute())
 }

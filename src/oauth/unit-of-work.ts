@@ -3,6 +3,7 @@ import type { App } from '../app.ts'
 import type { UserId } from '../ids.ts'
 import { findUser, type User } from '../users/find.ts'
 import { redeem, storeRecords, type NewRecord, type RecordKey } from './record-writes.ts'
+import { sha256 } from './secrets.ts'
 
 /**
  * What one request to the authorization server has read beside what it asked for, and what it has still to write.
@@ -16,6 +17,8 @@ export type UnitOfWork = {
   grants: Map<string, AdapterPayload>
   /** what a person has allowed the application of this request, and whether it is noted that they use it */
   consent: KnownConsent | null
+  /** the grant of this request rests on what was allowed before, and nobody is asked: it has to be there still */
+  restsOn: { accountId: string; clientId: string } | null
   /** records that are written with the session */
   fresh: NewRecord[]
   /** records that end when those are written */
@@ -31,6 +34,15 @@ type KnownConsent = {
   isNoted: boolean
 }
 
+/** the session that a request came with, or has written: SHA-256 of its id. The library writes it at the end */
+const foundSessions = new WeakMap<object, string>()
+
+/** Remembers that a session was there when the request began. */
+export function noteSession(id: string): void {
+  const ctx = Provider.ctx
+  if (ctx !== undefined) foundSessions.set(ctx, sha256(id).toString('hex'))
+}
+
 const ROUTES = new Set(['authorization', 'resume', 'token'])
 const open = new WeakMap<object, UnitOfWork>()
 
@@ -40,7 +52,15 @@ export function unitOfWork(): UnitOfWork | null {
   if (ctx === undefined || !ROUTES.has(ctx.oidc.route)) return null
   const known = open.get(ctx)
   if (known !== undefined) return known
-  const work: UnitOfWork = { users: new Map(), grants: new Map(), consent: null, fresh: [], ended: [], used: null }
+  const work: UnitOfWork = {
+    users: new Map(),
+    grants: new Map(),
+    consent: null,
+    restsOn: null,
+    fresh: [],
+    ended: [],
+    used: null,
+  }
   open.set(ctx, work)
   return work
 }
@@ -72,8 +92,12 @@ export async function userInRequest({ db }: Pick<App, 'db'>, userId: UserId): Pr
 export async function writeWith({ db }: Pick<App, 'db'>, record: NewRecord): Promise<void> {
   const work = unitOfWork()
   const { fresh, ended } = work === null ? { fresh: [], ended: [] } : take(work)
+  const ctx = Provider.ctx
+  const session = (ctx === undefined ? undefined : foundSessions.get(ctx)) ?? null
   try {
-    await storeRecords(db, { fresh: [...fresh, record], ended })
+    await storeRecords(db, { fresh: [...fresh, record], ended, grounds: { session, consent: work?.restsOn ?? null } })
+    // The library may write it again, under the id that it has now.
+    if (ctx !== undefined) foundSessions.set(ctx, record.id_hash)
   } catch (error) {
     // An answer may stand there already, with a code that is worth nothing.
     Provider.ctx?.remove('location')

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict'
+import { after, afterEach, before, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { decodeJwt } from 'jose'
+import type { RootDb } from '../store/db.ts'
+import { revokeAllowed } from './allowed.ts'
+import { askMe, authorizationUrl, obtainCode, openBrowser, post, rehearse, type Rehearsal } from './rehearsal.ts'
+import { revokeGrant } from './revoke.ts'
+import { endSession } from './sessions.ts'
+
+/** What somebody does elsewhere just when a statement has been answered. */
+let onAnswer: (statement: string) => Promise<void> = async () => {}
+const watched = (db: RootDb): RootDb => {
+  const sent = new WeakMap<object, string>()
+  return db.withPlugin({
+    transformQuery: ({ node, queryId }) => {
+      sent.set(queryId, db.getExecutor().compileQuery(node, queryId).sql)
+      return node
+    },
+    transformResult: async ({ result, queryId }) => {
+      await onAnswer(sent.get(queryId)!)
+      return result
+    },
+  })
+}
+const once = (part: string, work: () => Promise<unknown>) => {
+  onAnswer = async (statement) => {
+    if (!statement.includes(part)) return
+    onAnswer = async () => {}
+    await work()
+  }
+}
+/** part of the statement that reads a session, with the person and what they allowed */
+const SESSION_READ = 'noted.client_id is not null'
+
+let world: Rehearsal
+before(async () => void (world = await rehearse({ slow: watched })))
+after(() => world.close())
+afterEach(() => (onAnswer = async () => {}))
+
+const refresh = (token: string) =>
+  post(world.origin, '/oauth/token', { grant_type: 'refresh_token', refresh_token: token, client_id: 'demo' })
+const recordsOf = (kind: string, userId: string) =>
+  world.app.db.selectFrom('oauth_records').selectAll().where('kind', '=', kind).where('user_id', '=', userId).execute()
+const accountOf = async (userId: string) =>
+  (
+    await world.app.db
+      .selectFrom('accounts')
+      .select('account_id')
+      .where('user_id', '=', userId)
+      .executeTakeFirstOrThrow()
+  ).account_id
+
+/** A sign-in whose access tokens, as far as its grant knows, have nearly ended: clients refresh just then. */
+async function nearlyOver(username: string) {
+  const { exchange } = await obtainCode(world, { username })
+  const { access_token: token, refresh_token: next } = (await exchange()).body
+  const grantId = decodeJwt(token!).gid as string
+  await world.app.db
+    .updateTable('oauth_records')
+    .set({ access_until: new Date(Date.now() + 5_000) })
+    .where('kind', '=', 'Grant')
+    .where('grant_id', '=', grantId)
+    .execute()
+  return { grantId, next: next! }
+}
+const forgetAt = async (grantId: string) =>
+  (
+    await world.app.db
+      .selectFrom('revoked_grants')
+      .select('forget_at')
+      .where('grant_id', '=', grantId)
+      .executeTakeFirstOrThrow()
+  ).forget_at.getTime()
+
+test('a revocation is remembered to the end of the token that the last refresh gave', async () => {
+  const { grantId, next } = await nearlyOver('refreshed')
+  const { access_token: token } = (await refresh(next)).body
+  await revokeGrant(world.app, grantId)
+  assert.ok((await forgetAt(grantId)) >= decodeJwt(token!).exp! * 1_000)
+  const before = await forgetAt(grantId)
+  await revokeGrant(world.app, grantId)
+  assert.equal(await forgetAt(grantId), before, 'twice is the same as once')
+})
+
+test('what a refresh gives while its sign-in is revoked is refused as long as it lives', async (t) => {
+  const tokens: string[] = []
+  for (let round = 0; round < 12; round++) {
+    const { grantId, next } = await nearlyOver(`crossed-${round}`)
+    const [given] = await Promise.all([refresh(next), pause(2 * round).then(() => revokeGrant(world.app, grantId))])
+    if (given.status === 200) tokens.push(given.body.access_token!)
+  }
+  t.diagnostic(`${tokens.length} of 12 refreshes came first`)
+  assert.ok(tokens.length > 0)
+  const real = world.app.now
+  t.after(() => (world.app.now = real))
+  for (const aheadMs of [0, 120_000, 600_000]) {
+    world.app.now = () => Date.now() + aheadMs
+    for (const token of tokens) assert.equal((await askMe(world.origin, token)).status, 401)
+  }
+})
+
+test('an application that is removed while it signs somebody in without a page gets nothing', async () => {
+  const browser = openBrowser(world.origin)
+  await obtainCode(world, { username: 'fay', browser })
+  const accountId = await accountOf('DEV-fay')
+  once(SESSION_READ, () => revokeAllowed(world.app, { accountId, userId: 'DEV-fay' }, 'demo'))
+  await assert.rejects(obtainCode(world, { username: 'fay', browser }), /consent_required/)
+  assert.deepEqual(await recordsOf('Grant', 'DEV-fay'), [])
+  const consents = await world.app.db.selectFrom('consents').selectAll().where('account_id', '=', accountId).execute()
+  assert.deepEqual(consents, [])
+})
+
+test('a browser that is signed out while an application signs in with it stays signed out', async () => {
+  const browser = openBrowser(world.origin)
+  await obtainCode(world, { username: 'gus', browser })
+  const [session] = await recordsOf('Session', 'DEV-gus')
+  const [before] = await recordsOf('Grant', 'DEV-gus')
+  once(SESSION_READ, () => endSession(world.app.db, { userId: 'DEV-gus', uid: session!.uid! }))
+  await assert.rejects(obtainCode(world, { username: 'gus', browser }), /no code/)
+  assert.deepEqual(await recordsOf('Session', 'DEV-gus'), [])
+  assert.deepEqual(
+    (await recordsOf('Grant', 'DEV-gus')).map((row) => row.grant_id),
+    [before!.grant_id],
+  )
+  const { headers } = await browser.go(authorizationUrl(world.origin, { prompt: 'none' }).url)
+  assert.match(headers.get('location')!, /error=login_required/)
+})
+
+test('a new sign-in in the same browser leaves one session, under another id', async () => {
+  const browser = openBrowser(world.origin)
+  await obtainCode(world, { username: 'again', browser })
+  const [first] = await recordsOf('Session', 'DEV-again')
+  await obtainCode(world, { username: 'again', browser, parameters: { prompt: 'login' } })
+  const after = await recordsOf('Session', 'DEV-again')
+  assert.equal(after.length, 1)
+  assert.notDeepEqual(after[0]!.id_hash, first!.id_hash)
+})
+
+test('that somebody uses an application is noted also where nothing is asked', async () => {
+  await obtainCode(world, { username: 'plain', parameters: { scope: 'openid' } })
+  const accountId = await accountOf('DEV-plain')
+  const uses = await world.app.db
+    .selectFrom('application_users')
+    .select('client_id')
+    .where('account_id', '=', accountId)
+    .execute()
+  assert.deepEqual(uses, [{ client_id: 'demo' }])
+})
