@@ -118,7 +118,8 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
         await verifySignature(provider, keys!, tokens.id_token!)
         const { auth_time } = tokens.claims()!
         const profile = await profileOf(provider, { config, tokens, answer: callback })
-        return { profile, authTime: typeof auth_time === 'number' ? auth_time : null }
+        // Glewlwyd on SQLite says 0 of everybody: nobody was asked in 1970.
+        return { profile, authTime: typeof auth_time === 'number' && auth_time > 0 ? auth_time : null }
       } catch (error) {
         throw refusal(provider, error)
       }
