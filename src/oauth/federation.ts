@@ -80,6 +80,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
       } = provider.dialect ?? {}
       return openid.buildAuthorizationUrl(config, {
         ...provider.parameters,
+        ...(asksAgain ? askAgain : {}),
         redirect_uri: callbackOf(origin, provider),
         scope: provider.scopes.join(' '),
         state: visit.state,
@@ -88,7 +89,6 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
         // Sent to everybody: who does not know PKCE leaves it aside (RFC 6749 §3.1).
         code_challenge: await openid.calculatePKCECodeChallenge(visit.codeVerifier),
         code_challenge_method: 'S256',
-        ...(asksAgain ? askAgain : {}),
         ...(loginHint === undefined || hintParameter === null ? {} : { [hintParameter]: loginHint }),
       })
     },

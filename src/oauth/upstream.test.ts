@@ -16,9 +16,10 @@ const METHODS: Record<string, string[] | undefined> = {
   post: ['client_secret_post'],
   both: ['client_secret_basic', 'client_secret_post'],
   wrong: ['client_secret_post'],
+  prompted: ['client_secret_basic'],
   literal: ['client_secret_basic'],
 }
-const TAKES: Record<string, string> = { basic: 'basic', silent: 'basic', post: 'post', both: 'post', wrong: 'basic', literal: 'basic' } // prettier-ignore
+const TAKES: Record<string, string> = { basic: 'basic', silent: 'basic', post: 'post', both: 'post', wrong: 'basic', prompted: 'basic', literal: 'basic' } // prettier-ignore
 const SECRET = 'hush: 50% + more'
 /** Of a provider that decodes nothing: most secrets are of these characters. */
 const LITERAL = ['us_and-them.1', 'Hush_hush-1.2']
@@ -94,6 +95,7 @@ const settingsOf = (name: string): ProviderSettings => ({
   pictureClaim: 'picture',
   parameters: {},
   isDevelopment: true,
+  ...(name === 'prompted' ? { dialect: { askAgain: { prompt: 'select_account', scope: 'mine' } } } : {}),
 })
 
 before(async () => {
@@ -153,18 +155,46 @@ test('what a provider calls its refusal is in our log, its description and our s
   assert.ok(!JSON.stringify(world.logged.map((line) => (line as Line).fields)).includes(SECRET))
 })
 
+async function read(entry: Record<string, unknown>): Promise<ProviderSettings> {
+  const file = join(tmpdir(), `providers-${process.pid}.json`)
+  await writeFile(file, JSON.stringify([{ clientId: 'a', clientSecret: 'b', ...entry }]))
+  return readProviders(file)[0]!
+}
+
 test('clientAuthentication is one of two words, beside discovery only', async () => {
-  const read = async (entry: Record<string, unknown>) => {
-    const file = join(tmpdir(), `providers-${process.pid}.json`)
-    await writeFile(file, JSON.stringify([{ clientId: 'a', clientSecret: 'b', ...entry }]))
-    return readProviders(file)[0]!
-  }
   const mine = { name: 'MINE', issuer: 'https://id.example' }
   assert.equal((await read(mine)).proof, undefined)
   assert.equal((await read({ ...mine, clientAuthentication: 'client_secret_basic' })).proof, 'basic')
   assert.equal((await read({ ...mine, clientAuthentication: 'client_secret_post' })).proof, 'post')
   await assert.rejects(read({ ...mine, clientAuthentication: 'private_key_jwt' }), /must be client_secret_basic or/)
   await assert.rejects(read({ preset: 'google', clientAuthentication: 'client_secret_basic' }), /no field/)
+})
+
+test('askAgain is what is sent where somebody has to be asked again, and nothing else of the request', async () => {
+  const again = authorizationUrl(world.origin, { login_provider: 'PROMPTED', prompt: 'login' }).url
+  const { away, back } = await goThrough('PROMPTED', { from: again })
+  assert.deepEqual([away.searchParams.get('prompt'), away.searchParams.get('max_age')], ['select_account', null])
+  assert.notEqual(away.searchParams.get('scope'), 'mine')
+  assert.ok(isIn({ back }))
+  assert.equal((await goThrough('PROMPTED')).away.searchParams.get('prompt'), null)
+})
+
+test('askAgain is parameters by name, and at least one', async () => {
+  const mine = { name: 'MINE', issuer: 'https://id.example' }
+  assert.equal((await read(mine)).dialect, undefined)
+  const askAgain = { prompt: 'login' }
+  assert.deepEqual((await read({ ...mine, askAgain })).dialect, { askAgain })
+  const addresses = {
+    authorizationUrl: 'https://a.example/',
+    tokenUrl: 'https://a.example/',
+    userUrl: 'https://a.example/',
+  }
+  const plain = { kind: 'oauth2', name: 'FORGE', subjectClaim: 'id', scopes: ['a'], ...addresses }
+  assert.deepEqual((await read(plain)).dialect!.askAgain, askAgain)
+  assert.deepEqual((await read({ ...plain, askAgain: { force: 'yes' } })).dialect!.askAgain, { force: 'yes' })
+  for (const wrong of [{}, [], 'login', { max_age: 0 }])
+    await assert.rejects(read({ ...mine, askAgain: wrong }), /askAgain must (name a parameter|be texts by name)/)
+  await assert.rejects(read({ preset: 'google', askAgain }), /no field askAgain/)
 })
 
 test('a provider that is to ask again, and says that it did not, is not believed', async () => {
