@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import type { Browser, Page } from 'playwright-core'
 import { checkProvider } from '../../src/oauth/check-provider.ts'
 import { readProviders } from '../../src/oauth/providers.ts'
@@ -13,7 +15,10 @@ import { openChromium, skip as withoutChromium } from '../chromium.ts'
 import { freePort } from '../start.ts'
 import { glewlwyd, skip as withoutGlewlwyd, type Client, type Glewlwyd, type Person } from './glewlwyd.ts'
 
-/** Glewlwyd of Debian, unmodified, as the identity provider people come from. */
+/** Glewlwyd of Debian, unmodified, as the identity provider people come from, with the entry of the guide. */
+
+const guide = await readFile(fileURLToPath(new URL('../../docs/guides/providers.md', import.meta.url)), 'utf8')
+const ENTRY = JSON.parse(/<!-- run: glewlwyd -->\n```json\n([\s\S]*?)```/.exec(guide)![1]!) as Record<string, unknown>
 
 const skip = withoutGlewlwyd || withoutChromium
 const una: Person = { username: 'una', password: 'a password of hers', name: 'Una Person', email: 'una@example.org' }
@@ -29,19 +34,18 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
   let port: number
   let inHeader: Client
   let inBody: Client
+  let undecoded: Client
   before(async () => {
     port = await freePort()
     const redirect = (name: string) => `http://localhost:${port}/login/callback/${name}`
-    inHeader = { id: 'wallet-1', secret: 'Hush_hush-1.2', redirectUri: redirect('HEADER'), how: 'client_secret_basic' }
+    inHeader = { id: 'wallet-1', secret: 'Hush_hush-1.2*', redirectUri: redirect('HEADER'), how: 'client_secret_basic' }
     inBody = { id: 'wallet-2', secret: 'hush: 50% + more', redirectUri: redirect('BODY'), how: 'client_secret_post' }
-    provider = await glewlwyd({ people: [una, otto], clients: [inHeader, inBody] })
+    undecoded = { ...inHeader, id: 'wallet-3', secret: inBody.secret }
+    provider = await glewlwyd({ people: [una, otto], clients: [inHeader, inBody, undecoded] })
     folder = await mkdtemp(join(tmpdir(), 'chatelaine-upstream-'))
     here = await world({
       PORT: String(port),
-      PROVIDERS_FILE: await providersFile([
-        { ...entry('HEADER', inHeader), clientAuthentication: 'client_secret_basic', askAgain: { prompt: 'login' } },
-        entry('BODY', inBody),
-      ]),
+      PROVIDERS_FILE: await providersFile([{ ...ENTRY, ...entry('HEADER', inHeader) }, entry('BODY', inBody)]),
     })
     browser = await openChromium()
   })
@@ -125,7 +129,7 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
       .execute()
 
   test('the check finds nothing wrong with what is right, and says what to write where it is not', async () => {
-    const right = await check({ ...entry('HEADER', inHeader), clientAuthentication: 'client_secret_basic' })
+    const right = await check({ ...ENTRY, ...entry('HEADER', inHeader) })
     assert.deepEqual([right.code, /WRONG/.test(right.out)], [0, false], right.out)
     assert.equal(await wrongOf(entry('BODY', inBody)), '')
     // It describes itself as taking both, and lets a client use what its own settings name.
@@ -136,6 +140,7 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
       /WRONG {2}client .*unauthorized_client\n +It is taken with "clientAuthentication": "client_secret_basic"/,
     )
     assert.match(await wrongOf({ ...entry('BODY', inBody), clientSecret: 'another' }), /^client\n.*\n.*wrong secret/)
+    assert.match(await wrongOf({ ...ENTRY, ...entry('HEADER', undecoded) }), /^client\n.*unauthorized_client/)
     assert.match(
       await wrongOf({ ...entry('BODY', inBody), name: 'ELSEWHERE' }),
       /callback\n.* 403\nRegister http:\S+\/login\/callback\/ELSEWHERE there/,
@@ -245,4 +250,10 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
     await page.getByText('Code: provider_unavailable').waitFor()
     assert.match(await page.locator('body').innerText(), new RegExp(sentence))
   }
+})
+
+test('the guide names the version of Debian that is tried', { skip: withoutGlewlwyd }, () => {
+  const version = execFileSync('dpkg-query', ['-W', '-f', '${Version}', 'glewlwyd']).toString()
+  const [, said] = /^\| \[Glewlwyd\]\(#glewlwyd\) (\S+) \(`glewlwyd` of Debian 12\)/m.exec(guide)!
+  assert.ok(version.startsWith(`${said}-`), version)
 })

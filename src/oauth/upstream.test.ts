@@ -235,7 +235,6 @@ test('a sign-in is as old as the provider says, at /account and in the id tokenâ
 
 test('a provider that says 0 for when it asked does not say it: the time is that of the way through it', async () => {
   askedAgo = 'epoch'
-  const begun = Math.floor(Date.now() / 1_000)
   const browser = openBrowser(world.origin)
   const { url: away } = await browser.submit(await browser.go('/account'), '/BASIC')
   const state = away.searchParams.get('state')!
