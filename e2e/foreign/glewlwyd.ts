@@ -76,19 +76,19 @@ export async function glewlwyd(given: { people: Person[]; clients: Client[] }): 
     }, 60_000) // prettier-ignore
   }
 
-  await start()
-  const issuer = `${origin}/api/oidc`
-  await setUp({ origin, issuer }, given)
-  return {
-    issuer,
-    origin,
-    start,
-    stop: () => stop(),
-    remove: async () => {
-      await stop()
-      await rm(folder, { recursive: true, force: true })
-    },
+  const remove = async (): Promise<void> => {
+    await stop()
+    await rm(folder, { recursive: true, force: true })
   }
+  const issuer = `${origin}/api/oidc`
+  try {
+    await start()
+    await setUp({ origin, issuer }, given)
+  } catch (error) {
+    await remove()
+    throw error
+  }
+  return { issuer, origin, start, stop: () => stop(), remove }
 }
 
 /** Debian's own `glewlwyd.conf` says the same, but for the places, for this machine alone and for the pages. */
