@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { tmpdir } from 'node:os'
@@ -12,18 +12,13 @@ import { createApplication } from '../../src/applications/manage.ts'
 import { until, world, type World } from '../../test/world.ts'
 import { freePort } from '../start.ts'
 import { walk } from '../walk.ts'
+import { missing } from './missing.ts'
 import { visitor } from './visitor.ts'
 
 /** Clients that Debian packages, with what the guide says of them. Skipped by name where they are not installed. */
 
 const guide = await readFile(fileURLToPath(new URL('../../docs/guides/clients.md', import.meta.url)), 'utf8')
 
-/** @returns why it is skipped; false where it is installed. A check before landing must not pass without it. */
-function missing(name: string, ...files: string[]): string | false {
-  if (files.every((file) => existsSync(file))) return false
-  if (process.env.CI === 'true') throw new Error(`${name} is not installed`)
-  return `${name} is not installed`
-}
 const MODULES = '/usr/lib/apache2/modules'
 const apache = missing('mod_auth_openidc', '/usr/sbin/apache2', `${MODULES}/mod_auth_openidc.so`)
 const authlib = missing('Authlib', '/usr/bin/python3', '/usr/lib/python3/dist-packages/authlib')

@@ -22,6 +22,8 @@ const healthy = {
     { kty: 'RSA', n: rsa.n, e: rsa.e, kid: rsa.kid },
   ] as object[],
   takes: 'post' as 'post' | 'basic',
+  /** what it calls a proof that it does not accept, and a code that it did not issue */
+  words: { proof: 'invalid_client', code: 'invalid_grant' },
   secret: 'our secret',
   refusal: null as { status: number; body: object } | null,
   authorize: { status: 302, location: '/sign-in' } as { status: number; location?: string },
@@ -71,9 +73,9 @@ async function respond(request: IncomingMessage, response: ServerResponse, form:
   if (path !== '/token') return send(404, {})
   const basic = Buffer.from(request.headers.authorization?.replace('Basic ', '') ?? '', 'base64').toString()
   const proven = now.takes === 'post' ? form.get('client_secret') : basic.split(':')[1]?.replaceAll('+', ' ')
-  if (proven !== now.secret) return send(401, { error: 'invalid_client' })
+  if (proven !== now.secret) return send(401, { error: now.words.proof })
   if (now.refusal !== null) return send(now.refusal.status, now.refusal.body)
-  if (form.get('code') !== 'good') return send(400, { error: 'invalid_grant' })
+  if (form.get('code') !== 'good') return send(400, { error: now.words.code })
   const seconds = Math.floor(Date.now() / 1_000)
   const id_token = await new SignJWT({ nonce, name: 'Una' })
     .setProtectedHeader({ alg: alg ?? 'ES256', kid: alg === undefined ? key.kid : rsa.kid })
@@ -141,6 +143,19 @@ suite('a check of a provider', () => {
   test('finds nothing wrong with one that is right, of both kinds', async () => {
     assert.equal(await wrongOf(openidEntry()), '')
     assert.equal(await wrongOf(plainEntry()), '')
+  })
+
+  test('understands one that calls a refused proof unauthorized_client, and a made-up code invalid_code', async () => {
+    const words = { proof: 'unauthorized_client', code: 'invalid_code' }
+    assert.equal(await wrongOf(openidEntry(), { words }), '')
+    assert.match(
+      await wrongOf(openidEntry(), { words, takes: 'basic' }),
+      /^client: .*unauthorized_client\. It is taken with "clientAuthentication": "client_secret_basic"/,
+    )
+    assert.match(
+      await wrongOf({ ...openidEntry(), clientSecret: 'another' }, { words }),
+      /^client: .*unauthorized_client\. .*enable that there.* secret/,
+    )
   })
 
   const broken: Record<string, [entry: () => object, changes: Partial<typeof healthy>, says: RegExp]> = {

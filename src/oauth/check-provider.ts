@@ -73,6 +73,10 @@ async function checkKeys(jwksUri: string, way: Outbound, found: Found): Promise<
   }
 }
 
+/** Refusals of who asks, and of a code that nobody issued: as RFC 6749 §5.2 calls them, and as GitHub and Glewlwyd do. */
+const REFUSED_PROOF = ['invalid_client', 'unauthorized_client', 'incorrect_client_credentials']
+const REFUSED_CODE = ['invalid_grant', 'bad_verification_code', 'invalid_code']
+
 /**
  * Whether the provider takes our id and secret: a code that nobody issued is refused by its own name (RFC 6749 §5.2),
  * and before that comes who asks.
@@ -81,27 +85,26 @@ async function checkProof({ provider, connection, way, origin }: Looked, found: 
   const token = connection.config.serverMetadata().token_endpoint
   if (token === undefined) return
   const word = await redeemNothing(provider, origin, way)
-  if (word === 'invalid_client' || word === 'incorrect_client_credentials' || word === 'unauthorized_client') {
-    const advice =
-      word === 'unauthorized_client'
-        ? 'The provider knows this client and does not let it use the code flow: enable that there.'
-        : await otherProof(provider, origin, way)
+  if (REFUSED_PROOF.includes(word)) {
+    const advice = await adviceForProof(word, { provider, way, origin })
     found('client', false, `our proof of who we are is refused as ${word}`, advice)
-  } else if (word === 'invalid_grant' || word === 'bad_verification_code')
+  } else if (REFUSED_CODE.includes(word))
     found('client', true, 'id and secret are accepted: a made-up code is refused, and nothing before it')
   else if (word === 'redirect_uri_mismatch')
     found('client', false, 'the callback address is refused', `Register ${callbackOf(origin, provider)} there.`)
   else found('client', false, `${token} answers a made-up code with ${word}, not with invalid_grant`)
 }
 
-/** Whether the secret would be taken the other way. */
-async function otherProof(provider: ProviderSettings, origin: string, way: Outbound): Promise<string> {
+/** Whether the secret would be taken the other way; else what the provider's word for its refusal means. */
+async function adviceForProof(word: string, { provider, way, origin }: Omit<Looked, 'connection'>): Promise<string> {
   const plain = provider.dialect?.endpoints !== undefined
   for (const proof of ['basic', 'post'] as const) {
     const other = plain ? { ...provider, dialect: { ...provider.dialect, proof } } : { ...provider, proof }
-    if ((await redeemNothing(other, origin, way)) === 'invalid_grant')
+    if (REFUSED_CODE.includes(await redeemNothing(other, origin, way)))
       return `It is taken with "clientAuthentication": "client_secret_${proof}".`
   }
+  if (word === 'unauthorized_client')
+    return 'The provider does not let this client use the code flow: enable that there. Some say so of a wrong secret, too.'
   return 'Compare clientId and clientSecret with what the provider shows; secrets expire at some.'
 }
 

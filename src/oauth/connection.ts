@@ -93,12 +93,24 @@ const isPlain = ({ isDevelopment, allowsHttp = false }: ProviderSettings): boole
 function proofOf({ clientSecret, appleKey, dialect, proof }: ProviderSettings): openid.ClientAuth {
   if (appleKey !== undefined) return appleProof(appleKey)
   if (clientSecret === null) return openid.None()
-  const ways = { basic: openid.ClientSecretBasic(clientSecret), post: openid.ClientSecretPost(clientSecret) }
+  const ways = { basic: secretInHeader(clientSecret), post: openid.ClientSecretPost(clientSecret) }
   if (dialect?.endpoints !== undefined) return ways[dialect.proof ?? 'post']
   // As the provider describes itself; without a word the header is meant (OpenID Connect Discovery §3).
   return (server, ...rest) => {
     const takesBody = server.token_endpoint_auth_methods_supported?.includes('client_secret_post') === true
     ways[proof ?? (takesBody ? 'post' : 'basic')](server, ...rest)
+  }
+}
+
+/**
+ * The secret in the header, form-encoded (RFC 6749 §2.3.1, appendix B). The client library encodes `-`, `.` and `_`, too,
+ * which stand for themselves there: a provider that decodes nothing would refuse most secrets.
+ */
+function secretInHeader(secret: string): openid.ClientAuth {
+  const encoded = (text: string) => new URLSearchParams({ text }).toString().slice('text='.length)
+  return (_server, { client_id }, _body, headers) => {
+    const pair = `${encoded(client_id)}:${encoded(secret)}`
+    headers.set('authorization', `Basic ${Buffer.from(pair).toString('base64')}`)
   }
 }
 

@@ -80,6 +80,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
       } = provider.dialect ?? {}
       return openid.buildAuthorizationUrl(config, {
         ...provider.parameters,
+        ...(asksAgain ? askAgain : {}),
         redirect_uri: callbackOf(origin, provider),
         scope: provider.scopes.join(' '),
         state: visit.state,
@@ -88,7 +89,6 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
         // Sent to everybody: who does not know PKCE leaves it aside (RFC 6749 §3.1).
         code_challenge: await openid.calculatePKCECodeChallenge(visit.codeVerifier),
         code_challenge_method: 'S256',
-        ...(asksAgain ? askAgain : {}),
         ...(loginHint === undefined || hintParameter === null ? {} : { [hintParameter]: loginHint }),
       })
     },
@@ -118,7 +118,8 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
         await verifySignature(provider, keys!, tokens.id_token!)
         const { auth_time } = tokens.claims()!
         const profile = await profileOf(provider, { config, tokens, answer: callback })
-        return { profile, authTime: typeof auth_time === 'number' ? auth_time : null }
+        // Glewlwyd on SQLite says 0 of everybody: nobody was asked in 1970.
+        return { profile, authTime: typeof auth_time === 'number' && auth_time > 0 ? auth_time : null }
       } catch (error) {
         throw refusal(provider, error)
       }

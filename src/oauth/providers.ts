@@ -51,8 +51,8 @@ const defaults = {
 }
 /** Settings of every entry, of those found by discovery, and of presets. */
 const fields = ['name', 'label', 'clientId', 'clientSecret', 'clientSecretFile', 'scopes', 'parameters']
-const discoveredFields = ['issuer', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'allowPrivate', 'clientAuthentication'] // prettier-ignore
-const plainFields = ['kind', 'authorizationUrl', 'tokenUrl', 'userUrl', 'emailsUrl', 'userMember', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'emailClaim', 'emailVerifiedClaim', 'allowPrivate', 'clientAuthentication'] // prettier-ignore
+const discoveredFields = ['issuer', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'allowPrivate', 'clientAuthentication', 'askAgain'] // prettier-ignore
+const plainFields = ['kind', 'authorizationUrl', 'tokenUrl', 'userUrl', 'emailsUrl', 'userMember', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'emailClaim', 'emailVerifiedClaim', 'allowPrivate', 'clientAuthentication', 'askAgain'] // prettier-ignore
 const presetFields: Record<Preset['needs'], string[]> = {
   secret: [],
   'secret and tenant': ['tenant'],
@@ -118,18 +118,11 @@ function readProvider(
     refuse('name must be upper-case letters, digits and underscores, at most 32')
   if (RESERVED_NAMES.has(name)) refuse(`name ${name} is reserved`)
   if (name.startsWith('APP_')) refuse(`name ${name} is reserved: APP_… are the providers that applications bring`)
-  const parameters = given.parameters ?? {}
-  if (
-    typeof parameters !== 'object' ||
-    parameters === null ||
-    !Object.values(parameters).every((value) => typeof value === 'string')
-  )
-    refuse('parameters must be texts by name')
   const shared = {
     name,
     clientId: text('clientId'),
     isDevelopment: false,
-    parameters: { ...(parameters as Record<string, string>), ...preset?.parameters },
+    parameters: { ...textsByName('parameters'), ...preset?.parameters },
   }
   if (preset !== null) return readPresetSettings(preset)
   return isPlain ? readPlain() : readDiscovered()
@@ -148,6 +141,7 @@ function readProvider(
       subjectClaim,
       usernameClaims: texts('usernameClaims', defaults.usernameClaims),
       pictureClaim: text('pictureClaim', defaults.pictureClaim),
+      ...(given.askAgain === undefined ? {} : { dialect: { askAgain: askAgain() } }),
       ...reach(issuer),
       ...proof(),
     }
@@ -175,7 +169,7 @@ function readProvider(
         ...optional('userMember', 'wrapper'),
         ...optional('emailClaim', 'emailClaim'),
         ...optional('emailVerifiedClaim', 'emailVerifiedClaim'),
-        askAgain: { prompt: 'login' },
+        askAgain: given.askAgain === undefined ? { prompt: 'login' } : askAgain(),
         hintParameter: null,
       },
       ...reach(authorization, token, profile),
@@ -205,6 +199,12 @@ function readProvider(
       ...(allowPrivate === true ? { allowsPrivate: true } : {}),
       ...(addresses.some((one) => one.startsWith('http:')) ? { allowsHttp: true } : {}),
     }
+  }
+
+  function askAgain(): Record<string, string> {
+    const words = textsByName('askAgain')
+    if (Object.keys(words).length === 0) refuse('askAgain must name a parameter')
+    return words
   }
 
   function proof(): Pick<ProviderSettings, 'proof'> {
@@ -286,6 +286,18 @@ function readProvider(
     if (typeof value === 'string' && value.trim() !== '') return value
     refuse(value === undefined ? `${key} is missing` : `${key} must be a text`)
     return ''
+  }
+
+  function textsByName(key: string): Record<string, string> {
+    const value = given[key] ?? {}
+    if (
+      typeof value === 'object' &&
+      !Array.isArray(value) &&
+      Object.values(value).every((one) => typeof one === 'string')
+    )
+      return value as Record<string, string>
+    refuse(`${key} must be texts by name`)
+    return {}
   }
 
   function texts(key: string, otherwise: string[]): string[] {
