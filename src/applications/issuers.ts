@@ -2,32 +2,9 @@ import { AppError, type FieldError } from '../errors.ts'
 import { isApplicationProvider, isMutableClaim } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { inTransaction } from '../store/transaction.ts'
+import type { TrustedIssuer } from './application.ts'
 import { readApplication, type Registered } from './manage.ts'
 import { forgetApplication } from './registry.ts'
-
-/** An identity provider that an application brings: its tokens become users and tokens here (RFC 8693). */
-export type TrustedIssuer = {
-  /** `APP_…`: the first part of its people's user ids, for ever */
-  provider: string
-  /** exactly what its tokens say in `iss` */
-  issuer: string
-  /** what they must say in `aud`: they were made for this application, not for somebody else's */
-  audience: string
-  /** where its keys are; null: found by discovery */
-  jwksUri: string | null
-  algorithms: string[]
-  /** claim that holds the immutable id of a person */
-  subjectClaim: string
-  /** claims to take the display name from, the first that is there */
-  usernameClaims: string[]
-  pictureClaim: string
-  /** how long ago a token may have been issued, seconds */
-  maxAgeSeconds: number
-  /** one token may be exchanged more than once */
-  isReusable: boolean
-  /** it may be in the operator's own network */
-  allowsPrivate: boolean
-}
 
 /** What is asked for; the rest has a default. */
 export type IssuerDraft = Pick<TrustedIssuer, 'issuer' | 'audience'> & {

@@ -1,33 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
+import type { Application, TrustedIssuer } from './application.ts'
 import { explainApplication } from './explain.ts'
-import type { TrustedIssuer } from './issuers.ts'
-import { isPermission, type Permission } from './permissions.ts'
+import { isPermission } from './permissions.ts'
 import { coversRedirect } from './redirects.ts'
-
-/** A client of the authorization server, bound to one network. */
-export type Application = {
-  clientId: string
-  name: string
-  chainId: number
-  /** public clients (browser, native) keep no secret; confidential ones prove theirs */
-  kind: 'public' | 'confidential'
-  /** exact addresses; `http://<loopback>/*` means any port and path */
-  redirectUris: string[]
-  permissions: Permission[]
-  /** origins whose pages may call with CORS; a loopback origin means any port */
-  allowedOrigins: string[]
-  /** SHA-256 of each live secret, hexadecimal; two of them while one is being replaced */
-  secretHashes: string[]
-  logoUri: string | null
-  /** false: confidential, and a nonce may stand in for PKCE; true unless given */
-  needsPkce?: boolean
-  /** true: its access tokens are bound to a key, always (RFC 9449); false unless given */
-  needsDpop?: boolean
-  isSuspended: boolean
-  /** identity providers of its own; changed by issuers.ts alone */
-  issuers?: readonly TrustedIssuer[]
-}
 
 const CACHE_MS = 5_000
 const MAX_CACHED = 10_000

@@ -2,8 +2,7 @@ import { BoundedMap } from '../bounded-map.ts'
 import type { Hex } from '../ids.ts'
 import { readHeader } from './answers.ts'
 import { RpcError, RpcUnavailable } from './failures.ts'
-import type { Ask } from './node.ts'
-import type { Call } from './rpc.ts'
+import type { Ask, Call } from './json-rpc.ts'
 
 /** blocks whose number is remembered */
 const MAX_REMEMBERED = 1_000

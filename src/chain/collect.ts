@@ -1,6 +1,5 @@
-import type { Ask } from './node.ts'
+import type { Ask, Call } from './json-rpc.ts'
 import { RpcError, RpcUnavailable } from './failures.ts'
-import type { Call } from './rpc.ts'
 
 const MAX_BATCH = 50
 /** batches in the air at a time; more would be smaller ones */

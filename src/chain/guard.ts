@@ -1,6 +1,6 @@
 import { RpcTooLarge, RpcUnavailable, WrongChain } from './failures.ts'
 import { askIdentity, isSameChain, type Identity } from './identity.ts'
-import type { Ask } from './node.ts'
+import type { Ask } from './json-rpc.ts'
 
 const TIMEOUT_MS = 5_000
 

@@ -1,5 +1,5 @@
 import { RpcError, RpcUnavailable } from './failures.ts'
-import type { Ask } from './node.ts'
+import type { Ask } from './json-rpc.ts'
 import type { Hex } from '../ids.ts'
 
 /** What tells one chain from another: chain ids are not unique, and a development chain begins anew under the same one. */

@@ -1,8 +1,7 @@
 import { isMissingMethod, isRateLimited, isUnknownBlock } from './errors.ts'
 import { CALL_GAS } from './call.ts'
 import { RpcError } from './failures.ts'
-import type { Ask } from './node.ts'
-import type { Call } from './rpc.ts'
+import type { Ask, Call } from './json-rpc.ts'
 
 const NOBODY = `0x${'00'.repeat(20)}`
 const NOTHING = `0x${'00'.repeat(32)}`

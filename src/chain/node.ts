@@ -1,13 +1,6 @@
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
+import type { Ask, Call } from './json-rpc.ts'
 import { openPost } from './post.ts'
-import type { Call } from './rpc.ts'
-
-/**
- * Asks several calls at once. Each answer is a result, an RpcError, or an RpcUnavailable where the answer lacks this
- * one call.
- * @throws RpcUnavailable for all of them
- */
-export type Ask = (calls: readonly Call[], options: { timeoutMs: number }) => Promise<unknown[]>
 
 /** One node, behind one URL. */
 export type Node = { ask: Ask; close(): void }

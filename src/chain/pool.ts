@@ -1,8 +1,8 @@
 import { classifySendError, isMissingMethod, isRateLimited } from './errors.ts'
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
 import { isAtTag, mayDoBetter, noteAnswer, noteFailure, pick, type Member } from './member.ts'
-import type { Ask } from './node.ts'
-import { isSend, type Call } from './rpc.ts'
+import type { Ask, Call } from './json-rpc.ts'
+import { isSend } from './rpc.ts'
 
 /** What became of a node, for the log. */
 export type OnNode = (position: number, event: 'up' | 'down' | 'wrong_chain' | 'reads_by_number') => void

@@ -1,11 +1,10 @@
 import { AppError } from '../errors.ts'
 import { collected } from './collect.ts'
 import { RpcError, RpcUnavailable } from './failures.ts'
-import { openNode, type Ask } from './node.ts'
+import type { Ask, Call } from './json-rpc.ts'
+import { openNode } from './node.ts'
 
 export { RpcError, RpcUnavailable } from './failures.ts'
-
-export type Call = { method: string; params: unknown[] }
 
 export type Rpc = {
   /**

@@ -1,6 +1,6 @@
 import type { AdapterPayload } from 'oidc-provider'
 import type { App } from '../app.ts'
-import type { Application } from '../applications/registry.ts'
+import type { Application } from '../applications/application.ts'
 import { findClient } from './first-party.ts'
 import { machineGrantable } from './scopes.ts'
 

@@ -4,7 +4,8 @@ import { after, before, suite, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { keyHolder, type KeyHolder } from '../../test/key-holder.ts'
 import { trustIssuer } from '../applications/issuers.ts'
-import { saveApplication, type Application } from '../applications/registry.ts'
+import { saveApplication } from '../applications/registry.ts'
+import type { Application } from '../applications/application.ts'
 import { issuerStandIn, type IssuerStandIn } from './issuer-stand-in.ts'
 import { authorizationUrl, demoApplication, obtainCode, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts' // prettier-ignore
 

@@ -1,6 +1,6 @@
 import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey } from 'jose'
 import type { App } from '../app.ts'
-import type { TrustedIssuer } from '../applications/issuers.ts'
+import type { TrustedIssuer } from '../applications/application.ts'
 import { AppError } from '../errors.ts'
 import { openOutbound, type Outbound } from './outbound.ts'
 

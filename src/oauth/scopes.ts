@@ -1,4 +1,4 @@
-import type { Application } from '../applications/registry.ts'
+import type { Application } from '../applications/application.ts'
 import { machinePermissions, userPermissions, type Permission } from '../applications/permissions.ts'
 
 /** Scopes of OpenID Connect; those of the API are the permissions of applications. */

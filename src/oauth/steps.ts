@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
-import type { Application } from '../applications/registry.ts'
+import type { Application } from '../applications/application.ts'
 import type { Texts } from '../texts/en.ts'
 import { networkTitle } from '../texts/network-names.ts'
 import { OWN_CLIENT } from './first-party.ts'

@@ -1,5 +1,5 @@
 import { decodeJwt, decodeProtectedHeader, errors, jwtVerify, type JWTPayload } from 'jose'
-import type { TrustedIssuer } from '../applications/issuers.ts'
+import type { TrustedIssuer } from '../applications/application.ts'
 import { AppError } from '../errors.ts'
 import type { IssuerKeys } from './issuer-keys.ts'
 

@@ -10,7 +10,7 @@ import { openKeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
 import { ALICE, ask, BOB, ISSUER, makePlace, refusal, startSigner, world as anyWorld } from './spawned.ts'
-import type { Caller } from './tokens.ts'
+import type { Caller } from './caller.ts'
 import { MAX_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE } from './wire.ts'
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }

@@ -4,7 +4,7 @@ import type { Log } from '../telemetry.ts'
 import type { KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import { readRevocationsRequest } from './request.ts'
-import type { Caller } from './tokens.ts'
+import type { Caller } from './caller.ts'
 import { MAX_REVOCATION_PARTS, REVOCATIONS_TYPE, type RevocationList } from './wire.ts'
 
 /**

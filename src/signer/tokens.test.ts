@@ -9,7 +9,8 @@ import { base64url, exportJWK, exportSPKI, generateKeyPair, SignJWT, type JWK } 
 import { openKeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
-import { openTokens, type Caller } from './tokens.ts'
+import { openTokens } from './tokens.ts'
+import type { Caller } from './caller.ts'
 import type { Log } from '../telemetry.ts'
 
 const ISSUER = 'https://chatelaine.example/oauth'

@@ -1,23 +1,11 @@
 import { hash } from 'node:crypto'
 import { errors, type JWTPayload } from 'jose'
 import { BoundedMap } from '../bounded-map.ts'
+import type { Caller } from './caller.ts'
 import { CLOCK_TOLERANCE_SECONDS, type KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import type { Revocations } from './revocations.ts'
 import { revoked } from './wire.ts'
-
-/** What a good token says: who, through which application, what is allowed, on which chain, until when (seconds). */
-export type Caller = {
-  userId: string
-  clientId: string
-  scopes: string[]
-  chainId: number | null
-  /** the token's `jti`, else its SHA-256: for the ledger, never the token itself */
-  tokenId: string
-  expiresAt: number
-  /** as they would stand in a list of what is revoked */
-  marks: { grant: string; application: string; user: string }
-}
 
 export type Tokens = {
   /**

@@ -1,0 +1,12 @@
+/** What a good token says: who, through which application, what is allowed, on which chain, until when (seconds). */
+export type Caller = {
+  userId: string
+  clientId: string
+  scopes: string[]
+  chainId: number | null
+  /** the token's `jti`, else its SHA-256: for the ledger, never the token itself */
+  tokenId: string
+  expiresAt: number
+  /** as they would stand in a list of what is revoked */
+  marks: { grant: string; application: string; user: string }
+}
