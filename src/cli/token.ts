@@ -9,7 +9,7 @@ import { openOperator } from './reach.ts'
 export function token(): Command {
   return new Command('token')
     .description(
-      'an access token for somebody of the development sign-in, from the server that runs on DATA_DIR; it lives to its end, whatever access is revoked',
+      'an access token for somebody of the development sign-in, from the server that runs on DATA_DIR; it lives to its end, whatever access is revoked, and is bound to no key, whatever the application wants',
     )
     .argument('<user>', 'any name, or a user id: bob is DEV-bob; a new one gets an account')
     .option('--app <client-id>', 'application that the token is for', 'demo')

@@ -121,14 +121,14 @@ type Bound = { token: string; jkt?: string; clientId: string; accountId?: string
 type State = { seen: SeenProofs; keys: WeakMap<Bound, CryptoKey>; limit: Limit }
 const states = new WeakMap<App, State>()
 
-function stateOf(app: App): State {
-  let state = states.get(app)
-  if (state === undefined) {
-    const { APPLICATION_PER_SECOND: perSecond } = app.config
-    const limit = openLimit({ name: 'proofs', perSecond, burst: perSecond, now: app.now })
-    state = { seen: openSeenProofs(), keys: new WeakMap(), limit }
-    states.set(app, state)
-  }
+const stateOf = (app: App): State => states.get(app) ?? rememberProofs(app)
+
+/** Begins to remember the used proofs of this process. @param most  how many at once; without it: as `openSeenProofs` has it */
+export function rememberProofs(app: App, bound: { most?: number } = {}): State {
+  const { APPLICATION_PER_SECOND: perSecond } = app.config
+  const limit = openLimit({ name: 'proofs', perSecond, burst: perSecond, now: app.now })
+  const state = { seen: openSeenProofs(bound), keys: new WeakMap(), limit }
+  states.set(app, state)
   return state
 }
 

@@ -13,6 +13,16 @@ test('a proof is taken once, also when the clock was put back in between', () =>
   assert.equal(seen.use('b', at(NOW)), 'first')
 })
 
+test('nor twice by a clock that was ahead for a while and put back, which costs the minutes that were forgotten', () => {
+  const seen = openSeenProofs()
+  assert.equal(seen.use('a', at(NOW)), 'first')
+  assert.equal(seen.use('b', at(NOW + 600, NOW + 600)), 'first')
+  assert.equal(seen.use('a', at(NOW, NOW + 1)), 'forgotten')
+  assert.equal(seen.use('c', at(NOW + 59, NOW + 59)), 'forgotten')
+  assert.equal(seen.use('c', at(NOW + 60, NOW + 60)), 'first')
+  assert.equal(seen.use('b', at(NOW + 600, NOW + 600)), 'again')
+})
+
 test('a proof is remembered for as long as it is good, whenever it was used, and then no longer', () => {
   for (let second = 0; second < 60; second++) {
     const [now, seen] = [NOW + second, openSeenProofs()]

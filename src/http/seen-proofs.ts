@@ -18,8 +18,8 @@ export type SeenProofs = {
 const KEPT_MINUTES = 6
 
 /**
- * Under pressure the oldest go first, and from then on nothing of their time is accepted: what may have been used is never
- * taken for new.
+ * Under pressure the oldest go first, and by a clock that is ahead all of now; nothing of the time of what was forgotten is
+ * accepted again: what may have been used is never taken for new.
  */
 export function openSeenProofs({ most = MAX } = {}): SeenProofs {
   /** by the minute in which they were made */
@@ -30,6 +30,7 @@ export function openSeenProofs({ most = MAX } = {}): SeenProofs {
   function forget(minute: number): void {
     count -= minutes.get(minute)!.size
     minutes.delete(minute)
+    forgottenBefore = Math.max(forgottenBefore, minute + 1)
   }
 
   return {
@@ -42,7 +43,6 @@ export function openSeenProofs({ most = MAX } = {}): SeenProofs {
         const oldest = Math.min(...minutes.keys())
         if (oldest >= present) return 'full'
         forget(oldest)
-        forgottenBefore = oldest + 1
         if (minute <= oldest) return 'forgotten'
       }
       const ofMinute = minutes.get(minute) ?? new Set<string>()

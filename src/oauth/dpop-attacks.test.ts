@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { createHmac, generateKeyPairSync, hash, randomUUID } from 'node:crypto'
 import { request as httpRequest } from 'node:http'
-import { after, before, suite, test } from 'node:test'
+import { after, before, suite, test, type TestContext } from 'node:test'
 import { decodeJwt, SignJWT } from 'jose'
 import { keyHolder, type KeyHolder } from '../../test/key-holder.ts'
+import { rememberProofs } from '../http/dpop.ts'
 import { obtainCode, obtainTokens, post, REDIRECT, rehearse, type Rehearsal } from './rehearsal.ts'
 
 /** What is tried with access tokens that are bound to a key, against the API's door and against the token endpoint. */
@@ -261,6 +262,60 @@ test('who floods the memory of used proofs is slowed down alone, and not by some
   assert.ok(statuses.includes(429))
   assert.deepEqual(new Set(statuses), new Set([200, 429]))
   assert.equal(await askAt(owner, quiet), 200)
+})
+
+suite('the memory of used proofs', () => {
+  const rehearseSmall = async (t: TestContext, perSecond: number) => {
+    const small = await rehearse({ env: { APPLICATION_PER_SECOND: String(perSecond) } })
+    t.after(() => small.close())
+    // It stands still, so that limits let through the same on a slow machine.
+    const begun = Date.now()
+    small.app.now = () => begun
+    rememberProofs(small.app, { most: 20 })
+    const at = `${small.origin}/oauth/me`
+    const signIn = async (username: string) => {
+      const { exchange } = await obtainCode(small, { username })
+      const proof = await owner.prove({ method: 'POST', uri: `${small.origin}/oauth/token` })
+      return (await exchange({}, { dpop: proof })).body.access_token!
+    }
+    const askAt = async (of: string, claims: object = {}) => {
+      const response = await fetch(at, { headers: dpop(await owner.prove({ uri: at, token: of }, { claims }), of) })
+      const { code } = (await response.json()) as { code?: string }
+      return { status: response.status, code, retryAfter: response.headers.get('retry-after') }
+    }
+    return { signIn, askAt }
+  }
+
+  test('is not filled by one person with several tokens: what is refused takes no place in it', async (t) => {
+    const { signIn, askAt } = await rehearseSmall(t, 5)
+    const [loud, again, quiet] = [await signIn('loud'), await signIn('loud'), await signIn('quiet')]
+    const ahead = { iat: now() + 55 }
+    const answers = await Promise.all(Array.from({ length: 60 }, (_, n) => askAt(n % 2 === 0 ? loud : again, ahead)))
+    assert.deepEqual(
+      answers.map(({ status }) => status).toSorted((a, b) => a - b),
+      [...Array.from({ length: 5 }, () => 200), ...Array.from({ length: 55 }, () => 429)],
+    )
+    assert.equal((await askAt(quiet)).status, 200)
+    for (const friend of ['second', 'third', 'fourth']) {
+      const of = await signIn(friend)
+      for (let n = 0; n < 5; n++) await askAt(of, ahead)
+    }
+    assert.equal((await askAt(quiet)).status, 503, 'several people together fill it')
+  })
+
+  test('forgets the oldest where it is full, and then takes none of their time; of now it refuses more', async (t) => {
+    const { signIn, askAt } = await rehearseSmall(t, 100)
+    const of = await signIn('many')
+    const old = now() - 200
+    assert.equal((await askAt(of, { iat: old, jti: 'old' })).status, 200)
+    const ahead = { iat: now() + 55 }
+    for (let n = 0; n < 20; n++) assert.equal((await askAt(of, ahead)).status, 200)
+    for (const jti of ['old', 'another']) {
+      const { status, code } = await askAt(of, { iat: old, jti })
+      assert.deepEqual([status, code], [401, 'invalid_dpop_proof'])
+    }
+    assert.deepEqual(await askAt(of), { status: 503, code: 'overloaded', retryAfter: '10' })
+  })
 })
 
 suite('the token endpoint refuses', () => {

@@ -7,6 +7,7 @@ import { trustIssuer } from '../applications/issuers.ts'
 import { saveApplication } from '../applications/registry.ts'
 import type { Application } from '../applications/application.ts'
 import { issuerStandIn, type IssuerStandIn } from './issuer-stand-in.ts'
+import { issueToken } from './issue.ts'
 import { authorizationUrl, demoApplication, obtainCode, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts' // prettier-ignore
 
 /** Access tokens that are bound to a key (RFC 9449), and what is asked of whom. Attacks are in dpop-attacks.test.ts. */
@@ -126,6 +127,49 @@ test('an application that is registered so is given nothing without a proof, by 
   const old = await me({ authorization: `Bearer ${unbound.body.access_token}` })
   assert.equal(old.status, 200, 'what is out stays good until it ends')
   assert.equal(boundTo((await token(form, phone)).body.access_token), phone.jkt)
+})
+
+test('a refresh token from before an application had a key is bound by the first proof that comes with it', async () => {
+  const { body } = await signIn(null)
+  const form = { grant_type: 'refresh_token', client_id: 'demo' }
+  const unbound = await token({ ...form, refresh_token: body.refresh_token! }, null)
+  assert.equal(unbound.body.token_type, 'Bearer')
+  const bound = await token({ ...form, refresh_token: unbound.body.refresh_token! }, phone)
+  assert.equal(boundTo(bound.body.access_token), phone.jkt)
+  const repeated = await token({ ...form, refresh_token: unbound.body.refresh_token! }, other)
+  assert.equal(boundTo(repeated.body.access_token), other.jkt, 'what had no key goes with any for the grace time')
+  assert.equal(repeated.body.refresh_token, bound.body.refresh_token, 'to what the first bound')
+  const successor = { ...form, refresh_token: bound.body.refresh_token! }
+  for (const wrong of [null, other]) assert.equal((await token(successor, wrong)).body.error, 'invalid_grant')
+  const renewed = await token(successor, phone)
+  assert.deepEqual([renewed.status, boundTo(renewed.body.access_token)], [200, phone.jkt])
+  const last = { ...form, refresh_token: renewed.body.refresh_token! }
+  assert.equal((await token(last, other)).body.error, 'invalid_grant', 'and stays bound')
+})
+
+test('a token that is given out in development without a sign-in is bound to no key, whatever the application wants', async () => {
+  const { token: given } = await issueToken(world.app, world.keys, { username: 'ann', clientId: 'careful' })
+  const { status, body } = await me({ authorization: `Bearer ${given}` })
+  assert.deepEqual([status, body.sub, boundTo(given)], [200, 'DEV-ann', undefined])
+})
+
+test('a confidential application that is registered so is given nothing without a proof', async () => {
+  const strict = { ...demoApplication, clientId: 'strict', kind: 'confidential', needsDpop: true } as const
+  const secretHashes = [createHash('sha256').update(SECRET).digest('hex')]
+  await saveApplication(world.app.db, { ...strict, permissions: ['wallet:read', 'users:read'], secretHashes })
+  await trustIssuer(world.app.db, 'strict', 'APP_STRICT', { issuer: idp.issuer, audience: 'strict' })
+  const secret = { client_id: 'strict', client_secret: SECRET }
+  const subject_token_type = 'urn:ietf:params:oauth:token-type:id_token'
+  const forms: Record<string, string>[] = [
+    { grant_type: 'client_credentials' },
+    { grant_type: EXCHANGE, subject_token_type, subject_token: await idp.sign({ aud: 'strict' }) },
+  ]
+  for (const form of forms) {
+    const refused = await token({ ...form, ...secret }, null)
+    assert.deepEqual([refused.status, refused.body.error], [400, 'invalid_grant'], form.grant_type)
+    const { body } = await token({ ...form, ...secret }, phone)
+    assert.equal(boundTo(body.access_token), phone.jkt, form.grant_type)
+  }
 })
 
 test('a code whose request named a key is exchanged by that key alone', async () => {

@@ -8,7 +8,7 @@ import { grantable } from './scopes.ts'
 
 /**
  * An access token for a user of the development identity provider, without a browser: what `npm start` prints.
- * The same claims as a token from the token endpoint. Only development mode reaches this.
+ * The same claims as a token from the token endpoint, and bound to no key. Only development mode reaches this.
  */
 export async function issueToken(
   app: App,

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import { errors, type Provider } from 'oidc-provider'
+import { calculateJwkThumbprint, decodeProtectedHeader } from 'jose'
+import { errors, type KoaContextWithOIDC, type Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
 import { PROOF_SECONDS, ProofRefused, readProof } from '../http/dpop.ts'
 import { spendOnce } from './spend-once.ts'
@@ -38,6 +39,17 @@ export async function keyOfRequest(app: App, ctx: TokenRequest): Promise<string 
   } catch (error) {
     throw error instanceof ProofRefused ? new errors.InvalidDpopProof(`The DPoP proof ${error.message}.`) : error
   }
+}
+
+/**
+ * The key that the refresh tokens of an application without a secret are bound to: of the proof that came with this
+ * request, which the library has verified before it stores anything.
+ * Source: RFC 9449 §5
+ */
+export async function keyOfPublicClient({ req, oidc }: KoaContextWithOIDC): Promise<string | undefined> {
+  const proof = req.headers.dpop
+  if (oidc.client?.clientAuthMethod !== 'none' || typeof proof !== 'string' || proof === '') return undefined
+  return calculateJwkThumbprint(decodeProtectedHeader(proof).jwk!)
 }
 
 type TokenRequest = {

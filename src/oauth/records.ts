@@ -6,6 +6,7 @@ import { machineGrantOf, scopesOf, verifyAccessToken } from '../http/bearer.ts'
 import { retrying } from '../store/db.ts'
 import { browserNameOf } from './browser-name.ts'
 import { readClient } from './clients.ts'
+import { keyOfPublicClient } from './proofs.ts'
 import { findRecord } from './record-reads.ts'
 import { inSeconds, redeem, storeRecords, type NewRecord, type RecordKey } from './record-writes.ts'
 import { revokeGrant } from './revoke.ts'
@@ -93,11 +94,15 @@ function storedRecords(app: App, kind: string): Adapter {
 }
 
 /** A refresh token is given for a code or for the refresh token before it, and for nothing else. */
-function follow(app: App, work: UnitOfWork | null, record: NewRecord, { grantId, exp }: AdapterPayload): Promise<void> {
+async function follow(app: App, work: UnitOfWork | null, record: NewRecord, payload: AdapterPayload): Promise<void> {
+  const { grantId, exp } = payload
   const used = work?.used ?? null
   assert(work !== null && used !== null && grantId !== undefined && exp !== undefined)
   work.used = null
-  return redeem(app, used, { record, grantId, exp })
+  // The library copies the key of the token before, also where that had none and a proof came.
+  const jkt = payload.jkt ?? (await keyOfPublicClient(Provider.ctx!))
+  const bound = jkt === undefined ? record : { ...record, payload: { ...record.payload, jkt } }
+  return redeem(app, used, { record: bound, grantId, exp })
 }
 
 function recordOf(

@@ -3,7 +3,7 @@ import { afterEach, before, after, test } from 'node:test'
 import { sql } from 'kysely'
 import { testCluster } from '../../test/database.ts'
 import { until } from '../../test/until.ts'
-import { saveApplication } from '../applications/registry.ts'
+import { findApplication, forgetApplication, saveApplication } from '../applications/registry.ts'
 import type { RootDb } from '../store/db.ts'
 import { askMe, authorizationUrl, obtainCode, openBrowser, post, rehearse, type Rehearsal } from './rehearsal.ts'
 import { revokeGrant } from './revoke.ts'
@@ -69,6 +69,9 @@ const grantOf = async (code: string): Promise<string> => {
 }
 
 const count = async (work: () => Promise<unknown>): Promise<number> => {
+  // An application is remembered for a few seconds: read now, it is not read while statements are counted.
+  forgetApplication(world.app.db, 'demo')
+  await findApplication(world.app.db, 'demo')
   let statements = 0
   onStatement = () => void statements++
   await work()
@@ -104,6 +107,15 @@ test('grant, code and session of a sign-in are written together, or none of them
   assert.equal(page.headers.get('location'), null)
   assert.notEqual(page.headers.get('retry-after'), null)
   assert.deepEqual(await counts(), before)
+  // The same where only one statement fails, and what is written after it is not.
+  let failures = 0
+  onStatement = (statement) => {
+    if (/^\S+ prepared.*insert into oauth_records/s.test(statement) && failures++ === 0) throw away()
+  }
+  const refused = await browser.go(authorizationUrl(world.origin).url)
+  onStatement = () => {}
+  assert.ok(failures > 0)
+  assert.deepEqual([refused.status, refused.headers.get('location')], [503, null])
   const again = await obtainCode(world, { username: 'whole', browser })
   assert.equal((await again.exchange()).status, 200)
   assert.deepEqual(await counts(), [before[0]! + 1, before[1]! + 1, before[2]])
@@ -120,6 +132,21 @@ test('a code whose exchange the database did not take is good for one more try',
   assert.equal(await isUsed(code), false)
   assert.equal((await exchange()).status, 200)
   assert.equal((await exchange()).body.error, 'invalid_grant')
+})
+
+test('a code whose use was committed is used, also where the answer of the database was lost', async () => {
+  const { code, exchange } = await obtainCode(world, { username: 'unlucky' })
+  const grantId = await grantOf(code)
+  onAnswer = async (statement) => {
+    if (statement.includes('with used')) throw away()
+  }
+  const failed = await exchange()
+  onAnswer = async () => {}
+  assert.deepEqual([failed.status, failed.body.error], [503, 'temporarily_unavailable'])
+  assert.equal(await isUsed(code), true)
+  assert.equal((await exchange()).body.error, 'invalid_grant')
+  const left = await world.app.db.selectFrom('oauth_records').select('kind').where('grant_id', '=', grantId).execute()
+  assert.deepEqual(left, [], 'and its sign-in has ended')
 })
 
 /** So that what came of sign-ins up to now is worth nothing, and is there all the same. */
