@@ -10,7 +10,7 @@ import type { KyselyPlugin } from 'kysely'
 import { Provider } from 'oidc-provider'
 import { verifyAccessToken } from '../src/http/bearer.ts'
 import { newKey } from '../src/oauth/keys.ts'
-import type { openBrowser } from '../src/oauth/rehearsal.ts'
+import type { openBrowser } from '../test/rehearsal.ts'
 import { startPostgres } from './postgres.ts'
 
 const { values: flags } = parseArgs({
@@ -27,7 +27,7 @@ const cluster = flags.embedded ? null : await startPostgres()
 if (cluster === null) delete process.env.TEST_DATABASE_URL
 else process.env.TEST_DATABASE_URL = cluster.url
 // It looks once, when it is read, for where the tests' databases are.
-const rehearsal = await import('../src/oauth/rehearsal.ts')
+const rehearsal = await import('../test/rehearsal.ts')
 const { authorizationUrl, freePort, post, REDIRECT, rehearse } = rehearsal
 
 let statements = 0

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { publicKeyOf, signDigest } from '../src/signer/curve.ts'
-import { ask, makePlace, startSigner, type Running } from '../src/signer/spawned.ts'
+import { ask, makePlace, startSigner, type Running } from '../test/spawned-signer.ts'
 import type { Hex } from '../src/signer/wire.ts'
 
 /**

@@ -7,7 +7,7 @@ import type { Browser, Page } from 'playwright-core'
 import { saveApplication } from '../src/applications/registry.ts'
 import { presets } from '../src/oauth/presets.ts'
 import type { ProviderSettings } from '../src/oauth/providers.ts'
-import { authorizationUrl, rehearse, type Rehearsal } from '../src/oauth/rehearsal.ts'
+import { authorizationUrl, rehearse, type Rehearsal } from '../test/rehearsal.ts'
 import { languages } from '../src/texts/choose.ts'
 import { look, lookAround, openChromium, shots, skip } from './chromium.ts'
 

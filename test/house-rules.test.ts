@@ -132,27 +132,16 @@ test('every import is allowed by the table', async () => {
   assert.deepEqual(wrong, [])
 })
 
-test('what no program reaches is used by a test', async () => {
+test('src holds what a program reaches, and tests: equipment of tests is in test/, and used', async () => {
   const reached = new Set(await sources())
   const all = (await readdir(join(root, 'src'), { recursive: true })).filter((name) => name.endsWith('.ts'))
-  const used = new Set<string>()
-  for (const file of [...all.filter((name) => !reached.has(name)), ...(await outside())])
-    for (const { to } of await importsOf(file)) used.add(to)
-  const dead = all.filter((name) => !reached.has(name) && !name.endsWith('.test.ts') && !used.has(name))
-  assert.deepEqual(dead, [])
-})
-
-/** Tests and benchmarks beside src, as paths relative to it. */
-async function outside(): Promise<string[]> {
-  const folders = await Promise.all(
-    ['test', 'e2e', 'bench'].map(async (folder) =>
-      (await readdir(join(root, folder), { recursive: true }).catch(() => []))
-        .filter((name) => name.endsWith('.ts') && !name.includes('node_modules'))
-        .map((name) => join('..', folder, name)),
-    ),
+  assert.deepEqual(
+    all.filter((name) => !reached.has(name) && !name.endsWith('.test.ts')),
+    [],
   )
-  return folders.flat()
-}
+  const wrong = [...(await product()).values()].flat().filter(({ to }) => to.startsWith('..'))
+  assert.deepEqual(wrong, [])
+})
 
 test('the table names every folder, and ARCHITECTURE.md shows the same table', async () => {
   const units = new Set((await sources()).map(unitOf))

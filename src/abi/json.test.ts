@@ -1,7 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import * as fc from 'fast-check'
-import { fuzz } from './fuzz.ts'
+import { fuzz } from '../../test/abi-fuzz.ts'
 import { type Json, JsonError, MAX_JSON_DEPTH, readJson } from './json.ts'
 
 /** The document as JSON.parse would give it, with integers as bigint. */

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { id, Interface } from 'ethers'
 import * as fc from 'fast-check'
 import type { Hex } from '../ids.ts'
-import { fuzz } from './fuzz.ts'
+import { fuzz } from '../../test/abi-fuzz.ts'
 import {
   decodeTransferLog,
   mostTransfersIn,

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { rpc as callNode } from '../devnet/rpc.ts'
 import type { Hex } from '../ids.ts'
-import { openBrowser, textOf, type Page } from '../oauth/rehearsal.ts'
+import { openBrowser, textOf, type Page } from '../../test/rehearsal.ts'
 import { en } from '../texts/en.ts'
 import { until, world, type World } from '../../test/world.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import type { Hex } from '../ids.ts'
-import { badNode, hashOf, type BadNode } from './bad-node.ts'
+import { badNode, hashOf, type BadNode } from '../../test/bad-node.ts'
 import { connect } from './connect.ts'
 import { isUnknownBlock } from './errors.ts'
 import { WrongChain } from './failures.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { AppError } from '../errors.ts'
-import { badNode, reply } from './bad-node.ts'
+import { badNode, reply } from '../../test/bad-node.ts'
 import { ethCall } from './call.ts'
 import { openNode } from './node.ts'
 import { openRpc, RpcError, RpcUnavailable, type Rpc } from './rpc.ts'

@@ -5,7 +5,7 @@ import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { connectSigner } from '../signer/client.ts'
-import { ALICE, makePlace } from '../signer/spawned.ts'
+import { ALICE, makePlace } from '../../test/spawned-signer.ts'
 
 const main = join(import.meta.dirname, 'main.ts')
 

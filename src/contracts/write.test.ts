@@ -5,7 +5,7 @@ import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { checksumAddress } from '../abi/address.ts'
 import { RpcUnavailable } from '../chain/rpc.ts'
 import type { Hex } from '../ids.ts'
-import { startSigner, type Running } from '../signer/spawned.ts'
+import { startSigner, type Running } from '../../test/spawned-signer.ts'
 
 let world: Writing
 let alice: Writer

@@ -6,7 +6,7 @@ import { noteUser, saveApplication } from '../applications/registry.ts'
 import { accountIdOf } from '../ids.ts'
 import { findUser } from '../users/find.ts'
 import { qrSvg } from './qr.ts'
-import { addressOf, askMe, authorizationUrl, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts' // prettier-ignore
+import { addressOf, askMe, authorizationUrl, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from '../../test/rehearsal.ts' // prettier-ignore
 import { en } from '../texts/en.ts'
 
 let world: Rehearsal

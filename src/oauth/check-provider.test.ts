@@ -8,7 +8,7 @@ import { importJWK, SignJWT } from 'jose'
 import { checkProvider } from './check-provider.ts'
 import { newKey } from './keys.ts'
 import { bindProviders, readProviders, type ProviderSettings } from './providers.ts'
-import { authorizationUrl, freePort, openBrowser, rehearse, textOf, type Rehearsal } from './rehearsal.ts'
+import { authorizationUrl, freePort, openBrowser, rehearse, textOf, type Rehearsal } from '../../test/rehearsal.ts'
 
 /** One provider, of OpenID Connect or of OAuth 2.0 alone, that can be broken in every way. */
 const key = newKey('ES256')

@@ -5,7 +5,7 @@ import { after, before, suite, test, type TestContext } from 'node:test'
 import { decodeJwt, SignJWT } from 'jose'
 import { keyHolder, type KeyHolder } from '../../test/key-holder.ts'
 import { rememberProofs } from '../http/dpop.ts'
-import { obtainCode, obtainTokens, post, REDIRECT, rehearse, type Rehearsal } from './rehearsal.ts'
+import { obtainCode, obtainTokens, post, REDIRECT, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
 
 /** What is tried with access tokens that are bound to a key, against the API's door and against the token endpoint. */
 let world: Rehearsal

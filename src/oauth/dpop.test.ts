@@ -6,9 +6,9 @@ import { keyHolder, type KeyHolder } from '../../test/key-holder.ts'
 import { trustIssuer } from '../applications/issuers.ts'
 import { saveApplication } from '../applications/registry.ts'
 import type { Application } from '../applications/application.ts'
-import { issuerStandIn, type IssuerStandIn } from './issuer-stand-in.ts'
+import { issuerStandIn, type IssuerStandIn } from '../../test/issuer-stand-in.ts'
 import { issueToken } from './issue.ts'
-import { authorizationUrl, demoApplication, obtainCode, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts' // prettier-ignore
+import { authorizationUrl, demoApplication, obtainCode, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from '../../test/rehearsal.ts' // prettier-ignore
 
 /** Access tokens that are bound to a key (RFC 9449), and what is asked of whom. Attacks are in dpop-attacks.test.ts. */
 const SECRET = 'a secret of forty-three characters, at least'

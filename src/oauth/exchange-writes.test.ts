@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { world, type World } from '../../test/world.ts'
 import { trustIssuer } from '../applications/issuers.ts'
 import { createApplication } from '../applications/manage.ts'
-import { issuerStandIn, type IssuerStandIn } from './issuer-stand-in.ts'
+import { issuerStandIn, type IssuerStandIn } from '../../test/issuer-stand-in.ts'
 
 let here: World
 let idp: IssuerStandIn

@@ -6,9 +6,9 @@ import { until } from '../../test/world.ts'
 import { distrustIssuer, trustIssuer } from '../applications/issuers.ts'
 import { saveApplication } from '../applications/registry.ts'
 import { accountIdOf } from '../ids.ts'
-import { issuerStandIn, sendJson, type IssuerStandIn } from './issuer-stand-in.ts'
+import { issuerStandIn, sendJson, type IssuerStandIn } from '../../test/issuer-stand-in.ts'
 import { newKey, publicKeys } from './keys.ts'
-import { askMe, demoApplication, obtainTokens, post, rehearse, type Rehearsal } from './rehearsal.ts'
+import { askMe, demoApplication, obtainTokens, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
 
 const GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange'
 const type = (name: string): string => `urn:ietf:params:oauth:token-type:${name}`

@@ -18,7 +18,7 @@ import {
   rehearse,
   textOf,
   type Rehearsal,
-} from './rehearsal.ts'
+} from '../../test/rehearsal.ts'
 
 let world: Rehearsal
 before(async () => void (world = await rehearse()))

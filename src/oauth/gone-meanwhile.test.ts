@@ -4,7 +4,15 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
 import type { RootDb } from '../store/db.ts'
 import { revokeAllowed } from './allowed.ts'
-import { askMe, authorizationUrl, obtainCode, openBrowser, post, rehearse, type Rehearsal } from './rehearsal.ts'
+import {
+  askMe,
+  authorizationUrl,
+  obtainCode,
+  openBrowser,
+  post,
+  rehearse,
+  type Rehearsal,
+} from '../../test/rehearsal.ts'
 import { revokeGrant } from './revoke.ts'
 import { endSession } from './sessions.ts'
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { saveApplication } from '../applications/registry.ts'
 
-import { authorizationUrl, openBrowser, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts'
+import { authorizationUrl, openBrowser, rehearse, textOf, type Page, type Rehearsal } from '../../test/rehearsal.ts'
 import { de } from '../texts/de.ts'
 import { en } from '../texts/en.ts'
 import { es } from '../texts/es.ts'

@@ -6,8 +6,8 @@ import { after, before, test } from 'node:test'
 import { testDatabase } from '../../test/database.ts'
 import { presets } from './presets.ts'
 import { bindProviders, readProviders, type ProviderSettings } from './providers.ts'
-import { authorizationUrl, openBrowser, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts'
-import { applePrivateKey, standIn, type StandIn } from './stand-in.ts'
+import { authorizationUrl, openBrowser, rehearse, textOf, type Page, type Rehearsal } from '../../test/rehearsal.ts'
+import { applePrivateKey, standIn, type StandIn } from '../../test/provider-stand-in.ts'
 
 const client = { clientId: 'our client', clientSecret: 'our secret' }
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { accountIdOf } from '../ids.ts'
 import { addConsent, readConsent, readConsentForKey } from './consents.ts'
-import { raceCodes, slowed } from './race-codes.ts'
-import { askMe, obtainCode, obtainTokens, post, rehearse, type Rehearsal } from './rehearsal.ts'
+import { raceCodes, slowed } from '../../test/race-codes.ts'
+import { askMe, obtainCode, obtainTokens, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
 
 let world: Rehearsal
 before(async () => void (world = await rehearse({ slow: slowed })))

@@ -6,7 +6,15 @@ import { after, before, test } from 'node:test'
 import { createRemoteJWKSet, jwtVerify } from 'jose'
 import { command } from '../../test/command.ts'
 import { cookieKeysOf, newKey, type PrivateKeys } from './keys.ts'
-import { askMe, authorizationUrl, obtainTokens, openBrowser, post, rehearse, type Rehearsal } from './rehearsal.ts'
+import {
+  askMe,
+  authorizationUrl,
+  obtainTokens,
+  openBrowser,
+  post,
+  rehearse,
+  type Rehearsal,
+} from '../../test/rehearsal.ts'
 
 /** The stages of a change of keys, each a start of the same installation with the next state of AUTH_KEYS_FILE. */
 const old = [newKey('ES256'), newKey('RS256')]

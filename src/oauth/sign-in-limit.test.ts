@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { addressOf } from '../http/limits.ts'
-import { authorizationUrl, openBrowser, rehearse, type Rehearsal } from './rehearsal.ts'
+import { authorizationUrl, openBrowser, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
 
 let world: Rehearsal
 before(async () => {

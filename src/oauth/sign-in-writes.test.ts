@@ -5,7 +5,15 @@ import { testCluster } from '../../test/database.ts'
 import { until } from '../../test/until.ts'
 import { findApplication, forgetApplication, saveApplication } from '../applications/registry.ts'
 import type { RootDb } from '../store/db.ts'
-import { askMe, authorizationUrl, obtainCode, openBrowser, post, rehearse, type Rehearsal } from './rehearsal.ts'
+import {
+  askMe,
+  authorizationUrl,
+  obtainCode,
+  openBrowser,
+  post,
+  rehearse,
+  type Rehearsal,
+} from '../../test/rehearsal.ts'
 import { revokeGrant } from './revoke.ts'
 import { sha256 } from './secrets.ts'
 

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { sql } from 'kysely'
 import { saveApplication } from '../applications/registry.ts'
-import { askMe, authorizationUrl, obtainTokens, openBrowser, post, REDIRECT, rehearse, textOf, type Rehearsal } from './rehearsal.ts' // prettier-ignore
+import { askMe, authorizationUrl, obtainTokens, openBrowser, post, REDIRECT, rehearse, textOf, type Rehearsal } from '../../test/rehearsal.ts' // prettier-ignore
 
 /** Corners of the standards that independent clients look into. */
 let world: Rehearsal

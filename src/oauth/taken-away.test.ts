@@ -5,7 +5,7 @@ import { saveApplication } from '../applications/registry.ts'
 import type { Application } from '../applications/application.ts'
 import { findUser } from '../users/find.ts'
 import { unfreezeAccount } from '../users/freeze.ts'
-import { askMe, authorizationUrl, obtainCode, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts' // prettier-ignore
+import { askMe, authorizationUrl, obtainCode, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from '../../test/rehearsal.ts' // prettier-ignore
 import { endIn, freezeAndSignOut, signOut } from './sign-out.ts'
 import { sweep } from './sweep.ts'
 

@@ -12,7 +12,7 @@ import {
   REDIRECT,
   rehearse,
   type Rehearsal,
-} from './rehearsal.ts'
+} from '../../test/rehearsal.ts'
 
 let world: Rehearsal
 before(async () => {

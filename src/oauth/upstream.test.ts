@@ -7,7 +7,15 @@ import { after, before, test } from 'node:test'
 import { importJWK, SignJWT } from 'jose'
 import { newKey } from './keys.ts'
 import { readProviders, type ProviderSettings } from './providers.ts'
-import { authorizationUrl, freePort, openBrowser, rehearse, textOf, type Page, type Rehearsal } from './rehearsal.ts'
+import {
+  authorizationUrl,
+  freePort,
+  openBrowser,
+  rehearse,
+  textOf,
+  type Page,
+  type Rehearsal,
+} from '../../test/rehearsal.ts'
 
 /** Providers of another house, one per path, told apart by how their clients prove themselves and by what they remember. */
 const METHODS: Record<string, string[] | undefined> = {

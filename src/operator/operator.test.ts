@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test'
 import { until, world, type Answer, type World } from '../../test/world.ts'
 import { findApplication, saveApplication } from '../applications/registry.ts'
 import { openListener } from '../http/listener.ts'
-import { obtainTokens } from '../oauth/rehearsal.ts'
+import { obtainTokens } from '../../test/rehearsal.ts'
 import { doorOf, newOperatorToken, openOperatorDoor } from './door.ts'
 import { operatorApi } from './routes.ts'
 

@@ -3,7 +3,7 @@ import { copyFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'nod
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
-import { ALICE, ask, BOB, refusal, world, type Place, type Running } from './spawned.ts'
+import { ALICE, ask, BOB, refusal, world, type Place, type Running } from '../../test/spawned-signer.ts'
 import { verifyStore } from './verify.ts'
 import type { Hex } from './wire.ts'
 

@@ -4,7 +4,7 @@ import * as fc from 'fast-check'
 import { isFill, judge, termsOf, type Attempt, type Facts } from './judge.ts'
 import { Refusal } from './refusal.ts'
 import { readSignRequest, type Ask } from './request.ts'
-import { ask as requestFrom } from './spawned.ts'
+import { ask as requestFrom } from '../../test/spawned-signer.ts'
 import type { Hex, SignRequest } from './wire.ts'
 
 const SELF: Hex = `0x${'5e'.repeat(20)}`

@@ -5,7 +5,7 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { ask, makePlace, startSigner, world } from './spawned.ts'
+import { ask, makePlace, startSigner, world } from '../../test/spawned-signer.ts'
 import { verifyStore } from './verify.ts'
 
 describe('starting and ending', () => {

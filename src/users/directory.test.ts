@@ -5,7 +5,7 @@ import { createApplication } from '../applications/manage.ts'
 import { saveApplication } from '../applications/registry.ts'
 import { writeCursor } from '../http/cursor.ts'
 import { addConsent } from '../oauth/consents.ts'
-import { obtainTokens, post, REDIRECT } from '../oauth/rehearsal.ts'
+import { obtainTokens, post, REDIRECT } from '../../test/rehearsal.ts'
 
 let here: World
 const tokens = new Map<string, string>()

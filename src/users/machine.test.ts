@@ -5,7 +5,7 @@ import { createApplication, updateApplication } from '../applications/manage.ts'
 import { noteUser, saveApplication } from '../applications/registry.ts'
 import { accountIdOf } from '../ids.ts'
 import { addConsent } from '../oauth/consents.ts'
-import { authorizationUrl, openBrowser, textOf } from '../oauth/rehearsal.ts'
+import { authorizationUrl, openBrowser, textOf } from '../../test/rehearsal.ts'
 
 let here: World
 let secret: string

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
-import { rehearse } from '../../src/oauth/rehearsal.ts'
-import { raceCodes, slowed } from '../../src/oauth/race-codes.ts'
+import { rehearse } from '../rehearsal.ts'
+import { raceCodes, slowed } from '../race-codes.ts'
 import { testCluster } from '../database.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { createServer, type ServerResponse } from 'node:http'
 import { importJWK, SignJWT, type JWK } from 'jose'
-import { newKey, publicKeys, type PrivateKey } from './keys.ts'
+import { newKey, publicKeys, type PrivateKey } from '../src/oauth/keys.ts'
 import { freePort } from './rehearsal.ts'
 
 /** For tests: the identity provider of an application. It publishes a description and keys, and signs what it is told. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { RootDb } from '../store/db.ts'
+import type { RootDb } from '../src/store/db.ts'
 import { authorizationUrl, openBrowser, post, type Rehearsal } from './rehearsal.ts'
 
 /** For tests: answers of the database arrive late and in another order, so what is read and written apart is overtaken. */
