@@ -1,8 +1,8 @@
 import type { FieldError } from '../errors.ts'
 import { parseUserId } from '../ids.ts'
+import type { Application } from './application.ts'
 import { isPermission, machinePermissions, userPermissions } from './permissions.ts'
 import { explainRedirect } from './redirects.ts'
-import type { Application } from './application.ts'
 
 const MAX_LIST = 50
 const MAX_URI = 2_000

@@ -3,8 +3,8 @@ import { AppError, type FieldError } from '../errors.ts'
 import { newSecret } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { inTransaction } from '../store/transaction.ts'
-import { explainRegistration } from './explain.ts'
 import type { TrustedIssuer } from './application.ts'
+import { explainRegistration } from './explain.ts'
 import { forgetApplication } from './registry.ts'
 
 /** An application as its operator sees it: of secrets only how many are live. */

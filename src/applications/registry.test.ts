@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { testDatabase } from '../../test/database.ts'
+import type { Application } from './application.ts'
 import { coversRedirect, explainRedirect } from './redirects.ts'
 import { findApplication, isOriginAllowed, isPostLogoutAllowed, noteUser, saveApplication } from './registry.ts'
-import type { Application } from './application.ts'
 
 const shop: Application = {
   clientId: 'shop',

@@ -1,5 +1,5 @@
-import type { Ask, Call } from './json-rpc.ts'
 import { RpcError, RpcUnavailable } from './failures.ts'
+import type { Ask, Call } from './json-rpc.ts'
 
 const MAX_BATCH = 50
 /** batches in the air at a time; more would be smaller ones */

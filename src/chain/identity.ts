@@ -1,6 +1,6 @@
 import { RpcError, RpcUnavailable } from './failures.ts'
-import type { Ask } from './json-rpc.ts'
 import type { Hex } from '../ids.ts'
+import type { Ask } from './json-rpc.ts'
 
 /** What tells one chain from another: chain ids are not unique, and a development chain begins anew under the same one. */
 export type Identity = { chainId: number; genesisHash: Hex }

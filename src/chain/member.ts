@@ -1,7 +1,7 @@
 import { isBroken, isMissingMethod, isRateLimited, isUnknownBlock } from './errors.ts'
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
-import type { Node } from './node.ts'
 import type { Call } from './json-rpc.ts'
+import type { Node } from './node.ts'
 
 /** One URL of a pool and what is known of it. URLs hold keys, so people are told its `position` among them, from 1. */
 export type Member = {

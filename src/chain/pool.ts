@@ -1,7 +1,7 @@
 import { classifySendError, isMissingMethod, isRateLimited } from './errors.ts'
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
-import { isAtTag, mayDoBetter, noteAnswer, noteFailure, pick, type Member } from './member.ts'
 import type { Ask, Call } from './json-rpc.ts'
+import { isAtTag, mayDoBetter, noteAnswer, noteFailure, pick, type Member } from './member.ts'
 import { isSend } from './rpc.ts'
 
 /** What became of a node, for the log. */

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import type { IssuerDraft } from '../applications/issuers.ts'
 import type { TrustedIssuer } from '../applications/application.ts'
+import type { IssuerDraft } from '../applications/issuers.ts'
 import { withRegistry } from './place.ts'
 import { facts, print } from './print.ts'
 

@@ -1,7 +1,7 @@
 import { errors, interactionPolicy, Provider, type Configuration, type KoaContextWithOIDC } from 'oidc-provider'
 import { audienceOf, issuerOf, type App } from '../app.ts'
-import { isOriginAllowed, isPostLogoutAllowed, isRedirectAllowed, isSecretRight } from '../applications/registry.ts'
 import type { Application } from '../applications/application.ts'
+import { isOriginAllowed, isPostLogoutAllowed, isRedirectAllowed, isSecretRight } from '../applications/registry.ts'
 import { machinePermissions, userPermissions } from '../applications/permissions.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { parseUserId } from '../ids.ts'

@@ -1,7 +1,7 @@
 import { errors, type Provider, type TokenEndpointGrantContext } from 'oidc-provider'
 import { audienceOf, type App } from '../app.ts'
-import { noteUser } from '../applications/registry.ts'
 import type { Application } from '../applications/application.ts'
+import { noteUser } from '../applications/registry.ts'
 import { AppError, describeError } from '../errors.ts'
 import { openLimit } from '../http/limits.ts'
 import { userIdOf } from '../ids.ts'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { issuerOf, type App } from '../app.ts'
-import { findApplication } from '../applications/registry.ts'
 import type { Application } from '../applications/application.ts'
+import { findApplication } from '../applications/registry.ts'
 import { newSecret } from '../ids.ts'
 
 /** Client id of our own pages. No registered application can have it: theirs hold no colon. */

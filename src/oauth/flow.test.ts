@@ -4,8 +4,8 @@ import { after, before, test } from 'node:test'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import * as oauth4webapi from 'oauth4webapi'
 import * as client from 'openid-client'
-import { saveApplication } from '../applications/registry.ts'
 import type { Application } from '../applications/application.ts'
+import { saveApplication } from '../applications/registry.ts'
 import { checksumAddress } from '../abi/address.ts'
 import {
   addressOf,

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { decodeJwt } from 'jose'
-import { saveApplication } from '../applications/registry.ts'
 import type { Application } from '../applications/application.ts'
+import { saveApplication } from '../applications/registry.ts'
 import { findUser } from '../users/find.ts'
 import { unfreezeAccount } from '../users/freeze.ts'
 import { askMe, authorizationUrl, obtainCode, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from '../../test/rehearsal.ts' // prettier-ignore

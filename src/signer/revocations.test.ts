@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { base64url, exportJWK, generateKeyPair, SignJWT } from 'jose'
 import type { Log } from '../telemetry.ts'
+import type { Caller } from './caller.ts'
 import { connectSigner } from './client.ts'
 import { openKeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
@@ -19,7 +20,6 @@ import {
   startSigner,
   world as anyWorld,
 } from '../../test/spawned-signer.ts'
-import type { Caller } from './caller.ts'
 import { MAX_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE } from './wire.ts'
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }

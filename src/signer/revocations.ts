@@ -1,10 +1,10 @@
 import { errors, type JWTPayload } from 'jose'
 import { BoundedMap } from '../bounded-map.ts'
 import type { Log } from '../telemetry.ts'
+import type { Caller } from './caller.ts'
 import type { KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import { readRevocationsRequest } from './request.ts'
-import type { Caller } from './caller.ts'
 import { MAX_REVOCATION_PARTS, REVOCATIONS_TYPE, type RevocationList } from './wire.ts'
 
 /**

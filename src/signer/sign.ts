@@ -1,3 +1,4 @@
+import type { Caller } from './caller.ts'
 import { signDigest } from './curve.ts'
 import type { Group } from './group.ts'
 import { isFill, judge } from './judge.ts'
@@ -7,7 +8,6 @@ import { decide, decideFill, type Decision, type Limits } from './policy.ts'
 import { Refusal } from './refusal.ts'
 import { readSignRequest, type Ask } from './request.ts'
 import type { Tokens } from './tokens.ts'
-import type { Caller } from './caller.ts'
 import { assemble, digestOf } from './transaction.ts'
 import type { Checked, Hex, Signed } from './wire.ts'
 
