@@ -146,8 +146,11 @@ test('a new sign-in in the same browser leaves one session, under another id', a
 })
 
 test('that somebody uses an application is noted also where nothing is asked', async () => {
-  await obtainCode(world, { username: 'plain', parameters: { scope: 'openid' } })
+  const browser = openBrowser(world.origin)
+  await obtainCode(world, { username: 'plain', browser })
   const accountId = await accountOf('DEV-plain')
+  await world.app.db.deleteFrom('application_users').where('account_id', '=', accountId).execute()
+  await obtainCode(world, { username: 'plain', browser })
   const uses = await world.app.db
     .selectFrom('application_users')
     .select('client_id')
