@@ -136,9 +136,8 @@ test('a refresh token from before an application had a key is bound by the first
   assert.equal(unbound.body.token_type, 'Bearer')
   const bound = await token({ ...form, refresh_token: unbound.body.refresh_token! }, phone)
   assert.equal(boundTo(bound.body.access_token), phone.jkt)
-  const repeated = await token({ ...form, refresh_token: unbound.body.refresh_token! }, other)
-  assert.equal(boundTo(repeated.body.access_token), other.jkt, 'what had no key goes with any for the grace time')
-  assert.equal(repeated.body.refresh_token, bound.body.refresh_token, 'to what the first bound')
+  const repeated = await token({ ...form, refresh_token: unbound.body.refresh_token! }, phone)
+  assert.equal(repeated.body.refresh_token, bound.body.refresh_token, 'again within the grace time, by the same key')
   const successor = { ...form, refresh_token: bound.body.refresh_token! }
   for (const wrong of [null, other]) assert.equal((await token(successor, wrong)).body.error, 'invalid_grant')
   const renewed = await token(successor, phone)
@@ -146,6 +145,18 @@ test('a refresh token from before an application had a key is bound by the first
   const last = { ...form, refresh_token: renewed.body.refresh_token! }
   assert.equal((await token(last, other)).body.error, 'invalid_grant', 'and stays bound')
 })
+
+for (const what of ['another key', 'no key'])
+  test(`a refresh token that somebody has bound to their key ends the sign-in when it comes again with ${what}`, async () => {
+    const { body } = await signIn(null)
+    const form = { grant_type: 'refresh_token', client_id: 'demo' }
+    const first = await token({ ...form, refresh_token: body.refresh_token! }, phone)
+    assert.equal(first.status, 200)
+    const second = await token({ ...form, refresh_token: body.refresh_token! }, what === 'no key' ? null : other)
+    assert.deepEqual([second.status, second.body.error], [400, 'invalid_grant'])
+    const again = await token({ ...form, refresh_token: first.body.refresh_token! }, phone)
+    assert.deepEqual([again.status, again.body.error], [400, 'invalid_grant'], 'whoever was first has nothing of it')
+  })
 
 test('a token that is given out in development without a sign-in is bound to no key, whatever the application wants', async () => {
   const { token: given } = await issueToken(world.app, world.keys, { username: 'ann', clientId: 'careful' })

@@ -100,7 +100,7 @@ type Follower = { record: NewRecord; grantId: string; /** seconds since 1970 */ 
 /**
  * Takes a code or a refresh token out of use and stores the refresh token that follows it, in one conditional statement:
  * of any number of parallel requests on any number of replicas, one finds it unused. A refresh token may be used again
- * within the grace time, and leads to the same successor. Who comes later presents a stolen one, or had theirs stolen: the
+ * within the grace time, by the same key or by none, and leads to the same successor. Who comes later, or with another key, presents a stolen one, or had theirs stolen: the
  * grant ends.
  *
  * A grant lives as long as its newest refresh token and the access token that is issued with it, and knows until when
@@ -122,7 +122,7 @@ export async function redeem(app: App, { kind, id }: RecordKey, follower: Follow
   const { record, grantId } = follower
   const exp = follower.exp + config.ACCESS_TOKEN_SECONDS
   const { rows } = await retrying(() =>
-    sql<{ is_used: boolean; is_held: boolean }>`${prepared}
+    sql<{ is_used: boolean; is_held: boolean; is_new: boolean }>`${prepared}
       with used as (${using}), held as (
         update oauth_records set
           expires_at = greatest(expires_at, ${new Date(exp * 1_000)}::timestamptz),
@@ -133,13 +133,32 @@ export async function redeem(app: App, { kind, id }: RecordKey, follower: Follow
       ), followed as (
         ${insert}
         select fresh.* from (${members([record])}) as fresh where exists (select from held)
-        on conflict (kind, id_hash) do nothing
+        on conflict (kind, id_hash) do nothing returning kind
       )
-      select exists (select from used) as is_used, exists (select from held) as is_held`.execute(db),
+      select exists (select from used) as is_used, exists (select from held) as is_held, exists (select from followed) as is_new`.execute(
+      db,
+    ),
   )
-  const { is_used: isUsed, is_held: isHeld } = rows[0]!
+  const { is_used: isUsed, is_held: isHeld, is_new: isNew } = rows[0]!
   if (!isUsed) return refuse(app, { kind, id })
   if (!isHeld) throw new errors.InvalidGrant('the grant was revoked')
+  if (isNew || (await keyOfSuccessor(db, record)) === (record.payload.jkt ?? null)) return
+  // Somebody else was first and has bound what follows to their key: without this the owner would hear of it too late.
+  await revokeGrant(app, grantId)
+  throw new errors.InvalidGrant('it was used already, with another key')
+}
+
+/** The key that the refresh token is bound to which somebody was given before; null for none. */
+async function keyOfSuccessor(db: RootDb, { kind, id_hash: hash }: NewRecord): Promise<unknown> {
+  const row = await retrying(() =>
+    db
+      .selectFrom('oauth_records')
+      .select('payload')
+      .where('kind', '=', kind)
+      .where('id_hash', '=', Buffer.from(hash, 'hex'))
+      .executeTakeFirst(),
+  )
+  return (row?.payload as { jkt?: unknown } | undefined)?.jkt ?? null
 }
 
 /** It was used before, or its grant has ended: then nothing is left to revoke. @throws invalid_grant */
