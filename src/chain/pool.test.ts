@@ -287,7 +287,8 @@ test('a method that one node lacks is asked of the others from then on', async (
   const { rpc } = await pool(t, [one, other])
   other.answer = ({ method }) => (method === 'debug_traceTransaction' ? { result: 'trace' } : undefined)
   for (let round = 0; round < 30; round++) assert.equal(await rpc.call('debug_traceTransaction', []), 'trace')
-  assert.ok(one.asked.filter(({ method }) => method === 'debug_traceTransaction').length <= 1)
+  // Once, or twice where a kept connection was closed under the first request; half of thirty where nothing is remembered.
+  assert.ok(one.asked.filter(({ method }) => method === 'debug_traceTransaction').length <= 2)
   await assert.rejects(rpc.call('eth_nonsense', []), (error: RpcError) => error.rpcCode === -32601)
 })
 
