@@ -3,18 +3,8 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { Command } from 'commander'
-import { account } from './account.ts'
-import { actions } from './actions.ts'
-import { app } from './app.ts'
-import { addAudit } from './audit.ts'
-import { authKeys } from './auth-keys.ts'
-import { addBackfill } from './backfill.ts'
-import { network } from './network.ts'
-import { operatorToken } from './operator-token.ts'
-import { provider } from './provider.ts'
-import { signer } from './signer.ts'
-import { token } from './token.ts'
+import type { Command } from 'commander'
+import { openProgram } from './program.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -30,23 +20,7 @@ function callsIn(text: string): string[] {
 }
 
 test('every command that a document names is there, with each of its options', () => {
-  const program = new Command('chatelaine')
-  for (const command of [
-    account(),
-    actions(),
-    app(),
-    authKeys(),
-    network(),
-    operatorToken(),
-    provider(),
-    signer(),
-    token(),
-  ])
-    // prettier-ignore
-    program.addCommand(command)
-  addAudit(program)
-  addBackfill(program)
-
+  const program = openProgram()
   const wrong: string[] = []
   let calls = 0
   for (const file of ['README.md', 'SECURITY.md', ...globSync('docs/**/*.md', { cwd: ROOT })])

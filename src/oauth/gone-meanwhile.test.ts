@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
-import type { RootDb } from '../store/db.ts'
+import { watchStatements } from '../../test/watch-statements.ts'
 import { revokeAllowed } from './allowed.ts'
 import {
   askMe,
@@ -16,25 +16,12 @@ import {
 import { revokeGrant } from './revoke.ts'
 import { endSession } from './sessions.ts'
 
-/** What somebody does elsewhere just when a statement has been answered. */
-let onAnswer: (statement: string) => Promise<void> = async () => {}
-const watched = (db: RootDb): RootDb => {
-  const sent = new WeakMap<object, string>()
-  return db.withPlugin({
-    transformQuery: ({ node, queryId }) => {
-      sent.set(queryId, db.getExecutor().compileQuery(node, queryId).sql)
-      return node
-    },
-    transformResult: async ({ result, queryId }) => {
-      await onAnswer(sent.get(queryId)!)
-      return result
-    },
-  })
-}
+const watch = watchStatements()
+/** What somebody does elsewhere just when a statement has been answered, the first one with these words. */
 const once = (part: string, work: () => Promise<unknown>) => {
-  onAnswer = async (statement) => {
+  watch.onAnswer = async (statement) => {
     if (!statement.includes(part)) return
-    onAnswer = async () => {}
+    watch.rest()
     await work()
   }
 }
@@ -42,9 +29,9 @@ const once = (part: string, work: () => Promise<unknown>) => {
 const SESSION_READ = 'noted.client_id is not null'
 
 let world: Rehearsal
-before(async () => void (world = await rehearse({ slow: watched })))
+before(async () => void (world = await rehearse({ slow: watch.over })))
 after(() => world.close())
-afterEach(() => (onAnswer = async () => {}))
+afterEach(watch.rest)
 
 const refresh = (token: string) =>
   post(world.origin, '/oauth/token', { grant_type: 'refresh_token', refresh_token: token, client_id: 'demo' })

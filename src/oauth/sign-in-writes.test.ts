@@ -3,8 +3,8 @@ import { afterEach, before, after, test } from 'node:test'
 import { sql } from 'kysely'
 import { testCluster } from '../../test/database.ts'
 import { until } from '../../test/until.ts'
+import { watchStatements } from '../../test/watch-statements.ts'
 import { findApplication, forgetApplication, saveApplication } from '../applications/registry.ts'
-import type { RootDb } from '../store/db.ts'
 import {
   askMe,
   authorizationUrl,
@@ -20,33 +20,12 @@ import { sha256 } from './secrets.ts'
 /** On one connection nothing waits for something else. */
 const isEmbedded = testCluster === null && 'needs PostgreSQL: set TEST_DATABASE_URL'
 
-/** What is done before a statement is sent, and after it was answered; each may throw. */
-let onStatement: (statement: string) => void = () => {}
-let onAnswer: (statement: string) => Promise<void> = async () => {}
-
-const watched = (db: RootDb): RootDb => {
-  const sent = new WeakMap<object, string>()
-  return db.withPlugin({
-    transformQuery: ({ node, queryId }) => {
-      const { sql } = db.getExecutor().compileQuery(node, queryId)
-      sent.set(queryId, sql)
-      onStatement(sql)
-      return node
-    },
-    transformResult: async ({ result, queryId }) => {
-      await onAnswer(sent.get(queryId)!)
-      return result
-    },
-  })
-}
+const watch = watchStatements()
 
 let world: Rehearsal
-before(async () => void (world = await rehearse({ slow: watched })))
+before(async () => void (world = await rehearse({ slow: watch.over })))
 after(() => world.close())
-afterEach(() => {
-  onStatement = () => {}
-  onAnswer = async () => {}
-})
+afterEach(watch.rest)
 
 const refresh = (token: string) =>
   post(world.origin, '/oauth/token', { grant_type: 'refresh_token', refresh_token: token, client_id: 'demo' })
@@ -81,9 +60,9 @@ const count = async (work: () => Promise<unknown>): Promise<number> => {
   forgetApplication(world.app.db, 'demo')
   await findApplication(world.app.db, 'demo')
   let statements = 0
-  onStatement = () => void statements++
+  watch.onStatement = () => void statements++
   await work()
-  onStatement = () => {}
+  watch.onStatement = () => {}
   return statements
 }
 
@@ -106,22 +85,22 @@ test('grant, code and session of a sign-in are written together, or none of them
   const browser = openBrowser(world.origin)
   await obtainCode(world, { username: 'whole', browser })
   const before = await counts()
-  onStatement = (statement) => {
+  watch.onStatement = (statement) => {
     if (/^\S+ prepared.*insert into oauth_records/s.test(statement)) throw away()
   }
   const page = await browser.go(authorizationUrl(world.origin).url)
-  onStatement = () => {}
+  watch.onStatement = () => {}
   assert.equal(page.status, 503)
   assert.equal(page.headers.get('location'), null)
   assert.notEqual(page.headers.get('retry-after'), null)
   assert.deepEqual(await counts(), before)
   // The same where only one statement fails, and what is written after it is not.
   let failures = 0
-  onStatement = (statement) => {
+  watch.onStatement = (statement) => {
     if (/^\S+ prepared.*insert into oauth_records/s.test(statement) && failures++ === 0) throw away()
   }
   const refused = await browser.go(authorizationUrl(world.origin).url)
-  onStatement = () => {}
+  watch.onStatement = () => {}
   assert.ok(failures > 0)
   assert.deepEqual([refused.status, refused.headers.get('location')], [503, null])
   const again = await obtainCode(world, { username: 'whole', browser })
@@ -131,11 +110,11 @@ test('grant, code and session of a sign-in are written together, or none of them
 
 test('a code whose exchange the database did not take is good for one more try', async () => {
   const { code, exchange } = await obtainCode(world, { username: 'patient' })
-  onStatement = (statement) => {
+  watch.onStatement = (statement) => {
     if (statement.includes('with used')) throw away()
   }
   const failed = await exchange()
-  onStatement = () => {}
+  watch.onStatement = () => {}
   assert.deepEqual([failed.status, failed.body.error], [503, 'temporarily_unavailable'])
   assert.equal(await isUsed(code), false)
   assert.equal((await exchange()).status, 200)
@@ -145,11 +124,11 @@ test('a code whose exchange the database did not take is good for one more try',
 test('a code whose use was committed is used, also where the answer of the database was lost', async () => {
   const { code, exchange } = await obtainCode(world, { username: 'unlucky' })
   const grantId = await grantOf(code)
-  onAnswer = async (statement) => {
+  watch.onAnswer = async (statement) => {
     if (statement.includes('with used')) throw away()
   }
   const failed = await exchange()
-  onAnswer = async () => {}
+  watch.onAnswer = async () => {}
   assert.deepEqual([failed.status, failed.body.error], [503, 'temporarily_unavailable'])
   assert.equal(await isUsed(code), true)
   assert.equal((await exchange()).body.error, 'invalid_grant')
@@ -185,9 +164,9 @@ test('a code that was shown once by somebody who may not come in any more is use
 test('where a grant is revoked while its code is exchanged nothing follows', async () => {
   const { code, exchange } = await obtainCode(world, { username: 'crossed' })
   const grantId = await grantOf(code)
-  onAnswer = async (statement) => {
+  watch.onAnswer = async (statement) => {
     if (!statement.includes('grant_payload')) return
-    onAnswer = async () => {}
+    watch.onAnswer = async () => {}
     await world.app.db.deleteFrom('oauth_records').where('kind', '=', 'Grant').where('grant_id', '=', grantId).execute()
   }
   const refused = await exchange()
