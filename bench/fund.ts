@@ -1,5 +1,5 @@
 import { keccak256 } from 'viem/utils'
-import { openNode } from '../src/chain/node.ts'
+import { openNode } from '../src/chain/rpc/node.ts'
 import type { Hex } from '../src/ids.ts'
 
 /** Gives accounts a million coins, and tokens in the token's own storage. */

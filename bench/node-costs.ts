@@ -1,5 +1,5 @@
 import { encodeFunctionData, parseAbi } from 'viem'
-import { openNode } from '../src/chain/node.ts'
+import { openNode } from '../src/chain/rpc/node.ts'
 import { rpc } from '../src/devnet/rpc.ts'
 import type { Samples } from '../src/devnet/deploy.ts'
 import type { Hex } from '../src/ids.ts'

@@ -1,5 +1,5 @@
 import { mkdir } from 'node:fs/promises'
-import { RpcError, RpcUnavailable } from './chain/rpc.ts'
+import { RpcError, RpcUnavailable } from './chain/rpc/rpc.ts'
 import { ConfigError, readConfig, type Config } from './config.ts'
 import { ChainStartError } from './devnet/anvil-binary.ts'
 import { banner } from './devnet/development.ts'

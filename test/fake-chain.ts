@@ -1,6 +1,6 @@
 import type { Chain } from '../src/chain/network.ts'
 import { openHead } from '../src/chain/head.ts'
-import { RpcError, type Rpc } from '../src/chain/rpc.ts'
+import { RpcError, type Rpc } from '../src/chain/rpc/rpc.ts'
 import type { Hex } from '../src/ids.ts'
 
 const BASE_FEE = 10n

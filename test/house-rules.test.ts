@@ -21,6 +21,7 @@ const core = [
   'secp256k1',
   'color',
   'secret-file',
+  'sha256',
   'deadline',
   'config',
   'telemetry',
@@ -41,6 +42,7 @@ const table: Record<string, string[]> = {
   deadline: [],
   color: [],
   'secret-file': [],
+  sha256: [],
   config: ['errors', 'ids', 'color'],
   telemetry: ['errors', 'ids'],
   store: ['errors', 'ids'],
@@ -80,6 +82,16 @@ const table: Record<string, string[]> = {
 }
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'open', 'main', 'cli']
 for (const unit of ['server', 'open', 'main', 'cli']) table[unit] = everything
+
+/**
+ * Rooms: folders within a unit, `low` where the unit stands on them and they know nothing of it, `high` where they stand on
+ * the unit and only its entry knows them.
+ */
+const rooms: Record<string, { is: 'low' } | { is: 'high'; entry: string }> = {
+  'chain/rpc': { is: 'low' },
+  'oauth/federation': { is: 'low' },
+  'oauth/account': { is: 'high', entry: 'oauth/oauth.ts' },
+}
 
 type Import = { from: string; to: string }
 
@@ -129,6 +141,21 @@ test('every import is allowed by the table', async () => {
     if (unit !== target && !table[unit]?.includes(target))
       wrong.push(`${from} imports ${to}: ${unit} may not import ${target}`)
   }
+  assert.deepEqual(wrong, [])
+})
+
+test('rooms have walls: what is below knows nothing of what is above', async () => {
+  const wrong: string[] = []
+  const met = new Set<string>()
+  for (const { from, to } of [...(await product()).values()].flat()) {
+    for (const file of [from, to]) if (dirname(file).includes('/')) met.add(dirname(file))
+    for (const [room, wall] of Object.entries(rooms)) {
+      const [inside, target] = [dirname(from) === room, dirname(to) === room]
+      if (inside === target || unitOf(from) !== unitOf(to)) continue
+      if (wall.is === 'low' ? inside : target && from !== wall.entry) wrong.push(`${from} imports ${to}`)
+    }
+  }
+  assert.deepEqual([...met].toSorted(), Object.keys(rooms).toSorted(), 'a folder within a unit is a room')
   assert.deepEqual(wrong, [])
 })
 

@@ -2,7 +2,7 @@ import { createHash, createPublicKey, generateKeyPairSync, type KeyObject } from
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { importJWK, jwtVerify, SignJWT } from 'jose'
 import { newKey } from '../src/oauth/keys.ts'
-import type { ProviderSettings } from '../src/oauth/providers.ts'
+import type { ProviderSettings } from '../src/oauth/federation/providers.ts'
 import { freePort } from './rehearsal.ts'
 
 /** For tests: one server in place of every provider of a preset, each under its own host name as a path. */

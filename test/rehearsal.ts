@@ -15,10 +15,10 @@ import { newSecret, type Hex } from '../src/ids.ts'
 import type { Signer } from '../src/signer/client.ts'
 import type { RootDb } from '../src/store/db.ts'
 import { openTelemetry } from '../src/telemetry.ts'
-import { callbackOf } from '../src/oauth/federation.ts'
+import { callbackOf } from '../src/oauth/federation/federation.ts'
 import { cookieKeysOf, newKey, publicKeys, type PrivateKeys } from '../src/oauth/keys.ts'
 import { oauth } from '../src/oauth/oauth.ts'
-import { developmentProvider, type ProviderSettings } from '../src/oauth/providers.ts'
+import { developmentProvider, type ProviderSettings } from '../src/oauth/federation/providers.ts'
 
 /** A running authorization server with the development provider, for tests: real HTTP, real database, no chain, no keys of accounts. */
 export type Rehearsal = {

@@ -1,6 +1,6 @@
 import { openHead } from '../src/chain/head.ts'
 import { explorerAt, type Chain } from '../src/chain/network.ts'
-import { RpcError, RpcUnavailable, type Rpc } from '../src/chain/rpc.ts'
+import { RpcError, RpcUnavailable, type Rpc } from '../src/chain/rpc/rpc.ts'
 import { bloomOf } from '../src/follower/bloom.ts'
 import { headerHash, receiptsRoot, transactionsRoot } from '../src/follower/strict.ts'
 import type { Hex } from '../src/ids.ts'

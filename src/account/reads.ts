@@ -7,8 +7,8 @@ import type { Chain } from '../chain/network.ts'
 import { readHistory } from '../history/read.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
-import type { AccountOwner, AccountSlices, Sent } from '../oauth/account-slices.ts'
-import { listOfAccount, listPayments, type OwnTransaction } from '../transactions/of-account.ts'
+import type { AccountOwner, AccountSlices, Sent } from '../oauth/account/slices.ts'
+import { listOfAccount, listPayments, type OwnTransaction } from '../transactions/list-own.ts'
 
 /** tokens and collectibles of one network on the account page */
 const MAX_HELD = 50

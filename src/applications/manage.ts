@@ -4,7 +4,7 @@ import { newSecret } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { TrustedIssuer } from './application.ts'
-import { explainRegistration } from './explain.ts'
+import { explainRegistration } from './validate.ts'
 import { forgetApplication } from './registry.ts'
 
 /** An application as its operator sees it: of secrets only how many are live. */

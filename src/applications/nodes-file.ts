@@ -1,6 +1,6 @@
 import { chmod, mkdir, open, readFile, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { isHeadUrl } from '../chain/new-heads.ts'
+import { isHeadUrl } from '../chain/rpc/new-heads.ts'
 
 /** Node addresses by network name. They may hold keys: they appear in no message and in no list. */
 export type NodeUrls = Record<string, string[]>

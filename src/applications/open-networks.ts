@@ -1,6 +1,6 @@
 import type { Chain } from '../chain/network.ts'
 import { openChain } from '../chain/open.ts'
-import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Config } from '../config.ts'
 import type { Hex } from '../ids.ts'
 import type { RootDb } from '../store/db.ts'

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import type { Application, TrustedIssuer } from './application.ts'
-import { explainApplication } from './explain.ts'
+import { explainApplication } from './validate.ts'
 import { isPermission } from './permissions.ts'
 import { coversRedirect } from './redirects.ts'
 

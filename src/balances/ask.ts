@@ -1,4 +1,4 @@
-import { readQuantity } from '../chain/answers.ts'
+import { readQuantity } from '../chain/rpc/answers.ts'
 import type { Reads } from '../chain/reads.ts'
 import type { Hex } from '../ids.ts'
 

@@ -6,7 +6,7 @@ import { chainOf } from '../http/caller.ts'
 import type { Hex } from '../ids.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import { TOKEN_TYPE_NUMBERS } from '../tokens/note.ts'
+import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { readFactsOfTokens } from '../tokens/read.ts'
 
 /** One thing of a collection, or several of one kind (ERC-1155). `token` is lower-case. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { RpcError } from '../chain/rpc.ts'
+import { RpcError } from '../chain/rpc/rpc.ts'
 import { world, until, type Person, type World } from '../../test/world.ts'
 
 let here: World

@@ -1,5 +1,5 @@
 import type { Hex } from '../ids.ts'
-import { readBytes } from './answers.ts'
+import { readBytes } from './rpc/answers.ts'
 import type { Chain } from './network.ts'
 
 const MAX_REMEMBERED = 10_000

@@ -6,7 +6,7 @@ import { currentFees, highestPrice, nextFee, offer, type Fees } from './fees.ts'
 import type { Hex } from '../ids.ts'
 import { openHead } from './head.ts'
 import type { Chain } from './network.ts'
-import { RpcError } from './rpc.ts'
+import { RpcError } from './rpc/rpc.ts'
 
 const GWEI = 10n ** 9n
 const capReached = (error: unknown) => error instanceof AppError && error.code === 'fee_cap_reached'

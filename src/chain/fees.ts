@@ -1,8 +1,8 @@
 import { AppError } from '../errors.ts'
-import { readHeader, readQuantity } from './answers.ts'
-import { isBroken, isMissingMethod, isRateLimited } from './errors.ts'
+import { readHeader, readQuantity } from './rpc/answers.ts'
+import { isBroken, isMissingMethod, isRateLimited } from './rpc/errors.ts'
 import type { Chain } from './network.ts'
-import { RpcError, type Rpc } from './rpc.ts'
+import { RpcError, type Rpc } from './rpc/rpc.ts'
 
 /** What a transaction offers for gas, wei per gas. `legacy` on networks without EIP-1559. */
 export type Fees =

@@ -1,15 +1,5 @@
-import type { Hex } from '../ids.ts'
+import type { Block } from './rpc/block.ts'
 import { openPace, type Pace } from './pace.ts'
-
-export type Block = {
-  number: number
-  hash: Hex
-  parentHash: Hex
-  /** seconds since 1970 */
-  timestamp: number
-  /** wei per gas; null on networks without EIP-1559 */
-  baseFee: bigint | null
-}
 
 /** The newest block this process may answer from. Set by the follower after its database transaction. */
 export type Head = {

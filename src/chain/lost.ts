@@ -1,7 +1,7 @@
 import type { Hex } from '../ids.ts'
-import { isUnknownBlock } from './errors.ts'
+import { isUnknownBlock } from './rpc/errors.ts'
 import { isDevelopment, type Chain } from './network.ts'
-import { RpcError } from './rpc.ts'
+import { RpcError } from './rpc/rpc.ts'
 
 /** milliseconds for which a node's newest block stays below ours before it is asked whether it has lost it */
 const LOST_AFTER_MS = 5_000

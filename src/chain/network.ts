@@ -1,7 +1,7 @@
 import type { Hex } from '../ids.ts'
 import type { Head } from './head.ts'
-import type { NewHeads } from './new-heads.ts'
-import type { Rpc } from './rpc.ts'
+import type { NewHeads } from './rpc/new-heads.ts'
+import type { Rpc } from './rpc/rpc.ts'
 
 /** One EVM network that this installation serves. `name` is lower-case; history shows it in upper case. */
 export type Chain = {

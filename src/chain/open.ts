@@ -1,10 +1,10 @@
 import type { Hex } from '../ids.ts'
-import { connect } from './connect.ts'
+import { connect } from './rpc/connect.ts'
 import { openHead } from './head.ts'
 import type { Chain } from './network.ts'
-import { isHeadUrl } from './new-heads.ts'
-import type { OnNode } from './pool.ts'
-import type { OnCall } from './rpc.ts'
+import { isHeadUrl } from './rpc/new-heads.ts'
+import type { OnNode } from './rpc/pool.ts'
+import type { OnCall } from './rpc/rpc.ts'
 
 /** What a network is, before its nodes were asked. */
 export type ChainSettings = Omit<Chain, 'chainId' | 'rpc' | 'newHeads' | 'head'> & {

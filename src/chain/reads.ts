@@ -1,15 +1,15 @@
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import { ethCall, type CallResult } from './call.ts'
-import { readQuantity } from './answers.ts'
+import { ethCall, type CallResult } from './rpc/call.ts'
+import { readQuantity } from './rpc/answers.ts'
 import { isCode } from './code.ts'
-import { isForgottenState, isUnknownBlock } from './errors.ts'
-import { BadAnswer } from './failures.ts'
-import { newestBlock } from './fresh.ts'
-import type { Block } from './head.ts'
+import { isForgottenState, isUnknownBlock } from './rpc/errors.ts'
+import { BadAnswer } from './rpc/failures.ts'
+import { newestBlock } from './latest-block.ts'
+import type { Block } from './rpc/block.ts'
 import type { Chain } from './network.ts'
-import { oldBlock } from './old-block.ts'
-import { RpcError, type Rpc } from './rpc.ts'
+import { oldBlock } from './block-at.ts'
+import { RpcError, type Rpc } from './rpc/rpc.ts'
 
 /**
  * Reads pinned to one block by its hash: a node that lags answers an error, never old data. Equal reads at the

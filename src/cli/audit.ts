@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { openRpc } from '../chain/rpc.ts'
+import { openRpc } from '../chain/rpc/rpc.ts'
 import { audit, type Difference } from '../history/audit.ts'
 import { readBlock } from './backfill.ts'
 import { NETWORK_OPTION, withInstallation, type Installation } from './installation.ts'

@@ -7,7 +7,7 @@ import { command, type Ended } from '../../test/command.ts'
 import { emptyPostgres, migratedFolder, testCluster, testPooler } from '../../test/database.ts'
 import { openSilentNode, type SilentNode } from '../../test/silent-node.ts'
 import { world, type World } from '../../test/world.ts'
-import { openOperatorDoor } from '../operator/door.ts'
+import { openOperatorDoor } from '../operator/auth.ts'
 
 describe('beside a database that nobody holds', () => {
   let folder: string

@@ -1,9 +1,9 @@
 import { text } from 'node:stream/consumers'
 import { Command } from 'commander'
-import { connect } from '../chain/connect.ts'
-import { RpcError, RpcUnavailable } from '../chain/failures.ts'
+import { connect } from '../chain/rpc/connect.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/failures.ts'
 import type { Verification } from '../chain/network.ts'
-import type { OnNode } from '../chain/pool.ts'
+import type { OnNode } from '../chain/rpc/pool.ts'
 import {
   bindNetwork,
   explainNetwork,

@@ -2,7 +2,7 @@ import { appendFile, mkdir, readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Command } from 'commander'
 import { readSome } from '../config.ts'
-import { isOperatorName, isRole, newOperatorToken, readLines } from '../operator/door.ts'
+import { isOperatorName, isRole, newOperatorToken, readLines } from '../operator/auth.ts'
 import { print } from './print.ts'
 
 type Given = { name: string; role: string; json?: boolean }

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { readSome } from '../config.ts'
-import { checkProvider, type Finding } from '../oauth/check-provider.ts'
-import { developmentProvider, readProviders } from '../oauth/providers.ts'
+import { checkProvider, type Finding } from '../oauth/federation/check-provider.ts'
+import { developmentProvider, readProviders } from '../oauth/federation/providers.ts'
 import { print } from './print.ts'
 
 type Json = { json?: boolean }

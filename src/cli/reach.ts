@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError, isErrorCode, type FieldError } from '../errors.ts'
-import { ownTokenFile } from '../operator/door.ts'
+import { ownTokenFile } from '../operator/auth.ts'
 import { allPages, type Registry } from './registry.ts'
 
 const TIMEOUT_MS = 15_000

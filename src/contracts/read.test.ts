@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
 import { BigNumber, Contract, providers } from 'ethers5'
 import { world, type Answer, type World } from '../../test/world.ts'
-import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { deploy } from '../devnet/deploy.ts'
 import type { Hex } from '../ids.ts'
 

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { BigNumber } from 'ethers5'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { checksumAddress } from '../abi/address.ts'
-import { RpcUnavailable } from '../chain/rpc.ts'
+import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { startSigner, type Running } from '../../test/spawned-signer.ts'
 

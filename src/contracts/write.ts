@@ -9,7 +9,7 @@ import { dryRun, type DryRunAnswer } from '../transactions/dry-run.ts'
 import type { Intent } from '../transactions/intent.ts'
 import { sendTransaction } from '../transactions/send.ts'
 import { readValue, refuseView } from '../transactions/value.ts'
-import { parsedAbi } from './parsed.ts'
+import { parsedAbi } from './abi-cache.ts'
 import { readContractAddress } from './read.ts'
 import type { WriteRequest } from './write-wire.ts'
 

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { getAddress, isAddress } from 'viem'
-import { FALLBACK_FINALITY } from '../chain/old-block.ts'
+import { FALLBACK_FINALITY } from '../chain/block-at.ts'
 import { type PageParts, sendPage } from '../http/page.ts'
 import type { Hex } from '../ids.ts'
 import * as pages from './explorer-pages.ts'

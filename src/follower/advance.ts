@@ -1,5 +1,5 @@
-import { BadAnswer, RpcUnavailable } from '../chain/failures.ts'
-import type { Block } from '../chain/head.ts'
+import { BadAnswer, RpcUnavailable } from '../chain/rpc/failures.ts'
+import type { Block } from '../chain/rpc/block.ts'
 import { hasLost } from '../chain/lost.ts'
 import { isDevelopment } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'

@@ -1,9 +1,9 @@
 import type { App } from '../app.ts'
-import { BadAnswer } from '../chain/failures.ts'
+import { BadAnswer } from '../chain/rpc/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import { fetchHeaders } from './fetch.ts'
 import { blockOf } from './cursor.ts'
-import type { Block } from '../chain/head.ts'
+import type { Block } from '../chain/rpc/block.ts'
 import { toHex } from '../store/bytes.ts'
 
 /** blocks compared per step of the walk; most reorganisations are one deep, so the first step is short */

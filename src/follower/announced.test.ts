@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import type { App } from '../app.ts'
-import type { NewHeads } from '../chain/new-heads.ts'
+import type { NewHeads } from '../chain/rpc/new-heads.ts'
 import { readConfig } from '../config.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'

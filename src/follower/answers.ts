@@ -7,9 +7,9 @@ import {
   readObject,
   readQuantity,
   readStatus,
-} from '../chain/answers.ts'
-import { BadAnswer } from '../chain/failures.ts'
-import type { Block } from '../chain/head.ts'
+} from '../chain/rpc/answers.ts'
+import { BadAnswer } from '../chain/rpc/failures.ts'
+import type { Block } from '../chain/rpc/block.ts'
 import type { Hex } from '../ids.ts'
 import type { Log, Receipt } from './block.ts'
 

@@ -1,6 +1,6 @@
 import { mostTransfersIn } from '../abi/transfers.ts'
 import type { App } from '../app.ts'
-import type { Block } from '../chain/head.ts'
+import type { Block } from '../chain/rpc/block.ts'
 import { isDevelopment, type Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'

@@ -1,5 +1,5 @@
 import type { App } from '../app.ts'
-import type { Block } from '../chain/head.ts'
+import type { Block } from '../chain/rpc/block.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import type { Db } from '../store/db.ts'

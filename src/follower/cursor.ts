@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Block } from '../chain/head.ts'
+import type { Block } from '../chain/rpc/block.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'

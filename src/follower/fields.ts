@@ -1,4 +1,4 @@
-import { BadAnswer } from '../chain/failures.ts'
+import { BadAnswer } from '../chain/rpc/failures.ts'
 
 /** Bytes of any length as a node writes them. @throws BadAnswer */
 export function bytes(value: unknown): Buffer {

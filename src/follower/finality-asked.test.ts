@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Block } from '../chain/head.ts'
+import type { Block } from '../chain/rpc/block.ts'
 import { askFinality } from './finality.ts'
 import type { Follower } from './follower.ts'
 

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { App } from '../app.ts'
-import { BadAnswer } from '../chain/failures.ts'
-import type { Block } from '../chain/head.ts'
+import { BadAnswer } from '../chain/rpc/failures.ts'
+import type { Block } from '../chain/rpc/block.ts'
 import { isDevelopment, type Chain } from '../chain/network.ts'
-import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { advance } from './advance.ts'
 import type { BlockListener } from './block.ts'
 import {

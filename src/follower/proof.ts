@@ -1,5 +1,5 @@
-import { readObject } from '../chain/answers.ts'
-import { BadAnswer } from '../chain/failures.ts'
+import { readObject } from '../chain/rpc/answers.ts'
+import { BadAnswer } from '../chain/rpc/failures.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { bytes } from './fields.ts'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { App } from '../app.ts'
-import type { Block } from '../chain/head.ts'
+import type { Block } from '../chain/rpc/block.ts'
 import type { Chain } from '../chain/network.ts'
 import { storedBlockHash, storedParentHash } from '../store/block-hash.ts'
 import { toHex } from '../store/bytes.ts'

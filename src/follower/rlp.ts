@@ -1,4 +1,4 @@
-import { BadAnswer } from '../chain/failures.ts'
+import { BadAnswer } from '../chain/rpc/failures.ts'
 
 /** What RLP can hold: bytes, or a list of the same. */
 export type Rlp = Uint8Array | readonly Rlp[] | Encoded

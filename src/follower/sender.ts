@@ -1,4 +1,4 @@
-import { BadAnswer } from '../chain/failures.ts'
+import { BadAnswer } from '../chain/rpc/failures.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { openCurve } from '../secp256k1.ts'

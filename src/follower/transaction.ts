@@ -1,5 +1,5 @@
-import { readNumber, readObject } from '../chain/answers.ts'
-import { BadAnswer } from '../chain/failures.ts'
+import { readNumber, readObject } from '../chain/rpc/answers.ts'
+import { BadAnswer } from '../chain/rpc/failures.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { bytes, list, quantity } from './fields.ts'

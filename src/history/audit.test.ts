@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, suite, test } from 'node:test'
 import { sql } from 'kysely'
-import { BadAnswer } from '../chain/failures.ts'
+import { BadAnswer } from '../chain/rpc/failures.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, suite, test } from 'node:test'
 import type { App } from '../app.ts'
-import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { readConfig } from '../config.ts'
 import { startFollower } from '../follower/follow.ts'
 import type { Hex } from '../ids.ts'

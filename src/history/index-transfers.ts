@@ -1,5 +1,5 @@
 import type { BlockListener } from '../follower/block.ts'
-import { noteTokens, reviewTokens } from '../tokens/note.ts'
+import { noteTokens, reviewTokens } from '../tokens/record.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { insertTransfers } from './columns.ts'
 import { findTransfers, rowsOf } from './rows.ts'

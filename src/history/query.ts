@@ -3,7 +3,7 @@ import { explainAddress } from '../abi/address.ts'
 import { AppError, type FieldError } from '../errors.ts'
 import { readCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
-import type { TokenType } from '../tokens/note.ts'
+import type { TokenType } from '../tokens/record.ts'
 
 /** The query parameters as they arrive: text, or a list when one was repeated (which the schema refuses). */
 export type HistoryParameters = Partial<

@@ -5,7 +5,7 @@ import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
-import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/note.ts'
+import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/record.ts'
 
 /** `direction` in the table. */
 export const DIRECTION = { IN: 0, OUT: 1, SELF: 2 } as const

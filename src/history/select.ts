@@ -2,7 +2,7 @@ import { sql, type RawBuilder, type Selectable } from 'kysely'
 import { fromHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
-import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/note.ts'
+import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/record.ts'
 import type { Filters, Place } from './query.ts'
 import { DIRECTION } from './rows.ts'
 

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { until, world } from '../../test/world.ts'
 import type { App } from '../app.ts'
 import { readAt } from '../chain/reads.ts'
-import { RpcUnavailable } from '../chain/rpc.ts'
+import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { openListener } from './listener.ts'
 import { health, openOperatorsListener } from './health.ts'
 

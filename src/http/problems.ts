@@ -2,7 +2,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { html } from 'ghtml'
 import type { App } from '../app.ts'
 import { AppError, describeError, type ErrorCode, type FieldError } from '../errors.ts'
-import { mapChainError } from '../chain/rpc.ts'
+import { mapChainError } from '../chain/rpc/rpc.ts'
 import { mapDatabaseError } from '../store/db.ts'
 import type { Texts } from '../texts/en.ts'
 import { type PageParts, sendPage, textsOf } from './page.ts'

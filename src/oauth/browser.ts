@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { cookieNames, readCookie } from './cookies.ts'
-import { newBrowserId } from './federation.ts'
+import { newBrowserId } from './federation/federation.ts'
 
 /** The random value that marks this browser, kept or new, and the cookie that keeps it there. */
 export function browserOf(request: FastifyRequest, origin: string): { browser: string; cookie: string } {

@@ -3,7 +3,7 @@ import { after, afterEach, before, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { decodeJwt } from 'jose'
 import { watchStatements } from '../../test/watch-statements.ts'
-import { revokeAllowed } from './allowed.ts'
+import { revokeAllowed } from './account/allowed.ts'
 import {
   askMe,
   authorizationUrl,

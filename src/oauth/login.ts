@@ -10,7 +10,7 @@ import { signIn } from '../users/sign-in.ts'
 import { browserOf } from './browser.ts'
 import { amrOf, cameByNow } from './came-by.ts'
 import { cookieNames, readCookie } from './cookies.ts'
-import type { Federation } from './federation.ts'
+import type { Federation } from './federation/federation.ts'
 import {
   applicationAt,
   asksAgain,
@@ -26,7 +26,7 @@ import {
 } from './interactions.ts'
 import { isLinking, linkingVisitor } from './linking.ts'
 import { chooserBody } from './pages.ts'
-import type { ProviderSettings } from './providers.ts'
+import type { ProviderSettings } from './federation/providers.ts'
 import type { Secrets } from './secrets.ts'
 import { networkName, wayBack } from './steps.ts'
 

@@ -2,8 +2,8 @@ import { html } from 'ghtml'
 import type { ErrorCode } from '../errors.ts'
 import { rich } from '../http/page.ts'
 import type { Texts } from '../texts/en.ts'
-import { isGoogle, providerIcon } from './provider-icons.ts'
-import type { ProviderSettings } from './providers.ts'
+import { isGoogle, providerIcon } from './federation/provider-icons.ts'
+import type { ProviderSettings } from './federation/providers.ts'
 
 /** The hosted pages; each function returns the inside of one, escaped. What they say is in src/texts. */
 

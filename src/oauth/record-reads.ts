@@ -5,7 +5,7 @@ import { retrying } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { userColumns, userOf, type UserRow } from '../users/find.ts'
 import { consumedFor, graceOf, type RecordKey } from './record-writes.ts'
-import { sha256 } from './secrets.ts'
+import { sha256 } from '../sha256.ts'
 import { noteSession, unitOfWork, type UnitOfWork } from './unit-of-work.ts'
 
 type Row = { payload: AdapterPayload; is_consumed: boolean }

@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { revokeGrant } from './revoke.ts'
-import { sha256 } from './secrets.ts'
+import { sha256 } from '../sha256.ts'
 
 /** A row of `oauth_records`; times in ISO 8601, the hash of the id in hexadecimal. */
 export type NewRecord = {

@@ -10,7 +10,7 @@ import { keyOfPublicClient } from './proofs.ts'
 import { findRecord } from './record-reads.ts'
 import { inSeconds, redeem, storeRecords, type NewRecord, type RecordKey } from './record-writes.ts'
 import { revokeGrant } from './revoke.ts'
-import { sha256 } from './secrets.ts'
+import { sha256 } from '../sha256.ts'
 import { unitOfWork, willWriteSession, writeWith, type UnitOfWork } from './unit-of-work.ts'
 
 const WRITTEN_WITH_SESSION = new Set(['Grant', 'AuthorizationCode', 'Interaction'])

@@ -16,7 +16,7 @@ import { ask, CHAIN_ID, makePlace, refusal, startSigner, type Place, type Runnin
 import { fromHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { freezeAccount, unfreezeAccount } from '../users/freeze.ts'
-import { revokeAll } from './allowed.ts'
+import { revokeAll } from './account/allowed.ts'
 import { newKey, publicKeys, type PrivateKeys } from './keys.ts'
 import { demoApplication } from '../../test/rehearsal.ts'
 import { startRevocations, type Publisher } from './revocations.ts'

@@ -1,7 +1,6 @@
-import { createHash, createHmac, createSecretKey, timingSafeEqual, type KeyObject } from 'node:crypto'
+import { createHmac, createSecretKey, timingSafeEqual, type KeyObject } from 'node:crypto'
+import { sha256 } from '../sha256.ts'
 import { derive } from './keys.ts'
-
-export const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest()
 
 export type Secrets = {
   /** The token in the forms of one interaction. */

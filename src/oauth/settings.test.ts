@@ -8,7 +8,7 @@ import { sql } from 'kysely'
 import { testDatabase } from '../../test/database.ts'
 import { cookieNames, openCookieSigner } from './cookies.ts'
 import { cookieKeysOf, loadKeys, newKey } from './keys.ts'
-import { bindProviders, developmentProvider, readProviders } from './providers.ts'
+import { bindProviders, developmentProvider, readProviders } from './federation/providers.ts'
 import { sweep } from './sweep.ts'
 
 const folder = () => mkdtemp(join(tmpdir(), 'chatelaine-keys-'))

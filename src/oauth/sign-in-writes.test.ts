@@ -15,7 +15,7 @@ import {
   type Rehearsal,
 } from '../../test/rehearsal.ts'
 import { revokeGrant } from './revoke.ts'
-import { sha256 } from './secrets.ts'
+import { sha256 } from '../sha256.ts'
 
 /** On one connection nothing waits for something else. */
 const isEmbedded = testCluster === null && 'needs PostgreSQL: set TEST_DATABASE_URL'

@@ -1,5 +1,5 @@
 import { retrying, type RootDb } from '../store/db.ts'
-import { sha256 } from './secrets.ts'
+import { sha256 } from '../sha256.ts'
 
 /**
  * Takes note that something was used: one conditional insert, so of any number of parallel uses, on any replica, one is the

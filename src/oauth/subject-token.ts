@@ -1,7 +1,7 @@
 import { decodeJwt, decodeProtectedHeader, errors, jwtVerify, type JWTPayload } from 'jose'
 import type { TrustedIssuer } from '../applications/application.ts'
 import { AppError } from '../errors.ts'
-import type { IssuerKeys } from './issuer-keys.ts'
+import type { IssuerKeys } from './federation/issuer-keys.ts'
 
 /** Tokens of identity providers are one to three thousand characters long. */
 const MAX_CHARACTERS = 8_192

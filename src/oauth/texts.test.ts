@@ -8,13 +8,13 @@ import { page } from '../http/page.ts'
 import { nothingHere } from '../http/problems.ts'
 import { en } from '../texts/en.ts'
 import type { Hex } from '../ids.ts'
-import { accountBody, eraseBody, shortBody } from './account-body.ts'
-import type { Rehearsed, Sent } from './account-slices.ts'
-import { activityBody } from './activity.ts'
+import { accountBody, eraseBody, shortBody } from './account/body.ts'
+import type { Rehearsed, Sent } from './account/slices.ts'
+import { activityBody } from './account/activity.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import { badRequestBody, chooserBody, consentBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
-import { developmentProvider } from './providers.ts'
-import { confirmBody, sendBody, sentBody } from './send-body.ts'
+import { developmentProvider } from './federation/providers.ts'
+import { confirmBody, sendBody, sentBody } from './account/send-body.ts'
 
 /** Every text in brackets, as a translation would replace it. */
 const texts = bracket(en)

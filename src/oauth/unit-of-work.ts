@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import type { UserId } from '../ids.ts'
 import { findUser, type User } from '../users/find.ts'
 import { redeem, storeRecords, type NewRecord, type RecordKey } from './record-writes.ts'
-import { sha256 } from './secrets.ts'
+import { sha256 } from '../sha256.ts'
 
 /**
  * What one request to the authorization server has read beside what it asked for, and what it has still to write.

@@ -7,7 +7,7 @@ import { until, world, type Answer, type World } from '../../test/world.ts'
 import { findApplication, saveApplication } from '../applications/registry.ts'
 import { openListener } from '../http/listener.ts'
 import { obtainTokens } from '../../test/rehearsal.ts'
-import { doorOf, newOperatorToken, openOperatorDoor } from './door.ts'
+import { doorOf, newOperatorToken, openOperatorDoor } from './auth.ts'
 import { operatorApi } from './routes.ts'
 
 let here: World

@@ -14,7 +14,7 @@ import { listStopped } from '../transactions/resume.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import { listActions, recorded, verifyActions, type Actor } from './actions.ts'
 import { operatorActs } from './acts.ts'
-import type { Operator, OperatorDoor } from './door.ts'
+import type { Operator, OperatorDoor } from './auth.ts'
 import * as accountWire from './account-wire.ts'
 import * as wire from './wire.ts'
 

@@ -1,9 +1,9 @@
 import { decodeTokenText } from '../abi/text.ts'
-import { isExecutionError, isRateLimited } from '../chain/errors.ts'
+import { isExecutionError, isRateLimited } from '../chain/rpc/errors.ts'
 import type { Chain } from '../chain/network.ts'
-import { RpcError } from '../chain/rpc.ts'
+import { RpcError } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
-import type { TokenType } from './note.ts'
+import type { TokenType } from './record.ts'
 
 export type TokenFacts = { symbol: string; name: string; decimals: number }
 

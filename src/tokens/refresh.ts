@@ -6,7 +6,7 @@ import { storedBlockHash } from '../store/block-hash.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { askTokens, MAX_TOKENS, type AtBlock, type Token, type TokenAnswer } from './ask.ts'
-import { TOKEN_TYPE_NUMBERS, UNSEEN_TYPE, type TokenType } from './note.ts'
+import { TOKEN_TYPE_NUMBERS, UNSEEN_TYPE, type TokenType } from './record.ts'
 
 /** seconds until a token that did not tell everything is asked again: doubled from a minute up to a day */
 const FIRST_RETRY_SECONDS = 60

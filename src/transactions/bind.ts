@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
-import { mapChainError } from '../chain/rpc.ts'
+import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
 import { isUniqueViolation } from '../store/away.ts'
@@ -11,10 +11,10 @@ import { insufficientFunds } from './funds.ts'
 import { gasStrategy } from './gas.ts'
 import { writeFees, type Bound } from './intent.ts'
 import { inFlight } from './key.ts'
-import { reach } from './steps.ts'
+import { reach } from './crash-points.ts'
 import { mostPending, reserveOf, takeNonce, type Binding, type Lane } from './take-nonce.ts'
 import { untilSigned } from './unsigned.ts'
-import { firstNonce } from './used.ts'
+import { firstNonce } from './nonce-used.ts'
 
 /** An account that always loses its race is one that somebody else is hammering. */
 const MAX_RACES = 64

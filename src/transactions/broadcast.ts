@@ -1,6 +1,6 @@
 import type { App } from '../app.ts'
-import type { SendRefusal } from '../chain/errors.ts'
-import { BadAnswer } from '../chain/failures.ts'
+import type { SendRefusal } from '../chain/rpc/errors.ts'
+import { BadAnswer } from '../chain/rpc/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'

@@ -6,9 +6,9 @@ import { keccak256 } from 'viem/utils'
 import { fractionsOf } from '../../test/random.ts'
 import { until } from '../../test/until.ts'
 import { writing, type Fault, type Replica, type Writer, type Writing } from '../../test/writing.ts'
-import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
-import { interruptSteps } from './steps.ts'
+import { interruptSteps } from './crash-points.ts'
 import { readTransaction } from './read.ts'
 
 const SEED = Number(process.env.CHAOS_SEED ?? 1)

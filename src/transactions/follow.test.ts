@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { keccak256 } from 'viem/utils'
 import { until } from '../../test/until.ts'
 import { writing, type Replica, type Writer, type Writing } from '../../test/writing.ts'
-import { RpcUnavailable } from '../chain/rpc.ts'
+import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -216,7 +216,7 @@ test('a speed-up replaces the bytes now', async () => {
 
 test('a replacement that was signed and not stored is found in the ledger by the next try', async () => {
   const writer = await world.writer('torn-raise')
-  const { interruptSteps } = await import('./steps.ts')
+  const { interruptSteps } = await import('./crash-points.ts')
   const { answer } = await world.add(world.first, writer)
   interruptSteps(world.first.app, (step) => {
     if (step === 'after-replace-sign') throw new Error('killed')

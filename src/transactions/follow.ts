@@ -4,13 +4,13 @@ import type { Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
-import { pokeKeeper } from './keep-alive.ts'
-import { laneStopped, stopLane } from './lane.ts'
+import { pokeKeeper } from './keeper.ts'
+import { laneStopped, stopLane } from './stop-lane.ts'
 import { prove, type Provable } from './prove.ts'
 import { holdForeign } from './resume.ts'
-import { markFinal, markMined, markReplaced, unmine, type Mined } from './settle.ts'
-import { crashAt, reach } from './steps.ts'
-import { recallSlot, takeIn } from './take-in.ts'
+import { markFinal, markMined, markReplaced, unmine, type Mined } from './states.ts'
+import { crashAt, reach } from './crash-points.ts'
+import { recallSlot, takeIn } from './restore-from-ledger.ts'
 
 /** The part of a whole block that is read here. All hex is lower-case. */
 type WholeBlock = Provable & {

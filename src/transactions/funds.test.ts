@@ -7,7 +7,7 @@ import { newTransactionId, type Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { part } from './bind.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
-import { interruptSteps } from './steps.ts'
+import { interruptSteps } from './crash-points.ts'
 import { submitTransaction } from './submit.ts'
 import { takeNonce, type Binding } from './take-nonce.ts'
 

@@ -1,4 +1,4 @@
-import { classifySendError, type SendRefusal } from '../chain/errors.ts'
+import { classifySendError, type SendRefusal } from '../chain/rpc/errors.ts'
 import type { Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import type { App } from '../app.ts'

@@ -6,7 +6,7 @@ import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { fromHex } from '../store/bytes.ts'
 import { readTransaction } from './read.ts'
 import { listStopped } from './resume.ts'
-import { interruptSteps } from './steps.ts'
+import { interruptSteps } from './crash-points.ts'
 
 /** What is given up because somebody else has used its nonce for good: whoever that is has the key. */
 let world: Writing

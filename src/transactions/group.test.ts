@@ -1,11 +1,11 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
-import { RpcUnavailable } from '../chain/rpc.ts'
+import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import { newTransactionId, transactionIdOf } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
-import { interruptSteps } from './steps.ts'
+import { interruptSteps } from './crash-points.ts'
 import { takeNonce, type Binding } from './take-nonce.ts'
 
 /** Many writes at once: they share commits, and nothing of one is another's. */

@@ -1,5 +1,5 @@
-import { readNumber } from '../chain/answers.ts'
-import { BadAnswer } from '../chain/failures.ts'
+import { readNumber } from '../chain/rpc/answers.ts'
+import { BadAnswer } from '../chain/rpc/failures.ts'
 import { AppError } from '../errors.ts'
 
 /** gas units: what any transaction costs before it does anything. Yellow Paper, G_transaction */

@@ -16,7 +16,7 @@ import { toBound } from './intent.ts'
 import { readTransaction } from './read.ts'
 import { adopt } from './recall.ts'
 import { startReplay, untilReplayed } from './replay.ts'
-import { interruptSteps } from './steps.ts'
+import { interruptSteps } from './crash-points.ts'
 
 /** What is done in which order after the database went back, and what is left alone. */
 let world: Writing

@@ -13,8 +13,8 @@ import { giveUp } from './recover.ts'
 import { raiseFee } from './replace.ts'
 import { startReplay } from './replay.ts'
 import { askToResume } from './resume.ts'
-import { interruptSteps, type Step } from './steps.ts'
-import { recallSlot, takeIn } from './take-in.ts'
+import { interruptSteps, type Step } from './crash-points.ts'
+import { recallSlot, takeIn } from './restore-from-ledger.ts'
 import { WAIT_MS } from './wait.ts'
 
 /** The database goes back at the worst moment, or has seen what comes to nothing in the end. */

@@ -3,13 +3,13 @@ import { after, before, test } from 'node:test'
 import { age as ageIn, keep as keepIn, remember as rememberIn, replay as replayIn } from '../../test/lost-tail.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
-import { RpcError } from '../chain/failures.ts'
+import { RpcError } from '../chain/rpc/failures.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { readTransaction } from './read.ts'
 import { startReplay, untilReplayed } from './replay.ts'
-import { interruptSteps, type Step } from './steps.ts'
+import { interruptSteps, type Step } from './crash-points.ts'
 
 /** The database comes back as it was some commits ago, as after a failover to a replica that was behind. */
 let world: Writing

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 import { keccak256 } from 'viem/utils'
 import { until } from '../../test/until.ts'
 import { writing, type Writing } from '../../test/writing.ts'
-import type { Rpc } from '../chain/rpc.ts'
+import type { Rpc } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { readTransaction } from './read.ts'
 

@@ -9,10 +9,10 @@ import { AppError, type ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
-import { pokeKeeper, type Keeper } from './keep-alive.ts'
+import { pokeKeeper, type Keeper } from './keeper.ts'
 import { isQueued } from './queue.ts'
 import { readTransaction } from './read.ts'
-import { interruptSteps, type Step } from './steps.ts'
+import { interruptSteps, type Step } from './crash-points.ts'
 
 /** Writes behind the sixteen that a node is sure to keep: accepted, signed, stored, and given to it as blocks make room. */
 let world: Writing

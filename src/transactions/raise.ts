@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { readQuantity } from '../chain/answers.ts'
+import { readQuantity } from '../chain/rpc/answers.ts'
 import { highestPrice, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
@@ -8,10 +8,10 @@ import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { toHex } from '../store/bytes.ts'
 import { toBound, type AttemptRow, type Bound, type TransactionRow } from './intent.ts'
-import { secondsAgo } from './lane.ts'
+import { secondsAgo } from './stop-lane.ts'
 import { attend } from './recover.ts'
 import { marketOf, nextAttempt, readAttemptsOf, sendReplacement } from './replace.ts'
-import { sideBySide } from './side-by-side.ts'
+import { sideBySide } from './concurrency.ts'
 import {
   giveBackLooks,
   mayBeCured,
@@ -21,7 +21,7 @@ import {
   takeLooks,
   USED,
   type Trouble,
-} from './waits.ts'
+} from './trouble.ts'
 
 /** blocks an attempt is given before its fee may be raised */
 const BUMP_AFTER_BLOCKS = 3

@@ -7,7 +7,7 @@ import { fromHex, toWord } from '../store/bytes.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
 import type { TransactionRow } from './intent.ts'
 import { writeCursor } from '../http/cursor.ts'
-import { listOfAccount } from './of-account.ts'
+import { listOfAccount } from './list-own.ts'
 import { listTransactions, readTransaction } from './read.ts'
 
 /** What the API shows of transactions, and of whose. */

@@ -4,7 +4,7 @@ import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
 import type { Caller } from '../http/bearer.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { listTransactions, readTransaction } from './read.ts'
-import { noteTroubles, type Trouble } from './waits.ts'
+import { noteTroubles, type Trouble } from './trouble.ts'
 
 /** What a write that waits says of why. */
 let world: FakeApp

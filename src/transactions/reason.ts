@@ -4,7 +4,7 @@ import type { Chain } from '../chain/network.ts'
 import { fromWord } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import type { TransactionRow } from './intent.ts'
-import type { TroubleCode } from './waits.ts'
+import type { TroubleCode } from './trouble.ts'
 
 /** Why a write is not mined yet. */
 export type Reason = { code: ReasonCode; detail: string }

@@ -2,7 +2,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Attempt, Bound } from './intent.ts'
 import { readRecalled } from './recalled.ts'
-import { recallAll, takeInSlot, type Slot } from './take-in.ts'
+import { recallAll, takeInSlot, type Slot } from './restore-from-ledger.ts'
 import { storeFill, storeFirst, storeReplacement } from './store.ts'
 
 /**

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { fakeApp, signed, type FakeApp } from '../../test/fake-app.ts'
 import { fakeLedger } from '../../test/fake-ledger.ts'
 import { toWord } from '../store/bytes.ts'
-import { startKeeper } from './keep-alive.ts'
+import { startKeeper } from './keeper.ts'
 import { recoverBound } from './recover.ts'
 
 /** What the keeper takes up when there is more than one round takes. */

@@ -1,9 +1,9 @@
 import type { App } from '../app.ts'
-import { revertDataOf } from '../chain/errors.ts'
-import { BadAnswer } from '../chain/failures.ts'
+import { revertDataOf } from '../chain/rpc/errors.ts'
+import { BadAnswer } from '../chain/rpc/failures.ts'
 import { currentFees, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
-import { mapChainError, RpcError } from '../chain/rpc.ts'
+import { mapChainError, RpcError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
@@ -14,9 +14,9 @@ import { readFees, type AttemptRow, type Bound, type Attempt } from './intent.ts
 import { MIN_GAS, MAX_GAS, readGas } from './limits.ts'
 import { callOf, limitOf } from './prepare.ts'
 import { adopt } from './recall.ts'
-import { reach } from './steps.ts'
+import { reach } from './crash-points.ts'
 import { storeReplacement } from './store.ts'
-import { isRejected } from './waits.ts'
+import { isRejected } from './trouble.ts'
 
 /** Every attempt of a transaction, newest first. */
 export async function readAttempts({ db }: App, { chainId, id }: Pick<Bound, 'chainId' | 'id'>): Promise<AttemptRow[]> {

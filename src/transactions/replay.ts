@@ -6,7 +6,7 @@ import { retrying, type Db } from '../store/db.ts'
 import type { RecalledSince } from '../signer/wire.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { attend } from './recover.ts'
-import { takeInSlot } from './take-in.ts'
+import { takeInSlot } from './restore-from-ledger.ts'
 
 /** milliseconds between two looks */
 const LOOK_MS = 1_000

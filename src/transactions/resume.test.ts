@@ -8,7 +8,7 @@ import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { followTransactions } from './follow.ts'
 import { readFees } from './intent.ts'
-import { stopLane } from './lane.ts'
+import { stopLane } from './stop-lane.ts'
 import { readTransaction } from './read.ts'
 import { askToResume, listStopped, resumeAsked } from './resume.ts'
 

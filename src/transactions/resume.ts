@@ -8,10 +8,10 @@ import { fromHex, toHex, toWord } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { Transition } from '../store/rows.ts'
 import { findUser } from '../users/find.ts'
-import { countAt } from './counts.ts'
+import { countAt } from './nonce-count.ts'
 import { MIN_GAS } from './limits.ts'
 import { attend } from './recover.ts'
-import { provenLeast, usedForGood } from './used.ts'
+import { provenLeast, usedForGood } from './nonce-used.ts'
 
 /** A stopped account on a network, as its operator sees it. */
 export type StoppedLane = {

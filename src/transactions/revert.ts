@@ -1,7 +1,7 @@
 import { parseAbi, type AbiErrorItem } from '../abi/parse.ts'
 import { decodeRevert } from '../abi/reverts.ts'
 import type { App } from '../app.ts'
-import { revertDataOf } from '../chain/errors.ts'
+import { revertDataOf } from '../chain/rpc/errors.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Revert } from '../errors.ts'
 import type { Hex } from '../ids.ts'

@@ -1,7 +1,7 @@
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 
-/** transactions that leave together; as many as `chain/collect.ts` puts into one JSON-RPC batch */
+/** transactions that leave together; as many as `chain/rpc/batch.ts` puts into one JSON-RPC batch */
 const MAX_TOGETHER = 50
 
 type Waiting = { from: Hex; raw: Hex; resolve: (answer: unknown) => void; reject: (error: unknown) => void }

@@ -2,11 +2,11 @@ import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { writing, type Fault, type Writing } from '../../test/writing.ts'
-import { RpcError, RpcUnavailable } from '../chain/rpc.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import type { Signer } from '../signer/client.ts'
 import { fromHex } from '../store/bytes.ts'
-import { interruptSteps, type Step } from './steps.ts'
+import { interruptSteps, type Step } from './crash-points.ts'
 
 let world: Writing
 before(async () => {

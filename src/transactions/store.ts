@@ -9,8 +9,8 @@ import type { Transition } from '../store/rows.ts'
 import { gasStrategy } from './gas.ts'
 import { feeDigits, writeFees, type Attempt, type Bound } from './intent.ts'
 import { holdBack, isFar } from './queue.ts'
-import { takeInSlot } from './take-in.ts'
-import { oncePer, together } from './together.ts'
+import { takeInSlot } from './restore-from-ledger.ts'
+import { oncePer, together } from './group-commit.ts'
 import { tellSigned } from './unsigned.ts'
 
 type Member = { bound: Bound; attempt: Attempt }

@@ -5,7 +5,7 @@ import { parseAbi } from '../abi/parse.ts'
 import { encodeCall } from '../abi/args.ts'
 import { checksumAddress } from '../abi/address.ts'
 import { until } from '../../test/until.ts'
-import { RpcError } from '../chain/rpc.ts'
+import { RpcError } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 
 let world: Writing

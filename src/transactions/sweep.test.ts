@@ -5,9 +5,9 @@ import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
 import type { Caller } from '../http/bearer.ts'
 import { toHex, toWord } from '../store/bytes.ts'
 import type { TransactionRow } from './intent.ts'
-import { startKeeper } from './keep-alive.ts'
+import { startKeeper } from './keeper.ts'
 import { listTransactions, readTransaction } from './read.ts'
-import { unmine } from './settle.ts'
+import { unmine } from './states.ts'
 import { dropBytes, startByteSweep } from './sweep.ts'
 
 /** Which bytes go a week after their transaction is final, and that nothing else does. */

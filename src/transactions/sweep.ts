@@ -23,7 +23,7 @@ const EVERY_MS = 60_000
 /**
  * Drops the signed bytes of writes that have been final for a week: nobody sends them again, and they are a tenth of what a
  * write keeps. The hash, what was written and what became of it stay. After a rewind by an operator across so much the
- * keeper takes them from the signer's ledger (keep-alive.ts), and the follower has blocks proven without them.
+ * keeper takes them from the signer's ledger (keeper.ts), and the follower has blocks proven without them.
  */
 export function startByteSweep(app: Swept): ByteSweep {
   let isStopped = false

@@ -8,8 +8,8 @@ import type { Hex } from '../ids.ts'
 import type { Budget } from './funds.ts'
 import { gasStrategy } from './gas.ts'
 import { feeDigits, type Intent, type Terms } from './intent.ts'
-import { reach } from './steps.ts'
-import { oncePer, together } from './together.ts'
+import { reach } from './crash-points.ts'
+import { oncePer, together } from './group-commit.ts'
 
 /** Who wants what. With an idempotency key the id is made of it, and the request has a hash; else the id is random. */
 export type Binding = {

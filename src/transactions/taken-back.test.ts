@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
 import type { TransactionRow } from './intent.ts'
-import { markFinal, unmine } from './settle.ts'
+import { markFinal, unmine } from './states.ts'
 
 /** Which rows a rollback and finality mean, of several networks in one table. */
 let world: FakeApp

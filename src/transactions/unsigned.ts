@@ -1,7 +1,7 @@
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
-import { oncePer } from './together.ts'
+import { oncePer } from './group-commit.ts'
 
 /** milliseconds between two looks when nothing is told: another replica may be the one that signs */
 const LOOK_MS = 100

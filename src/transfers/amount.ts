@@ -1,4 +1,4 @@
-import { readQuantity } from '../chain/answers.ts'
+import { readQuantity } from '../chain/rpc/answers.ts'
 import type { Chain } from '../chain/network.ts'
 import { readAt } from '../chain/reads.ts'
 import { scaleDecimal } from '../abi/units.ts'

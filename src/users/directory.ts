@@ -8,7 +8,7 @@ import { isMoment, readCursor, writeCursor } from '../http/cursor.ts'
 import { isProviderName, parseUserId, type UserId } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import { isReadable } from './own.ts'
+import { isReadable } from './authorize.ts'
 import type { User } from './wire.ts'
 
 type Profile = Static<typeof User>

@@ -7,7 +7,7 @@ import { chainOf } from '../http/caller.ts'
 import { parseUserId, userIdOf } from '../ids.ts'
 import { retrying } from '../store/db.ts'
 import { findMember } from './directory.ts'
-import { ownAccount, type Account } from './own.ts'
+import { ownAccount, type Account } from './authorize.ts'
 import type { Me, User } from './wire.ts'
 
 /**

@@ -1,7 +1,7 @@
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { RpcError } from '../../src/chain/rpc.ts'
+import { RpcError } from '../../src/chain/rpc/rpc.ts'
 import { bloomOf } from '../../src/follower/bloom.ts'
 import type { Hex } from '../../src/ids.ts'
 import type { ScriptedBlock, ScriptedChain } from '../scripted-chain.ts'

@@ -7,7 +7,7 @@ export const recordMutants: Mutant[] = [
     name: 'the gas of a receipt is stored wrongly',
     scenario: 'told-is-known',
     caughtBy: 'receipt',
-    patches: [['transactions/settle.ts', 'gas_used = mined.gas_used,', 'gas_used = mined.gas_used + 1,']],
+    patches: [['transactions/states.ts', 'gas_used = mined.gas_used,', 'gas_used = mined.gas_used + 1,']],
   },
   {
     name: 'the price of a receipt is stored wrongly',
@@ -41,7 +41,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'transitions',
     patches: [
       [
-        'transactions/settle.ts',
+        'transactions/states.ts',
         'transitions = transactions.transitions || mined.transition',
         'transitions = mined.transition',
       ],
@@ -53,7 +53,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'transitions',
     patches: [
       [
-        'transactions/settle.ts',
+        'transactions/states.ts',
         "      transitions = transitions || jsonb_build_array(jsonb_build_object('state', case when hash is null then 'BOUND' else 'SUBMITTED' end, 'at', ${at}::text))\n",
         '      transitions = transitions\n',
       ],
@@ -66,7 +66,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       [
-        'transactions/settle.ts',
+        'transactions/states.ts',
         'and block_number <= ${throughNumber}::bigint',
         'and block_number <= ${throughNumber}::bigint + 1',
       ],
@@ -78,7 +78,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       [
-        'transactions/settle.ts',
+        'transactions/states.ts',
         'and block_number <= ${throughNumber}::bigint',
         'and block_number < ${throughNumber}::bigint',
       ],
@@ -100,7 +100,7 @@ export const recordMutants: Mutant[] = [
     name: 'what failed is final as if it had not',
     scenario: 'fails-when-mined',
     caughtBy: 'scenario',
-    patches: [['transactions/settle.ts', "case when state = 'MINED' then 'FINALIZED' else state end", "'FINALIZED'"]],
+    patches: [['transactions/states.ts', "case when state = 'MINED' then 'FINALIZED' else state end", "'FINALIZED'"]],
   },
   // What ends otherwise
   {
@@ -130,7 +130,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       [
-        'transactions/used.ts',
+        'transactions/nonce-used.ts',
         "db.selectFrom('cursors').select('finalized_number')",
         "db.selectFrom('cursors').select('block_number as finalized_number')",
       ],
@@ -154,7 +154,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'lost',
     patches: [
       [
-        'transactions/keep-alive.ts',
+        'transactions/keeper.ts',
         "  else if (sent === 'insufficient_funds') await lowBalance(app, chain, toBound(row))",
         "  else if (sent === 'insufficient_funds') await giveUp(app, toBound(row))",
       ],

@@ -77,11 +77,11 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'finality',
     patches: [
       [
-        'transactions/settle.ts',
+        'transactions/states.ts',
         'effective_gas_price = mined.effective_gas_price, revert = null,',
         'effective_gas_price = mined.effective_gas_price, revert = null, is_final = true,',
       ],
-      ['transactions/settle.ts', 'is_final in (false, true) and block_number', 'is_final = false and block_number'],
+      ['transactions/states.ts', 'is_final in (false, true) and block_number', 'is_final = false and block_number'],
     ],
   },
   {
@@ -126,14 +126,14 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'lane',
     patches: [
       [
-        'transactions/keep-alive.ts',
+        'transactions/keeper.ts',
         '  const use = await findUse(app, chain, bound)\n  if (use === null) return noteUsed(app, bound)\n',
         "  if ((await countAt(chain, bound.from, 'latest')) <= row.nonce) return\n  const use = { hash: null, blockNumber: 0, blockHash: bound.from.padEnd(66, '0') }\n",
       ],
       [
-        'transactions/keep-alive.ts',
-        "import { findUse } from './used.ts'\n",
-        "import { countAt } from './counts.ts'\n",
+        'transactions/keeper.ts',
+        "import { findUse } from './nonce-used.ts'\n",
+        "import { countAt } from './nonce-count.ts'\n",
       ],
     ],
   },
@@ -143,7 +143,7 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'lost',
     patches: [
       [
-        'transactions/keep-alive.ts',
+        'transactions/keeper.ts',
         '    await resend(app, chain, { afterSeconds: first ? 0 : RESEND_AFTER_SECONDS })\n',
         '',
       ],
@@ -227,11 +227,7 @@ export const sendingMutants: Mutant[] = [
     scenario: 'caller-gone',
     caughtBy: 'gaps',
     patches: [
-      [
-        'transactions/keep-alive.ts',
-        '    await recoverBound(app, chain, { idleSeconds: first ? 0 : IDLE_SECONDS })\n',
-        '',
-      ],
+      ['transactions/keeper.ts', '    await recoverBound(app, chain, { idleSeconds: first ? 0 : IDLE_SECONDS })\n', ''],
     ],
   },
   {
@@ -257,12 +253,8 @@ export const sendingMutants: Mutant[] = [
     scenario: 'queued-behind',
     caughtBy: 'scenario',
     patches: [
-      ['transactions/keep-alive.ts', 'and a.queued_nonce is null and', 'and'],
-      [
-        'transactions/keep-alive.ts',
-        '.filter(({ is_far: isFar, raw }) => !isFar || raw === null)',
-        '.filter(() => true)',
-      ],
+      ['transactions/keeper.ts', 'and a.queued_nonce is null and', 'and'],
+      ['transactions/keeper.ts', '.filter(({ is_far: isFar, raw }) => !isFar || raw === null)', '.filter(() => true)'],
     ],
   },
   {

@@ -1,0 +1,47 @@
+import { AppError } from '../errors.ts'
+import { readHeader } from './rpc/answers.ts'
+import { isRateLimited, isUnknownBlock } from './rpc/errors.ts'
+import { newestBlock } from './latest-block.ts'
+import type { Block } from './rpc/block.ts'
+import type { Chain } from './network.ts'
+import { RpcError } from './rpc/rpc.ts'
+
+/** blocks that count as not final yet where a node names no finalized block: two epochs of the beacon chain */
+export const FALLBACK_FINALITY = 64
+
+/**
+ * The block of a number, or the one that is final: the node's, or so many blocks below the newest as the network's
+ * settings say.
+ * @returns null when the node lags: it lacks a block that this service has seen
+ * @throws invalid_request when the chain has no such block yet
+ * @throws RpcUnavailable | RpcError
+ */
+export async function oldBlock(chain: Chain, tag: 'finalized' | number): Promise<Block | null> {
+  if (typeof tag === 'number') return numbered(chain, tag)
+  const named = chain.finality === 'finalized' ? await ask(chain, 'finalized') : null
+  if (named !== null) return named
+  const depth = chain.finality === 'finalized' ? FALLBACK_FINALITY : chain.finality
+  return numbered(chain, Math.max(0, (await newestBlock(chain)).number - depth))
+}
+
+async function numbered(chain: Chain, number: number): Promise<Block | null> {
+  const newest = chain.head.current()
+  if (newest?.number === number) return newest
+  const block = await ask(chain, `0x${number.toString(16)}`)
+  if (block !== null || number <= (chain.head.current()?.number ?? -1)) return block
+  throw new AppError('invalid_request', 'The chain has no such block yet.', {
+    errors: [{ pointer: '/blockTag', code: 'unknown_block', detail: 'The chain has no such block yet.' }],
+  })
+}
+
+/** null when the node has no such block, or does not know the tag */
+async function ask({ rpc }: Chain, tag: string): Promise<Block | null> {
+  try {
+    const raw = await rpc.call('eth_getBlockByNumber', [tag, false])
+    return raw === null ? null : readHeader(raw)
+  } catch (error) {
+    if (!(error instanceof RpcError)) throw error
+    if (isUnknownBlock(error) || (tag === 'finalized' && !isRateLimited(error))) return null
+    throw error
+  }
+}

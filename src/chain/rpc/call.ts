@@ -1,0 +1,70 @@
+import { AppError } from '../../errors.ts'
+import type { Hex } from '../../ids.ts'
+import { readBytes } from './answers.ts'
+import { isBomb, noteBomb } from './expensive-calls.ts'
+import { isExecutionError, isGivenUp, revertDataOf } from './errors.ts'
+import { RpcTooLarge } from './failures.ts'
+import { RpcError, type Rpc } from './rpc.ts'
+
+/** `latest`-like tag, a block number, or the hash that pins a read to one block. */
+export type At = { blockHash: Hex } | { blockNumber: number } | 'latest' | 'finalized'
+
+const blockParameter = (at: At): unknown => {
+  if (typeof at === 'string') return at
+  return 'blockHash' in at ? { blockHash: at.blockHash } : `0x${at.blockNumber.toString(16)}`
+}
+
+/** gas: what one transaction may have (EIP-7825). Nodes refuse calls with more, whatever they would burn: go-ethereum #32625, EDR */
+export const CALL_GAS = 2 ** 24
+
+/** bytes; a contract that answers or reverts with more than this is not read */
+const MAX_RETURN_BYTES = 1_048_576
+const MAX_RETURN_CHARACTERS = 2 * MAX_RETURN_BYTES + 2
+
+/** What a call came to. `reverted` holds the node's error, from which the revert data is read. */
+export type CallResult = { data: Hex } | { reverted: RpcError }
+
+/**
+ * eth_call at one block.
+ * @param gas  highest gas the call may burn on the node
+ * @throws RpcUnavailable, or RpcError when the node knows no such block or failed itself
+ * @throws invalid_return_data  when the contract answers more than is read
+ * @throws chain_timeout  when the node gave the call up
+ */
+export async function ethCall(
+  rpc: Rpc,
+  { to, data, from, at, gas = CALL_GAS }: { to: Hex; data: Hex; from?: Hex; at: At; gas?: number },
+): Promise<CallResult> {
+  const params = [
+    { to, data, ...(from === undefined ? {} : { from }), gas: `0x${gas.toString(16)}` },
+    blockParameter(at),
+  ]
+  try {
+    const asked = isBomb(rpc, { to, data })
+      ? rpc.call('eth_call', params, { alone: true })
+      : rpc.call('eth_call', params)
+    const answer = readBytes(await asked, 'result of a call')
+    if (answer.length > MAX_RETURN_CHARACTERS) throw tooLong('answered')
+    return { data: answer }
+  } catch (error) {
+    if (error instanceof RpcTooLarge) {
+      noteBomb(rpc, { to, data })
+      throw tooLong('answered', error)
+    }
+    if (!(error instanceof RpcError)) throw error
+    if (!isExecutionError(error)) {
+      if (!isGivenUp(error)) throw error
+      // A gateway's time-out is that of all calls with it, this is the call's own.
+      if (/execution aborted/i.test(error.message)) noteBomb(rpc, { to, data })
+      throw new AppError('chain_timeout', 'The call takes the node too long.', { cause: error, retryAfter: 1 })
+    }
+    if (/out ?of ?gas/i.test(error.message)) noteBomb(rpc, { to, data })
+    const reason = typeof error.data === 'string' ? error.data : (revertDataOf(error) ?? '')
+    if (reason.length > MAX_RETURN_CHARACTERS) throw tooLong('reverted')
+    return { reverted: error }
+  }
+}
+
+// Without the answer as its cause: what holds many refusals would hold many megabytes.
+const tooLong = (how: 'answered' | 'reverted', cause?: RpcTooLarge): AppError =>
+  new AppError('invalid_return_data', `The contract ${how} with more than 1 MiB.`, cause === undefined ? {} : { cause })

@@ -1,0 +1,27 @@
+import { RpcError, RpcUnavailable } from './failures.ts'
+import type { Hex } from '../../ids.ts'
+import type { Ask } from './json-rpc.ts'
+
+/** What tells one chain from another: chain ids are not unique, and a development chain begins anew under the same one. */
+export type Identity = { chainId: number; genesisHash: Hex }
+
+/** @throws RpcUnavailable | RpcError, Error when the node does not show its genesis block */
+export async function askIdentity(ask: Ask, timeoutMs: number): Promise<Identity> {
+  const [chainId, genesis] = await ask(
+    [
+      { method: 'eth_chainId', params: [] },
+      { method: 'eth_getBlockByNumber', params: ['0x0', false] },
+    ],
+    { timeoutMs },
+  )
+  for (const answer of [chainId, genesis])
+    if (answer instanceof RpcError || answer instanceof RpcUnavailable) throw answer
+  if (typeof chainId !== 'string' || !/^0x[0-9a-f]{1,13}$/i.test(chainId))
+    throw new RpcUnavailable('the node does not say its chain id', { timedOut: false })
+  const { hash } = (genesis ?? {}) as { hash?: Hex }
+  if (typeof hash !== 'string') throw new Error('the node does not show its genesis block')
+  return { chainId: Number(chainId), genesisHash: hash }
+}
+
+export const isSameChain = (a: Identity, b: Identity): boolean =>
+  a.chainId === b.chainId && a.genesisHash === b.genesisHash

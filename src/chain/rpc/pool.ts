@@ -1,0 +1,190 @@
+import { classifySendError, isMissingMethod, isRateLimited } from './errors.ts'
+import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
+import type { Ask, Call } from './json-rpc.ts'
+import { isAtTag, mayDoBetter, noteAnswer, noteFailure, pick, type Member } from './node-health.ts'
+import { isSend } from './rpc.ts'
+
+/** What became of a node, for the log. */
+export type OnNode = (position: number, event: 'up' | 'down' | 'wrong_chain' | 'reads_by_number') => void
+
+export type PoolSettings = { members: readonly Member[]; random?: () => number; onNode: OnNode }
+
+/** Reads that are asked twice, at most: one in twenty. */
+const HEDGE_SHARE = 0.05
+const MAX_HEDGES_SAVED = 10
+/** milliseconds below which asking a second node is not worth it */
+const MIN_HEDGE_MS = 5
+/** milliseconds one node may take while another could be asked, and how many times its usual latency */
+const MIN_PATIENCE_MS = 1_500
+const PATIENCE = 10
+
+/**
+ * Asks one of several nodes of a network, and another one when it fails, lags or is late. Each batch goes to one node:
+ * `ask` lets others fill in what this one could not answer, `askOneNode` repeats the whole at another.
+ */
+export function poolOf({ members, random = Math.random, onNode }: PoolSettings): { ask: Ask; askOneNode: Ask } {
+  let hedges = 0
+
+  const ask: Ask = async (calls, { timeoutMs }) => {
+    if (calls.some(({ method }) => isSend(method))) return broadcast(calls, timeoutMs)
+    const until = performance.now() + timeoutMs
+    const tried = new Set<Member>()
+    const answers = await askAny(calls, tried, until)
+    for (;;) {
+      const open = answers.flatMap((answer, index) => (isOpen(calls[index]!, answer) ? [index] : []))
+      if (open.length === 0) return answers
+      const missing = open.map((index) => calls[index]!)
+      if (pick(members, missing, tried, random) === null || performance.now() >= until) return answers
+      // When the others fail altogether, what this node said stands.
+      const others = await askAny(missing, tried, until).catch(() => [])
+      for (const [index, answer] of others.entries())
+        if (!isOpen(missing[index]!, answer)) answers[open[index]!] = answer
+    }
+  }
+
+  const askOneNode: Ask = async (calls, { timeoutMs }) => {
+    if (calls.some(({ method }) => isSend(method))) return broadcast(calls, timeoutMs)
+    const until = performance.now() + timeoutMs
+    const tried = new Set<Member>()
+    const first = await askAny(calls, tried, until)
+    for (let answers = first; ;) {
+      if (!answers.some((answer, index) => isOpen(calls[index]!, answer))) return answers
+      if (pick(members, calls, tried, random) === null || performance.now() >= until) return first
+      try {
+        answers = await askAny(calls, tried, until)
+      } catch {
+        return first
+      }
+    }
+  }
+
+  /** The answers of the first node that gives any. @throws RpcUnavailable the last one's */
+  async function askAny(calls: readonly Call[], tried: Set<Member>, until: number): Promise<unknown[]> {
+    let failure: unknown = new RpcUnavailable('no node of the network can be asked', { timedOut: false })
+    for (;;) {
+      const member = pick(members, calls, tried, random)
+      if (member === null || performance.now() >= until) throw failure
+      tried.add(member)
+      try {
+        return await askHedged(member, calls, tried, until)
+      } catch (error) {
+        if (error instanceof RpcTooLarge) throw error
+        failure = error
+      }
+    }
+  }
+
+  /**
+   * Asks a second node too when the first is later than usual. The answers that come first count, unless they say that
+   * their node cannot answer: it is quick to say so.
+   */
+  async function askHedged(
+    member: Member,
+    calls: readonly Call[],
+    tried: Set<Member>,
+    until: number,
+  ): Promise<unknown[]> {
+    hedges = Math.min(MAX_HEDGES_SAVED, hedges + HEDGE_SHARE)
+    const first = askMember(member, calls, patience(member, calls, tried, until))
+    if (member.p95Ms === null || hedges < 1) return first
+    const { promise: late, resolve } = Promise.withResolvers<'late'>()
+    const timer = setTimeout(() => resolve('late'), Math.max(MIN_HEDGE_MS, member.p95Ms))
+    try {
+      const winner = await Promise.race([first, late])
+      if (winner !== 'late') return winner
+    } finally {
+      clearTimeout(timer)
+    }
+    const other = hedges < 1 ? null : pick(members, calls, tried, random)
+    // What is latest is not asked of a node that has seen less.
+    if (other === null || (calls.some(isAtTag) && (other.head ?? 0) < (member.head ?? 0))) return first
+    hedges--
+    tried.add(other)
+    const second = askMember(other, calls, patience(other, calls, tried, until))
+    const settled = async (asked: Promise<unknown[]>): Promise<unknown[]> => {
+      const answers = await asked
+      if (answers.some((answer, index) => isOpen(calls[index]!, answer))) throw new Error('not all is answered')
+      return answers
+    }
+    return Promise.any([settled(first), settled(second)]).catch(() => first.catch(() => second.catch(() => first)))
+  }
+
+  function patience(member: Member, calls: readonly Call[], tried: ReadonlySet<Member>, until: number): number {
+    const left = Math.max(1, until - performance.now())
+    return pick(members, calls, tried, random) === null
+      ? left
+      : Math.min(left, Math.max(MIN_PATIENCE_MS, PATIENCE * member.latencyMs))
+  }
+
+  async function askMember(member: Member, calls: readonly Call[], timeoutMs: number): Promise<unknown[]> {
+    const startedAt = performance.now()
+    member.inFlight++
+    try {
+      const answers = await member.node.ask(calls, { timeoutMs })
+      // Not one answer: whatever stands behind the URL, it is no node now.
+      if (answers.length > 0 && answers.every((answer) => answer instanceof RpcUnavailable)) throw answers[0]
+      for (const [index, answer] of answers.entries())
+        if (answer instanceof RpcError && isMissingMethod(answer)) member.lacks.add(calls[index]!.method)
+      if (answers.some((answer) => answer instanceof RpcError && isRateLimited(answer))) failed(member)
+      else if (noteAnswer(member, performance.now() - startedAt)) onNode(member.position, 'up')
+      return answers
+    } catch (error) {
+      if (!(error instanceof RpcTooLarge)) failed(member)
+      throw error
+    } finally {
+      member.inFlight--
+    }
+  }
+
+  function failed(member: Member): void {
+    if (noteFailure(member, performance.now())) onNode(member.position, 'down')
+  }
+
+  /**
+   * The same bytes may be sent to any number of nodes. Once a node left us without an answer it may have them, so
+   * from then on only a yes is believed: a refusal such as "nonce too low" may mean that they are mined already.
+   */
+  async function broadcast(calls: readonly Call[], timeoutMs: number): Promise<unknown[]> {
+    const until = performance.now() + timeoutMs
+    const tried = new Set<Member>()
+    const answers: unknown[] = calls.map(() => undefined)
+    const unsettled = () =>
+      answers.flatMap((answer, index) => (answer === undefined || answer instanceof RpcUnavailable ? [index] : []))
+    for (let open = unsettled(); open.length > 0; open = unsettled()) {
+      const member = pick(members, [{ method: 'eth_blockNumber', params: [] }], tried, random)
+      if (member === null || performance.now() >= until) break
+      tried.add(member)
+      const sent = open.map((index) => calls[index]!)
+      const said = await askMember(member, sent, patience(member, sent, tried, until)).catch((error: unknown) =>
+        sent.map(() => error),
+      )
+      for (const [at, index] of open.entries()) answers[index] = settle(answers[index], said[at])
+    }
+    return answers.map(
+      (answer) => answer ?? new RpcUnavailable('no node of the network can be asked', { timedOut: false }),
+    )
+  }
+
+  return { ask, askOneNode }
+}
+
+/** @param before  undefined at the first node, RpcUnavailable after a node that may have taken the bytes */
+function settle(before: unknown, said: unknown): unknown {
+  if (!(said instanceof Error) || classifySendError(said) === 'known') return said
+  if (before !== undefined) return before
+  return said instanceof RpcError && isRateLimited(said)
+    ? new RpcUnavailable('the node takes nothing at the moment', { cause: said, timedOut: false })
+    : said
+}
+
+/** Another node may answer this better. */
+const isOpen = (call: Call, answer: unknown): boolean => mayDoBetter(answer) || isUnknownToIt(call, answer)
+
+/**
+ * Blocks asked for by hash are known to exist, and one of a number may: a node that says null lags. No balance, code or
+ * result of a call is null.
+ */
+const isUnknownToIt = ({ method, params }: Call, answer: unknown): boolean =>
+  answer === null &&
+  (/^eth_(call|getBalance|getCode|getBlock(ByHash|Receipts))$/.test(method) ||
+    (method === 'eth_getBlockByNumber' && String(params[0]).startsWith('0x')))

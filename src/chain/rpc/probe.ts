@@ -1,0 +1,63 @@
+import { RpcError, RpcUnavailable } from './failures.ts'
+import { askIdentity, isSameChain, type Identity } from './identity.ts'
+import { noteAnswer, noteFailure, type Member } from './node-health.ts'
+import { askNeeds } from './needs.ts'
+import type { OnNode } from './pool.ts'
+
+export type Probing = { identity: Identity; onNode: OnNode; onReadsByNumber: (member: Member) => void }
+
+const EVERY_MS = 1_000
+const TIMEOUT_MS = 1_500
+
+/**
+ * Asks every node of a pool for its head, all at the same time so that heads can be compared; lets a paused one in
+ * again when it answers, and one that was down at the start when it is of the right chain.
+ * @returns the way to stop
+ */
+export function startProbes(
+  members: readonly Member[],
+  { everyMs = EVERY_MS, ...probing }: Probing & { everyMs?: number },
+): () => void {
+  const asking = new Set<Member>()
+  const timer = setInterval(() => {
+    for (const member of members) {
+      if (asking.has(member)) continue
+      asking.add(member)
+      void probe(member, probing).finally(() => asking.delete(member))
+    }
+  }, everyMs)
+  timer.unref()
+  return () => clearInterval(timer)
+}
+
+/** One look at one node. Never throws. */
+export async function probe(member: Member, probing: Probing): Promise<void> {
+  const { onNode } = probing
+  const startedAt = performance.now()
+  if (member.standing === 'wrong' || (member.openUntil !== null && member.openUntil > startedAt)) return
+  try {
+    // Behind the same URL may be another chain by now: a node that was away is asked for its identity again.
+    if ((member.standing === 'unverified' || member.openUntil !== null) && !(await isRight(member, probing))) return
+    const [head] = await member.node.ask([{ method: 'eth_blockNumber', params: [] }], { timeoutMs: TIMEOUT_MS })
+    if (head instanceof RpcError || head instanceof RpcUnavailable) throw head
+    if (typeof head !== 'string' || !/^0x[0-9a-f]{1,12}$/i.test(head))
+      throw new RpcUnavailable('the node does not say its head', { timedOut: false })
+    member.head = Number(head)
+    if (noteAnswer(member, performance.now() - startedAt)) onNode(member.position, 'up')
+  } catch {
+    if (noteFailure(member, performance.now())) onNode(member.position, 'down')
+  }
+}
+
+async function isRight(member: Member, { identity, onNode, onReadsByNumber }: Probing): Promise<boolean> {
+  const isNew = member.standing === 'unverified'
+  const said = await askIdentity(member.node.ask, TIMEOUT_MS)
+  if (isNew && isSameChain(said, identity)) {
+    const { readsByHash } = await askNeeds(member.node.ask, TIMEOUT_MS)
+    if (!readsByHash) onReadsByNumber(member)
+  }
+  member.standing = isSameChain(said, identity) ? 'right' : 'wrong'
+  if (member.standing === 'wrong') onNode(member.position, 'wrong_chain')
+  else if (isNew && member.openUntil === null) onNode(member.position, 'up')
+  return member.standing === 'right'
+}

@@ -1,0 +1,117 @@
+import { AppError } from '../../errors.ts'
+import { collected } from './batch.ts'
+import { RpcError, RpcUnavailable } from './failures.ts'
+import type { Ask, Call } from './json-rpc.ts'
+import { openNode } from './node.ts'
+
+export { RpcError, RpcUnavailable } from './failures.ts'
+
+export type Rpc = {
+  /**
+   * One JSON-RPC call. Calls made while others are in the air travel together in one batch.
+   * @param options.alone  keeps a call that is known to be slow out of the batches of others
+   * @throws RpcError | RpcUnavailable
+   */
+  call<T = unknown>(method: string, params: unknown[], options?: { timeoutMs?: number; alone?: boolean }): Promise<T>
+  /** Several calls in one request to one node; each answered on its own, by its result or an RpcError. @throws RpcUnavailable for all of them */
+  batch(calls: Call[], options?: { timeoutMs?: number }): Promise<unknown[]>
+  close(): void
+}
+
+/** Told how calls ended, for counters. */
+export type OnCall = (method: string, outcome: 'ok' | 'error' | 'unavailable', count: number) => void
+
+/** Broadcasts: never repeated as reads are, and never kept waiting behind a slow one. */
+export const isSend = (method: string): boolean => method.startsWith('eth_send')
+
+const TIMEOUT_MS = 10_000
+
+/** JSON-RPC over keep-alive HTTP with one node. */
+export function openRpc({
+  url,
+  timeoutMs = TIMEOUT_MS,
+  onCall = () => {},
+}: {
+  url: string
+  timeoutMs?: number
+  onCall?: OnCall
+}): Rpc {
+  const node = openNode(url)
+  return rpcOver({ ask: node.ask, askOneNode: node.ask, close: () => node.close() }, { timeoutMs, onCall })
+}
+
+/**
+ * @param source.ask         collected calls: answers may come from several nodes
+ * @param source.askOneNode  a batch whose answers have to fit together
+ */
+export function rpcOver(
+  source: { ask: Ask; askOneNode: Ask; close(): void },
+  { timeoutMs = TIMEOUT_MS, onCall }: { timeoutMs?: number; onCall: OnCall },
+): Rpc {
+  const ask = counted(source.ask, onCall)
+  const askOneNode = counted(source.askOneNode, onCall)
+  const read = collected(ask, { timeoutMs })
+  const send = collected(ask, { timeoutMs })
+  const alone = collected(ask, { timeoutMs, maxBatch: 1 })
+
+  async function batch(calls: Call[], options: { timeoutMs?: number } = {}): Promise<unknown[]> {
+    const answers = await askOneNode(calls, { timeoutMs: options.timeoutMs ?? timeoutMs })
+    const missing = answers.find((answer) => answer instanceof RpcUnavailable)
+    if (missing !== undefined) throw missing
+    return answers
+  }
+
+  async function callAlone(call: Call, limit: { timeoutMs: number }): Promise<never> {
+    const [answer] = await ask([call], limit)
+    if (answer instanceof RpcError || answer instanceof RpcUnavailable) throw answer
+    return answer as never
+  }
+
+  return {
+    batch,
+    call: (method, params, options) => {
+      if (options?.alone === true) return alone(method, params)
+      if (options?.timeoutMs !== undefined) return callAlone({ method, params }, { timeoutMs: options.timeoutMs })
+      return isSend(method) ? send(method, params) : read(method, params)
+    },
+    close: () => source.close(),
+  }
+}
+
+/** Counts by method and outcome, once per batch: a counter with labels costs a microsecond. */
+function counted(ask: Ask, onCall: OnCall): Ask {
+  return async (calls, options) => {
+    let answers: unknown[] | null = null
+    try {
+      answers = await ask(calls, options)
+      return answers
+    } finally {
+      const counts = new Map<string, number>()
+      for (const [index, { method }] of calls.entries()) {
+        const key = `${method} ${outcomeOf(answers === null ? undefined : answers[index], answers === null)}`
+        counts.set(key, (counts.get(key) ?? 0) + 1)
+      }
+      for (const [key, count] of counts) {
+        const [method, outcome] = key.split(' ') as [string, 'ok' | 'error' | 'unavailable']
+        onCall(method, outcome, count)
+      }
+    }
+  }
+}
+
+function outcomeOf(answer: unknown, failed: boolean): 'ok' | 'error' | 'unavailable' {
+  if (failed || answer instanceof RpcUnavailable) return 'unavailable'
+  return answer instanceof RpcError ? 'error' : 'ok'
+}
+
+/** Any failure of the node as the refusal our callers see. */
+export function mapChainError(error: unknown): unknown {
+  if (error instanceof RpcUnavailable) {
+    return error.timedOut
+      ? new AppError('chain_timeout', 'The chain node took too long to answer.', { cause: error, retryAfter: 1 })
+      : new AppError('chain_unavailable', 'The chain node cannot be reached.', { cause: error, retryAfter: 1 })
+  }
+  if (error instanceof RpcError)
+    return new AppError('chain_unavailable', 'The chain node refused the request.', { cause: error, retryAfter: 1 })
+  return error
+}

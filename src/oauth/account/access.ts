@@ -1,0 +1,85 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Provider } from 'oidc-provider'
+import type { App } from '../../app.ts'
+import { openLimit, spend } from '../../http/limits.ts'
+import { textsOf } from '../../http/page.ts'
+import { PageError } from '../../texts/page-error.ts'
+import { ownSignIn, type ComesBackTo } from '../first-party.ts'
+import { formOf } from '../interactions.ts'
+import type { Secrets } from '../secrets.ts'
+import { readVisitor, type Visitor } from '../sessions.ts'
+import { wayBack } from '../steps.ts'
+
+/** Adding an identity, sending and deleting need a sign-in this fresh: an unlocked screen alone must not be enough, seconds. */
+const FRESH_SECONDS = 900
+/** Views of one account per second and at once: each asks the nodes. */
+const PER_SECOND = 2
+const BURST = 30
+
+type Action = {
+  visitor: Visitor
+  form: Record<string, string | undefined>
+  request: FastifyRequest
+  reply: FastifyReply
+}
+
+/** Says what was done, where to go on, or answers itself. */
+type Work = (action: Action) => Promise<string | URL | FastifyReply>
+
+/** What every page of the account begins with: who is there, and whether a form is theirs. */
+export type AccountDoor = {
+  /** Who is signed in; null when nobody is, whom `leave` sends to sign in. */
+  arrive(request: FastifyRequest, reply: FastifyReply): Promise<Visitor | null>
+  isFresh(visitor: Visitor): boolean
+  csrfOf(visitor: Visitor): string
+  /** A form of ours, sent by the person who was shown it. */
+  act(path: string, work: Work): void
+  /** The same after a fresh sign-in, which may come between. */
+  actFresh(path: string, work: Work, back?: ComesBackTo): void
+}
+
+export function openAccountDoor(
+  server: FastifyInstance,
+  app: App,
+  { provider, secrets }: { provider: Provider; secrets: Secrets },
+): AccountDoor {
+  const { config, origin } = app
+  const limit = openLimit({ name: 'account', perSecond: PER_SECOND, burst: BURST, now: () => app.now() })
+  const purposeOf = ({ sessionUid }: Visitor): string => `account ${sessionUid}`
+  const isFresh = ({ signedInAt }: Visitor): boolean => signedInAt + FRESH_SECONDS > app.now() / 1_000
+  return { arrive, isFresh, csrfOf: (visitor) => secrets.csrfToken(purposeOf(visitor)), act, actFresh }
+
+  async function arrive(request: FastifyRequest, reply: FastifyReply): Promise<Visitor | null> {
+    const words = textsOf(request)
+    wayBack.set(request, { href: '/account', text: words.account.back, words })
+    const visitor = await readVisitor(app, provider, request, reply)
+    if (visitor !== null && config.RATE_LIMITS === 'on') spend(limit, visitor.user.accountId, reply)
+    return visitor
+  }
+
+  function act(path: string, work: Work): void {
+    // Most of them take access away; none is done without the person.
+    server.post(path, { ...hidden, config: { admission: 'vital' } }, async (request, reply) => {
+      const visitor = await arrive(request, reply)
+      if (visitor === null) return leaveFor(reply, '/account')
+      const form = formOf(request)
+      if (!secrets.isCsrfTokenRight(purposeOf(visitor), form.csrf))
+        throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
+      const outcome = await work({ visitor, form, request, reply })
+      app.telemetry.log.info('account_changed', { path })
+      if (outcome instanceof URL) return leaveFor(reply, outcome.href)
+      return typeof outcome === 'string' ? leaveFor(reply, `/account?done=${outcome}`) : outcome
+    })
+  }
+
+  function actFresh(path: string, work: Work, back: ComesBackTo = 'again'): void {
+    act(path, async (action) =>
+      isFresh(action.visitor) ? work(action) : new URL(ownSignIn(origin, { comesBackTo: back })),
+    )
+  }
+}
+
+export const hidden = { schema: { hide: true } }
+
+export const leaveFor = (reply: FastifyReply, href: string): FastifyReply =>
+  reply.header('cache-control', 'no-store').header('referrer-policy', 'no-referrer').redirect(href, 303)

@@ -1,0 +1,267 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
+import { checksumAddress } from '../../abi/address.ts'
+import { noteUser, saveApplication } from '../../applications/registry.ts'
+import { accountIdOf } from '../../ids.ts'
+import { findUser } from '../../users/find.ts'
+import { qrSvg } from './qr.ts'
+import { addressOf, askMe, authorizationUrl, obtainTokens, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from '../../../test/rehearsal.ts' // prettier-ignore
+import { en } from '../../texts/en.ts'
+
+let world: Rehearsal
+before(async () => void (world = await rehearse()))
+after(() => world.close())
+
+type Browser = ReturnType<typeof openBrowser>
+
+const visit = async (username: string): Promise<{ browser: Browser; page: Page }> => {
+  const browser = openBrowser(world.origin)
+  return { browser, page: await browser.signIn('/account', username) }
+}
+
+/** Adds an identity of the development provider. */
+async function add(browser: Browser, page: Page, username: string): Promise<Page> {
+  const away = await browser.submit(page, '/account/identities/add')
+  assert.match(away.url.pathname, /^\/devnet\/idp\/sign-in\//, textOf(away.text))
+  return browser.submit(away, '/sign-in/', { username })
+}
+
+/** Moves everybody's sign-in into the past. */
+const growOld = async () => {
+  await sql`update oauth_records set payload = jsonb_set(payload, '{loginTs}', to_jsonb(((payload->>'loginTs')::bigint - 901))) where kind = 'Session' and payload ? 'loginTs'`.execute(
+    world.app.db,
+  )
+}
+
+test('a person signs in for the page itself and sees address, code and nothing of an application', async () => {
+  const { page } = await visit('amy')
+  assert.equal(page.url.pathname, '/account')
+  const address = checksumAddress(addressOf('DEV-amy'))
+  assert.ok(page.text.includes(`value="${address}" readonly`))
+  assert.ok(page.text.includes(qrSvg(address, en.account.qrLabel)))
+  assert.match(textOf(page.text), /Ethereum test network/)
+  assert.match(textOf(page.text), new RegExp(en.account.noApplications))
+  assert.match(page.headers.get('content-security-policy') ?? '', /frame-ancestors 'none'/)
+  assert.ok(!/<script(?! defer src=)|style=| on\w+=/.test(page.text))
+  const rows = await world.app.db
+    .selectFrom('application_users')
+    .selectAll()
+    .where('client_id', 'like', 'urn:%')
+    .execute()
+  assert.deepEqual(rows, [])
+})
+
+test('the sign-in for the page is its own: no network, no permission, and a way out', async () => {
+  const browser = openBrowser(world.origin)
+  const chooser = await browser.go('/account')
+  assert.match(textOf(chooser.text), /Sign in to your account/)
+  assert.ok(!/network/.test(textOf(chooser.text)))
+  const cancelled = await browser.submit(chooser, '/cancel')
+  assert.equal(cancelled.url.pathname, '/account/signed-in')
+  assert.match(cancelled.text, /You are not signed in/)
+})
+
+test('an application is listed with what it may do, and loses everything when that is taken back', async () => {
+  const { access, refresh } = await obtainTokens(world, { username: 'bea' })
+  const { browser, page } = await visit('bea')
+  assert.match(textOf(page.text), /Demo application Ethereum test network/)
+  assert.match(textOf(page.text), /send transactions and spend from your account/)
+  const done = await browser.submit(page, '/account/applications/revoke')
+  assert.match(textOf(done.text), /Access revoked/)
+  assert.match(textOf(done.text), new RegExp(en.account.noApplications))
+  assert.equal((await askMe(world.origin, access)).status, 401)
+  const again = await post(world.origin, '/oauth/token', {
+    grant_type: 'refresh_token',
+    refresh_token: refresh,
+    client_id: 'demo',
+  })
+  assert.equal(again.body.error, 'invalid_grant')
+  assert.match((await browser.go(authorizationUrl(world.origin).url)).url.pathname, /^\/consent\//)
+})
+
+test('one script, from one address, may run on the page, and nowhere else', async () => {
+  const { browser, page } = await visit('ida')
+  const csp = page.headers.get('content-security-policy')!
+  assert.match(csp, new RegExp(`^default-src 'none';.*; script-src ${world.origin}/assets/copy\\.js$`))
+  assert.deepEqual(page.text.match(/<script[^>]*>/g)?.length, 1)
+  const [, address] = /<script defer src="([^"]*)">/.exec(page.text)!
+  const script = await fetch(address!)
+  assert.deepEqual([script.status, script.headers.get('content-type')], [200, 'text/javascript; charset=utf-8'])
+  const erase = await browser.go('/account/erase')
+  assert.doesNotMatch(erase.headers.get('content-security-policy')!, /script-src/)
+  assert.doesNotMatch(erase.text, /<script/)
+})
+
+test('revoking one application leaves the others and other people alone', async () => {
+  await saveApplication(world.app.db, { ...world.demo, clientId: 'second', name: 'Second' })
+  const one = await obtainTokens(world, { username: 'cleo' })
+  const two = await obtainTokens(world, { username: 'cleo', parameters: { client_id: 'second' } })
+  const other = await obtainTokens(world, { username: 'carl', parameters: { client_id: 'second' } })
+  const { browser, page } = await visit('cleo')
+  await browser.submit(page, '/account/applications/revoke', { clientId: 'second' })
+  assert.deepEqual(
+    await Promise.all([one, two, other].map(async ({ access }) => (await askMe(world.origin, access)).status)),
+    [200, 401, 200],
+  )
+  const uses = await world.app.db
+    .selectFrom('application_users')
+    .select(['client_id', 'account_id'])
+    .where('account_id', 'in', [accountIdOf('DEV', 'cleo'), accountIdOf('DEV', 'carl')])
+    .orderBy('client_id')
+    .execute()
+  assert.deepEqual(uses, [
+    { client_id: 'demo', account_id: accountIdOf('DEV', 'cleo') },
+    { client_id: 'second', account_id: accountIdOf('DEV', 'carl') },
+  ])
+})
+
+test('an application that someone signed in to is listed, whatever is left of it, until it is taken back', async () => {
+  const { browser } = await visit('uma')
+  await noteUser(world.app.db, { clientId: 'demo', accountId: accountIdOf('DEV', 'uma') })
+  const page = await browser.go('/account')
+  assert.match(textOf(page.text), /Demo application Ethereum test network/)
+  assert.match(
+    textOf((await browser.submit(page, '/account/applications/revoke')).text),
+    new RegExp(en.account.noApplications),
+  )
+})
+
+test('sessions are listed; another one and this one can be ended, another person’s cannot', async () => {
+  const first = await visit('dan')
+  const second = await visit('dan')
+  const stranger = await visit('eve')
+  const uidOf = (page: Page) => /name="uid" value="([^"]*)"/.exec(page.text)![1]!
+  await stranger.browser.submit(stranger.page, '/account/sessions/end', { uid: uidOf(first.page) })
+  assert.equal((await first.browser.go('/account')).url.pathname, '/account')
+  const page = await second.browser.go('/account')
+  await second.browser.submit(page, '/account/sessions/end-others')
+  assert.match((await first.browser.go('/account')).url.pathname, /^\/login\//)
+  const out = await second.browser.submit(page, '/account/sessions/end')
+  assert.match(out.text, /You are signed out/)
+  assert.match((await second.browser.go('/account')).url.pathname, /^\/login\//)
+})
+
+test('an identity is added, leads to the same account, and is removed; the first one stays', async () => {
+  const { browser, page } = await visit('fay')
+  const added = await add(browser, page, 'fay-two')
+  assert.match(textOf(added.text), /Added\./)
+  assert.match(textOf((await add(browser, added, 'fay-two')).text), /leads to this account already/)
+  const elsewhere = await visit('fay-two')
+  assert.ok(elsewhere.page.text.includes(checksumAddress(addressOf('DEV-fay'))))
+  const kept = await browser.submit(added, '/account/identities/remove', { identity: 'DEV-fay' })
+  assert.match(textOf(kept.text), /could not be removed/)
+  const removed = await browser.submit(added, '/account/identities/remove', { identity: 'DEV-fay-two' })
+  assert.match(textOf(removed.text), /Removed\./)
+  assert.equal((await findUser(world.app.db, 'DEV-fay'))?.userId, 'DEV-fay')
+  assert.equal(await findUser(world.app.db, 'DEV-fay-two'), null)
+})
+
+test('an identity with an account of its own is not added, and another person’s is not removed', async () => {
+  await visit('gus')
+  const { browser, page } = await visit('hal')
+  const refused = await add(browser, page, 'gus')
+  assert.match(textOf(refused.text), /has an account of its own here/)
+  const gus = await findUser(world.app.db, 'DEV-gus')
+  assert.equal(gus?.userId, 'DEV-gus')
+  const csrf = /name="csrf" value="([^"]*)"/.exec(page.text)![1]!
+  const body = new URLSearchParams({ csrf, identity: 'DEV-gus' })
+  const kept = await browser.go('/account/identities/remove', { method: 'POST', body })
+  assert.match(textOf(kept.text), /could not be removed/)
+  assert.notEqual(await findUser(world.app.db, 'DEV-gus'), null)
+})
+
+test('the answer to adding an identity is refused in another session, also in the same browser', async () => {
+  const { browser, page } = await visit('ida')
+  const away = await browser.submit(page, '/account/identities/add')
+  await browser.submit(page, '/account/sessions/end')
+  await browser.signIn('/account', 'joe')
+  const late = await browser.submit(away, '/sign-in/', { username: 'ida-two' })
+  assert.equal(late.status, 400)
+  assert.match(late.text, /sign_in_expired/)
+  assert.equal(await findUser(world.app.db, 'DEV-ida-two'), null)
+})
+
+test('adding, removing and deleting ask for a sign-in when the last one is old', async () => {
+  const { browser, page } = await visit('kay')
+  await growOld()
+  for (const [path, fields] of [
+    ['/account/identities/add', {}],
+    ['/account/identities/remove', { identity: 'DEV-x' }],
+    ['/account/erase', { sure: 'yes' }],
+  ] as const) {
+    const csrf = /name="csrf" value="([^"]*)"/.exec(page.text)![1]!
+    const stopped = await browser.go(path, { method: 'POST', body: new URLSearchParams({ csrf, ...fields }) })
+    assert.match(stopped.url.pathname, /^\/login\//, path)
+  }
+  const back = await browser.signIn('/oauth/auth' + (await signInAgain(browser, page)), 'kay')
+  assert.match(textOf(back.text), /You signed in again/)
+  assert.match(textOf((await add(browser, back, 'kay-two')).text), /Added\./)
+})
+
+async function signInAgain(browser: Browser, page: Page): Promise<string> {
+  const cookie = [...browser.cookies.values()].map(({ name, value }) => `${name}=${value}`).join('; ')
+  const csrf = /name="csrf" value="([^"]*)"/.exec(page.text)![1]!
+  const answer = await fetch(`${world.origin}/account/identities/add`, {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { cookie },
+    body: new URLSearchParams({ csrf, provider: 'DEV' }),
+  })
+  return new URL(answer.headers.get('location')!).search
+}
+
+test('every form of the page is refused without our token, with that of another session, and does nothing then', async () => {
+  const { browser, page } = await visit('lea')
+  const other = await visit('max')
+  const foreign = /name="csrf" value="([^"]*)"/.exec(other.page.text)![1]!
+  for (const path of [
+    'applications/revoke',
+    'identities/add',
+    'identities/remove',
+    'sessions/end',
+    'sessions/end-others',
+    'erase',
+  ])
+    for (const csrf of [null, '', 'x', foreign]) {
+      const body = new URLSearchParams({ sure: 'yes', provider: 'DEV', ...(csrf === null ? {} : { csrf }) })
+      const answer = await browser.go(`/account/${path}`, { method: 'POST', body })
+      assert.equal(answer.status, 400, path)
+      assert.match(answer.text, /sign_in_refused/)
+    }
+  assert.equal((await browser.go('/account')).text.includes('lea'), true)
+  assert.equal(page.status, 200)
+})
+
+test('deleting forgets the person and keeps the account for the same person', async () => {
+  const { access } = await obtainTokens(world, { username: 'ned' })
+  const { browser, page } = await visit('ned')
+  await add(browser, page, 'ned-two')
+  const asked = await browser.go('/account/erase')
+  assert.match(textOf(asked.text), /nobody can delete them/)
+  assert.match((await browser.submit(asked, '/account/erase')).text, /The box was not ticked/)
+  const done = await browser.submit(asked, '/account/erase', { sure: 'yes' })
+  assert.match(done.text, /Your data is deleted/)
+  const { db } = world.app
+  const user = await findUser(db, 'DEV-ned')
+  assert.deepEqual(
+    [user?.username, user?.imageSrc, user?.email, user?.emailVerified, user?.address],
+    ['ned', null, null, null, addressOf('DEV-ned')],
+  )
+  assert.equal(await findUser(db, 'DEV-ned-two'), null)
+  for (const table of ['consents', 'application_users'] as const)
+    assert.deepEqual(await db.selectFrom(table).selectAll().where('account_id', '=', user!.accountId).execute(), [])
+  assert.deepEqual(await db.selectFrom('oauth_records').select('kind').where('user_id', '=', 'DEV-ned').execute(), [])
+  assert.equal((await askMe(world.origin, access)).status, 401)
+  assert.match((await browser.go('/account')).url.pathname, /^\/login\//)
+  assert.ok((await visit('ned')).page.text.includes(checksumAddress(addressOf('DEV-ned'))))
+})
+
+test('the sentence about what was done comes from a list, never from the address', async () => {
+  const { browser } = await visit('ola')
+  for (const done of ['<b>hello</b>', 'constructor', 'toString', '__proto__']) {
+    const page = await browser.go(`/account?done=${encodeURIComponent(done)}`)
+    assert.equal(page.status, 200)
+    assert.ok(!page.text.includes('role="status"'), done)
+  }
+})

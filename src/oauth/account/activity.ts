@@ -1,0 +1,173 @@
+import type { FastifyInstance } from 'fastify'
+import { html } from 'ghtml'
+import type { App } from '../../app.ts'
+import { sendPage, textsOf } from '../../http/page.ts'
+import type { Texts } from '../../texts/en.ts'
+import { movementItem, sentItem } from './body.ts'
+import { hidden, leaveFor, type AccountDoor } from './access.ts'
+import type { AccountOwner, AccountSlices, Direction, Listed } from './slices.ts'
+import { listAllowed } from './allowed.ts'
+import { OWN_CLIENT, ownSignIn } from '../first-party.ts'
+import { chainName } from '../steps.ts'
+
+const ROWS = 25
+
+const KINDS = ['tokens', 'coins', 'done'] as const
+const DIRECTIONS = ['all', 'in', 'out'] as const satisfies Direction[]
+
+type Choice<T> = { value: T; title: string }
+type Filters = { network: number; show: (typeof KINDS)[number]; direction: Direction; application: string | null }
+
+/** Everything that moved on a network, page by page: tokens, coins, and what was done in somebody's name. */
+export function activityPage(
+  server: FastifyInstance,
+  app: App,
+  { door, slices }: { door: AccountDoor; slices: AccountSlices },
+): void {
+  /** GET /account/activity: `network`, `show`, `direction`, `application`, `cursor`. Errors: invalid_cursor. */
+  server.get<{ Querystring: Record<string, unknown> }>('/account/activity', hidden, async (request, reply) => {
+    const visitor = await door.arrive(request, reply)
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.origin, { comesBackTo: 'first' }))
+    const words = textsOf(request)
+    const networks = [...app.chains.keys()].map((value) => ({ value, title: chainName(app, words, value) }))
+    const allowed = await listAllowed(app, visitor.user)
+    const applications = [
+      ...allowed.map(({ clientId, name }) => ({ value: clientId, title: name })),
+      { value: OWN_CLIENT, title: words.activity.yourself },
+    ]
+    const filters = readFilters(request.query, { networks, applications })
+    const cursor = typeof request.query.cursor === 'string' ? request.query.cursor : undefined
+    const { rows, nextCursor } = await readRows(words, visitor.user, filters, cursor)
+    const body = activityBody(words, {
+      filters,
+      networks,
+      applications,
+      rows,
+      nextCursor,
+      isFirst: cursor === undefined,
+    })
+    return sendPage(reply, 200, { words, title: words.activity.title, layout: 'wide', hasScript: app.origin, body })
+  })
+
+  async function readRows(
+    words: Texts,
+    owner: AccountOwner,
+    filters: Filters,
+    cursor: string | undefined,
+  ): Promise<Rows> {
+    const { network, show, direction, application } = filters
+    const page = { limit: ROWS, cursor }
+    if (!app.chains.has(network)) return { rows: [], nextCursor: null }
+    if (show === 'done')
+      return rowsOf(await slices.readSent(owner, network, { ...page, clientId: application }), (one) =>
+        sentItem(words, one),
+      )
+    const read = show === 'tokens' ? slices.readTransfers : slices.readCoins
+    return rowsOf(await read(owner, network, { ...page, direction }), (one) => movementItem(words, one))
+  }
+}
+
+type Rows = { rows: string[]; nextCursor: string | null }
+const rowsOf = <T>({ entries, nextCursor }: Listed<T>, draw: (entry: T) => string): Rows => ({
+  rows: entries.map(draw),
+  nextCursor,
+})
+
+/** What is not one of the choices counts as not chosen. */
+function readFilters(
+  query: Record<string, unknown>,
+  { networks, applications }: { networks: Choice<number>[]; applications: Choice<string>[] },
+): Filters {
+  return {
+    network: networks.find(({ value }) => String(value) === query.network)?.value ?? networks[0]?.value ?? 0,
+    show: KINDS.find((one) => one === query.show) ?? 'tokens',
+    direction: DIRECTIONS.find((one) => one === query.direction) ?? 'all',
+    application: applications.find(({ value }) => value === query.application)?.value ?? null,
+  }
+}
+
+type Parts = {
+  filters: Filters
+  networks: Choice<number>[]
+  applications: Choice<string>[]
+  /** HTML */
+  rows: string[]
+  nextCursor: string | null
+  isFirst: boolean
+}
+
+export function activityBody(
+  words: Texts,
+  { filters, networks, applications, rows, nextCursor, isFirst }: Parts,
+): string {
+  const texts = words.activity
+  const query = (cursor: string | null): string =>
+    new URLSearchParams(
+      Object.entries({ ...filters, cursor }).flatMap(([key, value]) =>
+        value === null ? [] : [[key, String(value)] as [string, string]],
+      ),
+    ).toString()
+  return html`
+    <h1>${texts.title}</h1>
+    <form class="card stack" method="get" action="/account/activity">
+      <div class="columns narrow">
+        !${choose('network', texts.network, networks, filters.network)}
+        !${choose(
+          'show',
+          texts.show,
+          KINDS.map((value) => ({ value, title: texts[value] })),
+          filters.show,
+        )}
+        !${
+          filters.show === 'done'
+            ? choose(
+                'application',
+                texts.application,
+                [{ value: '', title: texts.all }, ...applications],
+                filters.application ?? '',
+              )
+            : choose(
+                'direction',
+                texts.direction,
+                DIRECTIONS.map((value) => ({ value, title: texts[value] })),
+                filters.direction,
+              )
+        }
+      </div>
+      <button class="button quiet">${texts.apply}</button>
+    </form>
+    <section class="card stack" aria-label="${texts[filters.show]}">
+      <h2>${texts[filters.show]}</h2>
+      !${filters.show === 'coins' ? html`<p class="muted"><small>${texts.coinsHint}</small></p>` : ''}
+      !${
+        rows.length === 0
+          ? html`<p class="muted">${texts.nothing}</p>`
+          : html`<ul class="rows">
+              !${rows.join('')}
+            </ul>`
+      }
+      !${
+        isFirst && nextCursor === null
+          ? ''
+          : html`<nav class="row spread" aria-label="${texts.show}">
+              !${isFirst ? '' : html`<a href="/account/activity?${query(null)}">${texts.newest}</a>`}
+              !${nextCursor === null ? '' : html`<a rel="next" href="/account/activity?${query(nextCursor)}">${texts.older}</a>`}
+            </nav>`
+      }
+    </section>
+    <p><a href="/account">${words.account.back}</a></p>
+  `
+}
+
+function choose<T extends string | number>(name: string, label: string, choices: Choice<T>[], chosen: T): string {
+  const options = choices.map(
+    ({ value, title }) =>
+      html`<option value="${String(value)}" !${value === chosen ? 'selected' : ''}>${title}</option>`,
+  )
+  return html`<div class="field">
+    <label for="${name}">${label}</label
+    ><select id="${name}" name="${name}">
+      !${options.join('')}
+    </select>
+  </div>`
+}

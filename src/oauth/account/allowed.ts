@@ -1,0 +1,81 @@
+import type { App } from '../../app.ts'
+import { forgetUse } from '../../applications/registry.ts'
+import { retrying } from '../../store/db.ts'
+import { OWN_CLIENT } from '../first-party.ts'
+import { revokeGrant } from '../revoke.ts'
+import { grantsOf } from '../sign-out.ts'
+
+type Owner = { accountId: string; userId: string }
+
+/** An application that someone allowed, or that is signed in for them. */
+export type AllowedApplication = {
+  clientId: string
+  name: string
+  chainId: number
+  permissions: string[]
+  /** keys of its programs that are not asked about again, by thumbprint */
+  keys: { thumbprint: string; permissions: string[]; at: string }[]
+  /** how many of its sign-ins still work */
+  signIns: number
+}
+
+/** Applications that may use an account, by name. */
+export async function listAllowed(
+  { db }: Pick<App, 'db'>,
+  { accountId, userId }: Owner,
+): Promise<AllowedApplication[]> {
+  const grants = await grantsOf(db, userId)
+  const consents = await retrying(() =>
+    db
+      .selectFrom('consents')
+      .select(['client_id', 'permissions', 'keys'])
+      .where('account_id', '=', accountId)
+      .execute(),
+  )
+  // Who signed in to it is read by it for ever, if it may do that: it is here to be taken back.
+  const uses = await retrying(() =>
+    db.selectFrom('application_users').select('client_id').where('account_id', '=', accountId).execute(),
+  )
+  const known = [...consents, ...uses].map((row) => row.client_id)
+  const ids = [...new Set([...grants.map(({ clientId }) => clientId), ...known])].filter((id) => id !== OWN_CLIENT)
+  if (ids.length === 0) return []
+  const applications = await retrying(() =>
+    db
+      .selectFrom('applications')
+      .select(['client_id', 'name', 'chain_id'])
+      .where('client_id', 'in', ids)
+      .orderBy('name')
+      .execute(),
+  )
+  return applications.map(({ client_id: clientId, name, chain_id: chainId }) => {
+    const { permissions = [], keys = {} } = consents.find((row) => row.client_id === clientId) ?? {}
+    return {
+      clientId,
+      name,
+      chainId,
+      permissions,
+      keys: Object.entries(keys).map(([thumbprint, allowed]) => ({ thumbprint, ...allowed })),
+      signIns: grants.filter((grant) => grant.clientId === clientId).length,
+    }
+  })
+}
+
+/**
+ * Takes back what someone allowed an application: it is asked about again, its tokens end everywhere within 60 s, and
+ * it no longer reads them by itself (`users:read`).
+ */
+export async function revokeAllowed(app: App, owner: Owner, clientId: string): Promise<void> {
+  // Before the grants: an authorization that is running finds nothing to go on with.
+  await retrying(() =>
+    app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).where('client_id', '=', clientId).execute(),
+  )
+  await forgetUse(app.db, { clientId, accountId: owner.accountId })
+  for (const grant of await grantsOf(app.db, owner.userId))
+    if (grant.clientId === clientId) await revokeGrant(app, grant.grantId)
+}
+
+/** Takes back everything from every application. */
+export async function revokeAll(app: App, owner: Owner): Promise<void> {
+  await retrying(() => app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).execute())
+  for (const grant of await grantsOf(app.db, owner.userId)) await revokeGrant(app, grant.grantId)
+}

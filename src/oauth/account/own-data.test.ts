@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { User } from '../../users/find.ts'
+import type { AccountSlices, Movement, Sent } from './slices.ts'
+import { ownDataText } from './own-data.ts'
+
+/** Lists of any length, a page at a time. */
+function listing<T>(count: number, make: (index: number) => T) {
+  return async (
+    _owner: unknown,
+    _chainId: number,
+    { limit, cursor }: { limit: number; cursor?: string | undefined },
+  ) => {
+    const from = Number(cursor ?? 0)
+    const entries = Array.from({ length: Math.min(limit, count - from) }, (_, index) => make(from + index))
+    const next = from + entries.length
+    return { entries, nextCursor: next < count ? String(next) : null }
+  }
+}
+
+const amount = { value: 2n ** 200n, decimals: 18, symbol: 'ETH' }
+
+test('what somebody takes along is whole, however much it is, and is JSON', async () => {
+  for (const count of [0, 1, 25, 26, 50, 51, 140]) {
+    const movement = (index: number) => ({ explorerUrl: `/tx/${index}`, amount }) as Movement
+    const slices = {
+      readSent: listing(count, (index) => ({ id: `tx_${index}`, value: amount, fee: null }) as Sent),
+      readTransfers: listing(count, movement),
+      readCoins: listing(count, movement),
+    } as unknown as AccountSlices
+    const networks = [1, 2].map((chainId) => ({ chainId, network: `network ${chainId}` }))
+    let text = ''
+    for await (const piece of ownDataText(slices, {} as User, { user: 'Nell' }, networks)) text += piece
+    const { user, networks: told } = JSON.parse(text)
+    assert.equal(user, 'Nell')
+    assert.deepEqual(told.map(({ chainId }: { chainId: number }) => chainId), [1, 2]) // prettier-ignore
+    for (const { transactions, transfers, payments } of told) {
+      assert.deepEqual(transactions.map(({ id }: { id: string }) => id), Array.from({ length: count }, (_, index) => `tx_${index}`)) // prettier-ignore
+      for (const list of [transfers, payments]) {
+        assert.equal(list.length, count)
+        for (const [index, one] of list.entries()) {
+          assert.equal(one.explorerUrl, `/tx/${index}`)
+          assert.deepEqual(one.amount, { value: String(2n ** 200n), decimals: 18, symbol: 'ETH' })
+        }
+      }
+    }
+  }
+})

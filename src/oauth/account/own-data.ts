@@ -1,0 +1,102 @@
+import { Readable } from 'node:stream'
+import type { FastifyInstance } from 'fastify'
+import type { App } from '../../app.ts'
+import type { Amount } from '../../http/amount.ts'
+import { textsOf } from '../../http/page.ts'
+import { userWire, type User } from '../../users/find.ts'
+import { listIdentities } from '../../users/identities.ts'
+import { hidden, leaveFor, type AccountDoor } from './access.ts'
+import type { AccountSlices, Listed, Movement, Sent } from './slices.ts'
+import { listAllowed } from './allowed.ts'
+import { ownSignIn } from '../first-party.ts'
+import { listSessions } from '../sessions.ts'
+import { chainName } from '../steps.ts'
+
+/** rows of one look at the database; no more of a long list is held at a time */
+const PAGE = 25
+
+/** The file in which a person takes along what this installation holds of them. */
+export function ownDataFile(
+  server: FastifyInstance,
+  app: App,
+  { door, slices }: { door: AccountDoor; slices: AccountSlices },
+): void {
+  /**
+   * GET /account/data.json: profile, identities, applications, browsers, and of every network that is served what was
+   * done, moved and paid. Amounts are decimal texts in the smallest unit. Whatever fails on the way cuts the file off:
+   * it is no JSON then.
+   */
+  server.get('/account/data.json', hidden, async (request, reply) => {
+    const visitor = await door.arrive(request, reply)
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.origin, { comesBackTo: 'first' }))
+    const { user } = visitor
+    const words = textsOf(request)
+    const [applications, identities, sessions] = await Promise.all([
+      listAllowed(app, user),
+      listIdentities(app.db, user),
+      listSessions(app.db, user.userId),
+    ])
+    const { email, emailVerified } = user
+    const person = {
+      writtenAt: new Date(app.now()),
+      user: { ...userWire(user), email, emailVerified },
+      identities: identities.map(({ userId, provider, subject, username }) => ({
+        id: userId,
+        provider,
+        subject,
+        username,
+      })),
+      applications: applications.map(({ signIns: _signIns, ...allowed }) => allowed), // prettier-ignore
+      browsers: sessions.map(({ browser, system, signedInAt }) => ({ browser, system, signedInAt })),
+    }
+    const networks = [...app.chains.keys()].map((chainId) => ({ chainId, network: chainName(app, words, chainId) }))
+    return reply
+      .header('cache-control', 'no-store')
+      .header('content-disposition', 'attachment; filename="account-data.json"')
+      .type('application/json; charset=utf-8')
+      .send(Readable.from(ownDataText(slices, user, person, networks)))
+  })
+}
+
+/** The file, in pieces: lists are read page by page while it is written. */
+export async function* ownDataText(
+  slices: AccountSlices,
+  user: User,
+  person: object,
+  networks: { chainId: number; network: string }[],
+): AsyncGenerator<string> {
+  yield `${JSON.stringify(person).slice(0, -1)},"networks":[`
+  for (const [index, network] of networks.entries()) {
+    const { chainId } = network
+    yield `${index === 0 ? '' : ','}${JSON.stringify(network).slice(0, -1)},"transactions":[`
+    yield* rows((page) => slices.readSent(user, chainId, { ...page, clientId: null }), sentWire)
+    yield '],"transfers":['
+    yield* rows((page) => slices.readTransfers(user, chainId, { ...page, direction: 'all' }), movementWire)
+    yield '],"payments":['
+    yield* rows((page) => slices.readCoins(user, chainId, { ...page, direction: 'all' }), movementWire)
+    yield ']}'
+  }
+  yield ']}\n'
+}
+
+type Read<T> = (page: { limit: number; cursor?: string | undefined }) => Promise<Listed<T>>
+
+async function* rows<T>(read: Read<T>, wire: (entry: T) => object): AsyncGenerator<string> {
+  let isFirst = true
+  for (let cursor: string | undefined, isMore = true; isMore;) {
+    const { entries, nextCursor } = await read({ limit: PAGE, cursor })
+    const text = entries.map((entry) => JSON.stringify(wire(entry))).join()
+    if (text !== '') yield isFirst ? text : `,${text}`
+    isFirst &&= text === ''
+    isMore = nextCursor !== null
+    cursor = nextCursor ?? undefined
+  }
+}
+
+const sentWire = ({ value, fee, ...rest }: Sent): object => ({
+  ...rest,
+  value: amountWire(value),
+  fee: fee === null ? null : amountWire(fee),
+})
+const movementWire = ({ amount, ...rest }: Movement): object => ({ ...rest, amount: amountWire(amount) })
+const amountWire = ({ value, decimals, symbol }: Amount): object => ({ value: String(value), decimals, symbol })

@@ -1,0 +1,185 @@
+import { html } from 'ghtml'
+import { amountHtml, amountText } from '../../http/amount.ts'
+import { rich, timeHtml } from '../../http/page.ts'
+import type { Texts } from '../../texts/en.ts'
+import { form, pieceName } from './body.ts'
+import type { Holding, Order, Piece, Rehearsed, Sent } from './slices.ts'
+
+/** One thing that can be sent; `value` is what the form sends for it. */
+export type Choice = { value: string; network: string } & ({ holding: Holding } | { piece: Piece })
+export type Typed = { asset: string; to: string; provider: string; amount: string }
+
+type Form = {
+  csrf: string
+  choices: Choice[]
+  providers: { value: string; title: string }[]
+  typed: Typed
+  error: { title: string; help: string; detail: string | null } | null
+}
+
+/** What, to whom, how much. */
+export function sendBody(words: Texts, { csrf, choices, providers, typed, error }: Form): string {
+  const texts = words.send
+  if (choices.length === 0)
+    return html`<div class="card stack">
+      <h1>${texts.title}</h1>
+      <p>${texts.nothing}</p>
+      <a class="button" href="/account">${words.account.back}</a>
+    </div>`
+  const networks = [...new Set(choices.map(({ network }) => network))]
+  const options = networks.map(
+    (network) =>
+      html`<optgroup label="${network}">
+        !${choices
+          .filter((choice) => choice.network === network)
+          .map((choice) => option(choice.value, titleOf(words, choice), typed.asset))
+          .join('')}
+      </optgroup>`,
+  )
+  const fields = html`
+    <div class="field">
+      <label for="asset">${texts.asset}</label>
+      <select id="asset" name="asset">
+        !${options.join('')}
+      </select>
+    </div>
+    <div class="field">
+      <label for="to">${texts.to}</label>
+      <input
+        id="to"
+        name="to"
+        value="${typed.to}"
+        maxlength="300"
+        required
+        autocomplete="off"
+        autocapitalize="none"
+        spellcheck="false"
+        aria-describedby="to-hint"
+      />
+      <small class="hint" id="to-hint">${texts.toHint}</small>
+    </div>
+    !${
+      providers.length === 1
+        ? html`<input type="hidden" name="provider" value="${providers[0]!.value}" />`
+        : html`<div class="field">
+            <label for="provider">${texts.provider}</label>
+            <select id="provider" name="provider">
+              !${providers.map(({ value, title }) => option(value, title, typed.provider)).join('')}
+            </select>
+          </div>`
+    }
+    <div class="field">
+      <label for="amount">${texts.amount}</label>
+      <input
+        id="amount"
+        name="amount"
+        value="${typed.amount}"
+        maxlength="200"
+        inputmode="decimal"
+        autocomplete="off"
+        aria-describedby="amount-hint"
+      />
+      <small class="hint" id="amount-hint">${texts.amountHint}</small>
+    </div>
+    <button class="button">${texts.next}</button>
+    <a class="button quiet" href="/account">${words.account.back}</a>
+  `
+  return html`<div class="card stack">
+    <h1>${texts.title}</h1>
+    !${error === null ? '' : html`<div class="danger stack tight" role="alert"><b>${error.title}</b><span>${error.detail ?? error.help}</span></div>`}
+    !${form('/account/send', csrf, {}, fields)}
+  </div>`
+}
+
+const option = (value: string, title: string, chosen: string): string =>
+  html`<option value="${value}" !${value === chosen ? 'selected' : ''}>${title}</option>`
+
+function titleOf(words: Texts, choice: Choice): string {
+  if ('piece' in choice) return `${pieceName(choice.piece)}${choice.piece.count > 1n ? ` × ${choice.piece.count}` : ''}`
+  const { name, symbol } = choice.holding
+  return `${name || symbol} · ${amountText(words, choice.holding).short} ${symbol}`
+}
+
+type Confirm = {
+  csrf: string
+  /** by which a repeat of the form is known */
+  key: string
+  network: string
+  asset: string
+  /** what is sent, whatever the names mean by then */
+  order: Pick<Order, 'amount' | 'toAddress' | 'toUserId'>
+  /** as it was typed; null for a single collectible */
+  amount: { value: bigint; decimals: number } | null
+  found: Rehearsed
+  isSelf: boolean
+}
+
+/** The same in words, and the last word. */
+export function confirmBody(words: Texts, parts: Confirm): string {
+  const { csrf, key, network, asset, order, amount, found, isSelf } = parts
+  const texts = words.send
+  const { thing, fee, recipient } = found
+  const [, tokenType, , tokenId] = asset.split(':')
+  const id = tokenId === undefined || tokenId === '' ? '' : ` #${tokenId}`
+  const what = `${thing.symbol || thing.name}${id}`
+  const counted =
+    amount === null || (tokenType === 'ERC1155' && amount.value === 1n)
+      ? what
+      : `${amountText(words, amount).full} ${what}`
+  const { address, userId, name } = recipient
+  const who = isSelf ? texts.myself : (name ?? userId ?? address ?? '')
+  const rest = html`
+    <button class="button">${texts.confirm}</button>
+    <a class="button quiet" href="/account/send?${new URLSearchParams({ asset }).toString()}">${texts.change}</a>
+  `
+  return html`<div class="card stack">
+    <h1>${texts.confirmTitle}</h1>
+    <p class="large">!${rich(texts.sentence(counted.trim(), who, network))}</p>
+    !${address === null ? html`<p class="notice">${texts.stranger(userId ?? '')}</p>` : ''}
+    <dl class="facts">
+      !${
+        address === null
+          ? ''
+          : html`<dt>${texts.address}</dt>
+              <dd class="mono">${address}</dd>`
+      }
+      <dt>${texts.fee}</dt>
+      <dd>!${amountHtml(words, fee)}</dd>
+    </dl>
+    <div class="spends">
+      <p><strong>${texts.final}</strong></p>
+    </div>
+    !${form('/account/send/confirm', csrf, { key, asset, ...order }, rest)}
+  </div>`
+}
+
+/** What became of it. */
+export function sentBody(words: Texts, { sent, network, here }: { sent: Sent; network: string; here: string }): string {
+  const texts = words.send
+  const { state, explorerUrl, sentAt, fee } = sent
+  return html`<div class="card stack">
+    <h1>${texts.sentTitle}</h1>
+    <dl class="facts">
+      <dt>${texts.state}</dt>
+      <dd>
+        <span class="badge !${state === 'MINED' || state === 'FINALIZED' ? 'good' : ''}"
+          >${words.account.states[state]}</span
+        >
+      </dd>
+      <dt>${words.activity.network}</dt>
+      <dd>${network}</dd>
+      <dt>${texts.time}</dt>
+      <dd>!${timeHtml(words, sentAt)}</dd>
+      !${
+        fee === null
+          ? ''
+          : html`<dt>${words.activity.fee}</dt>
+              <dd>!${amountHtml(words, fee)}</dd>`
+      }
+    </dl>
+    <p><a href="${explorerUrl}">${texts.explorer}</a></p>
+    !${state === 'SUBMITTED' ? html`<a class="button" href="${here}">${texts.lookAgain}</a>` : ''}
+    <a class="button quiet" href="/account">${words.account.back}</a>
+    <a class="button quiet" href="/account/send">${texts.another}</a>
+  </div>`
+}

@@ -1,0 +1,227 @@
+import { randomUUID } from 'node:crypto'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { readDecimal } from '../../abi/units.ts'
+import type { App } from '../../app.ts'
+import { AppError, describeError } from '../../errors.ts'
+import { readTyped } from '../../http/amount.ts'
+import { sendPage, textsOf } from '../../http/page.ts'
+import { parseUserId, type Hex } from '../../ids.ts'
+import type { Texts } from '../../texts/en.ts'
+import { explainError, PageError } from '../../texts/page-error.ts'
+import { assertChangeable } from '../../users/freeze.ts'
+import { hidden, leaveFor, type AccountDoor } from './access.ts'
+import type { AccountSlices, Order, Rehearsed, Sender } from './slices.ts'
+import { ownSignIn } from '../first-party.ts'
+import type { ProviderSettings } from '../federation/providers.ts'
+import { confirmBody, sendBody, sentBody, type Choice, type Typed } from './send-body.ts'
+import type { Visitor } from '../sessions.ts'
+import { chainName } from '../steps.ts'
+
+type Parts = { door: AccountDoor; providers: ProviderSettings[]; slices: AccountSlices }
+type Form = Record<string, string | undefined>
+
+/**
+ * Sending from the account page: what and to whom, the same once more in words, and what became of it. Each form is sent
+ * once, however often: the page that asks for the last word makes the key that the engine goes by.
+ */
+export function sendPages(server: FastifyInstance, app: App, { door, providers, slices }: Parts): void {
+  const { sending } = slices
+  if (sending === null) return
+
+  /** GET /account/send; after a fresh sign-in, which may come between. */
+  server.get<{ Querystring: Record<string, unknown> }>('/account/send', hidden, async (request, reply) => {
+    const visitor = await door.arrive(request, reply)
+    if (visitor === null || !door.isFresh(visitor))
+      return leaveFor(reply, ownSignIn(app.origin, { comesBackTo: visitor === null ? 'first' : 'send' }))
+    const { query } = request
+    const asset = typeof query.asset === 'string' ? query.asset : ''
+    return showForm(request, reply, visitor, { asset, to: '', provider: '', amount: '' }, null)
+  })
+
+  /** POST /account/send: `asset`, `to`, `provider`, `amount`. The same in words, with all that can be found out before. */
+  door.actFresh(
+    '/account/send',
+    async ({ visitor, form, request, reply }) => {
+      const words = textsOf(request)
+      const { asset = '', to = '', provider = '', amount = '' } = form
+      try {
+        await assertChangeable(app.db, visitor.user.accountId)
+        const { chainId, order } = readForm(app, words, form)
+        const found = await sending.rehearse(senderOf(visitor), chainId, order)
+        const body = confirmBody(words, {
+          csrf: door.csrfOf(visitor),
+          key: randomUUID(),
+          network: chainName(app, words, chainId),
+          asset,
+          order: settledOrder(order, found),
+          amount: shownAmount(order),
+          found,
+          isSelf: found.recipient.address?.toLowerCase() === visitor.user.address,
+        })
+        return sendPage(reply, 200, { words, title: words.send.confirmTitle, body })
+      } catch (error) {
+        if (!(error instanceof AppError) || describeError(error.code).status >= 500) throw error
+        return showForm(request, reply, visitor, { asset, to, provider, amount }, error)
+      }
+    },
+    'send',
+  )
+
+  /** POST /account/send/confirm: what the page before has shown, and its key. */
+  door.actFresh(
+    '/account/send/confirm',
+    async ({ visitor, form }) => {
+      const key = form.key ?? ''
+      if (!/^[\da-f-]{36}$/.test(key)) throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
+      const { chainId, tokenType, ...rest } = readAsset(app, form.asset ?? '')
+      const { amount, toAddress, toUserId } = form
+      const order: Order = {
+        tokenType,
+        ...rest,
+        ...(isAmount(amount) ? { amount } : {}),
+        ...(isShort(toAddress, MAX_ADDRESS) ? { toAddress } : {}),
+        ...(isShort(toUserId, MAX_USER_ID) ? { toUserId } : {}),
+      }
+      await assertChangeable(app.db, visitor.user.accountId)
+      const id = await sending.send(senderOf(visitor), chainId, order, key)
+      return new URL(`${app.origin}/account/sent?${new URLSearchParams({ network: String(chainId), id }).toString()}`)
+    },
+    'send',
+  )
+
+  /** GET /account/sent: `network`, `id`; what became of it. */
+  server.get<{ Querystring: Record<string, unknown> }>('/account/sent', hidden, async (request, reply) => {
+    const visitor = await door.arrive(request, reply)
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.origin, { comesBackTo: 'first' }))
+    const words = textsOf(request)
+    const { network, id } = request.query
+    const chainId = Number(typeof network === 'string' && /^\d{1,15}$/.test(network) ? network : 0)
+    const sent = typeof id === 'string' ? await sending.look(visitor.user, chainId, id) : null
+    if (sent === null) throw new PageError('not_found', ({ codes }) => codes.not_found[1])
+    const body = sentBody(words, { sent, network: chainName(app, words, chainId), here: request.url })
+    return sendPage(reply, 200, { words, title: words.send.sentTitle, hasScript: app.origin, body })
+  })
+
+  async function showForm(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    visitor: Visitor,
+    typed: Typed,
+    refused: AppError | null,
+  ): Promise<FastifyReply> {
+    const words = textsOf(request)
+    const choices = (
+      await Promise.all([...app.chains.keys()].map((chainId) => choicesOn(words, visitor, chainId)))
+    ).flat()
+    const named = providers.map(({ name, label }) => ({ value: name, title: label }))
+    const error = refused === null ? null : explainError(words, refused)
+    const body = sendBody(words, { csrf: door.csrfOf(visitor), choices, providers: named, typed, error })
+    const status = refused === null ? 200 : describeError(refused.code).status
+    return sendPage(reply, status, { words, title: words.send.title, body })
+  }
+
+  /** What somebody can send on a network; nothing on one that does not answer. */
+  async function choicesOn(words: Texts, { user }: Visitor, chainId: number): Promise<Choice[]> {
+    const network = chainName(app, words, chainId)
+    try {
+      const [holdings, pieces] = await Promise.all([
+        slices.readHoldings(user, chainId),
+        slices.readCollectibles(user, chainId),
+      ])
+      // A collection counts its pieces; each of them is sent by itself.
+      const collections = new Set(pieces.map(({ token }) => token.toLowerCase()))
+      return [
+        ...holdings
+          .filter(({ token }) => token === null || !collections.has(token.toLowerCase()))
+          .map((holding): Choice => ({
+            value: `${chainId}:${holding.token === null ? 'NATIVE' : 'ERC20'}:${holding.token?.toLowerCase() ?? ''}:`,
+            network,
+            holding,
+          })),
+        ...pieces.map((piece): Choice => ({
+          value: `${chainId}:${piece.tokenType}:${piece.token.toLowerCase()}:${piece.tokenId}`,
+          network,
+          piece,
+        })),
+      ]
+    } catch (error) {
+      app.telemetry.log.warn('account_unreadable', { chainId }, error)
+      return []
+    }
+  }
+}
+
+const senderOf = ({ user, sessionUid }: Visitor): Sender => ({
+  accountId: user.accountId,
+  userId: user.userId,
+  address: user.address,
+  sessionUid,
+})
+
+const MAX_ADDRESS = 100
+const MAX_USER_ID = 300
+const MAX_USERNAME = 255
+
+const isShort = (text: string | undefined, most: number): text is string => text !== undefined && text !== '' && text.length <= most // prettier-ignore
+const isAmount = (text: string | undefined): text is string => isShort(text, 200) && /^(\d*\.)?\d+$/.test(text)
+
+/** @throws invalid_amount, and what an order cannot hold is left out for the engine to miss */
+function readForm(app: App, words: Texts, form: Form): { chainId: number; order: Order } {
+  const { chainId, ...asset } = readAsset(app, form.asset ?? '')
+  return {
+    chainId,
+    order: { ...asset, ...readAmount(words, asset.tokenType, form.amount ?? ''), ...readRecipient(form) },
+  }
+}
+
+const ASSET = /^(\d{1,15}):(NATIVE|ERC20|ERC721|ERC1155):(0x[\da-f]{40})?:(\d{1,78})?$/
+
+/** @throws sign_in_refused  for what no list of ours holds */
+function readAsset(
+  app: App,
+  text: string,
+): Pick<Order, 'tokenType' | 'tokenAddress' | 'tokenId'> & { chainId: number } {
+  const [, chainId, tokenType, tokenAddress, tokenId] = ASSET.exec(text) ?? []
+  if (chainId === undefined || !app.chains.has(Number(chainId)))
+    throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
+  return {
+    chainId: Number(chainId),
+    tokenType: tokenType as Order['tokenType'],
+    ...(tokenAddress === undefined ? {} : { tokenAddress }),
+    ...(tokenId === undefined ? {} : { tokenId }),
+  }
+}
+
+/** There is one of each ERC-721, so an empty field says it. @throws invalid_amount */
+function readAmount(words: Texts, tokenType: Order['tokenType'], typed: string): Pick<Order, 'amount'> {
+  if (typed.trim() === '' && tokenType === 'ERC721') return {}
+  const amount = readTyped(words, typed)
+  if (amount === null) throw new PageError('invalid_amount', ({ send }) => send.ambiguous)
+  return { amount }
+}
+
+/** An address, a user id, or a name where it is known, in this order: the first two are said by how they begin. */
+function readRecipient({ to = '', provider = '' }: Form): Partial<Order> {
+  const text = to.trim()
+  if (/^0x/i.test(text) && text.length <= MAX_ADDRESS) return { toAddress: text }
+  if (parseUserId(text) !== null && text.length <= MAX_USER_ID) return { toUserId: text }
+  if (!/^[A-Z\d_]{1,32}$/.test(provider) || !isShort(text, MAX_USERNAME))
+    throw new PageError('unknown_recipient', ({ codes }) => codes.unknown_recipient[1])
+  return { toUserProviderType: provider, toUserUsername: text }
+}
+
+/** What is sent is what was shown: an account by its address, because names change hands. */
+function settledOrder(order: Order, { recipient }: Rehearsed): Pick<Order, 'amount' | 'toAddress' | 'toUserId'> {
+  const { address, userId } = recipient
+  return {
+    ...(order.amount === undefined ? {} : { amount: order.amount }),
+    ...(address === null ? { toUserId: userId! } : { toAddress: address as Hex }),
+  }
+}
+
+/** As it was typed, which is how it is sent: digits and how many of them stand behind the point. */
+function shownAmount({ tokenType, amount }: Order): { value: bigint; decimals: number } | null {
+  if (tokenType === 'ERC721' || amount === undefined) return null
+  const { digits, places } = readDecimal(amount)
+  return { value: digits, decimals: places }
+}

@@ -1,0 +1,89 @@
+import type { Amount } from '../../http/amount.ts'
+import type { Hex, UserId } from '../../ids.ts'
+import type { Texts } from '../../texts/en.ts'
+
+/** What other slices know of an account and can do with it: passed in, because this one may not import them. */
+export type AccountSlices = {
+  readHoldings(owner: AccountOwner, chainId: number): Promise<Holding[]>
+  readCollectibles(owner: AccountOwner, chainId: number): Promise<Piece[]>
+  readTransfers(
+    owner: AccountOwner,
+    chainId: number,
+    page: PageAsked & { direction: Direction },
+  ): Promise<Listed<Movement>>
+  readCoins(owner: AccountOwner, chainId: number, page: PageAsked & { direction: Direction }): Promise<Listed<Movement>>
+  readSent(owner: AccountOwner, chainId: number, page: PageAsked & { clientId: string | null }): Promise<Listed<Sent>>
+  /** null where there is no chain to send on */
+  sending: AccountSending | null
+}
+
+export type AccountOwner = { accountId: string; userId: UserId; address: Hex }
+export type Direction = 'in' | 'out' | 'all'
+/** @throws invalid_cursor  for a cursor that belongs to another list */
+type PageAsked = { limit: number; cursor?: string | undefined }
+export type Listed<T> = { entries: T[]; nextCursor: string | null }
+
+export type Holding = Amount & { name: string; token: Hex | null }
+
+/** A collectible. */
+export type Piece = { tokenType: 'ERC721' | 'ERC1155'; token: Hex; tokenId: bigint; count: bigint; name: string; symbol: string } // prettier-ignore
+
+export type Movement = {
+  direction: 'IN' | 'OUT' | 'SELF'
+  amount: Amount
+  /** of a collectible */
+  tokenId: string | null
+  /** a name, or an address */
+  other: string
+  at: Date
+  explorerUrl: string
+}
+
+/** What was sent from the account, by an application or by its owner. */
+export type Sent = {
+  id: string
+  clientId: string
+  /** null where the application is gone */
+  application: string | null
+  state: keyof Texts['account']['states']
+  /** what was called, by its name where the application said it; null for a mere payment */
+  called: string | null
+  to: string
+  value: Amount
+  /** null before it is mined */
+  fee: Amount | null
+  explorerUrl: string
+  sentAt: Date
+}
+
+/** A transfer as the form says it, the texts not yet read; the words are those of `POST /v1/tokens/transfers`. */
+export type Order = {
+  tokenType: 'NATIVE' | 'ERC20' | 'ERC721' | 'ERC1155'
+  tokenAddress?: string
+  tokenId?: string
+  amount?: string
+  toAddress?: string
+  toUserId?: string
+  toUserProviderType?: string
+  toUserUsername?: string
+}
+
+export type Rehearsed = {
+  /** what is sent, as it calls itself */
+  thing: { name: string; symbol: string }
+  /** at most */
+  fee: Amount
+  /** who gets it: `address` is null while there is no account */
+  recipient: { address: Hex | null; userId: UserId | null; name: string | null }
+}
+
+export type Sender = AccountOwner & { sessionUid: string }
+
+export type AccountSending = {
+  /** Everything but the signature. @throws what a transfer is refused with */
+  rehearse(sender: Sender, chainId: number, order: Order): Promise<Rehearsed>
+  /** Once per key. @returns the id of the transaction */
+  send(sender: Sender, chainId: number, order: Order, key: string): Promise<string>
+  /** What became of it, after a moment for the next block; null when nobody sent it. */
+  look(owner: AccountOwner, chainId: number, id: string): Promise<Sent | null>
+}

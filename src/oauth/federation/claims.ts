@@ -1,0 +1,46 @@
+import { isSubject } from '../../ids.ts'
+import type { Profile } from '../../users/profile.ts'
+import type { ProviderSettings } from './providers.ts'
+
+/**
+ * The immutable id of a person in what a provider says of them. Numbers become their digits.
+ * @throws Error when it is missing or unusable
+ */
+export function subjectOf(
+  { subjectClaim }: Pick<ProviderSettings, 'subjectClaim'>,
+  claims: Record<string, unknown>,
+): string {
+  const value = claims[subjectClaim]
+  const subject = typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : value
+  if (typeof subject !== 'string' || !isSubject(subject)) throw new Error('the provider gave no usable subject')
+  return subject
+}
+
+/** The rest of what we keep, by the provider's own names for it. */
+export function personOf(
+  provider: Pick<ProviderSettings, 'name' | 'usernameClaims' | 'pictureClaim' | 'dialect'>,
+  subject: string,
+  claims: Record<string, unknown>,
+): Profile {
+  const { dialect = {} } = provider
+  const text = (name: string): string | null =>
+    typeof claims[name] === 'string' && claims[name] !== '' ? claims[name] : null
+  const verified = claims[dialect.emailVerifiedClaim ?? 'email_verified']
+  const email = text(dialect.emailClaim ?? 'email')
+  return {
+    provider: provider.name,
+    subject,
+    username: provider.usernameClaims.map(text).find((name) => name !== null) ?? null,
+    imageSrc: dialect.pictureTemplate === undefined ? text(provider.pictureClaim) : fill(dialect.pictureTemplate, text),
+    email,
+    // Some providers send it as text.
+    emailVerified: email === null ? null : verified === true || verified === 'true',
+  }
+}
+
+/** The template with its fields, each as one part of a path; null when one of them is missing. */
+function fill(template: string, text: (name: string) => string | null): string | null {
+  const names = [...template.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!)
+  if (names.some((name) => text(name) === null)) return null
+  return template.replaceAll(/\{(\w+)\}/g, (_field, name: string) => encodeURIComponent(text(name)!))
+}

@@ -1,0 +1,133 @@
+import type { JWTVerifyGetKey } from 'jose'
+import * as openid from 'openid-client'
+import type { App } from '../../app.ts'
+import { AppError } from '../../errors.ts'
+import { appleProof } from './apple-key.ts'
+import { remoteKeys } from './issuer-keys.ts'
+import { openOutbound, type Outbound } from './outbound.ts'
+import type { ProviderSettings } from './providers.ts'
+import { PageError } from '../../texts/page-error.ts'
+
+/** How long one request to a provider may take, seconds. */
+const PATIENCE_SECONDS = 5
+/** Discovery documents are read again after this, milliseconds: providers move their endpoints, seldom. */
+const DISCOVERY_MS = 3_600_000
+
+/** A provider as it was found; `keys` of one that signs id tokens. */
+export type Connection = { config: openid.Configuration; keys: JWTVerifyGetKey | null }
+
+/** @throws provider_unavailable */
+export type Connect = (provider: ProviderSettings) => Promise<Connection>
+
+/**
+ * Providers as the client library sees them: described by themselves, or by their preset. Everything the library
+ * asks them goes out through outbound.ts.
+ */
+export function openConnections(app: Pick<App, 'now' | 'telemetry'>): Connect {
+  const known = new Map<string, Connection & { readAt: number }>()
+  const ways = new Map<string, Outbound>()
+
+  return async (provider) => {
+    const before = known.get(provider.name)
+    if (before !== undefined && app.now() - before.readAt < DISCOVERY_MS) return before
+    const way = ways.get(provider.name) ?? wayTo(provider)
+    ways.set(provider.name, way)
+    try {
+      const found = provider.dialect?.endpoints === undefined ? await discover(provider, way) : describe(provider, way)
+      known.set(provider.name, { ...found, readAt: app.now() })
+      return found
+    } catch (error) {
+      // A description that was good an hour ago is better than no sign-in.
+      if (before !== undefined) return before
+      app.telemetry.log.warn('provider_unavailable', { provider: provider.name }, error)
+      throw unavailable(provider, error)
+    }
+  }
+}
+
+export const unavailable = (provider: ProviderSettings, cause: unknown): AppError =>
+  new PageError('provider_unavailable', ({ refused }) => refused.away(provider.label), { cause })
+
+export function wayTo({
+  isDevelopment,
+  allowsHttp = false,
+  allowsPrivate = false,
+  dialect,
+}: ProviderSettings): Outbound {
+  const out = openOutbound({ isDevelopment: isDevelopment || allowsHttp, allowsPrivate })
+  return dialect?.hasScopeList === true ? joiningScopes(out) : out
+}
+
+/**
+ * The provider's own description of itself. Not at start: a provider that is down must not keep the service down.
+ * @throws Error saying what is wrong with it, or that of the client library
+ */
+export async function discover(provider: ProviderSettings, way: Outbound): Promise<Connection> {
+  const config = await openid.discovery(new URL(provider.issuer), provider.clientId, undefined, proofOf(provider), {
+    timeout: PATIENCE_SECONDS,
+    [openid.customFetch]: way,
+    execute: isPlain(provider) ? [openid.allowInsecureRequests] : [],
+  })
+  // The library makes an exception for Microsoft, whose shared addresses stand for any issuer. A name has one.
+  const { issuer, jwks_uri: jwksUri } = config.serverMetadata()
+  if (issuer !== provider.issuer && issuer !== `${provider.issuer}/` && `${issuer}/` !== provider.issuer)
+    throw new Error('the provider describes itself as another issuer')
+  if (jwksUri === undefined) throw new Error('the provider does not say where its keys are')
+  // Its id tokens come from its own token endpoint: nobody else can make us ask for keys that are not there.
+  return { config, keys: remoteKeys(jwksUri, way, { cooldownMs: 0 }) }
+}
+
+/** A provider without id tokens, from its preset or its settings. */
+export function describe(provider: ProviderSettings, way: Outbound): Connection {
+  const { authorization, token } = provider.dialect!.endpoints!
+  const metadata = { issuer: provider.issuer, authorization_endpoint: authorization, token_endpoint: token }
+  const config = new openid.Configuration(metadata, provider.clientId, undefined, proofOf(provider))
+  config.timeout = PATIENCE_SECONDS
+  config[openid.customFetch] = way
+  if (isPlain(provider)) openid.allowInsecureRequests(config)
+  return { config, keys: null }
+}
+
+const isPlain = ({ isDevelopment, allowsHttp = false }: ProviderSettings): boolean => isDevelopment || allowsHttp
+
+function proofOf({ clientSecret, appleKey, dialect, proof }: ProviderSettings): openid.ClientAuth {
+  if (appleKey !== undefined) return appleProof(appleKey)
+  if (clientSecret === null) return openid.None()
+  const ways = { basic: secretInHeader(clientSecret), post: openid.ClientSecretPost(clientSecret) }
+  if (dialect?.endpoints !== undefined) return ways[dialect.proof ?? 'post']
+  // As the provider describes itself; without a word the header is meant (OpenID Connect Discovery §3).
+  return (server, ...rest) => {
+    const takesBody = server.token_endpoint_auth_methods_supported?.includes('client_secret_post') === true
+    ways[proof ?? (takesBody ? 'post' : 'basic')](server, ...rest)
+  }
+}
+
+/**
+ * The secret in the header, form-encoded (RFC 6749 §2.3.1, appendix B). The client library encodes `-`, `.` and `_`, too,
+ * which stand for themselves there: a provider that decodes nothing would refuse most secrets.
+ */
+function secretInHeader(secret: string): openid.ClientAuth {
+  const encoded = (text: string) => new URLSearchParams({ text }).toString().slice('text='.length)
+  return (_server, { client_id }, _body, headers) => {
+    const pair = `${encoded(client_id)}:${encoded(secret)}`
+    headers.set('authorization', `Basic ${Buffer.from(pair).toString('base64')}`)
+  }
+}
+
+/** Makes the text of RFC 6749 §5.1 out of a list of scopes, which the library would refuse. */
+function joiningScopes(out: Outbound): Outbound {
+  return async (url, options) => {
+    const answer = await out(url, options)
+    if (options?.method !== 'POST' || answer.status !== 200) return answer
+    const text = await answer.text()
+    const { headers, status } = answer
+    try {
+      const body = JSON.parse(text) as { scope?: unknown }
+      if (!Array.isArray(body.scope)) return new Response(text, { headers, status })
+      return Response.json({ ...body, scope: body.scope.join(' ') }, { status })
+    } catch {
+      // Not JSON: the library says so in its own words.
+      return new Response(text, { headers, status })
+    }
+  }
+}

@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import { after, before, test } from 'node:test'
+import { SignJWT, UnsecuredJWT, importJWK, type JWTPayload } from 'jose'
+import { newKey } from '../keys.ts'
+import {
+  authorizationUrl,
+  freePort,
+  openBrowser,
+  rehearse,
+  textOf,
+  type Page,
+  type Rehearsal,
+} from '../../../test/rehearsal.ts'
+import type { ProviderSettings } from './providers.ts'
+
+/** A provider of another house, which answers as a test tells it to. */
+type Lie = {
+  claims?: (right: JWTPayload) => JWTPayload
+  /** signs with a key that the provider does not publish */
+  isForged?: boolean
+  sign?: (claims: JWTPayload) => Promise<string>
+  userinfo?: Record<string, unknown>
+  tokenStatus?: number
+}
+let lie: Lie = {}
+let areKeysAway = false
+let issuer: string
+const keys = [newKey('ES256')]
+const forger = newKey('ES256')
+const nonces = new Map<string, string>()
+
+const provider = createServer((request, response) => {
+  const json = (body: unknown, status = 200) =>
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  const path = request.url!.split('?', 1)[0]
+  if (path === '/.well-known/openid-configuration') {
+    return json({
+      issuer,
+      authorization_endpoint: `${issuer}/authorize`,
+      token_endpoint: `${issuer}/token`,
+      jwks_uri: `${issuer}/jwks`,
+      userinfo_endpoint: `${issuer}/userinfo`,
+      id_token_signing_alg_values_supported: ['ES256'],
+    })
+  }
+  if (path === '/jwks' && areKeysAway) return json({}, 503)
+  if (path === '/jwks') return json({ keys: keys.map(({ d: _d, ...key }) => key) })
+  if (path === '/userinfo') return json(lie.userinfo ?? {})
+  let body = ''
+  request.on('data', (chunk: Buffer) => (body += chunk.toString()))
+  request.on(
+    'end',
+    () => void answerToken(new URLSearchParams(body).get('code')!).then(({ status, answer }) => json(answer, status)),
+  )
+})
+
+async function answerToken(code: string): Promise<{ status: number; answer: unknown }> {
+  if (lie.tokenStatus !== undefined) return { status: lie.tokenStatus, answer: { error: 'invalid_grant' } }
+  const now = Math.floor(Date.now() / 1_000)
+  const right = {
+    iss: issuer,
+    sub: '42',
+    aud: 'us',
+    iat: now,
+    exp: now + 60,
+    nonce: nonces.get(code),
+    name: 'Mallory',
+    email: 'alice@dev.invalid',
+    email_verified: true,
+  }
+  const claims = lie.claims?.(right) ?? right
+  const key = lie.isForged ? forger : keys[0]!
+  const id_token = await (lie.sign?.(claims) ??
+    new SignJWT(claims).setProtectedHeader({ alg: 'ES256', kid: keys[0]!.kid }).sign(await importJWK(key, 'ES256')))
+  return { status: 200, answer: { access_token: 'x', token_type: 'Bearer', expires_in: 60, id_token } }
+}
+
+let world: Rehearsal
+before(async () => {
+  const port = await freePort()
+  issuer = `http://localhost:${port}`
+  await new Promise<void>((done) => void provider.listen(port, 'localhost', done))
+  const settings: ProviderSettings = {
+    name: 'FAKE',
+    label: 'Fake',
+    issuer,
+    clientId: 'us',
+    clientSecret: 'hush',
+    scopes: ['openid'],
+    subjectClaim: 'sub',
+    usernameClaims: ['name'],
+    pictureClaim: 'picture',
+    parameters: { access_type: 'online' },
+    isDevelopment: true,
+  }
+  world = await rehearse({ others: () => [settings] })
+})
+after(async () => {
+  provider.closeAllConnections()
+  provider.close()
+  await world.close()
+})
+
+/** Goes to the provider, which answers with a code at once. */
+async function visit(told: Lie = {}): Promise<Page> {
+  lie = told
+  const browser = openBrowser(world.origin)
+  const away = await browser.go(authorizationUrl(world.origin, { login_provider: 'FAKE' }).url)
+  assert.equal(away.url.pathname, '/authorize', textOf(away.text))
+  const { searchParams } = away.url
+  assert.deepEqual(
+    [searchParams.get('code_challenge_method'), searchParams.get('access_type'), searchParams.get('redirect_uri')],
+    ['S256', 'online', `${world.origin}/login/callback/FAKE`],
+  )
+  const code = searchParams.get('state')!
+  nonces.set(code, searchParams.get('nonce')!)
+  return browser.go(`${world.origin}/login/callback/FAKE?code=${code}&state=${code}`)
+}
+
+async function refused(told: Lie, status = 400, code = 'sign_in_refused'): Promise<void> {
+  const page = await visit(told)
+  assert.equal(page.status, status, `${page.url.pathname} ${textOf(page.text)}`)
+  assert.ok(page.text.includes(`<code>${code}</code>`))
+}
+
+const changed = (change: JWTPayload): Lie => ({ claims: (right) => ({ ...right, ...change }) })
+
+test('a provider of another house signs its own people in, whatever e-mail it claims for them', async () => {
+  const page = await visit()
+  assert.match(page.url.pathname, /^\/consent\//, textOf(page.text))
+  assert.match(page.text, /Mallory/)
+  const users = await world.app.db.selectFrom('accounts').select('user_id').execute()
+  assert.deepEqual(users, [{ user_id: 'FAKE-42' }])
+})
+
+test('an id token of another issuer, for another client, too old or without a nonce is refused', async () => {
+  await refused(changed({ iss: 'https://other.example' }))
+  await refused(changed({ aud: 'somebody' }))
+  await refused(changed({ aud: ['us', 'somebody'], azp: 'somebody' }))
+  await refused(changed({ exp: Math.floor(Date.now() / 1_000) - 120 }))
+  await refused(changed({ nonce: 'another' }))
+  await refused(changed({ nonce: undefined }))
+})
+
+test('an id token that is unsigned, signed by another key or with the client secret is refused', async () => {
+  await refused({ sign: async (claims) => new UnsecuredJWT(claims).encode() })
+  await refused({ isForged: true })
+  await refused({
+    sign: (claims) => new SignJWT(claims).setProtectedHeader({ alg: 'HS256' }).sign(Buffer.from('hush')),
+  })
+})
+
+test('a provider that changes its keys from one moment to the next keeps signing people in, and the old key is over', async () => {
+  assert.match((await visit()).url.pathname, /^\/consent\//)
+  const [old] = keys
+  keys.splice(0, 1, newKey('ES256'))
+  assert.match((await visit()).url.pathname, /^\/consent\//)
+  await refused({
+    sign: async (claims) =>
+      new SignJWT(claims).setProtectedHeader({ alg: 'ES256', kid: old!.kid }).sign(await importJWK(old!, 'ES256')),
+  })
+})
+
+test('a provider whose keys cannot be read is said to be down', async () => {
+  const kept = keys.splice(0, 1, newKey('ES256'))
+  lie = {}
+  areKeysAway = true
+  await refused({}, 502, 'provider_unavailable')
+  areKeysAway = false
+  assert.match((await visit()).url.pathname, /^\/consent\//)
+  assert.equal(kept.length, 1)
+})
+
+test('a subject that is missing, empty, too long or holds control characters is refused', async () => {
+  for (const sub of [undefined, '', 'x'.repeat(256), 'a\0b']) await refused(changed({ sub }))
+})
+
+test('a provider that fails at the token endpoint is refused or said to be down', async () => {
+  await refused({ tokenStatus: 400 })
+  await refused({ tokenStatus: 503 }, 502, 'provider_unavailable')
+})
+
+test('userinfo of another subject is refused, and one of the right subject gives the missing name', async () => {
+  const nameless = changed({ name: undefined })
+  await refused({ ...nameless, userinfo: { sub: 'other', name: 'Eve' } })
+  const page = await visit({ ...nameless, userinfo: { sub: '42', name: 'Trent' } })
+  assert.match(page.text, /Trent/)
+})
+
+test('nothing of a refused sign-in is kept', async () => {
+  const users = await world.app.db.selectFrom('accounts').select('user_id').execute()
+  assert.deepEqual(users, [{ user_id: 'FAKE-42' }])
+  const logged = JSON.stringify(world.logged, (_key, value: unknown) =>
+    value instanceof Error ? value.message : value,
+  )
+  assert.ok(!logged.includes('hush'))
+})

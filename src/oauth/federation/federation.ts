@@ -1,0 +1,206 @@
+import { compactVerify, type CompactVerifyGetKey, type JWTVerifyGetKey } from 'jose'
+import { sql, type Selectable } from 'kysely'
+import * as openid from 'openid-client'
+import type { App } from '../../app.ts'
+import { AppError } from '../../errors.ts'
+import { newSecret } from '../../ids.ts'
+import { retrying, type RootDb } from '../../store/db.ts'
+import { prepared } from '../../store/prepared.ts'
+import type { Database } from '../../store/rows.ts'
+import type { Profile } from '../../users/profile.ts'
+import { openConnections, unavailable } from './connection.ts'
+import { isKeyMissing } from './issuer-keys.ts'
+import { personOf, subjectOf } from './claims.ts'
+import { askProfile, withoutIssuer } from './userinfo.ts'
+import type { ProviderSettings } from './providers.ts'
+import { sha256 } from '../../sha256.ts'
+import { PageError } from '../../texts/page-error.ts'
+
+/** How long a visit to a provider may take, seconds. */
+const VISIT_SECONDS = 600
+/** Signature algorithms of id tokens; `none` and shared-secret ones are not among them. */
+export const ID_TOKEN_ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'] // prettier-ignore
+
+export type Federation = {
+  /** Prepares a visit and remembers it. @returns where to send the browser. @throws provider_unavailable */
+  visit: (
+    provider: ProviderSettings,
+    from: { interactionUid: string; browser: string; asksAgain?: boolean; loginHint?: string },
+  ) => Promise<URL>
+  /**
+   * Takes a visit that comes back out of use: once, in the browser that left, at the provider it left for.
+   * @throws sign_in_expired
+   */
+  receive: (provider: ProviderSettings, at: { state: string; browser: string | null }) => Promise<Visit>
+  /** The person the provider vouches for. @throws sign_in_refused, provider_unavailable */
+  identify: (provider: ProviderSettings, visit: Visit, callback: URL) => Promise<Identified>
+}
+
+/** `authTime`: when the provider says that it asked them who they are, seconds; null where it does not say. */
+type Identified = { profile: Profile; authTime: number | null }
+
+type Visit = {
+  interactionUid: string
+  state: string
+  nonce: string
+  codeVerifier: string
+  /** seconds since 1970 */
+  leftAt: number
+}
+
+/**
+ * The way to identity providers and back: authorization code flow with PKCE, state and nonce, every check of the
+ * answer by the certified client library, the id token's signature included. A provider without id tokens is asked
+ * for the profile with the access token that it gave to us, over the same connection of ours.
+ * Source: OpenID Connect Core §3.1, RFC 9700 §2.1
+ */
+export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemetry'>): Federation {
+  const { db, origin } = app
+  const connect = openConnections(app)
+
+  return {
+    async visit(provider, { interactionUid, browser, asksAgain = false, loginHint }) {
+      const { config } = await connect(provider)
+      const visit = {
+        state: openid.randomState(),
+        nonce: openid.randomNonce(),
+        codeVerifier: openid.randomPKCECodeVerifier(),
+      }
+      await retrying(() =>
+        sql`${prepared}
+          insert into sign_ins (state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, expires_at)
+          values (${sha256(visit.state)}, ${interactionUid}, ${provider.name}, ${visit.nonce}, ${visit.codeVerifier},
+            ${sha256(browser)}, ${new Date(Date.now() + VISIT_SECONDS * 1_000)})`.execute(db),
+      )
+      // With max_age an OpenID provider has to say when it asked (Core §3.1.2.1).
+      const {
+        askAgain = { prompt: 'login', max_age: '0' },
+        hintParameter = 'login_hint',
+        endpoints,
+      } = provider.dialect ?? {}
+      return openid.buildAuthorizationUrl(config, {
+        ...provider.parameters,
+        ...(asksAgain ? askAgain : {}),
+        redirect_uri: callbackOf(origin, provider),
+        scope: provider.scopes.join(' '),
+        state: visit.state,
+        // Only an id token can bring it back.
+        ...(endpoints === undefined ? { nonce: visit.nonce } : {}),
+        // Sent to everybody: who does not know PKCE leaves it aside (RFC 6749 §3.1).
+        code_challenge: await openid.calculatePKCECodeChallenge(visit.codeVerifier),
+        code_challenge_method: 'S256',
+        ...(loginHint === undefined || hintParameter === null ? {} : { [hintParameter]: loginHint }),
+      })
+    },
+
+    async receive(provider, { state, browser }) {
+      const row = browser === null ? undefined : await consumeVisit(db, provider, { state, browser })
+      if (row === undefined) throw new PageError('sign_in_expired', ({ refused }) => refused.over)
+      const { interaction_uid: interactionUid, nonce, code_verifier: codeVerifier, created_at } = row
+      return { interactionUid, state, nonce, codeVerifier, leftAt: created_at.getTime() / 1_000 }
+    },
+
+    async identify(provider, visit, callback) {
+      const { config, keys } = await connect(provider)
+      const checks = { pkceCodeVerifier: visit.codeVerifier, expectedState: visit.state }
+      try {
+        if (provider.dialect?.endpoints !== undefined) {
+          const tokens = await openid.authorizationCodeGrant(config, withoutIssuer(callback), checks)
+          const { access_token: accessToken } = tokens
+          const profile = await askProfile(provider, provider.dialect.endpoints, { config, accessToken })
+          return { profile, authTime: null }
+        }
+        const tokens = await openid.authorizationCodeGrant(config, callback, {
+          ...checks,
+          expectedNonce: visit.nonce,
+          idTokenExpected: true,
+        })
+        await verifySignature(provider, keys!, tokens.id_token!)
+        const { auth_time } = tokens.claims()!
+        const profile = await profileOf(provider, { config, tokens, answer: callback })
+        // Glewlwyd on SQLite says 0 of everybody: nobody was asked in 1970.
+        return { profile, authTime: typeof auth_time === 'number' && auth_time > 0 ? auth_time : null }
+      } catch (error) {
+        throw refusal(provider, error)
+      }
+    },
+  }
+}
+
+/** One conditional statement: of any number of answers with one state, on any replica, one finds it unused. */
+async function consumeVisit(
+  db: RootDb,
+  provider: ProviderSettings,
+  { state, browser }: { state: string; browser: string },
+): Promise<VisitRow | undefined> {
+  const now = new Date()
+  const { rows } = await retrying(() =>
+    sql<VisitRow>`${prepared}
+      update sign_ins set consumed_at = ${now}
+      where state_hash = ${sha256(state)} and provider = ${provider.name} and browser_hash = ${sha256(browser)}
+        and consumed_at is null and expires_at > ${now}
+      returning interaction_uid, nonce, code_verifier, created_at`.execute(db),
+  )
+  return rows[0]
+}
+
+type VisitRow = Pick<Selectable<Database['sign_ins']>, 'interaction_uid' | 'nonce' | 'code_verifier' | 'created_at'>
+
+/** Where a provider sends the browser back to; one address per provider, so that no answer is taken for another's (RFC 9700 §4.4). */
+export const callbackOf = (origin: string, { name }: ProviderSettings): string => `${origin}/login/callback/${name}`
+
+/** A random value that stays in one browser. */
+export const newBrowserId = (): string => newSecret(24)
+
+/**
+ * What a provider called its refusal, for the log: one word of RFC 6749 §5.2. Descriptions stay behind, they may hold
+ * anything.
+ */
+export function refusalOf(error: unknown): string | null {
+  const { error: word } = (error ?? {}) as { error?: unknown }
+  return typeof word === 'string' && /^[\w.:-]{1,64}$/.test(word) ? word : null
+}
+
+const AWAY_CODES = new Set(['OAUTH_TIMEOUT', 'OAUTH_ABORT'])
+
+/** A provider that is away is told from an answer that fails a check. Messages of the library may hold codes: they stay behind. */
+function refusal(provider: ProviderSettings, error: unknown): AppError {
+  if (error instanceof AppError) return error
+  const { code, status, cause } = error as { code?: string; status?: number; cause?: { status?: number } }
+  const isFetchFailure = error instanceof TypeError && error.message === 'fetch failed'
+  if (isFetchFailure || AWAY_CODES.has(code ?? '') || (status ?? cause?.status ?? 0) >= 500)
+    return unavailable(provider, error)
+  return new PageError('sign_in_refused', ({ refused }) => refused.failedCheck(provider.label), { cause: error })
+}
+
+/**
+ * The signature of an id token whose claims the library has checked. It would do this too, with keys that it reads
+ * again after a minute at the earliest: a provider that has just changed its keys would be refused until then.
+ */
+async function verifySignature(provider: ProviderSettings, keys: JWTVerifyGetKey, idToken: string): Promise<void> {
+  const keyOf: JWTVerifyGetKey = async (header, token) => {
+    try {
+      return await keys(header, token)
+    } catch (error) {
+      throw isKeyMissing(error) ? error : unavailable(provider, error)
+    }
+  }
+  await compactVerify(idToken, keyOf as CompactVerifyGetKey, { algorithms: ID_TOKEN_ALGORITHMS })
+}
+
+type Tokens = Awaited<ReturnType<typeof openid.authorizationCodeGrant>>
+
+/** The key is the subject claim of the signed id token; the rest may come from userinfo, or from the answer itself. */
+async function profileOf(
+  provider: ProviderSettings,
+  { config, tokens, answer }: { config: openid.Configuration; tokens: Tokens; answer: URL },
+): Promise<Profile> {
+  const signed = tokens.claims()!
+  const subject = subjectOf(provider, signed)
+  if (provider.dialect?.hasNameInAnswer === true)
+    return personOf(provider, subject, { ...signed, name: answer.searchParams.get('name') })
+  const isNamed = provider.usernameClaims.some((name) => typeof signed[name] === 'string')
+  if (isNamed || config.serverMetadata().userinfo_endpoint === undefined) return personOf(provider, subject, signed)
+  const more = await openid.fetchUserInfo(config, tokens.access_token, signed.sub)
+  return personOf(provider, subject, { ...more, ...signed })
+}

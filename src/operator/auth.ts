@@ -1,0 +1,109 @@
+import { timingSafeEqual } from 'node:crypto'
+import { constants } from 'node:fs'
+import { open, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Config } from '../config.ts'
+import { newSecret } from '../ids.ts'
+import { sha256 } from '../sha256.ts'
+
+/** Whose a token is: the name that stands behind what is done with it, and whether it may change anything. */
+export type Operator = { name: string; role: 'operator' | 'viewer' }
+/** Knows the tokens that open the operator API, by their hashes. */
+export type OperatorDoor = { whose(token: string): Operator | null }
+export type Known = Operator & { hash: Buffer }
+
+const MAX_TOKEN_CHARACTERS = 512
+
+/**
+ * Reads OPERATOR_TOKEN_FILE. In development there is one more token, in DATA_DIR/operator-token: made at the first
+ * start, readable by this user only, so that commands of the same user reach a running server.
+ * @returns null when there is no token at all: then there is no operator API
+ * @throws Error when the file cannot be used; never with what stands in it
+ */
+export async function openOperatorDoor(
+  config: Pick<Config, 'NODE_ENV' | 'DATA_DIR' | 'OPERATOR_TOKEN_FILE'>,
+): Promise<OperatorDoor | null> {
+  const known = config.OPERATOR_TOKEN_FILE === undefined ? [] : await readTokens(config.OPERATOR_TOKEN_FILE)
+  if (config.NODE_ENV !== 'production')
+    known.push({ hash: sha256(await ownToken(config.DATA_DIR)), name: 'this machine', role: 'operator' })
+  return known.length === 0 ? null : doorOf(known)
+}
+
+/** Compares with every hash, in a time that tells nothing about them. */
+export const doorOf = (known: readonly Known[]): OperatorDoor => ({
+  whose: (token) => {
+    if (token.length > MAX_TOKEN_CHARACTERS) return null
+    const given = sha256(token)
+    const found = known.map(({ hash }) => timingSafeEqual(given, hash)).indexOf(true)
+    if (found === -1) return null
+    const { name, role } = known[found]!
+    return { name, role }
+  },
+})
+
+/** A new token and its line for OPERATOR_TOKEN_FILE. */
+export function newOperatorToken(): { token: string; hash: string } {
+  // The prefix lets scanners of source code find one that was committed by mistake.
+  const token = `cho_${newSecret()}`
+  return { token, hash: sha256(token).toString('hex') }
+}
+
+/** Where a development server keeps the token for commands. */
+export const ownTokenFile = (dataDir: string): string => join(dataDir, 'operator-token')
+
+async function readTokens(file: string): Promise<Known[]> {
+  const text = await readFile(file, 'utf8').catch(() => {
+    throw new Error('OPERATOR_TOKEN_FILE cannot be read')
+  })
+  const known = readLines(text)
+  if (known.length === 0) throw new Error('OPERATOR_TOKEN_FILE holds no hash')
+  return known
+}
+
+/**
+ * Lines of a hash, a name and a role; what has no name is called by the first letters of its hash.
+ * @throws Error when there is anything else
+ */
+export function readLines(text: string): Known[] {
+  const lines = text
+    .split('\n')
+    .map((line) => line.replace(/#.*/, '').trim())
+    .filter((line) => line !== '')
+  return lines.map((line) => {
+    const [hash = '', name = `token ${hash.slice(0, 8).toLowerCase()}`, role = 'operator', ...rest] = line.split(/\s+/)
+    if (
+      !/^[0-9a-f]{64}$/i.test(hash) ||
+      !isOperatorName(name.replace('token ', '')) ||
+      !isRole(role) ||
+      rest.length > 0
+    )
+      throw new Error(
+        'OPERATOR_TOKEN_FILE must hold lines of a token’s SHA-256 hash (64 hexadecimal digits, not the token), a name and a role (operator, viewer)',
+      )
+    return { hash: Buffer.from(hash, 'hex'), name, role }
+  })
+}
+
+/** A name as it stands in the file: one word. */
+export const isOperatorName = (name: string): boolean => /^[\w.@-]{1,64}$/.test(name)
+export const isRole = (role: string): role is Operator['role'] => role === 'operator' || role === 'viewer'
+
+async function ownToken(dataDir: string): Promise<string> {
+  const path = ownTokenFile(dataDir)
+  try {
+    const file = await open(path, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600)
+    try {
+      const { token } = newOperatorToken()
+      await file.writeFile(`${token}\n`)
+      return token
+    } finally {
+      await file.close()
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    const token = (await readFile(path, 'utf8')).trim()
+    // An empty file, left by a crash between the two steps above, must not make the empty token the right one.
+    if (token.length < 32) throw new Error(`${path} holds no token: remove it and start again`)
+    return token
+  }
+}

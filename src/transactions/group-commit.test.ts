@@ -1,0 +1,96 @@
+import { strict as assert } from 'node:assert'
+import { test } from 'node:test'
+import { underDeadline } from '../deadline.ts'
+import { AppError } from '../errors.ts'
+import { together, type Limits } from './group-commit.ts'
+
+const LIMITS: Limits = { most: 100, mostBytes: 1_000, lanes: 1 }
+
+/** A commit that ends when told to, and remembers what it was given. */
+function gated(settle: (items: number[]) => number[] = (items) => items.map((item) => item * 10)) {
+  const groups: number[][] = []
+  const gates: (() => void)[] = []
+  const commit = async (items: number[]) => {
+    groups.push(items)
+    await new Promise<void>((resolve) => gates.push(resolve))
+    return settle(items)
+  }
+  const turn = () => new Promise((resolve) => setImmediate(resolve))
+  /** lets everything under way end, until nothing is */
+  const release = async () => {
+    for (await turn(); gates.length > 0; await turn()) for (const open of gates.splice(0)) open()
+  }
+  return { groups, commit, release, turn }
+}
+
+test('what arrives while a commit is under way shares the next one, in the order it came', async () => {
+  const { groups, commit, release, turn } = gated()
+  const add = together(LIMITS, () => 1, commit)
+  const first = [add(1), add(2)]
+  await turn()
+  const later = [add(3), add(4), add(5)]
+  await turn()
+  assert.deepEqual(groups, [[1, 2]])
+  await release()
+  assert.deepEqual(groups, [
+    [1, 2],
+    [3, 4, 5],
+  ])
+  assert.deepEqual(await Promise.all([...first, ...later]), [10, 20, 30, 40, 50])
+})
+
+test('a group holds no more members and bytes than allowed, and a member larger than that goes alone', async () => {
+  const { groups, commit, release } = gated()
+  const add = together({ ...LIMITS, most: 3 }, (item) => item * 100, commit)
+  const all = Promise.all([1, 1, 1, 1, 5, 6, 20, 1].map(add))
+  await release()
+  assert.deepEqual(groups, [[1, 1, 1], [1, 5], [6], [20], [1]])
+  await all
+})
+
+test('a member that the database refuses fails alone, and its neighbours are committed', async () => {
+  const { commit, release } = gated((items) => {
+    if (items.includes(3)) throw new Error('invalid input syntax')
+    return items
+  })
+  const add = together(LIMITS, () => 1, commit)
+  const all = Promise.allSettled([1, 2, 3, 4].map(add))
+  await release()
+  assert.deepEqual(
+    (await all).map(({ status }) => status),
+    ['fulfilled', 'fulfilled', 'rejected', 'fulfilled'],
+  )
+})
+
+test('a commit whose end is unknown is not tried again: every member is told', async () => {
+  const { groups, commit, release } = gated(() => {
+    throw new AppError('database_unavailable', 'The connection was lost.')
+  })
+  const add = together(LIMITS, () => 1, commit)
+  const all = Promise.allSettled([1, 2, 3].map(add))
+  await release()
+  assert.deepEqual(
+    (await all).map(({ status }) => status),
+    ['rejected', 'rejected', 'rejected'],
+  )
+  assert.deepEqual(groups, [[1, 2, 3]])
+})
+
+test('who waited too long is dropped before the commit where nothing was done yet, and nowhere else', async () => {
+  for (const dropsLate of [true, false]) {
+    const { groups, commit, release, turn } = gated()
+    const add = together({ ...LIMITS, dropsLate }, () => 1, commit)
+    const first = add(1)
+    await turn()
+    const late = underDeadline(performance.now() - 1, () => add(2))
+    const others = [underDeadline(performance.now() + 60_000, () => add(3)), add(4)]
+    const outcomes = Promise.allSettled([late, first, ...others])
+    await release()
+    const [mine, ...rest] = await outcomes
+    if (dropsLate) {
+      assert.ok(mine.status === 'rejected' && (mine.reason as AppError).code === 'overloaded')
+      assert.deepEqual(groups, [[1], [3, 4]])
+    } else assert.deepEqual(groups, [[1], [2, 3, 4]])
+    assert.ok(rest.every(({ status }) => status === 'fulfilled'))
+  }
+})

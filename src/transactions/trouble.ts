@@ -1,0 +1,176 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { App } from '../app.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { retrying, type Db } from '../store/db.ts'
+import { secondsAgo } from './stop-lane.ts'
+
+/** What stands in the way of a write, as a keeper has met it. */
+export type TroubleCode =
+  | 'insufficient_funds'
+  | 'fee_cap_reached'
+  | 'policy_denied'
+  | 'rejected_by_nodes'
+  | 'nonce_used_elsewhere'
+  | 'node_unreachable'
+  | 'signer_unavailable'
+export type Trouble = { code: TroubleCode; detail: string }
+
+type Place = { chainId: number; from: Hex; nonce: number }
+
+/** Whether a higher fee may help: not where nodes reject the bytes, or count the nonce as used. */
+export const mayBeCured = (trouble: RawBuilder<unknown>): RawBuilder<boolean> =>
+  sql<boolean>`coalesce(${trouble}, '') not in ('rejected_by_nodes', 'nonce_used_elsewhere')`
+
+/** seconds until a write is looked at again of which a look changed nothing: doubled each time */
+const FIRST_PAUSE_SECONDS = 10
+const MAX_PAUSE_SECONDS = 300
+
+/**
+ * Takes writes on for a look, each for one replica: who moves its time has it. Nobody else looks at it before the next
+ * time; whoever dies meanwhile delays it by that. New bytes are due at once, but not where a higher fee cures nothing.
+ * @param writes  with the hash of the newest attempt of each
+ * @returns those that were due, with what stood in their way the last time
+ */
+export async function takeLooks(
+  db: Db,
+  chainId: number,
+  writes: { from: Hex; nonce: number; hash: Hex }[],
+): Promise<{ from: Hex; nonce: number; trouble: Trouble | null }[]> {
+  const asked = JSON.stringify(
+    writes.map(({ from, nonce, hash }) => ({ sender: from.slice(2), nonce, hash: hash.slice(2) })),
+  )
+  const isNew = sql<boolean>`(waits.hash is distinct from excluded.hash and ${mayBeCured(sql.ref('waits.trouble'))})`
+  const pause = sql<number>`case when waits.due_at is null or ${isNew} then ${FIRST_PAUSE_SECONDS}::int
+    else least(waits.pause_seconds * 2, ${MAX_PAUSE_SECONDS}::int) end`
+  // In the order of the key, so that two replicas do not wait for each other.
+  const { rows } = await sql<{ sender: Uint8Array; nonce: number; trouble: TroubleCode | null; detail: string | null }>`
+    insert into waits (chain_id, sender, nonce, hash, due_at, pause_seconds)
+    select ${chainId}::bigint, decode(sender, 'hex'), nonce, decode(hash, 'hex'),
+      now() + make_interval(secs => ${FIRST_PAUSE_SECONDS}::int), ${FIRST_PAUSE_SECONDS}::int
+    from json_to_recordset(${asked}::json) as asked (sender text, nonce bigint, hash text)
+    order by sender, nonce
+    on conflict (chain_id, sender, nonce) do update
+      set hash = excluded.hash, due_at = now() + make_interval(secs => ${pause}), pause_seconds = ${pause}
+      where waits.due_at is null or waits.due_at <= now() or ${isNew}
+    returning sender, nonce, trouble, detail`.execute(db)
+  return rows.map(({ sender, nonce, trouble, detail }) => ({
+    from: toHex(sender),
+    nonce,
+    trouble: trouble === null ? null : { code: trouble, detail: detail ?? '' },
+  }))
+}
+
+/** Gives looks back that came to nothing because of somebody else: due again at once, with what was in the way. */
+export async function giveBackLooks(
+  db: Db,
+  chainId: number,
+  places: { from: Hex; nonce: number }[],
+  trouble: Trouble,
+): Promise<void> {
+  if (places.length === 0) return
+  await noteTroubles(
+    db,
+    chainId,
+    places.map((place) => ({ ...place, trouble })),
+  )
+  // In the order of the key, as who takes them on.
+  await sql`
+    update waits set due_at = null from (
+      select w.sender, w.nonce from waits w
+      join json_to_recordset(${keysOf(places)}::json) as asked (sender text, nonce bigint)
+        on w.sender = decode(asked.sender, 'hex') and w.nonce = asked.nonce
+      where w.chain_id = ${chainId}::bigint order by w.sender, w.nonce for update of w) as mine
+    where waits.chain_id = ${chainId}::bigint and waits.sender = mine.sender and waits.nonce = mine.nonce`.execute(db)
+}
+
+const keysOf = (places: { from: Hex; nonce: number }[]): string =>
+  JSON.stringify(places.map(({ from, nonce }) => ({ sender: from.slice(2), nonce })))
+
+/** Notes what stands in the way of writes now, or that nothing does. Writes nothing where that is known already. */
+export async function noteTroubles(
+  db: Db,
+  chainId: number,
+  notes: { from: Hex; nonce: number; trouble: Trouble | null }[],
+): Promise<void> {
+  if (notes.length === 0) return
+  const rows = notes.map(({ from, nonce, trouble }) => ({
+    ...{ sender: from.slice(2), nonce, trouble: trouble?.code ?? null, detail: trouble?.detail ?? null },
+  }))
+  await retrying(() =>
+    sql`
+    insert into waits (chain_id, sender, nonce, trouble, detail, since)
+    select ${chainId}::bigint, decode(asked.sender, 'hex'), asked.nonce, asked.trouble, asked.detail, now()
+    from json_to_recordset(${JSON.stringify(rows)}::json) as asked (sender text, nonce bigint, trouble text, detail text)
+    left join waits known on known.chain_id = ${chainId}::bigint and known.sender = decode(asked.sender, 'hex') and known.nonce = asked.nonce
+    where (known.trouble, known.detail) is distinct from (asked.trouble, asked.detail)
+    order by asked.sender, asked.nonce
+    on conflict (chain_id, sender, nonce) do update set trouble = excluded.trouble, detail = excluded.detail,
+      since = case when waits.trouble is distinct from excluded.trouble then now() else waits.since end,
+      alarmed_at = case when waits.trouble is distinct from excluded.trouble then null else waits.alarmed_at end`.execute(
+      db,
+    ),
+  )
+}
+
+/** seconds that nodes reject a write before an operator is told */
+const ALARM_AFTER_SECONDS = 60
+
+/** Notes that nodes do not take a write as it is. Where they have not for a minute, the operator is told, once. */
+export async function noteRejected(app: App, { id, chainId, from, nonce }: Place & { id: string }): Promise<Trouble> {
+  await noteTroubles(app.db, chainId, [{ from, nonce, trouble: REJECTED }])
+  const told = await app.db
+    .updateTable('waits')
+    .set({ alarmed_at: sql`now()` })
+    .where('chain_id', '=', chainId)
+    .where('sender', '=', fromHex(from))
+    .where('nonce', '=', nonce)
+    .where('alarmed_at', 'is', null)
+    .where('since', '<', secondsAgo(ALARM_AFTER_SECONDS))
+    .returning('nonce')
+    .executeTakeFirst()
+  if (told !== undefined) rejected(app, { chainId, id, sender: from, nonce })
+  return REJECTED
+}
+
+const REJECTED: Trouble = {
+  code: 'rejected_by_nodes',
+  detail:
+    'Nodes of the network do not take these bytes: most often their gas limit is too low by now. It is estimated again.',
+}
+
+/** Notes that a node counts the nonce of a write as used, which nothing has proven yet. */
+export const noteUsed = (app: App, { chainId, from, nonce }: Place): Promise<void> =>
+  noteTroubles(app.db, chainId, [{ from, nonce, trouble: USED }])
+
+export const USED: Trouble = {
+  code: 'nonce_used_elsewhere',
+  detail: 'A node counts this nonce as used, and no block that shows by what is final yet.',
+}
+
+/** Whether nodes rejected the newest bytes of a write. */
+export async function isRejected(db: Db, { chainId, from, nonce }: Place): Promise<boolean> {
+  const known = await retrying(() =>
+    db
+      .selectFrom('waits')
+      .select('trouble')
+      .where('chain_id', '=', chainId)
+      .where('sender', '=', fromHex(from))
+      .where('nonce', '=', nonce)
+      .executeTakeFirst(),
+  )
+  return known?.trouble === 'rejected_by_nodes'
+}
+
+/** Forgets what is known of nonces that wait no more. */
+export async function sweepWaits(db: Db, chainId: number): Promise<void> {
+  await sql`
+    delete from waits where chain_id = ${chainId}::bigint and not exists (
+      select 1 from transactions t where t.chain_id = waits.chain_id and t.sender = waits.sender and t.nonce = waits.nonce
+        and t.state in ('BOUND', 'SUBMITTED'))`.execute(db)
+}
+
+/** Business event: nodes reject a write. Alarm: its account's later writes wait behind it. */
+function rejected({ telemetry }: App, fields: { chainId: number; id: string; sender: Hex; nonce: number }): void {
+  telemetry.log.error('transaction_rejected', fields)
+}

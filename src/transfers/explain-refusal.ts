@@ -1,0 +1,94 @@
+import { checksumAddress } from '../abi/address.ts'
+import { formatUnits } from '../abi/units.ts'
+import type { App } from '../app.ts'
+import { ethCall } from '../chain/rpc/call.ts'
+import type { Chain } from '../chain/network.ts'
+import { AppError } from '../errors.ts'
+import type { Hex } from '../ids.ts'
+import { readTokenFacts } from '../tokens/read.ts'
+import type { Intent } from '../transactions/intent.ts'
+import { notToken } from './amount.ts'
+import type { Asset } from './order.ts'
+
+export type Move = { asset: Asset; from: Hex; value: bigint }
+
+/**
+ * Does what sends or simulates a transfer, and says in words why a token refuses it. Only refusals pay for the look.
+ * @throws insufficient_tokens, not_token_owner, not_a_token, and what `work` throws
+ */
+export async function explaining<T>(app: App, chain: Chain, move: Move, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof AppError) || !('token' in move.asset)) throw error
+    if (error.code === 'no_contract') throw notToken(error)
+    if (error.code !== 'execution_reverted' && error.code !== 'transfer_refused') throw error
+    // A node that fails now has nothing to add to what the token said.
+    throw (await findShortage(app, chain, move, error).catch(() => null)) ?? error
+  }
+}
+
+/**
+ * Whether an ERC-20 says that it moves nothing, without a revert. Many answer nothing at all, which means yes.
+ * @throws transfer_refused
+ */
+export async function refuseFalse({ rpc }: Chain, { asset, from }: Move, { to, data }: Intent): Promise<void> {
+  if (asset.tokenType !== 'ERC20') return
+  const result = await ethCall(rpc, { to, data, from, at: 'latest' })
+  // Reverts are the simulation's: it also looks at what is pending.
+  if ('reverted' in result || result.data === '0x') return
+  if (result.data.length >= 66 && BigInt(result.data.slice(0, 66)) === 1n) return
+  throw new AppError('transfer_refused', 'The token answers that it does not move this.')
+}
+
+const word = (value: bigint | Hex): string => BigInt(value).toString(16).padStart(64, '0')
+
+async function findShortage(
+  app: App,
+  chain: Chain,
+  { asset, from, value }: Move,
+  cause: AppError,
+): Promise<AppError | null> {
+  if (asset.tokenType === 'NATIVE') return null
+  const { token, tokenType } = asset
+  const ask = async (data: Hex): Promise<bigint | null> => {
+    const result = await ethCall(chain.rpc, { to: token, data, at: 'latest' })
+    return 'reverted' in result || result.data.length < 66 ? null : BigInt(result.data.slice(0, 66))
+  }
+  if (tokenType === 'ERC721') {
+    const owner = await ask(`0x6352211e${word(asset.tokenId)}`)
+    if (owner === BigInt(from)) return null
+    const detail =
+      owner === null || owner === 0n
+        ? `There is no token ${asset.tokenId}.`
+        : `The token ${asset.tokenId} belongs to another account.`
+    return new AppError('not_token_owner', detail, {
+      errors: [{ pointer: '/tokenId', code: 'not_yours', detail }],
+      cause,
+    })
+  }
+  const held =
+    tokenType === 'ERC20'
+      ? await ask(`0x70a08231${word(from)}`)
+      : await ask(`0x00fdd58e${word(from)}${word(asset.tokenId)}`)
+  if (held === null || held >= value) return null
+  const detail =
+    tokenType === 'ERC20'
+      ? await inWords(app, chain, { token, held, value })
+      : `The account holds ${held} of the token ${asset.tokenId}, and ${value} are to be sent.`
+  return new AppError('insufficient_tokens', detail, {
+    errors: [{ pointer: '/amount', code: 'too_much', detail }],
+    funds: { address: checksumAddress(from), needed: String(value), available: String(held) },
+    cause,
+  })
+}
+
+async function inWords(
+  app: App,
+  chain: Chain,
+  { token, held, value }: { token: Hex; held: bigint; value: bigint },
+): Promise<string> {
+  const { symbol, decimals } = await readTokenFacts(app, chain, token)
+  const amount = (of: bigint): string => `${formatUnits(of, decimals)}${symbol === '' ? '' : ` ${symbol}`}`
+  return `The account holds ${amount(held)}, and ${amount(value)} are to be sent.`
+}
