@@ -147,7 +147,7 @@ for (const view of views) {
     await elsewhere.goto(`${facts.origin}/account`)
     await signInAs(elsewhere, `Person-${view.name}`)
     await elsewhere.context().close()
-    await page.getByRole('button', { name: /Add one from/ }).click()
+    await page.getByRole('button', { name: /Add a sign-in with/ }).click()
     await page.getByRole('textbox').fill(`Second-${view.name}-with-a-name-too-long-for-one-line`)
     await page.keyboard.press('Enter')
     await page.getByRole('status').waitFor()

@@ -56,7 +56,7 @@ test('somebody sends tokens to a person by name: said in words first, sent once 
   assert.equal(confirm.status, 200, textOf(confirm.text))
   assert.match(textOf(confirm.text), /You send 1\.5 SMPL to bob on the Ethereum test network ?\./)
   assert.ok(confirm.text.includes(here.bob.address))
-  assert.match(textOf(confirm.text), /Fee, at most [\d.…]+ ETH/)
+  assert.match(textOf(confirm.text), /Maximum fee [\d.…]+ ETH/)
   assert.equal(await sentRows(), rows, 'nothing is sent before the last word')
   const answers = await Promise.all(Array.from({ length: 5 }, () => browser.submit(confirm, '/account/send/confirm')))
   const again = await browser.submit(confirm, '/account/send/confirm')

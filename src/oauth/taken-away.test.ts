@@ -196,7 +196,7 @@ test('an application that any program of the device can pass itself off as asks 
     await browser.signIn(authorizationUrl(world.origin, { client_id, redirect_uri }).url, 'cat')
     const again = await begin()
     assert.match(again.url.pathname, /^\/consent\//)
-    assert.match(textOf(again.text), /cannot prove what it is, so you are asked at every sign-in/)
+    assert.match(textOf(again.text), /cannot prove its identity, so you are asked at every sign-in/)
     assert.ok(
       (await browser.submit(again, '/consent/', { answer: 'allow' })).headers.get('location')?.includes('code='),
     )

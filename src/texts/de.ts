@@ -190,7 +190,7 @@ export const de: Texts = {
       'Unter diesem Namen ist hier niemand bekannt oder mehr als eine Person. Prüfen Sie ihn, oder verwenden Sie eine Adresse.',
     ],
     insufficient_funds: [
-      'Es sind nicht genug Coins vorhanden',
+      'Das Guthaben reicht nicht aus',
       'Auf Ihrem Konto liegt weniger als der Betrag und die höchstmögliche Gebühr zusammen.',
     ],
     insufficient_tokens: ['Davon ist nicht genug vorhanden', 'Auf Ihrem Konto liegt weniger, als Sie senden möchten.'],

@@ -183,7 +183,7 @@ test('who signed in without being asked for it is not read, and who is asked is 
   // An application that wants nothing else asks, too: nothing of `users:read` goes without a page.
   const page = await browser.go(authorizationUrl(origin, { ...at, scope: 'openid' }).url)
   assert.match(page.url.pathname, /^\/consent\//)
-  assert.match(textOf(page.text), /at any time, also when you are not using it new/)
+  assert.match(textOf(page.text), /at any time, even when you are not using it new/)
   const silent = await browser.go(authorizationUrl(origin, { ...at, scope: 'openid', prompt: 'none' }).url)
   assert.equal(silent.url.searchParams.get('error'), 'consent_required')
   await browser.submit(page, '/consent/', { answer: 'allow' })
@@ -191,7 +191,7 @@ test('who signed in without being asked for it is not read, and who is asked is 
     assert.equal((await get(`/v1/users/DEV-walt${path}`, quietly)).status, 200)
   const again = await browser.go(authorizationUrl(origin, { ...at, scope: 'openid' }).url)
   assert.ok(again.url.searchParams.get('code'), 'asked once')
-  assert.match(textOf((await browser.go('/account')).text), /also when you are not using it/)
+  assert.match(textOf((await browser.go('/account')).text), /even when you are not using it/)
 })
 
 test('it can be looked at and taken back by its application only, and ends with the permission', async () => {

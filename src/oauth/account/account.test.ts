@@ -146,7 +146,7 @@ test('an identity is added, leads to the same account, and is removed; the first
   const { browser, page } = await visit('fay')
   const added = await add(browser, page, 'fay-two')
   assert.match(textOf(added.text), /Added\./)
-  assert.match(textOf((await add(browser, added, 'fay-two')).text), /leads to this account already/)
+  assert.match(textOf((await add(browser, added, 'fay-two')).text), /already belongs to this account/)
   const elsewhere = await visit('fay-two')
   assert.ok(elsewhere.page.text.includes(checksumAddress(addressOf('DEV-fay'))))
   const kept = await browser.submit(added, '/account/identities/remove', { identity: 'DEV-fay' })
