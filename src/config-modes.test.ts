@@ -47,7 +47,7 @@ test('TRUST_PROXY is a number of proxies or their addresses; on and off are refu
   ]) {
     const problems = problemsOf({ ...PRODUCTION, TRUST_PROXY: wrong })
     assert.equal(problems.length, 1, wrong)
-    assert.match(problems[0]!, /^TRUST_PROXY must be how many proxies stand before the server .*or their addresses/)
+    assert.match(problems[0]!, /^TRUST_PROXY must be the number of proxies in front of the server .*or their addresses/)
   }
 })
 
@@ -71,7 +71,7 @@ test('development is for this machine: what lets others in is refused, each by n
     assert.deepEqual(problemsOf({ PUBLIC_ORIGIN: origin }), [], origin)
   assert.deepEqual(problemsOf({ TRUST_PROXY: '0' }), [])
   for (const proxies of ['2', '127.0.0.1', '10.0.0.0/8, ::1'])
-    assert.match(problemsOf({ TRUST_PROXY: proxies }).join(), /^TRUST_PROXY has no place/, proxies)
+    assert.match(problemsOf({ TRUST_PROXY: proxies }).join(), /^TRUST_PROXY cannot be used/, proxies)
 })
 
 test('production says how many proxies stand before it: without, all clients would share the limits of one address', () => {
@@ -107,13 +107,13 @@ test('a name that is all but a setting’s is refused in production; what others
     ['rate_limits', 'RATE_LIMITS'],
   ] as const) {
     assert.deepEqual(problemsOf({ ...PRODUCTION, [name]: '5' }), [
-      `${name} is no setting, and ${meant} is: correct it, or leave it out`,
+      `${name} is not a setting, but ${meant} is: correct it, or remove it`,
     ])
     assert.deepEqual(problemsOf({ [name]: '5' }), [], `${name} in development`)
     assert.deepEqual(problemsOf({ ...PRODUCTION, [name]: '' }), [], `${name} without a value`)
   }
   const signer = { SIGNER_DIR: '/var/lib/signer', SIGNER_MAX_FEE: '5' }
-  assert.throws(() => readConfig(signer, 'signer'), /SIGNER_MAX_FEE is no setting, and SIGNER_MAX_FEE_WEI is/)
+  assert.throws(() => readConfig(signer, 'signer'), /SIGNER_MAX_FEE is not a setting, but SIGNER_MAX_FEE_WEI is/)
   const others = ['SIGNER_PORT', 'SIGNER_SERVICE_HOST', 'DATABASE_HOST', 'DATABASE', 'PATH', 'HOSTNAME', 'XDG_DATA_DIRS', 'PORTS', 'ACCESS_TOKEN', 'OPERATOR_TOKEN', 'NODE_EXTRA_CA_CERTS', 'npm_config_port'] // prettier-ignore
   assert.deepEqual(problemsOf({ ...PRODUCTION, ...Object.fromEntries(others.map((name) => [name, 'x'])) }), [])
 })

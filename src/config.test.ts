@@ -36,9 +36,9 @@ test('a setting of before is refused with what it is called now; an empty one is
   }
   assert.match(
     problemsOf({ FOLLOW_STRICT: 'on' }).join(),
-    /^FOLLOW_STRICT is no setting any more: .*BLOCK_VERIFICATION/,
+    /^FOLLOW_STRICT is no longer a setting: .*BLOCK_VERIFICATION/,
   )
-  assert.match(problemsOf({ MULTICALL3: `0x${'ca'.repeat(20)}` }).join(), /^MULTICALL3 is no setting any more/)
+  assert.match(problemsOf({ MULTICALL3: `0x${'ca'.repeat(20)}` }).join(), /^MULTICALL3 is no longer a setting/)
   assert.deepEqual(problemsOf({ FOLLOW_STRICT: '', MULTICALL3: '' }), [])
   assert.deepEqual(problemsOf({ BLOCK_VERIFICATION: 'hash' }), [])
 })

@@ -24,74 +24,74 @@ type Key = {
 // One line for each, so that it reads as the table it is.
 // prettier-ignore
 const keys = {
-  NODE_ENV: { kind: 'choice', choices: ['development', 'test', 'production'], default: 'development', part: 'both', help: 'production refuses every development convenience and wants the settings marked so' },
-  HOST: { kind: 'text', default: '127.0.0.1', part: 'server', help: 'address to listen on; development mode accepts loopback addresses only, unless DEVELOPMENT_OPEN_TO says otherwise' },
+  NODE_ENV: { kind: 'choice', choices: ['development', 'test', 'production'], default: 'development', part: 'both', help: 'production refuses every development convenience and requires the settings marked so' },
+  HOST: { kind: 'text', default: '127.0.0.1', part: 'server', help: 'address to listen on; development mode accepts loopback addresses only, unless DEVELOPMENT_OPEN_TO allows others' },
   PORT: { kind: 'integer', min: 0, max: 65535, default: 4000, part: 'server', help: 'port to listen on; 0 takes any free one' },
-  PUBLIC_ORIGIN: { kind: 'url', part: 'server', productionRequired: true, help: 'origin that clients see, https in production; default http://localhost:PORT' },
-  OPS_LISTEN: { kind: 'listen', part: 'server', help: 'address and port of a listener of its own for operators, as 127.0.0.1:9464: /metrics, and /readyz with every check. Without it production has no metrics; in development they stand beside the API' },
-  DEVELOPMENT_OPEN_TO: { kind: 'choice', choices: ['this-machine', 'everyone'], default: 'this-machine', part: 'server', help: '`everyone`: development mode may listen on other addresses, stand behind a proxy and be called by other names, in a container or for a phone on the desk. Whoever reaches it signs in as anyone and moves what they hold; refused in production' },
-  DATA_DIR: { kind: 'path', default: '.chatelaine', part: 'server', help: 'folder of a development installation: embedded database, chain, signer, keys. Production keeps nothing there but networks.json, where NETWORKS_FILE does not say otherwise' },
-  DATABASE_URL: { kind: 'text', part: 'server', productionRequired: true, help: 'PostgreSQL connection string, `postgres://user:password@host:5432/database`; several servers with commas between their `host:port`, of which the one that takes writes is used, also after a promotion; `?target_session_attrs=read-write` refuses a single one that takes none: docs/guides/failover.md. Without it the embedded database' },
-  DATABASE_POOLER: { kind: 'choice', choices: ['none', 'transaction'], default: 'none', part: 'server', help: '`transaction` where PgBouncer stands before PostgreSQL with `pool_mode = transaction`: nothing is set on a connection, so the time limits belong on the role, and DATABASE_PREPARED is `off` unless it is set: docs/guides/failover.md' },
-  DATABASE_PREPARED: { kind: 'choice', choices: ['on', 'off'], part: 'server', help: 'whether the statements of writes and sign-ins stay parsed on a connection, which saves a quarter of the database’s CPU for a write; default `on`, and `off` with DATABASE_POOLER=transaction, where `on` needs PgBouncer 1.21 or newer with `max_prepared_statements`' },
+  PUBLIC_ORIGIN: { kind: 'url', part: 'server', productionRequired: true, help: 'public origin as clients see it, https in production; default http://localhost:PORT' },
+  OPS_LISTEN: { kind: 'listen', part: 'server', help: 'address and port of a separate listener for operators, such as 127.0.0.1:9464: /metrics, and /readyz with every check. Without it production has no metrics; in development they are on the API’s port' },
+  DEVELOPMENT_OPEN_TO: { kind: 'choice', choices: ['this-machine', 'everyone'], default: 'this-machine', part: 'server', help: '`everyone`: development mode may listen on other addresses, run behind a proxy and be called by other host names, in a container or for a phone on the desk. Anyone who reaches it can sign in as anyone and move what they hold; refused in production' },
+  DATA_DIR: { kind: 'path', default: '.chatelaine', part: 'server', help: 'folder of a development installation: embedded database, chain, signer, keys. Production keeps only networks.json there, unless NETWORKS_FILE names another file' },
+  DATABASE_URL: { kind: 'text', part: 'server', productionRequired: true, help: 'PostgreSQL connection string, `postgres://user:password@host:5432/database`; several servers as `host:port` separated by commas, of which the one that accepts writes is used, also after a promotion; `?target_session_attrs=read-write` refuses a single one that accepts none: docs/guides/failover.md. Without it the embedded database' },
+  DATABASE_POOLER: { kind: 'choice', choices: ['none', 'transaction'], default: 'none', part: 'server', help: '`transaction` if PgBouncer is in front of PostgreSQL with `pool_mode = transaction`: nothing is set on a connection, so timeouts belong on the role, and DATABASE_PREPARED defaults to `off`: docs/guides/failover.md' },
+  DATABASE_PREPARED: { kind: 'choice', choices: ['on', 'off'], part: 'server', help: 'whether writes and sign-ins use prepared statements, which save a quarter of the database’s CPU for a write; default `on`, and `off` with DATABASE_POOLER=transaction, where `on` requires PgBouncer 1.21 or newer with `max_prepared_statements`' },
   DATABASE_POOL: { kind: 'integer', unit: 'connections', min: 1, max: 200, default: 16, part: 'server', help: 'connections to PostgreSQL per process' },
-  NETWORKS_FILE: { kind: 'path', part: 'server', help: 'nodes of the networks added with `chatelaine network add`: a JSON list of addresses by network name, which may hold keys; default DATA_DIR/networks.json' },
-  RPC_URL: { kind: 'urls', part: 'server', help: 'EVM node instead of the embedded chain, of one more network that the NETWORK_… settings describe; or several of the same network, with commas or spaces between: one that fails, lags or is slow is left aside. A ws or wss address beside them tells of new blocks, so that the others are asked for them when there is one' },
+  NETWORKS_FILE: { kind: 'path', part: 'server', help: 'nodes of the networks added with `chatelaine network add`: JSON, a list of URLs by network name, which may contain keys; default DATA_DIR/networks.json' },
+  RPC_URL: { kind: 'urls', part: 'server', help: 'EVM node of one more network, which the NETWORK_… settings describe, instead of the embedded chain; or several nodes of the same network, separated by commas or spaces: one that fails, lags or is slow is not used. A ws or wss URL beside them announces new blocks, so that the others are polled only when there is one' },
   CHAIN_PORT: { kind: 'integer', min: 0, max: 65535, part: 'server', help: 'port of the embedded chain; default 8545 if free, else any' },
   CHAIN_BLOCK_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, max: 60, default: 1, part: 'server', help: 'block time of the embedded chain' },
-  NETWORK_NAME: { kind: 'text', default: 'devnet', part: 'server', help: 'lower-case name of the network behind RPC_URL, as it stands in balances' },
-  NETWORK_SYMBOL: { kind: 'text', default: 'ETH', part: 'server', help: 'symbol of the native coin' },
-  NETWORK_COIN: { kind: 'text', default: 'Ether', part: 'server', help: 'name of the native coin' },
-  NETWORK_DECIMALS: { kind: 'integer', min: 0, max: 36, default: 18, part: 'server', help: 'decimals of the native coin' },
-  NETWORK_CHAIN_ID: { kind: 'integer', min: 1, part: 'server', help: 'chain id that the node must answer with; default: what it answers first, kept for ever' },
-  NETWORK_EXPLORER: { kind: 'url', part: 'server', help: 'block explorer with /tx/, /address/ and /block/ pages, needed with RPC_URL in production; default: the pages of this service' },
+  NETWORK_NAME: { kind: 'text', default: 'devnet', part: 'server', help: 'lower-case name of the network behind RPC_URL, as shown in balances' },
+  NETWORK_SYMBOL: { kind: 'text', default: 'ETH', part: 'server', help: 'symbol of the native currency' },
+  NETWORK_COIN: { kind: 'text', default: 'Ether', part: 'server', help: 'name of the native currency' },
+  NETWORK_DECIMALS: { kind: 'integer', min: 0, max: 36, default: 18, part: 'server', help: 'decimals of the native currency' },
+  NETWORK_CHAIN_ID: { kind: 'integer', min: 1, part: 'server', help: 'chain id that the node must report; default: the first that it reports, kept permanently' },
+  NETWORK_EXPLORER: { kind: 'url', part: 'server', help: 'block explorer with /tx/, /address/ and /block/ pages, needed with RPC_URL in production; default: pages of this service' },
   NETWORK_FINALITY: { kind: 'text', default: 'finalized', part: 'server', help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final' },
-  FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed, on networks for which `chatelaine network add` was told no other' },
+  FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed, on networks without one of their own (`chatelaine network add`)' },
   LANE_BUMP_AFTER_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, default: 20, part: 'server', help: 'how long an attempt waits before its fee is raised' },
-  FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, max: 3000, default: 250, part: 'server', help: 'how often the follower asks the node for a new head while one is to be expected; its lease on a network, which replicas take over when it lapses, lasts 4 seconds' },
-  BLOCK_VERIFICATION: { kind: 'choice', choices: ['bloom', 'hash', 'count'], default: 'bloom', part: 'server', help: '`hash` asks for every block with its transactions whole and rebuilds its header, transactions and receipts from what they hold, up to the block’s hash: hash, sender, gas, price, outcome and logs of each transaction (Ethereum’s own headers and transaction types 0 to 4; a block with another type is refused); `bloom` checks logs against the block’s Bloom filter, and blocks with transactions of our accounts as `hash` does where they are Ethereum’s; `count` counts receipts only, for networks whose filter is empty or leaves logs out; on networks for which `chatelaine network add` was told no other' },
+  FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, max: 3000, default: 250, part: 'server', help: 'how often the follower polls the node for a new head when one is expected; its lease on a network lasts 4 seconds, after which a replica can take over' },
+  BLOCK_VERIFICATION: { kind: 'choice', choices: ['bloom', 'hash', 'count'], default: 'bloom', part: 'server', help: '`hash` fetches every block with full transactions and recomputes header, transactions and receipts up to the block’s hash: hash, sender, gas, price, outcome and logs of each transaction (Ethereum’s own headers and transaction types 0 to 4; a block with another type is refused); `bloom` checks logs against the block’s Bloom filter, and blocks with transactions of our accounts as `hash` does where they are Ethereum’s; `count` counts receipts only, for networks whose filter is empty or omits logs; on networks without one of their own (`chatelaine network add`)' },
   SIGNER_SOCKET: { kind: 'path', part: 'both', productionRequired: true, help: 'Unix socket of the signer' },
-  SIGNER_SOCKET_MODE: { kind: 'choice', choices: ['600', '660'], default: '600', part: 'signer', help: 'permissions of SIGNER_SOCKET, octal: 600 for the signer’s own user, 660 for its group too, where the server is another user of that group' },
+  SIGNER_SOCKET_MODE: { kind: 'choice', choices: ['600', '660'], default: '600', part: 'signer', help: 'permissions of SIGNER_SOCKET, octal: 600 for the signer’s own user, 660 for its group too, if the server runs as another user of that group' },
   SIGNER_DIR: { kind: 'path', part: 'signer', productionRequired: true, help: 'the signer’s own store: wrapped keys and sign ledger' },
-  SIGNER_KEK_FILE: { kind: 'path', part: 'signer', productionRequired: true, help: 'file of 32 raw bytes: the key that wraps data keys; keep it away from SIGNER_DIR and its backups' },
-  SIGNER_JWKS_FILE: { kind: 'path', part: 'signer', productionRequired: true, help: 'public keys that access tokens are verified with; read again when it changes' },
+  SIGNER_KEK_FILE: { kind: 'path', part: 'signer', productionRequired: true, help: 'file with the master key (KEK): 32 raw bytes that wrap the data keys; keep it apart from SIGNER_DIR and its backups' },
+  SIGNER_JWKS_FILE: { kind: 'path', part: 'signer', productionRequired: true, help: 'public keys that verify access tokens; reloaded when the file changes' },
   SIGNER_ISSUER: { kind: 'url', part: 'signer', productionRequired: true, help: 'issuer that access tokens must name: PUBLIC_ORIGIN/oauth' },
   SIGNER_AUDIENCE: { kind: 'url', part: 'signer', productionRequired: true, help: 'audience that access tokens must name: PUBLIC_ORIGIN/v1' },
-  SIGNER_REVOCATIONS_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 300, default: 60, part: 'signer', help: 'how old the newest list of revoked tokens may be before the signer accepts no token; the server sends one every 5 seconds. 0, refused in production: lists are not used' },
+  SIGNER_REVOCATIONS_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 300, default: 60, part: 'signer', help: 'maximum age of the newest list of revoked tokens; beyond it the signer accepts no token. The server sends one every 5 seconds. 0, refused in production: lists are not used' },
   SIGNER_MAX_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'highest total fee (gas × fee per gas) of one transaction; default 10^18' },
-  SIGNER_MAX_FILL_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'the same for an empty transaction that fills a nonce without a token; at least 21,000 × the highest FEE_CAP_GWEI, or such nonces wait while the network asks for more; default 2.1 × 10^16, which is 21,000 × 1,000 gwei' },
-  SIGNER_MAX_FILLS: { kind: 'integer', unit: 'transactions', min: 1, max: 64, default: 16, part: 'signer', help: 'nonces of an account in a row that are filled without a token; at least MAX_PENDING_WRITES of the server, which may leave so many behind when it dies' },
-  AUTH_KEYS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'private keys of the authorization server as a JWK set; made at the first start in development' },
-  AUTH_JWKS_FILE: { kind: 'path', part: 'server', help: 'where the public half is written for the signer; default beside AUTH_KEYS_FILE' },
+  SIGNER_MAX_FILL_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'the same for an empty transaction that fills a nonce without a token; at least 21,000 × the highest FEE_CAP_GWEI, or such nonces wait while the network requires more; default 2.1 × 10^16, which is 21,000 × 1,000 gwei' },
+  SIGNER_MAX_FILLS: { kind: 'integer', unit: 'transactions', min: 1, max: 64, default: 16, part: 'signer', help: 'consecutive nonces of an account that may be filled without a token; at least MAX_PENDING_WRITES of the server, which may leave that many behind in a crash' },
+  AUTH_KEYS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'private keys of the authorization server as a JWK set; created at the first start in development' },
+  AUTH_JWKS_FILE: { kind: 'path', part: 'server', help: 'where the public keys are written for the signer; default beside AUTH_KEYS_FILE' },
   PROVIDERS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'JSON list of the identity providers people may sign in with: docs/guides/providers.md' },
   BRAND_NAME: { kind: 'text', default: 'Chatelaine', part: 'server', help: 'name of the installation, on every page for people, 1 to 40 characters' },
-  BRAND_LOGO_FILE: { kind: 'path', part: 'server', help: 'picture beside the name: SVG, PNG, JPEG or WebP, at most 256 KiB; read at the start' },
-  BRAND_COLOR: { kind: 'text', part: 'server', help: 'colour of buttons and links as #rrggbb, dark enough for light pages (contrast 4.5 of WCAG 2.2); dark pages have it lighter' },
-  SUPPORT_URL: { kind: 'url', part: 'server', help: 'https page on which people find help; linked from every page' },
-  PRIVACY_URL: { kind: 'url', part: 'server', help: 'https page of the privacy policy; linked from every page' },
-  TERMS_URL: { kind: 'url', part: 'server', help: 'https page of the terms of use; linked from every page' },
-  OPERATOR_TOKEN_FILE: { kind: 'path', part: 'server', help: 'tokens that open the operator API, one a line: SHA-256 hash in hexadecimal, name, role (operator, viewer); without it there is none, in development a token in DATA_DIR/operator-token' },
-  CODE_SECONDS: { kind: 'integer', unit: 'seconds', min: 10, max: 600, default: 60, part: 'server', help: 'life of an authorization code' },
-  ACCESS_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, max: 86400, default: 3600, part: 'server', help: 'life of an access token' },
-  ID_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, default: 3600, part: 'server', help: 'life of an id token' },
-  REFRESH_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 315360000, default: 2592000, part: 'server', help: 'life of a refresh token; each use gives a new one' },
-  REFRESH_FAMILY_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 315360000, default: 7776000, part: 'server', help: 'for how long after a sign-in its application is given new refresh tokens; then the person signs in again' },
-  REFRESH_GRACE_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 60, default: 20, part: 'server', help: 'for how long a used refresh token answers with its successor again' },
-  SESSION_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 315360000, default: 1209600, part: 'server', help: 'life of a signed-in browser session' },
-  RATE_LIMITS: { kind: 'choice', choices: ['on', 'off'], default: 'on', part: 'server', help: 'off for load tests; refused in production' },
-  READS_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 20, part: 'server', help: 'reads of one token' },
-  READS_BURST: { kind: 'integer', unit: 'requests', min: 1, default: 60, part: 'server', help: 'reads of one token at once' },
-  WRITES_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 5, part: 'server', help: 'writes of one account' },
-  APPLICATION_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 100, part: 'server', help: 'requests of one application' },
-  SIGN_IN_PER_MINUTE: { kind: 'integer', unit: 'requests per minute', min: 1, default: 10, part: 'server', help: 'requests of one IP address (an IPv6 /64) to each step of a sign-in; development mode has no such limit' },
-  MAX_IN_FLIGHT: { kind: 'integer', unit: 'requests', min: 16, max: 65536, default: 4096, part: 'server', help: 'requests of a process under way at once, at most; below it the limit finds its own height: docs/guides/operating.md' },
-  MAX_CONNECTIONS: { kind: 'integer', unit: 'connections', min: 16, max: 1000000, default: 16384, part: 'server', help: 'open connections of a process, at most; a connection beyond it is closed at once, without an answer, and the log says so (`connections_full`). One that says nothing is closed after 5 s, one that is kept open after 72 s without a request' },
-  MAX_PENDING_WRITES: { kind: 'integer', unit: 'transactions', min: 1, default: 16, part: 'server', help: 'unconfirmed writes of one account that a node is given at a time; geth guarantees 16, reth caps at 16' },
-  MAX_QUEUED_WRITES: { kind: 'integer', unit: 'transactions', min: 0, max: 1000, default: 64, part: 'server', help: 'accepted writes of one account that wait behind those, stored and signed, for blocks to make room; 0: none, the next write is refused' },
-  TRUST_PROXY: { kind: 'proxies', part: 'server', productionRequired: true, help: 'how many reverse proxies stand before the server, each adding to X-Forwarded-For (1 for one, which must be on this machine or in a private network), or their addresses, as 10.0.0.0/8 or 127.0.0.1, with commas or spaces between. What a client wrote into the header itself is not believed. 0, and in development leaving it out: the header is not read; behind a proxy everybody would then share its limits' },
-  LOG_LEVEL: { kind: 'choice', choices: ['debug', 'info', 'warn', 'error', 'silent'], default: 'warn', part: 'both', help: 'least severe log line that is written to standard error' },
-  REQUEST_LOG: { kind: 'choice', choices: ['auto', 'on', 'off'], default: 'auto', part: 'server', help: 'a line on standard error for each request: method, path, status, milliseconds, code of a refusal, request id. `auto`: in development. `on` in production: JSON of the route instead of the path, and it wants LOG_LEVEL info or debug' },
-  DRAIN_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 60, default: 0, part: 'server', help: 'how long /readyz says no before the server stops accepting, for a balancer to notice' },
+  BRAND_LOGO_FILE: { kind: 'path', part: 'server', help: 'logo beside the name: SVG, PNG, JPEG or WebP, at most 256 KiB; read at startup' },
+  BRAND_COLOR: { kind: 'text', part: 'server', help: 'colour of buttons and links as #rrggbb, dark enough for light pages (contrast 4.5, WCAG 2.2); dark pages use a lighter shade' },
+  SUPPORT_URL: { kind: 'url', part: 'server', help: 'https URL of the support page; linked from every page' },
+  PRIVACY_URL: { kind: 'url', part: 'server', help: 'https URL of the privacy policy; linked from every page' },
+  TERMS_URL: { kind: 'url', part: 'server', help: 'https URL of the terms of use; linked from every page' },
+  OPERATOR_TOKEN_FILE: { kind: 'path', part: 'server', help: 'tokens of the operator API, one per line: SHA-256 hash in hexadecimal, name, role (operator, viewer); without it there is no operator API, in development there is a token in DATA_DIR/operator-token' },
+  CODE_SECONDS: { kind: 'integer', unit: 'seconds', min: 10, max: 600, default: 60, part: 'server', help: 'lifetime of an authorization code' },
+  ACCESS_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, max: 86400, default: 3600, part: 'server', help: 'lifetime of an access token' },
+  ID_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 5, default: 3600, part: 'server', help: 'lifetime of an id token' },
+  REFRESH_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 315360000, default: 2592000, part: 'server', help: 'lifetime of a refresh token; each use returns a new one' },
+  REFRESH_FAMILY_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 315360000, default: 7776000, part: 'server', help: 'how long after a sign-in refresh tokens are renewed; after that the person signs in again' },
+  REFRESH_GRACE_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 60, default: 20, part: 'server', help: 'how long a used refresh token still returns its successor' },
+  SESSION_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 315360000, default: 1209600, part: 'server', help: 'lifetime of a signed-in browser session' },
+  RATE_LIMITS: { kind: 'choice', choices: ['on', 'off'], default: 'on', part: 'server', help: '`off` for load tests; refused in production' },
+  READS_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 20, part: 'server', help: 'reads per token' },
+  READS_BURST: { kind: 'integer', unit: 'requests', min: 1, default: 60, part: 'server', help: 'reads of one token in a burst' },
+  WRITES_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 5, part: 'server', help: 'writes per account' },
+  APPLICATION_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 100, part: 'server', help: 'requests per application' },
+  SIGN_IN_PER_MINUTE: { kind: 'integer', unit: 'requests per minute', min: 1, default: 10, part: 'server', help: 'requests per IP address (IPv6: /64) to each step of a sign-in; development mode has no such limit' },
+  MAX_IN_FLIGHT: { kind: 'integer', unit: 'requests', min: 16, max: 65536, default: 4096, part: 'server', help: 'maximum number of requests in flight per process; below it the limit adapts by itself: docs/guides/operating.md' },
+  MAX_CONNECTIONS: { kind: 'integer', unit: 'connections', min: 16, max: 1000000, default: 16384, part: 'server', help: 'maximum number of open connections per process; one more is closed immediately, without a response, and logged (`connections_full`). A connection without a first request is closed after 5 s, an idle one after 72 s' },
+  MAX_PENDING_WRITES: { kind: 'integer', unit: 'transactions', min: 1, default: 16, part: 'server', help: 'unconfirmed writes per account that are broadcast at a time; geth guarantees 16, reth caps at 16' },
+  MAX_QUEUED_WRITES: { kind: 'integer', unit: 'transactions', min: 0, max: 1000, default: 64, part: 'server', help: 'accepted writes per account that wait behind those, stored and signed; 0: none, the next write is refused' },
+  TRUST_PROXY: { kind: 'proxies', part: 'server', productionRequired: true, help: 'number of reverse proxies in front of the server, each adding to X-Forwarded-For (1 for one, which must be on this machine or in a private network), or their addresses, such as 10.0.0.0/8 or 127.0.0.1, separated by commas or spaces. What a client writes into the header itself is not trusted. 0, and in development leaving it out: the header is not read; behind a proxy all clients would then share its limits' },
+  LOG_LEVEL: { kind: 'choice', choices: ['debug', 'info', 'warn', 'error', 'silent'], default: 'warn', part: 'both', help: 'least severe log level that is written to standard error' },
+  REQUEST_LOG: { kind: 'choice', choices: ['auto', 'on', 'off'], default: 'auto', part: 'server', help: 'a line on standard error for each request: method, path, status, milliseconds, code of a refusal, request id. `auto`: in development. `on` in production: JSON with the route instead of the path; requires LOG_LEVEL info or debug' },
+  DRAIN_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 60, default: 0, part: 'server', help: 'how long /readyz reports not ready before the server stops accepting, for a load balancer to notice' },
 } as const satisfies Record<string, Key>
 
 export type ConfigKey = keyof typeof keys
@@ -159,8 +159,8 @@ export function readSome<K extends ConfigKey>(
 
 /** Settings of before, and what to do instead: one that is passed over silently is one that its operator believes in. */
 const REMOVED = {
-  FOLLOW_STRICT: 'it is BLOCK_VERIFICATION now, and its values `hash` (on), `bloom` (off) and `count` (lax)',
-  MULTICALL3: 'leave it out, nothing read it',
+  FOLLOW_STRICT: 'it is BLOCK_VERIFICATION now, with the values `hash` (on), `bloom` (off) and `count` (lax)',
+  MULTICALL3: 'remove it, it had no effect',
 }
 
 function readEach(
@@ -171,7 +171,7 @@ function readEach(
   const config: Record<string, unknown> = {}
   const production = env.NODE_ENV === 'production'
   for (const [name, instead] of Object.entries(REMOVED))
-    if (env[name] !== undefined && env[name] !== '') problems.push(`${name} is no setting any more: ${instead}`)
+    if (env[name] !== undefined && env[name] !== '') problems.push(`${name} is no longer a setting: ${instead}`)
   for (const [name, key] of Object.entries(keys) as [ConfigKey, Key][]) {
     const text = env[name] === '' ? undefined : env[name]
     const mine = key.part === part || key.part === 'both'
@@ -197,7 +197,7 @@ function misspelt(env: Record<string, string | undefined>): string[] {
     .filter((name) => env[name] !== '' && !(name in keys))
     .flatMap((name) => {
       const meant = long.find((key) => isNear(name.toUpperCase(), key))
-      return meant === undefined ? [] : [`${name} is no setting, and ${meant} is: correct it, or leave it out`]
+      return meant === undefined ? [] : [`${name} is not a setting, but ${meant} is: correct it, or remove it`]
     })
 }
 
@@ -243,9 +243,7 @@ function readValue(key: Key, text: string): string | number | bigint | string[] 
       // Those that answer calls first: where one address is wanted it is the first.
       return isFine
         ? [...new Set(urls)].toSorted((a, b) => Number(a.startsWith('ws')) - Number(b.startsWith('ws')))
-        : new Error(
-            'must be an http or https URL, or several with commas or spaces between; ws and wss may stand beside',
-          )
+        : new Error('must be an http or https URL, or several separated by commas or spaces; ws and wss may be added')
     }
     case 'proxies':
       return readProxies(text)
@@ -269,7 +267,7 @@ function readProxies(text: string): number | string[] | Error {
   return addresses.length > 0 && addresses.every(isAddressOrNetwork)
     ? addresses
     : new Error(
-        `must be how many proxies stand before the server (1 for one, at most ${MAX_PROXIES}) or their addresses (10.0.0.0/8, 127.0.0.1)`,
+        `must be the number of proxies in front of the server (1 for one, at most ${MAX_PROXIES}) or their addresses (10.0.0.0/8, 127.0.0.1)`,
       )
 }
 
@@ -287,7 +285,7 @@ function readListen(text: string): Listen | Error {
     Number(port) <= 65_535
   return isFine
     ? { host: (bracketed ?? plain)!, port: Number(port) }
-    : new Error('must be an address and a port, as 127.0.0.1:9464 or [::1]:9464')
+    : new Error('must be an address and a port, such as 127.0.0.1:9464 or [::1]:9464')
 }
 
 const LOOPBACK = new Set(['127.0.0.1', '::1', 'localhost'])
@@ -301,7 +299,7 @@ function modeOf(config: Config, hasMissing: boolean): string[] {
   if (config.NODE_ENV !== 'production') return developmentForOthers(config)
   const problems: string[] = []
   if (config.DEVELOPMENT_OPEN_TO !== 'this-machine')
-    problems.push('DEVELOPMENT_OPEN_TO cannot be set in production: leave it out')
+    problems.push('DEVELOPMENT_OPEN_TO cannot be set in production: remove it')
   if (config.REQUEST_LOG === 'on' && !['debug', 'info'].includes(config.LOG_LEVEL))
     problems.push('REQUEST_LOG cannot be on with this LOG_LEVEL: its lines are info')
   if (config.RATE_LIMITS === 'off') problems.push('RATE_LIMITS cannot be off in production')
@@ -310,7 +308,7 @@ function modeOf(config: Config, hasMissing: boolean): string[] {
   // Networks may also be in DATA_DIR, which only the start itself can see: named here beside other reasons, there alone.
   if (config.RPC_URL === undefined && config.NETWORKS_FILE === undefined && hasMissing)
     problems.push(
-      'RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` put one into DATA_DIR',
+      'RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` has put one into DATA_DIR',
     )
   if (config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined)
     problems.push('NETWORK_EXPLORER is missing: the network of RPC_URL needs an explorer')
@@ -325,9 +323,7 @@ function shapesOf(config: Config): string[] {
   const { PUBLIC_ORIGIN, NETWORK_NAME, NETWORK_FINALITY } = config
   const problems = brandProblems(config)
   if (PUBLIC_ORIGIN !== undefined && URL.canParse(PUBLIC_ORIGIN) && new URL(PUBLIC_ORIGIN).origin !== PUBLIC_ORIGIN)
-    problems.push(
-      'PUBLIC_ORIGIN must be an origin without a path, in lower case and without the port that goes without saying',
-    )
+    problems.push('PUBLIC_ORIGIN must be an origin without a path, in lower case and without the default port')
   if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(NETWORK_NAME))
     problems.push('NETWORK_NAME must be lower-case letters, digits and hyphens')
   if (!/^(finalized|\d{1,4})$/.test(NETWORK_FINALITY))
@@ -355,7 +351,7 @@ function brandProblems(config: Config): string[] {
   if (BRAND_COLOR !== undefined && color === null) problems.push('BRAND_COLOR must be a colour as #rrggbb')
   if (color !== null && contrast(color, PAPER) < MIN_CONTRAST)
     problems.push(
-      `BRAND_COLOR is too light to be read on light pages: its contrast is ${contrast(color, PAPER).toFixed(1)}, and ${MIN_CONTRAST} is needed`,
+      `BRAND_COLOR is too light for light pages: its contrast is ${contrast(color, PAPER).toFixed(1)}, at least ${MIN_CONTRAST} is needed`,
     )
   for (const key of ['SUPPORT_URL', 'PRIVACY_URL', 'TERMS_URL'] as const)
     if (config[key] !== undefined && !config[key].startsWith('https://')) problems.push(`${key} must be an https URL`)
@@ -370,13 +366,13 @@ function developmentForOthers(config: Config): string[] {
   const reaching = [
     [!isLoopback(HOST), 'HOST must be a loopback address'],
     [origin !== null && !isLoopback(origin), 'PUBLIC_ORIGIN must be on this machine (http://localhost:…)'],
-    [TRUST_PROXY !== undefined && TRUST_PROXY !== 0, 'TRUST_PROXY has no place'],
-    [SIGNER_SOCKET !== undefined, 'SIGNER_SOCKET has no place'],
+    [TRUST_PROXY !== undefined && TRUST_PROXY !== 0, 'TRUST_PROXY cannot be used'],
+    [SIGNER_SOCKET !== undefined, 'SIGNER_SOCKET cannot be used'],
   ] as const
   return reaching
     .filter(([isReaching]) => isReaching)
     .map(
       ([, what]) =>
-        `${what} in development mode, where anyone may sign in as anyone: set NODE_ENV=production, or DEVELOPMENT_OPEN_TO=everyone if that is what you want`,
+        `${what} in development mode, where anyone may sign in as anyone: set NODE_ENV=production, or DEVELOPMENT_OPEN_TO=everyone if that is intended`,
     )
 }

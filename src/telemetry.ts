@@ -75,7 +75,7 @@ export function openTelemetry(name: string, level: string): Telemetry {
     }),
     headBlock: new Gauge({
       name: 'chain_head_block',
-      help: 'Newest block the service has stored',
+      help: 'Newest block that the service has stored',
       labelNames: ['chain_id'],
       registers,
     }),
@@ -87,18 +87,18 @@ export function openTelemetry(name: string, level: string): Telemetry {
     }),
     loopDelay: new Gauge({
       name: 'event_loop_delay_seconds',
-      help: 'How late the event loop runs all the time, seconds',
+      help: 'Event loop delay, seconds',
       registers,
     }),
     poolWait: new Histogram({
       name: 'db_pool_wait_seconds',
-      help: 'Waiting for a connection to the database, seconds',
+      help: 'Wait for a database connection, seconds',
       buckets: [0.001, 0.005, 0.02, 0.1, 0.5, 2, 5],
       registers,
     }),
     admissionLimit: new Gauge({
       name: 'admission_limit',
-      help: 'Requests that may be in flight at once: all, reads, writes',
+      help: 'Limit of requests in flight: all, reads, writes',
       labelNames: ['of'],
       registers,
     }),

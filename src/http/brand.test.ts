@@ -33,7 +33,10 @@ test('what nobody could read, and links that are not https, are refused by name'
     problemsOf({ BRAND_COLOR: '#1f5673', BRAND_NAME: 'Meadow', SUPPORT_URL: 'https://x.example/help' }),
     [],
   )
-  assert.match(problemsOf({ BRAND_COLOR: '#ffcc00' })[0]!, /^BRAND_COLOR is too light to be read .* 1\.\d, and 4\.5/)
+  assert.match(
+    problemsOf({ BRAND_COLOR: '#ffcc00' })[0]!,
+    /^BRAND_COLOR is too light for light pages: .* 1\.\d, at least 4\.5/,
+  )
   for (const color of ['red', '#fff', '1f5673', '#1f5673;}body{'])
     assert.deepEqual(problemsOf({ BRAND_COLOR: color }), ['BRAND_COLOR must be a colour as #rrggbb'])
   for (const name of [' ', 'x'.repeat(41), 'a\u0007b'])
