@@ -238,7 +238,7 @@ test(
     await chmod(settings.AUTH_KEYS_FILE!, 0o644)
     const readable = start('main.ts', settings)
     assert.equal(await readable.ended, 1)
-    assert.match(readable.err(), /AUTH_KEYS_FILE is open to every user of this machine/)
+    assert.match(readable.err(), /AUTH_KEYS_FILE is readable by every user of this machine/)
     await chmod(settings.AUTH_KEYS_FILE!, 0o600)
   },
 )

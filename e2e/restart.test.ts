@@ -171,7 +171,7 @@ test('a second program on the same folder says so and leaves; another folder and
   t.after(() => program.interrupt())
   const second = launch({ ...here, port: there.port })
   assert.equal(await second.ended, 1)
-  assert.match(second.printed(), /Another Chatelaine runs on DATA_DIR/)
+  assert.match(second.printed(), /Another Chatelaine is using DATA_DIR/)
   const beside = await start(there)
   t.after(() => beside.interrupt())
   assert.notEqual(beside.facts.rpcUrl, program.facts.rpcUrl)

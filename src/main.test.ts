@@ -28,6 +28,6 @@ test('an argument that it does not know is refused before anything is started', 
   for (const words of [['--port', '5000'], ['--help', '--prot'], ['serve']]) {
     const { code, out, err } = await run(...words)
     assert.deepEqual([code, out], [1, ''])
-    assert.match(err, /^There is no argument (--port|--prot|serve)\.\n\nUsage/)
+    assert.match(err, /^Unknown argument (--port|--prot|serve)\.\n\nUsage/)
   }
 })

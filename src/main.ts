@@ -15,7 +15,7 @@ const startedAt = Date.now()
 
 const USAGE = `Usage: npm start
 
-Starts the server. It takes no arguments: everything is set by environment variables, all of them in
+Starts the server. It takes no arguments: all settings are environment variables, all of them in
 docs/reference/configuration.md. Without any it is a development installation with a database, a chain, a signer and a
 sign-in of its own.
 
@@ -58,7 +58,7 @@ function refuseArguments(words: string[]): void {
   if (words.length === 0) return
   const isHelp = words.every((word) => word === '--help' || word === '-h')
   if (isHelp) console.log(USAGE)
-  else console.error(`There is no argument ${words.find((word) => !/^(--help|-h)$/.test(word))}.\n\n${USAGE}`)
+  else console.error(`Unknown argument ${words.find((word) => !/^(--help|-h)$/.test(word))}.\n\n${USAGE}`)
   process.exit(isHelp ? 0 : 1)
 }
 
@@ -100,7 +100,7 @@ function explain(error: unknown): void {
   const { DATA_DIR, PORT } = config
   if (error instanceof FolderInUse)
     console.error(
-      `Another Chatelaine runs on DATA_DIR ${DATA_DIR} (process ${error.pid}). Stop it, or choose another DATA_DIR and PORT.`,
+      `Another Chatelaine is using DATA_DIR ${DATA_DIR} (process ${error.pid}). Stop it, or choose another DATA_DIR and PORT.`,
     )
   else if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE')
     console.error(`PORT ${PORT} is in use. Choose another: PORT=${PORT + 1} npm start`)
@@ -108,10 +108,10 @@ function explain(error: unknown): void {
     console.error(
       error.code === 'EACCES'
         ? `PORT ${PORT} cannot be listened on by this user (EACCES): choose one from 1024 on.`
-        : `HOST is no address of this machine that can be listened on (${error.code}).`,
+        : `HOST is not an address of this machine that can be listened on (${error.code}).`,
     )
   else if (error instanceof RpcUnavailable || error instanceof RpcError)
-    console.error(`Cannot start: no EVM node answers at RPC_URL: ${error.message}`)
+    console.error(`Cannot start: no EVM node responds at RPC_URL: ${error.message}`)
   else if (error instanceof Error && (error.constructor === Error || error instanceof ChainStartError))
     console.error(`Cannot start: ${error.message.replace('another DATA_DIR', `another DATA_DIR than ${DATA_DIR}`)}`)
   else console.error('Cannot start:', error instanceof Error ? `${error.name}: ${error.message}` : 'unknown error')

@@ -217,8 +217,8 @@ async function openDatabase(config: Config, telemetry: Telemetry, told: Told): P
   try {
     return await openMigrated(config, dir, telemetry, told)
   } catch (error) {
-    const why = reasonOf(error) ?? 'it gave no reason'
-    const which = config.DATABASE_URL === undefined ? `in ${dir}` : 'of DATABASE_URL'
+    const why = reasonOf(error) ?? 'no reason given'
+    const which = config.DATABASE_URL === undefined ? `in ${dir}` : 'at DATABASE_URL'
     throw new Error(`the database ${which} cannot be used: ${why}`, { cause: error })
   }
 }
@@ -271,7 +271,7 @@ async function openOthers(place: Here, chains: Map<number, Chain>): ReturnType<t
   const stored = await storedNetworks(place, config.NETWORKS_FILE ?? join(config.DATA_DIR, 'networks.json'))
   const taken = config.RPC_URL !== undefined || config.NODE_ENV !== 'production' ? config.NETWORK_NAME : null
   if (stored.some(({ name }) => name === taken))
-    throw new Error(`the network ${taken} has nodes in NETWORKS_FILE and in RPC_URL: take one of them out`)
+    throw new Error(`the network ${taken} has nodes in NETWORKS_FILE and in RPC_URL: remove one of them`)
   if (chains.size + fromSettings.length + stored.length === 0)
     throw new Error('there is no network to serve: add one with `chatelaine network add`, or set RPC_URL')
   return openNetworks(place, [...fromSettings, ...stored], chains)
@@ -330,7 +330,7 @@ async function untilOver(signal: AbortSignal, embedded: EmbeddedChain | null): P
     else signal.addEventListener('abort', () => resolve(), { once: true })
   })
   const ended = embedded?.exited.then(() => {
-    if (!signal.aborted) throw new Error('the embedded chain ended by itself; start again to continue')
+    if (!signal.aborted) throw new Error('the embedded chain exited; start again to continue')
   })
   await Promise.race([asked, ...(ended === undefined ? [] : [ended])])
 }

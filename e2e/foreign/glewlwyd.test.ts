@@ -147,7 +147,7 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
     assert.equal(untold.code, 1)
     assert.match(
       untold.out,
-      /WRONG {2}client .*unauthorized_client\n +It is taken with "clientAuthentication": "client_secret_basic"/,
+      /WRONG {2}client .*unauthorized_client\n +It is accepted with "clientAuthentication": "client_secret_basic"/,
     )
     assert.match(await wrongOf({ ...entry('BODY', inBody), clientSecret: 'another' }), /^client\n.*\n.*wrong secret/)
     assert.match(await wrongOf({ ...ENTRY, ...entry('HEADER', undecoded) }), /^client\n.*unauthorized_client/)
@@ -235,7 +235,7 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
     await signIn(page, una)
     await goOn(page)
     await page.waitForURL(/\/login\/callback\/HEADER/)
-    await says(page, 'Glewlwyd header does not answer at the moment')
+    await says(page, 'Glewlwyd header is not responding at the moment')
 
     here = await here.startAgain()
     await page.goto(`${here.facts.origin}/account`)
@@ -244,7 +244,7 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
       page.getByRole('button', { name: 'Continue with Glewlwyd header' }).click(),
     ])
     assert.equal(answer.status(), 502)
-    await says(page, 'Glewlwyd header does not answer at the moment')
+    await says(page, 'Glewlwyd header is not responding at the moment')
 
     await provider.start()
     await page.unrouteAll()

@@ -97,7 +97,8 @@ function readFields(shape: TupleShape, fields: Map<string, Json>, pointer: strin
     )
   }
   for (const key of fields.keys()) {
-    if (!names.has(key)) note(problems, `${pointer}/${escapeKey(key)}`, 'unknown_field', 'the tuple has no such value')
+    if (!names.has(key))
+      note(problems, `${pointer}/${escapeKey(key)}`, 'unknown_field', 'the tuple has no such component')
   }
   return shape.components.map((component, index) => {
     const name = shape.names[index]!

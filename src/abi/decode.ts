@@ -83,11 +83,11 @@ function decodeLeaf(decoding: Decoding, shape: Leaf, at: number): Value {
   const value = readWord(decoding, at)
   switch (shape.kind) {
     case 'uint':
-      if (value >> BigInt(shape.bits) !== 0n) throw wrong(`holds a number that is no uint${shape.bits}`)
+      if (value >> BigInt(shape.bits) !== 0n) throw wrong(`holds a number that does not fit uint${shape.bits}`)
       return value
     case 'int': {
       const signed = BigInt.asIntN(shape.bits, value)
-      if (BigInt.asUintN(256, signed) !== value) throw wrong(`holds a number that is no int${shape.bits}`)
+      if (BigInt.asUintN(256, signed) !== value) throw wrong(`holds a number that does not fit int${shape.bits}`)
       return signed
     }
     case 'bool':

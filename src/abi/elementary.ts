@@ -24,12 +24,12 @@ export function explainUnknownType(word: string): { code: string; detail: string
     return { code: 'unsupported_type', detail: `${shown} has no encoding that a compiler implements` }
   }
   if (/^u?int\d/.test(shown)) {
-    return { code: 'unknown_type', detail: `${shown} is no type: integer widths are multiples of 8 from 8 to 256` }
+    return { code: 'unknown_type', detail: `${shown} is not a type: integer widths are multiples of 8 from 8 to 256` }
   }
   if (/^bytes\d/.test(shown)) {
-    return { code: 'unknown_type', detail: `${shown} is no type: bytes1 to bytes32 are` }
+    return { code: 'unknown_type', detail: `${shown} is not a type: bytes1 to bytes32 are` }
   }
   if (shown === 'mapping') return { code: 'unsupported_type', detail: 'a mapping cannot be a parameter' }
   const hint = 'write address for a contract, uint8 for an enum, tuple(…) for a struct'
-  return { code: 'unknown_type', detail: `"${shown}" is no type; ${hint}` }
+  return { code: 'unknown_type', detail: `"${shown}" is not a type; ${hint}` }
 }

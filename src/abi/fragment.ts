@@ -18,11 +18,11 @@ export function readFragment(text: string): ParsedAbi {
   let found: AbiFunction | null = null
   const errors: AbiErrorItem[] = []
   for (const node of document.kind === 'array' ? document.items : [document]) {
-    if (node.kind !== 'object') throw refuse(node, 'invalid_item', 'an item of a JSON ABI is an object')
+    if (node.kind !== 'object') throw refuse(node, 'invalid_item', 'an item of a JSON ABI must be an object')
     const kind = readText(node.fields.get('type'), 'type') ?? 'function'
     if (kind === 'error') errors.push(readError(node, node.fields))
     else if (kind !== 'function') throw refuse(node, 'not_a_function', 'an item is neither a function nor an error')
-    else if (found) throw refuse(node, 'second_function', 'exactly one function may be given; a second one stands')
+    else if (found) throw refuse(node, 'second_function', 'exactly one function may be given; found a second one')
     else found = readFunction(node, node.fields)
     if (errors.length > MAX_ERROR_ITEMS) {
       throw refuse(node, 'too_many_errors', `more than ${MAX_ERROR_ITEMS} error items`)
@@ -35,7 +35,7 @@ export function readFragment(text: string): ParsedAbi {
 function readDocument(text: string): Json {
   // A string that we skip may hold anything, and the text is stored: half of a surrogate pair has no UTF-8 form.
   const broken = text.search(/\p{Surrogate}/u)
-  if (broken !== -1) throw abiError(broken + 1, 'not_text', 'half of a surrogate pair stands in the text')
+  if (broken !== -1) throw abiError(broken + 1, 'not_text', 'the text has half of a surrogate pair')
   try {
     return readJson(text)
   } catch (error) {
@@ -74,7 +74,7 @@ function readMutability(fields: Fields): StateMutability | null {
 }
 
 function readParameters(node: Json, tupleDepth: number): AbiParameter[] {
-  if (node.kind !== 'array') throw refuse(node, 'invalid_item', 'a list of parameters is an array')
+  if (node.kind !== 'array') throw refuse(node, 'invalid_item', 'a list of parameters must be an array')
   if (node.items.length > MAX_PARAMETERS) {
     throw refuse(node, 'too_many_parameters', `more than ${MAX_PARAMETERS} parameters in one list`)
   }
@@ -82,15 +82,16 @@ function readParameters(node: Json, tupleDepth: number): AbiParameter[] {
 }
 
 function readParameter(node: Json, tupleDepth: number): AbiParameter {
-  if (node.kind !== 'object') throw refuse(node, 'invalid_item', 'a parameter is an object')
+  if (node.kind !== 'object') throw refuse(node, 'invalid_item', 'a parameter must be an object')
   const name = readText(node.fields.get('name'), 'name') ?? ''
-  if (name !== '' && !isIdentifier(name)) throw refuse(node, 'invalid_name', 'the name of a parameter is no identifier')
+  if (name !== '' && !isIdentifier(name))
+    throw refuse(node, 'invalid_name', 'the name of a parameter is not an identifier')
   if (name.length > MAX_NAME) throw refuse(node, 'too_long', `a name has more than ${MAX_NAME} characters`)
   const typeNode = node.fields.get('type') ?? refuseMissing(node, 'type')
   const { base, suffix } = readType(typeNode)
   if (base !== 'tuple') return { name, type: base + suffix }
   if (tupleDepth === MAX_TUPLE_DEPTH) {
-    throw refuse(node, 'too_deep', `tuples lie more than ${MAX_TUPLE_DEPTH} deep`)
+    throw refuse(node, 'too_deep', `tuples are nested more than ${MAX_TUPLE_DEPTH} deep`)
   }
   const components = readParameters(node.fields.get('components') ?? refuseMissing(node, 'components'), tupleDepth + 1)
   if (components.length === 0) throw refuse(node, 'empty_tuple', 'a tuple has no components')
@@ -107,10 +108,10 @@ function readType(node: Json): { base: string; suffix: string } {
   if (base === null) {
     const { code, detail } = /^[\w$]*$/.test(word)
       ? explainUnknownType(word)
-      : { code: 'unknown_type', detail: 'a type has characters that no type has' }
+      : { code: 'unknown_type', detail: 'a type has invalid characters' }
     throw refuse(node, code, detail)
   }
-  if (!/^(\[[0-9]*\])*$/.test(suffix)) throw refuse(node, 'unknown_type', 'the brackets of an array are not in order')
+  if (!/^(\[[0-9]*\])*$/.test(suffix)) throw refuse(node, 'unknown_type', 'the brackets of an array are not balanced')
   const dimensions = suffix === '' ? [] : suffix.slice(1, -1).split('][')
   // Ends at the first dimension too many.
   dimensions.forEach((_, index) => checkDimensions(dimensions.slice(0, index + 1), node.at + 1))
@@ -120,7 +121,7 @@ function readType(node: Json): { base: string; suffix: string } {
 function readItemName(node: Json, fields: Fields): string {
   const name = readText(fields.get('name'), 'name')
   if (name === null || !isIdentifier(name))
-    throw refuse(node, 'invalid_name', 'an item has no name, or no identifier for one')
+    throw refuse(node, 'invalid_name', 'an item has no name, or its name is not an identifier')
   return name
 }
 
@@ -128,13 +129,13 @@ const isIdentifier = (text: string): boolean => /^[A-Za-z_$][A-Za-z0-9_$]*$/.tes
 
 function readText(node: Json | undefined, field: string): string | null {
   if (!node || node.kind === 'null') return null
-  if (node.kind !== 'string') throw refuse(node, 'invalid_item', `${field} is text`)
+  if (node.kind !== 'string') throw refuse(node, 'invalid_item', `${field} must be a string`)
   return node.value
 }
 
 function readBoolean(node: Json | undefined, field: string): boolean | null {
   if (!node || node.kind === 'null') return null
-  if (node.kind !== 'boolean') throw refuse(node, 'invalid_item', `${field} is true or false`)
+  if (node.kind !== 'boolean') throw refuse(node, 'invalid_item', `${field} must be true or false`)
   return node.value
 }
 

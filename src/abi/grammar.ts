@@ -24,7 +24,7 @@ export function readSignatures(text: string): ParsedAbi {
     const item = readItem(cursor)
     if (item.kind === 'error') errors.push({ name: item.name, inputs: item.inputs })
     else if (found)
-      throw abiError(start + 1, 'second_function', 'exactly one function may be given; a second one stands')
+      throw abiError(start + 1, 'second_function', 'exactly one function may be given; found a second one')
     else found = item.function
     if (errors.length > MAX_ERROR_ITEMS) {
       throw abiError(start + 1, 'too_many_errors', `more than ${MAX_ERROR_ITEMS} error items`)
@@ -74,7 +74,7 @@ function readFunction(cursor: Cursor, start: number, name: string): AbiFunction 
   const inputs = readParameters(cursor, 0)
   const { stateMutability, hasReturns } = readModifiers(cursor)
   const outputs = hasReturns ? readParameters(cursor, 0) : []
-  if (hasReturns && outputs.length === 0) throw abiError(cursor.at, 'empty_returns', 'returns () names no type')
+  if (hasReturns && outputs.length === 0) throw abiError(cursor.at, 'empty_returns', 'returns () has no type')
   checkSize(inputs, start + 1)
   checkSize(outputs, start + 1)
   return { name, inputs, outputs, stateMutability }
@@ -101,7 +101,7 @@ function readModifiers(cursor: Cursor): { stateMutability: StateMutability | nul
     const slot = slotOf(word)
     if (!slot) throw abiError(start + 1, 'unexpected_word', explainModifier(word))
     const earlier = seen[slot]
-    if (earlier === word) throw abiError(start + 1, 'duplicate_modifier', `"${word}" stands twice`)
+    if (earlier === word) throw abiError(start + 1, 'duplicate_modifier', `"${word}" appears twice`)
     if (earlier) throw abiError(start + 1, 'conflicting_modifiers', `"${word}" contradicts "${earlier}"`)
     seen[slot] = word
     if (word === 'override') skipOverridden(cursor)
@@ -116,8 +116,8 @@ function slotOf(word: string): 'visibility' | 'mutability' | 'virtual' | 'overri
 
 function explainModifier(word: string): string {
   if (word === 'internal' || word === 'private') return `a function that is ${word} cannot be called from outside`
-  if (word === 'constant') return '"constant" is an old word for view: write view'
-  return `"${word.slice(0, 40)}" is no visibility or modifier, and only one function may be given`
+  if (word === 'constant') return '"constant" is an obsolete word for view: write view'
+  return `"${word.slice(0, 40)}" is not a visibility or modifier, and only one function may be given`
 }
 
 /** The list of contracts in `override(A, B.C)`: read and dropped, it has no part in a signature. */
@@ -155,7 +155,7 @@ function readParameter(cursor: Cursor, tupleDepth: number): AbiParameter {
   let components: AbiParameter[] | undefined
   if (word === '' || word === 'tuple') {
     if (tupleDepth === MAX_TUPLE_DEPTH) {
-      throw abiError(start + 1, 'too_deep', `tuples lie more than ${MAX_TUPLE_DEPTH} deep`)
+      throw abiError(start + 1, 'too_deep', `tuples are nested more than ${MAX_TUPLE_DEPTH} deep`)
     }
     if (word === '' && cursor.text[cursor.at] !== '(') throw fail(cursor, 'unexpected_character', 'expected a type')
     components = readParameters(cursor, tupleDepth + 1)

@@ -45,7 +45,8 @@ export function readJson(text: string): Json {
   const cursor: Cursor = { text, at: 0, path: [] }
   const document = readNode(cursor, 0)
   skipSpace(cursor)
-  if (cursor.at < text.length) throw new JsonError('invalid_json', cursor.at, 'something follows the end of the JSON')
+  if (cursor.at < text.length)
+    throw new JsonError('invalid_json', cursor.at, 'unexpected text after the end of the JSON')
   return document
 }
 
@@ -97,7 +98,7 @@ function readFields(cursor: Cursor, depth: number): Map<string, Json> {
     const key = readString(cursor)
     cursor.path[depth] = key
     if (fields.has(key)) {
-      throw new JsonError('duplicate_key', at, 'a key stands twice in one object', cursor.path.slice(0, depth + 1))
+      throw new JsonError('duplicate_key', at, 'a key appears twice in one object', cursor.path.slice(0, depth + 1))
     }
     if (!takeSymbol(cursor, ':')) throw unexpected(cursor, '":"')
     fields.set(key, readNode(cursor, depth + 1))
@@ -122,7 +123,7 @@ function readString(cursor: Cursor): string {
       cursor.at++
       return parts.join('')
     }
-    if (code < 0x20) throw new JsonError('invalid_json', cursor.at, 'a control character stands in a string')
+    if (code < 0x20) throw new JsonError('invalid_json', cursor.at, 'a string has a control character')
     if (code === 0x5c) {
       parts.push(text.slice(start, cursor.at), readEscape(cursor))
       start = cursor.at + 1
@@ -139,7 +140,7 @@ function readEscape(cursor: Cursor): string {
   if (Object.hasOwn(escapes, letter)) return escapes[letter]!
   const digits = cursor.text.slice(at + 2, at + 6)
   if (letter !== 'u' || !/^[0-9a-fA-F]{4}$/.test(digits)) {
-    throw new JsonError('invalid_json', at, 'a string has an escape that JSON does not know')
+    throw new JsonError('invalid_json', at, 'a string has an invalid escape')
   }
   cursor.at += 4
   return String.fromCharCode(parseInt(digits, 16))

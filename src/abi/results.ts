@@ -16,7 +16,7 @@ export type Output = { name: string; type: string; value: unknown }
  */
 export function decodeResult(fn: AbiFunction, data: string): { response: unknown; outputs: Output[] } {
   const bytes = bytesOf(data)
-  if (!bytes) throw new AppError('invalid_return_data', 'The node answered the call with something that is not bytes.')
+  if (!bytes) throw new AppError('invalid_return_data', 'The node returned something other than bytes for the call.')
   const shapes = fn.outputs.map(shapeOf)
   const values = decodeSequence(shapes, bytes).map((value, index) => wireValue(shapes[index]!, value))
   const outputs = fn.outputs.map((output, index) => nameValue(output, values[index]))

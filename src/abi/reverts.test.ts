@@ -113,7 +113,7 @@ test('no data, less than a selector, and no bytes at all', () => {
   for (const data of [null, '0x', 'x', '0xabc']) {
     const revert = decodeRevert(data, [])
     assert.equal(revert.reason, 'The contract gave no reason.')
-    assert.match(decodeRevert(data, [], '0xa9059cbb00').reason, /no function with the selector 0xa9059cbb:/)
+    assert.match(decodeRevert(data, [], '0xa9059cbb00').reason, /not have a function with the selector 0xa9059cbb:/)
     assert.equal(revert.data, '0x')
   }
   assert.deepEqual(decodeRevert('0xabcdef', []).selector, null)
@@ -142,7 +142,7 @@ test('data over 32 KiB is cut and not decoded', () => {
   const revert = decodeRevert(data, [])
   assert.equal(revert.data, data.slice(0, 2 + 2 * 32_768))
   assert.equal(revert.name, null)
-  assert.match(revert.reason, /cut from 40068 to 32768 bytes/)
+  assert.match(revert.reason, /truncated from 40068 to 32768 bytes/)
 })
 
 /** A `uint256[][]` of `count` arrays that are all the same one, behind a uint8 that does not fit. */

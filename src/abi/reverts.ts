@@ -28,7 +28,7 @@ export function decodeRevert(data: string | null, errors: readonly AbiErrorItem[
   if (bytes.length < 4) return undecoded(bytes, bytes.length === 0 ? withoutReason(called) : NOT_AN_ERROR)
   const selector = `0x${bytes.toString('hex', 0, 4)}`
   if (bytes.length > MAX_REVERT_BYTES) {
-    const cut = `its data is cut from ${bytes.length} to ${MAX_REVERT_BYTES} bytes`
+    const cut = `its data is truncated from ${bytes.length} to ${MAX_REVERT_BYTES} bytes`
     return undecoded(bytes, `The contract reverted with the unknown error ${selector}; ${cut}.`)
   }
   // Shared by all attempts: a caller may give many items of one selector, and a contract data that costs each the most.
@@ -44,11 +44,11 @@ export function decodeRevert(data: string | null, errors: readonly AbiErrorItem[
 const withoutReason = (called: string): string =>
   called.length < 10
     ? 'The contract gave no reason.'
-    : `The contract gave no reason. It may have no function with the selector ${called.slice(0, 10)}: check address, name and types.`
+    : `The contract gave no reason. It may not have a function with the selector ${called.slice(0, 10)}: check address, name and types.`
 
 type Attempt = { selector: string; bytes: Buffer; budget: Budget }
 
-const NOT_AN_ERROR = 'The contract reverted with data that is no error.'
+const NOT_AN_ERROR = 'The contract reverted with data that does not decode as an error.'
 
 function undecoded(bytes: Buffer, reason: string): Revert {
   const selector = bytes.length < 4 ? null : `0x${bytes.toString('hex', 0, 4)}`
@@ -132,12 +132,12 @@ const panics = new Map<bigint, string>([
   [0x01n, 'an assertion failed'],
   [0x11n, 'an arithmetic operation overflowed or underflowed'],
   [0x12n, 'a division or modulo by zero'],
-  [0x21n, 'a number has no member of the enum it was converted to'],
+  [0x21n, 'a number was converted to an enum that has no such member'],
   [0x22n, 'a byte array in storage is wrongly encoded'],
   [0x31n, 'pop() on an empty array'],
   [0x32n, 'an array index is out of bounds'],
   [0x41n, 'too much memory was allocated, or an array is too large'],
-  [0x51n, 'an internal function was called that was never set'],
+  [0x51n, 'an uninitialised internal function was called'],
 ])
 
 function explainPanic(code: bigint): string {

@@ -10,12 +10,12 @@ import { headBytesOf } from './shape.ts'
  */
 export function checkDimensions(dimensions: readonly string[], position: number): void {
   if (dimensions.length > MAX_ARRAY_DEPTH) {
-    throw abiError(position, 'too_deep', `arrays lie more than ${MAX_ARRAY_DEPTH} deep`)
+    throw abiError(position, 'too_deep', `arrays are nested more than ${MAX_ARRAY_DEPTH} deep`)
   }
   const digits = dimensions.at(-1) ?? ''
   // Zero items would let empty data hold any number of values.
   if (digits.startsWith('0')) {
-    throw abiError(position, 'invalid_array_length', 'the length of an array is a decimal number from 1')
+    throw abiError(position, 'invalid_array_length', 'the length of an array must be a decimal number from 1')
   }
   if (digits.length > 6) throw abiError(position, 'too_large', 'the array is too large to be sent')
 }

@@ -30,7 +30,8 @@ export function accountSending(app: App, keys: PrivateKeys, forms: SubjectForms)
   const lookUpOf = (accountId: string) => () => {
     if (app.config.RATE_LIMITS === 'off') return
     const { allowed, retryAfter } = limit.take(accountId, 1)
-    if (!allowed) throw new AppError('rate_limited', 'Too many people were looked for.', { retryAfter })
+    if (!allowed)
+      throw new AppError('rate_limited', 'Too many look-ups of people. Wait a moment, then try again.', { retryAfter })
   }
   return {
     rehearse: async ({ userId, sessionUid, accountId }, chainId, order) => {

@@ -49,7 +49,7 @@ export async function trustIssuer(
       problems.push({
         pointer: '/clientId',
         code: 'invalid',
-        detail: 'A public application cannot exchange tokens: whoever has its client id could.',
+        detail: 'A public application cannot exchange tokens: anyone with its client id could.',
       })
     const others = issuers.filter((one) => one.provider !== provider)
     if (others.some(({ issuer }) => issuer === trusted.issuer))
@@ -59,7 +59,7 @@ export async function trustIssuer(
         detail: 'This application trusts the issuer under another provider name.',
       })
     if (others.length >= MAX_ISSUERS)
-      problems.push({ pointer: '/provider', code: 'invalid', detail: `There may be ${MAX_ISSUERS} issuers.` })
+      problems.push({ pointer: '/provider', code: 'invalid', detail: `At most ${MAX_ISSUERS} issuers are allowed.` })
     if (problems.length > 0)
       throw new AppError('invalid_request', problems.map(({ detail }) => detail).join(' '), { errors: problems })
     await bindName(db, { clientId, trusted, isShared })
@@ -132,13 +132,13 @@ async function bindName(
     .where('provider', '=', provider)
     .executeTakeFirstOrThrow()
   if (bound.issuer !== issuer || bound.subject_claim !== subjectClaim) {
-    const detail = `The provider name ${provider} belongs to the issuer ${bound.issuer} and its claim ${bound.subject_claim} for ever; other people need another name.`
+    const detail = `The provider name ${provider} belongs to the issuer ${bound.issuer} and its claim ${bound.subject_claim} permanently; other people need another name.`
     throw new AppError('invalid_request', detail, { errors: [{ pointer: '/provider', code: 'invalid', detail }] })
   }
   if (bound.client_id !== clientId && !isShared)
     throw new AppError(
       'already_exists',
-      `The provider name ${provider} belongs to the application ${bound.client_id}: choose another, or say that both applications share its people and their accounts.`,
+      `The provider name ${provider} belongs to the application ${bound.client_id}: choose another, or allow both applications to share its people and their accounts (--shared).`,
     )
 }
 

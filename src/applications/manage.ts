@@ -104,7 +104,7 @@ export async function createApplication(
       .returning('client_id')
       .executeTakeFirst(),
   )
-  if (inserted === undefined) throw new AppError('already_exists', `There is an application ${clientId} already.`)
+  if (inserted === undefined) throw new AppError('already_exists', `The application ${clientId} already exists.`)
   forgetApplication(db, clientId)
   return { application: await readApplication(db, clientId), secret }
 }
@@ -206,8 +206,10 @@ async function findChainId(db: RootDb, name: string): Promise<{ chainId: number 
   const found = networks.find((network) => network.name === name)
   if (found !== undefined) return { chainId: found.chain_id }
   const known =
-    networks.length === 0 ? 'this installation has none yet' : `there are ${networks.map((one) => one.name).join(', ')}`
-  return { problem: { pointer: '/network', code: 'unknown', detail: `There is no network of this name; ${known}.` } }
+    networks.length === 0
+      ? 'this installation has none yet'
+      : `known networks: ${networks.map((one) => one.name).join(', ')}`
+  return { problem: { pointer: '/network', code: 'unknown', detail: `There is no network with this name; ${known}.` } }
 }
 
 function refuseIfAny(problems: FieldError[]): void {

@@ -73,7 +73,7 @@ export async function checkNetwork(
     )
   if (toHex(known.genesis_hash) !== genesisHash && !mayBegin)
     throw new Error(
-      `the node is on another chain: the genesis block of chain id ${chainId} is not the one this database was made for. Point it at the chain of before, or start over with another DATA_DIR and database: accounts and all, ${name} is then a new network`,
+      `the node is on another chain: the genesis block of chain id ${chainId} is not the one this database was made for. Point it at the previous chain, or start over with another DATA_DIR and database, which makes ${name} a new network and all accounts new`,
     )
 }
 
@@ -161,12 +161,12 @@ export function explainNetwork({
     problems.push('The name must be lower-case letters, digits and hyphens, at most 32.')
   if (!Number.isSafeInteger(chainId) || chainId < 1) problems.push('The chain id must be a whole number above 0.')
   if (!/^[^\p{C}\s]{1,16}$/u.test(symbol)) problems.push('The symbol must have 1 to 16 characters without spaces.')
-  if (!/^[^\p{C}]{1,64}$/u.test(coin)) problems.push('The name of the coin must have 1 to 64 characters.')
+  if (!/^[^\p{C}]{1,64}$/u.test(coin)) problems.push('The name of the native currency must have 1 to 64 characters.')
   if (!Number.isInteger(decimals) || decimals < 0 || decimals > 36) problems.push('The decimals must be 0 to 36.')
   if (finality !== 'finalized' && !(Number.isInteger(finality) && finality >= 0 && finality <= 9_999))
     problems.push('The finality must be `finalized` or a number of blocks up to 9999.')
   if (blockVerification !== null && !['hash', 'bloom', 'count'].includes(blockVerification))
-    problems.push('How strictly blocks are checked must be `hash`, `bloom` or `count`.')
+    problems.push('The block verification must be `hash`, `bloom` or `count`.')
   if (feeCapGwei !== null && !(Number.isSafeInteger(feeCapGwei) && feeCapGwei >= 1))
     problems.push('The fee cap must be a whole number of gwei above 0.')
   for (const [page, value] of [

@@ -22,29 +22,28 @@ export function explainApplication(application: Claimed): FieldError[] {
   if (parseUserId(clientId) !== null) refuse('/clientId', 'The client id must not look like the id of a user.')
   const problem = explainName(name)
   if (problem !== null) refuse('/name', `The name ${problem}.`)
-  if (redirectUris.length === 0) refuse('/redirectUris', 'There must be a redirect address.')
-  if (redirectUris.length > MAX_LIST) refuse('/redirectUris', `There may be ${MAX_LIST} redirect addresses.`)
+  if (redirectUris.length === 0) refuse('/redirectUris', 'At least one redirect URI is required.')
+  if (redirectUris.length > MAX_LIST) refuse('/redirectUris', `At most ${MAX_LIST} redirect URIs are allowed.`)
   for (const [index, uri] of redirectUris.entries()) {
     const wrong = explainLength(uri) ?? explainRedirect(uri)
-    if (wrong !== null) refuse(`/redirectUris/${index}`, `The redirect address ${shown(uri)} ${wrong}.`)
+    if (wrong !== null) refuse(`/redirectUris/${index}`, `The redirect URI ${shown(uri)} ${wrong}.`)
   }
-  if (permissions.length === 0) refuse('/permissions', 'There must be a permission.')
+  if (permissions.length === 0) refuse('/permissions', 'At least one permission is required.')
   for (const [index, permission] of permissions.entries()) {
     if (!isPermission(permission))
       refuse(
         `/permissions/${index}`,
-        `There is no permission ${shown(permission)}; there are ${[...userPermissions, ...machinePermissions].join(', ')}.`,
+        `There is no permission ${shown(permission)}; known permissions: ${[...userPermissions, ...machinePermissions].join(', ')}.`,
       )
   }
-  if (allowedOrigins.length > MAX_LIST) refuse('/allowedOrigins', `There may be ${MAX_LIST} origins.`)
+  if (allowedOrigins.length > MAX_LIST) refuse('/allowedOrigins', `At most ${MAX_LIST} origins are allowed.`)
   for (const [index, origin] of allowedOrigins.entries()) {
     const wrong = explainOrigin(origin)
     if (wrong !== null) refuse(`/allowedOrigins/${index}`, `The origin ${shown(origin)} ${wrong}.`)
   }
   if (logoUri !== null && !(explainLength(logoUri) === null && URL.canParse(logoUri) && logoUri.startsWith('https://')))
     refuse('/logoUri', 'The logo must be an https address.')
-  if (kind === 'public' && needsPkce === false)
-    refuse('/needsPkce', 'Only a confidential application may go without PKCE.')
+  if (kind === 'public' && needsPkce === false) refuse('/needsPkce', 'Only a confidential application may omit PKCE.')
   if (kind === 'public' && secretHashes.length > 0) refuse('/kind', 'A public application has no secret.')
   if (kind === 'confidential' && secretHashes.length === 0)
     refuse('/kind', 'A confidential application needs a secret.')
@@ -62,7 +61,7 @@ export function explainRegistration(application: Claimed): FieldError[] {
       problems.push({
         pointer: `/redirectUris/${index}`,
         code: 'invalid',
-        detail: `The redirect address ${shown(uri)} has a wildcard.`,
+        detail: `The redirect URI ${shown(uri)} has a wildcard.`,
       })
   for (const [index, permission] of permissions.entries())
     if (kind === 'public' && (machinePermissions as readonly string[]).includes(permission))
@@ -77,14 +76,14 @@ export function explainRegistration(application: Claimed): FieldError[] {
 function explainLength(uri: string): string | null {
   if (uri.length > MAX_URI) return `is longer than ${MAX_URI} characters`
   // URL parsers pass over them, PostgreSQL refuses some of them.
-  return /[\p{C}\s]/u.test(uri) ? 'has characters that cannot stand in an address' : null
+  return /[\p{C}\s]/u.test(uri) ? 'has characters that a URI cannot have' : null
 }
 
 /** A name stands on the consent page: nothing in it may be invisible or turn the text around. */
 function explainName(name: string): string | null {
   if (name.trim() === '' || name.length > 100) return 'must have 1 to 100 characters'
   if (name !== name.trim()) return 'begins or ends with a space'
-  return /\p{C}|[\u2028\u2029]/u.test(name) ? 'has characters that cannot be seen' : null
+  return /\p{C}|[\u2028\u2029]/u.test(name) ? 'has invisible characters' : null
 }
 
 function explainOrigin(text: string): string | null {

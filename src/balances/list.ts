@@ -88,7 +88,7 @@ function readPlace(cursor: string): Hex {
   const [kind, token] = readCursor(cursor, ['string', 'string']) as [string, string]
   if (kind === 'balances' && /^0x[0-9a-f]{40}$/.test(token)) return token as Hex
   throw new AppError('invalid_cursor', 'The cursor was given for another query.', {
-    errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Take it from X-Next-Cursor of the same query.' }],
+    errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Use the one from X-Next-Cursor of the same query.' }],
   })
 }
 

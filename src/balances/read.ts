@@ -49,8 +49,8 @@ export async function readTokenBalance(
     blockNumber: reads.block.number,
   }))
   if (balance === null) {
-    throw new AppError('not_a_token', 'The address does not answer balanceOf: it is not a token contract.', {
-      errors: [{ parameter: 'tokenAddress', code: 'not_a_token', detail: 'No code, or no answer to balanceOf.' }],
+    throw new AppError('not_a_token', 'The address does not implement balanceOf: it is not a token contract.', {
+      errors: [{ parameter: 'tokenAddress', code: 'not_a_token', detail: 'No code, or no balanceOf.' }],
     })
   }
   const facts = await readTokenFacts(app, chain, token)

@@ -112,4 +112,4 @@ const most = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 const raised = (fee: bigint): bigint => most((fee * 9n + 7n) / 8n, fee + 1n)
 
 const capReached = (needed: bigint, cap: bigint): AppError =>
-  new AppError('fee_cap_reached', `The network asks for ${needed} wei per gas; the operator allows ${cap}.`)
+  new AppError('fee_cap_reached', `The network requires ${needed} wei per gas; the operator allows ${cap}.`)

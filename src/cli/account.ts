@@ -24,43 +24,47 @@ export function account(): Command {
   const command = new Command('account').description('accounts of people')
   command
     .command('create')
-    .description('make the account that someone gets at their first sign-in, or show it when it is there')
+    .description('create the account that someone gets at their first sign-in, or show it if it exists')
     .requiredOption('--provider <name>', 'upper-case name of the identity provider')
     .requiredOption('--user-id <id>', 'the provider’s immutable id of the person; never a name or an e-mail address')
     .option('--json', 'print JSON')
     .action(create)
   command
     .command('freeze')
-    .description('let an account move nothing and sign its owner out; what it has sent is followed to its end')
-    .argument('<user>', 'id of the user, as in tokens: PROVIDER-id')
+    .description(
+      'stop an account from sending anything and sign its owner out; transactions already sent are followed to their end',
+    )
+    .argument('<user>', 'user id, as in tokens: PROVIDER-id')
     .option('--json', 'print JSON')
     .action((user: string, given: { json?: boolean }) => change(user, given, 'freeze'))
   command
     .command('unfreeze')
-    .description('let a frozen account go on')
-    .argument('<user>', 'id of the user')
+    .description('unfreeze an account')
+    .argument('<user>', 'user id')
     .option('--json', 'print JSON')
     .action((user: string, given: { json?: boolean }) => change(user, given, 'unfreeze'))
   command
     .command('sign-out')
-    .description('sign somebody out everywhere: every browser, and every application with all its tokens')
-    .argument('<user>', 'id of the user')
+    .description('sign a user out everywhere: every browser, and every application with all its tokens')
+    .argument('<user>', 'user id')
     .option('--json', 'print JSON')
     .action(endSignIns)
   command
     .command('frozen')
-    .description('which accounts are frozen, and since when')
+    .description('list frozen accounts, and since when they are frozen')
     .option('--json', 'print JSON')
     .action(listFrozenOnes)
   command
     .command('stopped')
-    .description('which accounts are stopped because somebody else used a nonce of theirs, where and since when')
+    .description(
+      'list accounts that are stopped because a foreign transaction used one of their nonces, where and since when',
+    )
     .option('--json', 'print JSON')
     .action(listStoppedOnes)
   command
     .command('resume')
-    .description('let a stopped account go on, with the first nonce that nobody used')
-    .argument('<user>', 'id of the user')
+    .description('resume a stopped account, with the first unused nonce')
+    .argument('<user>', 'user id')
     .option('--json', 'print JSON')
     .action(resume)
   return command
@@ -97,7 +101,7 @@ function printStopped(given: { json?: boolean }, stopped: StoppedLane[], none: s
   print(
     given,
     stopped,
-    stopped.length === 0 ? none : table(['user', 'chain', 'nonce', 'used by', 'since', 'to go on'], rows),
+    stopped.length === 0 ? none : table(['user', 'chain', 'nonce', 'used by', 'since', 'resume requested'], rows),
   )
 }
 
@@ -146,7 +150,7 @@ async function make(identity: { provider: string; providerUserId: string }): Pro
   return withDatabaseOrServer(
     async (db) => {
       if (path === undefined)
-        throw new Error('SIGNER_SOCKET is missing: the key of an account is made by the signer. Or start the server, and this command asks it.') // prettier-ignore
+        throw new Error('SIGNER_SOCKET is missing: the signer creates the key of an account. Or start the server: this command then goes through it.') // prettier-ignore
       const signer = connectSigner({ path })
       try {
         const target = userIdOf(identity.provider, identity.providerUserId)

@@ -7,17 +7,17 @@ type Given = { json?: boolean; limit?: string; before?: string }
 
 /** `chatelaine actions …`: what operators did, and whether the record of it is whole. */
 export function actions(): Command {
-  const command = new Command('actions').description('what operators did, by commands and by the operator API')
+  const command = new Command('actions').description('list actions of operators, by command and by the operator API')
   command
     .command('list')
-    .description('the newest first')
+    .description('how many, newest first')
     .option('--limit <n>', '1 to 200', '50')
-    .option('--before <seq>', 'older than this one')
+    .option('--before <seq>', 'older than this number')
     .option('--json', 'print JSON')
     .action(list)
   command
     .command('verify')
-    .description('walk the chain of records: none was changed, moved or taken out')
+    .description('verify the chain of records: none was changed, moved or removed')
     .option('--json', 'print JSON')
     .action(verify)
   return command
@@ -28,7 +28,7 @@ async function list(given: Given): Promise<void> {
     text === undefined ? undefined : Number(text),
   )
   if (!Number.isInteger(limit) || limit! < 1 || limit! > 200) throw new Error('--limit must be 1 to 200.')
-  if (before !== undefined && !Number.isSafeInteger(before)) throw new Error('--before must be a number of the list.')
+  if (before !== undefined && !Number.isSafeInteger(before)) throw new Error('--before must be a number from the list.')
   const found = await withDatabaseOrServer(
     (db) => listActions(db, { limit: limit!, ...(before === undefined ? {} : { before }) }),
     (ask) => ask<Action[]>('GET', `/actions?limit=${limit}${before === undefined ? '' : `&before=${before}`}`),
@@ -41,7 +41,7 @@ async function list(given: Given): Promise<void> {
     target,
     after === null ? '' : JSON.stringify(after),
   ])
-  print(given, found, rows.length === 0 ? 'Nothing yet.' : table(['', 'when', 'who', 'did', 'to', 'now'], rows))
+  print(given, found, rows.length === 0 ? 'No actions yet.' : table(['', 'when', 'who', 'did', 'to', 'now'], rows))
 }
 
 async function verify(given: Given): Promise<void> {
@@ -52,8 +52,8 @@ async function verify(given: Given): Promise<void> {
   const { actions: count, newest, firstWrong } = found
   const text =
     firstWrong === null
-      ? `${count} actions, whole. Newest record: ${newest}\nCompare it with the last operator_acted of your logs.`
-      : `CHANGED: action ${firstWrong} is not as it was written. ${count} before it are whole, up to record ${newest}.`
+      ? `${count} actions, intact. Newest record: ${newest}\nCompare it with the last operator_acted in your logs.`
+      : `CHANGED: action ${firstWrong} differs from what was written. ${count} before it are intact, up to record ${newest}.`
   print(given, found, text)
   if (firstWrong !== null) process.exitCode = 1
 }

@@ -25,45 +25,48 @@ export function app(): Command {
   const json = ['--json', 'print JSON'] as const
   const described = (one: Command) =>
     one
-      .option('--name <name>', 'as people read it when they are asked to allow it')
-      .option('--redirect-uri <uri>', 'where people come back to; exact, repeat it for several', collect)
+      .option('--name <name>', 'name shown to people when they are asked to allow it')
+      .option('--redirect-uri <uri>', 'redirect URI, exact; repeat for several', collect)
       .option(
         '--permission <name>',
-        'wallet:read, contracts:read, contracts:write, users:directory, users:read; repeat it for several',
+        'wallet:read, contracts:read, contracts:write, users:directory, users:read; repeat for several',
         collect,
       )
-      .option('--origin <origin>', 'whose pages may call the API; repeat it for several', collect)
-      .option('--logo <uri>', 'https address of an image')
-      .option('--without-pkce', 'confidential only, for a library that knows no PKCE: it must send a nonce')
-      .option('--dpop', 'every access token is bound to a key of the application (DPoP); else where it asks for that')
+      .option('--origin <origin>', 'origin whose pages may call the API; repeat for several', collect)
+      .option('--logo <uri>', 'https URL of an image')
+      .option('--without-pkce', 'confidential only, for a library without PKCE: it must send a nonce')
+      .option(
+        '--dpop',
+        'every access token is bound to a key of the application (DPoP); otherwise only where it requests that',
+      )
 
   described(command.command('create').description('register an application'))
-    .option('--network <name>', 'the network it is bound to, for ever')
-    .option('--client-id <id>', 'made from the name when left out')
-    .option('--confidential', 'it runs on a server and can keep a secret; shown once, here')
+    .option('--network <name>', 'network it is bound to, permanently')
+    .option('--client-id <id>', 'derived from the name if omitted')
+    .option('--confidential', 'it runs on a server and can keep a secret; the secret is shown once, here')
     .option(...json)
     .action(create)
   command
     .command('list')
-    .description('all applications')
+    .description('list applications')
     .option(...json)
     .action(list)
   command
     .command('show <client-id>')
-    .description('one application')
+    .description('show an application')
     .option(...json)
     .action(show)
-  described(command.command('update <client-id>').description('change what is named; a list is replaced as a whole'))
-    .option('--no-origin', 'no origin may call any more')
-    .option('--no-logo', 'no logo any more')
-    .option('--pkce', 'PKCE is needed again')
-    .option('--no-dpop', 'access tokens are bound to a key only where it asks for that')
+  described(command.command('update <client-id>').description('change the given fields; a list is replaced as a whole'))
+    .option('--no-origin', 'remove all origins')
+    .option('--no-logo', 'remove the logo')
+    .option('--pkce', 'require PKCE again')
+    .option('--no-dpop', 'bind access tokens to a key only where the application requests that')
     .option(...json)
     .action(update)
   command
     .command('rotate-secret <client-id>')
-    .description('another secret; the present one stays valid until the next rotation')
-    .option('--end-old', 'end all present secrets at once')
+    .description('issue a new secret; the current one stays valid until the next rotation')
+    .option('--end-old', 'revoke all current secrets immediately')
     .option(...json)
     .action(rotate)
   addIssuerCommands(command)
@@ -74,7 +77,7 @@ export function app(): Command {
     .action(suspend)
   command
     .command('resume <client-id>')
-    .description('let a suspended application go on')
+    .description('resume a suspended application')
     .option(...json)
     .action(resume)
   return command
@@ -154,7 +157,7 @@ async function resume(clientId: string, given: Json): Promise<void> {
 function describe(application: Registered, secret: string | null = null): string {
   return facts([
     ['Client id', application.clientId],
-    ...(secret === null ? [] : [['Secret', `${secret}   (shown this once)`] as [string, string]]),
+    ...(secret === null ? [] : [['Secret', `${secret}   (shown only once)`] as [string, string]]),
     ['Name', application.name],
     ['Network', `${application.network ?? 'not of this installation'} (chain id ${application.chainId})`],
     [
@@ -163,7 +166,7 @@ function describe(application: Registered, secret: string | null = null): string
         ? 'public: PKCE, no secret'
         : `confidential: ${application.liveSecrets} live ${application.liveSecrets === 1 ? 'secret' : 'secrets'}`,
     ],
-    ...(application.needsPkce ? [] : [['PKCE', 'may be left out where a nonce is sent'] as [string, string]]),
+    ...(application.needsPkce ? [] : [['PKCE', 'may be omitted where a nonce is sent'] as [string, string]]),
     ...(application.needsDpop ? [['DPoP', 'every access token is bound to a key'] as [string, string]] : []),
     ['Redirect URIs', application.redirectUris],
     ['Permissions', application.permissions],

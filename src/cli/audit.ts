@@ -11,12 +11,12 @@ const MAX_LINES = 1_000
 export function addAudit(program: Command): void {
   program
     .command('audit')
-    .description('compare the history of final blocks with a node; ends with code 1 when they differ')
+    .description('compare the history of final blocks with a node; exits with code 1 if they differ')
     .requiredOption('--from <number>', 'first block', readBlock)
     .requiredOption('--to <number>', 'last block, final', readBlock)
     .option(...NETWORK_OPTION)
-    .option('--rpc <url>', 'node to believe; default: those of the network')
-    .option('--repair', 'put the history right', false)
+    .option('--rpc <url>', 'node to trust; default: those of the network')
+    .option('--repair', 'correct the history', false)
     .action(run)
 }
 
@@ -29,7 +29,8 @@ async function compare({ app, chain }: Installation, { from, to, rpc: url, repai
   const rpc = url === undefined ? chain.rpc : openRpc({ url })
   try {
     const chainId = Number(await rpc.call('eth_chainId', []))
-    if (chainId !== chain.chainId) throw new Error(`The node has chain id ${chainId}, this is ${chain.chainId}.`)
+    if (chainId !== chain.chainId)
+      throw new Error(`The node has chain id ${chainId}, the network has ${chain.chainId}.`)
     let lines = 0
     let toldAt = Date.now()
     const result = await audit(app, chain, {

@@ -8,23 +8,23 @@ export function authKeys(): Command {
   const command = new Command('auth-keys').description('keys of the authorization server')
   command
     .command('create')
-    .description('write new keys to AUTH_KEYS_FILE and their public half beside it; never over a file that is there')
+    .description('write new keys to AUTH_KEYS_FILE and the public keys beside it; never overwrites a file')
     .action(create)
   command
     .command('prepare')
-    .description('first step of a change: new keys that are published and do not sign yet')
+    .description('first step of a key rotation: new keys that are published and do not sign yet')
     .action(prepare)
   command
     .command('switch')
-    .description('second step: the new keys sign, the old ones are still good; again: back')
+    .description('second step: the new keys sign, the old ones are still accepted; run it again to go back')
     .action(switchOver)
-  command.command('drop').description('last step: only the keys that sign stay').action(drop)
+  command.command('drop').description('last step: keep only the keys that sign').action(drop)
   return command
 }
 
 function files(): { keysFile: string; jwksFile: string } {
   const { AUTH_KEYS_FILE: keysFile, AUTH_JWKS_FILE } = readSome(process.env, ['AUTH_KEYS_FILE', 'AUTH_JWKS_FILE'])
-  if (keysFile === undefined) throw new Error('AUTH_KEYS_FILE is missing: it names the file to write.')
+  if (keysFile === undefined) throw new Error('AUTH_KEYS_FILE is missing: the file to write.')
   return { keysFile, jwksFile: AUTH_JWKS_FILE ?? `${keysFile.replace(/\.json$/, '')}.public.json` }
 }
 
@@ -32,19 +32,22 @@ async function create(): Promise<void> {
   const { keysFile, jwksFile } = files()
   if (existsSync(keysFile))
     throw new Error(
-      `${keysFile} is there already: new keys in its place would end every session. To change them: auth-keys prepare.`,
+      `${keysFile} already exists: replacing it would end every session. To rotate the keys: auth-keys prepare.`,
     )
   await loadKeys({ keysFile, jwksFile, create: true })
-  console.log(`Private keys: ${keysFile} (keep it to the server's user)\nPublic keys:  ${jwksFile} (SIGNER_JWKS_FILE)`)
+  console.log(
+    `Private keys: ${keysFile} (readable by the server's user only)\nPublic keys:  ${jwksFile} (SIGNER_JWKS_FILE)`,
+  )
 }
 
 async function prepare(): Promise<void> {
   await changeKeys(files(), (keys) => {
-    if (isUnderWay(keys)) throw new Error('A change is under way: finish it with auth-keys switch and auth-keys drop.')
+    if (isUnderWay(keys))
+      throw new Error('A key rotation is in progress: finish it with auth-keys switch and auth-keys drop.')
     return [...keys, newKey('ES256'), newKey('RS256')]
   })
   console.log(
-    'New keys are there. Start every server again, so that all of them publish and accept them; then: switch.',
+    'New keys are prepared. Restart every server, so that all of them publish and accept the keys; then: switch.',
   )
 }
 
@@ -55,7 +58,7 @@ async function switchOver(): Promise<void> {
     return [...keys.filter((key) => !signing.includes(key)), ...signing]
   })
   console.log(
-    'The other keys sign as soon as every server has been started again. Whoever comes by within SESSION_SECONDS stays signed in after: drop.',
+    'The other keys sign once every server has been restarted. Wait SESSION_SECONDS before drop: people who come back within that time stay signed in.',
   )
 }
 
@@ -64,7 +67,7 @@ async function drop(): Promise<void> {
     assertUnderWay(keys)
     return signingOf(keys)
   })
-  console.log('The old keys are gone. Start every server again; what they signed is not accepted from then on.')
+  console.log('The old keys are removed. Restart every server; what they signed is not accepted from then on.')
 }
 
 /** The first of each algorithm signs. */
@@ -74,5 +77,5 @@ const signingOf = (keys: PrivateKey[]): PrivateKey[] =>
 const isUnderWay = (keys: PrivateKey[]): boolean => keys.length > 2
 
 function assertUnderWay(keys: PrivateKey[]): void {
-  if (!isUnderWay(keys)) throw new Error('There is no other pair of keys: begin with auth-keys prepare.')
+  if (!isUnderWay(keys)) throw new Error('There is no second set of keys: start with auth-keys prepare.')
 }

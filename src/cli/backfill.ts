@@ -12,10 +12,13 @@ export function addBackfill(program: Command): void {
   program
     .command('backfill')
     .description('look up the transfers of accounts that existed before this installation knew them')
-    .requiredOption('--from-block <number>', 'first block to look at', readBlock)
+    .requiredOption('--from-block <number>', 'first block to search', readBlock)
     .option(...NETWORK_OPTION)
-    .option('--account <id>', 'user id or address; may be repeated; default: every account', collect, [])
-    .option('--no-wait', 'end at what is final now instead of waiting until all is that the server follows now')
+    .option('--account <id>', 'user id or address; repeat for several; default: every account', collect, [])
+    .option(
+      '--no-wait',
+      'stop at the block that is final now, instead of waiting until everything the server follows now is final',
+    )
     .action(run)
 }
 
@@ -33,8 +36,8 @@ async function fill({ app, chain }: Installation, { fromBlock, account, wait }: 
     ...{ fromBlock, accountIds, stopping, waitMs: wait ? WAIT_MS : 0 },
     onProgress: (progress) => console.log(lineOf(progress)),
   })
-  if (nextBlock > target) console.log(`Done: everything up to block ${target} is in the history.`)
-  else console.log(`Blocks from ${nextBlock} to ${target} are left: the same command goes on there.`)
+  if (nextBlock > target) console.log(`Done: the history is complete up to block ${target}.`)
+  else console.log(`Blocks from ${nextBlock} to ${target} remain: the same command continues there.`)
   if (stopping.aborted) process.exitCode = 130
 }
 

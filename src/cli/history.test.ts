@@ -97,7 +97,10 @@ suite(
 
       for (const [args, says] of [
         [['audit', '--from', '0', '--to', '8'], /end at 7/],
-        [['audit', '--from', '0', '--to', '7', '--network', 'mars'], /no network mars with nodes: there are devnet/],
+        [
+          ['audit', '--from', '0', '--to', '7', '--network', 'mars'],
+          /no network mars with nodes; known networks: devnet/,
+        ],
         [['audit', '--from', 'x', '--to', '8'], /decimal digits/],
         [['backfill', '--from-block', '0', '--account', 'DEV-nobody'], /no account DEV-nobody/],
       ] as const) {
@@ -116,7 +119,7 @@ suite(
       const once = await command(stored, ['audit', '--from', '0', '--to', '7'])
       assert.deepEqual([once.code, once.out], [0, '8 blocks, 7 transfers, 0 differences\n'], once.err)
       const again = await command(stored, ['backfill', '--from-block', '0', '--account', 'DEV-a', '--no-wait'])
-      assert.deepEqual([again.code, again.out], [0, 'Blocks from 8 to 10 are left: the same command goes on there.\n'])
+      assert.deepEqual([again.code, again.out], [0, 'Blocks from 8 to 10 remain: the same command continues there.\n'])
 
       // Two networks: the one that is meant has to be said, and the other one's chain is not mistaken for it.
       const other = await openSilentNode({ chainId: 5 })
@@ -124,13 +127,13 @@ suite(
       await bindNetwork(db, { ...DEVNET, chainId: 5, name: 'other', genesisHash: GENESIS }, { mayBegin: false })
       await writeNodes(file, { devnet: [node.url], other: [other.url] })
       const which = await command(stored, ['audit', '--from', '0', '--to', '7'])
-      assert.deepEqual([which.code, which.err], [1, 'Say which network: --network, one of devnet, other.\n'])
+      assert.deepEqual([which.code, which.err], [1, 'Choose the network: --network, one of devnet, other.\n'])
       assert.equal((await command(stored, ['audit', '--network', 'devnet', '--from', '0', '--to', '7'])).code, 0)
       const never = await command(stored, ['backfill', '--network', 'other', '--from-block', '0'])
       assert.match(never.err, /never followed/)
       await writeNodes(file, { devnet: [node.url], other: [node.url] })
       const wrong = await command(stored, ['backfill', '--network', 'other', '--from-block', '0'])
-      assert.deepEqual([wrong.code, wrong.err], [1, 'the node has chain id 31337, the settings say 5\n'])
+      assert.deepEqual([wrong.code, wrong.err], [1, 'the node has chain id 31337, expected 5\n'])
     })
   },
 )

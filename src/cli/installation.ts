@@ -16,7 +16,7 @@ import { findPlace, withDatabase } from './place.ts'
 export type Installation = { app: Pick<App, 'db' | 'telemetry'>; chain: Chain }
 
 /** The option of commands that work on one network. */
-export const NETWORK_OPTION = ['--network <name>', 'network; needed where there are several'] as const
+export const NETWORK_OPTION = ['--network <name>', 'network; required if there are several'] as const
 
 /**
  * Works on one network of the installation that the environment describes, with the nodes that the server asks.
@@ -51,10 +51,10 @@ function choose(networks: Wanted[], name: string | undefined): Wanted {
   const names = networks.map((network) => network.name).join(', ')
   if (networks.length === 0)
     throw new Error(
-      'No network has nodes here: set RPC_URL, or NETWORKS_FILE as the server has it. The embedded chain runs inside the server.',
+      'No network has nodes here: set RPC_URL, or NETWORKS_FILE as for the server. The embedded chain runs inside the server.',
     )
   const [first, ...others] = name === undefined ? networks : networks.filter((network) => network.name === name)
-  if (first === undefined) throw new Error(`There is no network ${name} with nodes: there are ${names}.`)
-  if (others.length > 0) throw new Error(`Say which network: --network, one of ${names}.`)
+  if (first === undefined) throw new Error(`There is no network ${name} with nodes; known networks: ${names}.`)
+  if (others.length > 0) throw new Error(`Choose the network: --network, one of ${names}.`)
   return first
 }

@@ -25,28 +25,33 @@ export function addIssuerCommands(command: Command): void {
   const json = ['--json', 'print JSON'] as const
   command
     .command('trust-issuer <client-id>')
-    .description('let it exchange tokens of an identity provider of its own (RFC 8693); again: change it')
-    .requiredOption('--provider <name>', 'APP_…: the first part of its people’s user ids, for ever')
-    .requiredOption('--issuer <uri>', 'exactly what the tokens say in iss')
-    .requiredOption('--audience <text>', 'what they must say in aud')
-    .option('--jwks-uri <uri>', 'where the keys are; found by discovery when left out')
-    .option('--algorithm <name>', 'default RS256 and ES256; repeat it for several', collect)
+    .description(
+      'let the application exchange tokens of its own identity provider (RFC 8693); run it again to change it',
+    )
+    .requiredOption('--provider <name>', 'APP_…: prefix of its people’s user ids, permanent')
+    .requiredOption('--issuer <uri>', 'the tokens’ iss claim, exactly')
+    .requiredOption('--audience <text>', 'the aud claim they must have')
+    .option('--jwks-uri <uri>', 'JWKS URL; found by discovery if omitted')
+    .option('--algorithm <name>', 'default RS256 and ES256; repeat for several', collect)
     .option('--subject-claim <name>', 'claim with the immutable id of a person, default sub')
     .option(
       '--username-claim <name>',
-      'claim with the display name; repeat it, the first that is there counts',
+      'claim with the display name; repeat for several, the first present is used',
       collect,
     )
     .option('--picture-claim <name>', 'claim with the picture, default picture')
     .option('--max-age <seconds>', 'how long ago a token may have been issued, default 3600')
     .option('--reusable', 'one token may be exchanged more than once')
     .option('--private', 'the issuer may be in your own network')
-    .option('--shared', 'the name belongs to another application, and both share its people and their accounts')
+    .option(
+      '--shared',
+      'the provider name belongs to another application, and both share its people and their accounts',
+    )
     .option(...json)
     .action(trust)
   command
     .command('distrust-issuer <client-id> <provider>')
-    .description('end the trust; the name stays what it is')
+    .description('end the trust; the provider name stays reserved for it')
     .option(...json)
     .action(distrust)
 }
@@ -87,7 +92,7 @@ const describe = (trusted: TrustedIssuer): string =>
     ['Keys', trusted.jwksUri ?? 'by discovery'],
     ['Algorithms', trusted.algorithms.join(', ')],
     ['Age', `at most ${trusted.maxAgeSeconds} seconds`],
-    ['Use', trusted.isReusable ? 'as often as wanted' : 'once'],
+    ['Use', trusted.isReusable ? 'any number of times' : 'once'],
   ])
 
 /** NaN is refused with the other problems, as everything that is no number of seconds. */

@@ -72,11 +72,11 @@ describe('beside a database that nobody holds', () => {
       node.url,
     ]
     const wrong = await run(...byHand, '--chain-id', '5')
-    assert.deepEqual([wrong.code, wrong.err], [1, 'the node has chain id 11155111, not 5\n'])
+    assert.deepEqual([wrong.code, wrong.err], [1, 'the node has chain id 11155111, expected 5\n'])
     const taken = await run(...byHand, '--chain-id', '11155111')
     assert.match(taken.err, /known to this database as sepolia/)
     const silent = await run('network', 'add', 'base', '--rpc-url', 'http://127.0.0.1:9/secret-key')
-    assert.deepEqual([silent.code, silent.err], [1, 'No node answers as one: check the address and its key.\n'])
+    assert.deepEqual([silent.code, silent.err], [1, 'No node responds: check the URL and its key.\n'])
     assert.match((await run('network', 'add', 'devnet', '--rpc-url', node.url)).err, /of the settings/)
     assert.deepEqual(
       (await json('network', 'list')).map(({ name }: { name: string }) => name),
@@ -188,7 +188,7 @@ describe('beside a database that nobody holds', () => {
       'https://a.example/',
       '--confidential',
     )
-    assert.equal(out.match(/chs_[\w-]{43} +\(shown this once\)/g)?.length, 1)
+    assert.equal(out.match(/chs_[\w-]{43} +\(shown only once\)/g)?.length, 1)
   })
 
   test('the version is that of the package', async () => {
@@ -244,7 +244,7 @@ describe('beside a database that nobody holds', () => {
     )
     const unreachable = await command({ DATABASE_URL: 'postgres://me:password@127.0.0.1:9/x' }, ['app', 'list'])
     assert.equal(unreachable.code, 1)
-    assert.match(unreachable.err, /^The database of DATABASE_URL does not answer \(ECONNREFUSED\)/m)
+    assert.match(unreachable.err, /^The database at DATABASE_URL is not responding \(ECONNREFUSED\)/m)
     assert.doesNotMatch(unreachable.err, /password/)
   })
 
@@ -406,8 +406,8 @@ describe('beside a running server', () => {
     }
     for (const [words, env, why] of [
       [['token', 'GOOGLE-1'], beside, /development sign-in only/],
-      [['token', 'new one'], beside, /Nobody can sign in under this name/],
-      [['token', 'DEV-new one'], beside, /Nobody can sign in under this name/],
+      [['token', 'new one'], beside, /This is not a valid user name/],
+      [['token', 'DEV-new one'], beside, /This is not a valid user name/],
       [['token', 'bob', '--app', 'nobody'], beside, /no application/],
       [['token', 'bob'], { ...beside, NODE_ENV: 'production', DATABASE_URL: 'postgres://x/y' }, /in development only/],
       [
@@ -425,10 +425,7 @@ describe('beside a running server', () => {
   test('what cannot be done while it runs is said plainly', { skip: testCluster !== null }, async () => {
     const { code, err } = await command(settings, ['network', 'remove', 'devnet'])
     assert.equal(code, 1)
-    assert.match(
-      err,
-      new RegExp(`Process ${process.pid} works on DATA_DIR .* Stop it, repeat this, and start it again`),
-    )
+    assert.match(err, new RegExp(`Process ${process.pid} is using DATA_DIR .* Stop it, run this again, and restart it`))
     await rm(join(here.dataDir, 'operator-token'))
     assert.match((await command(settings, ['app', 'list'])).err, /cannot be asked/)
     await writeFile(join(here.dataDir, 'operator-token'), 'another-token-that-is-long-enough-to-be-one\n')

@@ -30,9 +30,9 @@ function explain(error: unknown): void {
 /** Foreign errors may hold addresses with passwords: only sentences of ours are shown. */
 function messageOf(error: unknown): string {
   if (error instanceof FolderInUse)
-    return `Process ${error.pid} holds the embedded database of DATA_DIR: stop it first, or use PostgreSQL.`
+    return `Process ${error.pid} has the embedded database in DATA_DIR open: stop it first, or use PostgreSQL.`
   if (error instanceof AppError && error.code === 'database_unavailable')
-    return `The database of DATABASE_URL does not answer (${sqlState(error.cause) ?? 'it gave no code'}).`
+    return `The database at DATABASE_URL is not responding (${sqlState(error.cause) ?? 'no error code'}).`
   if (error instanceof AppError || error instanceof ConfigError) return error.message
   if (error instanceof Error && error.constructor === Error && (error as { code?: unknown }).code === undefined)
     return error.message

@@ -45,23 +45,23 @@ type Shown = ListedNetwork & { isServed?: boolean; nodes: number }
 
 /** `chatelaine network …`: the networks of this installation. */
 export function network(): Command {
-  const command = new Command('network').description('networks: add from a preset or by hand, list, remove')
+  const command = new Command('network').description('manage networks: add from a preset or manually, list, remove')
   const json = ['--json', 'print JSON'] as const
   command
     .command('add <name>')
     .description(
-      'add a network, by the name of a preset or by hand, or change one; its nodes are asked for the chain id',
+      'add a network, by the name of a preset or manually, or change one; the chain id is read from its nodes',
     )
     .option(
       '--rpc-url <url>',
-      'node; repeat it for several of the same network; - reads them from standard input',
+      'node; repeat for several of the same network; - reads them from standard input',
       collect,
     )
-    .option('--chain-id <id>', 'by hand: what the nodes must say')
-    .option('--symbol <symbol>', 'by hand: symbol of the coin')
-    .option('--coin <name>', 'name of the coin; default its symbol')
-    .option('--decimals <n>', 'decimals of the coin; default 18')
-    .option('--explorer <url>', 'by hand: block explorer with /tx/, /address/ and /block/ pages')
+    .option('--chain-id <id>', 'manual: chain id the nodes must report')
+    .option('--symbol <symbol>', 'manual: symbol of the native currency')
+    .option('--coin <name>', 'name of the native currency; default its symbol')
+    .option('--decimals <n>', 'decimals of the native currency; default 18')
+    .option('--explorer <url>', 'manual: block explorer with /tx/, /address/ and /block/ pages')
     .option('--explorer-tx <template>', 'page of a transaction, with {hash}')
     .option('--explorer-address <template>', 'page of an account, with {address}')
     .option('--explorer-block <template>', 'page of a block, with {number}')
@@ -75,22 +75,22 @@ export function network(): Command {
     .action(add)
   command
     .command('presets')
-    .description('networks that can be added by name')
+    .description('list networks that can be added by name')
     .option(...json)
     .action(listPresets)
   command
     .command('list')
-    .description('all networks')
+    .description('list networks')
     .option(...json)
     .action(list)
   command
     .command('show <name>')
-    .description('one network')
+    .description('show a network')
     .option(...json)
     .action(show)
   command
     .command('remove <name>')
-    .description('take a network out; refused while applications are bound to it')
+    .description('remove a network; refused while applications are bound to it')
     .option(...json)
     .action(remove)
   addRewind(command)
@@ -128,7 +128,7 @@ async function add(name: string, given: Given): Promise<void> {
     ]
     if (rpcUrls.length === 0) problems.push('Give a node: --rpc-url.')
     else if (!areNodeUrls(rpcUrls))
-      problems.push('A node must be an http or https address; ws or wss ones may stand beside it.')
+      problems.push('A node must be an http or https URL; ws or wss ones may be added beside it.')
     if (problems.length > 0) throw refusal(problems)
     const genesisHash = await askNodes(rpcUrls, wanted)
     await recorded(db, commandActor(), { action: 'add-network', target: name, look: lookAt }, (db) =>
@@ -137,7 +137,7 @@ async function add(name: string, given: Given): Promise<void> {
     await writeNodes(place.networksFile, { ...nodes, [name]: rpcUrls })
     return { ...wanted, applications: before?.applications ?? 0, nodes: rpcUrls.length }
   })
-  print(given, added, `Stored; a server that runs serves it after its next start.\n\n${describe(added)}`)
+  print(given, added, `Stored; a running server serves it after its next start.\n\n${describe(added)}`)
 }
 
 async function listPresets(given: Json): Promise<void> {
@@ -183,7 +183,7 @@ async function remove(name: string, given: Json): Promise<void> {
     const { [name]: _, ...others } = await readNodes(place.networksFile)
     if (_ !== undefined) await writeNodes(place.networksFile, others)
   })
-  print(given, { name, removed: true }, `Removed ${name}; a server that runs serves it until it is stopped.`)
+  print(given, { name, removed: true }, `Removed ${name}; a running server serves it until it is stopped.`)
 }
 
 /** A network without the count of its applications, which is not a matter of what is done here. */
@@ -201,7 +201,7 @@ async function alone<T>(place: Place, work: (db: RootDb) => Promise<T>): Promise
   } catch (error) {
     if (!(error instanceof FolderInUse)) throw error
     throw new Error(
-      `Process ${error.pid} works on DATA_DIR ${place.dataDir}. Stop it, repeat this, and start it again: networks are opened at the start.`,
+      `Process ${error.pid} is using DATA_DIR ${place.dataDir}. Stop it, run this again, and restart it: networks are opened at the start.`,
     )
   }
 }
@@ -264,9 +264,11 @@ function explainMissing(
 
 async function askNodes(rpcUrls: string[], { chainId }: NetworkFacts): Promise<Hex> {
   const told: OnNode = (position, event) => {
-    if (event === 'down') console.error(`Node ${position} does not answer; it is kept and tried again.`)
+    if (event === 'down') console.error(`Node ${position} is not responding; it is kept and retried.`)
     if (event === 'reads_by_number')
-      console.error(`Node ${position} takes no block hashes (EIP-1898); it is read by number: docs/guides/nodes.md.`)
+      console.error(
+        `Node ${position} does not support reads by block hash (EIP-1898); it is read by number: docs/guides/nodes.md.`,
+      )
   }
   try {
     const { rpc, identity } = await connect(rpcUrls, { wantedChainId: chainId, onCall: () => {}, onNode: told })
@@ -274,9 +276,7 @@ async function askNodes(rpcUrls: string[], { chainId }: NetworkFacts): Promise<H
     return identity.genesisHash
   } catch (error) {
     if (error instanceof RpcUnavailable || error instanceof RpcError)
-      throw new Error('No node answers as one: check the address and its key.')
-    if (error instanceof Error && /settings say/.test(error.message))
-      throw new Error(error.message.replace('the settings say', 'not').replace(' of RPC_URL', ''))
+      throw new Error('No node responds: check the URL and its key.')
     throw error
   }
 }
@@ -294,15 +294,15 @@ function describe(one: Shown): string {
     ['Coin', `${one.coin} (${one.symbol}), ${one.decimals} decimals`],
     ['Explorer', one.explorer === null ? 'pages of this service' : Object.values(one.explorer)],
     ['Finality', one.finality === 'finalized' ? 'finalized' : `after ${one.finality} blocks`],
-    ['Checks of blocks', one.blockVerification ?? 'of the settings'],
-    ['Fee cap', one.feeCapGwei === null ? 'of the settings' : `${one.feeCapGwei} gwei per gas`],
+    ['Block verification', one.blockVerification ?? 'from the settings'],
+    ['Fee cap', one.feeCapGwei === null ? 'from the settings' : `${one.feeCapGwei} gwei per gas`],
     ['Nodes', nodesOf(one)],
     ['Applications', String(one.applications)],
     ...(one.isServed === undefined ? [] : [['Served', servedOf(one)] as [string, string]]),
   ])
 }
 
-const nodesOf = ({ nodes }: Shown): string => (nodes === 0 ? 'of the settings' : String(nodes))
+const nodesOf = ({ nodes }: Shown): string => (nodes === 0 ? 'from the settings' : String(nodes))
 const servedOf = ({ isServed }: Shown): string => (isServed === undefined ? '-' : isServed ? 'yes' : 'no')
 const refusal = (details: string[]): AppError =>
   new AppError('invalid_request', details.join(' '), { errors: details.map((detail) => ({ code: 'invalid', detail })) })

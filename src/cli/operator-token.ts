@@ -12,9 +12,9 @@ export function operatorToken(): Command {
   const command = new Command('operator-token').description('tokens of the operator API')
   command
     .command('create')
-    .description('show a new token once and add its line to OPERATOR_TOKEN_FILE; remove a line to end a token')
-    .requiredOption('--name <name>', 'who holds it: what is done with it is written down under this name')
-    .option('--role <role>', '`operator` changes things, `viewer` only reads', 'operator')
+    .description('create a token, shown once, and add its line to OPERATOR_TOKEN_FILE; remove a line to revoke a token')
+    .requiredOption('--name <name>', 'who holds it: actions are recorded under this name')
+    .option('--role <role>', '`operator` may change things, `viewer` only reads', 'operator')
     .option('--json', 'print JSON')
     .action(create)
   return command
@@ -22,7 +22,7 @@ export function operatorToken(): Command {
 
 async function create({ name, role, ...given }: Given): Promise<void> {
   const { OPERATOR_TOKEN_FILE: file } = readSome(process.env, ['OPERATOR_TOKEN_FILE'])
-  if (file === undefined) throw new Error('OPERATOR_TOKEN_FILE is missing: it names the file of hashes.')
+  if (file === undefined) throw new Error('OPERATOR_TOKEN_FILE is missing: the file of token hashes.')
   if (!isOperatorName(name)) throw new Error('--name must be one word of letters, digits and . _ @ -, at most 64.')
   if (!isRole(role)) throw new Error('--role must be operator or viewer.')
   const { token, hash } = newOperatorToken()
@@ -35,5 +35,5 @@ async function create({ name, role, ...given }: Given): Promise<void> {
   readLines(there)
   const end = there === '' || there.endsWith('\n') ? '' : '\n'
   await appendFile(file, `${end}${hash} ${name} ${role}\n`, { mode: 0o600 })
-  print(given, { token, hash, name, role }, `${token}\n\nShown this once. The server takes it after its next start.`)
+  print(given, { token, hash, name, role }, `${token}\n\nShown only once. The server accepts it after its next start.`)
 }

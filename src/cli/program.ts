@@ -20,10 +20,10 @@ import { token } from './token.ts'
 export function openProgram(): Command {
   const program = new Command('chatelaine')
     .description(
-      'Commands of a Chatelaine installation. They take the settings of the server: DATABASE_URL, DATA_DIR, NETWORKS_FILE.',
+      'Commands for a Chatelaine installation. They use the settings of the server: DATABASE_URL, DATA_DIR, NETWORKS_FILE.',
     )
     .version(versionOf(), '--version', 'print the version')
-    .showHelpAfterError('Add --help for what can be given.')
+    .showHelpAfterError('Add --help for the options.')
     .exitOverride()
   for (const command of [
     account(),

@@ -22,7 +22,7 @@ test('a provider that is away is told as such, for people and for programs, with
   assert.equal(told.code, 1)
   assert.match(
     told.out,
-    /^WRONG {2}description nobody listens there\n {19}Open http:\S+openid-configuration in a browser/,
+    /^WRONG {2}description the connection is refused\n {19}Open http:\S+openid-configuration in a browser/,
   )
   const { code, out } = await run(['HOUSE', '--json'])
   const [finding] = JSON.parse(out) as { about: string; isGood: boolean }[]
@@ -32,7 +32,7 @@ test('a provider that is away is told as such, for people and for programs, with
 
 test('a name that is not there, and settings that cannot be used, are sentences on standard error', async () => {
   const { code, err } = await run(['NOBODY'])
-  assert.deepEqual([code, err.trim()], [1, 'There is no provider NOBODY; there are HOUSE, DEV.'])
+  assert.deepEqual([code, err.trim()], [1, 'There is no provider NOBODY; known providers: HOUSE, DEV.'])
   const refused = await run(['HOUSE'], { NODE_ENV: 'production', PUBLIC_ORIGIN: 'https://wallet.example' })
   assert.equal(refused.code, 1)
   assert.match(refused.err, /issuer must be an https URL/)

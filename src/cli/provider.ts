@@ -8,10 +8,12 @@ type Json = { json?: boolean }
 
 /** `chatelaine provider …`: the identity providers of PROVIDERS_FILE. */
 export function provider(): Command {
-  const command = new Command('provider').description('identity providers: try one before people do')
+  const command = new Command('provider').description('check identity providers before people use them')
   command
     .command('check <name>')
-    .description('description, keys, client authentication, callback address; says what is wrong. Signs nobody in')
+    .description(
+      'check discovery document, keys, client authentication and callback URL, and report what is wrong; signs nobody in',
+    )
     .option('--json', 'print JSON')
     .action(check)
   return command
@@ -29,7 +31,7 @@ async function check(name: string, given: Json): Promise<void> {
   if (chosen === undefined) {
     const there = providers.map((one) => one.name).join(', ')
     throw new Error(
-      `There is no provider ${name}${there === '' ? ': PROVIDERS_FILE is not set' : `; there are ${there}`}.`,
+      `There is no provider ${name}${there === '' ? ': PROVIDERS_FILE is not set' : `; known providers: ${there}`}.`,
     )
   }
   const findings = await checkProvider(chosen, { origin })

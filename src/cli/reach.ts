@@ -36,7 +36,7 @@ export async function openOperator(dataDir: string, pid: number | null): Promise
     })
     const answer = (await response.json()) as T & { code?: string; detail?: string; errors?: FieldError[] }
     if (response.ok) return answer
-    const { code = '', detail = 'The server refused.', errors } = answer
+    const { code = '', detail = 'The server refused the request.', errors } = answer
     throw new AppError(isErrorCode(code) ? code : 'internal_error', detail, errors === undefined ? {} : { errors })
   }
 }
@@ -69,6 +69,6 @@ export async function reachOperator(dataDir: string, pid: number): Promise<Regis
 const busy = (dataDir: string, pid: number | null): Error =>
   new Error(
     pid === null
-      ? `No development server runs on DATA_DIR ${dataDir}: start it with npm start, or set DATA_DIR to that of the one that runs.`
-      : `Process ${pid} works on DATA_DIR ${dataDir} and cannot be asked: wait until it is started or finished, or stop it, and try again.`,
+      ? `No development server runs on DATA_DIR ${dataDir}: start one with npm start, or set DATA_DIR to that of a running one.`
+      : `Process ${pid} is using DATA_DIR ${dataDir} and cannot be reached: wait until it has started or finished, or stop it, and try again.`,
   )

@@ -11,10 +11,10 @@ export function errorsReference(): string {
 # Errors
 
 Every refusal is \`application/problem+json\` (RFC 9457) with one of these codes in \`code\`. A code is never renamed
-and never changes its status. "Repeat" says whether the same request may be sent again as it is; with an
-\`Idempotency-Key\` a write may always be repeated.
+and never changes its status. "Retry" says whether the same request may be sent again as it is; with an
+\`Idempotency-Key\` a write may always be retried.
 
-| code | status | meaning | repeat |
+| code | status | meaning | retry |
 |---|---|---|---|
 ${rows.join('\n')}
 `

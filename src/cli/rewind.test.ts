@@ -26,7 +26,7 @@ test('a network that stopped below finality is taken back beside its follower, a
   const { answer: late } = await world.add(world.first, two)
   for (let block = 0; block < 5; block++) await world.mine()
   assert.deepEqual([await stateOf(one, early.id), await stateOf(two, late.id)], ['FINALIZED', 'FINALIZED'])
-  await assert.rejects(rewound(), /nothing to take back: the node has our newest block/)
+  await assert.rejects(rewound(), /nothing to rewind: the node has our newest block/)
 
   await world.rpc('anvil_reorg', 6, [])
   await until('the follower halted', async () => (await halted()) !== null)

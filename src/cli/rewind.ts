@@ -16,8 +16,8 @@ type Given = { toBlock?: number; json?: boolean }
 export function addRewind(command: Command): void {
   command
     .command('rewind <name>')
-    .description('take a network back to the newest block that its nodes still have; it is followed again from there')
-    .option('--to-block <number>', 'a lower block, where the nodes have none of the blocks that are kept', readBlock)
+    .description('rewind a network to the newest block that its nodes still have; it is followed again from there')
+    .option('--to-block <number>', 'a lower block, if the nodes have none of the stored blocks', readBlock)
     .option('--json', 'print JSON')
     .action(run)
 }
@@ -26,7 +26,7 @@ async function run(name: string, given: Given): Promise<void> {
   await withInstallation(process.env, name, async (installation) => {
     const done = await rewind(installation, commandActor(), given.toBlock ?? null)
     const { to, transactions } = done
-    const sentence = `The network ${name} is back at block ${to}; servers follow it from there. Transactions to be mined again: ${transactions}.`
+    const sentence = `Rewound the network ${name} to block ${to}; servers follow it from there. Transactions pending again: ${transactions}.`
     print(given, { name, ...done }, sentence)
   })
 }

@@ -207,7 +207,7 @@ test('a rewind to a block that was reorganised away meanwhile is refused, and th
   const { app, chain } = world.first
   await assert.rejects(
     world.db.transaction().execute((db) => rewindTo(db, app, chain, { listeners: [followTransactions], to: target })),
-    /reorganised away meanwhile/,
+    /reorganised away in the meantime/,
   )
   await world.rpc('evm_mine')
   await until('the follower has the newest block', async () => {

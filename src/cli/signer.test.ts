@@ -26,11 +26,11 @@ test('the signer is run, verified and asked what it lost by commands; it is the 
   t.after(() => place.clear())
   const settings = { ...place.env, LOG_LEVEL: 'silent', SIGNER_REVOCATIONS_SECONDS: '60' }
   const early = await chatelaine(settings, 'signer', 'run').ended
-  assert.deepEqual([early.code, /master key cannot be opened/.test(early.output)], [1, true])
+  assert.deepEqual([early.code, /master key \(KEK\) cannot be opened/.test(early.output)], [1, true])
   // The store is there by now, and empty: a key made for another one would not do.
   rmSync(place.env.SIGNER_DIR!, { recursive: true })
   const made = await chatelaine(settings, 'signer', 'create-key').ended
-  assert.deepEqual([made.code, /A master key of 32 bytes/.test(made.output)], [0, true])
+  assert.deepEqual([made.code, /A master key \(KEK\) of 32 bytes/.test(made.output)], [0, true])
   const key = readFileSync(place.env.SIGNER_KEK_FILE!)
   assert.deepEqual([key.length, statSync(place.env.SIGNER_KEK_FILE!).mode & 0o777], [32, 0o600])
 
@@ -52,8 +52,8 @@ test('the signer is run, verified and asked what it lost by commands; it is the 
   const ended = await running.ended
   assert.deepEqual([ended.code, ended.output], [0, 'ready\n'], 'no debugger was opened')
   for (const [more, why] of [
-    [{}, /There is a file at SIGNER_KEK_FILE already/],
-    [{ SIGNER_KEK_FILE: join(place.folder, 'other') }, /SIGNER_DIR holds a store already/],
+    [{}, /A file already exists at SIGNER_KEK_FILE/],
+    [{ SIGNER_KEK_FILE: join(place.folder, 'other') }, /SIGNER_DIR already has a store/],
     [{ SIGNER_KEK_FILE: join(place.env.SIGNER_DIR!, 'kek') }, /must not be inside SIGNER_DIR/],
     [{ SIGNER_DIR: '' }, /SIGNER_DIR is missing/],
   ] as const) {
@@ -68,7 +68,7 @@ test('the signer is run, verified and asked what it lost by commands; it is the 
   const shown = await chatelaine(place.env, 'signer', 'accept-restore').ended
   assert.deepEqual([shown.code, /there is nothing to accept/.test(shown.output)], [0, true])
   const refused = await chatelaine(place.env, 'signer', 'accept-restore', '--rpc-url', 'http://127.0.0.1:1', '--accept', 'x').ended // prettier-ignore
-  assert.deepEqual([refused.code, /could not be asked/.test(refused.output)], [1, true])
+  assert.deepEqual([refused.code, /could not be reached/.test(refused.output)], [1, true])
 })
 
 test('without settings it names all that is missing', async () => {

@@ -6,33 +6,33 @@ import { Command } from 'commander'
  * nothing with the server. Each takes the place of this process: there is nobody between it and what watches over it.
  */
 export function signer(): Command {
-  const command = new Command('signer').description('the signer, a program of its own; takes the settings SIGNER_…')
+  const command = new Command('signer').description('the signer, a separate program; uses the settings SIGNER_…')
   command
     .command('create-key')
-    .description('make the master key of a new signer: SIGNER_KEK_FILE; never over a file that is there')
+    .description('create the master key (KEK) of a new signer: SIGNER_KEK_FILE; never overwrites a file')
     .action(() => become('create-key.ts', []))
   command
     .command('run')
     .description('run the signer until SIGTERM; prints `ready` when it listens')
-    .option('--development', 'make a master key where there is none, and allow what production forbids')
+    .option('--development', 'create a master key (KEK) if there is none, and allow what production forbids')
     .action(({ development }: { development?: true }) =>
       become('main.ts', development === undefined ? [] : ['--development']),
     )
   command
     .command('verify')
-    .description('check the whole store: ledger, witness, every signature; works beside a running signer')
+    .description('verify the whole store: ledger, witness, every signature; works beside a running signer')
     .argument('[folder]', 'default SIGNER_DIR')
     .action((folder?: string) => become('verify.ts', folder === undefined ? [] : [folder]))
   command
     .command('accept-restore')
-    .description('show what a store that was put back has lost, and take it for the truth; the signer must not run')
+    .description('show what a restored store has lost, and accept it; the signer must not run')
     .option(
       '--rpc-url <url>',
-      'node of a network: no nonce below its counts will be signed; repeat for each, or `-` to read them',
+      'node of a network: no nonce below its transaction counts will be signed; repeat for each, or `-` to read them',
       collect,
       [],
     )
-    .option('--accept <record>', 'confirm: the record that this command shows without it')
+    .option('--accept <record>', 'confirm: the record that this command shows without this option')
     .action(({ rpcUrl, accept }: { rpcUrl: string[]; accept?: string }) =>
       become('accept-restore.ts', [
         ...rpcUrl.flatMap((url) => ['--rpc-url', url]),
@@ -50,7 +50,7 @@ const HARDENED = ['--disable-sigusr1', '--disable-proto=throw']
 function become(program: string, args: string[]): never {
   const file = fileURLToPath(new URL(`../signer/${program}`, import.meta.url))
   // Windows has no such thing, and no Unix sockets as the signer needs them.
-  if (process.execve === undefined) throw new Error(`This system cannot do that here: run node ${file}`)
+  if (process.execve === undefined) throw new Error(`This system does not support that here: run node ${file}`)
   // Options of Node from an environment that was made for another program could load code or open a debugger.
   const { NODE_OPTIONS: _dropped, ...env } = process.env
   return process.execve(process.execPath, [process.execPath, ...HARDENED, ...process.execArgv, file, ...args], env)

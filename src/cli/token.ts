@@ -9,23 +9,23 @@ import { openOperator } from './reach.ts'
 export function token(): Command {
   return new Command('token')
     .description(
-      'an access token for somebody of the development sign-in, from the server that runs on DATA_DIR; it lives to its end, whatever access is revoked, and is bound to no key, whatever the application wants',
+      'an access token for a user of the development sign-in, from the server that runs on DATA_DIR; it stays valid until it expires, even if access is revoked, and is not bound to a key, even if the application requires that',
     )
-    .argument('<user>', 'any name, or a user id: bob is DEV-bob; a new one gets an account')
-    .option('--app <client-id>', 'application that the token is for', 'demo')
+    .argument('<user>', 'any name, or a user id: bob is DEV-bob; a new user gets an account')
+    .option('--app <client-id>', 'application the token is for', 'demo')
     .option('--json', 'print JSON')
     .action(show)
 }
 
 async function show(user: string, given: { app: string; json?: boolean }): Promise<void> {
   if (process.env.NODE_ENV === 'production')
-    throw new Error('Tokens are given out like this in development only; in production people sign in.')
+    throw new Error('Tokens are issued like this in development only; in production people sign in.')
   const named = parseUserId(user)
   // Another provider's is refused by the server, which knows them.
   const name = developmentName(named?.provider === 'DEV' ? named.subject : user)
   if (name === null && (named === null || named.provider === 'DEV'))
     throw new Error(
-      'Nobody can sign in under this name: 1 to 64 letters, digits, dots, hyphens or underscores, beginning with a letter or a digit.',
+      'This is not a valid user name: 1 to 64 letters, digits, dots, hyphens or underscores, beginning with a letter or a digit.',
     )
   const { dataDir } = findPlace()
   const ask = await openOperator(dataDir, null)

@@ -85,7 +85,7 @@ export async function readContracts(
     const results = asked.map((one, index) => {
       try {
         if (one.status === 'rejected') throw one.reason
-        if (charactersLeft <= 0) throw new AppError('invalid_return_data', 'The answers before this one are too long to add more to them: ask alone.') // prettier-ignore
+        if (charactersLeft <= 0) throw new AppError('invalid_return_data', 'The results before this one have reached the size limit: call this one alone.') // prettier-ignore
         const answer = answerOf(chain, one.value.call, { data: one.value.data, blockNumber: reads.block.number })
         charactersLeft -= charactersOf(answer.response)
         return answer

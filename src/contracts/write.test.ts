@@ -196,7 +196,7 @@ test('who cannot pay is told which account lacks how much', async () => {
 test('a function that the contract has not is named by its selector', async () => {
   const { body } = await post(WRITE, { address: world.probe, abi: 'transfer(address,uint256) public', args: [world.probe, '1'] }) // prettier-ignore
   assert.equal(body.code, 'execution_reverted')
-  assert.match(body.detail, /It may have no function with the selector 0xa9059cbb/)
+  assert.match(body.detail, /It may not have a function with the selector 0xa9059cbb/)
 })
 
 test('a custom error of the contract is decoded by the caller’s ABI', async () => {

@@ -15,7 +15,7 @@ test('the fetched binary comes before the one on PATH, which serves where the fe
   place.writeProgram('runtime/anvil/node_modules/@foundry-rs/anvil-linux-amd64/bin/anvil', 'exit 127')
   assert.equal(place.find('linux', 'x64').found, 'anvil')
   place.writeProgram('bin/anvil', 'exit 127')
-  assert.equal(place.find('linux', 'x64').error, SAYS('The embedded chain does not start here'))
+  assert.equal(place.find('linux', 'x64').error, SAYS('The embedded chain does not run here'))
 })
 
 test('where none is packaged the one on PATH serves, and without it one sentence says what to do', (t) => {

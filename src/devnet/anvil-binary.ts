@@ -22,8 +22,7 @@ export function findAnvil(): string {
   const fetched = fetchedBinary(platform)
   if (fetched !== null && starts(fetched)) return fetched
   if (starts('anvil')) return 'anvil'
-  const which =
-    fetched === null ? `There is no embedded chain for ${platform}` : 'The embedded chain does not start here'
+  const which = fetched === null ? `There is no embedded chain for ${platform}` : 'The embedded chain does not run here'
   throw new ChainStartError(
     'no_anvil',
     `${which}: set RPC_URL to an EVM node, or put anvil (https://getfoundry.sh) on PATH.`,

@@ -82,7 +82,7 @@ async function listening(child: ChildProcess, exited: Promise<number | null>): P
   if (child.exitCode === null && child.signalCode === null && port !== null) return port
   if (/address already in use/i.test(complained))
     throw new ChainStartError('port_taken', 'The port of the embedded chain is in use.')
-  throw new ChainStartError('refused', `anvil did not start: ${complained.trim().split('\n')[0] || 'it said nothing'}`)
+  throw new ChainStartError('refused', `anvil did not start: ${complained.trim().split('\n')[0] || 'no output'}`)
 }
 
 /**

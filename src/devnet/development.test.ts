@@ -25,7 +25,7 @@ test('the first screen says who may sign in as anyone, and how long the token li
   assert.match(closed, /Development mode: anyone on this machine may sign in as anyone\./)
   assert.match(closed, /the token is good for an hour:/)
   const open = banner(facts, { ...greeting, isOpen: true, tokenSeconds: 600 })
-  assert.match(open, /Development mode: EVERYONE WHO REACHES IT may sign in as anyone\./)
+  assert.match(open, /Development mode: EVERYONE WHO CAN REACH IT may sign in as anyone\./)
   assert.match(open, /the token is good for 600 s:/)
   assert.doesNotMatch(open, /this machine/)
 })

@@ -75,7 +75,7 @@ export function banner(
   { origin, baseUrl, issuer, rpcUrl, chainId, clientId }: DevelopmentFacts,
   { token, userId, tokenSeconds, seconds, isEmbedded, isOpen }: Greeting,
 ): string {
-  const who = isOpen ? 'EVERYONE WHO REACHES IT' : 'anyone on this machine'
+  const who = isOpen ? 'EVERYONE WHO CAN REACH IT' : 'anyone on this machine'
   const life = tokenSeconds === 3_600 ? 'an hour' : `${tokenSeconds} s`
   return `
 Chatelaine is ready after ${seconds} s. Development mode: ${who} may sign in as anyone.

@@ -52,7 +52,7 @@ export function blocks({ blocks, head, networkName }: Coin & { blocks: WithHashe
     null,
     html`<div class="card stack">
       <h1>Blocks</h1>
-      <p class="muted">A new one comes when there is something to put into it, and once a minute otherwise.</p>
+      <p class="muted">A block is mined when there is a transaction, and once a minute otherwise.</p>
       <div class="scroll">
         <table>
           <thead>
@@ -145,7 +145,7 @@ export function transaction({
           <dt>Hash</dt>
           <dd class="mono">${tx.hash}</dd>
           <dt>Block</dt>
-          <dd>!${tx.blockNumber === null ? 'waiting to be mined' : blockLink(tx.blockNumber)}</dd>
+          <dd>!${tx.blockNumber === null ? 'pending' : blockLink(tx.blockNumber)}</dd>
           !${
             block === null
               ? ''
@@ -155,7 +155,7 @@ export function transaction({
           <dt>From</dt>
           <dd>!${addressLink(tx.from)}</dd>
           <dt>To</dt>
-          <dd>!${tx.to === null ? 'nobody: it creates a contract' : addressLink(tx.to)}</dd>
+          <dd>!${tx.to === null ? 'none (contract creation)' : addressLink(tx.to)}</dd>
           !${
             created === null
               ? ''
@@ -254,7 +254,7 @@ export function address({
       <div class="card stack">
         <h2>Newest transactions</h2>
         !${transactionTable(transactions, symbol)}
-        <p class="muted">Looked through the blocks from ${scannedTo} on.</p>
+        <p class="muted">Blocks from ${scannedTo} on were searched.</p>
       </div>`,
   )
 }
@@ -280,11 +280,11 @@ export function nothingHere(networkName: string): PageParts {
 export function noAnswer(networkName: string): PageParts {
   return shell(
     networkName,
-    'The chain does not answer',
+    'The chain is not responding',
     null,
     html`<div class="card stack">
-      <h1>The chain does not answer</h1>
-      <p>The node of the development chain gave no usable answer. Load this page again in a moment.</p>
+      <h1>The chain is not responding</h1>
+      <p>The node of the development chain gave no usable response. Reload this page in a moment.</p>
     </div>`,
   )
 }
@@ -295,7 +295,7 @@ function shell(networkName: string, title: string, here: string | null, content:
     words: en,
     title: `${title} · ${networkName}`,
     layout: 'wide',
-    notice: `Development chain ${networkName}: nothing on it is worth anything.`,
+    notice: `Development chain ${networkName}: nothing on it has any value.`,
     body: html`<div class="row spread">
         <nav class="trail" aria-label="Where you are">
           <a href="/">Home</a><span class="muted">/</span

@@ -63,7 +63,7 @@ test('a reverted transaction, a waiting one and one that creates a contract say 
   const creation = await mined({ data: '0x60006000f3' })
   assert.match((await get(`/explorer/tx/${creation}`)).text, /Contract created/)
   const waiting = await rpc<Hex>(chain.rpcUrl, 'eth_sendTransaction', { from: sender, to: someone, value: '0x1' })
-  assert.match((await get(`/explorer/tx/${waiting}`)).text, /waiting to be mined/)
+  assert.match((await get(`/explorer/tx/${waiting}`)).text, /pending/)
   await rpc(chain.rpcUrl, 'evm_mine')
 })
 

@@ -285,7 +285,7 @@ function memory(): (kind: string) => Adapter {
     findByUserCode: async () => undefined,
     consume: async (id) => {
       const record = records.get(`${kind}:${id}`)
-      if (record === undefined || record.consumed !== undefined) throw new errors.InvalidGrant('it was used already')
+      if (record === undefined || record.consumed !== undefined) throw new errors.InvalidGrant('it was already used')
       record.consumed = Math.floor(Date.now() / 1_000)
     },
     destroy: async (id) => void records.delete(`${kind}:${id}`),

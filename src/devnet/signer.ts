@@ -121,7 +121,7 @@ function launch(
     child.once('error', reject)
     child.once('exit', (code) => {
       clearTimeout(timer)
-      reject(new Error(`the signer ended at its start, with code ${code}`))
+      reject(new Error(`the signer exited at its start, with code ${code}`))
     })
     child.stdout!.on('data', (chunk: Buffer) => {
       if (!chunk.toString().includes('ready')) return

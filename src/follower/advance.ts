@@ -144,11 +144,11 @@ async function reorganise(follower: Follower, held: Position, latest: Block): Pr
   const found = await untilStopped(follower, findAncestor(app, chain, Math.min(held.number, latest.number)))
   if (found?.number === held.number) throw new BadAnswer('the node contradicts itself about its chain')
   if (!isDevelopment(chain) && (found === null || found.number < held.finalized)) {
-    await halt(follower, held, `The node's chain leaves ours below the finalized block ${held.finalized}.`)
+    await halt(follower, held, `The node's chain diverges from ours below the finalized block ${held.finalized}.`)
     return false
   }
   if (found === null && latest.number > MAX_FROM_GENESIS) {
-    await halt(follower, held, 'The node’s chain leaves ours below all blocks that are kept.')
+    await halt(follower, held, 'The node’s chain diverges from ours below all stored blocks.')
     return false
   }
   if (found === null && !(await untilStopped(follower, isSameGenesis(follower)))) {

@@ -37,7 +37,7 @@ function walk(proof: { nodes: Buffer[]; next: number }, reference: Decoded, path
   }
   const [prefix, below] = node as [Decoded, Decoded]
   if (node.length !== 2 || !Buffer.isBuffer(prefix) || prefix.length === 0)
-    throw new BadAnswer('a node of the proof is none')
+    throw new BadAnswer('a node of the proof is malformed')
   const nibbles = [...prefix].flatMap((byte) => [byte >> 4, byte & 15])
   const [flag] = nibbles
   const own = nibbles.slice(flag! % 2 === 1 ? 1 : 2)
@@ -55,6 +55,6 @@ function resolve(proof: { nodes: Buffer[]; next: number }, reference: Decoded): 
   if (node === undefined || !keccak(node).equals(reference))
     throw new BadAnswer('the proof does not lead to the account')
   const decoded = decodeRlp(node)
-  if (!Array.isArray(decoded)) throw new BadAnswer('a node of the proof is none')
+  if (!Array.isArray(decoded)) throw new BadAnswer('a node of the proof is malformed')
   return decoded
 }

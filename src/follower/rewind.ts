@@ -23,15 +23,15 @@ const COMPARED = 50
 export async function findShared({ db }: Pick<App, 'db'>, chain: Chain, toBlock: number | null): Promise<Block> {
   const row = db.selectFrom('cursors').select('block_number').where('chain_id', '=', chain.chainId)
   const [cursor, latest] = await Promise.all([row.executeTakeFirst(), fetchHeader(chain.rpc, 'latest')])
-  if (cursor === undefined || latest === null) throw new Error(`The network ${chain.name} was not followed yet.`)
+  if (cursor === undefined || latest === null) throw new Error(`The network ${chain.name} has not been followed yet.`)
   const found = await findAncestor({ db }, chain, Math.min(cursor.block_number, latest.number))
   if (toBlock === null) {
     if (found === null)
       throw new Error(
-        'None of the blocks that are kept is the node’s: say with --to-block from which block on the chains differ, or lower.',
+        'The node has none of the stored blocks: give with --to-block the block from which the chains differ, or a lower one.',
       )
     if (found.number === cursor.block_number)
-      throw new Error(`There is nothing to take back: the node has our newest block, ${found.number}.`)
+      throw new Error(`There is nothing to rewind: the node has our newest block, ${found.number}.`)
     return found
   }
   const lowest = await db
@@ -40,7 +40,7 @@ export async function findShared({ db }: Pick<App, 'db'>, chain: Chain, toBlock:
     .where('chain_id', '=', chain.chainId)
     .executeTakeFirst()
   const most = found?.number ?? Math.min((lowest?.number ?? 0) - 2, latest.number)
-  if (toBlock > most) throw new Error(`The chains differ above block ${most}: say ${most} or less.`)
+  if (toBlock > most) throw new Error(`The chains differ above block ${most}: use ${most} or less.`)
   await compareOurs(db, chain, toBlock)
   const block = await fetchHeader(chain.rpc, toBlock)
   if (block === null) throw new Error(`The node does not have block ${toBlock}.`)
@@ -66,7 +66,7 @@ async function compareOurs(db: Db, { chainId, rpc }: Chain, toBlock: number): Pr
   )
   const other = rows.find(({ block_hash }, index) => headers[index]?.hash !== toHex(block_hash!))
   if (other !== undefined)
-    throw new Error(`Block ${other.block_number}, with transactions of ours, is not the node’s: say a lower one.`)
+    throw new Error(`Block ${other.block_number}, with transactions of ours, is not the node’s: use a lower one.`)
 }
 
 /**
@@ -82,12 +82,12 @@ export async function rewindTo(
   { listeners, to }: { listeners: BlockListener[]; to: Block },
 ): Promise<void> {
   const held = await seizeLease(db, chain.chainId, `rewind:${randomBytes(4).toString('hex')}`)
-  if (held === null || held.number < to.number) throw new Error('The follower has moved meanwhile: try again.')
+  if (held === null || held.number < to.number) throw new Error('The follower has moved on in the meantime: try again.')
   // A block below those that are kept is known by the one above it.
   const kept =
     (await storedBlockHash(db, chain.chainId, to.number)) ?? (await storedParentHash(db, chain.chainId, to.number + 1))
   if (kept !== null && kept !== to.hash)
-    throw new Error('The block was reorganised away meanwhile, and the follower follows another: try again.')
+    throw new Error('The block has been reorganised away in the meantime: try again.')
   const next = await retractIn(db, app, chain, listeners, { held, ancestor: to })
   await releaseLease(db, chain.chainId, next)
 }

@@ -36,7 +36,7 @@ export type Decoded = Buffer | Decoded[]
 /** @throws BadAnswer  when it is cut off, or bytes are left over */
 export function decodeRlp(all: Buffer): Decoded {
   const { item, end } = decodeAt(all, 0)
-  if (end !== all.length) throw new BadAnswer('what is encoded has bytes left over')
+  if (end !== all.length) throw new BadAnswer('the RLP has trailing bytes')
   return item
 }
 
@@ -61,4 +61,4 @@ function decodeAt(all: Buffer, at: number): { item: Decoded; end: number } {
   return { item: items, end }
 }
 
-const cutOff = () => new BadAnswer('what is encoded is cut off')
+const cutOff = () => new BadAnswer('the RLP is truncated')

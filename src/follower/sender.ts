@@ -12,14 +12,14 @@ import { encodeRlp } from './rlp.ts'
 export function recoverSender(digest: Buffer, { r, s, parity }: { r: Buffer; s: Buffer; parity: 0 | 1 }): Hex {
   const curve = openCurve()
   const signature = Buffer.alloc(64)
-  if (r.length > 32 || s.length > 32) throw new BadAnswer('a transaction has a signature that is none')
+  if (r.length > 32 || s.length > 32) throw new BadAnswer('a transaction has an invalid signature')
   r.copy(signature, 32 - r.length)
   s.copy(signature, 64 - s.length)
   let key: Uint8Array
   try {
     key = curve.recover(signature, parity, digest)
   } catch {
-    throw new BadAnswer('a transaction has a signature that is none')
+    throw new BadAnswer('a transaction has an invalid signature')
   }
   return addressIn(keccak(key.subarray(1)))
 }

@@ -77,7 +77,7 @@ export function readRaw(raw: Buffer): Sent {
   const type = raw[0]! < 0xc0 ? raw[0]! : 0
   const names = fieldsOf(type).map(([name]) => name)
   const items = decodeRlp(type === 0 ? raw : raw.subarray(1))
-  if (!Array.isArray(items) || items.length !== names.length + 3) throw new BadAnswer('a transaction is cut off')
+  if (!Array.isArray(items) || items.length !== names.length + 3) throw new BadAnswer('a transaction is truncated')
   const bytesIn = (name: string): Buffer => onlyBytes(items[names.indexOf(name)]!)
   const [last, r, s] = items.slice(names.length).map(onlyBytes) as [Buffer, Buffer, Buffer]
   return sentOf(raw, {
@@ -89,7 +89,7 @@ export function readRaw(raw: Buffer): Sent {
 }
 
 function onlyBytes(item: Decoded): Buffer {
-  if (!Buffer.isBuffer(item)) throw new BadAnswer('a field holds no bytes')
+  if (!Buffer.isBuffer(item)) throw new BadAnswer('a field is not bytes')
   return item
 }
 
@@ -154,7 +154,7 @@ function legacySignature(v: Buffer): Signature {
 
 /** Nodes write the parity as `yParity`, as `v`, or as both. */
 function typedSignature(parity: Buffer): Signature {
-  if (parity.length > 1 || (parity[0] ?? 0) > 1) throw new BadAnswer('a transaction has a signature that is none')
+  if (parity.length > 1 || (parity[0] ?? 0) > 1) throw new BadAnswer('a transaction has an invalid signature')
   return { parity: parity.length === 0 ? 0 : 1, signedToo: [] }
 }
 

@@ -220,7 +220,7 @@ suite('the auditor of a history', () => {
     const script = evenChain(6)
     await setFinalized(6)
     script.onAsk = () => setFinalized(5).then(() => {})
-    await assert.rejects(compare(script, { repairs: true }), /final no more/)
+    await assert.rejects(compare(script, { repairs: true }), /a finalized block was reorganised/)
     assert.deepEqual(await storedTransfers(db), [])
     script.onAsk = () => {}
     await compare(script, { to: 5, repairs: true })

@@ -91,7 +91,7 @@ async function compare(
   chain: Chain,
   { found, start, end, repairs }: { found: Found[]; start: number; end: number; repairs: boolean },
 ): Promise<{ rows: number; differences: Difference[] }> {
-  if (repairs && (await lockFinalized(db, chain)) < end) throw new Error('a final block is final no more')
+  if (repairs && (await lockFinalized(db, chain)) < end) throw new Error('a finalized block was reorganised')
   const { rows, tokens } = await rowsOf(db, chain, found)
   const expected = new Map(rows.map((row) => [keyOf(row), row]))
   const stored = new Map((await readRows(db, chain, { start, end })).map((row) => [keyOf(row), row]))

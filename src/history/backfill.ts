@@ -76,7 +76,8 @@ async function readCursor({ db }: Part, { chainId }: Chain): Promise<{ target: n
       .where('chain_id', '=', chainId)
       .forUpdate()
       .executeTakeFirst()
-    if (row === undefined) throw new AppError('not_found', 'This network was never followed: start the server once.')
+    if (row === undefined)
+      throw new AppError('not_found', 'This network has never been followed: start the server once.')
     return { target: row.block_number }
   })
 }
@@ -162,7 +163,7 @@ async function store(
   { found, fromBlock, group, next }: { found: Found[]; fromBlock: number; group: Group; next: number },
 ): Promise<number> {
   return app.db.transaction().execute(async (db) => {
-    if ((await lockFinalized(db, chain)) < next - 1) throw new Error('a final block is final no more')
+    if ((await lockFinalized(db, chain)) < next - 1) throw new Error('a finalized block was reorganised')
     const { rows, tokens } = await rowsOf(db, chain, found)
     const stored = await insertTransfers(db, chain, rows)
     await noteTokens(db, chain, tokens)

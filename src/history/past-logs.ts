@@ -64,7 +64,7 @@ async function readLogs(rpc: Rpc, lists: unknown[], { from, to }: { from: number
       // A transfer between two of the addresses is in two lists; two logs at one place would hide one another.
       const place = `${log.blockNumber} ${log.log.logIndex}`
       const known = logs.get(place)
-      if (known !== undefined && !isDeepStrictEqual(known, log)) throw new BadAnswer('two logs stand at one place')
+      if (known !== undefined && !isDeepStrictEqual(known, log)) throw new BadAnswer('two logs have the same position')
       logs.set(place, log)
     }
   }

@@ -168,7 +168,7 @@ export function readPlace(scope: CursorScope, cursor: string): Place {
       {
         parameter: 'cursor',
         code: 'invalid',
-        detail: 'Take it from X-Next-Cursor of the same query; only `limit` may change.',
+        detail: 'Use the one from X-Next-Cursor of the same query; only `limit` may change.',
       },
     ],
   })

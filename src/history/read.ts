@@ -139,6 +139,6 @@ function entryOf(
 /** The name that a table's small number stands for. */
 function nameOf<T extends string>(numbers: Record<T, number>, number: number): T {
   const name = (Object.keys(numbers) as T[]).find((key) => numbers[key] === number)
-  if (name === undefined) throw new Error(`the table holds ${number}, which stands for nothing`)
+  if (name === undefined) throw new Error(`the table has the unknown value ${number}`)
   return name
 }

@@ -109,12 +109,15 @@ async function readPresented(app: App, request: FastifyRequest): Promise<Reader>
   if (!isDpop(request)) {
     const reader = await verifyAccessToken(app, token)
     if (reader.jkt === undefined) return reader
-    throw dpopRefusal('The access token is bound to a key: send it as `DPoP <token>`, with a proof of that key.')
+    throw dpopRefusal(
+      'The access token is bound to a key: send it as `DPoP <token>`, with a proof of possession of that key.',
+    )
   }
   const reader = await verifyAccessToken(app, token).catch((error: unknown) => {
     throw error instanceof AppError && error.code === 'invalid_token' ? dpopRefusal(error.message, error) : error
   })
-  if (reader.jkt === undefined) throw dpopRefusal('The access token is bound to no key: send it as `Bearer <token>`.')
+  if (reader.jkt === undefined)
+    throw dpopRefusal('The access token is not bound to a key: send it as `Bearer <token>`.')
   await assertProven(app, request, reader)
   return reader
 }
@@ -150,7 +153,7 @@ function assertInForce(state: State, caller: Reader): void {
   if (state.revoked.has(caller.grantId)) throw new AppError('invalid_token', 'The access token was revoked.')
   // Not invalid_token: clients sign their user out on 401, and signing in again would not help.
   if (state.suspended.has(caller.clientId))
-    throw new AppError('application_suspended', 'The operator suspended this application.')
+    throw new AppError('application_suspended', 'The operator has suspended this application.')
 }
 
 /**
@@ -169,7 +172,7 @@ export const scopesOf = (app: App, reader: Reader): string[] =>
  * @throws account_frozen
  */
 export function assertNotFrozen(app: App, { userId }: Caller): void {
-  if (stateOf(app).frozen.has(userId)) throw new AppError('account_frozen', 'The operator froze this account.')
+  if (stateOf(app).frozen.has(userId)) throw new AppError('account_frozen', 'The operator has frozen this account.')
 }
 
 /**
@@ -264,7 +267,7 @@ async function readToken(app: App, state: State, token: string): Promise<Reader>
 function thumbprintOf(confirmation: unknown): string {
   const { jkt, ...others } = (confirmation ?? {}) as { jkt?: unknown }
   if (typeof jkt !== 'string' || Object.keys(others).length > 0)
-    throw new AppError('invalid_token', 'The access token is bound in a way that is not known here.')
+    throw new AppError('invalid_token', 'The access token is bound in a way that is not supported.')
   return jkt
 }
 

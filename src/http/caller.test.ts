@@ -46,7 +46,7 @@ test('a permission that is taken from an application is gone from the tokens tha
   late = 10_000
   const refused = await write()
   assert.deepEqual([refused.status, refused.body.code], [403, 'insufficient_scope'])
-  assert.match(refused.body.detail, /took the permission contracts:write/)
+  assert.match(refused.body.detail, /has removed the permission contracts:write/)
   assert.equal((await alice.get(`/v1/users/${alice.userId}`)).status, 200)
   assert.deepEqual((await alice.get('/v1/me')).body.scopes, ['email', 'openid', 'wallet:read'])
 

@@ -60,7 +60,7 @@ export function authenticated(server: FastifyInstance, app: App): void {
       throw new AppError(
         'insufficient_scope',
         reader.scopes.has(needed)
-          ? `The operator took the permission ${needed} from this application.`
+          ? `The operator has removed the permission ${needed} from this application.`
           : `This needs the permission ${needed}.`,
         reader.jkt === undefined ? {} : { challenge: 'DPoP' },
       )

@@ -11,8 +11,8 @@ export function writeCursor(parts: (string | number)[]): string {
  */
 export function readCursor(cursor: string, kinds: ('string' | 'number')[]): (string | number)[] {
   const refuse = () =>
-    new AppError('invalid_cursor', 'The cursor is not one of ours.', {
-      errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Take it from X-Next-Cursor of the same query.' }],
+    new AppError('invalid_cursor', 'The cursor is not valid.', {
+      errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Use the one from X-Next-Cursor of the same query.' }],
     })
   try {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))

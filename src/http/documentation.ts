@@ -82,7 +82,7 @@ function errorsPage(): string {
     return html`<tr id="${code}">
       <td class="mono">${code}</td>
       <td>${String(status)}</td>
-      <td><strong>${title}.</strong> !${withCode(help)}${retryable ? ' The same request may be repeated.' : ''}</td>
+      <td><strong>${title}.</strong> !${withCode(help)}${retryable ? ' The same request may be retried.' : ''}</td>
     </tr>`
   })
   return html`<div class="card stack">

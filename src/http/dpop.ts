@@ -64,20 +64,20 @@ export async function readProof({ proof, method, uri, token, by, now }: Expected
   const jkt = await calculateJwkThumbprint(jwk as JWK).catch(() => {
     throw new ProofRefused('does not hold a key in `jwk`')
   })
-  if (by !== undefined && by.jkt !== jkt) throw new AnotherKey('is of another key than the access token')
+  if (by !== undefined && by.jkt !== jkt) throw new AnotherKey('is signed by another key than that of the access token')
   const { payload, key } = await verified(proof, by?.key ?? EmbeddedJWK, now)
   const { jti, iat, htm, htu, ath } = payload
   if (typeof jti !== 'string' || jti === '') throw new ProofRefused('has no `jti`')
   if (typeof iat !== 'number') throw new ProofRefused('has no `iat`')
   const age = now / 1_000 - iat
   if (!(age <= PROOF_SECONDS && age >= -AHEAD_SECONDS))
-    throw new ProofRefused(`is not of now: \`iat\` may be ${PROOF_SECONDS} s old and ${AHEAD_SECONDS} s ahead`)
-  if (htm !== method) throw new ProofRefused('is of another method: see `htm`')
+    throw new ProofRefused(`is not current: \`iat\` may be ${PROOF_SECONDS} s old and ${AHEAD_SECONDS} s ahead`)
+  if (htm !== method) throw new ProofRefused('is for another method: see `htm`')
   const place = placeOf(uri)
   if (typeof htu !== 'string' || place === null || placeOf(htu) !== place)
-    throw new ProofRefused('is of another address: see `htu`')
+    throw new ProofRefused('is for another URI: see `htu`')
   if (token !== undefined && ath !== hash('sha256', token, 'base64url'))
-    throw new ProofRefused('is of another access token: see `ath`')
+    throw new ProofRefused('is for another access token: see `ath`')
   return { jkt, jti, iat, key }
 }
 
@@ -160,13 +160,13 @@ export async function assertProven(app: App, request: FastifyRequest, bound: Bou
   if (app.config.RATE_LIMITS === 'on') {
     const taken = state.limit.take(bound.accountId ?? bound.clientId)
     if (!taken.allowed)
-      throw new AppError('rate_limited', `Too many requests: at most ${state.limit.perSecond} per second here.`, taken)
+      throw new AppError('rate_limited', `Too many requests: at most ${state.limit.perSecond} per second.`, taken)
   }
   const first = state.seen.use(hash('sha256', `${proof.jkt} ${proof.jti}`, 'base64url'), { iat: proof.iat, now })
-  if (first === 'again') throw refusal('was used before: make one for each request')
-  if (first === 'forgotten') throw refusal('is older than the proofs that are remembered: make another one')
+  if (first === 'again') throw refusal('was already used: create a new one for each request')
+  if (first === 'forgotten') throw refusal('is older than the proofs that are remembered: create a new one')
   if (first === 'full')
-    throw new AppError('overloaded', 'More proofs come than can be remembered. Repeat with another one.', {
+    throw new AppError('overloaded', 'The service is overloaded with DPoP proofs. Retry with a new one.', {
       retryAfter: 10,
     })
 }

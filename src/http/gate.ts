@@ -58,7 +58,7 @@ const LOOK_MS = 100
 const SLOW_BODY_MS = 300
 /** requests of a process that wait for a block: each looks into the database once a block */
 const MAX_ASIDE = 1_000
-const REFUSED = 'More is asked than can be answered soon. Nothing was done. Repeat.'
+const REFUSED = 'The service is overloaded. Nothing was done. Retry.'
 /** milliseconds between two lines that say we refuse */
 const TELL_MS = 10_000
 

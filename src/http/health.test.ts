@@ -81,7 +81,7 @@ test('a network whose node is away leaves sign-in in service; a signer that is a
   t.after(() => Promise.all([open.close(), unready.close(), ending.close()]))
 
   const answer = await open.inject('/readyz')
-  assert.deepEqual([answer.statusCode, answer.json().checks.at(-1)], [200, { name: 'chain devnet', ok: false, detail: 'does not answer as it should' }]) // prettier-ignore
+  assert.deepEqual([answer.statusCode, answer.json().checks.at(-1)], [200, { name: 'chain devnet', ok: false, detail: 'unexpected response' }]) // prettier-ignore
   assert.equal((await unready.inject('/readyz')).statusCode, 503)
   assert.equal((await ending.inject('/readyz')).statusCode, 200)
   isDraining = true
@@ -111,7 +111,7 @@ test('a follower that stands still while the node goes on is told, although read
     const { ok, detail } = await check()
     return ok ? null : detail
   })
-  assert.match(told, /^the follower stands still at block \d+, \d+ behind the node$/)
+  assert.match(told, /^the follower is stuck at block \d+, \d+ behind the node$/)
   chain!.rpc.batch = batch
   await until('it goes on', async () => {
     offsetMs += 1_100
@@ -136,7 +136,7 @@ test('a network without news of its head is told after fifteen seconds and two b
   }
   await until('it is followed', async () => (await detailOf(0, null)) === undefined)
   assert.equal(await detailOf(14_900, null), undefined)
-  assert.equal(await detailOf(15_100, null), 'no news of the head')
+  assert.equal(await detailOf(15_100, null), 'no new head')
   assert.equal(await detailOf(38_900, 12_000), undefined)
-  assert.equal(await detailOf(39_100, 12_000), 'no news of the head')
+  assert.equal(await detailOf(39_100, 12_000), 'no new head')
 })

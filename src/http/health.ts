@@ -36,7 +36,7 @@ export async function openOperatorsListener(app: App, { host, port }: Listen, qu
   routes(server, app, { ...questions, tells: true })
   metrics(server, app)
   await server.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {
-    throw new Error(`OPS_LISTEN cannot be listened on: ${error.code ?? 'it failed'}`, { cause: error })
+    throw new Error(`OPS_LISTEN cannot be listened on: ${error.code ?? 'failed'}`, { cause: error })
   })
   return server
 }
@@ -110,19 +110,18 @@ async function checkChain({ chains, db }: App, chainId: number): Promise<Check> 
       .select(['halted', 'block_number'])
       .where('chain_id', '=', chainId)
       .executeTakeFirst()
-    if (cursor === undefined) throw new NotReady('nothing was followed yet')
+    if (cursor === undefined) throw new NotReady('no block followed yet')
     if (cursor.halted !== null) throw new NotReady(`the follower has stopped: chatelaine network rewind ${chain.name}`)
     const newest = readNumber(await chain.rpc.call('eth_blockNumber', [], { timeoutMs: 2_000 }), 'newest block')
-    if (chain.head.current() === null) throw new NotReady('no block was followed yet')
+    if (chain.head.current() === null) throw new NotReady('no block followed yet')
     // A head that is confirmed proves nothing of the follower: whoever reads confirms it.
     const { at, since } = standing.get(chain) ?? { at: Number.NaN, since: 0 }
     if (newest <= cursor.block_number) standing.delete(chain)
     else if (at !== cursor.block_number) standing.set(chain, { at: cursor.block_number, since: performance.now() })
     else if (performance.now() - since > HEAD_STALE_MS)
-      throw new NotReady(`the follower stands still at block ${at}, ${newest - at} behind the node`)
+      throw new NotReady(`the follower is stuck at block ${at}, ${newest - at} behind the node`)
     // A node that announces its blocks is not asked again until one is overdue.
-    if (chain.head.ageMs() > HEAD_STALE_MS + 2 * (chain.head.pace.intervalMs() ?? 0))
-      throw new NotReady('no news of the head')
+    if (chain.head.ageMs() > HEAD_STALE_MS + 2 * (chain.head.pace.intervalMs() ?? 0)) throw new NotReady('no new head')
   })
 }
 
@@ -138,7 +137,7 @@ async function settle(name: string, check: () => Promise<void>): Promise<Check> 
     return { name, ok: true }
   } catch (error) {
     const isOurs = error instanceof NotReady || error instanceof WrongChain
-    return { name, ok: false, detail: isOurs ? error.message : 'does not answer as it should' }
+    return { name, ok: false, detail: isOurs ? error.message : 'unexpected response' }
   } finally {
     clearTimeout(timer)
   }

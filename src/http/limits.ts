@@ -116,5 +116,5 @@ function tell({ name, burst, perSecond }: Limit, { allowed, remaining, retryAfte
 
 function tooMany({ perSecond }: Limit, { retryAfter }: Taken): AppError {
   const rate = perSecond < 1 ? `${Math.round(perSecond * 60)} per minute` : `${perSecond} per second`
-  return new AppError('rate_limited', `Too many requests: at most ${rate} here.`, { retryAfter })
+  return new AppError('rate_limited', `Too many requests: at most ${rate}.`, { retryAfter })
 }

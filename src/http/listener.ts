@@ -145,7 +145,7 @@ function refuseWhileClosing(server: FastifyInstance): void {
       return
     }
     reply.header('connection', 'close')
-    done(new AppError('shutting_down', 'This server is restarting. Repeat the request in a moment.', { retryAfter: 1 }))
+    done(new AppError('shutting_down', 'This server is restarting. Retry the request in a moment.', { retryAfter: 1 }))
   })
 }
 

@@ -8,20 +8,23 @@ const count = (description: string): Header => ({ description, schema: { type: '
 
 /** Headers of answers, as the OpenAPI document tells of them. */
 export const HEADERS = {
-  'X-Request-Id': text('Name of this request in the log of the service', 'c2b7a0f4-5b1f-4c7e-9d3a-4c2b8f0c7e1e'),
-  'RateLimit-Policy': text('The limit that applied (IETF httpapi draft); missing where none did', '"reads";q=60;w=3'), // prettier-ignore
-  RateLimit: text('What is left of it, and in how many seconds it is full again', '"reads";r=59;t=1'),
-  'Retry-After': count('Seconds after which to repeat, where repeating helps'),
-  'WWW-Authenticate': text('Which scheme and what is wrong (RFC 6750, RFC 9449); of 403 where a permission is missing', 'Bearer error="invalid_token"'), // prettier-ignore
-  'X-Block-Number': count('Block at which it was read'),
-  'X-Unanswered-Tokens': count('Tokens that were asked and did not answer'),
-  'X-Indexed-To-Block': count('Through which block transfers are indexed; missing before the first one'),
-  'X-Finalized-To-Block': count('Through which block nothing changes any more; missing before the first one'),
-  'X-Next-Cursor': text('`cursor` of the next page; missing on the last one', 'eyJiIjo3fQ'),
-  Link: text('Address of the next page, `rel="next"`; missing on the last one', '<https://wallet.example/v1/transactions?cursor=eyJiIjo3fQ>; rel="next"'), // prettier-ignore
-  Location: text('Where what became of it, or what was made, is found', '/v1/transactions/01JZ8Q2M4X7R9T3V5W6Y8Z0A1B'),
-  'Idempotent-Replayed': text('`true`: the answer of before, told again under its key; else missing', 'true'),
-  'Preference-Applied': text('The preference of `Prefer` that was followed; else missing', 'wait=5'),
+  'X-Request-Id': text('Id of this request in the log of the service', 'c2b7a0f4-5b1f-4c7e-9d3a-4c2b8f0c7e1e'),
+  'RateLimit-Policy': text('The limit that applied (IETF httpapi draft); absent where none did', '"reads";q=60;w=3'), // prettier-ignore
+  RateLimit: text('What remains of it, and in how many seconds it is full again', '"reads";r=59;t=1'),
+  'Retry-After': count('Seconds after which to retry, where a retry helps'),
+  'WWW-Authenticate': text('Authentication scheme and error (RFC 6750, RFC 9449); with 403 where a permission is missing', 'Bearer error="invalid_token"'), // prettier-ignore
+  'X-Block-Number': count('Block at which the state was read'),
+  'X-Unanswered-Tokens': count('Tokens that returned no balance'),
+  'X-Indexed-To-Block': count('Block up to which transfers are indexed; absent before the first'),
+  'X-Finalized-To-Block': count('Block up to which nothing can change any more; absent before the first'),
+  'X-Next-Cursor': text('`cursor` of the next page; absent on the last', 'eyJiIjo3fQ'),
+  Link: text('URL of the next page, `rel="next"`; absent on the last', '<https://wallet.example/v1/transactions?cursor=eyJiIjo3fQ>; rel="next"'), // prettier-ignore
+  Location: text('URL of the transaction, or of what was created', '/v1/transactions/01JZ8Q2M4X7R9T3V5W6Y8Z0A1B'),
+  'Idempotent-Replayed': text(
+    '`true`: the stored response to the first request with this idempotency key; otherwise absent',
+    'true',
+  ),
+  'Preference-Applied': text('The preference of `Prefer` that was applied; otherwise absent', 'wait=5'),
 } as const satisfies Record<string, Header>
 
 export type HeaderName = keyof typeof HEADERS

@@ -17,20 +17,20 @@ network, so no request names one. Refusals are problem documents (RFC 9457) with
 
 const TAGS = {
   Users: 'The signed-in user, and the people of an application',
-  Balances: 'Coins and tokens of an account, at one block',
+  Balances: 'Native currency and tokens of an account, at one block',
   History: 'Transfers of ERC-20, ERC-721 and ERC-1155 tokens',
   Contracts: 'Reads and writes of any contract',
-  Transfers: 'Coins and tokens for people, also for those who have not signed in yet',
-  Transactions: 'Sending one, and what became of it',
-  Operator: 'Applications, networks and accounts of this installation, for whoever runs it',
+  Transfers: 'Transfers of native currency and tokens to people, even before they have signed in',
+  Transactions: 'Sending transactions, and their state',
+  Operator: 'Applications, networks and accounts of this installation, for its operators',
 }
 
 /** What an access token may carry, in words. */
 const SCOPES = {
   'wallet:read': 'Balances, transfers and transactions of the user',
   'contracts:read': 'Reads of contracts with the user as the sender',
-  'contracts:write': 'Transactions in the name of the user',
-  'users:directory': 'People of the same application who allowed being found, by name',
+  'contracts:write': 'Transactions on behalf of the user',
+  'users:directory': 'People of the same application who allowed being looked up, by name',
   'users:read': 'An application by itself: the people who allowed it',
 }
 
@@ -45,7 +45,7 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
         title: 'Chatelaine',
         version: '1',
         description: DESCRIPTION,
-        contact: { name: 'Who runs this installation', url: app.origin },
+        contact: { name: 'Operators of this installation', url: app.origin },
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },
       servers: [{ url: app.origin }],
@@ -54,7 +54,7 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
           oauth: {
             type: 'oauth2',
             description:
-              'An access token of this origin’s authorization server; it lives as long as `expires_in` says.',
+              'An access token of this origin’s authorization server; it is valid for as long as `expires_in` says.',
             flows: {
               authorizationCode: {
                 authorizationUrl: `${app.origin}/oauth/auth`,

@@ -36,7 +36,7 @@ export function toAppError(thrown: unknown): AppError {
   // Body parsers and the router throw plain errors with a 4xx status and a message about the request.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)
     return new AppError('invalid_request', message ?? 'The request is malformed.', { cause: thrown })
-  return new AppError('internal_error', 'Something went wrong on our side. Quote the request id.', { cause: thrown })
+  return new AppError('internal_error', 'Something went wrong on our side. Report the request id.', { cause: thrown })
 }
 
 const FASTIFY_CODES: Record<string, ErrorCode> = {
@@ -63,7 +63,7 @@ function readValidation(findings: NonNullable<FastifyError['validation']>, conte
     const place = name === null ? instancePath : `${instancePath}/${escapePointer(name)}`
     const where = inBody ? { pointer: place } : { parameter: place.slice(1) }
     if (extra !== null)
-      return { ...where, code: 'unknown', detail: `There is no ${inBody ? 'field' : 'parameter'} of this name.` }
+      return { ...where, code: 'unknown', detail: `There is no ${inBody ? 'field' : 'parameter'} with this name.` }
     if (missing !== null)
       return { ...where, code: 'missing', detail: `This ${inBody ? 'field' : 'parameter'} is required.` }
     return { ...where, code: keyword, detail: sentence(message ?? 'has the wrong shape') }

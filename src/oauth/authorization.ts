@@ -241,7 +241,7 @@ function repeatLater(ctx: KoaContextWithOIDC, { message, retryAfter = 1 }: AppEr
 }
 
 /** For the developer of an application, in English as every `error_description`. */
-const UNKNOWN_CLIENT = 'There is no application with this client_id here, or the operator suspended it.'
+const UNKNOWN_CLIENT = 'There is no application with this client_id, or the operator has suspended it.'
 
 /** Claims that this server never gives, though the library lists them. */
 const NEVER_GIVEN = ['acr', 'sid']
@@ -284,7 +284,7 @@ function policy(): interactionPolicy.DefaultPolicy {
       ),
     )
   prompts.get('login')!.checks.add(
-    new Check('other_provider', 'a sign-in with another provider is asked for', ({ oidc }) => {
+    new Check('other_provider', 'a sign-in with another provider is requested', ({ oidc }) => {
       const asked = oidc.params?.login_provider
       const userId = cameByOf(oidc.session)?.identity ?? oidc.session?.accountId
       if (asked === undefined || userId === undefined || oidc.result?.login !== undefined)
@@ -305,7 +305,7 @@ function resolveMachineScope({ oidc }: KoaContextWithOIDC, application: Applicat
   const params = oidc.params as { scope?: string }
   params.scope ??= allowed.join(' ')
   for (const scope of params.scope.split(' '))
-    if (!allowed.includes(scope)) throw new errors.InvalidScope('an application cannot have this for itself', scope)
+    if (!allowed.includes(scope)) throw new errors.InvalidScope('not available to an application by itself', scope)
 }
 
 function cookieSettings(origin: string, keys: string[]): Configuration['cookies'] {

@@ -67,7 +67,7 @@ export function consentPages(
       throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
     if (answer !== 'allow') {
       return reply.redirect(
-        await finish(interaction, { error: 'access_denied', error_description: 'the user did not allow it' }),
+        await finish(interaction, { error: 'access_denied', error_description: 'the user denied access' }),
         303,
       )
     }

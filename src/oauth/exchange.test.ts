@@ -109,7 +109,7 @@ test('a client library that knows nothing of us exchanges, looks and takes back'
   await openid.tokenRevocation(config, tokens.access_token)
   assert.equal((await openid.tokenIntrospection(config, tokens.access_token)).active, false)
   const again = openid.genericGrantRequest(config, GRANT, parameters)
-  await assert.rejects(again, { error: 'invalid_request', error_description: /exchanged already/ })
+  await assert.rejects(again, { error: 'invalid_request', error_description: /already exchanged/ })
 })
 
 test('it gives what is asked for, within what the application has', async () => {

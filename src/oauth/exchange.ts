@@ -125,7 +125,7 @@ function subjectTokenOf(params: Parameters): string {
   if (requested_token_type !== undefined && requested_token_type !== ACCESS_TOKEN)
     throw new errors.InvalidRequest(`requested_token_type must be ${ACCESS_TOKEN}`)
   if (actor_token !== undefined || actor_token_type !== undefined)
-    throw new errors.InvalidRequest('nobody acts for somebody else here: actor_token is not accepted')
+    throw new errors.InvalidRequest('delegation is not supported: actor_token is not accepted')
   return subject_token
 }
 
@@ -139,7 +139,7 @@ function assertTarget({ origin }: App, { resource, audience }: Parameters): void
 function scopesFor(application: Application, asked: string | undefined): string[] {
   const possible: string[] = ['openid', 'profile', 'email', ...grantable(application)]
   for (const scope of asked?.split(' ') ?? [])
-    if (!possible.includes(scope)) throw new errors.InvalidScope('an exchange cannot give this', scope)
+    if (!possible.includes(scope)) throw new errors.InvalidScope('a token exchange cannot grant this', scope)
   return resolveScopes(asked, application)
 }
 
@@ -156,7 +156,7 @@ async function spend({ db }: App, { trusted, mark, expiresAt }: SubjectToken): P
   // Later than any clock's idea of its end.
   const until = expiresAt + 60
   if (!(await spendOnce(db, { kind: 'SubjectToken', parts: [trusted.issuer, trusted.audience, mark], until })))
-    throw new SubjectTokenRefused('The subject token was exchanged already.')
+    throw new SubjectTokenRefused('The subject token was already exchanged.')
 }
 
 /** RFC 6749 §5.2; what is not the sender's fault keeps its own status and may be repeated. */

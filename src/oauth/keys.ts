@@ -38,7 +38,7 @@ export async function loadKeys({
   const others = whoElseReads(await stat(keysFile))
   if (others !== null)
     throw new Error(
-      `AUTH_KEYS_FILE is open to ${others}, who could sign in as anybody: chmod 600 it, for the server’s user`,
+      `AUTH_KEYS_FILE is readable by ${others}, who could sign in as anyone: chmod 600 it, for the server’s user`,
     )
   const keys = readKeys(text)
   await writePublic(jwksFile, keys)
@@ -138,7 +138,7 @@ async function writePublic(file: string, keys: PrivateKeys): Promise<void> {
   const text = JSON.stringify(publicKeys(keys))
   if (there === text) return
   if (there !== null && !isPublicSet(there))
-    throw new Error('AUTH_JWKS_FILE names a file that holds something else than public keys: it is left as it is')
+    throw new Error('AUTH_JWKS_FILE names a file that holds something other than public keys: it is not changed')
   try {
     await writeWhole(file, text)
   } catch (error) {

@@ -35,7 +35,7 @@ export async function keyOfRequest(app: App, ctx: TokenRequest): Promise<string 
     const uri = ctx.oidc.urlFor('token')
     const { jkt, jti } = await readProof({ proof: header, method: ctx.method, uri, now: app.now() })
     if (await isFirstUse(app, client.clientId, jti)) return jkt
-    throw new ProofRefused('was used before')
+    throw new ProofRefused('was already used')
   } catch (error) {
     throw error instanceof ProofRefused ? new errors.InvalidDpopProof(`The DPoP proof ${error.message}.`) : error
   }

@@ -91,8 +91,8 @@ export async function storeRecords(
       select has_session, is_allowed from grounds`.execute(db),
   )
   const { has_session: hasSession, is_allowed: isAllowed } = rows[0]!
-  if (!hasSession) throw new errors.SessionNotFound('this browser was signed out meanwhile')
-  if (!isAllowed) throw new errors.ConsentRequired('what was allowed was taken back meanwhile')
+  if (!hasSession) throw new errors.SessionNotFound('this browser has since been signed out')
+  if (!isAllowed) throw new errors.ConsentRequired('what was allowed has since been revoked')
 }
 
 type Follower = { record: NewRecord; grantId: string; /** seconds since 1970 */ exp: number }
@@ -145,7 +145,7 @@ export async function redeem(app: App, { kind, id }: RecordKey, follower: Follow
   if (isNew || (await keyOfSuccessor(db, record)) === (record.payload.jkt ?? null)) return
   // Somebody else was first and has bound what follows to their key: without this the owner would hear of it too late.
   await revokeGrant(app, grantId)
-  throw new errors.InvalidGrant('it was used already, with another key')
+  throw new errors.InvalidGrant('it was already used, with another key')
 }
 
 /** The key that the refresh token is bound to which somebody was given before; null for none. */
@@ -172,7 +172,7 @@ async function refuse(app: App, { kind, id }: RecordKey): Promise<never> {
       .executeTakeFirst(),
   )
   if (before?.grant_id) await revokeGrant(app, before.grant_id)
-  throw new errors.InvalidGrant('it was used already')
+  throw new errors.InvalidGrant('it was already used')
 }
 
 /** seconds within which one of a kind may be used again */

@@ -35,7 +35,7 @@ export const endInDatabase =
  */
 export async function signOut(db: RootDb, end: End, wanted: UserId): Promise<SignedOut> {
   const user = await findUser(db, wanted)
-  if (user === null) throw new AppError('not_found', 'There is no account of this user.')
+  if (user === null) throw new AppError('not_found', 'This user has no account.')
   await noteSignedOut(db, user.accountId)
   return { userId: user.userId, ...(await endAll(db, end, user)) }
 }

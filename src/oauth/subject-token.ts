@@ -54,7 +54,7 @@ export async function verifySubjectToken(
     throw refused('has several audiences and is not authorised for the configured one (azp)')
   const mark = ACCESS_TOKEN_MARKS.find((one) => isMarked(payload, one))
   if (mark !== undefined)
-    throw refused(`is an access token, which says what somebody may do and not who is there (${mark})`)
+    throw refused(`is an access token, which says what its holder may do, not who signed in (${mark})`)
   if (cnf !== undefined) throw refused('is bound to a key, which cannot be checked here (cnf)')
   if (events !== undefined) throw refused('is about an event, not about a sign-in (events)')
   const id = typeof jti === 'string' && jti !== '' ? `jti ${jti}` : token.slice(0, token.lastIndexOf('.'))
@@ -88,7 +88,7 @@ function issuerOf(token: string, issuers: readonly TrustedIssuer[]): TrustedIssu
   }
   // Access tokens, logout tokens and proofs have types of their own (RFC 8725 §3.11).
   if (typ !== undefined && !(typeof typ === 'string' && /^(application\/)?jwt$/i.test(typ)))
-    throw refused('is of a type that does not say who somebody is (typ)')
+    throw refused('is of a type that does not identify a person (typ)')
   const trusted = issuers.find(({ issuer }) => issuer === named)
   if (trusted === undefined) throw refused('is not of an issuer that this application is configured with (iss)')
   return trusted

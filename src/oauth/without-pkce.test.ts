@@ -69,7 +69,7 @@ suite('an application that is registered without PKCE', () => {
   test('is a confidential one: the word of a public one changes nothing', async () => {
     await assert.rejects(
       saveApplication(world.app.db, { ...demoApplication, clientId: 'page', needsPkce: false }),
-      /Only a confidential application may go without PKCE/,
+      /Only a confidential application may omit PKCE/,
     )
   })
 })

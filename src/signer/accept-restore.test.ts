@@ -77,12 +77,12 @@ test('an older copy signs again when it was accepted, and no nonce that the chai
     /The store: 4 records, the last [0-9a-f]{16} of \S+Z \(send, nonce 2 on chain 31337\); 1 acc/,
   )
   assert.match(shown.output, /Its witness: 8 records, the last [0-9a-f]{16}\.\n4 records are lost/)
-  assert.match(shown.output, /Chain 31337 was not asked \(--rpc-url\), and 1 accounts/)
+  assert.match(shown.output, /Chain 31337 was not checked \(--rpc-url\), and 1 accounts/)
   const refusing = await again()
   await assert.rejects(refusing.sign(send(3)), refusal('ledger_damaged'))
   // Not under a signer that runs, though it refuses.
   const busy = await accept(place, '--accept', confirmation(shown.output))
-  assert.deepEqual([busy.code, /Another signer uses this store/.test(busy.output)], [1, true])
+  assert.deepEqual([busy.code, /Another signer is using this store/.test(busy.output)], [1, true])
   await refusing.end('SIGTERM')
 
   // The node knows five of the six for sure, and the last from its pool.
@@ -144,7 +144,7 @@ test('a store without a witness can be accepted; one that is damaged or has anot
 
   // The other's ends later than this store does now, so this one is made longer than it first.
   rmSync(witness)
-  assert.match((await accept(place)).output, /missing or torn/)
+  assert.match((await accept(place)).output, /missing or incomplete/)
   assert.equal((await accept(place, '--accept', confirmation(shown.output))).code, 0)
   const signer = await again()
   for (let nonce = 3; nonce < 12; nonce++) await signer.sign(send(nonce))

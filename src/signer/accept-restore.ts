@@ -66,7 +66,7 @@ export function acceptRestore(folder: string, expected: Head, restored: Restored
   try {
     const ledger = openUnwitnessed(store.db)
     if (!ledger.head().record.equals(expected.record)) {
-      throw new StartError('The store has changed since it was looked at: look again.')
+      throw new StartError('The store has changed since it was shown: run the command again.')
     }
     store.db.exec('BEGIN IMMEDIATE')
     ledger.append({
@@ -101,19 +101,19 @@ async function main(): Promise<number> {
   })
   const urls = values['rpc-url'].flatMap((url) => (url === '-' ? readFileSync(0, 'utf8').split(/\s+/).filter(Boolean) : [url])) // prettier-ignore
   const folder = readConfig(process.env, 'signer').SIGNER_DIR
-  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: it names the folder of the store'])
+  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder of the store'])
   const found = findStore(folder)
   const { head, witness, witnessIs, accounts, problems } = found
   print(describe(found))
   if (problems.length > 0) {
-    throw new StartError(`The store is damaged, not merely older: put another copy here.\n${problems.join('\n')}`)
+    throw new StartError(`The store is damaged, not merely older: restore another copy.\n${problems.join('\n')}`)
   }
   if (witnessIs === 'of another store') {
-    throw new StartError('The witness is of another store, not of a later state of this one: put the two here that belong together.') // prettier-ignore
+    throw new StartError('The witness belongs to another store, not to a later state of this one: restore the two that belong together.') // prettier-ignore
   }
   if (witnessIs === 'in agreement' && urls.length === 0) {
     print('The witness agrees: there is nothing to accept. A folder that was restored as a whole looks like this, too;')
-    print('then name the networks with --rpc-url, so that no nonce is signed that was used already.')
+    print('then name the networks with --rpc-url, so that no used nonce is signed again.')
     return 0
   }
 
@@ -129,9 +129,9 @@ async function main(): Promise<number> {
     )
   }
   for (const { chainId, accounts: many } of found.chains.filter((chain) => !asked.has(chain.chainId)))
-    print(`Chain ${chainId} was not asked (--rpc-url), and ${many} accounts have signed for it: nonces that were lost may be signed again.`) // prettier-ignore
+    print(`Chain ${chainId} was not checked (--rpc-url), and ${many} accounts have signed for it: nonces that were lost may be signed again.`) // prettier-ignore
   if (asked.size > 0)
-    print('No nonce below a count will be signed any more: a count that is too high locks its account out for good.')
+    print('No nonce below a count will ever be signed: a count that is too high locks its account permanently.')
   if (values.accept === undefined) {
     print(`Nothing was changed. To use this store: --accept ${confirmationOf(head)}`)
     return 1
@@ -149,12 +149,12 @@ function describe({ head, last, witness, accounts }: Found): string {
   const lines = [
     `The store: ${head.count} records, the last ${confirmationOf(head)}${end}; ${accounts.length} accounts.`,
   ]
-  if (witness === null) lines.push('Its witness is missing or torn: how much was lost cannot be told.')
+  if (witness === null) lines.push('Its witness is missing or incomplete: how much was lost is unknown.')
   else lines.push(`Its witness: ${witness.count} records, the last ${confirmationOf(witness)}.`)
   if (witness !== null && witness.count > head.count) {
     lines.push(
-      `${witness.count - head.count} records are lost: signatures that may be on a chain or on their way to one, and accounts`,
-      'whose keys are gone with them.',
+      `${witness.count - head.count} records are lost: signatures that may be on a chain or in flight, and accounts`,
+      'whose keys are lost with them.',
     )
   }
   return lines.join('\n')

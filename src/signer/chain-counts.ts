@@ -49,9 +49,9 @@ async function call(url: string, calls: Call[]): Promise<unknown[]> {
     answers = await response.json()
   } catch {
     // The cause names the address.
-    throw new StartError('The node of --rpc-url could not be asked.')
+    throw new StartError('The node at --rpc-url could not be reached.')
   }
-  if (!Array.isArray(answers)) throw new StartError('The node of --rpc-url takes no batches: ask another.')
+  if (!Array.isArray(answers)) throw new StartError('The node at --rpc-url does not support batches: use another.')
   const results = new Map<unknown, unknown>()
   for (const answer of answers as ({ id?: unknown; result?: unknown } | null)[]) {
     // Of two answers to one call nobody knows which is right.
@@ -62,7 +62,7 @@ async function call(url: string, calls: Call[]): Promise<unknown[]> {
 
 function toNumber(hex: unknown): number {
   if (typeof hex !== 'string' || !/^0x[0-9a-f]{1,13}$/i.test(hex)) {
-    throw new StartError('The node of --rpc-url gave no count for an account.')
+    throw new StartError('The node at --rpc-url returned no count for an account.')
   }
   return Number(hex)
 }

@@ -11,19 +11,19 @@ import { DATABASE_FILE } from './store.ts'
  */
 function main(): void {
   const { SIGNER_KEK_FILE: file, SIGNER_DIR: folder } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
-  if (file === undefined) throw new ConfigError(['SIGNER_KEK_FILE is missing: it names the file to make'])
-  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: a key belongs to the store it is made for'])
+  if (file === undefined) throw new ConfigError(['SIGNER_KEK_FILE is missing: the file to create'])
+  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the store that the key is for'])
   if (isInside(folder, file))
-    throw new StartError('SIGNER_KEK_FILE must not be inside SIGNER_DIR: whoever has a backup of one would have both.')
-  if (existsSync(file)) throw new StartError('There is a file at SIGNER_KEK_FILE already. It was left as it is.')
+    throw new StartError('SIGNER_KEK_FILE must not be inside SIGNER_DIR: a backup of one would contain both.')
+  if (existsSync(file)) throw new StartError('A file already exists at SIGNER_KEK_FILE. It was not changed.')
   if (existsSync(join(folder, DATABASE_FILE)))
     throw new StartError(
-      'SIGNER_DIR holds a store already: it opens with the key that it was made with and with no other. Put that back.',
+      'SIGNER_DIR already has a store: it opens only with the key it was created with. Restore that key.',
     )
   process.umask(0o077)
   makeKekFile(file)
   process.stdout.write(
-    `A master key of 32 bytes: ${file}\nKeep copies of it, apart from SIGNER_DIR and its backups: without it every account is lost.\n`,
+    `A master key (KEK) of 32 bytes: ${file}\nKeep copies of it, apart from SIGNER_DIR and its backups: without it every account is lost.\n`,
   )
 }
 

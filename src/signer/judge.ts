@@ -74,7 +74,7 @@ export function judge<A extends Attempt>(ask: Ask, facts: Facts<A>): Verdict<A> 
   if (owner.intentId !== ask.intentId) throw new Refusal('nonce_conflict', 'This nonce belongs to another intent.')
   if (!isCancel) {
     if (isCancelled) throw new Refusal('nonce_conflict', 'This nonce was cancelled.')
-    if (ask.kind === 'send') throw new Refusal('nonce_conflict', 'This intent was signed already, at other terms.')
+    if (ask.kind === 'send') throw new Refusal('nonce_conflict', 'This intent was already signed, with other terms.')
     if (!owner.effect.equals(terms.effect))
       throw new Refusal('nonce_conflict', 'This nonce was signed with another effect.')
   }

@@ -61,15 +61,19 @@ function readKey(path: string): KeyObject {
   try {
     fd = openSync(path, 'r')
   } catch (cause) {
-    throw new StartError(`The master key cannot be opened: SIGNER_KEK_FILE must be a readable file of 32 bytes.`, cause)
+    throw new StartError(
+      `The master key (KEK) cannot be opened: SIGNER_KEK_FILE must be a readable file of 32 bytes.`,
+      cause,
+    )
   }
   // One byte more than a key, to notice a longer file.
   const bytes = Buffer.alloc(KEY_BYTES + 1)
   try {
     const others = whoElseReads(fstatSync(fd))
-    if (others !== null) throw new StartError(`The master key is open to ${others}: chmod 600 SIGNER_KEK_FILE.`)
+    if (others !== null)
+      throw new StartError(`The master key (KEK) is readable by ${others}: chmod 600 SIGNER_KEK_FILE.`)
     if (!fstatSync(fd).isFile() || readSync(fd, bytes, 0, bytes.length, 0) !== KEY_BYTES) {
-      throw new StartError('The master key is not usable: SIGNER_KEK_FILE must hold exactly 32 bytes.')
+      throw new StartError('The master key (KEK) is not usable: SIGNER_KEK_FILE must hold exactly 32 bytes.')
     }
     return createSecretKey(bytes.subarray(0, KEY_BYTES))
   } finally {
@@ -102,7 +106,7 @@ export function makeKekFile(path: string): void {
     rmSync(draft)
     syncFolder(dirname(path))
   } catch (cause) {
-    throw new StartError('No master key could be made at SIGNER_KEK_FILE.', cause)
+    throw new StartError('The master key (KEK) could not be created at SIGNER_KEK_FILE.', cause)
   } finally {
     key.fill(0)
   }

@@ -139,7 +139,7 @@ function openDeks(db: DatabaseSync, kek: Kek, { now, keysPerEpoch }: { now: () =
       dek = kek.unwrap(Buffer.from(wrapped), dekAad(epoch))
     } catch (cause) {
       throw new StartError(
-        'The master key does not open this store: SIGNER_KEK_FILE is not the one it was made with.',
+        'The master key (KEK) does not open this store: SIGNER_KEK_FILE is not the one it was created with.',
         cause,
       )
     }

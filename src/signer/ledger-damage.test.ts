@@ -59,7 +59,7 @@ for (const [what, sql, reason] of [
 }
 
 for (const [what, sql, reason] of [
-  ['is gone', 'DELETE FROM ledger_head', /lost its head record/],
+  ['is gone', 'DELETE FROM ledger_head', /The head record of the ledger is missing/],
   ['counts one more', 'UPDATE ledger_head SET count = 4', /does not end at its head/],
   ['counts one less', 'UPDATE ledger_head SET count = 2', /does not end at its head/],
   ['has another hash', `UPDATE ledger_head SET record = zeroblob(32)`, /does not end at its head/],
@@ -104,7 +104,7 @@ test('a witness of more than the store, of another store or none is refused; of 
   checkWitness(db, head, head)
   checkWitness(db, head, { count: 2, record: at(2) })
   checkWitness(db, head, { count: 0, record: GENESIS })
-  assert.throws(() => checkWitness(db, head, null), damaged(/missing or torn/))
+  assert.throws(() => checkWitness(db, head, null), damaged(/missing or incomplete/))
   checkWitness(db, { count: 0, record: GENESIS }, null)
   assert.throws(
     () => checkWitness(db, head, { count: 5, record: at(3) }),

@@ -204,7 +204,7 @@ export const GENESIS = Buffer.alloc(32)
 /** @throws LedgerDamaged */
 export function readHead(db: DatabaseSync): Head {
   const row = db.prepare('SELECT count, record FROM ledger_head').get() as Head | undefined
-  if (row === undefined) throw new LedgerDamaged('The ledger has lost its head record.')
+  if (row === undefined) throw new LedgerDamaged('The head record of the ledger is missing.')
   return { count: row.count, record: Buffer.from(row.record) }
 }
 
@@ -233,7 +233,7 @@ export function follow(previous: Head, row: Row): Head {
 export function checkWitness(db: DatabaseSync, head: Head, witness: Head | null): void {
   if (witness === null) {
     if (head.count === 0) return
-    throw new LedgerDamaged('The witness of the ledger is missing or torn.')
+    throw new LedgerDamaged('The witness of the ledger is missing or incomplete.')
   }
   if (witness.count > head.count) {
     const lost = witness.count - head.count

@@ -285,7 +285,7 @@ describe('one running signer', () => {
 
   test('a second signer on the same store does not start', async () => {
     const other = { env: { ...place.env, SIGNER_SOCKET: join(place.folder, 'other.sock') } }
-    await assert.rejects(startSigner(other), /Another signer uses this store/)
+    await assert.rejects(startSigner(other), /Another signer is using this store/)
   })
 
   test('folder, store and socket are this user’s alone', () => {

@@ -118,11 +118,9 @@ function readSettings(env: NodeJS.ProcessEnv): Settings {
     isDevelopment: process.argv.includes('--development'),
   }
   if (settings.isDevelopment && config.NODE_ENV === 'production')
-    throw new ConfigError(['NODE_ENV is production, and --development says otherwise: leave one of them out'])
+    throw new ConfigError(['NODE_ENV is production, which contradicts --development: remove one of them'])
   if (!settings.isDevelopment && isInside(settings.folder, settings.kekFile)) {
-    throw new ConfigError([
-      'SIGNER_KEK_FILE must not be inside SIGNER_DIR: whoever has a backup of one would have both',
-    ])
+    throw new ConfigError(['SIGNER_KEK_FILE must not be inside SIGNER_DIR: a backup of one would contain both'])
   }
   const [, origin] = /^(.+)\/oauth$/.exec(settings.issuer) ?? []
   if (!settings.isDevelopment && settings.audience !== `${origin}/v1`) {
@@ -131,7 +129,7 @@ function readSettings(env: NodeJS.ProcessEnv): Settings {
     ])
   }
   if (!settings.isDevelopment && settings.revocationsSeconds === 0) {
-    throw new ConfigError(['SIGNER_REVOCATIONS_SECONDS cannot be 0 in production: revoked tokens would go on signing'])
+    throw new ConfigError(['SIGNER_REVOCATIONS_SECONDS cannot be 0 in production: revoked tokens would still sign'])
   }
   return settings
 }

@@ -79,7 +79,8 @@ export function readRecallRequest(request: unknown): RecallAsk {
   const { intentId, chainId, from, nonce } = fields
   const before = fields.before === undefined ? Number.MAX_SAFE_INTEGER : readInteger('before', fields.before, 1)
   if (intentId !== undefined) {
-    if (chainId !== undefined || from !== undefined || nonce !== undefined) throw bad('it names an intent and a nonce')
+    if (chainId !== undefined || from !== undefined || nonce !== undefined)
+      throw bad('expected an intent or a nonce, not both')
     return { intentId: readIntentId(intentId), before }
   }
   return {
@@ -117,8 +118,8 @@ const bad = (detail: string): Refusal => new Refusal('bad_request', `The request
 const isAbsent = (to: unknown): boolean => to === undefined || to === null || to === '' || to === '0x'
 
 function readFields(request: unknown, known: Set<string>): Record<string, unknown> {
-  if (typeof request !== 'object' || request === null || Array.isArray(request)) throw bad('it is no object')
-  if (!Object.keys(request).every((key) => known.has(key))) throw bad('it has a field that is not known here')
+  if (typeof request !== 'object' || request === null || Array.isArray(request)) throw bad('expected an object')
+  if (!Object.keys(request).every((key) => known.has(key))) throw bad('unknown field')
   return request as Record<string, unknown>
 }
 
@@ -130,33 +131,34 @@ function readIntentId(intentId: unknown): string {
 }
 
 function readInteger(name: string, value: unknown, least: number): number {
-  if (!Number.isSafeInteger(value) || (value as number) < least) throw bad(`${name} is no whole number in range`)
+  if (!Number.isSafeInteger(value) || (value as number) < least) throw bad(`${name} is not an integer in range`)
   return value as number
 }
 
 function readAmount(name: string, text: unknown, limit: bigint): bigint {
-  if (typeof text !== 'string' || !/^(0|[1-9]\d{0,77})$/.test(text)) throw bad(`${name} is no decimal number`)
+  if (typeof text !== 'string' || !/^(0|[1-9]\d{0,77})$/.test(text)) throw bad(`${name} is not a decimal number`)
   const amount = BigInt(text)
   if (amount >= limit) throw bad(`${name} is out of range`)
   return amount
 }
 
 function readAddress(name: string, text: unknown): Buffer {
-  if (typeof text !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(text)) throw bad(`${name} is no address`)
+  if (typeof text !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(text)) throw bad(`${name} is not an address`)
   return Buffer.from(text.slice(2), 'hex')
 }
 
 function readData(text: unknown): Buffer {
-  if (typeof text !== 'string' || !text.startsWith('0x') || text.length % 2 !== 0) throw bad('data is no 0x-hex')
+  if (typeof text !== 'string' || !text.startsWith('0x') || text.length % 2 !== 0) throw bad('data is not 0x-hex')
   const bytes = Buffer.from(text.slice(2), 'hex')
   // Buffer.from stops at the first character that is no digit.
-  if (bytes.length !== text.length / 2 - 1) throw bad('data is no 0x-hex')
+  if (bytes.length !== text.length / 2 - 1) throw bad('data is not 0x-hex')
   return bytes
 }
 
 function readFees({ maxFeePerGas, maxPriorityFeePerGas, gasPrice }: Record<string, unknown>): Fees {
   if (gasPrice !== undefined) {
-    if (maxFeePerGas !== undefined || maxPriorityFeePerGas !== undefined) throw bad('it has both forms of fees')
+    if (maxFeePerGas !== undefined || maxPriorityFeePerGas !== undefined)
+      throw bad('it has both legacy and EIP-1559 fees')
     return { type: 'legacy', gasPrice: readAmount('gasPrice', gasPrice, UINT256) }
   }
   const fees = {

@@ -85,7 +85,7 @@ export function openRevocations({
       log.warn('revocations_refused', { ageSeconds: Math.round(age) })
       throw bad(
         age < 0
-          ? 'it is from the future; the clocks of the signer and of the database differ'
+          ? 'it is from the future: the clocks of the signer and the database differ'
           : `it is ${Math.round(age)} seconds old`,
       )
     }
@@ -121,10 +121,10 @@ export function openRevocations({
     if (newest.entries.has(application)) {
       throw new Refusal(
         'application_suspended',
-        'The operator suspended this application, or took `contracts:write` from it.',
+        'The operator has suspended this application, or removed `contracts:write` from it.',
       )
     }
-    if (newest.entries.has(user)) throw new Refusal('account_frozen', 'The operator froze this account.')
+    if (newest.entries.has(user)) throw new Refusal('account_frozen', 'The operator has frozen this account.')
     return caller
   }
 }
@@ -133,10 +133,10 @@ const stale = (): Refusal =>
   new Refusal('revocations_stale', 'The signer has no fresh list of revoked tokens, so it accepts none.')
 
 const bad = (detail: string): Refusal =>
-  new Refusal('bad_request', `The list of revoked tokens is not taken: ${detail}.`)
+  new Refusal('bad_request', `The list of revoked tokens is rejected: ${detail}.`)
 
 function refuse(error: unknown): never {
-  if (error instanceof errors.JOSEError || error instanceof TypeError) throw bad('its signature or form is wrong')
+  if (error instanceof errors.JOSEError || error instanceof TypeError) throw bad('its signature or format is wrong')
   throw error
 }
 
@@ -150,6 +150,6 @@ function readList({ iat, jti, part, parts, entries }: JWTPayload): RevocationLis
     !Array.isArray(entries) ||
     !entries.every((entry) => typeof entry === 'string')
   )
-    throw bad('its form is not known here')
+    throw bad('its format is unknown')
   return { iat: iat!, jti: jti!, part, parts, entries }
 }

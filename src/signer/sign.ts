@@ -91,7 +91,7 @@ const slotOf = ({ tx }: Ask) => ({ chainId: tx.chainId, address: tx.from, nonce:
 
 /** @returns the rule that allows it */
 function pass({ allowed, rule }: Decision): string {
-  if (!allowed) throw new Refusal('policy_denied', `The rule ${rule} refuses this transaction.`)
+  if (!allowed) throw new Refusal('policy_denied', `The rule ${rule} rejects this transaction.`)
   return rule
 }
 
@@ -104,7 +104,7 @@ function authorise(caller: Caller, { chainId, userId }: { chainId: number; userI
     throw new Refusal('insufficient_scope', 'The access token is for an application on another chain.')
   }
   if (userId !== null && caller.userId !== userId) {
-    throw new Refusal('forbidden_user', 'The access token is another user’s.')
+    throw new Refusal('forbidden_user', 'The access token is for another user.')
   }
 }
 

@@ -171,7 +171,7 @@ async function answer({ id, verb, request, expiresAt }: Request, handlers: Handl
   try {
     if (!Object.hasOwn(handlers, verb)) throw new Refusal('bad_request', 'The signer has no such verb.')
     // It stood in the socket for too long: the server has told its client so, and may have begun otherwise.
-    if (expiresAt !== null && Date.now() > expiresAt) throw new Refusal('overloaded', 'It came too late to the signer.')
+    if (expiresAt !== null && Date.now() > expiresAt) throw new Refusal('overloaded', 'It reached the signer too late.')
     return { id, answer: await handlers[verb as Verb](request) }
   } catch (error) {
     if (error instanceof Refusal) {
@@ -197,8 +197,8 @@ async function clearPath(path: string): Promise<void> {
     throw new StartError(`SIGNER_SOCKET is longer than ${MAX_PATH} bytes, the limit of Unix sockets.`)
   }
   if (!existsSync(path)) return
-  if (!lstatSync(path).isSocket()) throw new StartError('There is a file at SIGNER_SOCKET that is no socket.')
-  if (await isAnswered(path)) throw new StartError('Another program listens at SIGNER_SOCKET.')
+  if (!lstatSync(path).isSocket()) throw new StartError('The file at SIGNER_SOCKET is not a socket.')
+  if (await isAnswered(path)) throw new StartError('Another program is listening at SIGNER_SOCKET.')
   rmSync(path, { force: true })
 }
 

@@ -56,7 +56,7 @@ describe('starting and ending', () => {
       await assert.rejects(startSigner(place, { more: { ...more, NODE_ENV }, flags }), /cannot be opened/)
     }
     await assert.rejects(startSigner(place, { flags: [] }), /SIGNER_REVOCATIONS_SECONDS cannot be 0/)
-    await assert.rejects(startSigner(place, { more: { NODE_ENV: 'production' } }), /--development says otherwise/)
+    await assert.rejects(startSigner(place, { more: { NODE_ENV: 'production' } }), /contradicts --development/)
     const inside = join(place.env.SIGNER_DIR!, 'kek')
     const env = { ...place.env, SIGNER_KEK_FILE: inside }
     await assert.rejects(startSigner({ env }, production), /must not be inside SIGNER_DIR/)
@@ -107,7 +107,7 @@ describe('starting and ending', () => {
       place.clear()
     })
     await once(other.stdout, 'data')
-    await assert.rejects(startSigner(place), /Another program listens/)
+    await assert.rejects(startSigner(place), /Another program is listening/)
     other.kill('SIGSTOP')
     for (let isFull = false; !isFull;) {
       const caller = connect(path)
@@ -117,7 +117,7 @@ describe('starting and ending', () => {
         () => true,
       )
     }
-    await assert.rejects(startSigner(place), /Another program listens/)
+    await assert.rejects(startSigner(place), /Another program is listening/)
     assert.ok(existsSync(path))
   })
 
@@ -125,7 +125,7 @@ describe('starting and ending', () => {
     const place = await makePlace()
     t.after(() => place.clear())
     writeFileSync(place.env.SIGNER_SOCKET!, 'mine')
-    await assert.rejects(startSigner(place), /no socket/)
+    await assert.rejects(startSigner(place), /is not a socket/)
     assert.equal(readFileSync(place.env.SIGNER_SOCKET!, 'utf8'), 'mine')
   })
 

@@ -124,7 +124,7 @@ function makeFolder(folder: string): void {
     chmodSync(folder, 0o700)
   } catch (cause) {
     throw new StartError(
-      `SIGNER_DIR must be a folder of the signer's user (${(cause as NodeJS.ErrnoException).code}).`,
+      `SIGNER_DIR must be a folder owned by the signer's user (${(cause as NodeJS.ErrnoException).code}).`,
       cause,
     )
   }
@@ -156,7 +156,7 @@ export function openStore(folder: string): Store {
       throw new StartError('The store cannot be opened now: SIGNER_DIR is in use, full or not writable.', error)
     }
     throw isSqliteError(error)
-      ? new LedgerDamaged('The store cannot be read: its file is torn or is no store of the signer.', error)
+      ? new LedgerDamaged('The store cannot be read: its file is damaged or is not a store of the signer.', error)
       : error
   }
 }
@@ -179,7 +179,7 @@ function takeLock(folder: string): DatabaseSync {
   } catch (error) {
     lock.close()
     if (isSqliteError(error) && error.errcode === SQLITE_BUSY) {
-      throw new StartError('Another signer uses this store: SIGNER_DIR belongs to one process.')
+      throw new StartError('Another signer is using this store: SIGNER_DIR belongs to one process.')
     }
     throw new StartError('The lock of the store cannot be taken.', error)
   }

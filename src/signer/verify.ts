@@ -82,7 +82,7 @@ function checkSignature(row: Row): string | null {
     if (!keccak(row.raw!).equals(Buffer.from(row.hash!))) return 'its hash is another'
     return null
   } catch {
-    return 'its bytes are no signed transaction'
+    return 'its bytes are not a signed transaction'
   }
 }
 
@@ -111,12 +111,12 @@ const queries: [problem: string, sql: string][] = [
   ],
   ['First signatures without a token', `SELECT 1 FROM ledger WHERE kind = 'send' AND token_id IS NULL`],
   [
-    'Accounts that the ledger does not know, or knows otherwise',
+    'Accounts that are missing in the ledger or differ from it',
     `SELECT 1 FROM accounts a LEFT JOIN (SELECT user_id, address FROM ledger WHERE kind = 'account') l
       ON l.user_id = a.user_id WHERE l.address IS NOT a.address`,
   ],
   [
-    'Accounts of the ledger whose keys are gone',
+    'Accounts of the ledger whose keys are missing',
     `SELECT 1 FROM ledger WHERE kind = 'account' AND user_id NOT IN (SELECT user_id FROM accounts)`,
   ],
 ]
@@ -124,7 +124,7 @@ const queries: [problem: string, sql: string][] = [
 /** `node src/signer/verify.ts [folder]`: prints what it found, and ends with 1 if anything is wrong. */
 function main(): void {
   const folder = process.argv[2] ?? readConfig(process.env, 'signer').SIGNER_DIR
-  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: name the folder, or give it as argument'])
+  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: set it, or give the folder as an argument'])
   const { records, signatures, accounts, problems } = verifyStore(folder)
   for (const problem of problems) process.stdout.write(`${problem}\n`)
   const verdict = problems.length === 0 ? 'whole' : 'DAMAGED'

@@ -45,7 +45,7 @@ export const isAway = (error: unknown): boolean => {
 
 /** The one refusal for a database that is away, whatever it said. */
 export const unavailable = (cause: unknown): AppError =>
-  new AppError('database_unavailable', 'The database does not answer. Repeat the request in a moment.', {
+  new AppError('database_unavailable', 'The database is not responding. Retry the request in a moment.', {
     cause,
     retryAfter: REPEAT_AFTER_SECONDS,
   })
@@ -84,7 +84,7 @@ export function watch({
       const at = now()
       if (absence === null) {
         absence = { since: at, last: at, failures: 1 }
-        onAway(error instanceof Error ? error : new Error('it gave no reason'))
+        onAway(error instanceof Error ? error : new Error('no reason given'))
         return
       }
       absence.last = at

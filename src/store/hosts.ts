@@ -23,13 +23,13 @@ export function readHosts(url: string): Hosts {
   if (/^(socket:|\/)/.test(url)) return { list: [{ url, name: 'its socket' }], mustTakeWrites: false }
   const match = FORM.exec(url)
   if (match === null)
-    throw new Error('it must look like postgres://user@host:5432/database, with `/`, `?` and `#` of a password as %2F, %3F and %23') // prettier-ignore
+    throw new Error('expected postgres://user@host:5432/database, with `/`, `?` and `#` of a password as %2F, %3F and %23') // prettier-ignore
   const [, scheme, who, authority, path = '', query = ''] = match
   const parameters = new URLSearchParams(query)
   const mustTakeWrites = wantsWrites(parameters.get('target_session_attrs'))
   parameters.delete('target_session_attrs')
   if (parameters.getAll('host').some((host) => host.includes(',')))
-    throw new Error('several hosts stand before the first slash, with commas between, not in `host=`')
+    throw new Error('several hosts go before the first slash, separated by commas, not in `host=`')
   const places = authority!.split(',')
   // None at all is node-postgres's own default, or the socket of `host=`.
   if (authority !== '') for (const [index, place] of places.entries()) checkPlace(place, index + 1)
@@ -193,13 +193,16 @@ export function findPrimary(hosts: Host[], { onChange, onSecond, onUndecided }: 
     const best = lastPromoted(writers)
     if (best === null && writers.length > 0) leave()
     tellOfRivals(writers, best)
-    if (writers.length === 0) throw noPrimary(`none of ${hosts.length} hosts takes writes`, answers)
+    if (writers.length === 0) throw noPrimary(`none of ${hosts.length} hosts accepts writes`, answers)
     if (best === null) {
       const names = namesOf(writers)
-      throw noPrimary(`${names} take writes, and nothing tells which was promoted last: stop all but that one`, answers)
+      throw noPrimary(
+        `${names} accept writes, and it is unknown which was promoted last: stop all but that one`,
+        answers,
+      )
     }
     if ((best.timeline ?? 0) < newestOf(best.cluster))
-      throw noPrimary(`the only one of ${hosts.length} hosts that takes writes has missed a promotion`, answers)
+      throw noPrimary(`the only one of ${hosts.length} hosts that accepts writes has missed a promotion`, answers)
     if (best.timeline !== null) newest.set(best.cluster, best.timeline)
     const isChange = last === null || isOther(last, best)
     if (isChange) generation++

@@ -34,7 +34,7 @@ export async function migrate(db: RootDb): Promise<void> {
     .executeTakeFirstOrThrow()
   if (newest.number > migrations.at(-1)!.number)
     throw new Error(
-      `the database was made by a newer version: it has migration ${newest.number}, this program ends at ${migrations.at(-1)!.number}`,
+      `the database was created by a newer version: it has migration ${newest.number}, this program ends at ${migrations.at(-1)!.number}`,
     )
 }
 

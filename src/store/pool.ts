@@ -111,7 +111,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
 
   function onUndecided(names: string): void {
     options.onUndecided?.(names)
-    leave('which server is the primary cannot be told')
+    leave('which server is the primary is unknown')
   }
 
   /** Ends what still works on a server that is not used any more: what commits there would be told and then be gone. */
@@ -130,7 +130,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     if (prepares) prepareMarked(client)
     setDeadline(client)
     if (mustTakeWrites && !(await takesWrites(client)))
-      throw Object.assign(new Error('the server takes no writes'), { code: '25006' })
+      throw Object.assign(new Error('the server does not accept writes'), { code: '25006' })
     // Planned for each execution all the same: a plan that was made while a table was empty took any index, and 16 ms
     // a statement a thousand rows later. And nothing here runs long enough to be worth compiling.
     if (pooler === 'none') await client.query('set plan_cache_mode = force_custom_plan; set jit = off')

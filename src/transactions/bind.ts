@@ -56,7 +56,7 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
       await untilSigned(app, chain, binding.from)
     } else race++
   }
-  throw new AppError('conflict', 'Other writes of this account came first each time.', { retryAfter: 1 })
+  throw new AppError('conflict', 'Other writes of this account took the nonce each time. Retry.', { retryAfter: 1 })
 }
 
 function toBound(
@@ -100,7 +100,7 @@ export const notSigned = (cause?: unknown): AppError =>
   })
 
 const stopped = (): AppError =>
-  new AppError('account_stopped', 'The account is stopped: the operator has to look at it.', { retryAfter: 60 })
+  new AppError('account_stopped', 'The account is stopped: the operator has to review it.', { retryAfter: 60 })
 
 /** For an intent that was bound before its account was stopped. @throws account_stopped */
 export async function refuseStopped(db: Db, { chainId, from }: Pick<Bound, 'chainId' | 'from'>): Promise<void> {

@@ -19,7 +19,7 @@ export async function cancelTransaction(app: App, caller: Caller, idOrHash: stri
     const { sent } = await asked(() =>
       sendCancel(app, chainOf(app, caller), toBound(row), { accessToken: caller.token }),
     )
-    if (sent === 'nonce_too_low') throw tooLate('The transaction is mined already.')
+    if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined.')
   }
   return readTransaction(app, caller, row.id)
 }
@@ -32,12 +32,12 @@ export async function speedUpTransaction(app: App, caller: Caller, idOrHash: str
   const row = await findTransaction(app, caller, idOrHash)
   refuseUnlessPending(row)
   const { sent } = await asked(() => raiseFee(app, chainOf(app, caller), toBound(row), { accessToken: caller.token }))
-  if (sent === 'nonce_too_low') throw tooLate('The transaction is mined already.')
+  if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined.')
   return readTransaction(app, caller, row.id)
 }
 
 function refuseUnlessPending({ state }: TransactionRow): void {
-  if (state !== 'SUBMITTED') throw tooLate(`The transaction is ${state} already.`)
+  if (state !== 'SUBMITTED') throw tooLate(`The transaction is already ${state}.`)
 }
 
 const tooLate = (detail: string): AppError => new AppError('not_cancellable', detail)
@@ -48,7 +48,7 @@ async function asked<T>(work: () => Promise<T>): Promise<T> {
     return await work()
   } catch (error) {
     if (!(error instanceof SignerRefused)) throw error
-    throw new AppError('conflict', 'The transaction was changed at the same moment. Repeat.', {
+    throw new AppError('conflict', 'The transaction was changed at the same moment. Retry.', {
       cause: error,
       retryAfter: 1,
     })

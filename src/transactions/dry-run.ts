@@ -95,7 +95,7 @@ async function askSigner(
       if (!isTaken(error)) throw explainRefusal(error)
     }
   }
-  throw new AppError('overloaded', 'The signer knows transactions of this account that the database does not.', {
+  throw new AppError('overloaded', 'The database is behind the signer’s ledger for this account. Retry.', {
     retryAfter: 30,
   })
 }

@@ -338,7 +338,7 @@ test('another user’s transaction is not found, in the words for one that does 
       )
     }
   }
-  assert.deepEqual([...new Set(said)], ['transaction_not_found: No transaction of yours has this id or hash.'])
+  assert.deepEqual([...new Set(said)], ['transaction_not_found: None of your transactions has this id or hash.'])
 })
 
 test('two keepers at once send and raise like one', async () => {

@@ -24,7 +24,7 @@ export function insufficientFunds(
   from: Hex,
   { cost, reserved, available }: { cost: bigint; reserved: bigint; available: bigint },
 ): AppError {
-  const taken = reserved === 0n ? '' : `, of which ${reserved} are reserved by its writes under way`
+  const taken = reserved === 0n ? '' : `, of which ${reserved} are reserved by its pending writes`
   return new AppError('insufficient_funds', `The account needs ${cost} wei and has ${available}${taken}.`, {
     funds: fundsOf(from, { needed: reserved + cost, available }),
   })

@@ -100,10 +100,10 @@ export function together<Item, Result>(
 }
 
 const tooLate = (): AppError =>
-  new AppError('overloaded', 'This could not be begun in time. Nothing was done. Repeat.', { retryAfter: 1 })
+  new AppError('overloaded', 'This could not be started in time. Nothing was done. Retry.', { retryAfter: 1 })
 
 const tooMany = (): AppError =>
-  new AppError('overloaded', 'Too much waits for the database. Repeat with the same key.', { retryAfter: 1 })
+  new AppError('overloaded', 'The queue for the database is full. Retry with the same key.', { retryAfter: 1 })
 
 /** A connection that was lost may have been lost at COMMIT: what it did is not done again beside it. */
 const isUnknown = (error: unknown): boolean => error instanceof AppError && error.code === 'database_unavailable'

@@ -111,4 +111,4 @@ async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Ma
 }
 
 export const inFlight = (): AppError =>
-  new AppError('idempotency_in_flight', 'A request with this idempotency key is being worked on.', { retryAfter: 1 })
+  new AppError('idempotency_in_flight', 'A request with this idempotency key is in progress.', { retryAfter: 1 })

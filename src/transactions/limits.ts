@@ -27,6 +27,6 @@ export const invalidGas = (code: string, detail: string): AppError =>
  */
 export function readGas(answer: unknown): bigint {
   const gas = BigInt(readNumber(answer, 'gas of a call'))
-  if (gas < MIN_GAS) throw new BadAnswer('the node names less gas than any transaction costs')
+  if (gas < MIN_GAS) throw new BadAnswer('the node’s gas estimate is below 21,000')
   return gas
 }

@@ -114,7 +114,7 @@ async function askGas({ rpc }: Chain, from: Hex, intent: Intent, at: 'latest' | 
 }
 
 const gasTooLow = (needed: bigint): AppError =>
-  invalidGas('too_low', `The gas limit is too low: this needs ${needed} at least.`)
+  invalidGas('too_low', `The gas limit is too low: at least ${needed} is needed.`)
 
 async function balanceNow({ rpc }: Chain, from: Hex): Promise<bigint> {
   return readQuantity(await rpc.call('eth_getBalance', [from, 'latest']), 'balance of an account')

@@ -132,7 +132,7 @@ test('what stands in the way is noted, written when it changes and not each time
   await raise()
   const first = (await xminOf())!
   assert.equal(first.trouble, 'insufficient_funds')
-  assert.equal(first.detail, `The account needs ${21_000 * 113} wei for a fee that nodes take, and has 5.`)
+  assert.equal(first.detail, `The account needs ${21_000 * 113} wei for a fee that nodes accept, and has 5.`)
   await pauseOver()
   await raise()
   const second = (await xminOf())!

@@ -261,15 +261,16 @@ const isCapReached = (error: unknown): boolean => error instanceof AppError && e
 
 const SHORT: Trouble = {
   code: 'insufficient_funds',
-  detail: 'A node says that the account has too few coins for what it has sent.',
+  detail: 'A node reports that the account has insufficient funds for what it has sent.',
 }
 const tooPoor = ({ held, needed }: { held: bigint; needed: bigint }): Trouble => ({
   code: 'insufficient_funds',
-  detail: `The account needs ${needed} wei for a fee that nodes take, and has ${held}.`,
+  detail: `The account needs ${needed} wei for a fee that nodes accept, and has ${held}.`,
 })
 const AT_CAP: Trouble = {
   code: 'fee_cap_reached',
-  detail: 'The fee is as high as the operator allows on this network. It waits until the network asks for less.',
+  detail:
+    'The fee is as high as the operator allows on this network. The transaction waits until the network requires less.',
 }
 const DENIED: Trouble = {
   code: 'policy_denied',
@@ -277,9 +278,9 @@ const DENIED: Trouble = {
 }
 const SIGNER_AWAY: Trouble = {
   code: 'signer_unavailable',
-  detail: 'The fee is to be raised, and the signer cannot be reached.',
+  detail: 'The fee has to be raised, but the signer cannot be reached.',
 }
 const NODE_AWAY: Trouble = {
   code: 'node_unreachable',
-  detail: 'The fee is to be raised, and no node of the network answers.',
+  detail: 'The fee has to be raised, but no node of the network responds.',
 }

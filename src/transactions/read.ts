@@ -77,7 +77,7 @@ export async function findTransaction({ db }: App, caller: Caller, idOrHash: str
       .where('hash', 'is not', null)
       .executeTakeFirst()
   })
-  if (row === undefined) throw new AppError('transaction_not_found', 'No transaction of yours has this id or hash.')
+  if (row === undefined) throw new AppError('transaction_not_found', 'None of your transactions has this id or hash.')
   return row
 }
 
@@ -123,7 +123,7 @@ export async function listTransactions(
   const after = cursor === undefined ? null : readCursor(cursor, ['string', 'string', 'string'])
   if (after !== null && (after[0] !== (state ?? '') || !isPlace(after[1] as string, after[2] as string))) {
     throw new AppError('invalid_cursor', 'The cursor belongs to another query.', {
-      errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Take it from X-Next-Cursor of the same query.' }],
+      errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Use the one from X-Next-Cursor of the same query.' }],
     })
   }
   const rows = await retrying(() => {

@@ -34,7 +34,7 @@ test('after a minute a write says why it waits; before, and once it is mined, th
   await world.db.updateTable('transactions').set(late).execute()
   assert.deepEqual(await reasonOf(account, young.id), {
     code: 'waiting_for_block',
-    detail: 'Nodes have it, and it offers what blocks want. It waits for a block that takes it.',
+    detail: 'Nodes have it, and its fee is sufficient. It waits for a block that includes it.',
   })
   for (const state of ['MINED', 'REVERTED', 'FAILED', 'CANCELLED', 'REPLACED', 'FINALIZED'] as const) {
     await world.db.updateTable('transactions').set({ state }).execute()
@@ -57,7 +57,7 @@ test('below the base fee a write waits for its fee to be raised, above the cap f
     assert.equal(await codeOf(account, id), code, String(baseFee))
   }
   world.mine(1_500, 101n)
-  assert.equal((await reasonOf(account, id))!.detail, 'Blocks want 101 wei per gas, and it offers 100. Its fee is raised.') // prettier-ignore
+  assert.equal((await reasonOf(account, id))!.detail, 'The base fee is 101 wei per gas, and it offers 100. Its fee is being raised.') // prettier-ignore
 })
 
 test('that no node has confirmed it is a reason', async () => {
@@ -97,7 +97,7 @@ test('behind an earlier write it is named, with what that waits for; beyond the 
   const codes = []
   for (const { id } of others) codes.push(await codeOf(account, id))
   assert.deepEqual(codes, ['behind_earlier', 'behind_earlier', 'behind_earlier', 'queued'])
-  assert.equal((await reasonOf(account, others[3]!.id))!.detail, 'It is sent when fewer than 4 writes of the account are before it.') // prettier-ignore
+  assert.equal((await reasonOf(account, others[3]!.id))!.detail, 'It is sent when fewer than 4 writes of the account are ahead of it.') // prettier-ignore
 })
 
 test('an application is not told the id of another application’s write, nor of one without bytes', async () => {
@@ -110,7 +110,7 @@ test('an application is not told the id of another application’s write, nor of
   assert.equal(await told(), `Writes of an account are mined in order. Transaction ${first.id} waits.`)
   for (const state of ['BOUND', 'VACANT'] as const) {
     await world.db.updateTable('transactions').set({ client_id: 'demo', hash: null, state }).where('id', '=', first.id).execute() // prettier-ignore
-    assert.equal(await told(), 'Writes of an account are mined in order. An earlier one has no bytes yet; its nonce is filled by itself.') // prettier-ignore
+    assert.equal(await told(), 'Writes of an account are mined in order. An earlier one was never signed; its nonce is filled automatically.') // prettier-ignore
   }
 })
 

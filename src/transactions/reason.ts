@@ -81,12 +81,18 @@ function reasonOf(facts: Facts, { config }: App, chain: Chain): Reason {
   const { nonce, first_nonce: first, trouble, detail } = facts
   const isFirst = nonce === first
   if (isFirst && trouble !== null) return { code: trouble, detail: detail ?? '' }
-  if (facts.is_stopped) return say('account_stopped', 'The account is stopped: its operator has to look at it.')
+  if (facts.is_stopped) return say('account_stopped', 'The account is stopped: its operator has to review it.')
   if (facts.is_queued)
-    return say('queued', `It is sent when fewer than ${config.MAX_PENDING_WRITES} writes of the account are before it.`)
+    return say(
+      'queued',
+      `It is sent when fewer than ${config.MAX_PENDING_WRITES} writes of the account are ahead of it.`,
+    )
   if (!isFirst) return say('behind_earlier', `Writes of an account are mined in order. ${nameOfFirst(facts)}`)
   if (facts.is_unconfirmed !== false)
-    return say('node_unreachable', 'No node has confirmed that it has the transaction. It is sent again all the time.')
+    return say(
+      'node_unreachable',
+      'No node has confirmed that it has the transaction. It is rebroadcast until one does.',
+    )
   return reasonByFee(facts, chain)
 }
 
@@ -95,7 +101,7 @@ const say = (code: ReasonCode, detail: string): Reason => ({ code, detail })
 /** Of another application nothing is told but that it is there. */
 function nameOfFirst({ first_id, first_client, first_is_told, first_trouble, client_id }: Facts): string {
   const because = first_trouble === null ? '' : ` (${first_trouble})`
-  if (!first_is_told) return 'An earlier one has no bytes yet; its nonce is filled by itself.'
+  if (!first_is_told) return 'An earlier one was never signed; its nonce is filled automatically.'
   if (first_client !== client_id && first_client !== '')
     return `An earlier one, of another application, waits${because}.`
   return `Transaction ${first_id} waits${because}.`
@@ -105,14 +111,11 @@ function reasonByFee({ max_fee }: Facts, { head, feeCapWei }: Chain): Reason {
   const baseFee = head.current()?.baseFee ?? null
   const offered = max_fee === null ? null : fromWord(max_fee)
   if (baseFee === null || offered === null || offered >= baseFee)
-    return say(
-      'waiting_for_block',
-      'Nodes have it, and it offers what blocks want. It waits for a block that takes it.',
-    )
+    return say('waiting_for_block', 'Nodes have it, and its fee is sufficient. It waits for a block that includes it.')
   if (baseFee > feeCapWei)
-    return say('fee_cap_reached', `Blocks want ${baseFee} wei per gas; the operator allows ${feeCapWei}.`)
+    return say('fee_cap_reached', `The base fee is ${baseFee} wei per gas; the operator allows ${feeCapWei}.`)
   return say(
     'fee_too_low_for_market',
-    `Blocks want ${baseFee} wei per gas, and it offers ${offered}. Its fee is raised.`,
+    `The base fee is ${baseFee} wei per gas, and it offers ${offered}. Its fee is being raised.`,
   )
 }

@@ -172,7 +172,7 @@ export async function cancelGas(chain: Chain, from: Hex): Promise<bigint> {
 async function estimateNothing({ rpc }: Chain, from: Hex): Promise<bigint> {
   const estimate = async (to: Hex) => {
     const gas = readGas(await rpc.call('eth_estimateGas', [{ from, to, value: '0x0' }, 'latest']))
-    if (gas > MAX_GAS) throw new BadAnswer('the node names more gas than a transaction may have')
+    if (gas > MAX_GAS) throw new BadAnswer('the node’s gas estimate is above what a transaction may have')
     return gas
   }
   try {
@@ -218,7 +218,7 @@ async function signOrAdopt(app: App, chain: Chain, bound: Bound, request: Reques
     const found = await adopt(app, chain, bound)
     if (found === null) throw error
     if (request.kind === 'cancel' && !found.newest.isCancel) {
-      throw new AppError('conflict', 'The fee of this transaction was raised at the same moment. Repeat.', {
+      throw new AppError('conflict', 'The fee of this transaction was raised at the same moment. Retry.', {
         cause: error,
         retryAfter: 1,
       })

@@ -105,7 +105,7 @@ export async function untilReplayed(app: App): Promise<void> {
 }
 
 const notYet = (cause?: unknown): AppError =>
-  new AppError('overloaded', 'What was signed before the database was away is being looked up. Repeat.', {
+  new AppError('overloaded', 'What was signed before the database outage is being restored. Retry.', {
     retryAfter: 2,
     ...(cause === undefined ? {} : { cause }),
   })

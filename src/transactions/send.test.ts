@@ -315,7 +315,7 @@ function signOnce(answer: () => never | Promise<never>): () => void {
 test('a write that policy refuses leaves its nonce to the next one, and its key', async () => {
   const writer = await world.writer('policy')
   const restore = signOnce(() => {
-    throw new AppError('policy_denied', 'The rule max-total-fee refuses this transaction.')
+    throw new AppError('policy_denied', 'The rule max-total-fee rejects this transaction.')
   })
   await assert.rejects(world.add(world.first, writer, 1, 'k'), refusedWith('policy_denied'))
   restore()

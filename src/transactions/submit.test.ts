@@ -188,7 +188,7 @@ test('32,000 bytes of data are sent', async () => {
 
 test('too little gas is told apart from a revert, on a node that estimates past its limit as well', async () => {
   const low = await post(SEND, add('1', { gas: '22000' }))
-  assert.match(low.body.detail, /^The gas limit is too low: this needs \d{5} at least\.$/)
+  assert.match(low.body.detail, /^The gas limit is too low: at least \d{5} is needed\.$/)
   world.first.misbehave((method, params, next) => {
     if (method !== 'eth_estimateGas') return next()
     delete (params[0] as { gas?: string }).gas

@@ -136,7 +136,7 @@ export async function noteRejected(app: App, { id, chainId, from, nonce }: Place
 const REJECTED: Trouble = {
   code: 'rejected_by_nodes',
   detail:
-    'Nodes of the network do not take these bytes: most often their gas limit is too low by now. It is estimated again.',
+    'Nodes of the network reject this transaction, most often because its gas limit is now too low. It is estimated again.',
 }
 
 /** Notes that a node counts the nonce of a write as used, which nothing has proven yet. */
@@ -145,7 +145,7 @@ export const noteUsed = (app: App, { chainId, from, nonce }: Place): Promise<voi
 
 export const USED: Trouble = {
   code: 'nonce_used_elsewhere',
-  detail: 'A node counts this nonce as used, and no block that shows by what is final yet.',
+  detail: 'A node counts this nonce as used, and no final block shows by which transaction yet.',
 }
 
 /** Whether nodes rejected the newest bytes of a write. */

@@ -19,7 +19,7 @@ const invalidValue = (code: string, detail: string): AppError =>
 /** Only what changes something is sent. @throws abi_is_view */
 export function refuseView({ stateMutability }: NonNullable<Intent['fn']>): void {
   if (stateMutability !== 'view' && stateMutability !== 'pure') return
-  throw new AppError('abi_is_view', `A ${stateMutability} function changes nothing: read it instead.`, {
+  throw new AppError('abi_is_view', `A ${stateMutability} function changes nothing: use a read instead.`, {
     errors: [{ pointer: '/abi', code: 'is_view', detail: `The function is marked ${stateMutability}.` }],
   })
 }

@@ -23,10 +23,10 @@ export async function readValueOf(chain: Chain, asset: Asset): Promise<bigint> {
   const value = scaleDecimal(asset.amount, decimals)
   if (value === null) {
     const detail =
-      decimals === 0 ? 'Only whole pieces can be sent.' : `The amount has more than ${decimals} decimal places.`
+      decimals === 0 ? 'Only whole units can be sent.' : `The amount has more than ${decimals} decimal places.`
     throw new AppError('amount_precision', detail, { errors: [{ pointer: '/amount', code: 'too_fine', detail }] })
   }
-  if (value > MAX) throw invalidAmount('out_of_range', 'The amount is above 2^256 of the smallest unit.')
+  if (value > MAX) throw invalidAmount('out_of_range', 'The amount is not below 2^256 of the smallest unit.')
   return value
 }
 
@@ -43,7 +43,7 @@ function askDecimals(chain: Chain, token: Hex): Promise<number> {
     const decimals = word === null ? null : readQuantity(word, 'decimals of a token')
     if (decimals !== null && decimals <= MAX_DECIMALS) return Number(decimals)
     if (!(await reads.hasCode(token))) throw notToken()
-    const detail = 'The token does not say how many decimals it has.'
+    const detail = 'The token does not report its decimals.'
     throw new AppError('decimals_unknown', detail, {
       errors: [{ pointer: '/tokenAddress', code: 'decimals_unknown', detail }],
     })

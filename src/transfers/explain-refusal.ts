@@ -38,7 +38,7 @@ export async function refuseFalse({ rpc }: Chain, { asset, from }: Move, { to, d
   // Reverts are the simulation's: it also looks at what is pending.
   if ('reverted' in result || result.data === '0x') return
   if (result.data.length >= 66 && BigInt(result.data.slice(0, 66)) === 1n) return
-  throw new AppError('transfer_refused', 'The token answers that it does not move this.')
+  throw new AppError('transfer_refused', 'The token returns that it does not move this.')
 }
 
 const word = (value: bigint | Hex): string => BigInt(value).toString(16).padStart(64, '0')
@@ -75,7 +75,7 @@ async function findShortage(
   const detail =
     tokenType === 'ERC20'
       ? await inWords(app, chain, { token, held, value })
-      : `The account holds ${held} of the token ${asset.tokenId}, and ${value} are to be sent.`
+      : `The account holds ${held} of the token ${asset.tokenId}, and ${value} are needed.`
   return new AppError('insufficient_tokens', detail, {
     errors: [{ pointer: '/amount', code: 'too_much', detail }],
     funds: { address: checksumAddress(from), needed: String(value), available: String(held) },
@@ -90,5 +90,5 @@ async function inWords(
 ): Promise<string> {
   const { symbol, decimals } = await readTokenFacts(app, chain, token)
   const amount = (of: bigint): string => `${formatUnits(of, decimals)}${symbol === '' ? '' : ` ${symbol}`}`
-  return `The account holds ${amount(held)}, and ${amount(value)} are to be sent.`
+  return `The account holds ${amount(held)}, and ${amount(value)} are needed.`
 }

@@ -49,13 +49,13 @@ type Given = Partial<Omit<Body, 'dryRun'>>
 
 function readAsset(tokenType: Body['tokenType'], { tokenAddress, amount, tokenId }: Given): Asset {
   if (tokenType === 'NATIVE') {
-    refuseGiven('/tokenAddress', tokenAddress, 'The coin of the network has no contract.')
-    refuseGiven('/tokenId', tokenId, 'Coins have no ids.')
+    refuseGiven('/tokenAddress', tokenAddress, 'The native currency has no contract.')
+    refuseGiven('/tokenId', tokenId, 'The native currency has no token ids.')
     return { tokenType, amount: readAmount(amount) }
   }
   const token = readPlace('/tokenAddress', need('/tokenAddress', tokenAddress))
   if (tokenType === 'ERC20') {
-    refuseGiven('/tokenId', tokenId, 'Tokens of this type have no ids.')
+    refuseGiven('/tokenId', tokenId, 'Tokens of this type have no token ids.')
     return { tokenType, token, amount: readAmount(amount) }
   }
   const id = BigInt(need('/tokenId', tokenId))
@@ -63,13 +63,13 @@ function readAsset(tokenType: Body['tokenType'], { tokenAddress, amount, tokenId
   if (tokenType === 'ERC1155') return { tokenType, token, tokenId: id, amount: readAmount(amount) }
   const { digits, places } = readAmount(amount ?? '1')
   if (digits !== 1n || places > 0)
-    throw invalidAmount('not_one', 'There is one of each token of this type: leave the amount out.')
+    throw invalidAmount('not_one', 'A token of this type is indivisible: leave the amount out.')
   return { tokenType, token, tokenId: id }
 }
 
 function readAmount(text: string | undefined): Decimal {
   const amount = readDecimal(need('/amount', text))
-  if (amount.digits === 0n) throw invalidAmount('nothing', 'The amount must be more than nothing.')
+  if (amount.digits === 0n) throw invalidAmount('nothing', 'The amount must be greater than zero.')
   return amount
 }
 

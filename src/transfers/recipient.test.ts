@@ -68,7 +68,7 @@ suite('a recipient by name', () => {
     await restoreAccount(app.db, { userId: 'DISCORD-waiting', address: addressOf('DISCORD-waiting') })
     for (const name of ['waiting', 'ANN', 'ann ', '\0', '\ud800', '%'])
       assert.equal(await refusal(byName('DISCORD', name)), none)
-    assert.match(await refusal(byName('CORP', 'ann')), /Not exactly one person/)
+    assert.match(await refusal(byName('CORP', 'ann')), /Nobody, or more than one person/)
   })
 
   test('is found by any of their identities, and counts once when two of them are called the same', async () => {

@@ -28,7 +28,8 @@ export async function findRecipient(
   if (to.by === 'address') return { address: to.address }
   const isOwn = isApplicationProvider(to.provider) && (await bringsPeople(app.db, caller.clientId, to.provider))
   // Those whom another application brings are its own: nobody else learns who they are, or that they are not.
-  if (isApplicationProvider(to.provider) && !isOwn) throw unknown(to, 'This application brings no people of that name.')
+  if (isApplicationProvider(to.provider) && !isOwn)
+    throw unknown(to, 'This application has no identity provider with that name.')
   if (to.by === 'name') return { address: await findByName(app.db, to) }
   const { provider, subject } = to
   const known = await findUser(app.db, userIdOf(provider, subject))
@@ -39,9 +40,10 @@ export async function findRecipient(
 
 /** An account that nobody can ever sign in to would keep what is sent there. */
 function refuseUnreachable(to: Addressee & { by: 'userId' }, form: RegExp | null | undefined): void {
-  if (form === undefined) throw unknown(to, `There is no provider ${to.provider} here.`)
-  if (form === null) throw unknown(to, `Nobody of this id has signed in, and ids of ${to.provider} cannot be checked.`)
-  if (!form.test(to.subject)) throw unknown(to, `No id of ${to.provider} looks like this.`)
+  if (form === undefined) throw unknown(to, `This installation has no provider ${to.provider}.`)
+  if (form === null)
+    throw unknown(to, `Nobody with this id has signed in, and ids of ${to.provider} cannot be checked.`)
+  if (!form.test(to.subject)) throw unknown(to, `This is not an id of ${to.provider}.`)
 }
 
 /** None and two are told alike: names change hands, so one that two people have is nobody's. */
@@ -51,7 +53,7 @@ async function findByName(db: Db, to: Addressee & { by: 'name' }): Promise<Hex> 
   const found = canBe ? await retrying(() => named(db, to).limit(2).execute()) : []
   const [one] = found
   if (one === undefined || found.length > 1)
-    throw unknown(to, `Not exactly one person who signed in has this name at ${to.provider}.`)
+    throw unknown(to, `Nobody, or more than one person, who signed in has this name at ${to.provider}.`)
   return toHex(one.address)
 }
 

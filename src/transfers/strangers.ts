@@ -42,7 +42,7 @@ async function charge({ db: root }: Pick<App, 'db'>, senderId: string, userId: U
       if (made.length >= MAX_A_DAY)
         throw new AppError(
           'rate_limited',
-          `Accounts are made ahead for ${MAX_A_DAY} people a day; whoever has signed in can be sent to at any time.`,
+          `Accounts are created in advance for ${MAX_A_DAY} people a day; those who have signed in can be sent to at any time.`,
           { retryAfter: Math.max(1, made[0]!.seconds) },
         )
       await db.insertInto('strangers').values({ sender_id: senderId, user_id: userId }).execute()

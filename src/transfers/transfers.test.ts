@@ -325,7 +325,7 @@ suite('a transfer is refused in words, and nothing is stored or sent', () => {
     const poor = await here.person('poor')
     await mint20(poor, '1.5')
     const { body } = await poor.post(TRANSFER, erc20({ amount: '2', toUserId: 'DEV-bob' }))
-    assert.equal(body.detail, 'The account holds 1.5 SMPL, and 2 SMPL are to be sent.')
+    assert.equal(body.detail, 'The account holds 1.5 SMPL, and 2 SMPL are needed.')
     assert.deepEqual(body.funds, {
       address: poor.address,
       needed: '2000000000000000000',
@@ -350,7 +350,7 @@ suite('a transfer is refused in words, and nothing is stored or sent', () => {
         const short = await alice.post(TRANSFER, erc20({ tokenAddress: token, amount: '4295', toUserId, dryRun }))
         assert.deepEqual(
           [short.body.code, short.body.detail],
-          ['insufficient_tokens', 'The account holds 4294.967295, and 4295 are to be sent.'],
+          ['insufficient_tokens', 'The account holds 4294.967295, and 4295 are needed.'],
         )
       }
     assert.deepEqual(await sizes(), before)

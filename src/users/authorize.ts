@@ -59,7 +59,7 @@ async function memberAccount(
       .executeTakeFirst(),
   )
   if (row === undefined)
-    throw new AppError('forbidden_user', 'No user who allowed this application to read them has this id.')
+    throw new AppError('forbidden_user', 'No user with this id has allowed this application to read them.')
   return { accountId: row.account_id, userId: row.user_id, address: toHex(row.address) }
 }
 

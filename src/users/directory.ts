@@ -70,7 +70,7 @@ export async function listUsers(
   const after = cursor === undefined ? null : readCursor(cursor, ['string', 'string'])
   if (after !== null && !isPlace(after[0] as string, after[1] as string))
     throw new AppError('invalid_cursor', 'The cursor belongs to another query.', {
-      errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Take it from X-Next-Cursor of the same query.' }],
+      errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Use the one from X-Next-Cursor of the same query.' }],
     })
   const rows = await retrying(() =>
     members(db, clientId)

@@ -21,7 +21,7 @@ export const unfreezeAccount = (db: RootDb, userId: UserId): Promise<Freezable> 
 /** Whether an account is frozen. @throws not_found */
 export async function readFreezable(db: RootDb, wanted: UserId): Promise<Freezable> {
   const user = await findUser(db, wanted)
-  if (user === null) throw new AppError('not_found', 'There is no account of this user.')
+  if (user === null) throw new AppError('not_found', 'This user has no account.')
   const row = await retrying(() =>
     db.selectFrom('accounts').select('frozen_at').where('account_id', '=', user.accountId).executeTakeFirstOrThrow(),
   )
@@ -59,12 +59,12 @@ export async function assertChangeable(db: RootDb, accountId: string): Promise<v
   const row = await retrying(() =>
     db.selectFrom('accounts').select('frozen_at').where('account_id', '=', accountId).executeTakeFirst(),
   )
-  if ((row?.frozen_at ?? null) !== null) throw new AppError('account_frozen', 'The operator froze this account.')
+  if ((row?.frozen_at ?? null) !== null) throw new AppError('account_frozen', 'The operator has frozen this account.')
 }
 
 async function set(db: RootDb, wanted: UserId, frozenAt: Date | null): Promise<Freezable> {
   const user = await findUser(db, wanted)
-  if (user === null) throw new AppError('not_found', 'There is no account of this user.')
+  if (user === null) throw new AppError('not_found', 'This user has no account.')
   const { accountId, userId } = user
   await retrying(() =>
     db

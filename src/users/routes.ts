@@ -28,13 +28,13 @@ export function users(server: FastifyInstance, app: App): void {
     async ({ reader, query }, reply) => {
       const { username, provider, limit: asked, cursor } = query
       if (reader.kind !== 'machine') {
-        if (username === undefined) throw refuse('username', 'A user looks somebody up by their exact name.')
+        if (username === undefined) throw refuse('username', 'A user looks up others by exact name only.')
         if (asked !== undefined || cursor !== undefined) throw refuse('limit', 'Names are not paged.')
         if (app.config.RATE_LIMITS === 'on') spend(limit, reader.accountId, reply)
         return findByName(app, reader, { username, provider })
       }
       if (username !== undefined || provider !== undefined)
-        throw refuse('username', 'An application lists its users; it does not look them up by name.')
+        throw refuse('username', 'An application lists its users and does not look them up by name.')
       const page = await listUsers(app, reader, { limit: Number(asked ?? '50'), cursor })
       if (page.nextCursor !== null) {
         const next = new URLSearchParams({ limit: asked ?? '50', cursor: page.nextCursor })

@@ -12,7 +12,7 @@ export async function refusesAnotherChain({ node, servers }: ChaosWorld): Promis
   server.signal('SIGKILL')
   await waitFor(() => server.ends.length >= before + 2)
   assert.equal(server.ends[before + 1], '1', 'it ends by itself')
-  assert.match(server.said(), /Cannot start: the node has chain id 1, the settings say 31337/)
+  assert.match(server.said(), /Cannot start: the node has chain id 1, expected 31337/)
   node.script('eth_chainId', null)
   await server.ready()
 }

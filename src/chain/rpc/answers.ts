@@ -28,14 +28,14 @@ export function readObject(value: unknown, what: string): Record<string, unknown
 
 /** @throws BadAnswer */
 export function readQuantity(value: unknown, what: string): bigint {
-  if (typeof value !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(value)) throw new BadAnswer(`no number: ${what}`)
+  if (typeof value !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(value)) throw new BadAnswer(`${what} is not a quantity`)
   return BigInt(value)
 }
 
 /** @throws BadAnswer  also for what is too large to be exact */
 export function readNumber(value: unknown, what: string): number {
   const number = Number(readQuantity(value, what))
-  if (!Number.isSafeInteger(number)) throw new BadAnswer(`too large a number: ${what}`)
+  if (!Number.isSafeInteger(number)) throw new BadAnswer(`${what} is too large`)
   return number
 }
 
@@ -50,13 +50,13 @@ export function readStatus({ status, root }: Record<string, unknown>): boolean {
     return true
   }
   const number = readQuantity(status, 'status')
-  if (number > 1n) throw new BadAnswer('a receipt has a status that is none')
+  if (number > 1n) throw new BadAnswer('invalid receipt status')
   return number === 1n
 }
 
 /** Bytes of any length in hexadecimal; what stands behind 0x is read by those who need it. @throws BadAnswer */
 export function readBytes(value: unknown, what: string): Hex {
-  if (typeof value !== 'string' || !value.startsWith('0x')) throw new BadAnswer(`no bytes: ${what}`)
+  if (typeof value !== 'string' || !value.startsWith('0x')) throw new BadAnswer(`${what} is not bytes`)
   return value as Hex
 }
 

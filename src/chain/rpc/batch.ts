@@ -62,7 +62,7 @@ export function collected(
   return (method, params) => {
     const { promise, resolve, reject } = Promise.withResolvers<never>()
     if (waiting.length >= MAX_WAITING)
-      return Promise.reject(new RpcUnavailable('more is asked of the node than it answers', { timedOut: false }))
+      return Promise.reject(new RpcUnavailable('too many requests are waiting for the node', { timedOut: false }))
     waiting.push({ method, params, resolve, reject })
     if (!isScheduled && inFlight < LANES) {
       isScheduled = true

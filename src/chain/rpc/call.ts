@@ -56,7 +56,7 @@ export async function ethCall(
       if (!isGivenUp(error)) throw error
       // A gateway's time-out is that of all calls with it, this is the call's own.
       if (/execution aborted/i.test(error.message)) noteBomb(rpc, { to, data })
-      throw new AppError('chain_timeout', 'The call takes the node too long.', { cause: error, retryAfter: 1 })
+      throw new AppError('chain_timeout', 'The call took the node too long.', { cause: error, retryAfter: 1 })
     }
     if (/out ?of ?gas/i.test(error.message)) noteBomb(rpc, { to, data })
     const reason = typeof error.data === 'string' ? error.data : (revertDataOf(error) ?? '')

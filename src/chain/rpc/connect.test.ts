@@ -89,7 +89,7 @@ const lacking =
 test('a node that lacks what it must have is refused by the names of the methods, and without its address', async (t) => {
   const node = await badNode(t, { answer: lacking('eth_estimateGas', 'eth_sendRawTransaction') })
   await assert.rejects(connected(t, node), (error: Error) => {
-    assert.match(error.message, /^no node has eth_estimateGas, eth_sendRawTransaction: docs\/guides\/nodes\.md/)
+    assert.match(error.message, /^no node supports eth_estimateGas, eth_sendRawTransaction: docs\/guides\/nodes\.md/)
     assert.doesNotMatch(error.message, /http|kkk/)
     return true
   })
@@ -100,7 +100,7 @@ test('of several nodes one has to have each method', async (t) => {
   const other = await badNode(t, { answer: lacking('eth_getCode') })
   await connected(t, one, other)
   other.answer = lacking('eth_estimateGas', 'eth_getCode')
-  await assert.rejects(connected(t, one, other), /no node has eth_estimateGas:/)
+  await assert.rejects(connected(t, one, other), /no node supports eth_estimateGas:/)
 })
 
 test('a single node that was away is asked and sent nothing until it has shown that it is the same chain', async (t) => {

@@ -88,10 +88,10 @@ async function agreeOnChain(
       onNode(members[index]!.position, 'down')
       continue
     }
-    const which = isOnly ? 'the node' : `node ${members[index]!.position} of RPC_URL`
+    const which = isOnly ? 'the node' : `node ${members[index]!.position} of the network`
     if (wantedChainId !== undefined && identity.chainId !== wantedChainId)
-      throw new Error(`${which} has chain id ${identity.chainId}, the settings say ${wantedChainId}`)
-    if (!isSameChain(identity, first)) throw new Error(`${which} is of another chain than the nodes before it`)
+      throw new Error(`${which} has chain id ${identity.chainId}, expected ${wantedChainId}`)
+    if (!isSameChain(identity, first)) throw new Error(`${which} is on another chain than the nodes before it`)
     members[index]!.standing = 'right'
   }
   return first
@@ -117,5 +117,5 @@ async function checkNeeds(members: Member[], onReadsByNumber: (member: Member) =
   const [first, ...others] = answers.filter((needs) => needs !== null)
   const missing = (first?.missing ?? []).filter((method) => others.every((needs) => needs.missing.includes(method)))
   if (missing.length > 0)
-    throw new Error(`no node has ${missing.join(', ')}: docs/guides/nodes.md says what a node must have`)
+    throw new Error(`no node supports ${missing.join(', ')}: docs/guides/nodes.md lists what a node must support`)
 }

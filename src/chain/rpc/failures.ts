@@ -31,7 +31,7 @@ export class BadAnswer extends RpcUnavailable {
 /** Behind the address of the node is another chain than before. */
 export class WrongChain extends RpcUnavailable {
   constructor() {
-    super('the node serves another chain than the one this database was made for', { timedOut: false })
+    super('the node serves another chain than the one this database was created for', { timedOut: false })
     this.name = 'WrongChain'
   }
 }

@@ -51,7 +51,7 @@ export function newHttpReader(maxBytes: number): HttpReader {
     if (size > maxBytes) throw new RpcTooLarge()
     body.push(bytes)
     if (body.length > MAX_CRUMBS && size / body.length < MIN_PIECE_BYTES)
-      throw new BadHttp('the body comes in crumbs, each of which costs more than it holds')
+      throw new BadHttp('the body has too many tiny chunks')
   }
 
   /** The next line without its end, taken from what is held; null while it is not there. */
@@ -154,15 +154,15 @@ function readHead(text: string): Head {
     if (name === 'connection')
       head.isKept = value.includes('close') ? false : head.isKept || value.includes('keep-alive')
     else if (name === 'transfer-encoding') {
-      if (value !== 'chunked') throw new BadHttp('an encoding that was not asked for')
+      if (value !== 'chunked') throw new BadHttp('unexpected content encoding')
       head.isChunked = true
     } else {
       if (!/^\d{1,15}$/.test(value) || (head.length !== null && head.length !== Number(value)))
-        throw new BadHttp('a length that is none')
+        throw new BadHttp('invalid Content-Length')
       head.length = Number(value)
     }
   }
   // RFC 9112 §6.3: both at once is how answers are smuggled.
-  if (head.isChunked && head.length !== null) throw new BadHttp('two lengths')
+  if (head.isChunked && head.length !== null) throw new BadHttp('two Content-Length headers')
   return head
 }

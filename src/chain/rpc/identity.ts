@@ -5,7 +5,7 @@ import type { Ask } from './json-rpc.ts'
 /** What tells one chain from another: chain ids are not unique, and a development chain begins anew under the same one. */
 export type Identity = { chainId: number; genesisHash: Hex }
 
-/** @throws RpcUnavailable | RpcError, Error when the node does not show its genesis block */
+/** @throws RpcUnavailable | RpcError, Error when the node does not return its genesis block */
 export async function askIdentity(ask: Ask, timeoutMs: number): Promise<Identity> {
   const [chainId, genesis] = await ask(
     [
@@ -17,9 +17,9 @@ export async function askIdentity(ask: Ask, timeoutMs: number): Promise<Identity
   for (const answer of [chainId, genesis])
     if (answer instanceof RpcError || answer instanceof RpcUnavailable) throw answer
   if (typeof chainId !== 'string' || !/^0x[0-9a-f]{1,13}$/i.test(chainId))
-    throw new RpcUnavailable('the node does not say its chain id', { timedOut: false })
+    throw new RpcUnavailable('the node does not report its chain id', { timedOut: false })
   const { hash } = (genesis ?? {}) as { hash?: Hex }
-  if (typeof hash !== 'string') throw new Error('the node does not show its genesis block')
+  if (typeof hash !== 'string') throw new Error('the node does not return its genesis block')
   return { chainId: Number(chainId), genesisHash: hash }
 }
 

@@ -60,7 +60,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
 
   /** The answers of the first node that gives any. @throws RpcUnavailable the last one's */
   async function askAny(calls: readonly Call[], tried: Set<Member>, until: number): Promise<unknown[]> {
-    let failure: unknown = new RpcUnavailable('no node of the network can be asked', { timedOut: false })
+    let failure: unknown = new RpcUnavailable('no node of the network is available', { timedOut: false })
     for (;;) {
       const member = pick(members, calls, tried, random)
       if (member === null || performance.now() >= until) throw failure
@@ -103,7 +103,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
     const second = askMember(other, calls, patience(other, calls, tried, until))
     const settled = async (asked: Promise<unknown[]>): Promise<unknown[]> => {
       const answers = await asked
-      if (answers.some((answer, index) => isOpen(calls[index]!, answer))) throw new Error('not all is answered')
+      if (answers.some((answer, index) => isOpen(calls[index]!, answer))) throw new Error('not all calls were answered')
       return answers
     }
     return Promise.any([settled(first), settled(second)]).catch(() => first.catch(() => second.catch(() => first)))
@@ -161,7 +161,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
       for (const [at, index] of open.entries()) answers[index] = settle(answers[index], said[at])
     }
     return answers.map(
-      (answer) => answer ?? new RpcUnavailable('no node of the network can be asked', { timedOut: false }),
+      (answer) => answer ?? new RpcUnavailable('no node of the network is available', { timedOut: false }),
     )
   }
 
@@ -173,7 +173,7 @@ function settle(before: unknown, said: unknown): unknown {
   if (!(said instanceof Error) || classifySendError(said) === 'known') return said
   if (before !== undefined) return before
   return said instanceof RpcError && isRateLimited(said)
-    ? new RpcUnavailable('the node takes nothing at the moment', { cause: said, timedOut: false })
+    ? new RpcUnavailable('the node accepts nothing at the moment', { cause: said, timedOut: false })
     : said
 }
 

@@ -41,7 +41,7 @@ export async function probe(member: Member, probing: Probing): Promise<void> {
     const [head] = await member.node.ask([{ method: 'eth_blockNumber', params: [] }], { timeoutMs: TIMEOUT_MS })
     if (head instanceof RpcError || head instanceof RpcUnavailable) throw head
     if (typeof head !== 'string' || !/^0x[0-9a-f]{1,12}$/i.test(head))
-      throw new RpcUnavailable('the node does not say its head', { timedOut: false })
+      throw new RpcUnavailable('the node does not report its head', { timedOut: false })
     member.head = Number(head)
     if (noteAnswer(member, performance.now() - startedAt)) onNode(member.position, 'up')
   } catch {

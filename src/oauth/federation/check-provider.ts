@@ -24,7 +24,7 @@ export async function checkProvider(provider: ProviderSettings, { origin }: { or
   })
   if (connection === null) return findings
   const metadata = connection.config.serverMetadata()
-  if (connection.keys === null) found('description', true, 'none: the addresses are those of the settings')
+  if (connection.keys === null) found('description', true, 'none: the URLs are those in the settings')
   else {
     found('description', true, `the issuer ${metadata.issuer} describes itself`)
     checkAbilities(metadata, found)
@@ -47,7 +47,7 @@ const connect = async (provider: ProviderSettings, way: Outbound): Promise<Conne
 function checkAbilities(metadata: openid.ServerMetadata, found: Found): void {
   const { authorization_endpoint, token_endpoint, response_types_supported: types } = metadata
   if (authorization_endpoint === undefined || token_endpoint === undefined)
-    found('flow', false, 'the description names no authorization or no token endpoint')
+    found('flow', false, 'the discovery document has no authorization or no token endpoint')
   else if (types !== undefined && !types.includes('code'))
     found('flow', false, `the code flow is not offered, only ${types.join(', ')}`)
   else found('flow', true, 'the code flow is offered')
@@ -87,11 +87,11 @@ async function checkProof({ provider, connection, way, origin }: Looked, found: 
   const word = await redeemNothing(provider, origin, way)
   if (REFUSED_PROOF.includes(word)) {
     const advice = await adviceForProof(word, { provider, way, origin })
-    found('client', false, `our proof of who we are is refused as ${word}`, advice)
+    found('client', false, `client authentication is refused as ${word}`, advice)
   } else if (REFUSED_CODE.includes(word))
-    found('client', true, 'id and secret are accepted: a made-up code is refused, and nothing before it')
+    found('client', true, 'client id and secret are accepted: only the made-up code is refused')
   else if (word === 'redirect_uri_mismatch')
-    found('client', false, 'the callback address is refused', `Register ${callbackOf(origin, provider)} there.`)
+    found('client', false, 'the callback URL is refused', `Register ${callbackOf(origin, provider)} there.`)
   else found('client', false, `${token} answers a made-up code with ${word}, not with invalid_grant`)
 }
 
@@ -101,11 +101,11 @@ async function adviceForProof(word: string, { provider, way, origin }: Omit<Look
   for (const proof of ['basic', 'post'] as const) {
     const other = plain ? { ...provider, dialect: { ...provider.dialect, proof } } : { ...provider, proof }
     if (REFUSED_CODE.includes(await redeemNothing(other, origin, way)))
-      return `It is taken with "clientAuthentication": "client_secret_${proof}".`
+      return `It is accepted with "clientAuthentication": "client_secret_${proof}".`
   }
   if (word === 'unauthorized_client')
-    return 'The provider does not let this client use the code flow: enable that there. Some say so of a wrong secret, too.'
-  return 'Compare clientId and clientSecret with what the provider shows; secrets expire at some.'
+    return 'The provider does not let this client use the code flow: enable that there. Some report a wrong secret this way, too.'
+  return 'Compare clientId and clientSecret with what the provider shows; with some, secrets expire.'
 }
 
 /** @returns the provider's own word for its refusal, or a few words of ours where it has none */
@@ -156,10 +156,10 @@ async function checkCallback({ provider, connection, way, origin }: Looked, foun
     const next = location !== null && URL.canParse(location, url.href) ? new URL(location, url) : null
     const error = next?.searchParams.get('error') ?? null
     if (error !== null && next!.href.startsWith(redirect))
-      found('callback', false, `people come back at once, with ${error.slice(0, 64)}`, 'Compare scopes and parameters with what the provider allows this client.') // prettier-ignore
+      found('callback', false, `people are sent back immediately, with ${error.slice(0, 64)}`, 'Compare scopes and parameters with what the provider allows this client.') // prettier-ignore
     else if (status >= 400)
       found('callback', false, `the sign-in page answers ${status}`, `Register ${redirect} there, exactly like this.`)
-    else found('callback', true, `people are received; ${redirect} is not refused at first sight`)
+    else found('callback', true, `the sign-in page opens; ${redirect} is not refused up front`)
   } catch (error) {
     found('callback', false, `${url.origin}${url.pathname}: ${explain(error)}`)
   }
@@ -171,7 +171,7 @@ async function checkProfile(profile: string, way: Outbound, found: Found): Promi
     const { status } = await way(profile, { headers: { accept: 'application/json', authorization: 'Bearer check' } })
     if (status === 401 || status === 403) found('profile', true, `${profile} wants a token`)
     else if (status < 400)
-      found('profile', false, `${profile} answers ${status} to a made-up token`, 'An address that gives itself to anybody cannot say who somebody is.') // prettier-ignore
+      found('profile', false, `${profile} answers ${status} to a made-up token`, 'A URL that responds to anyone cannot identify a person.') // prettier-ignore
     else found('profile', false, `${profile} answers ${status} to a made-up token, not 401`, 'Compare userUrl with the provider’s documentation.') // prettier-ignore
   } catch (error) {
     found('profile', false, `${profile}: ${explain(error)}`)
@@ -183,18 +183,18 @@ const TLS = new Set(['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN',
 /** The innermost reason, in words. Texts of foreign answers stay behind: they may hold anything. */
 function explain(error: unknown): string {
   const { code, message, name } = innermost(error)
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'there is no host of this name'
-  if (code === 'ECONNREFUSED') return 'nobody listens there'
-  if (TLS.has(code ?? '')) return 'its certificate is of an authority that this machine does not know'
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'the host name does not resolve'
+  if (code === 'ECONNREFUSED') return 'the connection is refused'
+  if (TLS.has(code ?? '')) return 'its certificate is from an authority that this machine does not trust'
   if (code === 'CERT_HAS_EXPIRED') return 'its certificate has expired'
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') return 'its certificate is for another name'
-  if (name === 'TimeoutError' || name === 'AbortError') return 'it does not answer within 5 seconds'
+  if (name === 'TimeoutError' || name === 'AbortError') return 'no response within 5 seconds'
   if (OURS.some((one) => message.startsWith(one))) return message
   if (code === 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED') return 'the provider describes itself as another issuer'
   const { cause } = innermost(error)
   const { status } = (cause ?? {}) as { status?: unknown }
-  if (typeof status === 'number') return `it answers ${status} where a description or a token is expected`
-  return 'it answers something that is not what the standard says'
+  if (typeof status === 'number') return `it answers ${status} instead of a discovery document or a token`
+  return 'its response does not conform to the standard'
 }
 
 function innermost(error: unknown): NodeJS.ErrnoException {
@@ -204,12 +204,12 @@ function innermost(error: unknown): NodeJS.ErrnoException {
 }
 
 /** Beginnings of our own sentences about a provider. */
-const OURS = ['the provider d', 'the host has', 'the address is', 'the answer is too']
+const OURS = ['the provider describes', 'the provider has no', 'the host has', 'the address is', 'the answer is too']
 
 function adviceFor(error: unknown, { issuer }: ProviderSettings): string {
   const says = explain(error)
   if (says.includes('authority')) return 'NODE_EXTRA_CA_CERTS names a file with the certificate of your own authority.'
   if (says.includes('not public')) return '"allowPrivate": true, if it is inside your own network.'
-  if (says.includes('another issuer')) return 'issuer must be exactly what the description says in its own `issuer`.'
+  if (says.includes('another issuer')) return 'issuer must be exactly the `issuer` in the discovery document.'
   return `Open ${issuer.replace(/\/$/, '')}/.well-known/openid-configuration in a browser; a provider without it is of kind oauth2.`
 }

@@ -72,7 +72,7 @@ export async function discover(provider: ProviderSettings, way: Outbound): Promi
   const { issuer, jwks_uri: jwksUri } = config.serverMetadata()
   if (issuer !== provider.issuer && issuer !== `${provider.issuer}/` && `${issuer}/` !== provider.issuer)
     throw new Error('the provider describes itself as another issuer')
-  if (jwksUri === undefined) throw new Error('the provider does not say where its keys are')
+  if (jwksUri === undefined) throw new Error('the provider has no jwks_uri')
   // Its id tokens come from its own token endpoint: nobody else can make us ask for keys that are not there.
   return { config, keys: remoteKeys(jwksUri, way, { cooldownMs: 0 }) }
 }

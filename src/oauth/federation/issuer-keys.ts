@@ -33,7 +33,7 @@ export function openIssuerKeys({ config, now, telemetry }: Pick<App, 'config' | 
       telemetry.log.warn('issuer_unavailable', { provider: trusted.provider }, error)
       throw new AppError(
         'provider_unavailable',
-        'The issuer of the subject token does not give its keys at the moment.',
+        'The keys of the issuer of the subject token cannot be fetched at the moment.',
         {
           cause: error,
           retryAfter: 5,
@@ -77,9 +77,9 @@ const placeOf = ({ issuer, jwksUri, allowsPrivate }: TrustedIssuer): string =>
 /** Where the issuer says its keys are. Source: OpenID Connect Discovery §4 */
 async function discover(issuer: string, way: Outbound): Promise<string> {
   const answer = await way(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
-  if (answer.status !== 200) throw new Error(`the issuer's description answers ${answer.status}`)
+  if (answer.status !== 200) throw new Error(`the issuer's discovery document answers ${answer.status}`)
   const described = (await answer.json()) as { issuer?: unknown; jwks_uri?: unknown } | null
   if (described?.issuer !== issuer) throw new Error('the issuer describes itself as another one')
-  if (typeof described.jwks_uri !== 'string') throw new Error('the issuer does not say where its keys are')
+  if (typeof described.jwks_uri !== 'string') throw new Error('the issuer has no jwks_uri')
   return described.jwks_uri
 }

@@ -330,8 +330,8 @@ test('every problem of an entry with a preset is named at once', async () => {
     (error: Error) => {
       for (const part of [
         'provider 1: preset must be one of google, apple',
-        'provider 2: there is no field issuer beside this preset',
-        'provider 2: there is no field subjectClaim beside this preset',
+        'provider 2: unknown field issuer beside this preset',
+        'provider 2: unknown field subjectClaim beside this preset',
         'provider 3: clientSecret or clientSecretFile is missing',
         'provider 4: tenant must be',
         'provider 5: Apple has no client secret',

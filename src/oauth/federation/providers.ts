@@ -89,7 +89,7 @@ export function readProviders(file: string, { allowsHttp = false }: { allowsHttp
   )
   const names = providers.map(({ name }) => name)
   for (const name of new Set(names))
-    if (names.filter((one) => one === name).length > 1) problems.push(`the name ${name} stands there twice`)
+    if (names.filter((one) => one === name).length > 1) problems.push(`the name ${name} appears twice`)
   if (problems.length > 0)
     throw new Error(`PROVIDERS_FILE cannot be used:\n${problems.map((line) => `  ${line}`).join('\n')}`)
   return providers
@@ -106,12 +106,12 @@ function readProvider(
   const given = entry as Record<string, unknown>
   const preset = readPreset()
   const isPlain = given.kind === 'oauth2'
-  if (given.kind !== undefined && !isPlain) refuse('kind must be oauth2, or left out for OpenID Connect')
+  if (given.kind !== undefined && !isPlain) refuse('kind must be oauth2, or omitted for OpenID Connect')
   if (given.kind !== undefined && given.preset !== undefined) refuse('kind and preset exclude each other')
   const described = isPlain ? plainFields : discoveredFields
   const known = [...fields, ...(preset === null ? described : ['preset', 'kind', ...presetFields[preset.needs]])]
   for (const key of Object.keys(given))
-    if (!known.includes(key)) refuse(`there is no field ${key}${preset === null ? '' : ' beside this preset'}`)
+    if (!known.includes(key)) refuse(`unknown field ${key}${preset === null ? '' : ' beside this preset'}`)
 
   const name = text('name', typeof given.preset === 'string' ? given.preset.toUpperCase() : undefined)
   if (name !== '' && !isProviderName(name))
@@ -221,7 +221,7 @@ function readProvider(
     if (isOpenid && !asked.includes('openid')) refuse('scopes must contain openid')
     const clientSecret = needs === 'apple key' ? null : secret()
     if (clientSecret === null && needs !== 'apple key') refuse('clientSecret or clientSecretFile is missing')
-    if (needs === 'apple key' && secret() !== null) refuse('Apple has no client secret; privateKeyFile stands for it')
+    if (needs === 'apple key' && secret() !== null) refuse('Apple has no client secret; use privateKeyFile')
     return {
       ...described,
       ...shared,
@@ -284,7 +284,7 @@ function readProvider(
   function text(key: string, otherwise?: string): string {
     const value = given[key] ?? otherwise
     if (typeof value === 'string' && value.trim() !== '') return value
-    refuse(value === undefined ? `${key} is missing` : `${key} must be a text`)
+    refuse(value === undefined ? `${key} is missing` : `${key} must be a string`)
     return ''
   }
 
@@ -296,7 +296,7 @@ function readProvider(
       Object.values(value).every((one) => typeof one === 'string')
     )
       return value as Record<string, string>
-    refuse(`${key} must be texts by name`)
+    refuse(`${key} must be an object of strings`)
     return {}
   }
 
@@ -304,7 +304,7 @@ function readProvider(
     const value = given[key] ?? otherwise
     if (Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string' && one !== ''))
       return value as string[]
-    refuse(`${key} must be a list of texts`)
+    refuse(`${key} must be a list of strings`)
     return otherwise
   }
 }

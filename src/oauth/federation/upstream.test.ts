@@ -175,7 +175,7 @@ test('clientAuthentication is one of two words, beside discovery only', async ()
   assert.equal((await read({ ...mine, clientAuthentication: 'client_secret_basic' })).proof, 'basic')
   assert.equal((await read({ ...mine, clientAuthentication: 'client_secret_post' })).proof, 'post')
   await assert.rejects(read({ ...mine, clientAuthentication: 'private_key_jwt' }), /must be client_secret_basic or/)
-  await assert.rejects(read({ preset: 'google', clientAuthentication: 'client_secret_basic' }), /no field/)
+  await assert.rejects(read({ preset: 'google', clientAuthentication: 'client_secret_basic' }), /unknown field/)
 })
 
 test('askAgain is what is sent where somebody has to be asked again, and nothing else of the request', async () => {
@@ -201,8 +201,8 @@ test('askAgain is parameters by name, and at least one', async () => {
   assert.deepEqual((await read(plain)).dialect!.askAgain, askAgain)
   assert.deepEqual((await read({ ...plain, askAgain: { force: 'yes' } })).dialect!.askAgain, { force: 'yes' })
   for (const wrong of [{}, [], 'login', { max_age: 0 }])
-    await assert.rejects(read({ ...mine, askAgain: wrong }), /askAgain must (name a parameter|be texts by name)/)
-  await assert.rejects(read({ preset: 'google', askAgain }), /no field askAgain/)
+    await assert.rejects(read({ ...mine, askAgain: wrong }), /askAgain must (name a parameter|be an object of strings)/)
+  await assert.rejects(read({ preset: 'google', askAgain }), /unknown field askAgain/)
 })
 
 test('a provider that is to ask again, and says that it did not, is not believed', async () => {
@@ -219,7 +219,7 @@ test('a provider that is to ask again, and says that it did not, is not believed
     const gone = await goThrough('BASIC', { from })
     assert.deepEqual([gone.away.searchParams.get('prompt'), gone.away.searchParams.get('max_age')], ['login', '0'])
     assert.equal(isIn(gone), isAccepted, `${ago}: ${textOf(gone.back.text)}`)
-    if (!isAccepted) assert.match(textOf(gone.back.text), /did not ask you again who you are/)
+    if (!isAccepted) assert.match(textOf(gone.back.text), /did not ask you to sign in again/)
   }
 })
 
