@@ -6,9 +6,9 @@ import { contrast, readColor } from './color.ts'
  * Every setting of both programs, in one table. `docs/reference/configuration.md` is generated from it.
  * Without NODE_ENV=production the defaults are a development installation on loopback.
  */
-type Kind = 'text' | 'integer' | 'url' | 'urls' | 'path' | 'choice' | 'wei' | 'proxies' | 'listen'
-type Key = {
-  kind: Kind
+type SettingKind = 'text' | 'integer' | 'url' | 'urls' | 'path' | 'choice' | 'wei' | 'proxies' | 'listen'
+type Setting = {
+  kind: SettingKind
   unit?: string
   default?: string | number
   choices?: readonly string[]
@@ -92,12 +92,12 @@ const keys = {
   LOG_LEVEL: { kind: 'choice', choices: ['debug', 'info', 'warn', 'error', 'silent'], default: 'warn', part: 'both', help: 'least severe log level that is written to standard error' },
   REQUEST_LOG: { kind: 'choice', choices: ['auto', 'on', 'off'], default: 'auto', part: 'server', help: 'a line on standard error for each request: method, path, status, milliseconds, code of a refusal, request id. `auto`: in development. `on` in production: JSON with the route instead of the path; requires LOG_LEVEL info or debug' },
   DRAIN_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 60, default: 0, part: 'server', help: 'how long /readyz reports not ready before the server stops accepting, for a load balancer to notice' },
-} as const satisfies Record<string, Key>
+} as const satisfies Record<string, Setting>
 
 export type ConfigKey = keyof typeof keys
 /** An address of this machine and a port on it. */
 export type Listen = { host: string; port: number }
-type ValueOf<K extends Key> = K['kind'] extends 'integer'
+type ValueOf<K extends Setting> = K['kind'] extends 'integer'
   ? number
   : K['kind'] extends 'wei'
     ? bigint
@@ -117,7 +117,7 @@ export type Config = {
 }
 
 /** Each key with its kind, unit, default and a line of help, for the generated reference. */
-export const configKeys: Readonly<Record<ConfigKey, Key>> = keys
+export const configKeys: Readonly<Record<ConfigKey, Setting>> = keys
 
 /** All problems of the settings at once, a line each, by key. Values are never repeated: they may be secrets. */
 export class ConfigError extends Error {
@@ -172,7 +172,7 @@ function readEach(
   const production = env.NODE_ENV === 'production'
   for (const [name, instead] of Object.entries(REMOVED))
     if (env[name] !== undefined && env[name] !== '') problems.push(`${name} is no longer a setting: ${instead}`)
-  for (const [name, key] of Object.entries(keys) as [ConfigKey, Key][]) {
+  for (const [name, key] of Object.entries(keys) as [ConfigKey, Setting][]) {
     const text = env[name] === '' ? undefined : env[name]
     const mine = key.part === part || key.part === 'both'
     if (text === undefined) {
@@ -220,7 +220,7 @@ export function databaseOf(
   return { url, pool, pooler, ...(prepared === undefined ? {} : { prepares: prepared === 'on' }) }
 }
 
-function readValue(key: Key, text: string): string | number | bigint | string[] | Listen | Error {
+function readValue(key: Setting, text: string): string | number | bigint | string[] | Listen | Error {
   switch (key.kind) {
     case 'integer': {
       const value = Number(text)

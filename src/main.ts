@@ -3,7 +3,7 @@ import { RpcError, RpcUnavailable } from './chain/rpc/rpc.ts'
 import { ConfigError, readConfig, type Config } from './config.ts'
 import { ChainStartError } from './devnet/anvil-binary.ts'
 import { banner } from './devnet/development.ts'
-import { open, type Opened } from './open.ts'
+import { open, type OpenedProgram } from './open.ts'
 import { isInReach } from './secret-file.ts'
 import { FolderInUse } from './store/folder-lock.ts'
 
@@ -30,7 +30,7 @@ Commands for operators: npx chatelaine --help`
 refuseArguments(process.argv.slice(2))
 const config = settingsOrExit()
 const closing = new AbortController()
-let opened: Opened | null = null
+let opened: OpenedProgram | null = null
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   // A terminal's Ctrl-C may arrive twice, from the terminal and from the launcher: the second one changes nothing.
   process.on(signal, () => closing.abort(signal))
@@ -88,7 +88,7 @@ async function refuseKeysInReach({ NODE_ENV, SIGNER_KEK_FILE, SIGNER_DIR }: Conf
 }
 
 /** The newcomer's first screen, with a token that works. */
-async function greet({ facts, isEmbedded, issueToken }: NonNullable<Opened['development']>): Promise<void> {
+async function greet({ facts, isEmbedded, issueToken }: NonNullable<OpenedProgram['development']>): Promise<void> {
   const { token, userId } = await issueToken({ username: 'demo', clientId: facts.clientId })
   const seconds = ((Date.now() - startedAt) / 1_000).toFixed(1)
   const isOpen = config.DEVELOPMENT_OPEN_TO === 'everyone'

@@ -4,7 +4,13 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { audienceOf, issuerOf, type App } from './app.ts'
 import { isOpenToAll } from './applications/nodes-file.ts'
-import { openNetwork, openNetworks, settingsNetwork, storedNetworks, type Place } from './applications/open-networks.ts'
+import {
+  openNetwork,
+  openNetworks,
+  settingsNetwork,
+  storedNetworks,
+  type NetworkContext,
+} from './applications/open-networks.ts'
 import { saveApplication } from './applications/registry.ts'
 import type { Chain } from './chain/network.ts'
 import { databaseOf, type Config } from './config.ts'
@@ -16,6 +22,7 @@ import { loadKeys, publicKeys } from './oauth/keys.ts'
 import { developmentProvider, readProviders } from './oauth/federation/providers.ts'
 import { startRevocations, type Publisher } from './oauth/revocations.ts'
 import { openOperatorDoor } from './operator/auth.ts'
+import type { IssueToken } from './operator/routes.ts'
 import { buildServer, startWorkers } from './server.ts'
 import { connectSigner } from './signer/client.ts'
 import { toHex } from './store/bytes.ts'
@@ -26,7 +33,7 @@ import { migrate } from './store/migrate.ts'
 import type { PoolOptions } from './store/pool.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 
-export type Opened = {
+export type OpenedProgram = {
   app: App
   /** in development mode only */
   development: Announced | null
@@ -37,19 +44,17 @@ export type Opened = {
 }
 
 type Announced = { facts: DevelopmentFacts; isEmbedded: boolean; issueToken: IssueToken }
-type IssueToken = (request: Whose) => Promise<{ token: string; userId: string }>
-type Whose = { username: string; clientId: string }
 
 /** What was opened is closed in reverse order, also when a later step fails. */
 type Closer = { name: string; close: () => Promise<void> | void }
 
 /** Where networks are opened, with all settings. */
-type Here = Place & { config: Config }
+type Here = NetworkContext & { config: Config }
 
 const DEMO = 'demo'
 
 /** Opens everything and starts serving; ready when it returns. */
-export async function open(config: Config): Promise<Opened> {
+export async function open(config: Config): Promise<OpenedProgram> {
   const isDevelopment = config.NODE_ENV !== 'production'
   const telemetry = openTelemetry('server', config.LOG_LEVEL)
   const closers: Closer[] = []
@@ -182,7 +187,11 @@ export async function open(config: Config): Promise<Opened> {
     const development =
       facts === null
         ? null
-        : { facts, isEmbedded: embedded !== null, issueToken: (request: Whose) => issueToken(app, keys, request) }
+        : {
+            facts,
+            isEmbedded: embedded !== null,
+            issueToken: (request: Parameters<IssueToken>[0]) => issueToken(app, keys, request),
+          }
     await main?.head.waitFor(0, 10_000)
     return { app, development, untilOver: (signal) => untilOver(signal, embedded), close }
   } catch (error) {
@@ -209,10 +218,10 @@ async function allOpened<T extends readonly unknown[]>(
   return Promise.all(opening) as Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }>
 }
 
-type Told = Required<Pick<PoolOptions, 'onLost' | 'onWait'>>
+type PoolObservers = Required<Pick<PoolOptions, 'onLost' | 'onWait'>>
 
 /** @throws Error  a sentence that names the setting; never the connection string, which holds a password */
-async function openDatabase(config: Config, telemetry: Telemetry, told: Told): Promise<RootDb> {
+async function openDatabase(config: Config, telemetry: Telemetry, told: PoolObservers): Promise<RootDb> {
   const dir = join(config.DATA_DIR, 'db')
   try {
     return await openMigrated(config, dir, telemetry, told)
@@ -227,7 +236,7 @@ async function openDatabase(config: Config, telemetry: Telemetry, told: Told): P
 const UNDECIDED =
   'stop all but the one that was promoted last; to be able to tell, the role must be allowed to execute pg_walfile_name and pg_current_wal_insert_lsn'
 
-async function openMigrated(config: Config, dir: string, { log }: Telemetry, told: Told): Promise<RootDb> {
+async function openMigrated(config: Config, dir: string, { log }: Telemetry, told: PoolObservers): Promise<RootDb> {
   const db =
     config.DATABASE_URL === undefined
       ? await openEmbedded({ dir })

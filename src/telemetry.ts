@@ -8,7 +8,7 @@ import { AppError } from './errors.ts'
  * `describe`, because a foreign error's own fields may hold a URL with a secret.
  */
 export type Telemetry = {
-  log: Log
+  log: Logger
   registry: Registry
   requests: Histogram<string>
   refusals: Counter<string>
@@ -22,9 +22,9 @@ export type Telemetry = {
   inFlight: Gauge<string>
 }
 
-type Fields = Record<string, string | number | boolean | bigint | null | undefined>
-export type Log = {
-  [Level in 'debug' | 'info' | 'warn' | 'error']: (event: string, fields?: Fields, error?: unknown) => void
+type LogFields = Record<string, string | number | boolean | bigint | null | undefined>
+export type Logger = {
+  [Level in 'debug' | 'info' | 'warn' | 'error']: (event: string, fields?: LogFields, error?: unknown) => void
 }
 
 /** Opens the log (JSON lines on standard error) and the metrics registry. `name` is the program: server or signer. */
@@ -35,7 +35,7 @@ export function openTelemetry(name: string, level: string): Telemetry {
   )
   const line =
     (severity: 'debug' | 'info' | 'warn' | 'error') =>
-    (event: string, fields: Fields = {}, error?: unknown) => {
+    (event: string, fields: LogFields = {}, error?: unknown) => {
       // Whoever opened the database tells once that it is away, and once how much failed until it was back.
       if (error instanceof AppError && error.code === 'database_unavailable') return
       const plain = Object.fromEntries(

@@ -5,13 +5,13 @@ import { newTransactionId, type Hex, type UserId } from '../src/ids.ts'
 import type { Signer } from '../src/signer/client.ts'
 import { fromHex, toHex, toWord } from '../src/store/bytes.ts'
 import type { Db } from '../src/store/db.ts'
-import { openTelemetry, type Log } from '../src/telemetry.ts'
+import { openTelemetry, type Logger } from '../src/telemetry.ts'
 import type { AttemptRow, TransactionRow } from '../src/transactions/intent.ts'
 import { restoreAccount } from '../src/users/pregenerate.ts'
 import { testDatabase } from './database.ts'
 import { fakeChain, type Says } from './fake-chain.ts'
 
-type Line = { level: keyof Log; event: string; fields: Record<string, unknown> }
+type Line = { level: keyof Logger; event: string; fields: Record<string, unknown> }
 export type FakeApp = Awaited<ReturnType<typeof fakeApp>>
 
 /**
@@ -25,7 +25,7 @@ export async function fakeApp(settings: Record<string, string> = {}) {
   const fake = fakeChain(node)
   const lines: Line[] = []
   const line =
-    (level: keyof Log): Log[keyof Log] =>
+    (level: keyof Logger): Logger[keyof Logger] =>
     (event, fields = {}) =>
       void lines.push({ level, event, fields })
   const signer: Partial<Signer> = {}

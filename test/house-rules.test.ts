@@ -273,6 +273,20 @@ test('a bound is named MAX_ or MIN_', async () => {
   assert.deepEqual(wrong, [])
 })
 
+test('a type is named once in src: two things of one name are told apart by nobody who reads', async () => {
+  const homes = new Map<string, string[]>()
+  for (const file of await sources()) {
+    const text = await readFile(join(root, 'src', file), 'utf8')
+    for (const [, name] of text.matchAll(/^(?:export )?(?:type|interface|(?:abstract )?class|enum) (\w+)\b/gm))
+      homes.set(name!, [...(homes.get(name!) ?? []), file])
+  }
+  assert.ok(homes.size > 300)
+  const twice = [...homes]
+    .filter(([, files]) => files.length > 1)
+    .map(([name, files]) => `${name}: ${files.join(', ')}`)
+  assert.deepEqual(twice, [])
+})
+
 test('an event of the log is named in snake_case', async () => {
   const wrong: string[] = []
   let events = 0

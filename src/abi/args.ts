@@ -3,7 +3,7 @@ import type { Hex } from '../ids.ts'
 import { encodeSequence } from './encode.ts'
 import type { AbiFunction } from './item.ts'
 import { selectorOf } from './item.ts'
-import { type Json, JsonError, readJson } from './json.ts'
+import { type JsonNode, JsonError, readJson } from './json.ts'
 import { readLeaf } from './leaf.ts'
 import { MAX_LISTED_ERRORS } from './limits.ts'
 import { type ArrayShape, type Leaf, type Shape, shapeOf, type TupleShape, type Value } from './shape.ts'
@@ -44,7 +44,7 @@ function readArgument(shape: Shape, text: string, pointer: string, problems: Pro
   }
 }
 
-function readNode(shape: Shape, node: Json, pointer: string, problems: Problems): Value {
+function readNode(shape: Shape, node: JsonNode, pointer: string, problems: Problems): Value {
   // Three characters `{},` can lack 64 values: what would not be listed is not looked for.
   if (problems.list.length === MAX_LISTED_ERRORS) return NOTHING
   if (shape.kind === 'array') return readArray(shape, node, pointer, problems)
@@ -63,7 +63,7 @@ function checkLeaf(shape: Leaf, text: string, pointer: string, problems: Problem
   return 'value' in reading ? reading.value : note(problems, pointer, reading.code, reading.detail)
 }
 
-function readArray(shape: ArrayShape, node: Json, pointer: string, problems: Problems): Value {
+function readArray(shape: ArrayShape, node: JsonNode, pointer: string, problems: Problems): Value {
   if (node.kind !== 'array') return note(problems, pointer, 'wrong_kind', `expected a JSON array, found ${node.kind}`)
   const { items } = node
   if (shape.length !== null && items.length !== shape.length) {
@@ -72,7 +72,7 @@ function readArray(shape: ArrayShape, node: Json, pointer: string, problems: Pro
   return items.map((item, index) => readNode(shape.item, item, `${pointer}/${index}`, problems))
 }
 
-function readTuple(shape: TupleShape, node: Json, pointer: string, problems: Problems): Value {
+function readTuple(shape: TupleShape, node: JsonNode, pointer: string, problems: Problems): Value {
   if (node.kind === 'object') return readFields(shape, node.fields, pointer, problems)
   if (node.kind !== 'array') {
     return note(problems, pointer, 'wrong_kind', `expected a JSON array or object, found ${node.kind}`)
@@ -86,7 +86,7 @@ function readTuple(shape: TupleShape, node: Json, pointer: string, problems: Pro
   })
 }
 
-function readFields(shape: TupleShape, fields: Map<string, Json>, pointer: string, problems: Problems): Value {
+function readFields(shape: TupleShape, fields: Map<string, JsonNode>, pointer: string, problems: Problems): Value {
   const names = new Set(shape.names)
   if (names.has('') || names.size < shape.names.length) {
     return note(

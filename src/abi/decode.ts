@@ -3,14 +3,14 @@ import { ADDRESS_WEIGHT, FREE_BYTES, MAX_DATA_BYTES, MAX_READINGS, MAX_VALUES } 
 import type { Leaf, Shape, Value } from './shape.ts'
 
 /** Values that may still be made and bytes that may still be read: it holds whatever the offsets claim. */
-export type Budget = { valuesLeft: number; bytesLeft: number }
+export type DecodeBudget = { valuesLeft: number; bytesLeft: number }
 
-export const budgetFor = (data: Buffer): Budget => ({
+export const budgetFor = (data: Buffer): DecodeBudget => ({
   valuesLeft: MAX_VALUES,
   bytesLeft: MAX_READINGS * data.length + FREE_BYTES,
 })
 
-type Decoding = { data: Buffer; budget: Budget }
+type Decoding = { data: Buffer; budget: DecodeBudget }
 
 /**
  * Decodes what a contract returned, believing nothing: every word is checked to be within the data and in its
@@ -24,7 +24,7 @@ export function decodeSequence(shapes: readonly Shape[], data: Buffer): Value[] 
 }
 
 /** As above, but null where it throws, and within a budget that several attempts can share. */
-export function tryDecodeSequence(shapes: readonly Shape[], data: Buffer, budget: Budget): Value[] | null {
+export function tryDecodeSequence(shapes: readonly Shape[], data: Buffer, budget: DecodeBudget): Value[] | null {
   try {
     return decodeComponents({ data, budget }, shapes, 0)
   } catch (error) {

@@ -1,11 +1,11 @@
 import { elementaryType, explainUnknownType } from './elementary.ts'
 import type { AbiErrorItem, AbiFunction, AbiParameter, ParsedAbi, StateMutability } from './item.ts'
-import { type Json, JsonError, readJson } from './json.ts'
+import { type JsonNode, JsonError, readJson } from './json.ts'
 import { MAX_ERROR_ITEMS, MAX_NAME, MAX_PARAMETERS, MAX_TUPLE_DEPTH } from './limits.ts'
 import { abiError } from './refusal.ts'
 import { checkDimensions, checkSize } from './size.ts'
 
-type Fields = Map<string, Json>
+type JsonFields = Map<string, JsonNode>
 
 /**
  * Reads JSON ABI text: one item, or an array of items with exactly one function and otherwise errors.
@@ -32,7 +32,7 @@ export function readFragment(text: string): ParsedAbi {
   return { function: found, errors }
 }
 
-function readDocument(text: string): Json {
+function readDocument(text: string): JsonNode {
   // A string that we skip may hold anything, and the text is stored: half of a surrogate pair has no UTF-8 form.
   const broken = text.search(/\p{Surrogate}/u)
   if (broken !== -1) throw abiError(broken + 1, 'not_text', 'the text has half of a surrogate pair')
@@ -44,7 +44,7 @@ function readDocument(text: string): Json {
   }
 }
 
-function readFunction(node: Json, fields: Fields): AbiFunction {
+function readFunction(node: JsonNode, fields: JsonFields): AbiFunction {
   const name = readItemName(node, fields)
   const inputs = readParameters(fields.get('inputs') ?? refuseMissing(node, 'inputs'), 0)
   const outputNode = fields.get('outputs')
@@ -54,14 +54,14 @@ function readFunction(node: Json, fields: Fields): AbiFunction {
   return { name, inputs, outputs, stateMutability: readMutability(fields) }
 }
 
-function readError(node: Json, fields: Fields): AbiErrorItem {
+function readError(node: JsonNode, fields: JsonFields): AbiErrorItem {
   const name = readItemName(node, fields)
   const inputs = readParameters(fields.get('inputs') ?? refuseMissing(node, 'inputs'), 0)
   checkSize(inputs, node.at + 1)
   return { name, inputs }
 }
 
-function readMutability(fields: Fields): StateMutability | null {
+function readMutability(fields: JsonFields): StateMutability | null {
   const node = fields.get('stateMutability')
   const mutability = readText(node, 'stateMutability')
   if (mutability === 'view' || mutability === 'pure') return mutability
@@ -73,7 +73,7 @@ function readMutability(fields: Fields): StateMutability | null {
   return isPayable === null ? null : isPayable ? 'payable' : 'nonpayable'
 }
 
-function readParameters(node: Json, tupleDepth: number): AbiParameter[] {
+function readParameters(node: JsonNode, tupleDepth: number): AbiParameter[] {
   if (node.kind !== 'array') throw refuse(node, 'invalid_item', 'a list of parameters must be an array')
   if (node.items.length > MAX_PARAMETERS) {
     throw refuse(node, 'too_many_parameters', `more than ${MAX_PARAMETERS} parameters in one list`)
@@ -81,7 +81,7 @@ function readParameters(node: Json, tupleDepth: number): AbiParameter[] {
   return node.items.map((item) => readParameter(item, tupleDepth))
 }
 
-function readParameter(node: Json, tupleDepth: number): AbiParameter {
+function readParameter(node: JsonNode, tupleDepth: number): AbiParameter {
   if (node.kind !== 'object') throw refuse(node, 'invalid_item', 'a parameter must be an object')
   const name = readText(node.fields.get('name'), 'name') ?? ''
   if (name !== '' && !isIdentifier(name))
@@ -99,7 +99,7 @@ function readParameter(node: Json, tupleDepth: number): AbiParameter {
 }
 
 /** `tuple[2][]` → `tuple` and `[2][]`. */
-function readType(node: Json): { base: string; suffix: string } {
+function readType(node: JsonNode): { base: string; suffix: string } {
   const text = readText(node, 'type') ?? ''
   const open = text.indexOf('[')
   const word = open === -1 ? text : text.slice(0, open)
@@ -118,7 +118,7 @@ function readType(node: Json): { base: string; suffix: string } {
   return { base, suffix }
 }
 
-function readItemName(node: Json, fields: Fields): string {
+function readItemName(node: JsonNode, fields: JsonFields): string {
   const name = readText(fields.get('name'), 'name')
   if (name === null || !isIdentifier(name))
     throw refuse(node, 'invalid_name', 'an item has no name, or its name is not an identifier')
@@ -127,20 +127,20 @@ function readItemName(node: Json, fields: Fields): string {
 
 const isIdentifier = (text: string): boolean => /^[A-Za-z_$][A-Za-z0-9_$]*$/.test(text)
 
-function readText(node: Json | undefined, field: string): string | null {
+function readText(node: JsonNode | undefined, field: string): string | null {
   if (!node || node.kind === 'null') return null
   if (node.kind !== 'string') throw refuse(node, 'invalid_item', `${field} must be a string`)
   return node.value
 }
 
-function readBoolean(node: Json | undefined, field: string): boolean | null {
+function readBoolean(node: JsonNode | undefined, field: string): boolean | null {
   if (!node || node.kind === 'null') return null
   if (node.kind !== 'boolean') throw refuse(node, 'invalid_item', `${field} must be true or false`)
   return node.value
 }
 
-function refuseMissing(node: Json, field: string): never {
+function refuseMissing(node: JsonNode, field: string): never {
   throw refuse(node, 'missing_field', `an item lacks ${field}`)
 }
 
-const refuse = (node: Json, code: string, detail: string) => abiError(node.at + 1, code, detail)
+const refuse = (node: JsonNode, code: string, detail: string) => abiError(node.at + 1, code, detail)

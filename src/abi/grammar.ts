@@ -3,7 +3,7 @@ import { elementaryType, explainUnknownType } from './elementary.ts'
 import type { AbiErrorItem, AbiFunction, AbiParameter, ParsedAbi, StateMutability } from './item.ts'
 import { MAX_ERROR_ITEMS, MAX_NAME, MAX_PARAMETERS, MAX_TUPLE_DEPTH } from './limits.ts'
 import { abiError } from './refusal.ts'
-import { atEnd, type Cursor, fail, isWordNext, skipSpace, takeDigits, takeSymbol, takeWord } from './scan.ts'
+import { atEnd, type ScanCursor, fail, isWordNext, skipSpace, takeDigits, takeSymbol, takeWord } from './scan.ts'
 import { checkDimensions, checkSize } from './size.ts'
 
 /**
@@ -13,7 +13,7 @@ import { checkDimensions, checkSize } from './size.ts'
  * Source: docs.soliditylang.org, "Language Grammar", functionDefinition and errorDefinition
  */
 export function readSignatures(text: string): ParsedAbi {
-  const cursor: Cursor = { text, at: 0 }
+  const cursor: ScanCursor = { text, at: 0 }
   let found: AbiFunction | null = null
   const errors: AbiErrorItem[] = []
   skipSpace(cursor)
@@ -43,9 +43,9 @@ export function readErrorItem(text: string): AbiErrorItem {
   return { name: item.name, inputs: item.inputs }
 }
 
-type Item = ({ kind: 'error' } & AbiErrorItem) | { kind: 'function'; function: AbiFunction }
+type AbiItem = ({ kind: 'error' } & AbiErrorItem) | { kind: 'function'; function: AbiFunction }
 
-function readItem(cursor: Cursor): Item {
+function readItem(cursor: ScanCursor): AbiItem {
   const start = cursor.at
   const word = takeWord(cursor)
   if (word === '') throw fail(cursor, 'unexpected_character', 'expected the name of a function')
@@ -70,7 +70,7 @@ function readItem(cursor: Cursor): Item {
 /** What a contract may hold beside functions and errors; the last three are functions only after the word `function`. */
 const onlyBare = new Set(['constructor', 'event', 'modifier', 'struct', 'mapping', 'fallback', 'receive', 'tuple'])
 
-function readFunction(cursor: Cursor, start: number, name: string): AbiFunction {
+function readFunction(cursor: ScanCursor, start: number, name: string): AbiFunction {
   const inputs = readParameters(cursor, 0)
   const { stateMutability, hasReturns } = readModifiers(cursor)
   const outputs = hasReturns ? readParameters(cursor, 0) : []
@@ -84,7 +84,7 @@ const visibilities = new Set(['public', 'external'])
 const mutabilities = new Set(['view', 'pure', 'payable', 'nonpayable'])
 
 /** Everything between the parameters and `returns`, in any order, each at most once. */
-function readModifiers(cursor: Cursor): { stateMutability: StateMutability | null; hasReturns: boolean } {
+function readModifiers(cursor: ScanCursor): { stateMutability: StateMutability | null; hasReturns: boolean } {
   const seen: { visibility?: string; mutability?: string; virtual?: string; override?: string } = {}
   const stateMutability = () => (seen.mutability ?? null) as StateMutability | null
   for (;;) {
@@ -121,7 +121,7 @@ function explainModifier(word: string): string {
 }
 
 /** The list of contracts in `override(A, B.C)`: read and dropped, it has no part in a signature. */
-function skipOverridden(cursor: Cursor): void {
+function skipOverridden(cursor: ScanCursor): void {
   if (!takeSymbol(cursor, '(')) return
   do {
     do {
@@ -132,7 +132,7 @@ function skipOverridden(cursor: Cursor): void {
   if (!takeSymbol(cursor, ')')) throw fail(cursor, 'unexpected_character', 'expected "," or ")"')
 }
 
-function readParameters(cursor: Cursor, tupleDepth: number): AbiParameter[] {
+function readParameters(cursor: ScanCursor, tupleDepth: number): AbiParameter[] {
   if (!takeSymbol(cursor, '(')) throw fail(cursor, 'unexpected_character', 'expected "("')
   const parameters: AbiParameter[] = []
   if (takeSymbol(cursor, ')')) return parameters
@@ -146,7 +146,7 @@ function readParameters(cursor: Cursor, tupleDepth: number): AbiParameter[] {
   return parameters
 }
 
-function readParameter(cursor: Cursor, tupleDepth: number): AbiParameter {
+function readParameter(cursor: ScanCursor, tupleDepth: number): AbiParameter {
   skipSpace(cursor)
   const start = cursor.at
   const word = takeWord(cursor)
@@ -176,7 +176,7 @@ function readParameter(cursor: Cursor, tupleDepth: number): AbiParameter {
   return { name, type: base + suffix, ...(components && { components }) }
 }
 
-function readArraySuffix(cursor: Cursor): string {
+function readArraySuffix(cursor: ScanCursor): string {
   const dimensions: string[] = []
   while (takeSymbol(cursor, '[')) {
     skipSpace(cursor)
@@ -189,13 +189,13 @@ function readArraySuffix(cursor: Cursor): string {
 }
 
 /** Takes one of the words when it comes next as a whole word. */
-function takeKeyword(cursor: Cursor, words: readonly string[]): void {
+function takeKeyword(cursor: ScanCursor, words: readonly string[]): void {
   skipSpace(cursor)
   const start = cursor.at
   if (!words.includes(takeWord(cursor))) cursor.at = start
 }
 
-function readParameterName(cursor: Cursor): string {
+function readParameterName(cursor: ScanCursor): string {
   skipSpace(cursor)
   const start = cursor.at
   const name = takeWord(cursor)
@@ -204,7 +204,7 @@ function readParameterName(cursor: Cursor): string {
   return name
 }
 
-function readName(cursor: Cursor, of: 'function' | 'error'): string {
+function readName(cursor: ScanCursor, of: 'function' | 'error'): string {
   skipSpace(cursor)
   const start = cursor.at
   const name = takeWord(cursor)

@@ -2,10 +2,10 @@ import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import * as fc from 'fast-check'
 import { fuzz } from '../../test/abi-fuzz.ts'
-import { type Json, JsonError, MAX_JSON_DEPTH, readJson } from './json.ts'
+import { type JsonNode, JsonError, MAX_JSON_DEPTH, readJson } from './json.ts'
 
 /** The document as JSON.parse would give it, with integers as bigint. */
-function plain(node: Json): unknown {
+function plain(node: JsonNode): unknown {
   if (node.kind === 'array') return node.items.map(plain)
   if (node.kind === 'object') return Object.fromEntries([...node.fields].map(([key, item]) => [key, plain(item)]))
   if (node.kind === 'integer') return BigInt(node.text)
@@ -58,7 +58,7 @@ test('any text is read as JSON.parse reads it, or refused', () => {
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
       const text = pieces.join('')
-      let ours: Json
+      let ours: JsonNode
       try {
         ours = readJson(text)
       } catch (error) {

@@ -2,13 +2,13 @@
  * A JSON document without loss: integers stay text of any length, objects are maps (so `__proto__` is a key
  * like any other), and every node knows where it stands. `at` counts characters from 0.
  */
-export type Json = { at: number } & (
+export type JsonNode = { at: number } & (
   | { kind: 'null' }
   | { kind: 'boolean'; value: boolean }
   | { kind: 'integer'; text: string }
   | { kind: 'string'; value: string }
-  | { kind: 'array'; items: Json[] }
-  | { kind: 'object'; fields: Map<string, Json> }
+  | { kind: 'array'; items: JsonNode[] }
+  | { kind: 'object'; fields: Map<string, JsonNode> }
 )
 
 /**
@@ -33,7 +33,7 @@ export class JsonError extends Error {
 export const MAX_JSON_DEPTH = 44
 
 /** `path` is right up to the depth of the node that is being read; what lies behind that is left over. */
-type Cursor = { readonly text: string; at: number; readonly path: (string | number)[] }
+type JsonCursor = { readonly text: string; at: number; readonly path: (string | number)[] }
 
 /**
  * Reads one document in one pass. Refused: fractions and exponents (a float could not hold the integer),
@@ -41,8 +41,8 @@ type Cursor = { readonly text: string; at: number; readonly path: (string | numb
  * @throws JsonError
  * Source: RFC 8259
  */
-export function readJson(text: string): Json {
-  const cursor: Cursor = { text, at: 0, path: [] }
+export function readJson(text: string): JsonNode {
+  const cursor: JsonCursor = { text, at: 0, path: [] }
   const document = readNode(cursor, 0)
   skipSpace(cursor)
   if (cursor.at < text.length)
@@ -50,7 +50,7 @@ export function readJson(text: string): Json {
   return document
 }
 
-function readNode(cursor: Cursor, depth: number): Json {
+function readNode(cursor: JsonCursor, depth: number): JsonNode {
   skipSpace(cursor)
   const { at } = cursor
   if (depth > MAX_JSON_DEPTH) throw new JsonError('too_deep', at, `the JSON is more than ${MAX_JSON_DEPTH} levels deep`)
@@ -75,8 +75,8 @@ function readNode(cursor: Cursor, depth: number): Json {
   }
 }
 
-function readItems(cursor: Cursor, depth: number): Json[] {
-  const items: Json[] = []
+function readItems(cursor: JsonCursor, depth: number): JsonNode[] {
+  const items: JsonNode[] = []
   cursor.at++
   if (takeSymbol(cursor, ']')) return items
   do {
@@ -87,8 +87,8 @@ function readItems(cursor: Cursor, depth: number): Json[] {
   return items
 }
 
-function readFields(cursor: Cursor, depth: number): Map<string, Json> {
-  const fields = new Map<string, Json>()
+function readFields(cursor: JsonCursor, depth: number): Map<string, JsonNode> {
+  const fields = new Map<string, JsonNode>()
   cursor.at++
   if (takeSymbol(cursor, '}')) return fields
   do {
@@ -111,7 +111,7 @@ const escapes: Readonly<Record<string, string>> = {
   ...{ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' },
 }
 
-function readString(cursor: Cursor): string {
+function readString(cursor: JsonCursor): string {
   const { text } = cursor
   const parts: string[] = []
   cursor.at++
@@ -133,7 +133,7 @@ function readString(cursor: Cursor): string {
 }
 
 /** From the backslash to the last character of the escape. */
-function readEscape(cursor: Cursor): string {
+function readEscape(cursor: JsonCursor): string {
   const { at } = cursor
   const letter = cursor.text[at + 1] ?? ''
   cursor.at++
@@ -146,7 +146,7 @@ function readEscape(cursor: Cursor): string {
   return String.fromCharCode(parseInt(digits, 16))
 }
 
-function readInteger(cursor: Cursor, depth: number): string {
+function readInteger(cursor: JsonCursor, depth: number): string {
   const { text, at } = cursor
   if (next(cursor) === '-') cursor.at++
   const first = cursor.at
@@ -161,26 +161,26 @@ function readInteger(cursor: Cursor, depth: number): string {
   return text.slice(at, cursor.at)
 }
 
-function takeLiteral(cursor: Cursor, literal: string): void {
+function takeLiteral(cursor: JsonCursor, literal: string): void {
   if (!cursor.text.startsWith(literal, cursor.at)) throw unexpected(cursor, 'a value')
   cursor.at += literal.length
 }
 
-function takeSymbol(cursor: Cursor, symbol: string): boolean {
+function takeSymbol(cursor: JsonCursor, symbol: string): boolean {
   skipSpace(cursor)
   if (next(cursor) !== symbol) return false
   cursor.at++
   return true
 }
 
-const next = ({ text, at }: Cursor): string => (at < text.length ? String.fromCharCode(text.charCodeAt(at)) : '')
+const next = ({ text, at }: JsonCursor): string => (at < text.length ? String.fromCharCode(text.charCodeAt(at)) : '')
 
-function isDigit({ text, at }: Cursor): boolean {
+function isDigit({ text, at }: JsonCursor): boolean {
   const code = at < text.length ? text.charCodeAt(at) : 0
   return code >= 0x30 && code <= 0x39
 }
 
-function skipSpace(cursor: Cursor): void {
+function skipSpace(cursor: JsonCursor): void {
   while (cursor.at < cursor.text.length) {
     const code = cursor.text.charCodeAt(cursor.at)
     if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return
@@ -188,7 +188,7 @@ function skipSpace(cursor: Cursor): void {
   }
 }
 
-function unexpected(cursor: Cursor, expected: string): JsonError {
+function unexpected(cursor: JsonCursor, expected: string): JsonError {
   const found = cursor.at < cursor.text.length ? '' : ', but the text ends'
   return new JsonError('invalid_json', cursor.at, `expected ${expected}${found}`)
 }

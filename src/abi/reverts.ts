@@ -1,6 +1,6 @@
 import type { Revert } from '../errors.ts'
 import { bytesOf } from './bytes.ts'
-import { type Budget, budgetFor, tryDecodeSequence } from './decode.ts'
+import { type DecodeBudget, budgetFor, tryDecodeSequence } from './decode.ts'
 import { type AbiErrorItem, selectorOf, signatureOf } from './item.ts'
 import { knownError } from './known-errors.ts'
 import { wireValue } from './results.ts'
@@ -46,7 +46,7 @@ const withoutReason = (called: string): string =>
     ? 'The contract gave no reason.'
     : `The contract gave no reason. It may not have a function with the selector ${called.slice(0, 10)}: check address, name and types.`
 
-type Attempt = { selector: string; bytes: Buffer; budget: Budget }
+type RevertToDecode = { selector: string; bytes: Buffer; budget: DecodeBudget }
 
 const NOT_AN_ERROR = 'The contract reverted with data that does not decode as an error.'
 
@@ -58,7 +58,7 @@ function undecoded(bytes: Buffer, reason: string): Revert {
 const rawData = (bytes: Buffer): string => `0x${bytes.toString('hex', 0, Math.min(bytes.length, MAX_REVERT_BYTES))}`
 
 /** `Error(string)` of require and revert, and `Panic(uint256)` of the compiler. */
-function decodeStandard(attempt: Attempt): Revert | null {
+function decodeStandard(attempt: RevertToDecode): Revert | null {
   if (attempt.selector === ERROR_SELECTOR) {
     const revert = decodeAs({ name: 'Error', inputs: [{ name: 'message', type: 'string' }] }, attempt)
     return (
@@ -72,7 +72,7 @@ function decodeStandard(attempt: Attempt): Revert | null {
   return null
 }
 
-function decodeCustom(attempt: Attempt, errors: readonly AbiErrorItem[]): Revert | null {
+function decodeCustom(attempt: RevertToDecode, errors: readonly AbiErrorItem[]): Revert | null {
   for (const item of errors) {
     if (selectorOf(item) !== attempt.selector) continue
     const decoded = decodeAs(item, attempt)
@@ -84,7 +84,7 @@ function decodeCustom(attempt: Attempt, errors: readonly AbiErrorItem[]): Revert
 
 function decodeAs(
   item: AbiErrorItem,
-  { selector, bytes, budget }: Attempt,
+  { selector, bytes, budget }: RevertToDecode,
 ): { revert: Revert; values: Value[] } | null {
   const shapes = item.inputs.map(shapeOf)
   // Contracts that build their reverts by hand leave out the padding of the last string.

@@ -2,12 +2,12 @@ import type { AppError } from '../errors.ts'
 import { abiError } from './refusal.ts'
 
 /** A place in a text. The functions below move it forwards over one token and look at each character once. */
-export type Cursor = { readonly text: string; at: number }
+export type ScanCursor = { readonly text: string; at: number }
 
-export const atEnd = ({ text, at }: Cursor): boolean => at >= text.length
+export const atEnd = ({ text, at }: ScanCursor): boolean => at >= text.length
 
 /** Space, tab, line feed, vertical tab, form feed, carriage return. */
-export function skipSpace(cursor: Cursor): void {
+export function skipSpace(cursor: ScanCursor): void {
   while (cursor.at < cursor.text.length) {
     const code = cursor.text.charCodeAt(cursor.at)
     if (code !== 0x20 && (code < 0x09 || code > 0x0d)) return
@@ -16,7 +16,7 @@ export function skipSpace(cursor: Cursor): void {
 }
 
 /** An identifier of Solidity from here, or '' when none starts here. */
-export function takeWord(cursor: Cursor): string {
+export function takeWord(cursor: ScanCursor): string {
   const start = cursor.at
   if (!isWordNext(cursor)) return ''
   do cursor.at++
@@ -25,21 +25,21 @@ export function takeWord(cursor: Cursor): string {
 }
 
 /** Decimal digits from here, or ''. */
-export function takeDigits(cursor: Cursor): string {
+export function takeDigits(cursor: ScanCursor): string {
   const start = cursor.at
   while (cursor.at < cursor.text.length && isDigit(cursor.text.charCodeAt(cursor.at))) cursor.at++
   return cursor.text.slice(start, cursor.at)
 }
 
 /** Skips white space and takes the character if it comes next. */
-export function takeSymbol(cursor: Cursor, symbol: string): boolean {
+export function takeSymbol(cursor: ScanCursor, symbol: string): boolean {
   skipSpace(cursor)
   if (atEnd(cursor) || cursor.text.charCodeAt(cursor.at) !== symbol.charCodeAt(0)) return false
   cursor.at++
   return true
 }
 
-export function isWordNext(cursor: Cursor): boolean {
+export function isWordNext(cursor: ScanCursor): boolean {
   if (atEnd(cursor)) return false
   const code = cursor.text.charCodeAt(cursor.at)
   return isWordPart(code) && !isDigit(code)
@@ -52,7 +52,7 @@ const isWordPart = (code: number): boolean =>
   ((code | 0x20) >= 0x61 && (code | 0x20) <= 0x7a) || isDigit(code) || code === 0x5f || code === 0x24
 
 /** The refusal at the place where the reading stopped: what was expected, and what stands there. */
-export function fail(cursor: Cursor, code: string, expected: string): AppError {
+export function fail(cursor: ScanCursor, code: string, expected: string): AppError {
   if (code !== 'unexpected_character') return abiError(cursor.at + 1, code, expected)
   if (atEnd(cursor)) return abiError(cursor.at + 1, 'unexpected_end', `${expected}, but the text ends`)
   const found = cursor.text.codePointAt(cursor.at)!

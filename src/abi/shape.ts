@@ -9,13 +9,13 @@ export type Leaf = (
   | { kind: 'fixedBytes'; size: number }
   | { kind: 'bool' | 'address' | 'string' | 'bytes' }
 ) &
-  Place
+  Layout
 /** `length` null: `[]` */
-export type ArrayShape = { kind: 'array'; item: Shape; length: number | null } & Place
-export type TupleShape = { kind: 'tuple'; components: Shape[]; names: string[] } & Place
+export type ArrayShape = { kind: 'array'; item: Shape; length: number | null } & Layout
+export type TupleShape = { kind: 'tuple'; components: Shape[]; names: string[] } & Layout
 
 /** `headBytes`: bytes that the value takes in the sequence it belongs to; 32, an offset, when it is dynamic. */
-type Place = { isDynamic: boolean; headBytes: number }
+type Layout = { isDynamic: boolean; headBytes: number }
 
 /** A value between text and bytes: integers as bigint, bytes and addresses as lower-case 0x-hex, arrays and tuples in order. */
 export type Value = bigint | boolean | string | Value[]
@@ -45,7 +45,7 @@ function arrayShape(item: Shape, length: number | null): ArrayShape {
   return { kind: 'array', item, length, isDynamic, headBytes: isDynamic ? 32 : item.headBytes * length }
 }
 
-function inSequence(components: Shape[]): { components: Shape[] } & Place {
+function inSequence(components: Shape[]): { components: Shape[] } & Layout {
   const isDynamic = components.some((component) => component.isDynamic)
   const headBytes = isDynamic ? 32 : components.reduce((sum, component) => sum + component.headBytes, 0)
   return { components, isDynamic, headBytes }

@@ -28,10 +28,10 @@ export type DecodedTransfer = {
   omitted: number
 }
 
-type Log = { address: Hex; topics: readonly Hex[]; data: Hex }
+type EventLog = { address: Hex; topics: readonly Hex[]; data: Hex }
 
 /** The token transfers that a log announces; [] for any other log and for one that contradicts itself. Never throws. */
-export function decodeTransferLog(log: Log): DecodedTransfer[] {
+export function decodeTransferLog(log: EventLog): DecodedTransfer[] {
   if (log.address.toLowerCase() === NATIVE_TRANSFER_LOGGER) return []
   if (!log.topics.every(isWord)) return []
   switch (log.topics[0]?.toLowerCase()) {
@@ -46,7 +46,7 @@ export function decodeTransferLog(log: Log): DecodedTransfer[] {
   }
 }
 
-function decodeTransfer({ topics, data }: Log): DecodedTransfer[] {
+function decodeTransfer({ topics, data }: EventLog): DecodedTransfer[] {
   if (topics.length === 3 && sizeOf(data) === 32) {
     return transferOf('ERC20', { from: topics[1], to: topics[2] }, { tokenId: null, value: wordAt(data, 0) })
   }
@@ -61,7 +61,7 @@ function decodeTransfer({ topics, data }: Log): DecodedTransfer[] {
   return []
 }
 
-function decodeSingle({ topics, data }: Log): DecodedTransfer[] {
+function decodeSingle({ topics, data }: EventLog): DecodedTransfer[] {
   if (topics.length !== 4 || sizeOf(data) !== 64) return []
   return transferOf(
     'ERC1155',
@@ -70,7 +70,7 @@ function decodeSingle({ topics, data }: Log): DecodedTransfer[] {
   )
 }
 
-function decodeBatch({ topics, data }: Log): DecodedTransfer[] {
+function decodeBatch({ topics, data }: EventLog): DecodedTransfer[] {
   if (topics.length !== 4) return []
   const ids = arrayAt(data, 0)
   const values = arrayAt(data, 32)
@@ -90,7 +90,7 @@ const sharesBytes = (one: ArrayPlace, other: ArrayPlace): boolean =>
   one.start - 32 < other.start + other.length * 32 && other.start - 32 < one.start + one.length * 32
 
 /** The most transfers that a log can announce, by its size alone; 1 for any other log. */
-export function mostTransfersIn({ topics, data }: Pick<Log, 'topics' | 'data'>): number {
+export function mostTransfersIn({ topics, data }: Pick<EventLog, 'topics' | 'data'>): number {
   if (topics[0]?.toLowerCase() !== TRANSFER_BATCH_TOPIC) return 1
   return Math.min(MAX_BATCH, Math.max(1, Math.floor(sizeOf(data) / 64)))
 }

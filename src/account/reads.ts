@@ -7,7 +7,7 @@ import type { Chain } from '../chain/network.ts'
 import { readHistory } from '../history/read.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
-import type { AccountOwner, AccountSlices, Sent } from '../oauth/account/slices.ts'
+import type { AccountOwner, AccountSlices, SentTransaction } from '../oauth/account/slices.ts'
 import { listOfAccount, listPayments, type OwnTransaction } from '../transactions/list-own.ts'
 
 /** tokens and collectibles of one network on the account page */
@@ -73,7 +73,7 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
 }
 
 /** A transaction as the page shows it. */
-export function sentOf({ decimals, symbol, explorer }: Chain, own: OwnTransaction): Sent {
+export function sentOf({ decimals, symbol, explorer }: Chain, own: OwnTransaction): SentTransaction {
   const { id, clientId, application, state, hash, to, value, fee, sentAt } = own
   return {
     id,

@@ -3,7 +3,7 @@ import { isApplicationProvider, isMutableClaim } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { TrustedIssuer } from './application.ts'
-import { readApplication, type Registered } from './manage.ts'
+import { readApplication, type RegisteredApplication } from './manage.ts'
 import { forgetApplication } from './registry.ts'
 
 /** What is asked for; the rest has a default. */
@@ -40,7 +40,7 @@ export async function trustIssuer(
   clientId: string,
   provider: string,
   { isShared = false, ...draft }: IssuerDraft,
-): Promise<Registered> {
+): Promise<RegisteredApplication> {
   const given = Object.fromEntries(Object.entries(draft).filter(([, value]) => value !== undefined))
   const trusted = { provider, ...defaults, ...given } as TrustedIssuer
   const problems = explainIssuer(trusted)
@@ -69,7 +69,7 @@ export async function trustIssuer(
 }
 
 /** Ends the trust in an issuer. Its people keep their accounts, and its name stays its own. @throws not_found */
-export async function distrustIssuer(root: RootDb, clientId: string, provider: string): Promise<Registered> {
+export async function distrustIssuer(root: RootDb, clientId: string, provider: string): Promise<RegisteredApplication> {
   await change(root, clientId, async (_db, issuers) => {
     const rest = issuers.filter((one) => one.provider !== provider)
     if (rest.length === issuers.length)
@@ -93,7 +93,7 @@ const defaults = {
 async function change(
   root: RootDb,
   clientId: string,
-  work: (db: Db, issuers: TrustedIssuer[], application: Registered) => Promise<TrustedIssuer[]>,
+  work: (db: Db, issuers: TrustedIssuer[], application: RegisteredApplication) => Promise<TrustedIssuer[]>,
 ): Promise<void> {
   await retrying(() =>
     inTransaction(root, async (db) => {

@@ -8,7 +8,7 @@ import { explainRegistration } from './validate.ts'
 import { forgetApplication } from './registry.ts'
 
 /** An application as its operator sees it: of secrets only how many are live. */
-export type Registered = {
+export type RegisteredApplication = {
   clientId: string
   name: string
   /** null when the network was taken out of this installation */
@@ -59,7 +59,7 @@ const MAX_PAGE = 200
 export async function listApplications(
   db: RootDb,
   { after = '', limit = MAX_PAGE }: { after?: string; limit?: number } = {},
-): Promise<Registered[]> {
+): Promise<RegisteredApplication[]> {
   const rows = await retrying(() =>
     registered(db).where('client_id', '>', after).orderBy('client_id').limit(Math.min(limit, MAX_PAGE)).execute(),
   )
@@ -67,7 +67,7 @@ export async function listApplications(
 }
 
 /** @throws not_found */
-export async function readApplication(db: Db, clientId: string): Promise<Registered> {
+export async function readApplication(db: Db, clientId: string): Promise<RegisteredApplication> {
   const row = isClientId(clientId)
     ? await retrying(() => registered(db).where('client_id', '=', clientId).executeTakeFirst())
     : undefined
@@ -82,7 +82,7 @@ export async function readApplication(db: Db, clientId: string): Promise<Registe
 export async function createApplication(
   db: RootDb,
   draft: Draft,
-): Promise<{ application: Registered; secret: string | null }> {
+): Promise<{ application: RegisteredApplication; secret: string | null }> {
   const secret = draft.kind === 'confidential' ? newClientSecret() : null
   const clientId = draft.clientId ?? clientIdFor(draft.name)
   const secretHashes = secret === null ? [] : [hashOf(secret)]
@@ -113,7 +113,11 @@ export async function createApplication(
  * Changes what is named and leaves the rest.
  * @throws not_found, invalid_request naming everything that is wrong
  */
-export async function updateApplication(db: RootDb, clientId: string, changes: Changes): Promise<Registered> {
+export async function updateApplication(
+  db: RootDb,
+  clientId: string,
+  changes: Changes,
+): Promise<RegisteredApplication> {
   const before = await readApplication(db, clientId)
   const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Changes
   const after = { ...before, ...given, secretHashes: before.kind === 'public' ? [] : ['0'.repeat(64)] }
@@ -136,15 +140,19 @@ export async function updateApplication(db: RootDb, clientId: string, changes: C
  * Gives a confidential application another secret; the newest of the old ones stays valid until the next rotation.
  * @throws not_found, invalid_request for a public application
  */
-export const rotateSecret = (db: RootDb, clientId: string): Promise<{ application: Registered; secret: string }> =>
-  addSecret(db, clientId, { kept: 1 })
+export const rotateSecret = (
+  db: RootDb,
+  clientId: string,
+): Promise<{ application: RegisteredApplication; secret: string }> => addSecret(db, clientId, { kept: 1 })
 
 /** Gives a confidential application another secret and ends all others at once. Errors as above. */
-export const resetSecret = (db: RootDb, clientId: string): Promise<{ application: Registered; secret: string }> =>
-  addSecret(db, clientId, { kept: 0 })
+export const resetSecret = (
+  db: RootDb,
+  clientId: string,
+): Promise<{ application: RegisteredApplication; secret: string }> => addSecret(db, clientId, { kept: 0 })
 
 /** Ends an application's sign-ins and tokens: within seconds, in every process. Suspended again it stays as it was. */
-export async function suspendApplication(db: RootDb, clientId: string): Promise<Registered> {
+export async function suspendApplication(db: RootDb, clientId: string): Promise<RegisteredApplication> {
   await readApplication(db, clientId)
   await retrying(() =>
     db
@@ -159,7 +167,7 @@ export async function suspendApplication(db: RootDb, clientId: string): Promise<
 }
 
 /** Lets a suspended application go on; its unexpired tokens are good again. */
-export async function resumeApplication(db: RootDb, clientId: string): Promise<Registered> {
+export async function resumeApplication(db: RootDb, clientId: string): Promise<RegisteredApplication> {
   await readApplication(db, clientId)
   await retrying(() =>
     db.updateTable('applications').set({ suspended_at: null }).where('client_id', '=', clientId).execute(),
@@ -172,7 +180,7 @@ async function addSecret(
   root: RootDb,
   clientId: string,
   { kept }: { kept: number },
-): Promise<{ application: Registered; secret: string }> {
+): Promise<{ application: RegisteredApplication; secret: string }> {
   const secret = newClientSecret()
   const application = await retrying(() =>
     inTransaction(root, async (db) => {
@@ -245,9 +253,9 @@ const registered = (db: Db) =>
     .selectAll('applications')
     .select('networks.name as network')
 
-type Row = Awaited<ReturnType<ReturnType<typeof registered>['executeTakeFirstOrThrow']>>
+type ApplicationRow = Awaited<ReturnType<ReturnType<typeof registered>['executeTakeFirstOrThrow']>>
 
-const wireOf = (row: Row): Registered => ({
+const wireOf = (row: ApplicationRow): RegisteredApplication => ({
   clientId: row.client_id,
   name: row.name,
   network: row.network,

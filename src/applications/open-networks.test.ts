@@ -10,13 +10,19 @@ import { readConfig } from '../config.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { bindNetwork, templatesAt, type NetworkFacts } from './networks.ts'
 import { readNodes, writeNodes } from './nodes-file.ts'
-import { openKnownNetwork, openNetworks, storedNetworks, type Place, type Wanted } from './open-networks.ts'
+import {
+  openKnownNetwork,
+  openNetworks,
+  storedNetworks,
+  type NetworkContext,
+  type NetworkToOpen,
+} from './open-networks.ts'
 
 const GENESIS = `0x${'5e'.repeat(32)}` as const
 
 let here: TestDatabase
 let folder: string
-let place: Place
+let place: NetworkContext
 const logged: unknown[] = []
 before(async () => {
   here = await testDatabase()
@@ -53,7 +59,10 @@ const facts = (name: string, chainId: number): NetworkFacts => ({
   blockVerification: null,
   feeCapGwei: null,
 })
-const want = (name: string, chainId: number, ...rpcUrls: string[]): Wanted => ({ ...facts(name, chainId), rpcUrls })
+const want = (name: string, chainId: number, ...rpcUrls: string[]): NetworkToOpen => ({
+  ...facts(name, chainId),
+  rpcUrls,
+})
 const fileOf = async (nodes: Record<string, string[]>): Promise<string> => {
   const file = join(folder, 'some.json')
   await writeNodes(file, nodes)

@@ -9,9 +9,9 @@ import { bindNetwork, checkNetwork, explorerOf, listNetworks, templatesAt, type 
 import { isOpenToAll, readNodes } from './nodes-file.ts'
 
 /** A network to serve. Without a chain id, the one its node says. */
-export type Wanted = Omit<NetworkFacts, 'chainId'> & { chainId: number | undefined; rpcUrls: readonly string[] }
+export type NetworkToOpen = Omit<NetworkFacts, 'chainId'> & { chainId: number | undefined; rpcUrls: readonly string[] }
 
-export type Place = { db: RootDb; config: NetworkSettings; telemetry: Telemetry; origin: string }
+export type NetworkContext = { db: RootDb; config: NetworkSettings; telemetry: Telemetry; origin: string }
 
 /** The settings of one network, and what the others have where nothing else is said of them. */
 export type NetworkSettings = Pick<Config, (typeof NETWORK_KEYS)[number]>
@@ -30,7 +30,10 @@ export const NETWORK_KEYS = [
 const RETRY_EVERY_MS = 5_000
 
 /** The networks that this database knows and NETWORKS_FILE has nodes for. */
-export async function storedNetworks({ db, config, telemetry }: Place, file: string): Promise<Wanted[]> {
+export async function storedNetworks(
+  { db, config, telemetry }: NetworkContext,
+  file: string,
+): Promise<NetworkToOpen[]> {
   const nodes = await readNodes(file)
   if (await isOpenToAll(file)) telemetry.log.warn('networks_file_open_to_all', {})
   const known = await listNetworks(db)
@@ -46,7 +49,10 @@ export async function storedNetworks({ db, config, telemetry }: Place, file: str
 }
 
 /** The network of RPC_URL and NETWORK_…. */
-export const settingsNetwork = (config: NetworkSettings, rpcUrls: readonly string[]): Wanted & { name: string } => ({
+export const settingsNetwork = (
+  config: NetworkSettings,
+  rpcUrls: readonly string[],
+): NetworkToOpen & { name: string } => ({
   rpcUrls,
   chainId: config.NETWORK_CHAIN_ID,
   name: config.NETWORK_NAME,
@@ -65,8 +71,8 @@ export const settingsNetwork = (config: NetworkSettings, rpcUrls: readonly strin
  * @throws Error when it is another chain; RpcUnavailable, RpcError when no node answers
  */
 export async function openNetwork(
-  place: Place,
-  wanted: Wanted,
+  place: NetworkContext,
+  wanted: NetworkToOpen,
   development: Pick<Chain, 'faucet'> | null = null,
 ): Promise<Chain> {
   const faucet = development?.faucet ?? null
@@ -76,15 +82,15 @@ export async function openNetwork(
 }
 
 /** The same for a network that the server has opened before: checks its chain, and changes nothing of what is kept of it. */
-export async function openKnownNetwork(place: Place, wanted: Wanted): Promise<Chain> {
+export async function openKnownNetwork(place: NetworkContext, wanted: NetworkToOpen): Promise<Chain> {
   return connectNetwork(place, { ...wanted, faucet: null }, (facts) =>
     checkNetwork(place.db, facts, { mayBegin: false }),
   )
 }
 
 async function connectNetwork(
-  { config, telemetry, origin }: Place,
-  wanted: Wanted & Pick<Chain, 'faucet' | 'isDevelopment'>,
+  { config, telemetry, origin }: NetworkContext,
+  wanted: NetworkToOpen & Pick<Chain, 'faucet' | 'isDevelopment'>,
   check: (facts: NetworkFacts & { genesisHash: Hex }) => Promise<void>,
 ): Promise<Chain> {
   const { chain, genesisHash } = await openChain({
@@ -111,17 +117,17 @@ async function connectNetwork(
  * @throws Error when a network is another chain than the one said
  */
 export async function openNetworks(
-  place: Place,
-  wanted: readonly Wanted[],
+  place: NetworkContext,
+  wanted: readonly NetworkToOpen[],
   chains: Map<number, Chain>,
   { retryEveryMs = RETRY_EVERY_MS } = {},
 ): Promise<(onOpened: (chain: Chain) => void) => () => Promise<void>> {
-  const waiting = new Set<Wanted>()
+  const waiting = new Set<NetworkToOpen>()
   const ends = await Promise.allSettled(wanted.map(async (network) => open(network)))
   const failure = ends.find((end) => end.status === 'rejected')
   if (failure !== undefined) throw failure.reason
 
-  async function open(network: Wanted): Promise<Chain | null> {
+  async function open(network: NetworkToOpen): Promise<Chain | null> {
     try {
       const chain = await openNetwork(place, network)
       chains.set(chain.chainId, chain)
@@ -151,7 +157,7 @@ export async function openNetworks(
     }, retryEveryMs)
     timer.unref()
 
-    async function tryAgain(network: Wanted): Promise<void> {
+    async function tryAgain(network: NetworkToOpen): Promise<void> {
       try {
         const chain = await open(network)
         if (chain === null || isStopped) return

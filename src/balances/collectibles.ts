@@ -46,13 +46,13 @@ export async function listCollectibles(
   })
 }
 
-type Seen = Pick<Collectible, 'tokenType' | 'token' | 'tokenId'>
+type CollectibleKey = Pick<Collectible, 'tokenType' | 'token' | 'tokenId'>
 
 async function seenOf(
   { db }: App,
   { accountId, chainId }: Pick<Caller, 'accountId' | 'chainId'>,
   limit: number,
-): Promise<Seen[]> {
+): Promise<CollectibleKey[]> {
   const { ERC721, ERC1155 } = TOKEN_TYPE_NUMBERS
   const rows = await retrying(() =>
     db
@@ -87,7 +87,7 @@ async function seenOf(
 const word = (value: bigint | Hex): string => BigInt(value).toString(16).padStart(64, '0')
 
 /** `ownerOf(uint256)` and `balanceOf(address,uint256)`; a contract that does not answer holds nothing back but itself. */
-async function countOf(reads: Reads, { tokenType, token, tokenId }: Seen, owner: Hex): Promise<bigint> {
+async function countOf(reads: Reads, { tokenType, token, tokenId }: CollectibleKey, owner: Hex): Promise<bigint> {
   const data: Hex = tokenType === 'ERC721' ? `0x6352211e${word(tokenId)}` : `0x00fdd58e${word(owner)}${word(tokenId)}`
   const result = await reads.call({ to: token, data, gas: CALL_GAS })
   if ('reverted' in result || result.data.length < 66) return 0n

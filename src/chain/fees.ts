@@ -12,8 +12,8 @@ export type Fees =
 /** The highest price per gas that these fees may cost, wei. */
 export const highestPrice = (fees: Fees): bigint => (fees.type === 'legacy' ? fees.gasPrice : fees.maxFeePerGas)
 
-type Asked = { blockHash: string; fees: Promise<Fees> }
-const asked = new WeakMap<Chain, Asked>()
+type FeesAtBlock = { blockHash: string; fees: Promise<Fees> }
+const asked = new WeakMap<Chain, FeesAtBlock>()
 
 /**
  * Fees for a transaction sent now. Asked of the node once per block, whoever asks first; the base fee comes with the head.

@@ -23,8 +23,8 @@ const AHEAD = 0.75
 /** milliseconds after which the node is asked once more beside: one request that hangs must not hold up all readers */
 const LATE_MS = 1_000
 
-type Asking = { running: Promise<Block>; next: Promise<Block> | null }
-const asking = new WeakMap<Chain, Asking>()
+type BlockRequest = { running: Promise<Block>; next: Promise<Block> | null }
+const asking = new WeakMap<Chain, BlockRequest>()
 
 /**
  * The newest block that this service has seen, asked of the node when what we know is older than `maxAgeMs`.
@@ -87,7 +87,7 @@ function ask(chain: Chain): Promise<Block> {
 }
 
 function start(chain: Chain): Promise<Block> {
-  const entry: Asking = { running: askTwice(chain), next: null }
+  const entry: BlockRequest = { running: askTwice(chain), next: null }
   asking.set(chain, entry)
   const forget = () => {
     if (asking.get(chain) === entry && entry.next === null) asking.delete(chain)

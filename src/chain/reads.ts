@@ -31,9 +31,9 @@ const MAX_ENTRIES = 25_000
 const MAX_CHARACTERS = 32_000_000
 const TRIES = 4
 
-type Memory = { answers: Map<string, Promise<unknown>>; characters: number }
+type ReadCache = { answers: Map<string, Promise<unknown>>; characters: number }
 /** What was read at one block: when the recent half is full, it takes the place of the one before. */
-type Generation = { hash: Hex; recent: Memory; before: Memory }
+type Generation = { hash: Hex; recent: ReadCache; before: ReadCache }
 const generations = new WeakMap<Chain, Generation>()
 
 /**
@@ -76,7 +76,7 @@ async function oldBlockOf(chain: Chain, tag: 'finalized' | number): Promise<Bloc
 
 const isLag = (error: unknown): boolean => error instanceof Lags || (error instanceof RpcError && isUnknownBlock(error))
 
-const newMemory = (): Memory => ({ answers: new Map(), characters: 0 })
+const newMemory = (): ReadCache => ({ answers: new Map(), characters: 0 })
 const newGeneration = (hash: Hex): Generation => ({ hash, recent: newMemory(), before: newMemory() })
 
 function generationOf(chain: Chain, hash: Hex): Generation {
@@ -134,7 +134,8 @@ function remember<T>(generation: Generation, key: string, answer: Promise<T>): P
   return answer
 }
 
-const isFull = ({ answers, characters }: Memory): boolean => answers.size >= MAX_ENTRIES || characters > MAX_CHARACTERS
+const isFull = ({ answers, characters }: ReadCache): boolean =>
+  answers.size >= MAX_ENTRIES || characters > MAX_CHARACTERS
 
 /** Characters, about. A revert may hold as much as an answer, once as bytes and once within its text. */
 function sizeOf(value: unknown): number {

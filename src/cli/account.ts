@@ -10,14 +10,14 @@ import { endInDatabase, type SignedOut } from '../oauth/sign-out.ts'
 import { recorded } from '../operator/actions.ts'
 import { operatorActs } from '../operator/acts.ts'
 import { listStopped, type StoppedLane } from '../transactions/resume.ts'
-import { listFrozen, type Freezable } from '../users/freeze.ts'
+import { listFrozen, type FreezeState } from '../users/freeze.ts'
 import { pregenerate, type Pregenerated } from '../users/pregenerate.ts'
 import { findPlace, withDatabase } from './place.ts'
-import { facts, print, table } from './print.ts'
+import { facts, print, table, type JsonOption } from './print.ts'
 import { openOperator, type AskOperator } from './reach.ts'
 import { commandActor } from './registry.ts'
 
-type Given = { provider: string; userId: string; json?: boolean }
+type CreateAccountOptions = JsonOption & { provider: string; userId: string }
 
 /** `chatelaine account …`: an account for someone who has not signed in yet; freezing and unfreezing one, resuming a stopped one, which are either, and signing somebody out. */
 export function account(): Command {
@@ -36,13 +36,13 @@ export function account(): Command {
     )
     .argument('<user>', 'user id, as in tokens: PROVIDER-id')
     .option('--json', 'print JSON')
-    .action((user: string, given: { json?: boolean }) => change(user, given, 'freeze'))
+    .action((user: string, given: JsonOption) => change(user, given, 'freeze'))
   command
     .command('unfreeze')
     .description('unfreeze an account')
     .argument('<user>', 'user id')
     .option('--json', 'print JSON')
-    .action((user: string, given: { json?: boolean }) => change(user, given, 'unfreeze'))
+    .action((user: string, given: JsonOption) => change(user, given, 'unfreeze'))
   command
     .command('sign-out')
     .description('sign a user out everywhere: every browser, and every application with all its tokens')
@@ -70,7 +70,7 @@ export function account(): Command {
   return command
 }
 
-async function listFrozenOnes(given: { json?: boolean }): Promise<void> {
+async function listFrozenOnes(given: JsonOption): Promise<void> {
   const frozen = await withDatabaseOrServer(
     (db) => listFrozen(db),
     (ask) => ask('GET', '/accounts/frozen'),
@@ -79,7 +79,7 @@ async function listFrozenOnes(given: { json?: boolean }): Promise<void> {
   print(given, frozen, text)
 }
 
-async function listStoppedOnes(given: { json?: boolean }): Promise<void> {
+async function listStoppedOnes(given: JsonOption): Promise<void> {
   const stopped = await withDatabaseOrServer(
     (db) => listStopped(db),
     (ask) => ask<StoppedLane[]>('GET', '/accounts/stopped'),
@@ -87,7 +87,7 @@ async function listStoppedOnes(given: { json?: boolean }): Promise<void> {
   printStopped(given, stopped, 'No account is stopped.')
 }
 
-async function resume(user: string, given: { json?: boolean }): Promise<void> {
+async function resume(user: string, given: JsonOption): Promise<void> {
   const stopped = await withDatabaseOrServer(
     (db) => operatorActs(db, commandActor()).resumeAccount(user),
     (ask) => ask<StoppedLane[]>('POST', `/accounts/${encodeURIComponent(user)}/resume`),
@@ -95,7 +95,7 @@ async function resume(user: string, given: { json?: boolean }): Promise<void> {
   printStopped(given, stopped, 'The account is not stopped.')
 }
 
-function printStopped(given: { json?: boolean }, stopped: StoppedLane[], none: string): void {
+function printStopped(given: JsonOption, stopped: StoppedLane[], none: string): void {
   const rows = stopped.map(({ userId, chainId, nonce, hash, stoppedAt, resumeAskedAt }) =>
     [userId, String(chainId), String(nonce), hash ?? 'unknown', stoppedAt, resumeAskedAt ?? 'no']) // prettier-ignore
   print(
@@ -119,18 +119,18 @@ export async function withDatabaseOrServer<T>(
   }
 }
 
-async function change(user: string, given: { json?: boolean }, action: 'freeze' | 'unfreeze'): Promise<void> {
+async function change(user: string, given: JsonOption, action: 'freeze' | 'unfreeze'): Promise<void> {
   const done = await withDatabaseOrServer(
     (db) => {
       const acts = operatorActs(db, commandActor())
       return action === 'freeze' ? acts.freeze(user, endInDatabase(db)) : acts.unfreeze(user)
     },
-    (ask) => ask<Freezable>('POST', `/accounts/${encodeURIComponent(user)}/${action}`),
+    (ask) => ask<FreezeState>('POST', `/accounts/${encodeURIComponent(user)}/${action}`),
   )
   print(given, done, facts([['user', done.userId], ['frozen', done.frozenAt ?? 'no']])) // prettier-ignore
 }
 
-async function endSignIns(user: string, given: { json?: boolean }): Promise<void> {
+async function endSignIns(user: string, given: JsonOption): Promise<void> {
   const done = await withDatabaseOrServer(
     (db) => operatorActs(db, commandActor()).signOut(user, endInDatabase(db)),
     (ask) => ask<SignedOut>('POST', `/accounts/${encodeURIComponent(user)}/sign-out`),
@@ -138,7 +138,7 @@ async function endSignIns(user: string, given: { json?: boolean }): Promise<void
   print(given, done, facts([['user', done.userId], ['browsers', String(done.browsers)], ['applications', String(done.applications)]])) // prettier-ignore
 }
 
-async function create(given: Given): Promise<void> {
+async function create(given: CreateAccountOptions): Promise<void> {
   const made = await make({ provider: given.provider, providerUserId: given.userId })
   const shown = { ...made, address: checksumAddress(made.address.toLowerCase() as Hex) }
   print(given, shown, facts([['user', shown.userId], ['address', shown.address], ['made', shown.isNew ? 'now' : 'before']])) // prettier-ignore

@@ -1,9 +1,9 @@
 import { Command } from 'commander'
-import { listActions, verifyActions, type Action } from '../operator/actions.ts'
+import { listActions, verifyActions, type OperatorAction } from '../operator/actions.ts'
 import { withDatabaseOrServer } from './account.ts'
 import { print, table } from './print.ts'
 
-type Given = { json?: boolean; limit?: string; before?: string }
+type ListActionsOptions = { json?: boolean; limit?: string; before?: string }
 
 /** `chatelaine actions …`: what operators did, and whether the record of it is whole. */
 export function actions(): Command {
@@ -23,7 +23,7 @@ export function actions(): Command {
   return command
 }
 
-async function list(given: Given): Promise<void> {
+async function list(given: ListActionsOptions): Promise<void> {
   const [limit, before] = [given.limit ?? '50', given.before].map((text) =>
     text === undefined ? undefined : Number(text),
   )
@@ -31,7 +31,7 @@ async function list(given: Given): Promise<void> {
   if (before !== undefined && !Number.isSafeInteger(before)) throw new Error('--before must be a number from the list.')
   const found = await withDatabaseOrServer(
     (db) => listActions(db, { limit: limit!, ...(before === undefined ? {} : { before }) }),
-    (ask) => ask<Action[]>('GET', `/actions?limit=${limit}${before === undefined ? '' : `&before=${before}`}`),
+    (ask) => ask<OperatorAction[]>('GET', `/actions?limit=${limit}${before === undefined ? '' : `&before=${before}`}`),
   )
   const rows = found.map(({ seq, at, actor, via, action, target, after }) => [
     String(seq),
@@ -44,7 +44,7 @@ async function list(given: Given): Promise<void> {
   print(given, found, rows.length === 0 ? 'No actions yet.' : table(['', 'when', 'who', 'did', 'to', 'now'], rows))
 }
 
-async function verify(given: Given): Promise<void> {
+async function verify(given: ListActionsOptions): Promise<void> {
   const found = await withDatabaseOrServer(
     (db) => verifyActions(db),
     (ask) => ask<Awaited<ReturnType<typeof verifyActions>>>('GET', '/actions/verify'),

@@ -1,11 +1,10 @@
 import { Command } from 'commander'
-import type { Registered } from '../applications/manage.ts'
+import type { RegisteredApplication } from '../applications/manage.ts'
 import { addIssuerCommands, issuerLine } from './issuer.ts'
 import { withRegistry } from './place.ts'
-import { facts, print, table } from './print.ts'
+import { facts, print, table, type JsonOption } from './print.ts'
 
-type Json = { json?: boolean }
-type Given = Json & {
+type ApplicationOptions = JsonOption & {
   name?: string
   network?: string
   redirectUri?: string[]
@@ -83,7 +82,7 @@ export function app(): Command {
   return command
 }
 
-async function create(given: Given): Promise<void> {
+async function create(given: ApplicationOptions): Promise<void> {
   const { application, secret } = await withRegistry((registry) =>
     registry.create({
       ...(given.clientId === undefined ? {} : { clientId: given.clientId }),
@@ -101,7 +100,7 @@ async function create(given: Given): Promise<void> {
   print(given, { application, secret }, `Registered.\n\n${describe(application, secret)}`)
 }
 
-async function list(given: Json): Promise<void> {
+async function list(given: JsonOption): Promise<void> {
   const applications = await withRegistry((registry) => registry.list())
   const rows = applications.map((one) => [
     one.clientId,
@@ -117,12 +116,12 @@ async function list(given: Json): Promise<void> {
   )
 }
 
-async function show(clientId: string, given: Json): Promise<void> {
+async function show(clientId: string, given: JsonOption): Promise<void> {
   const application = await withRegistry((registry) => registry.read(clientId))
   print(given, application, describe(application))
 }
 
-async function update(clientId: string, given: Given): Promise<void> {
+async function update(clientId: string, given: ApplicationOptions): Promise<void> {
   const application = await withRegistry((registry) =>
     registry.update(clientId, {
       name: given.name,
@@ -137,24 +136,24 @@ async function update(clientId: string, given: Given): Promise<void> {
   print(given, application, describe(application))
 }
 
-async function rotate(clientId: string, given: Json & { endOld?: boolean }): Promise<void> {
+async function rotate(clientId: string, given: JsonOption & { endOld?: boolean }): Promise<void> {
   const done = await withRegistry((registry) =>
     given.endOld === true ? registry.resetSecret(clientId) : registry.rotateSecret(clientId),
   )
   print(given, done, describe(done.application, done.secret))
 }
 
-async function suspend(clientId: string, given: Json): Promise<void> {
+async function suspend(clientId: string, given: JsonOption): Promise<void> {
   const application = await withRegistry((registry) => registry.suspend(clientId))
   print(given, application, `${application.clientId} is suspended: its tokens and sign-ins stop within a minute.`)
 }
 
-async function resume(clientId: string, given: Json): Promise<void> {
+async function resume(clientId: string, given: JsonOption): Promise<void> {
   const application = await withRegistry((registry) => registry.resume(clientId))
   print(given, application, `${application.clientId} resumed.`)
 }
 
-function describe(application: Registered, secret: string | null = null): string {
+function describe(application: RegisteredApplication, secret: string | null = null): string {
   return facts([
     ['Client id', application.clientId],
     ...(secret === null ? [] : [['Secret', `${secret}   (shown only once)`] as [string, string]]),
@@ -180,5 +179,6 @@ function describe(application: Registered, secret: string | null = null): string
   ])
 }
 
-const stateOf = ({ suspendedAt }: Registered): string => (suspendedAt === null ? 'active' : `suspended ${suspendedAt}`)
+const stateOf = ({ suspendedAt }: RegisteredApplication): string =>
+  suspendedAt === null ? 'active' : `suspended ${suspendedAt}`
 const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value]

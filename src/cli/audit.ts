@@ -20,12 +20,12 @@ export function addAudit(program: Command): void {
     .action(run)
 }
 
-type Given = { from: number; to: number; network?: string; rpc?: string; repair: boolean }
+type AuditOptions = { from: number; to: number; network?: string; rpc?: string; repair: boolean }
 
-const run = (given: Given): Promise<void> =>
+const run = (given: AuditOptions): Promise<void> =>
   withInstallation(process.env, given.network, (installation) => compare(installation, given))
 
-async function compare({ app, chain }: Installation, { from, to, rpc: url, repair }: Given): Promise<void> {
+async function compare({ app, chain }: Installation, { from, to, rpc: url, repair }: AuditOptions): Promise<void> {
   const rpc = url === undefined ? chain.rpc : openRpc({ url })
   try {
     const chainId = Number(await rpc.call('eth_chainId', []))

@@ -22,15 +22,19 @@ export function addBackfill(program: Command): void {
     .action(run)
 }
 
-type Given = { fromBlock: number; network?: string; account: string[]; wait: boolean }
+type BackfillOptions = { fromBlock: number; network?: string; account: string[]; wait: boolean }
 
-async function run(given: Given): Promise<void> {
+async function run(given: BackfillOptions): Promise<void> {
   const stopping = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort())
   await withInstallation(process.env, given.network, (installation) => fill(installation, given, stopping.signal))
 }
 
-async function fill({ app, chain }: Installation, { fromBlock, account, wait }: Given, stopping: AbortSignal) {
+async function fill(
+  { app, chain }: Installation,
+  { fromBlock, account, wait }: BackfillOptions,
+  stopping: AbortSignal,
+) {
   const accountIds = account.length === 0 ? null : await Promise.all(account.map((text) => findAccount(app, text)))
   const { nextBlock, target } = await backfill(app, chain, {
     ...{ fromBlock, accountIds, stopping, waitMs: wait ? WAIT_MS : 0 },

@@ -3,8 +3,8 @@ import {
   openKnownNetwork,
   settingsNetwork,
   storedNetworks,
-  type Place,
-  type Wanted,
+  type NetworkContext,
+  type NetworkToOpen,
 } from '../applications/open-networks.ts'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
@@ -33,7 +33,7 @@ export async function withInstallation(
   const { LOG_LEVEL, RPC_URL, ...config } = readSome(env, ['LOG_LEVEL', 'RPC_URL', ...NETWORK_KEYS])
   const telemetry = openTelemetry('command', LOG_LEVEL)
   await withDatabase(here, async (db) => {
-    const place: Place = { db, config, telemetry, origin: '' }
+    const place: NetworkContext = { db, config, telemetry, origin: '' }
     const networks = [
       ...(RPC_URL === undefined ? [] : [settingsNetwork(config, RPC_URL)]),
       ...(await storedNetworks(place, here.networksFile)),
@@ -47,7 +47,7 @@ export async function withInstallation(
   })
 }
 
-function choose(networks: Wanted[], name: string | undefined): Wanted {
+function choose(networks: NetworkToOpen[], name: string | undefined): NetworkToOpen {
   const names = networks.map((network) => network.name).join(', ')
   if (networks.length === 0)
     throw new Error(

@@ -2,10 +2,9 @@ import type { Command } from 'commander'
 import type { TrustedIssuer } from '../applications/application.ts'
 import type { IssuerDraft } from '../applications/issuers.ts'
 import { withRegistry } from './place.ts'
-import { facts, print } from './print.ts'
+import { facts, print, type JsonOption } from './print.ts'
 
-type Json = { json?: boolean }
-type Given = Json & {
+type IssuerOptions = JsonOption & {
   provider: string
   issuer: string
   audience: string
@@ -60,7 +59,7 @@ export function addIssuerCommands(command: Command): void {
 export const issuerLine = ({ provider, issuer, audience }: TrustedIssuer): string =>
   `${provider}: ${issuer}, for ${audience}`
 
-async function trust(clientId: string, given: Given): Promise<void> {
+async function trust(clientId: string, given: IssuerOptions): Promise<void> {
   const draft: IssuerDraft = {
     issuer: given.issuer,
     audience: given.audience,
@@ -79,7 +78,7 @@ async function trust(clientId: string, given: Given): Promise<void> {
   print(given, application, `${clientId} exchanges tokens of this issuer.\n\n${describe(trusted)}`)
 }
 
-async function distrust(clientId: string, provider: string, given: Json): Promise<void> {
+async function distrust(clientId: string, provider: string, given: JsonOption): Promise<void> {
   const application = await withRegistry((registry) => registry.distrustIssuer(clientId, provider))
   print(given, application, `${clientId} no longer exchanges tokens of ${provider}.`)
 }

@@ -20,14 +20,13 @@ import type { Hex } from '../ids.ts'
 import { FolderInUse } from '../store/folder-lock.ts'
 import { recorded } from '../operator/actions.ts'
 import type { Db, RootDb } from '../store/db.ts'
-import { findPlace, withDatabase, withRegistry, type Place } from './place.ts'
+import { findPlace, withDatabase, withRegistry, type InstallationSettings } from './place.ts'
 import { findPreset, readPresets } from './presets.ts'
-import { facts, print, table } from './print.ts'
+import { facts, print, table, type JsonOption } from './print.ts'
 import { addRewind } from './rewind.ts'
 import { commandActor } from './registry.ts'
 
-type Json = { json?: boolean }
-type Given = Json & {
+type NetworkOptions = JsonOption & {
   rpcUrl?: string[]
   chainId?: string
   symbol?: string
@@ -41,7 +40,7 @@ type Given = Json & {
   blockVerification?: string
   feeCapGwei?: string
 }
-type Shown = ListedNetwork & { isServed?: boolean; nodes: number }
+type DescribedNetwork = ListedNetwork & { isServed?: boolean; nodes: number }
 
 /** `chatelaine network …`: the networks of this installation. */
 export function network(): Command {
@@ -97,7 +96,7 @@ export function network(): Command {
   return command
 }
 
-async function add(name: string, given: Given): Promise<void> {
+async function add(name: string, given: NetworkOptions): Promise<void> {
   const place = findPlace()
   const { NETWORK_NAME } = readSome(process.env, ['NETWORK_NAME'])
   if (name === NETWORK_NAME)
@@ -140,7 +139,7 @@ async function add(name: string, given: Given): Promise<void> {
   print(given, added, `Stored; a running server serves it after its next start.\n\n${describe(added)}`)
 }
 
-async function listPresets(given: Json): Promise<void> {
+async function listPresets(given: JsonOption): Promise<void> {
   const presets = await readPresets()
   const rows = presets.map(({ name, title, chainId, symbol, blockMs, finality, blockVerification, explorer }) => [
     ...[name, title, String(chainId), symbol, `${blockMs / 1_000} s`],
@@ -149,7 +148,7 @@ async function listPresets(given: Json): Promise<void> {
   print(given, presets, table(['name', 'network', 'chain id', 'coin', 'blocks', 'final', 'checks', 'explorer'], rows))
 }
 
-async function list(given: Json): Promise<void> {
+async function list(given: JsonOption): Promise<void> {
   const networks = await readAll()
   const rows = networks.map((one) => [
     one.name,
@@ -168,13 +167,13 @@ async function list(given: Json): Promise<void> {
   )
 }
 
-async function show(name: string, given: Json): Promise<void> {
+async function show(name: string, given: JsonOption): Promise<void> {
   const found = (await readAll()).find((one) => one.name === name)
   if (found === undefined) throw new AppError('not_found', `There is no network ${name}.`)
   print(given, found, describe(found))
 }
 
-async function remove(name: string, given: Json): Promise<void> {
+async function remove(name: string, given: JsonOption): Promise<void> {
   const place = findPlace()
   await alone(place, async (db) => {
     await recorded(db, commandActor(), { action: 'remove-network', target: name, look: lookAt }, (db) =>
@@ -195,7 +194,7 @@ const lookAt = (name: string) => async (db: Db) => {
 }
 
 /** Networks are opened when the server starts, so nothing is lost by asking it to be stopped. */
-async function alone<T>(place: Place, work: (db: RootDb) => Promise<T>): Promise<T> {
+async function alone<T>(place: InstallationSettings, work: (db: RootDb) => Promise<T>): Promise<T> {
   try {
     return await withDatabase(place, work)
   } catch (error) {
@@ -206,7 +205,7 @@ async function alone<T>(place: Place, work: (db: RootDb) => Promise<T>): Promise
   }
 }
 
-async function readAll(): Promise<Shown[]> {
+async function readAll(): Promise<DescribedNetwork[]> {
   const nodes = await readNodes(findPlace().networksFile)
   const networks = await withRegistry((registry) => registry.networks())
   return networks.map((one) => ({ ...one, nodes: nodes[one.name]?.length ?? 0 }))
@@ -219,7 +218,7 @@ function choose({
   known,
 }: {
   name: string
-  given: Given
+  given: NetworkOptions
   known: Omit<NetworkFacts, 'name'> | null
 }): NetworkFacts {
   const base = given.explorer === undefined ? (known?.explorer ?? null) : templatesAt(given.explorer)
@@ -252,7 +251,7 @@ function choose({
 }
 
 function explainMissing(
-  { explorer, explorerTx, explorerAddress, explorerBlock }: Given,
+  { explorer, explorerTx, explorerAddress, explorerBlock }: NetworkOptions,
   { isNew }: { isNew: boolean },
 ): string[] {
   const hasPages =
@@ -287,7 +286,7 @@ async function expand(rpcUrls: string[]): Promise<string[]> {
   return [...new Set((await Promise.all(rpcUrls.map(read))).flat().filter((url) => url !== ''))]
 }
 
-function describe(one: Shown): string {
+function describe(one: DescribedNetwork): string {
   return facts([
     ['Name', one.name],
     ['Chain id', String(one.chainId)],
@@ -302,8 +301,8 @@ function describe(one: Shown): string {
   ])
 }
 
-const nodesOf = ({ nodes }: Shown): string => (nodes === 0 ? 'from the settings' : String(nodes))
-const servedOf = ({ isServed }: Shown): string => (isServed === undefined ? '-' : isServed ? 'yes' : 'no')
+const nodesOf = ({ nodes }: DescribedNetwork): string => (nodes === 0 ? 'from the settings' : String(nodes))
+const servedOf = ({ isServed }: DescribedNetwork): string => (isServed === undefined ? '-' : isServed ? 'yes' : 'no')
 const refusal = (details: string[]): AppError =>
   new AppError('invalid_request', details.join(' '), { errors: details.map((detail) => ({ code: 'invalid', detail })) })
 const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value]

@@ -5,7 +5,7 @@ import { readSome } from '../config.ts'
 import { isOperatorName, isRole, newOperatorToken, readLines } from '../operator/auth.ts'
 import { print } from './print.ts'
 
-type Given = { name: string; role: string; json?: boolean }
+type OperatorTokenOptions = { name: string; role: string; json?: boolean }
 
 /** `chatelaine operator-token create`: a token for the operator API, with the name of whoever holds it. */
 export function operatorToken(): Command {
@@ -20,7 +20,7 @@ export function operatorToken(): Command {
   return command
 }
 
-async function create({ name, role, ...given }: Given): Promise<void> {
+async function create({ name, role, ...given }: OperatorTokenOptions): Promise<void> {
   const { OPERATOR_TOKEN_FILE: file } = readSome(process.env, ['OPERATOR_TOKEN_FILE'])
   if (file === undefined) throw new Error('OPERATOR_TOKEN_FILE is missing: the file of token hashes.')
   if (!isOperatorName(name)) throw new Error('--name must be one word of letters, digits and . _ @ -, at most 64.')

@@ -7,7 +7,7 @@ import { migrate } from '../store/migrate.ts'
 import { reachOperator } from './reach.ts'
 import { registryIn, type Registry } from './registry.ts'
 
-export type Place = {
+export type InstallationSettings = {
   dataDir: string
   databaseUrl: string | undefined
   pooler: 'none' | 'transaction'
@@ -15,7 +15,7 @@ export type Place = {
 }
 
 /** Where the installation is, from the settings of the server. */
-export function findPlace(env: Record<string, string | undefined> = process.env): Place {
+export function findPlace(env: Record<string, string | undefined> = process.env): InstallationSettings {
   const { DATA_DIR, DATABASE_URL, DATABASE_POOLER, NETWORKS_FILE } = readSome(env, [
     'DATA_DIR',
     'DATABASE_URL',
@@ -48,7 +48,7 @@ export async function withRegistry<T>(work: (registry: Registry) => Promise<T>):
 }
 
 /** @throws FolderInUse when another process holds the embedded database */
-export async function withDatabase<T>(place: Place, work: (db: RootDb) => Promise<T>): Promise<T> {
+export async function withDatabase<T>(place: InstallationSettings, work: (db: RootDb) => Promise<T>): Promise<T> {
   const { databaseUrl: url, pooler } = place
   if (url !== undefined)
     return using(await openPostgres({ url, pooler, pool: 2, onError: () => {} }).catch(named), work)

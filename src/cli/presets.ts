@@ -37,7 +37,7 @@ const presets = {
 
 type Rules = Pick<NetworkFacts, 'finality' | 'blockVerification'>
 
-export type Preset = Rules & {
+export type NetworkPreset = Rules & {
   name: string
   title: string
   chainId: number
@@ -50,7 +50,7 @@ export type Preset = Rules & {
 }
 
 /** All presets. The library describes 700 networks and takes a moment to load, so only this asks for it. */
-export async function readPresets(): Promise<Preset[]> {
+export async function readPresets(): Promise<NetworkPreset[]> {
   const chains = await import('viem/chains')
   return Object.entries(presets).map(([name, { key, blockMs, ...rules }]) => {
     const { id, name: title, nativeCurrency, blockExplorers } = chains[key]
@@ -68,7 +68,7 @@ export async function readPresets(): Promise<Preset[]> {
   })
 }
 
-export async function findPreset(name: string): Promise<Preset | null> {
+export async function findPreset(name: string): Promise<NetworkPreset | null> {
   if (!Object.hasOwn(presets, name)) return null
   return (await readPresets()).find((preset) => preset.name === name)!
 }

@@ -20,7 +20,10 @@ export function facts(pairs: [name: string, value: string | string[]][]): string
     .join('\n')
 }
 
+/** What every command takes that answers in words. */
+export type JsonOption = { json?: boolean }
+
 /** An answer on standard output: JSON for programs, the text for people. */
-export function print({ json }: { json?: boolean }, value: unknown, text: string): void {
+export function print({ json }: JsonOption, value: unknown, text: string): void {
   console.log(json === true ? JSON.stringify(value, null, 2) : text)
 }

@@ -2,9 +2,7 @@ import { Command } from 'commander'
 import { readSome } from '../config.ts'
 import { checkProvider, type Finding } from '../oauth/federation/check-provider.ts'
 import { developmentProvider, readProviders } from '../oauth/federation/providers.ts'
-import { print } from './print.ts'
-
-type Json = { json?: boolean }
+import { print, type JsonOption } from './print.ts'
 
 /** `chatelaine provider …`: the identity providers of PROVIDERS_FILE. */
 export function provider(): Command {
@@ -19,7 +17,7 @@ export function provider(): Command {
   return command
 }
 
-async function check(name: string, given: Json): Promise<void> {
+async function check(name: string, given: JsonOption): Promise<void> {
   const { PROVIDERS_FILE, PUBLIC_ORIGIN, PORT } = readSome(process.env, ['PROVIDERS_FILE', 'PUBLIC_ORIGIN', 'PORT'])
   const origin = PUBLIC_ORIGIN ?? `http://localhost:${PORT}`
   const isDevelopment = process.env.NODE_ENV !== 'production'

@@ -1,5 +1,11 @@
 import type { IssuerDraft } from '../applications/issuers.ts'
-import { listApplications, readApplication, type Changes, type Draft, type Registered } from '../applications/manage.ts'
+import {
+  listApplications,
+  readApplication,
+  type Changes,
+  type Draft,
+  type RegisteredApplication,
+} from '../applications/manage.ts'
 import { listNetworks, type ListedNetwork } from '../applications/networks.ts'
 import { userInfo } from 'node:os'
 import type { Actor } from '../operator/actions.ts'
@@ -8,16 +14,16 @@ import type { RootDb } from '../store/db.ts'
 
 /** What the commands do, with the database in their own hands or through a server that holds it. */
 export type Registry = {
-  list(): Promise<Registered[]>
-  read(clientId: string): Promise<Registered>
-  create(draft: Draft): Promise<{ application: Registered; secret: string | null }>
-  update(clientId: string, changes: Changes): Promise<Registered>
-  rotateSecret(clientId: string): Promise<{ application: Registered; secret: string }>
-  resetSecret(clientId: string): Promise<{ application: Registered; secret: string }>
-  trustIssuer(clientId: string, provider: string, draft: IssuerDraft): Promise<Registered>
-  distrustIssuer(clientId: string, provider: string): Promise<Registered>
-  suspend(clientId: string): Promise<Registered>
-  resume(clientId: string): Promise<Registered>
+  list(): Promise<RegisteredApplication[]>
+  read(clientId: string): Promise<RegisteredApplication>
+  create(draft: Draft): Promise<{ application: RegisteredApplication; secret: string | null }>
+  update(clientId: string, changes: Changes): Promise<RegisteredApplication>
+  rotateSecret(clientId: string): Promise<{ application: RegisteredApplication; secret: string }>
+  resetSecret(clientId: string): Promise<{ application: RegisteredApplication; secret: string }>
+  trustIssuer(clientId: string, provider: string, draft: IssuerDraft): Promise<RegisteredApplication>
+  distrustIssuer(clientId: string, provider: string): Promise<RegisteredApplication>
+  suspend(clientId: string): Promise<RegisteredApplication>
+  resume(clientId: string): Promise<RegisteredApplication>
   networks(): Promise<(ListedNetwork & { isServed?: boolean })[]>
 }
 
@@ -39,8 +45,10 @@ export const registryIn = (db: RootDb): Registry => ({
 })
 
 /** Every page of a list, one after the other. */
-export async function allPages(page: (after: string) => Promise<Registered[]>): Promise<Registered[]> {
-  const all: Registered[] = []
+export async function allPages(
+  page: (after: string) => Promise<RegisteredApplication[]>,
+): Promise<RegisteredApplication[]> {
+  const all: RegisteredApplication[] = []
   for (;;) {
     const next = await page(all.at(-1)?.clientId ?? '')
     all.push(...next)

@@ -10,7 +10,7 @@ import { withInstallation, type Installation } from './installation.ts'
 import { commandActor } from './registry.ts'
 import { print } from './print.ts'
 
-type Given = { toBlock?: number; json?: boolean }
+type RewindOptions = { toBlock?: number; json?: boolean }
 
 /** `chatelaine network rewind`: the way out when the follower of a network has stopped below finality. */
 export function addRewind(command: Command): void {
@@ -22,7 +22,7 @@ export function addRewind(command: Command): void {
     .action(run)
 }
 
-async function run(name: string, given: Given): Promise<void> {
+async function run(name: string, given: RewindOptions): Promise<void> {
   await withInstallation(process.env, name, async (installation) => {
     const done = await rewind(installation, commandActor(), given.toBlock ?? null)
     const { to, transactions } = done

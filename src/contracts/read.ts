@@ -112,10 +112,10 @@ const isUnknown = (error: unknown): boolean => error instanceof RpcError && isUn
 
 const isNodes = (error: unknown): boolean => ['chain_unavailable', 'chain_timeout'].includes(toAppError(error).code)
 
-type Prepared = { to: Hex; parsed: ParsedAbi; data: Hex; asUser: boolean }
+type PreparedCall = { to: Hex; parsed: ParsedAbi; data: Hex; asUser: boolean }
 
 /** Everything that can be refused without asking the chain. */
-function prepare({ address, abi, args = [], sender = false }: CallRequest): Prepared {
+function prepare({ address, abi, args = [], sender = false }: CallRequest): PreparedCall {
   const to = readContractAddress(address)
   const parsed = parsedAbi(abi)
   const { stateMutability } = parsed.function
@@ -145,7 +145,7 @@ function readTag(tag: Static<typeof ReadRequest>['blockTag']): BlockTag {
 }
 
 /** What the contract returned. */
-async function ask(caller: Caller, { to, parsed, data, asUser }: Prepared, reads: Reads): Promise<Hex> {
+async function ask(caller: Caller, { to, parsed, data, asUser }: PreparedCall, reads: Reads): Promise<Hex> {
   const result = await reads.call({ to, data, ...(asUser ? { from: caller.address } : {}) })
   if ('reverted' in result) {
     const revert = decodeRevert(revertDataOf(result.reverted) ?? null, parsed.errors, data)
@@ -159,7 +159,7 @@ async function ask(caller: Caller, { to, parsed, data, asUser }: Prepared, reads
   return result.data
 }
 
-function answerOf(chain: Chain, { to, parsed }: Prepared, answer: { data: Hex; blockNumber: number }): ReadAnswer {
+function answerOf(chain: Chain, { to, parsed }: PreparedCall, answer: { data: Hex; blockNumber: number }): ReadAnswer {
   const { response, outputs } = decodeResult(parsed.function, answer.data)
   return {
     status: 'SUCCESS',

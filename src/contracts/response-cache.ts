@@ -7,8 +7,8 @@ const MAX_ANSWERS = 2_000
 const MAX_KEY_CHARACTERS = 1_024
 const MAX_TEXT_CHARACTERS = 4_096
 
-type AtBlock = { hash: Hex; texts: BoundedMap<string, string> }
-const finished = new WeakMap<Chain, AtBlock>()
+type CachedResponses = { hash: Hex; texts: BoundedMap<string, string> }
+const finished = new WeakMap<Chain, CachedResponses>()
 
 /**
  * The whole answer to an equal read at a block, as it went over the wire: what many ask within a block is encoded,

@@ -13,7 +13,7 @@ import { parsedAbi } from './abi-cache.ts'
 import { readContractAddress } from './read.ts'
 import type { WriteRequest } from './write-wire.ts'
 
-type Body = Static<typeof WriteRequest>
+type ContractWriteBody = Static<typeof WriteRequest>
 
 /** Scope of the idempotency keys of this operation; also the path. */
 export const WRITE_ROUTE = '/v1/contracts/method/write'
@@ -26,7 +26,7 @@ export const WRITE_ROUTE = '/v1/contracts/method/write'
 export async function writeContract(
   app: App,
   caller: Caller,
-  body: Body,
+  body: ContractWriteBody,
   { idempotencyKey }: { idempotencyKey?: string | undefined },
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const intent = readIntent(body)
@@ -36,12 +36,12 @@ export async function writeContract(
 }
 
 /** Everything of a write but its signature. @throws as `writeContract` */
-export function dryRunContract(app: App, caller: Caller, body: Body): Promise<DryRunAnswer> {
+export function dryRunContract(app: App, caller: Caller, body: ContractWriteBody): Promise<DryRunAnswer> {
   return dryRun(app, caller, readIntent(body))
 }
 
 /** Everything that can be refused without asking the chain. */
-function readIntent({ address, abi, args = [], value = '0' }: Body): Intent {
+function readIntent({ address, abi, args = [], value = '0' }: ContractWriteBody): Intent {
   const to = readContractAddress(address).toLowerCase() as Hex
   const { function: fn, errors } = parsedAbi(abi)
   refuseView(fn)
@@ -50,7 +50,7 @@ function readIntent({ address, abi, args = [], value = '0' }: Body): Intent {
 }
 
 /** The same request has the same hash, in whatever order its fields came. */
-function hashOf({ address, abi, args, value }: Body): Buffer {
+function hashOf({ address, abi, args, value }: ContractWriteBody): Buffer {
   return createHash('sha256')
     .update(JSON.stringify([address, abi, args ?? [], value ?? '0']))
     .digest()

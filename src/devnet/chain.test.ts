@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Log } from '../telemetry.ts'
+import type { Logger } from '../telemetry.ts'
 import { type ChainOptions, startChain } from './chain.ts'
 import { isDue } from './miner.ts'
 import { rpc } from './rpc.ts'
@@ -140,7 +140,7 @@ test('with every state unreadable the chain starts afresh and says so', async (t
 })
 
 const silent = () => {}
-const quiet: Log = { debug: silent, info: silent, warn: silent, error: silent }
+const quiet: Logger = { debug: silent, info: silent, warn: silent, error: silent }
 
 function folder(t: TestContext): string {
   const dir = mkdtempSync(join(tmpdir(), 'chain-'))

@@ -1,12 +1,12 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Log } from '../telemetry.ts'
+import type { Logger } from '../telemetry.ts'
 import { type Anvil, endStaleAnvil, launchAnvil } from './anvil.ts'
 import { ChainStartError } from './anvil-binary.ts'
 import { mineBlocks } from './miner.ts'
 import { saveState, settleState, stateFiles, statesToTry } from './state.ts'
 
-export type Chain = {
+export type AnvilChain = {
   rpcUrl: string
   port: number
   /** ends the chain after it has written its state */
@@ -23,7 +23,7 @@ export type ChainOptions = {
   blockSeconds: number
   /** empty blocks after one with transactions; anvil finalises two blocks behind the head */
   settleBlocks?: number
-  log: Log
+  log: Logger
 }
 
 type Start = { dir: string; ports: number[]; genesisSeconds: number; loadFile: string | null }
@@ -37,7 +37,13 @@ const SAVE_EVERY_MS = 5_000
  * may be a few seconds behind. It ends when we end, however that happens.
  * @throws ChainStartError when there is no anvil for this machine or the wanted port is taken
  */
-export async function startChain({ dir, port, blockSeconds, settleBlocks = 3, log }: ChainOptions): Promise<Chain> {
+export async function startChain({
+  dir,
+  port,
+  blockSeconds,
+  settleBlocks = 3,
+  log,
+}: ChainOptions): Promise<AnvilChain> {
   await mkdir(dir, { recursive: true, mode: 0o700 })
   await endStaleAnvil(dir, stateFiles(dir).exit)
   const anvil = await launchFromNewestState(dir, await portsToTry(dir, port), log)
@@ -73,7 +79,7 @@ function saver(dir: string, rpcUrl: string): (moved: boolean) => Promise<void> {
   }
 }
 
-async function launchFromNewestState(dir: string, ports: number[], log: Log): Promise<Anvil> {
+async function launchFromNewestState(dir: string, ports: number[], log: Logger): Promise<Anvil> {
   const states = await statesToTry(dir)
   const genesisSeconds = (await readNumber(join(dir, 'chain-genesis'))) ?? nowSeconds()
   for (const { name, unpack } of states) {

@@ -7,12 +7,12 @@ import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type Abi, decodeFunctionResult, encodeFunctionData, getAddress } from 'viem'
 import type { Hex } from '../ids.ts'
-import { type Chain, startChain } from './chain.ts'
+import { type AnvilChain, startChain } from './chain.ts'
 import { deploy, deploySamples } from './deploy.ts'
 import { giveCoins } from './faucet.ts'
 import { rpc } from './rpc.ts'
 
-let chain: Chain
+let chain: AnvilChain
 const dir = mkdtempSync(join(tmpdir(), 'deploy-'))
 const silent = () => {}
 before(async () => {

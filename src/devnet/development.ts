@@ -1,7 +1,7 @@
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Hex } from '../ids.ts'
-import type { Log } from '../telemetry.ts'
+import type { Logger } from '../telemetry.ts'
 import { startChain } from './chain.ts'
 import { deploySamples } from './deploy.ts'
 import { giveCoins } from './faucet.ts'
@@ -21,7 +21,7 @@ export async function openEmbeddedChain(options: {
   dir: string
   port: number | undefined
   blockSeconds: number
-  log: Log
+  log: Logger
 }): Promise<EmbeddedChain> {
   const chain = await startChain(options)
   try {

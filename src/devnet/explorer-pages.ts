@@ -7,7 +7,7 @@ import type { Hex } from '../ids.ts'
 type Coin = { networkName: string; symbol: string }
 
 // Whole blocks as the node gives them, only the fields that are shown.
-export type Block = {
+export type ExplorerBlock = {
   number: Hex
   hash: Hex
   parentHash: Hex
@@ -16,9 +16,9 @@ export type Block = {
   gasLimit: Hex
   baseFeePerGas?: Hex
 }
-export type WithHashes = Block & { transactions: Hex[] }
-export type WithTransactions = Block & { transactions: Transaction[] }
-export type Transaction = {
+export type WithHashes = ExplorerBlock & { transactions: Hex[] }
+export type WithTransactions = ExplorerBlock & { transactions: ExplorerTransaction[] }
+export type ExplorerTransaction = {
   hash: Hex
   from: Hex
   to: Hex | null
@@ -29,7 +29,7 @@ export type Transaction = {
   type: Hex
   blockNumber: Hex | null
 }
-export type Receipt = {
+export type ExplorerReceipt = {
   status: Hex
   gasUsed: Hex
   effectiveGasPrice: Hex
@@ -126,9 +126,9 @@ export function transaction({
   networkName,
   symbol,
 }: Coin & {
-  transaction: Transaction
-  receipt: Receipt | null
-  block: Block | null
+  transaction: ExplorerTransaction
+  receipt: ExplorerReceipt | null
+  block: ExplorerBlock | null
 }): PageParts {
   const created = receipt?.contractAddress ?? null
   const logs = receipt?.logs ?? []
@@ -226,7 +226,7 @@ export function address({
   balance: Hex
   code: Hex
   nonce: Hex
-  transactions: Transaction[]
+  transactions: ExplorerTransaction[]
   scannedTo: number
 }): PageParts {
   const kind = code === '0x' ? 'Account' : 'Contract'
@@ -318,7 +318,7 @@ function shell(networkName: string, title: string, here: string | null, content:
   }
 }
 
-function transactionTable(transactions: Transaction[], symbol: string): string {
+function transactionTable(transactions: ExplorerTransaction[], symbol: string): string {
   if (transactions.length === 0) return '<p class="muted">None.</p>'
   return html`<div class="scroll">
     <table>
@@ -347,7 +347,7 @@ function transactionTable(transactions: Transaction[], symbol: string): string {
   </div>`
 }
 
-function statusBadge(receipt: Receipt | null): string {
+function statusBadge(receipt: ExplorerReceipt | null): string {
   if (receipt === null) return '<span class="badge">pending</span>'
   return receipt.status === '0x1'
     ? '<span class="badge good">success</span>'
@@ -361,7 +361,7 @@ function addressLink(address: Hex, shown: (address: string) => string = (whole) 
   return html`<a class="mono" href="/explorer/address/${checksummed}" title="${checksummed}">${shown(checksummed)}</a>`
 }
 
-function time({ timestamp }: Block): string {
+function time({ timestamp }: ExplorerBlock): string {
   const at = calendar(timestamp)
   return at === null
     ? html`second ${BigInt(timestamp)}`
@@ -369,7 +369,7 @@ function time({ timestamp }: Block): string {
 }
 
 /** On a phone only the clock. */
-function timeInTable({ timestamp }: Block): string {
+function timeInTable({ timestamp }: ExplorerBlock): string {
   const at = calendar(timestamp)
   if (at === null) return html`second ${BigInt(timestamp)}`
   return html`<time datetime="${at.iso}"

@@ -12,12 +12,12 @@ import { readConfig } from '../config.ts'
 import { openBrand } from '../http/brand.ts'
 import { PAGE_CSP, pageAssets } from '../http/page.ts'
 import type { Hex } from '../ids.ts'
-import { type Chain, startChain } from './chain.ts'
+import { type AnvilChain, startChain } from './chain.ts'
 import { deploy } from './deploy.ts'
 import { explorer } from './explorer.ts'
 import { rpc } from './rpc.ts'
 
-let chain: Chain
+let chain: AnvilChain
 let server: FastifyInstance
 let sender: Hex
 let someone: Hex

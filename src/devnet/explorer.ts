@@ -4,7 +4,13 @@ import { FALLBACK_FINALITY } from '../chain/block-at.ts'
 import { type PageParts, sendPage } from '../http/page.ts'
 import type { Hex } from '../ids.ts'
 import * as pages from './explorer-pages.ts'
-import type { Block, Receipt, Transaction, WithHashes, WithTransactions } from './explorer-pages.ts'
+import type {
+  ExplorerBlock,
+  ExplorerReceipt,
+  ExplorerTransaction,
+  WithHashes,
+  WithTransactions,
+} from './explorer-pages.ts'
 import { rpc } from './rpc.ts'
 
 export type ExplorerOptions = { rpcUrl: string; networkName: string; symbol: string }
@@ -41,7 +47,7 @@ export async function explorer(
     if (/^\d{1,12}$/.test(text)) return reply.redirect(`/explorer/block/${text}`)
     return show(reply, coin, async () => {
       if (!isHash(text)) return null
-      const block = await ask<Block | null>('eth_getBlockByHash', text, false)
+      const block = await ask<ExplorerBlock | null>('eth_getBlockByHash', text, false)
       return { redirect: block === null ? `/explorer/tx/${text}` : `/explorer/block/${text}` }
     })
   })
@@ -58,12 +64,12 @@ export async function explorer(
     show(reply, coin, async () => {
       if (!isHash(hash)) return null
       const [transaction, receipt] = await Promise.all([
-        ask<Transaction | null>('eth_getTransactionByHash', hash),
-        ask<Receipt | null>('eth_getTransactionReceipt', hash),
+        ask<ExplorerTransaction | null>('eth_getTransactionByHash', hash),
+        ask<ExplorerReceipt | null>('eth_getTransactionReceipt', hash),
       ])
       if (transaction === null) return null
       const mined = transaction.blockNumber
-      const block = mined === null ? null : await ask<Block | null>('eth_getBlockByNumber', mined, false)
+      const block = mined === null ? null : await ask<ExplorerBlock | null>('eth_getBlockByNumber', mined, false)
       return pages.transaction({ transaction, receipt, block, ...coin })
     }),
   )
@@ -84,7 +90,7 @@ export async function explorer(
 
   /** As the follower counts it: what the node calls final, or 64 blocks below its newest where it calls nothing so. */
   async function readFinalized(): Promise<number> {
-    const named = await ask<Block | null>('eth_getBlockByNumber', 'finalized', false).catch(() => null)
+    const named = await ask<ExplorerBlock | null>('eth_getBlockByNumber', 'finalized', false).catch(() => null)
     return named === null ? Number(await ask<Hex>('eth_blockNumber')) - FALLBACK_FINALITY : Number(named.number)
   }
 
@@ -97,10 +103,10 @@ export async function explorer(
   /** Blocks from `newest` downwards; one that a reorganisation took away meanwhile is left out. */
   async function blocksDown(newest: number, count: number, full: false): Promise<WithHashes[]>
   async function blocksDown(newest: number, count: number, full: true): Promise<WithTransactions[]>
-  async function blocksDown(newest: number, count: number, full: boolean): Promise<Block[]> {
+  async function blocksDown(newest: number, count: number, full: boolean): Promise<ExplorerBlock[]> {
     const numbers = Array.from({ length: Math.min(count, newest + 1) }, (_, i) => newest - i)
     const blocks = await Promise.all(
-      numbers.map((number) => ask<Block | null>('eth_getBlockByNumber', quantity(number), full)),
+      numbers.map((number) => ask<ExplorerBlock | null>('eth_getBlockByNumber', quantity(number), full)),
     )
     return blocks.filter((block) => block !== null)
   }
@@ -109,9 +115,9 @@ export async function explorer(
   async function transactionsOf(
     address: string,
     head: number,
-  ): Promise<{ transactions: Transaction[]; scannedTo: number }> {
+  ): Promise<{ transactions: ExplorerTransaction[]; scannedTo: number }> {
     const wanted = address.toLowerCase()
-    const transactions: Transaction[] = []
+    const transactions: ExplorerTransaction[] = []
     const oldest = Math.max(0, head - SCAN.blocks + 1)
     let next = head
     for (

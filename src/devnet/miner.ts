@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { rpc } from './rpc.ts'
 
-type Head = { number: number; hash: string; transactions: number }
+type MinedHead = { number: number; hash: string; transactions: number }
 type Situation = { number: number; ageMs: number; pending: number; settledAt: number }
 type Mining = {
   rpcUrl: string
@@ -29,7 +29,7 @@ export function isDue({ number, ageMs, pending, settledAt }: Situation): boolean
 /** Mines blocks until the returned function is called, which waits for the tick in progress. */
 export function mineBlocks({ rpcUrl, blockSeconds, settleBlocks, onTick, onError }: Mining): () => Promise<void> {
   const over = new AbortController()
-  let known: Head | null = null
+  let known: MinedHead | null = null
   let knownSinceMs = 0
   let settledAt = 0
 
@@ -61,7 +61,7 @@ export function mineBlocks({ rpcUrl, blockSeconds, settleBlocks, onTick, onError
   }
 }
 
-async function readHead(rpcUrl: string): Promise<Head> {
+async function readHead(rpcUrl: string): Promise<MinedHead> {
   const block = await rpc<{ number: string; hash: string; transactions: string[] }>(
     rpcUrl,
     'eth_getBlockByNumber',

@@ -1,4 +1,4 @@
-type Answer = { result?: unknown; error?: { message: string } }
+type DevnetResponse = { result?: unknown; error?: { message: string } }
 
 /** One JSON-RPC call to the development chain. @throws Error with the node's own words, or when it does not answer in 60 s */
 export async function rpc<Result = unknown>(url: string, method: string, ...params: unknown[]): Promise<Result> {
@@ -8,7 +8,7 @@ export async function rpc<Result = unknown>(url: string, method: string, ...para
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
     signal: AbortSignal.timeout(60_000),
   })
-  const { result, error } = (await response.json()) as Answer
+  const { result, error } = (await response.json()) as DevnetResponse
   if (error !== undefined) throw new Error(`${method}: ${error.message}`)
   return result as Result
 }

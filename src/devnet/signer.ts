@@ -4,7 +4,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Log } from '../telemetry.ts'
+import type { Logger } from '../telemetry.ts'
 
 export type SignerProcess = { socket: string; stop(): Promise<void> }
 
@@ -14,7 +14,7 @@ export type SignerSettings = {
   issuer: string
   audience: string
   logLevel: string
-  log: Log
+  log: Logger
 }
 
 const READY_MS = 20_000

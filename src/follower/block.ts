@@ -13,7 +13,7 @@ export type FollowedBlock = Block & {
    * others' transactions are in it.
    * @throws RpcError | RpcUnavailable | BadAnswer
    */
-  prove(ours: Ours): Promise<Proof>
+  prove(ours: Ours): Promise<BlockProof>
 }
 
 /** Transactions of a block. */
@@ -24,7 +24,7 @@ export type Ours = {
   claimed: readonly Hex[]
 }
 
-export type Proof = {
+export type BlockProof = {
   /** of the transactions, by their hashes */
   nonces: ReadonlyMap<Hex, number>
   /** null when all of the block agrees with its hash; otherwise why that cannot be said, for the operator */

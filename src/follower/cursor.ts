@@ -20,7 +20,7 @@ export type Lease = { epoch: number; owner: string }
 export type Position = Lease & { number: number; hash: Hex; finalized: number; halted: string | null }
 
 const COLUMNS = ['block_number', 'block_hash', 'finalized_number', 'epoch', 'lease_owner', 'halted'] as const
-type Row = {
+type CursorRow = {
   lease_owner: string | null
   block_number: number
   block_hash: Uint8Array
@@ -29,7 +29,7 @@ type Row = {
   halted: string | null
 }
 
-const positionOf = (row: Row): Position => ({
+const positionOf = (row: CursorRow): Position => ({
   number: row.block_number,
   hash: toHex(row.block_hash),
   finalized: row.finalized_number,

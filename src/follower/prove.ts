@@ -3,7 +3,7 @@ import { BadAnswer } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import type { Verification } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
-import type { Ours, Proof, Receipt } from './block.ts'
+import type { Ours, BlockProof, Receipt } from './block.ts'
 import {
   checkReceipts,
   checkRoots,
@@ -13,14 +13,14 @@ import {
   readTransactions,
   receiptsRoot,
   transactionsRoot,
-  type Computed,
+  type ComputedBlock,
 } from './strict.ts'
-import { isEthereums, readRaw, readSent, typeOf, type Sent } from './transaction.ts'
+import { isEthereums, readRaw, readSent, typeOf, type EncodedTransaction } from './transaction.ts'
 
 /** Block and receipts as the node sent them, the transactions whole. */
 export type Answers = { block: unknown; receipts: readonly unknown[] }
 
-type Read = Block & { receipts: Receipt[] }
+type BlockWithReceipts = Block & { receipts: Receipt[] }
 
 /** What a process has learned of a network, in a mode that does not insist on proofs; `doubts` are counted in a row. */
 export type Provability = { wasProven: boolean; doubts: number }
@@ -29,7 +29,7 @@ export type Provability = { wasProven: boolean; doubts: number }
 const PATIENCE = 20
 
 /** Checks all of a block against its hash. @throws BadAnswer */
-export function proveAll(answers: Answers, read: Read): { receipts: Receipt[]; proof: Proof } {
+export function proveAll(answers: Answers, read: BlockWithReceipts): { receipts: Receipt[]; proof: BlockProof } {
   const computed = computeBlock(answers.block, answers.receipts)
   // No network has any: a development node lets somebody send in another's name.
   if (computed.sent.some(({ isSigned }) => !isSigned)) throw new BadAnswer('nobody has signed a transaction')
@@ -44,9 +44,9 @@ export function proveAll(answers: Answers, read: Read): { receipts: Receipt[]; p
  */
 export function proveSome(
   answers: Answers,
-  read: Read,
+  read: BlockWithReceipts,
   { ours, verification, provability }: { ours: Ours; verification: Verification; provability: Provability },
-): Proof {
+): BlockProof {
   if (verification === 'count') return { nonces: readNonces(answers, read, ours), doubt: null }
   const { computed, doubt } = tryCompute(answers, read)
   if (computed !== null) {
@@ -70,9 +70,9 @@ export function proveSome(
  */
 export function proveOwn(
   { block, receipts }: Answers,
-  read: Read,
+  read: BlockWithReceipts,
   { ours: { signed }, verification, provability }: { ours: Ours; verification: Verification; provability: Provability },
-): Proof | null {
+): BlockProof | null {
   const raws = read.receipts.flatMap(({ transactionHash }) => signed.get(transactionHash) ?? [])
   if (verification === 'count' || raws.length < read.receipts.length) return null
   try {
@@ -89,13 +89,13 @@ export function proveOwn(
   }
 }
 
-type Comparison = { computed: Computed; isSenderChecked: (index: number) => boolean }
+type Comparison = { computed: ComputedBlock; isSenderChecked: (index: number) => boolean }
 
 function compare(
   answers: Answers,
-  read: Read,
+  read: BlockWithReceipts,
   { computed, isSenderChecked }: Comparison,
-): { receipts: Receipt[]; proof: Proof } {
+): { receipts: Receipt[]; proof: BlockProof } {
   const { sent } = computed
   checkRoots(answers.block, computed)
   for (const [index, answer] of readTransactions(answers.block).entries())
@@ -105,9 +105,9 @@ function compare(
   return { receipts, proof: { nonces, doubt: null } }
 }
 
-type Attempt = { computed: Computed; doubt: null } | { computed: null; doubt: string }
+type Recomputation = { computed: ComputedBlock; doubt: null } | { computed: null; doubt: string }
 
-function tryCompute({ block, receipts }: Answers, { hash }: Read): Attempt {
+function tryCompute({ block, receipts }: Answers, { hash }: BlockWithReceipts): Recomputation {
   try {
     const computed = computeBlock(block, receipts)
     if (computed.hash === hash) return { computed, doubt: null }
@@ -118,7 +118,7 @@ function tryCompute({ block, receipts }: Answers, { hash }: Read): Attempt {
   }
 }
 
-function readNonces({ block }: Answers, { receipts }: Read, { signed, claimed }: Ours): Map<Hex, number> {
+function readNonces({ block }: Answers, { receipts }: BlockWithReceipts, { signed, claimed }: Ours): Map<Hex, number> {
   const ours = new Set([...signed.keys(), ...claimed])
   const nonces = new Map<Hex, number>()
   for (const [index, answer] of readTransactions(block).entries()) {
@@ -138,7 +138,7 @@ function readNonces({ block }: Answers, { receipts }: Read, { signed, claimed }:
 }
 
 /** null for a transaction that is not written as Ethereum's are. */
-function tryReadSent(answer: unknown): Sent | null {
+function tryReadSent(answer: unknown): EncodedTransaction | null {
   try {
     return readSent(answer)
   } catch (error) {

@@ -8,18 +8,18 @@ import { bloomOf } from './bloom.ts'
 import type { Log, Receipt } from './block.ts'
 import { bytes, list, quantity } from './fields.ts'
 import { encodeRlp, type Rlp } from './rlp.ts'
-import { isEthereums, readSent, typeOf, withType, type Sent } from './transaction.ts'
+import { isEthereums, readSent, typeOf, withType, type EncodedTransaction } from './transaction.ts'
 import { listRoot } from './trie.ts'
 
 /** A block computed from what it holds: if it is the block that was asked for, these are in its header. */
-export type Computed = { hash: Hex; transactionsRoot: Hex; receiptsRoot: Hex; sent: Sent[] }
+export type ComputedBlock = { hash: Hex; transactionsRoot: Hex; receiptsRoot: Hex; sent: EncodedTransaction[] }
 
 /**
  * Encodes a block as Ethereum does.
  * @param block  with whole transactions, as the node sends it
  * @throws BadAnswer  also for networks whose headers, transactions or receipts are not Ethereum's
  */
-export function computeBlock(block: unknown, receipts: readonly unknown[]): Computed {
+export function computeBlock(block: unknown, receipts: readonly unknown[]): ComputedBlock {
   const foreign = [...readTransactions(block), ...receipts]
     .map((one) => typeOf(readObject(one, 'a transaction')))
     .find((type) => !isEthereums(type))
@@ -36,7 +36,7 @@ export function computeBlock(block: unknown, receipts: readonly unknown[]): Comp
  * added, moved or changed.
  * @throws BadAnswer
  */
-export function checkRoots(block: unknown, computed: Computed): void {
+export function checkRoots(block: unknown, computed: ComputedBlock): void {
   const header = readObject(block, 'a block')
   if (computed.hash !== lower(header.hash)) throw new BadAnswer('the header has another hash')
   if (computed.transactionsRoot !== lower(header.transactionsRoot))
@@ -53,7 +53,7 @@ export function checkRoots(block: unknown, computed: Computed): void {
  * @throws BadAnswer  when the node said otherwise
  */
 export function checkReceipts(
-  sent: Sent[],
+  sent: EncodedTransaction[],
   { receipts, baseFee }: Block & { receipts: Receipt[] },
   { answers, isSenderChecked }: { answers: readonly unknown[]; isSenderChecked: (index: number) => boolean },
 ): Receipt[] {
@@ -80,7 +80,10 @@ export function checkReceipts(
 
 const PROVEN = ['transactionHash', 'from', 'to', 'gasUsed', 'effectiveGasPrice', 'contractAddress'] as const
 
-function derive(sent: Sent, { baseFee, isSenderChecked }: { baseFee: bigint | null; isSenderChecked: boolean }) {
+function derive(
+  sent: EncodedTransaction,
+  { baseFee, isSenderChecked }: { baseFee: bigint | null; isSenderChecked: boolean },
+) {
   const from = isSenderChecked ? sent.from() : null
   return {
     ...(sent.isSigned ? { transactionHash: sent.hash } : {}),
@@ -90,7 +93,11 @@ function derive(sent: Sent, { baseFee, isSenderChecked }: { baseFee: bigint | nu
 }
 
 /** What a node says of a transaction beside its bytes: the hash and the sender, which have to be those of the bytes. */
-export function checkTransaction(sent: Sent, answer: unknown, { isSenderChecked }: { isSenderChecked: boolean }): void {
+export function checkTransaction(
+  sent: EncodedTransaction,
+  answer: unknown,
+  { isSenderChecked }: { isSenderChecked: boolean },
+): void {
   if (!sent.isSigned) return
   const said = readObject(answer, 'a whole transaction')
   if (readHash(said.hash, 'hash of a transaction') !== sent.hash) throw new BadAnswer('a transaction has another hash')

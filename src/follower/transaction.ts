@@ -7,7 +7,7 @@ import { bytesOf, decodeRlp, encodeRlp, type Decoded, type Encoded, type Rlp } f
 import { createdBy, recoverSender } from './sender.ts'
 
 /** A transaction as its own bytes say it: nothing here is the node's word. All hex is lower-case. */
-export type Sent = {
+export type EncodedTransaction = {
   /** what its block commits to, and what its hash is of */
   encoded: Buffer
   hash: Hex
@@ -33,18 +33,18 @@ export const typeOf = ({ type }: Record<string, unknown>): number =>
 /** False for the types of other networks: OP deposits (0x7e), Arbitrum's (0x64 and up), zkSync's (0x71, 0xff), Celo's. */
 export const isEthereums = (type: number): boolean => type <= LAST_TYPE
 
-type Field = [name: string, read: (value: unknown) => Rlp]
+type RlpField = [name: string, read: (value: unknown) => Rlp]
 
-const TO: Field = ['to', (value) => (value === null || value === undefined ? Buffer.alloc(0) : bytes(value))]
-const CALL: Field[] = [['gas', quantity], TO, ['value', quantity], ['input', bytes]]
-const GAS_PRICE: Field = ['gasPrice', quantity]
-const NONCE: Field = ['nonce', quantity]
-const CHAIN_ID: Field = ['chainId', quantity]
-const ACCESS_LIST: Field = ['accessList', (value) => list(value ?? []).map(encodeAccess)]
-const DYNAMIC: Field[] = [CHAIN_ID, NONCE, ['maxPriorityFeePerGas', quantity], ['maxFeePerGas', quantity], ...CALL, ACCESS_LIST] // prettier-ignore
+const TO: RlpField = ['to', (value) => (value === null || value === undefined ? Buffer.alloc(0) : bytes(value))]
+const CALL: RlpField[] = [['gas', quantity], TO, ['value', quantity], ['input', bytes]]
+const GAS_PRICE: RlpField = ['gasPrice', quantity]
+const NONCE: RlpField = ['nonce', quantity]
+const CHAIN_ID: RlpField = ['chainId', quantity]
+const ACCESS_LIST: RlpField = ['accessList', (value) => list(value ?? []).map(encodeAccess)]
+const DYNAMIC: RlpField[] = [CHAIN_ID, NONCE, ['maxPriorityFeePerGas', quantity], ['maxFeePerGas', quantity], ...CALL, ACCESS_LIST] // prettier-ignore
 
 /** Fields by type, in the order of their encoding, up to the signature. */
-const FIELDS: readonly Field[][] = [
+const FIELDS: readonly RlpField[][] = [
   [NONCE, GAS_PRICE, ...CALL],
   [CHAIN_ID, NONCE, GAS_PRICE, ...CALL, ACCESS_LIST],
   DYNAMIC,
@@ -56,7 +56,7 @@ const FIELDS: readonly Field[][] = [
  * Reads a transaction as a node sends it whole, by encoding it anew.
  * @throws BadAnswer  also for a type that is not Ethereum's: ask `isEthereums` before
  */
-export function readSent(answer: unknown): Sent {
+export function readSent(answer: unknown): EncodedTransaction {
   const transaction = readObject(answer, 'a whole transaction')
   const type = typeOf(transaction)
   const fields = fieldsOf(type)
@@ -72,7 +72,7 @@ export function readSent(answer: unknown): Sent {
 }
 
 /** Reads a transaction from the bytes that were sent. @throws BadAnswer  as `readSent` */
-export function readRaw(raw: Buffer): Sent {
+export function readRaw(raw: Buffer): EncodedTransaction {
   // A list begins with 0xc0 or more, and is of the oldest type.
   const type = raw[0]! < 0xc0 ? raw[0]! : 0
   const names = fieldsOf(type).map(([name]) => name)
@@ -93,7 +93,7 @@ function onlyBytes(item: Decoded): Buffer {
   return item
 }
 
-type Parts = {
+type TransactionParts = {
   type: number
   /** up to the signature */
   parts: readonly Rlp[]
@@ -106,7 +106,10 @@ type Parts = {
   priceIn: (name: string) => bigint
 }
 
-function sentOf(encoded: Buffer, { type, parts, last, r, s, to, nonce, priceIn }: Parts): Sent {
+function sentOf(
+  encoded: Buffer,
+  { type, parts, last, r, s, to, nonce, priceIn }: TransactionParts,
+): EncodedTransaction {
   const { parity, signedToo } = type === 0 ? legacySignature(last) : typedSignature(last)
   const isSigned = r.length + s.length > 0
   let sender: Hex | undefined
@@ -130,7 +133,7 @@ function sentOf(encoded: Buffer, { type, parts, last, r, s, to, nonce, priceIn }
   }
 }
 
-function fieldsOf(type: number): readonly Field[] {
+function fieldsOf(type: number): readonly RlpField[] {
   const fields = FIELDS[type]
   if (fields === undefined) throw new BadAnswer(`the transaction has the type 0x${type.toString(16)}`)
   return fields
@@ -140,10 +143,10 @@ function fieldsOf(type: number): readonly Field[] {
 export const withType = (type: number, body: Buffer): Buffer =>
   type === 0 ? body : Buffer.concat([Buffer.of(type), body])
 
-type Signature = { parity: 0 | 1; signedToo: Rlp[] }
+type SignatureFields = { parity: 0 | 1; signedToo: Rlp[] }
 
 /** EIP-155: since 2016 the network's number is signed as well and stands in `v`; before, `v` is 27 or 28. */
-function legacySignature(v: Buffer): Signature {
+function legacySignature(v: Buffer): SignatureFields {
   const number = numberIn(v)
   if (number === 27n || number === 28n) return { parity: number === 27n ? 0 : 1, signedToo: [] }
   // Below stands what nobody signed; recovering a sender from it gives another one than was told, or none.
@@ -153,7 +156,7 @@ function legacySignature(v: Buffer): Signature {
 }
 
 /** Nodes write the parity as `yParity`, as `v`, or as both. */
-function typedSignature(parity: Buffer): Signature {
+function typedSignature(parity: Buffer): SignatureFields {
   if (parity.length > 1 || (parity[0] ?? 0) > 1) throw new BadAnswer('a transaction has an invalid signature')
   return { parity: parity.length === 0 ? 0 : 1, signedToo: [] }
 }
@@ -170,7 +173,7 @@ function encodeAuthorization(answer: unknown): Rlp {
 }
 
 /** EIP-1559: the base fee and what is offered on top, up to what is paid at most. */
-function priceOf(priceIn: Parts['priceIn'], type: number, baseFee: bigint | null): bigint {
+function priceOf(priceIn: TransactionParts['priceIn'], type: number, baseFee: bigint | null): bigint {
   if (type < 2) return priceIn('gasPrice')
   const [most, offered] = [priceIn('maxFeePerGas'), priceIn('maxPriorityFeePerGas')]
   const wanted = (baseFee ?? 0n) + offered

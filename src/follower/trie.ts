@@ -1,7 +1,7 @@
 import { keccak } from '../keccak.ts'
 import { bytesOf, encodeRlp, type Rlp } from './rlp.ts'
 
-type Leaf = { nibbles: number[]; value: Buffer }
+type TrieLeaf = { nibbles: number[]; value: Buffer }
 
 /**
  * Root of the Merkle-Patricia trie of a list, by which a block commits to its transactions and receipts: keys are the
@@ -13,7 +13,7 @@ export function listRoot(values: readonly Buffer[]): Buffer {
 }
 
 /** The node over all leaves that share their first `depth` nibbles. */
-function encodeNode(leaves: Leaf[], depth: number): Buffer {
+function encodeNode(leaves: TrieLeaf[], depth: number): Buffer {
   const [first] = leaves
   if (leaves.length === 1) return encodeRlp([compact(first!.nibbles.slice(depth), true), first!.value])
   const shared = sharedNibbles(leaves, depth)
@@ -32,7 +32,7 @@ function encodeNode(leaves: Leaf[], depth: number): Buffer {
 /** A node of less than 32 bytes stands in its parent itself, a longer one by its hash. */
 const referTo = (node: Buffer): Rlp => (node.length < 32 ? { encoded: node } : keccak(node))
 
-function sharedNibbles(leaves: Leaf[], depth: number): number {
+function sharedNibbles(leaves: TrieLeaf[], depth: number): number {
   const { nibbles } = leaves[0]!
   let shared = 0
   while (

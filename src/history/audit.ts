@@ -9,7 +9,7 @@ import type { Db } from '../store/db.ts'
 import { noteTokens } from '../tokens/record.ts'
 import { lockFinalized, readFinalized } from './backfill.ts'
 import { insertTransfers } from './columns.ts'
-import { findTransfers, rowsOf, type Found, type TransferRow } from './rows.ts'
+import { findTransfers, rowsOf, type FoundTransfer, type TransferRow } from './rows.ts'
 
 /** blocks compared at once */
 const WINDOW = 16
@@ -19,7 +19,7 @@ const PATIENCE = 5
 /** What the table says otherwise than the chain: `stored` is null for a missing row, `expected` for an extra one. */
 export type Difference = { stored: TransferRow | null; expected: TransferRow | null }
 
-type Order = {
+type AuditJob = {
   /** both included */
   from: number
   to: number
@@ -39,7 +39,7 @@ type Order = {
 export async function audit(
   app: Pick<App, 'db'>,
   chain: Chain,
-  { from, to, rpc, repairs, onDifference, onProgress }: Order,
+  { from, to, rpc, repairs, onDifference, onProgress }: AuditJob,
 ): Promise<{ blocks: number; transfers: number; differences: number }> {
   const finalized = await readFinalized(app.db, chain)
   if (to > finalized) throw new Error(`Only final blocks can be compared: they end at ${finalized}.`)
@@ -63,7 +63,7 @@ export async function audit(
 async function fetchFound(
   rpc: Rpc,
   { start, end, source }: { start: number; end: number; source: ReceiptSource },
-): Promise<Found[]> {
+): Promise<FoundTransfer[]> {
   const numbers = Array.from({ length: end - start + 1 }, (_, index) => start + index)
   const headers = await fetchHeaders(rpc, numbers)
   const blocks = await Promise.all(
@@ -89,7 +89,7 @@ async function patiently<T>(ask: () => Promise<T>): Promise<T> {
 async function compare(
   db: Db,
   chain: Chain,
-  { found, start, end, repairs }: { found: Found[]; start: number; end: number; repairs: boolean },
+  { found, start, end, repairs }: { found: FoundTransfer[]; start: number; end: number; repairs: boolean },
 ): Promise<{ rows: number; differences: Difference[] }> {
   if (repairs && (await lockFinalized(db, chain)) < end) throw new Error('a finalized block was reorganised')
   const { rows, tokens } = await rowsOf(db, chain, found)

@@ -11,7 +11,7 @@ import { noteTokens } from '../tokens/record.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { insertTransfers } from './columns.ts'
 import { fetchPast, fetchWhole, isTooMuch } from './past-logs.ts'
-import { rowsOf, type Found } from './rows.ts'
+import { rowsOf, type FoundTransfer } from './rows.ts'
 
 /** accounts of one call: nodes cap the values of a topic at 1,000 */
 const GROUP = 1_000
@@ -21,8 +21,8 @@ const MAX_RANGE = 10_000
 /** how often a node may fail in a row */
 const PATIENCE = 8
 
-type Part = Pick<App, 'db' | 'telemetry'>
-type Group = { accountIds: string[]; addresses: Hex[]; members: Buffer }
+type BackfillContext = Pick<App, 'db' | 'telemetry'>
+type AccountGroup = { accountIds: string[]; addresses: Hex[]; members: Buffer }
 
 /** Where a backfill stands: blocks below `nextBlock` are done for this group of accounts. */
 export type BackfillProgress = {
@@ -34,7 +34,7 @@ export type BackfillProgress = {
   transfers: number
 }
 
-type Order = {
+type BackfillJob = {
   fromBlock: number
   /** null for every account */
   accountIds: readonly string[] | null
@@ -51,7 +51,11 @@ type Order = {
  * @returns the first block that is not done, at most one above the follower's block
  * @throws RpcUnavailable | BadAnswer | RpcError  when the node fails again and again; AppError not_found
  */
-export async function backfill(app: Part, chain: Chain, order: Order): Promise<{ nextBlock: number; target: number }> {
+export async function backfill(
+  app: BackfillContext,
+  chain: Chain,
+  order: BackfillJob,
+): Promise<{ nextBlock: number; target: number }> {
   const { target } = await readCursor(app, chain)
   const groups = await readGroups(app.db, order.accountIds)
   let nextBlock = target + 1
@@ -68,7 +72,7 @@ export async function backfill(app: Part, chain: Chain, order: Order): Promise<{
 }
 
 /** The follower's block, once the transaction that may not know our accounts yet is through. */
-async function readCursor({ db }: Part, { chainId }: Chain): Promise<{ target: number }> {
+async function readCursor({ db }: BackfillContext, { chainId }: Chain): Promise<{ target: number }> {
   return db.transaction().execute(async (tx) => {
     const row = await tx
       .selectFrom('cursors')
@@ -83,7 +87,7 @@ async function readCursor({ db }: Part, { chainId }: Chain): Promise<{ target: n
 }
 
 /** Oldest accounts first, so that new ones change the last group only. */
-async function readGroups(db: Db, accountIds: readonly string[] | null): Promise<Group[]> {
+async function readGroups(db: Db, accountIds: readonly string[] | null): Promise<AccountGroup[]> {
   let query = db.selectFrom('accounts').select(['account_id', 'address']).orderBy('created_at').orderBy('account_id')
   if (accountIds !== null) query = query.where('account_id', 'in', accountIds)
   const rows = await query.execute()
@@ -96,7 +100,7 @@ async function readGroups(db: Db, accountIds: readonly string[] | null): Promise
 }
 
 async function fillGroup(
-  app: Part,
+  app: BackfillContext,
   chain: Chain,
   {
     group,
@@ -105,8 +109,8 @@ async function fillGroup(
     stopping,
     waitMs,
     report,
-  }: Order & {
-    group: Group
+  }: BackfillJob & {
+    group: AccountGroup
     target: number
     report: (progress: Pick<BackfillProgress, 'nextBlock' | 'transfers'>) => void
   },
@@ -147,7 +151,7 @@ async function fillGroup(
 async function fetchRange(
   { rpc, verification }: Chain,
   range: { from: number; to: number; addresses: Hex[] },
-): Promise<Found[]> {
+): Promise<FoundTransfer[]> {
   try {
     return await fetchPast(rpc, range)
   } catch (error) {
@@ -158,9 +162,9 @@ async function fetchRange(
 
 /** Rows and how far they reach, together. The follower's cursor is held meanwhile: what is final stays so. */
 async function store(
-  app: Part,
+  app: BackfillContext,
   chain: Chain,
-  { found, fromBlock, group, next }: { found: Found[]; fromBlock: number; group: Group; next: number },
+  { found, fromBlock, group, next }: { found: FoundTransfer[]; fromBlock: number; group: AccountGroup; next: number },
 ): Promise<number> {
   return app.db.transaction().execute(async (db) => {
     if ((await lockFinalized(db, chain)) < next - 1) throw new Error('a finalized block was reorganised')
@@ -178,7 +182,7 @@ async function store(
   })
 }
 
-async function readNext(db: Db, { chainId }: Chain, { fromBlock, group }: { fromBlock: number; group: Group }) {
+async function readNext(db: Db, { chainId }: Chain, { fromBlock, group }: { fromBlock: number; group: AccountGroup }) {
   const row = await db
     .selectFrom('backfills')
     .select('next_block')

@@ -7,7 +7,7 @@ import { BadAnswer, RpcTooLarge } from '../chain/rpc/failures.ts'
 import { readLog } from '../follower/answers.ts'
 import { fetchBlock, fetchHeaders, type ReceiptSource } from '../follower/fetch.ts'
 import type { Hex } from '../ids.ts'
-import { addTransfers, findTransfers, type Found } from './rows.ts'
+import { addTransfers, findTransfers, type FoundTransfer } from './rows.ts'
 
 /** calls of one JSON-RPC batch */
 const BATCH = 50
@@ -32,7 +32,7 @@ export class TooMuch extends Error {
 export async function fetchPast(
   rpc: Rpc,
   { from, to, addresses }: { from: number; to: number; addresses: readonly Hex[] },
-): Promise<Found[]> {
+): Promise<FoundTransfer[]> {
   const range = { fromBlock: hexOf(from), toBlock: hexOf(to) }
   const some = addresses.map((address) => `0x${'0'.repeat(24)}${address.slice(2)}`)
   const all = [TRANSFER_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_BATCH_TOPIC]
@@ -53,7 +53,11 @@ export async function fetchPast(
 
 type PastLog = ReturnType<typeof readPastLog>
 
-async function readLogs(rpc: Rpc, lists: unknown[], { from, to }: { from: number; to: number }): Promise<Found[]> {
+async function readLogs(
+  rpc: Rpc,
+  lists: unknown[],
+  { from, to }: { from: number; to: number },
+): Promise<FoundTransfer[]> {
   const logs = new Map<string, PastLog>()
   for (const list of lists) {
     if (!Array.isArray(list)) throw new BadAnswer('the node did not answer a list of logs')
@@ -69,7 +73,7 @@ async function readLogs(rpc: Rpc, lists: unknown[], { from, to }: { from: number
     }
   }
   const blocks = await fetchBlocks(rpc, [...logs.values()])
-  const found: Found[] = []
+  const found: FoundTransfer[] = []
   for (const { log, hash, blockNumber } of logs.values()) {
     addTransfers(found, log, { hash, sentBy: null, block: blocks.get(blockNumber)! })
   }
@@ -92,10 +96,10 @@ function readPastLog(answer: unknown) {
 }
 
 /** The blocks that logs stand in, by number. @throws BadAnswer when a log and the chain name different ones */
-async function fetchBlocks(rpc: Rpc, logs: PastLog[]): Promise<Map<number, Found['block']>> {
+async function fetchBlocks(rpc: Rpc, logs: PastLog[]): Promise<Map<number, FoundTransfer['block']>> {
   const hashes = new Map(logs.map(({ blockNumber, blockHash }) => [blockNumber, blockHash]))
   const headers = await fetchHeaders(rpc, [...hashes.keys()])
-  const blocks = new Map<number, Found['block']>()
+  const blocks = new Map<number, FoundTransfer['block']>()
   for (const header of headers) {
     if (header === null) throw new BadAnswer('the node lacks a block that it has logs of')
     blocks.set(header.number, header)
@@ -124,7 +128,7 @@ async function fetchSenders(rpc: Rpc, hashes: Hex[]): Promise<Map<Hex, Hex>> {
 }
 
 /** All transfers of one block, from its receipts: for a block whose logs a node does not give by filter. */
-export async function fetchWhole(rpc: Rpc, number: number, source: ReceiptSource): Promise<Found[]> {
+export async function fetchWhole(rpc: Rpc, number: number, source: ReceiptSource): Promise<FoundTransfer[]> {
   const [header] = await fetchHeaders(rpc, [number])
   if (header === null || header === undefined) throw new BadAnswer('the node lacks a block that is final')
   return findTransfers(await fetchBlock(rpc, header.hash, source))

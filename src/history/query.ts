@@ -25,7 +25,7 @@ export type HistoryParameters = Partial<
 >
 
 /** What a page is filtered by. Everything but the page itself: a cursor belongs to one of these. */
-export type Filters = {
+export type TransferFilters = {
   types: TokenType[] | null
   direction: 'in' | 'out' | 'all'
   token: Hex | null
@@ -41,7 +41,7 @@ export type Filters = {
 }
 
 /** A place in the total order of one account's transfers. */
-export type Place = { block: number; logIndex: number; batchIndex: number }
+export type HistoryPosition = { block: number; logIndex: number; batchIndex: number }
 
 const DEFAULT_LIMIT = 50
 const MAX = 200
@@ -51,18 +51,18 @@ const TYPES: readonly string[] = ['ERC20', 'ERC721', 'ERC1155'] satisfies TokenT
  * Reads the query of a history.
  * @throws invalid_request  naming every parameter that is wrong or contradicts another
  */
-export function readParameters(parameters: HistoryParameters): { limit: number; filters: Filters } {
+export function readParameters(parameters: HistoryParameters): { limit: number; filters: TransferFilters } {
   const errors: FieldError[] = []
-  const read = <T>(parameter: keyof HistoryParameters, parse: (text: string) => T | Refusal): T | null => {
+  const read = <T>(parameter: keyof HistoryParameters, parse: (text: string) => T | InvalidParameter): T | null => {
     const text = parameters[parameter]
     if (text === undefined) return null
     const value = parse(text)
-    if (!(value instanceof Refusal)) return value
+    if (!(value instanceof InvalidParameter)) return value
     errors.push({ parameter, code: 'invalid', detail: value.detail })
     return null
   }
   const limit = read('limit', parseLimit) ?? DEFAULT_LIMIT
-  const filters: Filters = {
+  const filters: TransferFilters = {
     types: read('type', parseTypes),
     direction: read('direction', oneOf('in', 'out', 'all')) ?? 'all',
     token: read('token', parseAddress),
@@ -88,53 +88,53 @@ const contradiction = (parameter: string, other: string): FieldError => ({
   detail: `It lies behind \`${other}\`.`,
 })
 
-class Refusal {
+class InvalidParameter {
   readonly detail: string
   constructor(detail: string) {
     this.detail = detail
   }
 }
 
-function parseLimit(text: string): number | Refusal {
+function parseLimit(text: string): number | InvalidParameter {
   const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0
-  return limit >= 1 && limit <= MAX ? limit : new Refusal(`A whole number from 1 to ${MAX}.`)
+  return limit >= 1 && limit <= MAX ? limit : new InvalidParameter(`A whole number from 1 to ${MAX}.`)
 }
 
 /** Sorted and without repetitions, so that equal filters have equal cursors. */
-function parseTypes(text: string): TokenType[] | Refusal {
+function parseTypes(text: string): TokenType[] | InvalidParameter {
   const names = text.split(',')
   if (!names.every((name) => TYPES.includes(name)))
-    return new Refusal(`One or more of ${TYPES.join(', ')}, separated by commas.`)
+    return new InvalidParameter(`One or more of ${TYPES.join(', ')}, separated by commas.`)
   return TYPES.filter((type) => names.includes(type)) as TokenType[]
 }
 
 const oneOf =
   <T extends string>(...choices: T[]) =>
-  (text: string): T | Refusal =>
+  (text: string): T | InvalidParameter =>
     choices.find((choice) => choice === text) ??
-    new Refusal(choices.length === 1 ? `Only \`${choices[0]}\`.` : `One of ${choices.join(', ')}.`)
+    new InvalidParameter(choices.length === 1 ? `Only \`${choices[0]}\`.` : `One of ${choices.join(', ')}.`)
 
-function parseAddress(text: string): Hex | Refusal {
+function parseAddress(text: string): Hex | InvalidParameter {
   const problem = explainAddress(text)
-  return problem === null ? (text.toLowerCase() as Hex) : new Refusal(`The address ${problem.detail}.`)
+  return problem === null ? (text.toLowerCase() as Hex) : new InvalidParameter(`The address ${problem.detail}.`)
 }
 
-function parseBlock(text: string): number | Refusal {
-  return /^\d{1,15}$/.test(text) ? Number(text) : new Refusal('A block number in decimal digits.')
+function parseBlock(text: string): number | InvalidParameter {
+  return /^\d{1,15}$/.test(text) ? Number(text) : new InvalidParameter('A block number in decimal digits.')
 }
 
 const TIME = /^(\d{4})-(\d\d)-(\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
 
 /** A date alone is its midnight in UTC; a time needs its zone. Date.parse turns 30 February into March, so days are checked. */
-function parseTime(text: string): number | Refusal {
+function parseTime(text: string): number | InvalidParameter {
   const match = TIME.exec(text)
   const at = match === null ? Number.NaN : Date.parse(text)
   if (match === null || Number.isNaN(at))
-    return new Refusal('A time like 2026-01-31T12:00:00Z (write + as %2B) or a date like 2026-01-31.')
+    return new InvalidParameter('A time like 2026-01-31T12:00:00Z (write + as %2B) or a date like 2026-01-31.')
   const [, year, month, day] = match
   const daysOfMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
-  if (Number(day) > daysOfMonth) return new Refusal('There is no such day.')
-  return at >= FIRST_MS && at <= LAST_MS ? at : new Refusal('A time in the years 1 to 9999.')
+  if (Number(day) > daysOfMonth) return new InvalidParameter('There is no such day.')
+  return at >= FIRST_MS && at <= LAST_MS ? at : new InvalidParameter('A time in the years 1 to 9999.')
 }
 
 /** PostgreSQL knows no year 0, and a zone may lead out of four digits. */
@@ -145,16 +145,16 @@ const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
  * The cursor behind a place. It holds only for the same account, network and filters, and stays good for ever:
  * it names a place in the order and not a row, so rows may come and go around it.
  */
-export function placeCursor(scope: CursorScope, place: Place): string {
+export function placeCursor(scope: CursorScope, place: HistoryPosition): string {
   return writeCursor([digestOf(scope), place.block, place.logIndex, place.batchIndex])
 }
 
-export type CursorScope = { accountId: string; chainId: number; filters: Filters }
+export type CursorScope = { accountId: string; chainId: number; filters: TransferFilters }
 
 const MAX_INT = 2_147_483_647
 
 /** @throws invalid_cursor  when it is damaged, or was given for another user, network or filter */
-export function readPlace(scope: CursorScope, cursor: string): Place {
+export function readPlace(scope: CursorScope, cursor: string): HistoryPosition {
   const [digest, block, logIndex, batchIndex] = readCursor(cursor, ['string', 'number', 'number', 'number']) as [
     string,
     number,

@@ -11,9 +11,9 @@ import { indexedTo } from '../follower/cursor.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { ownAccount } from '../users/authorize.ts'
-import { placeCursor, readParameters, readPlace, type HistoryParameters, type Place } from './query.ts'
+import { placeCursor, readParameters, readPlace, type HistoryParameters, type HistoryPosition } from './query.ts'
 import { DIRECTION } from './rows.ts'
-import { selectTransfers, type Row } from './select.ts'
+import { selectTransfers, type StoredTransfer } from './select.ts'
 import type { Entry, Party } from './wire.ts'
 
 /** A page, newest first, and how far the index behind it reached. `nextCursor` is null on the last page. */
@@ -61,14 +61,14 @@ export async function readHistory(
   })
 }
 
-const placeOf = (row: Row): Place => ({
+const placeOf = (row: StoredTransfer): HistoryPosition => ({
   block: row.block_number,
   logIndex: row.log_index,
   batchIndex: row.batch_index,
 })
 
 /** Everybody on a page, by address: users of this installation under the name of the identity their account was made for. */
-async function findParties(db: Db, rows: Row[]): Promise<(address: Uint8Array) => Party> {
+async function findParties(db: Db, rows: StoredTransfer[]): Promise<(address: Uint8Array) => Party> {
   const addresses = new Map(
     rows.flatMap(({ sender, recipient }) => [sender, recipient]).map((bytes) => [toHex(bytes), bytes]),
   )
@@ -97,7 +97,7 @@ async function findParties(db: Db, rows: Row[]): Promise<(address: Uint8Array) =
 
 /** An entry as the API has it: the fields that every client knows, then those that were added. */
 function entryOf(
-  row: Row,
+  row: StoredTransfer,
   { chain, parties, finalizedTo }: { chain: Chain; parties: (address: Uint8Array) => Party; finalizedTo: number },
 ): Entry {
   const tokenType = nameOf(TOKEN_TYPE_NUMBERS, row.token_type)

@@ -11,7 +11,7 @@ import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/record.ts'
 export const DIRECTION = { IN: 0, OUT: 1, SELF: 2 } as const
 
 /** A transfer in the chain: where it stands, and who sent its transaction. */
-export type Found = DecodedTransfer & {
+export type FoundTransfer = DecodedTransfer & {
   token: Hex
   logIndex: number
   hash: Hex
@@ -52,8 +52,8 @@ const MAX_ROWS = 1_000
 const PROBE = 5_000
 
 /** The token transfers of a whole block, in its order. Failed transactions have none. */
-export function findTransfers(block: FollowedBlock): Found[] {
-  const found: Found[] = []
+export function findTransfers(block: FollowedBlock): FoundTransfer[] {
+  const found: FoundTransfer[] = []
   for (const { status, logs, transactionHash, from } of block.receipts) {
     if (!status) continue
     for (const log of logs) addTransfers(found, log, { hash: transactionHash, sentBy: from, block })
@@ -62,7 +62,11 @@ export function findTransfers(block: FollowedBlock): Found[] {
 }
 
 /** The transfers that one log announces: none, one, or those of a batch. */
-export function addTransfers(found: Found[], log: Log, of: Pick<Found, 'hash' | 'sentBy' | 'block'>): void {
+export function addTransfers(
+  found: FoundTransfer[],
+  log: Log,
+  of: Pick<FoundTransfer, 'hash' | 'sentBy' | 'block'>,
+): void {
   for (const decoded of decodeTransferLog(log)) {
     const { hash, sentBy, block } = of
     const { address: token, logIndex } = log
@@ -77,7 +81,7 @@ export function addTransfers(found: Found[], log: Log, of: Pick<Found, 'hash' | 
 export async function rowsOf(
   db: Db,
   chain: Chain,
-  found: Found[],
+  found: FoundTransfer[],
 ): Promise<{ rows: TransferRow[]; tokens: { address: Hex; tokenType: TokenType }[] }> {
   const accounts = await findAccounts(db, found)
   const ours = accounts.size === 0 ? [] : found.filter(({ from, to }) => accounts.has(from) || accounts.has(to))
@@ -121,7 +125,7 @@ function cut(rows: TransferRow[]): TransferRow[] {
 }
 
 function rowOf(
-  { tokenType, from, to, tokenId, value, batchIndex, omitted, token, logIndex, hash, block }: Found,
+  { tokenType, from, to, tokenId, value, batchIndex, omitted, token, logIndex, hash, block }: FoundTransfer,
   { accountId, direction, isSpam }: { accountId: string; direction: number; isSpam: boolean },
 ): TransferRow {
   return {
@@ -147,7 +151,7 @@ function rowOf(
 const wordOf = (value: bigint): Hex => `0x${value.toString(16).padStart(64, '0')}`
 
 /** Accounts by address, of those addresses that are ours. Index: accounts (address). */
-async function findAccounts(db: Db, found: Found[]): Promise<Map<Hex, string>> {
+async function findAccounts(db: Db, found: FoundTransfer[]): Promise<Map<Hex, string>> {
   const addresses = new Set<Hex>()
   for (const { from, to } of found) addresses.add(from).add(to)
   const all = [...addresses]
@@ -167,7 +171,7 @@ async function findAccounts(db: Db, found: Found[]): Promise<Map<Hex, string>> {
  * Which account initiated the transactions that moved nothing. Our own record decides, not the sender on chain:
  * with a sponsor that is somebody else. The record is committed before a transaction is broadcast.
  */
-async function findInitiators(db: Db, chain: Chain, ours: Found[]): Promise<Map<Hex, string>> {
+async function findInitiators(db: Db, chain: Chain, ours: FoundTransfer[]): Promise<Map<Hex, string>> {
   const hashes = [...new Set(ours.filter(({ value }) => value === 0n).map(({ hash }) => hash))]
   const initiators = new Map<Hex, string>()
   for (let start = 0; start < hashes.length; start += PROBE) {

@@ -8,7 +8,7 @@ import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { randomOf } from '../../test/random.ts'
 import { addressOf } from '../../test/scripted-chain.ts'
 import { insertTransfers } from './columns.ts'
-import { readParameters, type Filters, type HistoryParameters, type Place } from './query.ts'
+import { readParameters, type TransferFilters, type HistoryParameters, type HistoryPosition } from './query.ts'
 import type { TransferRow } from './rows.ts'
 import { selectTransfers } from './select.ts'
 
@@ -76,7 +76,7 @@ for (const hasStatistics of [true, false])
 
     const wanted = (
       { limit = '50', ...parameters }: HistoryParameters,
-      place: Place | null = null,
+      place: HistoryPosition | null = null,
       bounds = { indexedTo: BLOCKS, finalizedTo: 9 },
     ) => ({
       ...{ accountId: WHALE, chainId: 31337, after: place, bounds },
@@ -186,9 +186,9 @@ for (const hasStatistics of [true, false])
 
     const compare = (a: TransferRow, b: TransferRow) => a.blockNumber - b.blockNumber || a.logIndex - b.logIndex
     function passes(one: TransferRow, { filters, after: place, bounds }: ReturnType<typeof wanted>): boolean {
-      const { types, direction, token, counterparty, fromTime, toTime, fromBlock, toBlock }: Filters = filters
+      const { types, direction, token, counterparty, fromTime, toTime, fromBlock, toBlock }: TransferFilters = filters
       const at = one.minedAt * 1_000
-      const isBehind = (a: Place) =>
+      const isBehind = (a: HistoryPosition) =>
         one.blockNumber < a.block || (one.blockNumber === a.block && one.logIndex < a.logIndex)
       return (
         one.blockNumber <= (filters.isFinalOnly ? bounds.finalizedTo : bounds.indexedTo) &&

@@ -3,21 +3,21 @@ import { fromHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
 import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/record.ts'
-import type { Filters, Place } from './query.ts'
+import type { TransferFilters, HistoryPosition } from './query.ts'
 import { DIRECTION } from './rows.ts'
 
-export type Row = Selectable<Database['transfers']> & {
+export type StoredTransfer = Selectable<Database['transfers']> & {
   symbol: string | null
   name: string | null
   decimals: number | null
 }
 
-type Wanted = {
+type TransferSelection = {
   accountId: string
   chainId: number
-  filters: Filters
+  filters: TransferFilters
   /** the page begins behind this place; null for the first */
-  after: Place | null
+  after: HistoryPosition | null
   /** how far the index reaches, both included */
   bounds: { indexedTo: number; finalizedTo: number }
   limit: number
@@ -37,7 +37,7 @@ const NEWEST_FIRST = sql`block_number desc, log_index desc, batch_index desc`
  * Where a page begins is a place in the index; where it ends at the latest is looked at afterwards, because an index
  * read backwards does not stop there.
  */
-export async function selectTransfers(db: Db, wanted: Wanted): Promise<Row[]> {
+export async function selectTransfers(db: Db, wanted: TransferSelection): Promise<StoredTransfer[]> {
   const { accountId, chainId, filters, limit } = wanted
   const { token, counterparty, fromBlock, fromTime, toTime } = filters
   const before = upperEnd(wanted)
@@ -46,7 +46,7 @@ export async function selectTransfers(db: Db, wanted: Wanted): Promise<Row[]> {
     ...(token === null ? [] : [sql`token = ${fromHex(token)}`]),
     ...(toTime === null ? [] : [quietly(sql`mined_at <= ${timeOf(toTime)}`)]),
   ].map((condition) => sql`and ${condition}`)
-  const { rows } = await sql<Row>`
+  const { rows } = await sql<StoredTransfer>`
     select page.*, tokens.symbol, tokens.name, tokens.decimals
     from (
       select found.*
@@ -78,7 +78,7 @@ export async function selectTransfers(db: Db, wanted: Wanted): Promise<Row[]> {
 const quietly = (condition: RawBuilder<unknown>) => sql`case when ${condition} then true else false end`
 
 /** The kinds that a page shows. What an account sends to itself both leaves and arrives. */
-function kindsOf({ types, direction, includesSpam }: Filters): number[] {
+function kindsOf({ types, direction, includesSpam }: TransferFilters): number[] {
   const { IN, OUT, SELF } = DIRECTION
   const directions = direction === 'all' ? [IN, OUT, SELF] : direction === 'in' ? [IN, SELF] : [OUT, SELF]
   return (types ?? (Object.keys(TOKEN_TYPE_NUMBERS) as TokenType[])).flatMap((type) =>
@@ -92,7 +92,7 @@ const BEGINNING_MS = 0
 const timeOf = (ms: number) => sql`${new Date(ms)}::timestamptz`
 
 /** The place below which a page begins. */
-function upperEnd({ accountId, chainId, filters, after, bounds }: Wanted) {
+function upperEnd({ accountId, chainId, filters, after, bounds }: TransferSelection) {
   const { toBlock, toTime, isFinalOnly } = filters
   const highest = Math.min(
     bounds.indexedTo,

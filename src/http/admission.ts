@@ -6,7 +6,7 @@
 export type AdmissionClass = 'vital' | 'status' | 'write' | 'read'
 
 /** Whose request it is. Callers that are not known yet are one application, and a person each by address. */
-export type Whose = { application: string; person: string }
+export type Requester = { application: string; person: string }
 
 /** What the process suffers from, milliseconds: how late the event loop is at least, and the longest wait for a connection. */
 type Strain = { loopDelayMs: number; poolWaitMs: number }
@@ -22,9 +22,9 @@ export type Admission = {
    * Lets a request in at once, or not at all: nobody queues here.
    * @param weight  how many it counts for once it is in; one that is heavy is let in where there is room for one
    */
-  enter(kind: AdmissionClass, whose: Whose, weight?: number): Ticket | null
+  enter(kind: AdmissionClass, whose: Requester, weight?: number): Ticket | null
   /** Whether `enter` would let it in now. */
-  hasRoom(kind: AdmissionClass, whose: Whose): boolean
+  hasRoom(kind: AdmissionClass, whose: Requester): boolean
   /** Moves the limits; called about every 100 ms. */
   adapt(strain: Strain): void
   /** requests in flight, and how many may be */
@@ -56,10 +56,10 @@ const SLOWER = 3
 
 type Height = { least: number; start: number }
 /** `slowMs`: half of them take longer, milliseconds; three times the quickest where that is more */
-type Pace = Height & { slowMs: number }
+type ClassHeight = Height & { slowMs: number }
 const ALL: Height = { least: 256, start: 1_024 }
-const READS: Pace = { least: 128, start: 512, slowMs: 100 }
-const WRITES: Pace = { least: 16, start: 256, slowMs: 500 }
+const READS: ClassHeight = { least: 128, start: 512, slowMs: 100 }
+const WRITES: ClassHeight = { least: 16, start: 256, slowMs: 500 }
 
 /**
  * Decides who may begin, by what is in flight and how it goes. Limits find their own height: of all requests by the delay
@@ -78,7 +78,7 @@ export function openAdmission({ most, now }: { most: number; now: () => number }
   const writes = openPaced(WRITES, { most, now })
   const ofClass = { vital: null, status: null, read: reads, write: writes }
 
-  const hasRoom = (kind: AdmissionClass, whose: Whose): boolean =>
+  const hasRoom = (kind: AdmissionClass, whose: Requester): boolean =>
     all.hasRoom(CEILING[kind], whose) && ofClass[kind]?.hasRoom(OF_CLASS, whose) !== false
 
   return {
@@ -111,7 +111,7 @@ export function openAdmission({ most, now }: { most: number; now: () => number }
 }
 
 /** A pool whose limit follows how long its members take. */
-function openPaced({ slowMs, ...height }: Pace, { most, now }: { most: number; now: () => number }) {
+function openPaced({ slowMs, ...height }: ClassHeight, { most, now }: { most: number; now: () => number }) {
   const pool = openPool(height, most)
   const quickest = openQuickest(now)
   let served: number[] = []
@@ -152,7 +152,7 @@ function openPool({ least, start }: Height, most: number) {
    * application, up to half of the room above; and where the application too holds less than others, up to all of it.
    * That is kept for whoever comes.
    */
-  function isLight({ all, light }: Share, { application, person }: Whose): boolean {
+  function isLight({ all, light }: Share, { application, person }: Requester): boolean {
     const holder = holders.get(application)
     const applications = holders.size + (holder === undefined ? 1 : 0)
     const held = holder?.people.get(person) ?? 0
@@ -165,10 +165,10 @@ function openPool({ least, start }: Height, most: number) {
   }
 
   return {
-    hasRoom(share: Share, whose: Whose): boolean {
+    hasRoom(share: Share, whose: Requester): boolean {
       return inFlight < limit * share.all || isLight(share, whose)
     },
-    take({ application, person }: Whose, weight: number): void {
+    take({ application, person }: Requester, weight: number): void {
       const holder = holders.get(application) ?? { count: 0, people: new Map<string, number>() }
       holders.set(application, holder)
       holder.count += weight
@@ -176,7 +176,7 @@ function openPool({ least, start }: Height, most: number) {
       inFlight += weight
       peak = Math.max(peak, inFlight)
     },
-    giveBack({ application, person }: Whose, weight: number): void {
+    giveBack({ application, person }: Requester, weight: number): void {
       const holder = holders.get(application)!
       const left = holder.people.get(person)! - weight
       if (left === 0) holder.people.delete(person)

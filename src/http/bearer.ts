@@ -56,7 +56,7 @@ const MAX_CACHED = 20_000
 const MAX_TOKEN_CHARACTERS = 4_096
 const REVOCATIONS_EVERY_MS = 5_000
 
-type State = {
+type BearerState = {
   /** by the token itself, which its reader holds anyway */
   cache: BoundedMap<string, Reader>
   revoked: Set<string>
@@ -68,7 +68,7 @@ type State = {
   reading: Promise<void> | null
   verify: ReturnType<typeof createLocalJWKSet>
 }
-const states = new WeakMap<App, State>()
+const states = new WeakMap<App, BearerState>()
 
 /**
  * Who is behind an access token, a user or an application: signature, issuer, audience, type, life and revocation are checked.
@@ -142,14 +142,14 @@ export function knownReader(
 }
 
 /** @throws invalid_token */
-function assertNotExpired(app: App, state: State, caller: Reader): void {
+function assertNotExpired(app: App, state: BearerState, caller: Reader): void {
   if (caller.expiresAt * 1_000 > app.now()) return
   state.cache.delete(caller.token)
   throw new AppError('invalid_token', 'The access token has expired.')
 }
 
 /** @throws invalid_token, application_suspended */
-function assertInForce(state: State, caller: Reader): void {
+function assertInForce(state: BearerState, caller: Reader): void {
   if (state.revoked.has(caller.grantId)) throw new AppError('invalid_token', 'The access token was revoked.')
   // Not invalid_token: clients sign their user out on 401, and signing in again would not help.
   if (state.suspended.has(caller.clientId))
@@ -195,7 +195,7 @@ function accessToken(request: FastifyRequest): string {
   return match[1]!
 }
 
-function stateOf(app: App): State {
+function stateOf(app: App): BearerState {
   let state = states.get(app)
   if (state === undefined) {
     state = {
@@ -213,12 +213,12 @@ function stateOf(app: App): State {
   return state
 }
 
-function remember(state: State, token: string, caller: Reader): Reader {
+function remember(state: BearerState, token: string, caller: Reader): Reader {
   state.cache.set(token, caller)
   return caller
 }
 
-async function readToken(app: App, state: State, token: string): Promise<Reader> {
+async function readToken(app: App, state: BearerState, token: string): Promise<Reader> {
   const { payload } = await jwtVerify(token, state.verify, {
     issuer: issuerOf(app.origin),
     audience: audienceOf(app.origin),
@@ -275,11 +275,11 @@ function thumbprintOf(confirmation: unknown): string {
 export const machineGrantOf = (tokenId: string): string => `machine ${tokenId}`
 
 /** Also by a clock that was put back: as long as that is, nothing revoked would be seen. */
-const isStale = (app: App, { revokedReadAt }: State): boolean =>
+const isStale = (app: App, { revokedReadAt }: BearerState): boolean =>
   Math.abs(app.now() - revokedReadAt) >= REVOCATIONS_EVERY_MS
 
 /** Reads the grants revoked and not yet forgotten, the applications suspended, what those that were seen may do, and the accounts frozen; one reader at a time, the others go on with what is known unless it is old. */
-async function readRevocations(app: App, state: State): Promise<void> {
+async function readRevocations(app: App, state: BearerState): Promise<void> {
   state.reading ??= (async () => {
     try {
       const grants = await retrying(() =>
@@ -304,7 +304,7 @@ async function readRevocations(app: App, state: State): Promise<void> {
 }
 
 /** An application that is not there may do nothing. */
-async function readPermissions({ db }: App, { permissions }: State, clientIds: string[]): Promise<void> {
+async function readPermissions({ db }: App, { permissions }: BearerState, clientIds: string[]): Promise<void> {
   if (clientIds.length === 0) return
   const rows = await retrying(() =>
     db.selectFrom('applications').select(['client_id', 'permissions']).where('client_id', 'in', clientIds).execute(),

@@ -1,24 +1,24 @@
 import { readFileSync } from 'node:fs'
 import { contrast, mix, readColor, writeColor, type Rgb } from '../color.ts'
 import type { Config } from '../config.ts'
-import { asset, type Asset } from './asset.ts'
+import { asset, type StaticAsset } from './asset.ts'
 
 /** Whose installation this is, as people see it on every page. */
 export type Brand = {
   name: string
-  logo: Asset | null
+  logo: StaticAsset | null
   /** the colour of buttons and links; null: ours */
-  stylesheet: Asset | null
+  stylesheet: StaticAsset | null
   links: { support: string | null; privacy: string | null; terms: string | null }
 }
 
-type Settings = Pick<Config, 'BRAND_NAME' | 'BRAND_LOGO_FILE' | 'BRAND_COLOR' | 'SUPPORT_URL' | 'PRIVACY_URL' | 'TERMS_URL'> // prettier-ignore
+type BrandSettings = Pick<Config, 'BRAND_NAME' | 'BRAND_LOGO_FILE' | 'BRAND_COLOR' | 'SUPPORT_URL' | 'PRIVACY_URL' | 'TERMS_URL'> // prettier-ignore
 
 /** A picture of a few letters is smaller. */
 const MAX_LOGO_BYTES = 262_144
 
 /** @throws Error naming the setting, when the logo cannot be used */
-export function openBrand(settings: Settings): Brand {
+export function openBrand(settings: BrandSettings): Brand {
   const { BRAND_NAME, BRAND_LOGO_FILE, BRAND_COLOR, SUPPORT_URL, PRIVACY_URL, TERMS_URL } = settings
   return {
     name: BRAND_NAME,
@@ -31,7 +31,7 @@ export function openBrand(settings: Settings): Brand {
   }
 }
 
-function readLogo(file: string): Asset {
+function readLogo(file: string): StaticAsset {
   let content: Buffer
   try {
     content = readFileSync(file)

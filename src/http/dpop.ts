@@ -18,7 +18,7 @@ const MAX_PROOF_CHARACTERS = 4_096
 const SECRET_MEMBERS = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k', 'priv']
 
 /** A proof whose signature is right: which key made it, under which number, when. */
-export type Proof = {
+export type DpopProof = {
   /** SHA-256 thumbprint of the key (RFC 7638), base64url */
   jkt: string
   jti: string
@@ -50,7 +50,7 @@ class AnotherKey extends ProofRefused {}
  * @throws ProofRefused
  * Source: RFC 9449 §4.3
  */
-export async function readProof({ proof, method, uri, token, by, now }: Expected): Promise<Proof> {
+export async function readProof({ proof, method, uri, token, by, now }: Expected): Promise<DpopProof> {
   // The parser joins several headers with a comma, which stands in no proof.
   if (typeof proof !== 'string' || proof.length > MAX_PROOF_CHARACTERS || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(proof))
     throw new ProofRefused('is not exactly one signed JWT in the header `DPoP`')
@@ -116,15 +116,15 @@ function placeOf(uri: string): string | null {
 }
 
 /** What is remembered of an access token that is bound to a key, a user's or an application's own. */
-type Bound = { token: string; jkt?: string; clientId: string; accountId?: string }
+type BoundToken = { token: string; jkt?: string; clientId: string; accountId?: string }
 
-type State = { seen: SeenProofs; keys: WeakMap<Bound, CryptoKey>; limit: Limit }
-const states = new WeakMap<App, State>()
+type DpopState = { seen: SeenProofs; keys: WeakMap<BoundToken, CryptoKey>; limit: Limit }
+const states = new WeakMap<App, DpopState>()
 
-const stateOf = (app: App): State => states.get(app) ?? rememberProofs(app)
+const stateOf = (app: App): DpopState => states.get(app) ?? rememberProofs(app)
 
 /** Begins to remember the used proofs of this process. @param most  how many at once; without it: as `openSeenProofs` has it */
-export function rememberProofs(app: App, bound: { most?: number } = {}): State {
+export function rememberProofs(app: App, bound: { most?: number } = {}): DpopState {
   const { APPLICATION_PER_SECOND: perSecond } = app.config
   const limit = openLimit({ name: 'proofs', perSecond, burst: perSecond, now: app.now })
   const state = { seen: openSeenProofs(bound), keys: new WeakMap(), limit }
@@ -141,7 +141,7 @@ export function rememberProofs(app: App, bound: { most?: number } = {}): State {
  * @throws overloaded          when more proofs of one minute came than are remembered
  * Source: RFC 9449 §7
  */
-export async function assertProven(app: App, request: FastifyRequest, bound: Bound): Promise<void> {
+export async function assertProven(app: App, request: FastifyRequest, bound: BoundToken): Promise<void> {
   const state = stateOf(app)
   const now = app.now()
   const proof = await readProof({

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { openAdmission, type Admission, type AdmissionClass, type Ticket, type Whose } from './admission.ts'
+import { openAdmission, type Admission, type AdmissionClass, type Ticket, type Requester } from './admission.ts'
 import { knownReader, type Reader } from './bearer.ts'
 import { addressOf } from './limits.ts'
 import { openKnownKeys } from './known-keys.ts'
@@ -18,7 +18,7 @@ declare module 'fastify' {
   }
   interface FastifyRequest {
     /** null before the gate, and for what it refused */
-    place: Place | null
+    place: AdmittedRequest | null
     /**
      * Gives its place to others: from here on it only waits for a block. How many may do so is bounded apart.
      * @returns false when too many do already: it is to be answered as if it had waited in vain
@@ -36,12 +36,12 @@ declare module 'fastify' {
 }
 
 /** What an admitted request holds. */
-type Place = {
+type AdmittedRequest = {
   ticket: Ticket
   /** what it counts for beyond one */
   more: Ticket | null
   kind: AdmissionClass
-  whose: Whose
+  whose: Requester
   /** monotonic, milliseconds */
   since: number
   receivingSince: number
@@ -232,7 +232,10 @@ type Refusing = {
   knownKeys: ReturnType<typeof openKnownKeys>
 }
 
-const askingOf = ({ headers, url }: Pick<FastifyRequest, 'headers'> & { url?: string | undefined }, whose: Whose) => ({
+const askingOf = (
+  { headers, url }: Pick<FastifyRequest, 'headers'> & { url?: string | undefined },
+  whose: Requester,
+) => ({
   ...whose,
   headers,
   path: url?.split('?', 1)[0] ?? '',
@@ -245,13 +248,13 @@ function classOf(config: FastifyContextConfig): AdmissionClass {
 }
 
 /** Before the token is verified: one that was seen before says whose it is, of all others the address does. */
-function whoseOf(app: App, request: FastifyRequest): Whose {
+function whoseOf(app: App, request: FastifyRequest): Requester {
   const reader = knownReader(app, request)
   // All addresses together are one application: else each of a thousand would have a fair part of its own.
   return reader === undefined ? { application: 'unknown', person: addressOf(request.ip) } : toWhose(reader)
 }
 
-const toWhose = (reader: Reader): Whose => ({
+const toWhose = (reader: Reader): Requester => ({
   application: reader.clientId,
   person: reader.kind === 'machine' ? '' : reader.accountId,
 })

@@ -5,13 +5,13 @@ const MAX = 10_000
 /** characters: longer ones are no keys */
 const MAX_CHARACTERS = 255
 
-type Asking = { application: string; person: string; headers: IncomingHttpHeaders; path: string }
+type KeyedRequest = { application: string; person: string; headers: IncomingHttpHeaders; path: string }
 
 /**
  * The idempotency keys under which this process has told an answer: asked once more, it looks up what it told and begins
  * nothing, so the gate takes it for what asks after a write. Of what is forgotten, or was told elsewhere, it knows nothing.
  */
-export function openKnownKeys(): { has(of: Asking): boolean; add(of: Asking): void } {
+export function openKnownKeys(): { has(of: KeyedRequest): boolean; add(of: KeyedRequest): void } {
   const known = new Set<string>()
   return {
     has: (of) => known.size > 0 && known.has(nameOf(of) ?? ''),
@@ -24,7 +24,7 @@ export function openKnownKeys(): { has(of: Asking): boolean; add(of: Asking): vo
   }
 }
 
-function nameOf({ application, person, headers, path }: Asking): string | null {
+function nameOf({ application, person, headers, path }: KeyedRequest): string | null {
   const key = headers['idempotency-key'] ?? headers['x-idempotency-key']
   return typeof key !== 'string' || key.length > MAX_CHARACTERS
     ? null

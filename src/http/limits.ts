@@ -106,15 +106,19 @@ export function spendBehind(limit: Limit, key: string, reply: FastifyReply): voi
   throw tooMany(limit, taken)
 }
 
-type Taken = ReturnType<Limit['take']>
+type LimitResult = ReturnType<Limit['take']>
 
-function tell({ name, burst, perSecond }: Limit, { allowed, remaining, retryAfter }: Taken, reply: FastifyReply): void {
+function tell(
+  { name, burst, perSecond }: Limit,
+  { allowed, remaining, retryAfter }: LimitResult,
+  reply: FastifyReply,
+): void {
   const wait = allowed ? Math.max(1, Math.ceil((burst - remaining) / perSecond)) : retryAfter
   reply.header('ratelimit-policy', `"${name}";q=${burst};w=${Math.max(1, Math.ceil(burst / perSecond))}`)
   reply.header('ratelimit', `"${name}";r=${remaining};t=${wait}`)
 }
 
-function tooMany({ perSecond }: Limit, { retryAfter }: Taken): AppError {
+function tooMany({ perSecond }: Limit, { retryAfter }: LimitResult): AppError {
   const rate = perSecond < 1 ? `${Math.round(perSecond * 60)} per minute` : `${perSecond} per second`
   return new AppError('rate_limited', `Too many requests: at most ${rate}.`, { retryAfter })
 }

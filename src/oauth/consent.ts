@@ -24,7 +24,7 @@ import { questionsOf } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
 import { chainName } from './steps.ts'
 
-type Uid = { uid: string }
+type ConsentParams = { uid: string }
 
 /** The page that asks whether an application may use the account, and its answer. */
 export function consentPages(
@@ -33,7 +33,7 @@ export function consentPages(
   { provider, secrets }: { provider: Provider; secrets: Secrets },
 ): void {
   /** GET /consent/:uid */
-  server.get<{ Params: Uid }>('/consent/:uid', hidden, async (request, reply) => {
+  server.get<{ Params: ConsentParams }>('/consent/:uid', hidden, async (request, reply) => {
     const interaction = await current(request, reply)
     const application = await applicationAt(app, interaction)
     const user = await userAt(interaction)
@@ -60,7 +60,7 @@ export function consentPages(
   })
 
   /** POST /consent/:uid: `answer` is allow or deny; the application is told `access_denied` for the latter. */
-  server.post<{ Params: Uid }>('/consent/:uid', hidden, async (request, reply) => {
+  server.post<{ Params: ConsentParams }>('/consent/:uid', hidden, async (request, reply) => {
     const interaction = await current(request, reply)
     const { csrf, answer } = formOf(request)
     if (!secrets.isCsrfTokenRight(interaction.uid, csrf))
@@ -87,7 +87,7 @@ export function consentPages(
     return reply.redirect(await finish(interaction, { consent: { grantId: grant.jti } }), 303)
   })
 
-  const current = (request: FastifyRequest<{ Params: Uid }>, reply: FastifyReply): Promise<Interaction> =>
+  const current = (request: FastifyRequest<{ Params: ConsentParams }>, reply: FastifyReply): Promise<Interaction> =>
     readInteraction(app, provider, {
       request: request.raw,
       response: reply.raw,

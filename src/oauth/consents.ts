@@ -4,14 +4,14 @@ import { retrying, type Db } from '../store/db.ts'
 /** Keys of one consent that are remembered: those that were allowed something last. */
 const MAX_KEYS = 20
 
-type Whose = { accountId: string; clientId: string }
+type ConsentKey = { accountId: string; clientId: string }
 
 /** What a user has allowed an application so far. */
-export const readConsent = async (db: Db, whose: Whose): Promise<ReadonlySet<string>> =>
+export const readConsent = async (db: Db, whose: ConsentKey): Promise<ReadonlySet<string>> =>
   new Set((await readRow(db, whose))?.permissions)
 
 /** What a user has allowed the program that holds a key; null where they have not said yes to that key. */
-export async function readConsentForKey(db: Db, whose: Whose, key: string): Promise<ReadonlySet<string> | null> {
+export async function readConsentForKey(db: Db, whose: ConsentKey, key: string): Promise<ReadonlySet<string> | null> {
   const known = (await readRow(db, whose))?.keys[key]
   return known === undefined ? null : new Set(known.permissions)
 }
@@ -19,7 +19,7 @@ export async function readConsentForKey(db: Db, whose: Whose, key: string): Prom
 /** Remembers that a user allowed this too, and to whose key, whatever they allow in another browser at the same moment. */
 export async function addConsent(
   db: Db,
-  { accountId, clientId, permissions, key }: Whose & { permissions: string[]; key?: string | undefined },
+  { accountId, clientId, permissions, key }: ConsentKey & { permissions: string[]; key?: string | undefined },
 ): Promise<void> {
   const all = [...new Set(permissions)]
   const keys = key === undefined ? {} : { [key]: { permissions: all, at: new Date().toISOString() } }
@@ -48,7 +48,7 @@ const union = (known: RawBuilder<unknown>, more: RawBuilder<unknown>): RawBuilde
   sql`${known} || (select coalesce(jsonb_agg(fresh.one), '[]') from jsonb_array_elements(${more}) as fresh (one)
     where not ${known} @> fresh.one)`
 
-const readRow = (db: Db, { accountId, clientId }: Whose) =>
+const readRow = (db: Db, { accountId, clientId }: ConsentKey) =>
   retrying(() =>
     db
       .selectFrom('consents')

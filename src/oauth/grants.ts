@@ -69,7 +69,7 @@ export function keepIdentity(provider: Provider): void {
   Object.defineProperty(Grant, 'IN_PAYLOAD', { value: [...Grant.IN_PAYLOAD, 'identity'] })
 }
 
-type Terms = {
+type GrantTerms = {
   userId: string
   clientId: string
   scopes: Iterable<string>
@@ -83,7 +83,7 @@ type Terms = {
 export async function saveGrant(
   app: App,
   provider: Provider,
-  { userId, clientId, scopes, identity, ...lifetime }: Terms,
+  { userId, clientId, scopes, identity, ...lifetime }: GrantTerms,
 ): Promise<Grant> {
   const grant = Object.assign(new provider.Grant({ accountId: userId, clientId, ...lifetime }), { identity })
   const all = [...scopes]

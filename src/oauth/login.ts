@@ -30,38 +30,42 @@ import type { ProviderSettings } from './federation/providers.ts'
 import type { Secrets } from './secrets.ts'
 import { networkName, wayBack } from './steps.ts'
 
-type Parts = { provider: Provider; providers: ProviderSettings[]; federation: Federation; secrets: Secrets }
-type Uid = { uid: string }
+type LoginContext = { provider: Provider; providers: ProviderSettings[]; federation: Federation; secrets: Secrets }
+type LoginParams = { uid: string }
 
 /** The pages of signing in: chooser, the way to a provider, the way back. */
 export function loginPages(
   server: FastifyInstance,
   app: App,
-  { provider, providers, federation, secrets }: Parts,
+  { provider, providers, federation, secrets }: LoginContext,
 ): void {
   const names = cookieNames(app.origin)
 
   /** GET /login/:uid: the chooser, or straight on to the provider that the application named. */
-  server.get<{ Params: Uid; Querystring: { choose?: string } }>('/login/:uid', hidden, async (request, reply) => {
-    const interaction = await current(request, reply)
-    const named = providers.find(({ name }) => name === parameterOf(interaction, 'login_provider'))
-    if (named !== undefined && request.query.choose === undefined) return leaveFor(named, interaction, request, reply)
-    const application = await applicationAt(app, interaction)
-    const { uid } = interaction
-    const words = textsAt(interaction, request)
-    const network = networkName(app, words, application)
-    const body = chooserBody(words, {
-      uid,
-      csrf: secrets.csrfToken(uid),
-      client: network === null ? null : { application: application.name, network, logoUri: application.logoUri },
-      providers,
-    })
-    const title = network === null ? words.chooser.ownTitle : words.chooser.title(application.name)
-    return sendPage(reply, 200, { words, title, body })
-  })
+  server.get<{ Params: LoginParams; Querystring: { choose?: string } }>(
+    '/login/:uid',
+    hidden,
+    async (request, reply) => {
+      const interaction = await current(request, reply)
+      const named = providers.find(({ name }) => name === parameterOf(interaction, 'login_provider'))
+      if (named !== undefined && request.query.choose === undefined) return leaveFor(named, interaction, request, reply)
+      const application = await applicationAt(app, interaction)
+      const { uid } = interaction
+      const words = textsAt(interaction, request)
+      const network = networkName(app, words, application)
+      const body = chooserBody(words, {
+        uid,
+        csrf: secrets.csrfToken(uid),
+        client: network === null ? null : { application: application.name, network, logoUri: application.logoUri },
+        providers,
+      })
+      const title = network === null ? words.chooser.ownTitle : words.chooser.title(application.name)
+      return sendPage(reply, 200, { words, title, body })
+    },
+  )
 
   /** POST /login/:uid/cancel: back to the application, which is told `access_denied`. */
-  server.post<{ Params: Uid }>('/login/:uid/cancel', hidden, async (request, reply) => {
+  server.post<{ Params: LoginParams }>('/login/:uid/cancel', hidden, async (request, reply) => {
     const interaction = await current(request, reply)
     checkForm(request, interaction)
     return reply.redirect(
@@ -71,11 +75,15 @@ export function loginPages(
   })
 
   /** POST /login/:uid/:provider: leaves for the provider. */
-  server.post<{ Params: Uid & { provider: string } }>('/login/:uid/:provider', hidden, async (request, reply) => {
-    const interaction = await current(request, reply)
-    checkForm(request, interaction)
-    return leaveFor(providerNamed(request.params.provider), interaction, request, reply)
-  })
+  server.post<{ Params: LoginParams & { provider: string } }>(
+    '/login/:uid/:provider',
+    hidden,
+    async (request, reply) => {
+      const interaction = await current(request, reply)
+      checkForm(request, interaction)
+      return leaveFor(providerNamed(request.params.provider), interaction, request, reply)
+    },
+  )
 
   /** GET /login/callback/:provider: the provider's answer. Errors: sign_in_expired, sign_in_refused, provider_unavailable. */
   server.get<{ Params: { provider: string }; Querystring: Record<string, unknown> }>(
@@ -133,7 +141,7 @@ export function loginPages(
       .redirect(`/login/callback/${chosen.name}?${answerOf(formOf(request)).toString()}`, 303)
   })
 
-  const current = (request: FastifyRequest<{ Params: Uid }>, reply: FastifyReply): Promise<Interaction> =>
+  const current = (request: FastifyRequest<{ Params: LoginParams }>, reply: FastifyReply): Promise<Interaction> =>
     readInteraction(app, provider, {
       request: request.raw,
       response: reply.raw,

@@ -8,9 +8,9 @@ import { consumedFor, graceOf, type RecordKey } from './record-writes.ts'
 import { sha256 } from '../sha256.ts'
 import { noteSession, unitOfWork, type UnitOfWork } from './unit-of-work.ts'
 
-type Row = { payload: AdapterPayload; is_consumed: boolean }
-type RowOfGrant = Row & { grant_id: string | null; grant_payload: AdapterPayload | null } & Partial<UserRow>
-type RowOfPerson = Row &
+type RecordRow = { payload: AdapterPayload; is_consumed: boolean }
+type RowOfGrant = RecordRow & { grant_id: string | null; grant_payload: AdapterPayload | null } & Partial<UserRow>
+type RowOfPerson = RecordRow &
   Partial<UserRow> & { client_id: string | null; permissions: string[] | null; is_noted: boolean }
 
 /**
@@ -43,13 +43,13 @@ const columns = (app: App, kind: string) =>
   sql`record.payload, ${consumedFor(graceOf(app, kind), 'record')} as is_consumed`
 
 const readAlone = (app: App, { kind, id }: RecordKey) =>
-  first<Row>(
+  first<RecordRow>(
     app,
     sql`
     select ${columns(app, kind)} from oauth_records as record where record.kind = ${kind} and record.id_hash = ${sha256(id)}`,
   )
 
-async function readWithMore(app: App, key: RecordKey, work: UnitOfWork): Promise<Row | undefined> {
+async function readWithMore(app: App, key: RecordKey, work: UnitOfWork): Promise<RecordRow | undefined> {
   const { kind } = key
   if (kind === 'AuthorizationCode' || kind === 'RefreshToken') {
     const row = await readWithGrant(app, key)

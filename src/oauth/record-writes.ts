@@ -95,7 +95,7 @@ export async function storeRecords(
   if (!isAllowed) throw new errors.ConsentRequired('what was allowed has since been revoked')
 }
 
-type Follower = { record: NewRecord; grantId: string; /** seconds since 1970 */ exp: number }
+type DependentRecord = { record: NewRecord; grantId: string; /** seconds since 1970 */ exp: number }
 
 /**
  * Takes a code or a refresh token out of use and stores the refresh token that follows it, in one conditional statement:
@@ -109,7 +109,7 @@ type Follower = { record: NewRecord; grantId: string; /** seconds since 1970 */ 
  * @throws invalid_grant
  * Source: RFC 9700 §4.5 and §4.14.2
  */
-export async function redeem(app: App, { kind, id }: RecordKey, follower: Follower | null): Promise<void> {
+export async function redeem(app: App, { kind, id }: RecordKey, follower: DependentRecord | null): Promise<void> {
   const { db, config } = app
   const using = sql`
     update oauth_records set consumed_at = coalesce(consumed_at, now())

@@ -2,13 +2,13 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import { findUser } from '../users/find.ts'
-import { freezeAccount, noteSignedOut, type Freezable } from '../users/freeze.ts'
+import { freezeAccount, noteSignedOut, type FreezeState } from '../users/freeze.ts'
 import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import { endGrant, revokeGrant } from './revoke.ts'
 import { endSessions } from './sessions.ts'
 
-type Owner = { accountId: string; userId: UserId }
+type SignedInAccount = { accountId: string; userId: UserId }
 /** How an end of a grant is made known: to this process and the signer, or in the database alone. */
 type End = (grantId: string) => Promise<void>
 
@@ -45,14 +45,18 @@ export async function freezeAndSignOut(
   db: RootDb,
   end: End,
   wanted: UserId,
-  freeze: () => Promise<Freezable> = () => freezeAccount(db, wanted),
-): Promise<Freezable> {
+  freeze: () => Promise<FreezeState> = () => freezeAccount(db, wanted),
+): Promise<FreezeState> {
   const frozen = await freeze()
   await signOut(db, end, frozen.userId)
   return frozen
 }
 
-async function endAll(db: RootDb, end: End, { userId }: Pick<Owner, 'userId'>): Promise<Omit<SignedOut, 'userId'>> {
+async function endAll(
+  db: RootDb,
+  end: End,
+  { userId }: Pick<SignedInAccount, 'userId'>,
+): Promise<Omit<SignedOut, 'userId'>> {
   const browsers = await endSessions(db, { userId, except: null })
   const grants = await grantsOf(db, userId)
   for (const { grantId } of grants) await end(grantId)
@@ -66,7 +70,7 @@ async function endAll(db: RootDb, end: End, { userId }: Pick<Owner, 'userId'>): 
  */
 export async function endIdentity(
   app: App,
-  { userId }: Owner,
+  { userId }: SignedInAccount,
   { identity, except }: { identity: UserId; except: string | null },
 ): Promise<void> {
   const { db } = app

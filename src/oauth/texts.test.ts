@@ -9,7 +9,7 @@ import { nothingHere } from '../http/problems.ts'
 import { en } from '../texts/en.ts'
 import type { Hex } from '../ids.ts'
 import { accountBody, eraseBody, shortBody } from './account/body.ts'
-import type { Rehearsed, Sent } from './account/slices.ts'
+import type { Rehearsed, SentTransaction } from './account/slices.ts'
 import { activityBody } from './account/activity.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import { badRequestBody, chooserBody, consentBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
@@ -58,7 +58,7 @@ const address: Hex = `0x${'ab'.repeat(20)}`
 const holding = { value: 1n, decimals: 0, symbol: 'ETH', name: 'Ether', token: null }
 const piece = { tokenType: 'ERC1155', token: address, tokenId: 7n, count: 3n, name: 'Shop', symbol: 'ETH' } as const
 const movements = ['Nell', `0x${'0'.repeat(40)}`].flatMap((other) => (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: holding, tokenId: '7', other, at, explorerUrl: 'https://x' }))) // prettier-ignore
-const sent = (Object.keys(texts.account.states) as Sent['state'][]).map((state, index): Sent => ({ id: 'tx', clientId: index === 0 ? OWN_CLIENT : 'shop', application: index === 1 ? null : 'Shop', state, called: index === 2 ? null : 'Nell', to: address, value: holding, fee: index === 3 ? null : holding, explorerUrl: 'https://x', sentAt: at })) // prettier-ignore
+const sent = (Object.keys(texts.account.states) as SentTransaction['state'][]).map((state, index): SentTransaction => ({ id: 'tx', clientId: index === 0 ? OWN_CLIENT : 'shop', application: index === 1 ? null : 'Shop', state, called: index === 2 ? null : 'Nell', to: address, value: holding, fee: index === 3 ? null : holding, explorerUrl: 'https://x', sentAt: at })) // prettier-ignore
 const typed = { asset: '5:NATIVE::', to: 'Nell', provider: 'DEV', amount: '1' }
 const found: Rehearsed = { thing: { name: 'Ether', symbol: 'ETH' }, fee: holding, recipient: { address, userId: null, name: 'Nell' } } // prettier-ignore
 const confirm = { csrf: 'c', key: 'k', network: 'sepolia', asset: '5:NATIVE::', order: { amount: '1', toAddress: address }, amount: { value: 1n, decimals: 0 }, found, isSelf: false } // prettier-ignore

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 import { AppError } from '../errors.ts'
-import type { Log } from '../telemetry.ts'
+import type { Logger } from '../telemetry.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 
 /** Who acts: the name of an operator's token, or the user of this machine who runs a command. */
-export type Actor = { name: string; via: 'api' | 'command'; log?: Log }
+export type Actor = { name: string; via: 'api' | 'command'; log?: Logger }
 
 /** One thing an operator did. `before` and `after` hold what changed and nothing else; null where there was nothing. */
-export type Action = {
+export type OperatorAction = {
   seq: number
   at: string
   actor: string
@@ -20,7 +20,7 @@ export type Action = {
   record: string
 }
 
-type Look = (db: Db) => Promise<object | null>
+type ReadState = (db: Db) => Promise<object | null>
 
 const MAX_PAGE = 200
 
@@ -33,7 +33,11 @@ const MAX_PAGE = 200
 export async function recorded<T>(
   root: RootDb,
   by: Actor,
-  { action, target, look }: { action: string; target: string | ((done: T) => string); look?: (of: string) => Look },
+  {
+    action,
+    target,
+    look,
+  }: { action: string; target: string | ((done: T) => string); look?: (of: string) => ReadState },
   work: (db: RootDb) => Promise<T>,
 ): Promise<T> {
   const { done, row } = await retrying(() =>
@@ -62,7 +66,7 @@ function nothing(error: unknown): null {
 export async function listActions(
   db: RootDb,
   { before = Number.MAX_SAFE_INTEGER, limit = MAX_PAGE }: { before?: number; limit?: number } = {},
-): Promise<Action[]> {
+): Promise<OperatorAction[]> {
   const rows = await retrying(() =>
     db
       .selectFrom('operator_actions')

@@ -15,7 +15,7 @@ import type { UserId } from '../ids.ts'
 import { freezeAndSignOut, signOut, type SignedOut } from '../oauth/sign-out.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { askToResume, type StoppedLane } from '../transactions/resume.ts'
-import { freezeAccount, readFreezable, unfreezeAccount, type Freezable } from '../users/freeze.ts'
+import { freezeAccount, readFreezable, unfreezeAccount, type FreezeState } from '../users/freeze.ts'
 import { recorded, type Actor } from './actions.ts'
 
 /** What an operator changes, by the API or by a command, each with its line in `operator_actions`. */
@@ -45,13 +45,13 @@ export function operatorActs(root: RootDb, by: Actor) {
       onApplication('trust-issuer', clientId, (db) => trustIssuer(db, clientId, provider, draft)),
     distrustIssuer: (clientId: string, provider: string) =>
       onApplication('distrust-issuer', clientId, (db) => distrustIssuer(db, clientId, provider)),
-    freeze: (userId: UserId, end: (grantId: string) => Promise<void>): Promise<Freezable> =>
+    freeze: (userId: UserId, end: (grantId: string) => Promise<void>): Promise<FreezeState> =>
       freezeAndSignOut(root, end, userId, () =>
         recorded(root, by, ofUser('freeze', userId), (db) => freezeAccount(db, userId)),
       ),
     resumeAccount: (userId: UserId): Promise<StoppedLane[]> =>
       recorded(root, by, { action: 'resume-account', target: userId }, (db) => askToResume(db, userId)),
-    unfreeze: (userId: UserId): Promise<Freezable> =>
+    unfreeze: (userId: UserId): Promise<FreezeState> =>
       recorded(root, by, ofUser('unfreeze', userId), (db) => unfreezeAccount(db, userId)),
     /** Written before it begins: it is many steps, and half of them done is done by somebody. */
     signOut: async (userId: UserId, end: (grantId: string) => Promise<void>): Promise<SignedOut> => {

@@ -10,7 +10,7 @@ import { sha256 } from '../sha256.ts'
 export type Operator = { name: string; role: 'operator' | 'viewer' }
 /** Knows the tokens that open the operator API, by their hashes. */
 export type OperatorDoor = { whose(token: string): Operator | null }
-export type Known = Operator & { hash: Buffer }
+export type OperatorCredential = Operator & { hash: Buffer }
 
 const MAX_TOKEN_CHARACTERS = 512
 
@@ -30,7 +30,7 @@ export async function openOperatorDoor(
 }
 
 /** Compares with every hash, in a time that tells nothing about them. */
-export const doorOf = (known: readonly Known[]): OperatorDoor => ({
+export const doorOf = (known: readonly OperatorCredential[]): OperatorDoor => ({
   whose: (token) => {
     if (token.length > MAX_TOKEN_CHARACTERS) return null
     const given = sha256(token)
@@ -51,7 +51,7 @@ export function newOperatorToken(): { token: string; hash: string } {
 /** Where a development server keeps the token for commands. */
 export const ownTokenFile = (dataDir: string): string => join(dataDir, 'operator-token')
 
-async function readTokens(file: string): Promise<Known[]> {
+async function readTokens(file: string): Promise<OperatorCredential[]> {
   const text = await readFile(file, 'utf8').catch(() => {
     throw new Error('OPERATOR_TOKEN_FILE cannot be read')
   })
@@ -64,7 +64,7 @@ async function readTokens(file: string): Promise<Known[]> {
  * Lines of a hash, a name and a role; what has no name is called by the first letters of its hash.
  * @throws Error when there is anything else
  */
-export function readLines(text: string): Known[] {
+export function readLines(text: string): OperatorCredential[] {
   const lines = text
     .split('\n')
     .map((line) => line.replace(/#.*/, '').trim())

@@ -3,19 +3,19 @@ import type { DatabaseSync } from 'node:sqlite'
 import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
 import { countAll } from './chain-counts.ts'
-import { GENESIS, openUnwitnessed, type Row } from './ledger.ts'
+import { GENESIS, openUnwitnessed, type LedgerRow } from './ledger.ts'
 import { LedgerDamaged, StartError } from './refusal.ts'
 import type { Restored } from './restored.ts'
 import { openStore, openStoreForReading } from './store.ts'
 import { verifyLedger } from './verify.ts'
-import { openWitness, readWitness, type Head } from './witness.ts'
+import { openWitness, readWitness, type LedgerHead } from './witness.ts'
 
 /** A store as it lies in its folder, and its witness beside it. */
-export type Found = {
-  head: Head
+export type InspectedStore = {
+  head: LedgerHead
   /** the last record; null in an empty ledger */
-  last: Pick<Row, 'at' | 'kind' | 'chain_id' | 'nonce'> | null
-  witness: Head | null
+  last: Pick<LedgerRow, 'at' | 'kind' | 'chain_id' | 'nonce'> | null
+  witness: LedgerHead | null
   witnessIs: 'in agreement' | 'ahead' | 'missing' | 'of another store'
   /** 40 hexadecimal digits each */
   accounts: string[]
@@ -25,7 +25,7 @@ export type Found = {
 }
 
 /** Reads a store without changing it. Works beside a running signer, too. */
-export function findStore(folder: string): Found {
+export function findStore(folder: string): InspectedStore {
   const { db, witnessPath } = openStoreForReading(folder)
   try {
     // The witness first: the ledger may only have grown by the time it is read.
@@ -36,9 +36,9 @@ export function findStore(folder: string): Found {
     const rows = db.prepare('SELECT lower(hex(address)) AS address FROM accounts ORDER BY address').all()
     const chains = db.prepare('SELECT chain_id AS chainId, count(DISTINCT address) AS accounts FROM ledger WHERE nonce IS NOT NULL GROUP BY chain_id').all() // prettier-ignore
     return {
-      chains: chains as Found['chains'],
+      chains: chains as InspectedStore['chains'],
       ...{ head, witness, problems, witnessIs: compare(db, head, witness) },
-      last: (last as Found['last']) ?? null,
+      last: (last as InspectedStore['last']) ?? null,
       accounts: (rows as { address: string }[]).map(({ address }) => address),
     }
   } finally {
@@ -46,11 +46,11 @@ export function findStore(folder: string): Found {
   }
 }
 
-function compare(db: DatabaseSync, head: Head, witness: Head | null): Found['witnessIs'] {
+function compare(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null): InspectedStore['witnessIs'] {
   if (witness === null) return head.count === 0 ? 'in agreement' : 'missing'
   if (witness.count > head.count) return 'ahead'
   const row = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(witness.count) as
-    | Pick<Row, 'record'>
+    | Pick<LedgerRow, 'record'>
     | undefined
   return witness.record.equals(Buffer.from(row?.record ?? GENESIS)) ? 'in agreement' : 'of another store'
 }
@@ -61,7 +61,7 @@ function compare(db: DatabaseSync, head: Head, witness: Head | null): Found['wit
  * @throws StartError    when another process uses the store, or it is not the one that was looked at
  * @throws LedgerDamaged when its tail is broken
  */
-export function acceptRestore(folder: string, expected: Head, restored: Restored): Head {
+export function acceptRestore(folder: string, expected: LedgerHead, restored: Restored): LedgerHead {
   const store = openStore(folder)
   try {
     const ledger = openUnwitnessed(store.db)
@@ -87,7 +87,7 @@ export function acceptRestore(folder: string, expected: Head, restored: Restored
 }
 
 /** What has to be repeated to confirm: it names this very state. */
-export const confirmationOf = ({ record }: Head): string => record.toString('hex').slice(0, 16)
+export const confirmationOf = ({ record }: LedgerHead): string => record.toString('hex').slice(0, 16)
 
 const USAGE = `Usage: accept-restore [--rpc-url URL]… [--accept RECORD]`
 
@@ -144,7 +144,7 @@ async function main(): Promise<number> {
   return 0
 }
 
-function describe({ head, last, witness, accounts }: Found): string {
+function describe({ head, last, witness, accounts }: InspectedStore): string {
   const end = last === null ? '' : ` of ${new Date(last.at).toISOString()} (${nameOf(last)})`
   const lines = [
     `The store: ${head.count} records, the last ${confirmationOf(head)}${end}; ${accounts.length} accounts.`,
@@ -160,7 +160,7 @@ function describe({ head, last, witness, accounts }: Found): string {
   return lines.join('\n')
 }
 
-const nameOf = ({ kind, chain_id, nonce }: NonNullable<Found['last']>): string =>
+const nameOf = ({ kind, chain_id, nonce }: NonNullable<InspectedStore['last']>): string =>
   nonce === null ? kind : `${kind}, nonce ${nonce} on chain ${chain_id}`
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`)

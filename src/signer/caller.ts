@@ -1,5 +1,5 @@
 /** What a good token says: who, through which application, what is allowed, on which chain, until when (seconds). */
-export type Caller = {
+export type TokenCaller = {
   userId: string
   clientId: string
   scopes: string[]

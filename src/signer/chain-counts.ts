@@ -33,10 +33,10 @@ export async function countAll(
   return { chainId, floors }
 }
 
-type Call = { method: string; params: string[] }
+type CountCall = { method: string; params: string[] }
 
 /** One batch; an answer for each call, or none for any. */
-async function call(url: string, calls: Call[]): Promise<unknown[]> {
+async function call(url: string, calls: CountCall[]): Promise<unknown[]> {
   const body = JSON.stringify(calls.map((one, id) => ({ jsonrpc: '2.0', id, ...one })))
   let answers: unknown
   try {

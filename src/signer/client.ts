@@ -4,11 +4,11 @@ import { encodeFrame, FrameError, frameReader, type AnswerFrame, type Verb, type
 
 /** The signer as the server sees it. Each call throws AppError or SignerRefused. */
 export type Signer = {
-  createAccount: Call<'createAccount'>
-  sign: Call<'sign'>
-  check: Call<'check'>
-  recall: Call<'recall'>
-  recallSince: Call<'recallSince'>
+  createAccount: CallSigner<'createAccount'>
+  sign: CallSigner<'sign'>
+  check: CallSigner<'check'>
+  recall: CallSigner<'recall'>
+  recallSince: CallSigner<'recallSince'>
   /**
    * Brings the parts of a list of what is revoked, now and first of all on every later connection: a signer that was
    * started again knows none. Throws as the calls do.
@@ -19,7 +19,7 @@ export type Signer = {
   close: () => void
 }
 
-type Call<V extends Verb> = (request: Verbs[V]['request']) => Promise<Verbs[V]['answer']>
+type CallSigner<V extends Verb> = (request: Verbs[V]['request']) => Promise<Verbs[V]['answer']>
 
 /** A refusal that no caller of ours can cause: a bug of the server, or a ledger that is ahead of its database. */
 export class SignerRefused extends Error {
@@ -35,7 +35,7 @@ export class SignerRefused extends Error {
 /** What we keep for a signer that hangs; above it calls fail at once instead of after their time. */
 const MAX_UNSENT_BYTES = 16_777_216
 
-type Waiting = { resolve: (answer: unknown) => void; reject: (error: Error) => void; timer: NodeJS.Timeout }
+type PendingAnswer = { resolve: (answer: unknown) => void; reject: (error: Error) => void; timer: NodeJS.Timeout }
 
 type Options = {
   path: string
@@ -44,7 +44,7 @@ type Options = {
   renewRevocations?: () => Promise<void>
 }
 
-type Connection = { socket: Socket; waiting: Map<number, Waiting> }
+type SignerConnection = { socket: Socket; waiting: Map<number, PendingAnswer> }
 
 /**
  * Connects at the first call, and again at the first call after a loss. Calls share one connection and are answered
@@ -54,7 +54,7 @@ type Connection = { socket: Socket; waiting: Map<number, Waiting> }
  * @param timeoutMs  how long one call may take, milliseconds
  */
 export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Options): Signer {
-  let connection: Connection | null = null
+  let connection: SignerConnection | null = null
   let greeting: string[] = []
   let lastId = 0
   let isClosed = false
@@ -78,7 +78,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
   }
 
   /** Refused is certainly not signed, so it may be asked again. */
-  function withRenewal<V extends Verb>(verb: V): Call<V> {
+  function withRenewal<V extends Verb>(verb: V): CallSigner<V> {
     if (renewRevocations === undefined) return (request) => call(verb, request)
     return (request) =>
       call(verb, request).catch(async (error: unknown) => {
@@ -103,7 +103,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
         waiting.delete(id)
         reject(unavailable('The signer did not answer in time.'))
       }, timeoutMs)
-      waiting.set(id, { resolve: resolve as Waiting['resolve'], reject, timer })
+      waiting.set(id, { resolve: resolve as PendingAnswer['resolve'], reject, timer })
       // What is asked in one turn of the event loop leaves in one system call.
       if (socket.writableCorked === 0) {
         socket.cork()
@@ -113,8 +113,8 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
     })
   }
 
-  function open(): Connection {
-    const opened: Connection = { socket: connect(path), waiting: new Map() }
+  function open(): SignerConnection {
+    const opened: SignerConnection = { socket: connect(path), waiting: new Map() }
     const read = frameReader((message) => settle(opened, message as AnswerFrame))
     opened.socket.on('data', (chunk) => {
       try {
@@ -131,7 +131,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
     return opened
   }
 
-  function lose(lost: Connection, error: AppError): void {
+  function lose(lost: SignerConnection, error: AppError): void {
     if (connection === lost) connection = null
     lost.socket.destroy()
     for (const { reject, timer } of lost.waiting.values()) {
@@ -142,7 +142,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
   }
 }
 
-function settle({ waiting }: Connection, frame: AnswerFrame): void {
+function settle({ waiting }: SignerConnection, frame: AnswerFrame): void {
   const call = waiting.get(frame.id)
   // It came after its time-out; the ledger has it.
   if (call === undefined) return

@@ -11,9 +11,9 @@ import { isSqliteError } from './store.ts'
  * database or of the witness ends the process through `fatal`: what is on the disk is then unknown, and only opening
  * the store again can tell.
  */
-export type Group = <T>(order: number, job: () => T) => Promise<T>
+export type RunGrouped = <T>(order: number, job: () => T) => Promise<T>
 
-type Waiting = {
+type PendingJob = {
   order: number
   job: () => unknown
   resolve: (value: unknown) => void
@@ -32,10 +32,10 @@ export function openGroup({
   /** called after each commit, before its answers */
   committed: () => void
   fatal: (error: unknown) => void
-}): Group {
+}): RunGrouped {
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
-  const queue: Waiting[] = []
+  const queue: PendingJob[] = []
   let isPlanned = false
   let hasFailed = false
 
@@ -63,7 +63,7 @@ export function openGroup({
     if (queue.length > 0) plan()
   }
 
-  function runTogether(jobs: Waiting[]): (() => void)[] {
+  function runTogether(jobs: PendingJob[]): (() => void)[] {
     begin.run()
     // Lower nonces first: requests that overtook each other on the way are no gap.
     const settled = jobs.toSorted((a, b) => a.order - b.order).map(runOne)
@@ -76,7 +76,7 @@ export function openGroup({
   }
 }
 
-function runOne({ job, resolve, reject }: Waiting): () => void {
+function runOne({ job, resolve, reject }: PendingJob): () => void {
   try {
     const value = job()
     return () => resolve(value)

@@ -1,25 +1,30 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import * as fc from 'fast-check'
-import { isFill, judge, termsOf, type Attempt, type Facts } from './judge.ts'
+import { isFill, judge, termsOf, type SignedAttempt, type SigningFacts } from './judge.ts'
 import { Refusal } from './refusal.ts'
-import { readSignRequest, type Ask } from './request.ts'
+import { readSignRequest, type SignOrder } from './request.ts'
 import { ask as requestFrom } from '../../test/spawned-signer.ts'
 import type { Hex, SignRequest } from './wire.ts'
 
 const SELF: Hex = `0x${'5e'.repeat(20)}`
 
-const ask = (changes: Partial<SignRequest> = {}): Ask => readSignRequest(requestFrom(SELF, changes))
+const ask = (changes: Partial<SignRequest> = {}): SignOrder => readSignRequest(requestFrom(SELF, changes))
 const CANCEL = { kind: 'cancel', to: SELF, value: '0', data: '0x' } as const
 const RAISED = { maxFeePerGas: '1100', maxPriorityFeePerGas: '110' }
 const RAISED_TWICE = { maxFeePerGas: '1210', maxPriorityFeePerGas: '121' }
 
 /** A ledger of one account on one chain, in memory: what `ledger.ts` asks SQL for. */
 function memory() {
-  const held: (Attempt & { nonce: number; hasToken: boolean })[] = []
+  const held: (SignedAttempt & { nonce: number; hasToken: boolean })[] = []
   const between = (low: number, high: number) => held.filter(({ nonce }) => nonce >= low && nonce <= high)
   const count = (nonces: number[]) => new Set(nonces).size
-  function factsOf({ intentId, tx: { nonce } }: Ask, hasToken: boolean, maxFills = 16, floor = 0): Facts<Attempt> {
+  function factsOf(
+    { intentId, tx: { nonce } }: SignOrder,
+    hasToken: boolean,
+    maxFills = 16,
+    floor = 0,
+  ): SigningFacts<SignedAttempt> {
     const nonces = held.map((attempt) => attempt.nonce)
     return {
       attempts: held.filter((attempt) => attempt.nonce === nonce),

@@ -1,23 +1,23 @@
 import { Refusal } from './refusal.ts'
-import { doesNothing, effectOf, feePair, type Fees } from './transaction.ts'
-import type { Ask } from './request.ts'
+import { doesNothing, effectOf, feePair, type FeeFields } from './transaction.ts'
+import type { SignOrder } from './request.ts'
 import type { SignRequest } from './wire.ts'
 
-type Kind = SignRequest['kind']
+type SignKind = SignRequest['kind']
 
 /** What the ledger remembers of one signature for a nonce; wei per gas, gas units. */
-export type Attempt = {
-  kind: Kind
+export type SignedAttempt = {
+  kind: SignKind
   intentId: string
   effect: Buffer
-  feeType: Fees['type']
+  feeType: FeeFields['type']
   gas: bigint
   max: bigint
   priority: bigint
 }
 
 /** What is known around the nonce that was asked for. Functions where the answer is seldom needed. */
-export type Facts<A extends Attempt> = {
+export type SigningFacts<A extends SignedAttempt> = {
   /** signatures of this (chain, address, nonce), oldest first */
   attempts: A[]
   /** the intent has a signature under another chain, address or nonce */
@@ -37,7 +37,7 @@ export type Facts<A extends Attempt> = {
 }
 
 /** Either bytes that exist already, or leave to sign, as what. */
-export type Verdict<A> = { stored: A } | { sign: Kind; terms: Attempt }
+export type Verdict<A> = { stored: A } | { sign: SignKind; terms: SignedAttempt }
 
 /** How far a nonce may run ahead of the lowest unsigned one: geth keeps 16 of a sender for sure, reth at most 16. */
 const MAX_AHEAD = 16
@@ -54,7 +54,7 @@ const MAX_AHEAD = 16
  *
  * @throws intent_conflict, nonce_conflict, nonce_gap, replacement_underpriced, invalid_token, bad_request
  */
-export function judge<A extends Attempt>(ask: Ask, facts: Facts<A>): Verdict<A> {
+export function judge<A extends SignedAttempt>(ask: SignOrder, facts: SigningFacts<A>): Verdict<A> {
   const { attempts } = facts
   const terms = termsOf(ask)
   if (ask.kind === 'cancel' && !doesNothing(ask.tx)) {
@@ -84,7 +84,7 @@ export function judge<A extends Attempt>(ask: Ask, facts: Facts<A>): Verdict<A> 
   return { sign: isCancel ? 'cancel' : 'replace', terms }
 }
 
-function judgeUnseen<A extends Attempt>({ kind, tx: { nonce } }: Ask, facts: Facts<A>): Kind {
+function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder, facts: SigningFacts<A>): SignKind {
   const { floor } = facts
   if (nonce < floor) throw new Refusal('nonce_conflict', 'This nonce was used before the ledger was restored.')
   const lane = above(floor, facts.lane())
@@ -111,14 +111,14 @@ function judgeUnseen<A extends Attempt>({ kind, tx: { nonce } }: Ask, facts: Fac
 }
 
 /** A lane whose nonces below the floor count as signed. */
-function above(floor: number, lane: ReturnType<Facts<Attempt>['lane']>): typeof lane {
+function above(floor: number, lane: ReturnType<SigningFacts<SignedAttempt>['lane']>): typeof lane {
   if (floor === 0) return lane
   const { lowest, highest } = lane ?? { lowest: floor, highest: floor - 1 }
   return { lowest: Math.max(lowest, floor), highest: Math.max(highest, floor - 1) }
 }
 
 /** How many nonces next to this one, below and above without a break, were filled without a token. */
-function neighbours<A extends Attempt>(nonce: number, { maxFills, unvouchedBetween }: Facts<A>): number {
+function neighbours<A extends SignedAttempt>(nonce: number, { maxFills, unvouchedBetween }: SigningFacts<A>): number {
   const filled = new Set(unvouchedBetween(nonce - maxFills, nonce + maxFills))
   let [low, high] = [nonce, nonce]
   while (filled.has(low - 1)) low -= 1
@@ -127,7 +127,10 @@ function neighbours<A extends Attempt>(nonce: number, { maxFills, unvouchedBetwe
 }
 
 /** A hole below something that the user signed for stands in its way: it is filled, however many were before it. */
-function isVouchedAbove<A extends Attempt>(nonce: number, { unsignedBetween, unvouchedBetween }: Facts<A>): boolean {
+function isVouchedAbove<A extends SignedAttempt>(
+  nonce: number,
+  { unsignedBetween, unvouchedBetween }: SigningFacts<A>,
+): boolean {
   const [low, high] = [nonce + 1, nonce + MAX_AHEAD]
   return unsignedBetween(low, high) + unvouchedBetween(low, high).length < MAX_AHEAD
 }
@@ -136,17 +139,21 @@ function isVouchedAbove<A extends Attempt>(nonce: number, { unsignedBetween, unv
  * Whether a cancel that is to be signed fills a nonce for nobody: no token was shown for it, now or ever. What its user
  * signed for may cost what that user's writes may cost; this may not.
  */
-export const isFill = <A extends Attempt>({ tx: { nonce } }: Ask, kind: Kind, facts: Facts<A>): boolean =>
+export const isFill = <A extends SignedAttempt>(
+  { tx: { nonce } }: SignOrder,
+  kind: SignKind,
+  facts: SigningFacts<A>,
+): boolean =>
   kind === 'cancel' &&
   !facts.hasToken &&
   (facts.attempts.length === 0 || facts.unvouchedBetween(nonce, nonce).length > 0)
 
 /** The part of a request that the ledger compares and keeps. */
-export function termsOf({ intentId, kind, tx }: Ask): Attempt {
+export function termsOf({ intentId, kind, tx }: SignOrder): SignedAttempt {
   return { kind, intentId, effect: effectOf(tx), feeType: tx.fees.type, gas: tx.gas, ...feePair(tx.fees) }
 }
 
-const isSame = (a: Attempt, b: Attempt): boolean =>
+const isSame = (a: SignedAttempt, b: SignedAttempt): boolean =>
   a.intentId === b.intentId &&
   a.effect.equals(b.effect) &&
   a.feeType === b.feeType &&
@@ -155,7 +162,7 @@ const isSame = (a: Attempt, b: Attempt): boolean =>
   a.priority === b.priority
 
 /** go-ethereum core/txpool/legacypool, list.Add: 10 % on both fields, and more than before even where 10 % is nothing. */
-function outbids({ max, priority }: Attempt, attempts: Attempt[]): boolean {
+function outbids({ max, priority }: SignedAttempt, attempts: SignedAttempt[]): boolean {
   return attempts.every(
     (before) => max > before.max && max * 10n >= before.max * 11n && priority * 10n >= before.priority * 11n,
   )

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { createLocalJWKSet, errors, jwtVerify, type JWTPayload, type JWTVerifyGetKey } from 'jose'
-import type { Log } from '../telemetry.ts'
+import type { Logger } from '../telemetry.ts'
 import { Refusal } from './refusal.ts'
 
 /** How often the key file is looked at, and how often an unknown key may make us look again. */
@@ -23,7 +23,7 @@ export const CLOCK_TOLERANCE_SECONDS = 5
  * The public keys in a file that the authorization server writes, at any time. What was read last stays in force
  * while the file is missing or half written.
  */
-export function openKeyFile(file: string, log: Log, now: () => number): KeyFile {
+export function openKeyFile(file: string, log: Logger, now: () => number): KeyFile {
   let set: JWTVerifyGetKey | null = null
   let seen = { stamp: '', text: '' }
   let lookedAt = -Infinity

@@ -13,7 +13,7 @@ import type { Kek } from './kek.ts'
 import { Refusal, StartError } from './refusal.ts'
 
 /** An account's row: its key only as ciphertext. */
-export type Account = {
+export type KeptAccount = {
   userId: string
   address: Buffer
   wrapped: Buffer
@@ -29,15 +29,15 @@ export type Account = {
  */
 export type Keys = {
   /** the user's account, or null */
-  ofUser: (userId: string) => Account | null
-  ofAddress: (address: Buffer) => Account | null
+  ofUser: (userId: string) => KeptAccount | null
+  ofAddress: (address: Buffer) => KeptAccount | null
   /** makes a key and stores it; inside a transaction. The user must have none. */
-  create: (userId: string) => Account
+  create: (userId: string) => KeptAccount
   /**
    * Opens the key for the time of one call.
    * @throws key_damaged  when the row was altered, moved to another user, or gives another address
    */
-  use: <T>(account: Account, work: (key: Buffer, publicKey: Uint8Array) => T) => T
+  use: <T>(account: KeptAccount, work: (key: Buffer, publicKey: Uint8Array) => T) => T
   count: () => number
 }
 
@@ -164,7 +164,7 @@ function intoKeyObject(bytes: Buffer): KeyObject {
 }
 
 /** Ties a wrapped key to its row: put under another user, address, version or epoch it does not open. */
-const additionalData = ({ userId, address, version, epoch }: Omit<Account, 'wrapped' | 'iv' | 'tag'>): Buffer =>
+const additionalData = ({ userId, address, version, epoch }: Omit<KeptAccount, 'wrapped' | 'iv' | 'tag'>): Buffer =>
   canonical('chatelaine user key 1', userId, address, version, epoch)
 
 function withNewKey<T>(work: (key: Buffer) => T): T {
@@ -178,14 +178,14 @@ function withNewKey<T>(work: (key: Buffer) => T): T {
   }
 }
 
-function seal(key: Buffer, dek: KeyObject, aad: Buffer): Pick<Account, 'wrapped' | 'iv' | 'tag'> {
+function seal(key: Buffer, dek: KeyObject, aad: Buffer): Pick<KeptAccount, 'wrapped' | 'iv' | 'tag'> {
   const iv = randomBytes(12)
   const cipher = createCipheriv('aes-256-gcm', dek, iv).setAAD(aad)
   const wrapped = Buffer.concat([cipher.update(key), cipher.final()])
   return { wrapped, iv, tag: cipher.getAuthTag() }
 }
 
-function open({ wrapped, iv, tag }: Account, dek: KeyObject, aad: Buffer): Buffer {
+function open({ wrapped, iv, tag }: KeptAccount, dek: KeyObject, aad: Buffer): Buffer {
   const decipher = createDecipheriv('aes-256-gcm', dek, iv, { authTagLength: 16 }).setAAD(aad).setAuthTag(tag)
   const key = decipher.update(wrapped)
   try {
@@ -200,9 +200,9 @@ function open({ wrapped, iv, tag }: Account, dek: KeyObject, aad: Buffer): Buffe
 const damaged = (): Refusal =>
   new Refusal('key_damaged', 'The stored key of this account was altered. Restore it from a backup.')
 
-function readAccount(row: unknown): Account | null {
+function readAccount(row: unknown): KeptAccount | null {
   if (row === undefined) return null
-  const { userId, address, wrapped, iv, tag, epoch, version } = row as Account
+  const { userId, address, wrapped, iv, tag, epoch, version } = row as KeptAccount
   return {
     userId,
     address: Buffer.from(address),

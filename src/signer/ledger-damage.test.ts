@@ -3,7 +3,15 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { checkWitness, follow, GENESIS, openUnwitnessed, recordOf, type Held, type Row } from './ledger.ts'
+import {
+  checkWitness,
+  follow,
+  GENESIS,
+  openUnwitnessed,
+  recordOf,
+  type LedgerAttempt,
+  type LedgerRow,
+} from './ledger.ts'
 import { LedgerDamaged } from './refusal.ts'
 import type { Restored } from './restored.ts'
 import { openStore } from './store.ts'
@@ -12,7 +20,7 @@ const ALICE = Buffer.alloc(20, 0xa1)
 const BOB = Buffer.alloc(20, 0xb0)
 const hex = (address: Buffer) => address.toString('hex')
 
-type Signature = Omit<Held, 'seq' | 'at' | 'userId' | 'clientId'>
+type Signature = Omit<LedgerAttempt, 'seq' | 'at' | 'userId' | 'clientId'>
 
 function world(t: TestContext, records = 0) {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-ledger-'))
@@ -82,7 +90,7 @@ test('of a long ledger the last thousand records are checked, and the one that t
 
 test('a record that fits the one before it but skips a number is refused: a chain has no holes', (t) => {
   const { db } = world(t, 1)
-  const first = db.prepare('SELECT * FROM ledger').get() as Row
+  const first = db.prepare('SELECT * FROM ledger').get() as LedgerRow
   const forged = { ...first, seq: 3 }
   const record = recordOf(first.record, forged)
   assert.throws(
@@ -100,7 +108,7 @@ test('a witness of more than the store, of another store or none is refused; of 
   const { db, ledger } = world(t, 3)
   const head = ledger.head()
   const at = (seq: number) =>
-    Buffer.from((db.prepare('SELECT record FROM ledger WHERE seq = ?').get(seq) as Row).record)
+    Buffer.from((db.prepare('SELECT record FROM ledger WHERE seq = ?').get(seq) as LedgerRow).record)
   checkWitness(db, head, head)
   checkWitness(db, head, { count: 2, record: at(2) })
   checkWitness(db, head, { count: 0, record: GENESIS })

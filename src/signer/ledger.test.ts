@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { canonical } from './canonical.ts'
-import { GENESIS, openLedger, recordOf, type Held, type Row } from './ledger.ts'
+import { GENESIS, openLedger, recordOf, type LedgerAttempt, type LedgerRow } from './ledger.ts'
 import { openStore } from './store.ts'
 
 const ALICE = Buffer.alloc(20, 0xa1)
@@ -19,8 +19,8 @@ function world(t: TestContext) {
     rmSync(folder, { recursive: true, force: true })
   })
   const ledger = openLedger(store)
-  function add(changes: Partial<Held> = {}, tokenId: string | null = 'token') {
-    const held: Held = {
+  function add(changes: Partial<LedgerAttempt> = {}, tokenId: string | null = 'token') {
+    const held: LedgerAttempt = {
       ...{ seq: ledger.head().count + 1, at: 1, userId: 'X-1', clientId: 'shop', requestHash: null },
       kind: 'send',
       intentId: `tx_${changes.nonce ?? 0}`,
@@ -59,7 +59,7 @@ test('the hash of a request is kept, and covered by its record; a record without
   const requestHash = Buffer.alloc(32, 9)
   add({ nonce: 1, requestHash })
   assert.deepEqual(ledger.attempts(slot({ nonce: 1 }))[0]!.requestHash, requestHash)
-  const [first, second] = store.db.prepare('SELECT * FROM ledger ORDER BY seq').all() as Row[]
+  const [first, second] = store.db.prepare('SELECT * FROM ledger ORDER BY seq').all() as LedgerRow[]
   const { request_hash: _, record, ...fields } = first!
   const { seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect, fee_type, max_fee, priority_fee } =
     fields

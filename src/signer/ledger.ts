@@ -1,15 +1,15 @@
 import { hash } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import { canonical } from './canonical.ts'
-import type { Attempt } from './judge.ts'
+import type { SignedAttempt } from './judge.ts'
 import { LedgerDamaged } from './refusal.ts'
 import { decodeRestored, encodeRestored, type Restored } from './restored.ts'
-import type { Fees } from './transaction.ts'
+import type { FeeFields } from './transaction.ts'
 import type { SignRequest } from './wire.ts'
-import { readWitness, type Head } from './witness.ts'
+import { readWitness, type LedgerHead } from './witness.ts'
 
 /** A row of the ledger as it lies in the store. `at` is milliseconds since 1970; wei and gas are decimal digits. */
-export type Row = {
+export type LedgerRow = {
   seq: number
   at: number
   kind: 'account' | 'restore' | SignRequest['kind']
@@ -19,7 +19,7 @@ export type Row = {
   nonce: number | null
   intent_id: string | null
   effect: Uint8Array | null
-  fee_type: Fees['type'] | null
+  fee_type: FeeFields['type'] | null
   max_fee: string | null
   priority_fee: string | null
   gas: string | null
@@ -33,7 +33,7 @@ export type Row = {
 }
 
 /** A signature that the ledger holds, with its bytes. */
-export type Held = Attempt & {
+export type LedgerAttempt = SignedAttempt & {
   /** number of the record, and when it was written; 0 before it is */
   seq: number
   at: number
@@ -48,14 +48,14 @@ export type Held = Attempt & {
   rule: string
 }
 
-type Slot = { chainId: number; address: Buffer; nonce: number }
+type LedgerSlot = { chainId: number; address: Buffer; nonce: number }
 
 type NewEntry = { at: number; userId: string; address: Buffer; rule: string } & (
   | { kind: 'account' }
   | { kind: 'restore'; restored: Restored }
   | {
       kind: SignRequest['kind']
-      held: Omit<Held, 'seq' | 'at' | 'userId' | 'clientId'>
+      held: Omit<LedgerAttempt, 'seq' | 'at' | 'userId' | 'clientId'>
       /** who asked, with which token; null for what needs none */
       clientId: string | null
       tokenId: string | null
@@ -63,21 +63,21 @@ type NewEntry = { at: number; userId: string; address: Buffer; rule: string } & 
 )
 
 export type Ledger = {
-  head: () => Head
-  attempts: (slot: Slot) => Held[]
+  head: () => LedgerHead
+  attempts: (slot: LedgerSlot) => LedgerAttempt[]
   /** true when the intent was signed under another (chain, address, nonce) */
-  isElsewhere: (intentId: string, slot: Slot) => boolean
-  lane: (slot: Slot) => { lowest: number; highest: number } | null
-  unsignedBetween: (slot: Slot, low: number, high: number) => number
-  unvouchedBetween: (slot: Slot, low: number, high: number) => number[]
+  isElsewhere: (intentId: string, slot: LedgerSlot) => boolean
+  lane: (slot: LedgerSlot) => { lowest: number; highest: number } | null
+  unsignedBetween: (slot: LedgerSlot, low: number, high: number) => number
+  unvouchedBetween: (slot: LedgerSlot, low: number, high: number) => number[]
   /** what the chain had counted of the account when an older copy was taken for the store: below it everything is used */
-  floor: (slot: Slot) => number
+  floor: (slot: LedgerSlot) => number
   /** true when the user was given an account */
   hasAccount: (userId: string) => boolean
   /** newest first */
-  ofIntent: (intentId: string) => Iterable<Held>
+  ofIntent: (intentId: string) => Iterable<LedgerAttempt>
   /** records after one, oldest first */
-  since: (seq: number, most: number) => Row[]
+  since: (seq: number, most: number) => LedgerRow[]
   /** the hash of a record; null where there is none */
   recordAt: (seq: number) => Buffer | null
   /** adds a record to the chain; inside a transaction */
@@ -129,7 +129,7 @@ export function openUnwitnessed(db: DatabaseSync): Ledger {
 
   return {
     head: () => head,
-    attempts: ({ address, chainId, nonce }) => (attempts.all(address, chainId, nonce) as Row[]).map(readHeld),
+    attempts: ({ address, chainId, nonce }) => (attempts.all(address, chainId, nonce) as LedgerRow[]).map(readHeld),
     isElsewhere: (intentId, { address, chainId, nonce }) =>
       elsewhere.get(intentId, address, chainId, nonce) !== undefined,
     lane({ address, chainId }) {
@@ -145,12 +145,12 @@ export function openUnwitnessed(db: DatabaseSync): Ledger {
     floor: ({ address, chainId }) => floors.get(slotKey(address.toString('hex'), chainId)) ?? 0,
     hasAccount: (userId) => account.get(userId) !== undefined,
     *ofIntent(intentId) {
-      for (const row of ofIntent.iterate(intentId) as Iterable<Row>) yield readHeld(row)
+      for (const row of ofIntent.iterate(intentId) as Iterable<LedgerRow>) yield readHeld(row)
     },
-    since: (seq, most) => since.all(seq, most) as Row[],
+    since: (seq, most) => since.all(seq, most) as LedgerRow[],
     recordAt(seq) {
       if (seq === 0) return GENESIS
-      const row = recordAt.get(seq) as Pick<Row, 'record'> | undefined
+      const row = recordAt.get(seq) as Pick<LedgerRow, 'record'> | undefined
       return row === undefined ? null : Buffer.from(row.record)
     },
     append(entry) {
@@ -186,13 +186,13 @@ const COLUMNS = [
   'client_id',
   'token_id',
   'request_hash',
-] as const satisfies (keyof Row)[]
+] as const satisfies (keyof LedgerRow)[]
 
 /** Records without a request's hash are hashed as before there was one: those that exist stay what they were. */
 const COLUMNS_1 = COLUMNS.filter((column) => column !== 'request_hash')
 
 /** The hash of a record: of the record before it, and of every field. */
-export function recordOf(previous: Uint8Array, row: Omit<Row, 'record'>): Buffer {
+export function recordOf(previous: Uint8Array, row: Omit<LedgerRow, 'record'>): Buffer {
   const [form, columns] =
     (row.request_hash ?? null) === null ? ['chatelaine ledger 1', COLUMNS_1] : ['chatelaine ledger 2', COLUMNS]
   return hash('sha256', canonical(form, previous, ...columns.map((column) => row[column])), 'buffer')
@@ -202,18 +202,20 @@ export function recordOf(previous: Uint8Array, row: Omit<Row, 'record'>): Buffer
 export const GENESIS = Buffer.alloc(32)
 
 /** @throws LedgerDamaged */
-export function readHead(db: DatabaseSync): Head {
-  const row = db.prepare('SELECT count, record FROM ledger_head').get() as Head | undefined
+export function readHead(db: DatabaseSync): LedgerHead {
+  const row = db.prepare('SELECT count, record FROM ledger_head').get() as LedgerHead | undefined
   if (row === undefined) throw new LedgerDamaged('The head record of the ledger is missing.')
   return { count: row.count, record: Buffer.from(row.record) }
 }
 
-function checkTail(db: DatabaseSync, head: Head): void {
+function checkTail(db: DatabaseSync, head: LedgerHead): void {
   const start = Math.max(0, head.count - TAIL)
-  const rows = db.prepare('SELECT * FROM ledger WHERE seq > ? ORDER BY seq').iterate(start) as Iterable<Row>
-  const before = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(start) as Pick<Row, 'record'> | undefined
+  const rows = db.prepare('SELECT * FROM ledger WHERE seq > ? ORDER BY seq').iterate(start) as Iterable<LedgerRow>
+  const before = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(start) as
+    | Pick<LedgerRow, 'record'>
+    | undefined
   if (start > 0 && before === undefined) throw new LedgerDamaged(`Record ${start} of the ledger is missing.`)
-  let chained: Head = { count: start, record: Buffer.from(before?.record ?? GENESIS) }
+  let chained: LedgerHead = { count: start, record: Buffer.from(before?.record ?? GENESIS) }
   for (const row of rows) chained = follow(chained, row)
   if (chained.count !== head.count || !chained.record.equals(head.record)) {
     throw new LedgerDamaged('The ledger does not end at its head record.')
@@ -221,7 +223,7 @@ function checkTail(db: DatabaseSync, head: Head): void {
 }
 
 /** One step along the chain. @throws LedgerDamaged  naming the record that does not fit */
-export function follow(previous: Head, row: Row): Head {
+export function follow(previous: LedgerHead, row: LedgerRow): LedgerHead {
   const record = recordOf(previous.record, row)
   if (row.seq !== previous.count + 1 || !record.equals(row.record)) {
     throw new LedgerDamaged(`Record ${row.seq} of the ledger was altered, or one before it is missing.`)
@@ -230,7 +232,7 @@ export function follow(previous: Head, row: Row): Head {
 }
 
 /** @throws LedgerDamaged  when the store is older than what the signer answered for */
-export function checkWitness(db: DatabaseSync, head: Head, witness: Head | null): void {
+export function checkWitness(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null): void {
   if (witness === null) {
     if (head.count === 0) return
     throw new LedgerDamaged('The witness of the ledger is missing or incomplete.')
@@ -239,13 +241,13 @@ export function checkWitness(db: DatabaseSync, head: Head, witness: Head | null)
     const lost = witness.count - head.count
     throw new LedgerDamaged(`The store was rolled back: ${lost} of ${witness.count} records are missing.`)
   }
-  const row = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(witness.count) as Row | undefined
+  const row = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(witness.count) as LedgerRow | undefined
   if (!witness.record.equals(Buffer.from(row?.record ?? GENESIS))) {
     throw new LedgerDamaged(`The store is another one: record ${witness.count} is not the one that was witnessed.`)
   }
 }
 
-function toRow(seq: number, entry: NewEntry): Omit<Row, 'record'> {
+function toRow(seq: number, entry: NewEntry): Omit<LedgerRow, 'record'> {
   const { at, kind, userId, address, rule } = entry
   const common = { seq, at, kind, user_id: userId, address, rule }
   if (entry.kind === 'account') return { ...common, ...NOTHING_SIGNED }
@@ -283,12 +285,12 @@ const NOTHING_SIGNED = {
   client_id: null,
   token_id: null,
   request_hash: null,
-} satisfies Partial<Row>
+} satisfies Partial<LedgerRow>
 
 /** The highest floor of every account and chain, of all restores. */
 function readFloors(db: DatabaseSync): Map<string, number> {
   const floors = new Map<string, number>()
-  const rows = db.prepare(`SELECT raw FROM ledger WHERE kind = 'restore'`).iterate() as Iterable<Pick<Row, 'raw'>>
+  const rows = db.prepare(`SELECT raw FROM ledger WHERE kind = 'restore'`).iterate() as Iterable<Pick<LedgerRow, 'raw'>>
   for (const { raw } of rows) {
     for (const { address, chainId, nonce } of decodeRestored(raw!).floors) {
       const key = slotKey(address, chainId)
@@ -301,11 +303,11 @@ function readFloors(db: DatabaseSync): Map<string, number> {
 const slotKey = (address: string, chainId: number): string => `${address} ${chainId}`
 
 /** The columns are never null where `kind` is that of a signature: the table checks it. */
-function readHeld(row: Row): Held {
+function readHeld(row: LedgerRow): LedgerAttempt {
   return {
     seq: row.seq,
     at: row.at,
-    kind: row.kind as Held['kind'],
+    kind: row.kind as LedgerAttempt['kind'],
     userId: row.user_id,
     clientId: row.client_id,
     requestHash: row.request_hash === null ? null : Buffer.from(row.request_hash),

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
-import { openTelemetry, type Log } from '../telemetry.ts'
+import { openTelemetry, type Logger } from '../telemetry.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
 import { openGroup } from './group.ts'
@@ -8,7 +8,7 @@ import { isInside, makeKekFile, openKekFile, type Kek } from './kek.ts'
 import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
 import { openLedger } from './ledger.ts'
-import type { Limits } from './policy.ts'
+import type { PolicyLimits } from './policy.ts'
 import { recall, recallSince } from './recall.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
@@ -57,7 +57,7 @@ async function main(): Promise<void> {
   process.exit(0)
 }
 
-type Settings = {
+type SignerConfig = {
   socket: string
   /** permissions of the socket */
   socketMode: number
@@ -66,7 +66,7 @@ type Settings = {
   jwksFile: string
   issuer: string
   audience: string
-  limits: Limits
+  limits: PolicyLimits
   /** 0: lists of what is revoked are not used */
   revocationsSeconds: number
   logLevel: Config['LOG_LEVEL']
@@ -86,7 +86,7 @@ const REQUIRED = [
 const FILL_FEE_WEI = 21_000n * 1_000n * 10n ** 9n
 
 /** Nothing here has a default: the signer never guesses where keys are. @throws ConfigError naming every problem */
-function readSettings(env: NodeJS.ProcessEnv): Settings {
+function readSettings(env: NodeJS.ProcessEnv): SignerConfig {
   const problems: string[] = []
   let config: Config | undefined
   try {
@@ -134,9 +134,9 @@ function readSettings(env: NodeJS.ProcessEnv): Settings {
   return settings
 }
 
-type Signer = { handlers: Handlers; isDamaged: boolean; close: () => void }
+type RunningSigner = { handlers: Handlers; isDamaged: boolean; close: () => void }
 
-function openSigner(settings: Settings, log: Log): Signer {
+function openSigner(settings: SignerConfig, log: Logger): RunningSigner {
   let store: Store | undefined
   try {
     store = openStore(settings.folder)
@@ -149,7 +149,7 @@ function openSigner(settings: Settings, log: Log): Signer {
   }
 }
 
-function openOn(store: Store, settings: Settings, log: Log): Signer {
+function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigner {
   const { db, witnessPath } = store
   const ledger = openLedger(store)
   const now = Date.now
@@ -198,7 +198,7 @@ function openOn(store: Store, settings: Settings, log: Log): Signer {
 }
 
 /** Other providers of the master key (a token, a key service) go here, by a setting of their own. */
-function openKek({ db }: Store, { kekFile, isDevelopment }: Settings): Kek {
+function openKek({ db }: Store, { kekFile, isDevelopment }: SignerConfig): Kek {
   const { isFresh } = db.prepare('SELECT NOT EXISTS (SELECT 1 FROM deks) AS isFresh').get() as { isFresh: number }
   // Beside a store that holds keys a new master key would only hide that the right one is missing.
   if (isFresh === 1 && isDevelopment) makeKekFile(kekFile)

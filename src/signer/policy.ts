@@ -1,7 +1,7 @@
-import { feePair, type Transaction } from './transaction.ts'
+import { feePair, type UnsignedTransaction } from './transaction.ts'
 
 /** What the rules measure against. Lists of contracts, limits per user and freezes will stand here. */
-export type Limits = {
+export type PolicyLimits = {
   /** wei: gas × highest fee per gas of one transaction */
   maxFeeWei: bigint
   /** wei: the same for a cancel that fills a nonce for which no token was ever shown */
@@ -12,7 +12,7 @@ export type Limits = {
 
 export type Decision = { allowed: boolean; rule: string }
 
-type Rule = { name: string; applies: (tx: Transaction, limits: Limits) => boolean; allows: boolean }
+type Rule = { name: string; applies: (tx: UnsignedTransaction, limits: PolicyLimits) => boolean; allows: boolean }
 
 /** In this order; the first that applies decides. A transaction that no rule knows would be refused. */
 const rules: readonly Rule[] = [
@@ -25,19 +25,19 @@ const rules: readonly Rule[] = [
   { name: 'default-allow', applies: () => true, allows: true },
 ]
 
-const totalFee = ({ gas, fees }: Transaction): bigint => gas * feePair(fees).max
+const totalFee = ({ gas, fees }: UnsignedTransaction): bigint => gas * feePair(fees).max
 
 /**
  * The gate that a cancel passes besides, when the ledger says that it fills a nonce for nobody. Its user is not there, so
  * what it may cost is little: whoever has the server could otherwise burn the coins of everybody who is not.
  */
-export const decideFill = (tx: Transaction, { maxFillFeeWei }: Limits): Decision => ({
+export const decideFill = (tx: UnsignedTransaction, { maxFillFeeWei }: PolicyLimits): Decision => ({
   allowed: totalFee(tx) <= maxFillFeeWei,
   rule: 'max-fill-fee',
 })
 
 /** The one gate in front of every signature, of a first attempt, a raised fee and a cancel alike. */
-export function decide(tx: Transaction, limits: Limits): Decision {
+export function decide(tx: UnsignedTransaction, limits: PolicyLimits): Decision {
   const rule = rules.find(({ applies }) => applies(tx, limits))
   return rule === undefined ? { allowed: false, rule: 'no-rule' } : { allowed: rule.allows, rule: rule.name }
 }

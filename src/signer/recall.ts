@@ -1,4 +1,4 @@
-import type { Held, Ledger, Row } from './ledger.ts'
+import type { LedgerAttempt, Ledger, LedgerRow } from './ledger.ts'
 import { readRecallRequest, readRecallSinceRequest } from './request.ts'
 import { hex, toSigned } from './sign.ts'
 import { MAX_FRAME_BYTES, type Recalled, type RecalledSince, type SignRequest } from './wire.ts'
@@ -54,7 +54,7 @@ function toSignature({
   nonce,
   intent_id,
   hash,
-}: Row): RecalledSince['signatures'][number] {
+}: LedgerRow): RecalledSince['signatures'][number] {
   return {
     seq,
     kind: kind as SignRequest['kind'],
@@ -66,7 +66,7 @@ function toSignature({
   }
 }
 
-function toRecalled(held: Held): Recalled {
+function toRecalled(held: LedgerAttempt): Recalled {
   const {
     seq,
     at: signedAt,

@@ -1,13 +1,13 @@
 import { Refusal } from './refusal.ts'
-import type { Fees, Transaction } from './transaction.ts'
+import type { FeeFields, UnsignedTransaction } from './transaction.ts'
 import type { SignRequest } from './wire.ts'
 
 /** A sign request that was read: every field present, in range, and nothing left over. */
-export type Ask = {
+export type SignOrder = {
   intentId: string
   accessToken: string | null
   kind: SignRequest['kind']
-  tx: Transaction
+  tx: UnsignedTransaction
   /** 32 bytes; only with a `send` */
   requestHash: Buffer | null
 }
@@ -36,7 +36,7 @@ const UINT256 = 2n ** 256n
  * Reads a sign request. Nothing is coerced or ignored: a field that we do not know might change what is meant.
  * @throws bad_request  naming the field
  */
-export function readSignRequest(request: unknown): Ask {
+export function readSignRequest(request: unknown): SignOrder {
   const fields = readFields(request, FIELDS)
   const kind = fields.kind
   if (kind !== 'send' && kind !== 'replace' && kind !== 'cancel') throw bad('kind is not send, replace or cancel')
@@ -155,7 +155,7 @@ function readData(text: unknown): Buffer {
   return bytes
 }
 
-function readFees({ maxFeePerGas, maxPriorityFeePerGas, gasPrice }: Record<string, unknown>): Fees {
+function readFees({ maxFeePerGas, maxPriorityFeePerGas, gasPrice }: Record<string, unknown>): FeeFields {
   if (gasPrice !== undefined) {
     if (maxFeePerGas !== undefined || maxPriorityFeePerGas !== undefined)
       throw bad('it has both legacy and EIP-1559 fees')

@@ -4,8 +4,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { base64url, exportJWK, generateKeyPair, SignJWT } from 'jose'
-import type { Log } from '../telemetry.ts'
-import type { Caller } from './caller.ts'
+import type { Logger } from '../telemetry.ts'
+import type { TokenCaller } from './caller.ts'
 import { connectSigner } from './client.ts'
 import { openKeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
@@ -22,7 +22,7 @@ import {
 } from '../../test/spawned-signer.ts'
 import { MAX_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE } from './wire.ts'
 
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
+const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} }
 const IN_USE = { more: { SIGNER_REVOCATIONS_SECONDS: '60' } }
 
 /** A running signer that wants lists, an account, and a token of it whose grant is named. */
@@ -150,7 +150,7 @@ async function lists(t: TestContext) {
   return { clock, revocations, list, take, seconds: start / 1_000 }
 }
 
-const caller = (grantId: string): Caller => ({
+const caller = (grantId: string): TokenCaller => ({
   ...{ userId: ALICE, clientId: 'shop', scopes: [], chainId: 1, tokenId: 't', expiresAt: 9e9 },
   marks: { grant: revoked.grant(grantId), application: revoked.application('shop'), user: revoked.user(ALICE) },
 })

@@ -1,7 +1,7 @@
 import { errors, type JWTPayload } from 'jose'
 import { BoundedMap } from '../bounded-map.ts'
-import type { Log } from '../telemetry.ts'
-import type { Caller } from './caller.ts'
+import type { Logger } from '../telemetry.ts'
+import type { TokenCaller } from './caller.ts'
 import type { KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import { readRevocationsRequest } from './request.ts'
@@ -19,7 +19,7 @@ export type Revocations = {
    * The caller again, at once where the newest list is fresh; otherwise after the lists that are being read.
    * @throws invalid_token, application_suspended, account_frozen, revocations_stale
    */
-  check: (caller: Caller) => Caller | Promise<Caller>
+  check: (caller: TokenCaller) => TokenCaller | Promise<TokenCaller>
   /** After the lists that are being read. */
   state: () => Promise<'fresh' | 'stale' | 'unused'>
 }
@@ -42,7 +42,7 @@ export function openRevocations({
   keys: KeyFile
   issuer: string
   maxAgeSeconds: number
-  log: Log
+  log: Logger
   now?: () => number
 }): Revocations {
   let newest = { issuedAt: -Infinity, entries: new Set<string>() }
@@ -115,7 +115,7 @@ export function openRevocations({
     return age <= maxAgeSeconds && age >= -MAX_AHEAD_SECONDS
   }
 
-  function refuseRevoked(caller: Caller): Caller {
+  function refuseRevoked(caller: TokenCaller): TokenCaller {
     const { grant, application, user } = caller.marks
     if (newest.entries.has(grant)) throw new Refusal('invalid_token', 'The access token was revoked.')
     if (newest.entries.has(application)) {

@@ -1,18 +1,25 @@
-import type { Caller } from './caller.ts'
+import type { TokenCaller } from './caller.ts'
 import { signDigest } from './curve.ts'
-import type { Group } from './group.ts'
+import type { RunGrouped } from './group.ts'
 import { isFill, judge } from './judge.ts'
-import type { Account, Keys } from './keys.ts'
-import type { Held, Ledger } from './ledger.ts'
-import { decide, decideFill, type Decision, type Limits } from './policy.ts'
+import type { KeptAccount, Keys } from './keys.ts'
+import type { LedgerAttempt, Ledger } from './ledger.ts'
+import { decide, decideFill, type Decision, type PolicyLimits } from './policy.ts'
 import { Refusal } from './refusal.ts'
-import { readSignRequest, type Ask } from './request.ts'
-import type { Tokens } from './tokens.ts'
+import { readSignRequest, type SignOrder } from './request.ts'
+import type { TokenVerifier } from './tokens.ts'
 import { assemble, digestOf } from './transaction.ts'
 import type { Checked, Hex, Signed } from './wire.ts'
 
 /** What the verbs of the signer work with. */
-export type Inside = { keys: Keys; tokens: Tokens; ledger: Ledger; group: Group; limits: Limits; now: () => number }
+export type Inside = {
+  keys: Keys
+  tokens: TokenVerifier
+  ledger: Ledger
+  group: RunGrouped
+  limits: PolicyLimits
+  now: () => number
+}
 
 const WRITE_SCOPE = 'contracts:write'
 
@@ -56,10 +63,10 @@ export async function check(inside: Inside, request: unknown): Promise<Checked> 
   return { kind: verdict.kind, rule: verdict.rule, stored: false }
 }
 
-type Examined = { ask: Ask; caller: Caller | null; account: Account; rule: string }
+type Examined = { ask: SignOrder; caller: TokenCaller | null; account: KeptAccount; rule: string }
 
 /** Token and policy: what does not depend on the ledger. */
-async function examine({ keys, tokens, limits }: Inside, ask: Ask): Promise<Examined> {
+async function examine({ keys, tokens, limits }: Inside, ask: SignOrder): Promise<Examined> {
   const { tx } = ask
   const caller = ask.accessToken === null ? null : await tokens.check(ask.accessToken)
   const account = keys.ofAddress(tx.from)
@@ -87,7 +94,7 @@ function judgeNow({ ledger, limits }: Inside, { ask, caller, rule }: Examined) {
   return { kind, terms, rule: isFill(ask, kind, facts) ? pass(decideFill(ask.tx, limits)) : rule }
 }
 
-const slotOf = ({ tx }: Ask) => ({ chainId: tx.chainId, address: tx.from, nonce: tx.nonce })
+const slotOf = ({ tx }: SignOrder) => ({ chainId: tx.chainId, address: tx.from, nonce: tx.nonce })
 
 /** @returns the rule that allows it */
 function pass({ allowed, rule }: Decision): string {
@@ -96,7 +103,7 @@ function pass({ allowed, rule }: Decision): string {
 }
 
 /** The token's own limits: what it may do, on which chain, for whom. */
-function authorise(caller: Caller, { chainId, userId }: { chainId: number; userId: string | null }): void {
+function authorise(caller: TokenCaller, { chainId, userId }: { chainId: number; userId: string | null }): void {
   if (!caller.scopes.includes(WRITE_SCOPE)) {
     throw new Refusal('insufficient_scope', `The access token lacks the scope ${WRITE_SCOPE}.`)
   }
@@ -108,7 +115,7 @@ function authorise(caller: Caller, { chainId, userId }: { chainId: number; userI
   }
 }
 
-function signWith(keys: Keys, account: Account, { tx }: Ask): { raw: Buffer; hash: Buffer } {
+function signWith(keys: Keys, account: KeptAccount, { tx }: SignOrder): { raw: Buffer; hash: Buffer } {
   const digest = digestOf(tx)
   return assemble(
     tx,
@@ -122,7 +129,7 @@ export function toSigned({
   nonce,
   kind,
   rule,
-}: Pick<Held, keyof Omit<Signed, 'stored'>>): Omit<Signed, 'stored'> {
+}: Pick<LedgerAttempt, keyof Omit<Signed, 'stored'>>): Omit<Signed, 'stored'> {
   return { raw: hex(raw), hash: hex(hash), nonce, kind, rule }
 }
 

@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import type { Log } from '../telemetry.ts'
+import type { Logger } from '../telemetry.ts'
 import { Refusal } from './refusal.ts'
 import { listen, type Handlers } from './socket.ts'
 import { encodeFrame, frameReader, type AnswerFrame } from './wire.ts'
@@ -35,7 +35,7 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
   }
   const lines: unknown[] = []
   const note = (...line: unknown[]) => void lines.push(line)
-  const log: Log = { debug: note, info: note, warn: note, error: note }
+  const log: Logger = { debug: note, info: note, warn: note, error: note }
   const umask = process.umask(0o077)
   const { close } = await listen({ path, mode, handlers, log })
   process.umask(umask)

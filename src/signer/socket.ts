@@ -2,7 +2,7 @@ import { chmodSync, existsSync, lstatSync, mkdirSync, rmSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { once } from 'node:events'
-import type { Log } from '../telemetry.ts'
+import type { Logger } from '../telemetry.ts'
 import { Refusal, StartError } from './refusal.ts'
 import { encodeFrame, frameReader, MAX_FRAME_BYTES, type AnswerFrame, type Verb } from './wire.ts'
 
@@ -36,7 +36,7 @@ export async function listen({
   path: string
   mode: number
   handlers: Handlers
-  log: Log
+  log: Logger
 }) {
   makeFolder(dirname(path), mode)
   await clearPath(path)
@@ -62,12 +62,12 @@ export async function listen({
   }
 }
 
-function serve(socket: Socket, handlers: Handlers, log: Log): { finish: () => void } {
+function serve(socket: Socket, handlers: Handlers, log: Logger): { finish: () => void } {
   let underWay = 0
   let bytesUnderWay = 0
   let isEnding = false
   /** what one chunk held beyond the bounds */
-  let backlog: Request[] = []
+  let backlog: SocketRequest[] = []
   const read = frameReader((message, bytes) => {
     const request = readEnvelope(message, bytes)
     if (request === null) throw new Error('not a request')
@@ -109,7 +109,7 @@ function serve(socket: Socket, handlers: Handlers, log: Log): { finish: () => vo
     return underWay < MAX_UNDER_WAY && bytesUnderWay < MAX_BYTES_UNDER_WAY && !socket.writableNeedDrain
   }
 
-  function begin(request: Request): void {
+  function begin(request: SocketRequest): void {
     underWay += 1
     bytesUnderWay += request.bytes
     void answer(request, handlers, log).then((frame) => {
@@ -140,7 +140,7 @@ function serve(socket: Socket, handlers: Handlers, log: Log): { finish: () => vo
 /** Refusals that a sound server never meets: each is a bug, an attack, or a store that was tampered with. */
 const SUSPICIOUS = new Set<string>(['nonce_conflict', 'intent_conflict', 'nonce_gap', 'key_damaged'])
 
-function encodeAnswer(frame: AnswerFrame, log: Log): Buffer {
+function encodeAnswer(frame: AnswerFrame, log: Logger): Buffer {
   try {
     return encodeFrame(frame)
   } catch (error) {
@@ -149,7 +149,7 @@ function encodeAnswer(frame: AnswerFrame, log: Log): Buffer {
   }
 }
 
-type Request = {
+type SocketRequest = {
   id: number
   verb: string
   request: unknown
@@ -159,15 +159,19 @@ type Request = {
   bytes: number
 }
 
-function readEnvelope(message: unknown, bytes: number): Request | null {
+function readEnvelope(message: unknown, bytes: number): SocketRequest | null {
   if (typeof message !== 'object' || message === null) return null
-  const { id, verb, request, expiresAt = null } = message as Partial<Request>
+  const { id, verb, request, expiresAt = null } = message as Partial<SocketRequest>
   if (!Number.isSafeInteger(id) || typeof verb !== 'string') return null
   if (expiresAt !== null && !Number.isSafeInteger(expiresAt)) return null
   return { id: id!, verb, request, expiresAt, bytes: verb === 'recall' ? MAX_FRAME_BYTES : bytes }
 }
 
-async function answer({ id, verb, request, expiresAt }: Request, handlers: Handlers, log: Log): Promise<AnswerFrame> {
+async function answer(
+  { id, verb, request, expiresAt }: SocketRequest,
+  handlers: Handlers,
+  log: Logger,
+): Promise<AnswerFrame> {
   try {
     if (!Object.hasOwn(handlers, verb)) throw new Refusal('bad_request', 'The signer has no such verb.')
     // It stood in the socket for too long: the server has told its client so, and may have begun otherwise.

@@ -6,19 +6,19 @@ import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { inspect } from 'node:util'
 import { base64url, exportJWK, exportSPKI, generateKeyPair, SignJWT, type JWK } from 'jose'
-import type { Caller } from './caller.ts'
+import type { TokenCaller } from './caller.ts'
 import { openKeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
 import { openTokens } from './tokens.ts'
-import type { Log } from '../telemetry.ts'
+import type { Logger } from '../telemetry.ts'
 
 const ISSUER = 'https://chatelaine.example/oauth'
 const AUDIENCE = 'https://chatelaine.example/v1'
-const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
+const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} }
 
 /** A check without lists of what is revoked: they have tests of their own. */
-function open({ file, log = silent, now = Date.now }: { file: string; log?: Log; now?: () => number }) {
+function open({ file, log = silent, now = Date.now }: { file: string; log?: Logger; now?: () => number }) {
   const keys = openKeyFile(file, log, now)
   const revocations = openRevocations({ keys, issuer: ISSUER, maxAgeSeconds: 0, log, now })
   return openTokens({ keys, revocations, issuer: ISSUER, audience: AUDIENCE, now })
@@ -191,16 +191,16 @@ describe('refused as invalid_token', () => {
 
 test('scopes and chain of another shape give nothing', async () => {
   const { tokens, issue } = await world()
-  const odd = (await check(tokens, await issue({ scope: ['contracts:write'], chain_id: ['1'] }))) as Caller
+  const odd = (await check(tokens, await issue({ scope: ['contracts:write'], chain_id: ['1'] }))) as TokenCaller
   assert.deepEqual([odd.scopes, odd.chainId], [[], null])
-  const glued = (await check(tokens, await issue({ scope: 'contracts:write,openid' }))) as Caller
+  const glued = (await check(tokens, await issue({ scope: 'contracts:write,openid' }))) as TokenCaller
   assert.ok(!glued.scopes.includes('contracts:write'))
 })
 
 test('a token id that the ledger cannot keep as it is stands there as a hash', async () => {
   const { tokens, issue } = await world()
   for (const jti of ['a\u0000b', '\u00e9', '', 'x'.repeat(256), 7]) {
-    const { tokenId } = (await check(tokens, await issue({ jti }))) as Caller
+    const { tokenId } = (await check(tokens, await issue({ jti }))) as TokenCaller
     assert.match(tokenId, /^[\w-]{43}$/)
   }
 })
@@ -285,7 +285,7 @@ test('a file emptied of keys takes all of them away, and that is no fault of the
 test('a broken file of keys is logged without a word of what is in it', async () => {
   const { file, issue } = await world()
   const logged: unknown[] = []
-  const log: Log = { ...silent, warn: (...line) => logged.push(line) }
+  const log: Logger = { ...silent, warn: (...line) => logged.push(line) }
   writeFileSync(file, '{"d":"S3CRET"')
   const tokens = open({ file, log })
   await assert.rejects(check(tokens, await issue()), Refusal)
@@ -304,7 +304,7 @@ test('a file that holds private keys is told: it is not the one that was meant',
   const file = join(folder, 'private.json')
   const { privateKey } = await newPair('private')
   const told: string[] = []
-  const log: Log = { ...silent, warn: (event) => void told.push(event) }
+  const log: Logger = { ...silent, warn: (event) => void told.push(event) }
   writeFileSync(file, JSON.stringify({ keys: [{ ...(await exportJWK(privateKey)), kid: 'private' }] }))
   openKeyFile(file, log, Date.now).current()
   assert.deepEqual(told, ['token_keys_private'])

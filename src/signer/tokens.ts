@@ -1,20 +1,20 @@
 import { hash } from 'node:crypto'
 import { errors, type JWTPayload } from 'jose'
 import { BoundedMap } from '../bounded-map.ts'
-import type { Caller } from './caller.ts'
+import type { TokenCaller } from './caller.ts'
 import { CLOCK_TOLERANCE_SECONDS, type KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import type { Revocations } from './revocations.ts'
 import { revoked } from './wire.ts'
 
-export type Tokens = {
+export type TokenVerifier = {
   /**
    * Verifies an access token (RFC 9068), by ES256 only.
    * @throws invalid_token        for every fault of the token, without saying which
    * @throws application_suspended, account_frozen, revocations_stale
    * @throws signer_unavailable   when no key was readable: that is no fault of the token
    */
-  check: (token: string) => Caller | Promise<Caller>
+  check: (token: string) => TokenCaller | Promise<TokenCaller>
 }
 
 /** Tokens remembered as verified, by hash: an ES256 verification costs about 150 µs, a look-up 3 µs. */
@@ -32,9 +32,9 @@ export function openTokens({
   issuer: string
   audience: string
   now?: () => number
-}): Tokens {
+}): TokenVerifier {
   let verifiedBy = keys.current()
-  let remembered = new BoundedMap<string, Caller | Promise<Caller>>(MAX_REMEMBERED)
+  let remembered = new BoundedMap<string, TokenCaller | Promise<TokenCaller>>(MAX_REMEMBERED)
 
   return {
     check(token) {
@@ -53,7 +53,7 @@ export function openTokens({
     },
   }
 
-  function remember(id: string, verifying: Promise<Caller>): Promise<Caller> {
+  function remember(id: string, verifying: Promise<TokenCaller>): Promise<TokenCaller> {
     const into = remembered
     const settled = verifying.then(
       (caller) => {
@@ -69,12 +69,12 @@ export function openTokens({
     return settled
   }
 
-  async function verify(token: string, id: string): Promise<Caller> {
+  async function verify(token: string, id: string): Promise<TokenCaller> {
     const expected = { typ: 'at+jwt', issuer, audience, required: ['exp', 'sub', 'client_id', 'gid'] }
     return readCaller(await keys.verify(token, expected).catch(refuse), id)
   }
 
-  function isAlive({ expiresAt }: Caller): boolean {
+  function isAlive({ expiresAt }: TokenCaller): boolean {
     return expiresAt + CLOCK_TOLERANCE_SECONDS > now() / 1_000
   }
 }
@@ -86,7 +86,7 @@ function refuse(error: unknown): never {
   throw error instanceof errors.JOSEError || error instanceof TypeError ? invalid() : error
 }
 
-function readCaller(payload: JWTPayload, id: string): Caller {
+function readCaller(payload: JWTPayload, id: string): TokenCaller {
   const { sub, client_id: clientId, gid: grantId, scope, chain_id: chainId, jti, exp } = payload
   // Without a grant it could not be revoked.
   if (typeof sub !== 'string' || sub === '' || !isPlain(clientId) || !isPlain(grantId) || exp === undefined)

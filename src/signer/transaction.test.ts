@@ -5,12 +5,12 @@ import { Transaction as EthersTransaction } from 'ethers'
 import * as fc from 'fast-check'
 import { serializeTransaction, type TransactionSerializable } from 'viem'
 import { addressOf, publicKeyOf, signDigest, type Signature } from './curve.ts'
-import { assemble, digestOf, type Fees, type Transaction } from './transaction.ts'
+import { assemble, digestOf, type FeeFields, type UnsignedTransaction } from './transaction.ts'
 
 const uint = (bits: number) =>
   fc.oneof(fc.constantFrom(0n, 1n, 127n, 128n, 255n, 256n), fc.bigInt(0n, 2n ** BigInt(bits) - 1n))
 
-const fees: fc.Arbitrary<Fees> = fc.oneof(
+const fees: fc.Arbitrary<FeeFields> = fc.oneof(
   fc.record({ type: fc.constant('legacy' as const), gasPrice: uint(96) }),
   fc.tuple(uint(96), uint(96)).map(([a, b]) => ({
     type: 'eip1559' as const,
@@ -19,7 +19,7 @@ const fees: fc.Arbitrary<Fees> = fc.oneof(
   })),
 )
 
-const transaction: fc.Arbitrary<Transaction> = fc.record({
+const transaction: fc.Arbitrary<UnsignedTransaction> = fc.record({
   chainId: fc.oneof(fc.constantFrom(1, 31_337), fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER })),
   from: fc.constant(Buffer.alloc(20)),
   nonce: fc.oneof(fc.constantFrom(0, 1, 127, 128, 255, 256), fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER })),
@@ -35,12 +35,12 @@ const lengths = fc.oneof(fc.integer({ min: 0, max: 60 }), fc.constantFrom(255, 2
 
 const hex = (bytes: Uint8Array) => `0x${Buffer.from(bytes).toString('hex')}` as const
 
-function forViem({ chainId, nonce, to, value, data, gas, fees }: Transaction): TransactionSerializable {
+function forViem({ chainId, nonce, to, value, data, gas, fees }: UnsignedTransaction): TransactionSerializable {
   const common = { chainId, nonce, to: hex(to!), value, data: hex(data), gas }
   return fees.type === 'legacy' ? { ...common, ...fees } : { ...common, ...fees }
 }
 
-function forEthers({ chainId, nonce, to, value, data, gas, fees }: Transaction): EthersTransaction {
+function forEthers({ chainId, nonce, to, value, data, gas, fees }: UnsignedTransaction): EthersTransaction {
   const { type, ...prices } = fees
   const common = { chainId, nonce, to: hex(to!), value, data: hex(data), gasLimit: gas }
   return EthersTransaction.from({ ...common, ...prices, type: type === 'legacy' ? 0 : 2 })
@@ -68,7 +68,7 @@ test('any transaction is serialised, signed and hashed as viem and ethers do it'
 })
 
 test('r and s that begin with zero bytes are written without them', () => {
-  const tx: Transaction = {
+  const tx: UnsignedTransaction = {
     chainId: 1,
     from: Buffer.alloc(20),
     nonce: 0,

@@ -2,7 +2,7 @@ import { keccak } from '../keccak.ts'
 import type { Signature } from './curve.ts'
 
 /** A transaction as the signer sees it: amounts as numbers, addresses and data as bytes. wei, and gas units. */
-export type Transaction = {
+export type UnsignedTransaction = {
   chainId: number
   from: Buffer
   nonce: number
@@ -11,36 +11,36 @@ export type Transaction = {
   value: bigint
   data: Buffer
   gas: bigint
-  fees: Fees
+  fees: FeeFields
 }
 
-export type Fees =
+export type FeeFields =
   | { type: 'legacy'; gasPrice: bigint }
   | { type: 'eip1559'; maxFeePerGas: bigint; maxPriorityFeePerGas: bigint }
 
 /** Both fee fields of either form, wei per gas: what the ledger compares. */
-export const feePair = (fees: Fees): { max: bigint; priority: bigint } =>
+export const feePair = (fees: FeeFields): { max: bigint; priority: bigint } =>
   fees.type === 'legacy'
     ? { max: fees.gasPrice, priority: fees.gasPrice }
     : { max: fees.maxFeePerGas, priority: fees.maxPriorityFeePerGas }
 
 /** What a transaction does, apart from what it costs: the hash of recipient, value and data. */
-export function effectOf({ to, value, data }: Pick<Transaction, 'to' | 'value' | 'data'>): Buffer {
+export function effectOf({ to, value, data }: Pick<UnsignedTransaction, 'to' | 'value' | 'data'>): Buffer {
   const amount = Buffer.from(value.toString(16).padStart(64, '0'), 'hex')
   return keccak(Buffer.concat([to ?? Buffer.alloc(0), amount, data]))
 }
 
 /** A cancel pays its fee and does nothing else: to itself, no value, no data. */
-export const doesNothing = ({ from, to, value, data }: Transaction): boolean =>
+export const doesNothing = ({ from, to, value, data }: UnsignedTransaction): boolean =>
   to !== null && to.equals(from) && value === 0n && data.length === 0
 
 /** The 32 bytes that are signed. EIP-155 for the legacy form, EIP-1559 otherwise. */
-export function digestOf(tx: Transaction): Buffer {
+export function digestOf(tx: UnsignedTransaction): Buffer {
   return keccak(tx.fees.type === 'legacy' ? rlp([...legacyFields(tx), tx.chainId, 0, 0]) : typed(feeMarketFields(tx)))
 }
 
 /** The bytes that a node takes, and their hash. */
-export function assemble(tx: Transaction, { r, s, recovery }: Signature): { raw: Buffer; hash: Buffer } {
+export function assemble(tx: UnsignedTransaction, { r, s, recovery }: Signature): { raw: Buffer; hash: Buffer } {
   const point = [unpad(r), unpad(s)]
   const raw =
     tx.fees.type === 'legacy'
@@ -49,21 +49,21 @@ export function assemble(tx: Transaction, { r, s, recovery }: Signature): { raw:
   return { raw, hash: keccak(raw) }
 }
 
-type Item = Uint8Array | bigint | number | Item[]
+type RlpItem = Uint8Array | bigint | number | RlpItem[]
 
-function legacyFields({ nonce, gas, to, value, data, fees }: Transaction): Item[] {
+function legacyFields({ nonce, gas, to, value, data, fees }: UnsignedTransaction): RlpItem[] {
   return [nonce, feePair(fees).max, gas, to ?? Buffer.alloc(0), value, data]
 }
 
-function feeMarketFields({ chainId, nonce, gas, to, value, data, fees }: Transaction): Item[] {
+function feeMarketFields({ chainId, nonce, gas, to, value, data, fees }: UnsignedTransaction): RlpItem[] {
   const { max, priority } = feePair(fees)
   return [chainId, nonce, priority, max, gas, to ?? Buffer.alloc(0), value, data, []]
 }
 
-const typed = (fields: Item[]): Buffer => Buffer.concat([Buffer.of(0x02), rlp(fields)])
+const typed = (fields: RlpItem[]): Buffer => Buffer.concat([Buffer.of(0x02), rlp(fields)])
 
 /** Recursive length prefix, yellow paper appendix B. Numbers go as their shortest big-endian bytes, zero as none. */
-function rlp(item: Item): Buffer {
+function rlp(item: RlpItem): Buffer {
   if (Array.isArray(item)) {
     const body = Buffer.concat(item.map(rlp))
     return Buffer.concat([prefix(body.length, 0xc0), body])

@@ -3,11 +3,11 @@ import { parseTransaction, serializeTransaction } from 'viem/utils'
 import { ConfigError, readConfig } from '../config.ts'
 import { keccak } from '../keccak.ts'
 import { signerOf } from './curve.ts'
-import { checkWitness, follow, GENESIS, readHead, type Row } from './ledger.ts'
+import { checkWitness, follow, GENESIS, readHead, type LedgerRow } from './ledger.ts'
 import { openStoreForReading } from './store.ts'
 import { effectOf } from './transaction.ts'
 import type { Hex } from './wire.ts'
-import { readWitness, type Head } from './witness.ts'
+import { readWitness, type LedgerHead } from './witness.ts'
 
 export type Report = { records: number; signatures: number; accounts: number; problems: string[] }
 
@@ -28,7 +28,7 @@ export function verifyStore(folder: string): Report {
   }
 }
 
-function verify(db: DatabaseSync, witness: Head | null): Report {
+function verify(db: DatabaseSync, witness: LedgerHead | null): Report {
   const { head, ...report } = verifyLedger(db)
   try {
     checkWitness(db, head, witness)
@@ -39,12 +39,12 @@ function verify(db: DatabaseSync, witness: Head | null): Report {
 }
 
 /** All of it but the witness. */
-export function verifyLedger(db: DatabaseSync): Report & { head: Head } {
+export function verifyLedger(db: DatabaseSync): Report & { head: LedgerHead } {
   const problems: string[] = []
   const head = readHead(db)
-  let last: Head = { count: 0, record: GENESIS }
+  let last: LedgerHead = { count: 0, record: GENESIS }
   let signatures = 0
-  for (const row of db.prepare('SELECT * FROM ledger ORDER BY seq').iterate() as Iterable<Row>) {
+  for (const row of db.prepare('SELECT * FROM ledger ORDER BY seq').iterate() as Iterable<LedgerRow>) {
     try {
       last = follow(last, row)
     } catch (error) {
@@ -68,7 +68,7 @@ export function verifyLedger(db: DatabaseSync): Report & { head: Head } {
 }
 
 /** Decoded and serialised by another library than the one that made it. */
-function checkSignature(row: Row): string | null {
+function checkSignature(row: LedgerRow): string | null {
   const raw = `0x${Buffer.from(row.raw!).toString('hex')}` as const
   try {
     const { r, s, v, yParity, ...tx } = parseTransaction(raw) as ReturnType<typeof parseTransaction> & Point

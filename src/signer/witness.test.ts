@@ -3,9 +3,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { openWitness, readWitness, type Head } from './witness.ts'
+import { openWitness, readWitness, type LedgerHead } from './witness.ts'
 
-const head = (count: number): Head => ({ count, record: Buffer.alloc(32, count) })
+const head = (count: number): LedgerHead => ({ count, record: Buffer.alloc(32, count) })
 
 function world(t: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-witness-'))

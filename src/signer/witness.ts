@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 import { syncFolder } from './kek.ts'
 
 /** Where the ledger ended: how many records, and the hash of the last. */
-export type Head = { count: number; record: Buffer }
+export type LedgerHead = { count: number; record: Buffer }
 
 /**
  * The ledger's head once more, outside the database. SQLite recovers quietly to an earlier commit when its log was
@@ -17,14 +17,14 @@ export type Head = { count: number; record: Buffer }
  * A copy of the whole folder put back is not noticed by this, for the witness is in it; only the chain's own count of
  * an account's transactions would tell.
  */
-export type Witness = { write: (head: Head) => void; close: () => void }
+export type Witness = { write: (head: LedgerHead) => void; close: () => void }
 
 // count (8), record hash (32), start of the SHA-256 of both (24). Two slots, written in turn: one is always whole.
 const SLOT_BYTES = 64
 const SYNC_AFTER_MS = 1_000
 
 /** @param head  where the ledger ends now; on the disk before this returns, with the file's own entry in its folder */
-export function openWitness(path: string, head: Head): Witness {
+export function openWitness(path: string, head: LedgerHead): Witness {
   const fd = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600)
   for (const slot of [0, 1]) writeSlot(fd, slot, head)
   fdatasyncSync(fd)
@@ -49,12 +49,12 @@ export function openWitness(path: string, head: Head): Witness {
   }
 }
 
-function writeSlot(fd: number, slot: number, head: Head): void {
+function writeSlot(fd: number, slot: number, head: LedgerHead): void {
   writeSync(fd, encode(head), 0, SLOT_BYTES, slot * SLOT_BYTES)
 }
 
 /** The newest head that the file holds whole; null when there is none, be it missing, empty or torn. */
-export function readWitness(path: string): Head | null {
+export function readWitness(path: string): LedgerHead | null {
   const bytes = Buffer.alloc(SLOT_BYTES * 2)
   let length: number
   try {
@@ -72,14 +72,14 @@ export function readWitness(path: string): Head | null {
   return heads.toSorted((a, b) => b.count - a.count)[0] ?? null
 }
 
-function encode({ count, record }: Head): Buffer {
+function encode({ count, record }: LedgerHead): Buffer {
   const body = Buffer.alloc(40)
   body.writeBigUInt64BE(BigInt(count))
   record.copy(body, 8)
   return Buffer.concat([body, checksum(body)])
 }
 
-function decode(slot: Buffer): Head | null {
+function decode(slot: Buffer): LedgerHead | null {
   const body = slot.subarray(0, 40)
   if (!checksum(body).equals(slot.subarray(40))) return null
   return { count: Number(body.readBigUInt64BE()), record: Buffer.from(body.subarray(8)) }

@@ -55,7 +55,7 @@ function checkPlace(place: string, position: number): void {
 }
 
 /** What a server says of itself; null is what it may not be asked, or what it knows nothing of. */
-type Standing = {
+type HostState = {
   takesWrites: boolean
   /** the same of a server and of all copies of it */
   cluster: string | null
@@ -69,7 +69,7 @@ type Standing = {
 const PROBE_MS = 2_000
 
 /** Asks one server whether it takes writes. @throws what the connection threw */
-async function ask({ url }: Host): Promise<Standing> {
+async function ask({ url }: Host): Promise<HostState> {
   const { Client } = (await import('pg')).default
   const client = new Client({ connectionString: url, connectionTimeoutMillis: PROBE_MS, query_timeout: PROBE_MS })
   client.on('error', () => {})
@@ -90,7 +90,7 @@ export async function takesWrites(client: Pick<pg.ClientBase, 'query'>): Promise
   return rows[0]?.takes_writes === true
 }
 
-async function standingOf(client: pg.ClientBase): Promise<Standing> {
+async function standingOf(client: pg.ClientBase): Promise<HostState> {
   if (!(await takesWrites(client))) return { takesWrites: false, cluster: null, timeline: null, startedAt: null }
   // A statement each: everybody may ask for each of them, but some installations withdraw the first.
   const cluster = await tell(client, 'select system_identifier::text as told from pg_control_system()')
@@ -113,7 +113,7 @@ async function tell(client: pg.ClientBase, statement: string): Promise<string | 
 }
 
 /** A server of the list that takes writes. */
-type Writer = Standing & { host: Host }
+type Writer = HostState & { host: Host }
 
 /** Another server than before, or the name of before leads to one that was promoted since. */
 export const isOther = (before: Writer, now: Writer): boolean =>
@@ -124,7 +124,7 @@ export function distinct(writers: Writer[]): Writer[] {
   return writers.filter((writer, index) => !writers.slice(0, index).some((before) => isSame(before, writer)))
 }
 
-const isSame = (one: Standing, other: Standing): boolean =>
+const isSame = (one: HostState, other: HostState): boolean =>
   one.startedAt !== null && one.startedAt === other.startedAt && one.cluster === other.cluster
 
 /**
@@ -137,16 +137,16 @@ export function lastPromoted(writers: Writer[]): Writer | null {
   return writers.find((writer) => writers.every((other) => other === writer || isBehind(other, writer))) ?? null
 }
 
-const mayBeCopies = (one: Standing, other: Standing): boolean =>
+const mayBeCopies = (one: HostState, other: HostState): boolean =>
   one.cluster === null || other.cluster === null || one.cluster === other.cluster
 
 /** The server that was found, and which of those found so far it is, counted. */
-export type Found = Host & { generation: number }
+export type WritableHost = Host & { generation: number }
 
 /** Where the primary is. */
 export type Primary = {
   /** the server to connect to. @throws Error  none of them takes writes, or which one may cannot be told */
-  find(): Promise<Found>
+  find(): Promise<WritableHost>
   /** a connection was lost or takes no writes: the next one asks all of them again */
   forget(): void
   /** that of the server found last; a connection that was begun under an earlier one is used no more */
@@ -174,15 +174,15 @@ const NONE_MS = 200
  * timeline it does not forget, so that an old primary which is alone within reach is not taken either.
  */
 export function findPrimary(hosts: Host[], { onChange, onSecond, onUndecided }: Listeners): Primary {
-  let known: Found | null = null
-  let searching: Promise<Found> | null = null
+  let known: WritableHost | null = null
+  let searching: Promise<WritableHost> | null = null
   let searchedAt = Number.NEGATIVE_INFINITY
   let last: Writer | null = null
   let rivals = ''
   let generation = 0
   const newest = new Map<string | null, number>()
 
-  async function search(): Promise<Found> {
+  async function search(): Promise<WritableHost> {
     searchedAt = performance.now()
     const answers = await Promise.allSettled(hosts.map(ask))
     const writers = distinct(
@@ -233,7 +233,7 @@ export function findPrimary(hosts: Host[], { onChange, onSecond, onUndecided }: 
   }
 
   /** One search at a time: what an earlier one still finds must not replace what a later one has found. */
-  function searchOnce(): Promise<Found> {
+  function searchOnce(): Promise<WritableHost> {
     if (searching !== null) return searching
     const end = () => void (searching = null)
     searching = search()

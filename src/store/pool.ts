@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import { isAway, sqlState, unavailable, watch, type Absence } from './away.ts'
-import { findPrimary, readHosts, takesWrites, type Found, type Host, type Primary } from './hosts.ts'
+import { findPrimary, readHosts, takesWrites, type WritableHost, type Host, type Primary } from './hosts.ts'
 import { prepareMarked } from './prepared.ts'
 
 /** milliseconds; the server ends a statement itself, where it can still be reached */
@@ -64,7 +64,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
   const spent = new WeakSet<pg.ClientBase>()
   const generations = new WeakMap<pg.ClientBase, number>()
   const lent = new Set<pg.ClientBase>()
-  let target: Found = { ...list[0]!, generation: primary.generation() }
+  let target: WritableHost = { ...list[0]!, generation: primary.generation() }
 
   const clients = new pg.Pool({
     Client: begin as unknown as new () => pg.Client,

@@ -7,7 +7,7 @@ import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 type Bytes = Uint8Array
 type Time = ColumnType<Date, Date | string, Date | string>
 type DefaultTime = ColumnType<Date, Date | string | undefined, Date | string>
-type Json<T> = JSONColumnType<T & (object | null)>
+type JsonColumn<T> = JSONColumnType<T & (object | null)>
 
 export type Database = {
   migrations: { number: number; name: string; sha256: string; applied_at: DefaultTime }
@@ -48,10 +48,10 @@ export type Database = {
     name: string
     chain_id: number
     kind: 'public' | 'confidential'
-    redirect_uris: Json<string[]>
-    permissions: Json<string[]>
-    allowed_origins: Json<string[]>
-    secret_hashes: Json<string[]>
+    redirect_uris: JsonColumn<string[]>
+    permissions: JsonColumn<string[]>
+    allowed_origins: JsonColumn<string[]>
+    secret_hashes: JsonColumn<string[]>
     logo_uri: string | null
     needs_pkce: ColumnType<boolean, boolean | undefined, boolean>
     needs_dpop: ColumnType<boolean, boolean | undefined, boolean>
@@ -74,7 +74,7 @@ export type Database = {
     uid: string | null
     user_id: string | null
     client_id: string | null
-    payload: Json<Record<string, unknown>>
+    payload: JsonColumn<Record<string, unknown>>
     created_at: DefaultTime
     expires_at: Time | null
     consumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
@@ -84,7 +84,7 @@ export type Database = {
   consents: {
     account_id: string
     client_id: string
-    permissions: Json<string[]>
+    permissions: JsonColumn<string[]>
     keys: ColumnType<Record<string, { permissions: string[]; at: string }>, string | undefined, string>
     created_at: DefaultTime
     updated_at: DefaultTime
@@ -126,10 +126,10 @@ export type Database = {
     gas_used: number | null
     effective_gas_price: Bytes | null
     succeeded: boolean | null
-    revert: Json<Record<string, unknown>> | null
+    revert: JsonColumn<Record<string, unknown>> | null
     is_cancel: Generated<boolean>
     is_final: Generated<boolean>
-    transitions: Json<Transition[]>
+    transitions: JsonColumn<Transition[]>
     created_at: DefaultTime
     updated_at: DefaultTime
   }

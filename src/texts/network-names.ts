@@ -1,10 +1,10 @@
 import type { Texts } from './en.ts'
 
 /** A network as people call it: what its coin is worth depends on whether it is a test. */
-type Known = { family: string; test?: string }
+type NamedNetwork = { family: string; test?: string }
 
 /** By chain id. Source: chainlist.org, and each project's documentation; a network without an entry keeps its own name. */
-const KNOWN = new Map<number, Known>([
+const KNOWN = new Map<number, NamedNetwork>([
   [1, { family: 'Ethereum' }],
   [10, { family: 'OP Mainnet' }],
   [56, { family: 'BNB Smart Chain' }],

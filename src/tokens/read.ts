@@ -13,8 +13,11 @@ import { askAll, refreshTokens, typeOf } from './refresh.ts'
 const REMEMBERED_MS = 30_000
 const MAX_REMEMBERED = 10_000
 
-type Memory = { facts: BoundedMap<Hex, { facts: TokenFacts; until: number }>; asking: Map<Hex, Promise<TokenFacts>> }
-const memories = new WeakMap<Chain, Memory>()
+type TokenCache = {
+  facts: BoundedMap<Hex, { facts: TokenFacts; until: number }>
+  asking: Map<Hex, Promise<TokenFacts>>
+}
+const memories = new WeakMap<Chain, TokenCache>()
 
 /**
  * What a token calls itself: from memory (30 s), the table, or, the first time, from the token itself; concurrent
@@ -121,7 +124,7 @@ async function keep(app: App, chain: Chain, tokens: Token[]): Promise<void> {
   void refreshTokens(app, chain)
 }
 
-function memoryOf(chain: Chain): Memory {
+function memoryOf(chain: Chain): TokenCache {
   let memory = memories.get(chain)
   if (memory === undefined) {
     memory = { facts: new BoundedMap(MAX_REMEMBERED), asking: new Map() }

@@ -12,7 +12,7 @@ import { TOKEN_TYPE_NUMBERS, UNSEEN_TYPE, type TokenType } from './record.ts'
 const FIRST_RETRY_SECONDS = 60
 const LAST_RETRY_SECONDS = 86_400
 
-type Part = Pick<App, 'db' | 'telemetry'>
+type RefreshContext = Pick<App, 'db' | 'telemetry'>
 
 const running = new WeakMap<Chain, Promise<void>>()
 
@@ -22,7 +22,7 @@ const running = new WeakMap<Chain, Promise<void>>()
  * is away leaves the tokens due.
  * @returns when nothing is due any more
  */
-export function refreshTokens(app: Part, chain: Chain): Promise<void> {
+export function refreshTokens(app: RefreshContext, chain: Chain): Promise<void> {
   let run = running.get(chain)
   if (run === undefined) {
     run = refreshAll(app, chain)
@@ -33,7 +33,7 @@ export function refreshTokens(app: Part, chain: Chain): Promise<void> {
   return run
 }
 
-async function refreshAll(app: Part, chain: Chain): Promise<void> {
+async function refreshAll(app: RefreshContext, chain: Chain): Promise<void> {
   for (;;) {
     const due = await app.db
       .selectFrom('tokens')
@@ -55,14 +55,14 @@ async function refreshAll(app: Part, chain: Chain): Promise<void> {
  * Where tokens are asked for good. `number`: a reorganisation that takes this block back takes the answer back;
  * `hash`: of the block that was asked, null where it is final.
  */
-type Place = { at: AtBlock; number: number; hash: Hex | null }
+type ReadBlock = { at: AtBlock; number: number; hash: Hex | null }
 
 /**
  * The block that is stored, not the newest one: what a token says in a branch that was never stored would never be
  * taken back. Of blocks that are final, as while catching up, the newest: nodes forget old states.
  * @returns null while no block is stored: nobody could take the answer back
  */
-async function readPlace({ db }: Part, chain: Chain): Promise<Place | null> {
+async function readPlace({ db }: RefreshContext, chain: Chain): Promise<ReadBlock | null> {
   const row = await db
     .selectFrom('cursors')
     .select(['block_number', 'block_hash', 'finalized_number'])
@@ -88,7 +88,7 @@ type Answered = Token & { answer: TokenAnswer }
  * @param tokens  at most MAX_TOKENS
  * @throws RpcUnavailable | RpcError  when not one of them could be asked
  */
-export async function askAll(app: Part, chain: Chain, tokens: Token[], at: AtBlock): Promise<Answered[]> {
+export async function askAll(app: RefreshContext, chain: Chain, tokens: Token[], at: AtBlock): Promise<Answered[]> {
   try {
     const answers = await askTokens(chain, tokens, at)
     return tokens.map((token, index) => ({ ...token, answer: answers[index]! }))
@@ -128,20 +128,20 @@ async function postpone(db: Db, chain: Chain, tokens: Token[]): Promise<void> {
  * Stores what tokens said, if the block at which they said it is still one of ours. The follower waits meanwhile: a
  * reorganisation finds these answers and takes them back, or was before them and took the block.
  */
-async function storeAnswers(root: RootDb, chain: Chain, place: Place, answers: Answered[]): Promise<void> {
+async function storeAnswers(root: RootDb, chain: Chain, place: ReadBlock, answers: Answered[]): Promise<void> {
   await root.transaction().execute(async (db) => {
     await db.selectFrom('cursors').select('epoch').where('chain_id', '=', chain.chainId).forShare().execute()
     if (await isOurs(db, chain, place)) await upsert(db, chain, place, answers)
   })
 }
 
-async function isOurs(db: Db, { chainId }: Chain, { number, hash }: Place): Promise<boolean> {
+async function isOurs(db: Db, { chainId }: Chain, { number, hash }: ReadBlock): Promise<boolean> {
   if (hash === null) return true
   return (await storedBlockHash(db, chainId, number)) === hash
 }
 
 /** A token that did not tell everything is asked again, later each time; one that turned out to be another type at once. */
-async function upsert(db: Db, chain: Chain, { number }: Place, answers: Answered[]): Promise<void> {
+async function upsert(db: Db, chain: Chain, { number }: ReadBlock, answers: Answered[]): Promise<void> {
   if (answers.length === 0) return
   const rows = answers.map(({ address, tokenType, answer: { facts, isComplete } }) => ({
     chain_id: chain.chainId,

@@ -12,13 +12,13 @@ import { sendInTurn } from './send-in-turn.ts'
  * `sent`: a node took it, or has it already. `queued`: no node was asked, it is sent when those before it are mined.
  * `unknown` counts as sent too, and is sent again soon.
  */
-export type Sent = 'sent' | 'queued' | Exclude<SendRefusal, 'known'>
+export type BroadcastResult = 'sent' | 'queued' | Exclude<SendRefusal, 'known'>
 
 /**
  * Gives stored bytes to a node when it is their turn. Never throws: whatever the node says, the transaction exists from the
  * moment its bytes are stored, and is kept alive until it is mined.
  */
-export async function broadcast(app: App, chain: Chain, attempt: Released): Promise<Sent> {
+export async function broadcast(app: App, chain: Chain, attempt: Released): Promise<BroadcastResult> {
   try {
     if (await holdBack(app, chain, attempt.hash)) return 'queued'
   } catch (error) {
@@ -30,7 +30,7 @@ export async function broadcast(app: App, chain: Chain, attempt: Released): Prom
 }
 
 /** As `broadcast`, of bytes whose turn it is: by the statement that stored them, or that took them out of the queue. */
-export async function giveToNode(app: App, chain: Chain, { id, from, raw, hash }: Released): Promise<Sent> {
+export async function giveToNode(app: App, chain: Chain, { id, from, raw, hash }: Released): Promise<BroadcastResult> {
   try {
     const answer = await sendInTurn(chain, { from, raw })
     // A node that took these bytes says their hash; one that says anything else may have taken nothing.

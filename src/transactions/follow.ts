@@ -14,12 +14,12 @@ import { recallSlot, takeIn } from './restore-from-ledger.ts'
 
 /** The part of a whole block that is read here. All hex is lower-case. */
 type WholeBlock = Provable & {
-  receipts: Receipt[]
+  receipts: ForeignReceipt[]
 }
-type Receipt = { transactionHash: Hex; from: Hex; status: boolean; gasUsed: number; effectiveGasPrice: bigint }
+type ForeignReceipt = { transactionHash: Hex; from: Hex; status: boolean; gasUsed: number; effectiveGasPrice: bigint }
 
 /** A transaction of one of our accounts that is none of the attempts we know. */
-type Foreign = { hash: Hex; from: Hex; nonce: number; receipt: Receipt }
+type Foreign = { hash: Hex; from: Hex; nonce: number; receipt: ForeignReceipt }
 
 /**
  * What blocks mean for our transactions. Everything runs inside the database transaction that moves the follower's
@@ -66,15 +66,15 @@ export const followTransactions = {
 const CHUNK = 500
 
 /** `isMined`: in this very block, by its row. What a row says of another block, this one corrects. */
-type Known = { id: string; isCancel: boolean; isMined: boolean; raw: Buffer | null }
+type OwnAttempt = { id: string; isCancel: boolean; isMined: boolean; raw: Buffer | null }
 
 /** Which of a block's transactions are attempts of ours, by hash. */
 async function findAttempts(
   db: Db,
   chainId: number,
   { hash: blockHash, receipts }: WholeBlock,
-): Promise<Map<Hex, Known>> {
-  const known = new Map<Hex, Known>()
+): Promise<Map<Hex, OwnAttempt>> {
+  const known = new Map<Hex, OwnAttempt>()
   for (let start = 0; start < receipts.length; start += CHUNK) {
     const hashes = receipts.slice(start, start + CHUNK).map(({ transactionHash }) => transactionHash)
     const rows = await db
@@ -93,13 +93,13 @@ async function findAttempts(
 }
 
 /** Of those whose bytes were dropped before a rewind, their senders say who signed them. */
-const withoutBytes = (known: Map<Hex, Known>): Hex[] =>
+const withoutBytes = (known: Map<Hex, OwnAttempt>): Hex[] =>
   [...known].filter(([, { raw }]) => raw === null).map(([hash]) => hash)
 
 function toMined(
   block: WholeBlock,
-  { transactionHash, status, gasUsed, effectiveGasPrice }: Receipt,
-  { id, isCancel }: Pick<Known, 'id' | 'isCancel'>,
+  { transactionHash, status, gasUsed, effectiveGasPrice }: ForeignReceipt,
+  { id, isCancel }: Pick<OwnAttempt, 'id' | 'isCancel'>,
 ): Mined {
   return {
     id,
@@ -117,7 +117,7 @@ function toMined(
  * Transactions that are no attempts of ours, though our accounts sent them: somebody else has the key, or the database
  * lost what it knew.
  */
-async function findUnknown(db: Db, all: Receipt[], known: Map<Hex, Known>): Promise<Receipt[]> {
+async function findUnknown(db: Db, all: ForeignReceipt[], known: Map<Hex, OwnAttempt>): Promise<ForeignReceipt[]> {
   const receipts = all.filter(({ transactionHash }) => !known.has(transactionHash))
   const ours = new Set<Hex>()
   for (let start = 0; start < receipts.length; start += CHUNK) {

@@ -6,7 +6,7 @@ import type { Hex } from '../ids.ts'
 import type { Checked, Signed, SignRequest } from '../signer/wire.ts'
 import { reservedFor, type Budget } from './funds.ts'
 import type { Attempt, Bound, Intent, Terms } from './intent.ts'
-import { budgetNow, prepareFromAccount, type Prepared } from './prepare.ts'
+import { budgetNow, prepareFromAccount, type PreparedWrite } from './prepare.ts'
 
 /**
  * Who pays for gas, one strategy per network. The engine binds, stores, broadcasts and follows; a strategy says what
@@ -18,7 +18,7 @@ export type GasStrategy = {
    * Simulates the intent and finds its terms, and that whoever pays can.
    * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
    */
-  prepare: (chain: Chain, from: Hex, intent: Intent) => Promise<Prepared>
+  prepare: (chain: Chain, from: Hex, intent: Intent) => Promise<PreparedWrite>
   /** What an attempt reserves of the account's budget, wei. */
   reserve: (intent: Pick<Intent, 'value'>, attempt: Omit<Attempt, 'raw' | 'hash'>) => bigint
   /**

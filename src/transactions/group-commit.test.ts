@@ -2,9 +2,9 @@ import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import { underDeadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
-import { together, type Limits } from './group-commit.ts'
+import { together, type GroupLimits } from './group-commit.ts'
 
-const LIMITS: Limits = { most: 100, mostBytes: 1_000, lanes: 1 }
+const LIMITS: GroupLimits = { most: 100, mostBytes: 1_000, lanes: 1 }
 
 /** A commit that ends when told to, and remembers what it was given. */
 function gated(settle: (items: number[]) => number[] = (items) => items.map((item) => item * 10)) {

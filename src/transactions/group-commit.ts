@@ -3,7 +3,7 @@ import type { Chain } from '../chain/network.ts'
 import { deadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 
-export type Limits = {
+export type GroupLimits = {
   /** members of one group */
   most: number
   /** bytes of one group; a larger member goes alone */
@@ -17,7 +17,7 @@ export type Limits = {
 /** what waits for a commit, at most: the gate lets fewer in, and this holds whatever else should come */
 const MAX_WAITING = 20_000
 
-type Waiting<Item, Result> = {
+type PendingItem<Item, Result> = {
   item: Item
   bytes: number
   /** performance.now(), milliseconds */
@@ -36,11 +36,11 @@ type Waiting<Item, Result> = {
  *                is tried alone, so that nobody fails for a neighbour; when its end is unknown, all are told so
  */
 export function together<Item, Result>(
-  { most, mostBytes, lanes, dropsLate = false }: Limits,
+  { most, mostBytes, lanes, dropsLate = false }: GroupLimits,
   sizeOf: (item: Item) => number,
   commit: (items: Item[]) => Promise<Result[]>,
 ): (item: Item) => Promise<Result> {
-  let waiting: Waiting<Item, Result>[] = []
+  let waiting: PendingItem<Item, Result>[] = []
   let underWay = 0
   let isScheduled = false
 
@@ -64,7 +64,7 @@ export function together<Item, Result>(
     waiting = waiting.filter(({ until }) => until >= now)
   }
 
-  function takeGroup(): Waiting<Item, Result>[] {
+  function takeGroup(): PendingItem<Item, Result>[] {
     let bytes = 0
     let count = 0
     for (; count < waiting.length && count < most; count++) {
@@ -76,7 +76,7 @@ export function together<Item, Result>(
     return group
   }
 
-  async function finish(group: Waiting<Item, Result>[]): Promise<void> {
+  async function finish(group: PendingItem<Item, Result>[]): Promise<void> {
     try {
       const results = await commit(group.map(({ item }) => item))
       for (const [index, { resolve }] of group.entries()) resolve(results[index]!)

@@ -18,7 +18,7 @@ import { lowBalance, raiseLowest } from './raise.ts'
 import { readAttempts } from './replace.ts'
 import { resumeAsked } from './resume.ts'
 import { markMined } from './states.ts'
-import { takeInSlot, type Slot } from './restore-from-ledger.ts'
+import { takeInSlot, type NonceSlot } from './restore-from-ledger.ts'
 import { findUse } from './nonce-used.ts'
 import { noteRejected, noteUsed } from './trouble.ts'
 
@@ -127,7 +127,14 @@ export function startKeeper(app: App, chain: Chain): Keeper {
   }
 }
 
-type Due = { id: string; raw: Uint8Array | null; hash: Uint8Array; sender: Uint8Array; nonce: number; is_far: boolean }
+type DueTransaction = {
+  id: string
+  raw: Uint8Array | null
+  hash: Uint8Array
+  sender: Uint8Array
+  nonce: number
+  is_far: boolean
+}
 
 /** attempts per statement */
 const RESEND_CHUNK = 500
@@ -139,7 +146,7 @@ const RESEND_CHUNK = 500
  * its account's queue.
  */
 async function resend(app: App, chain: Chain, { afterSeconds }: { afterSeconds: number }): Promise<void> {
-  for (let last: Due | null = null; ;) {
+  for (let last: DueTransaction | null = null; ;) {
     const due = await takeDue(app, chain, { afterSeconds, last })
     await Promise.all(
       due
@@ -155,8 +162,8 @@ async function resend(app: App, chain: Chain, { afterSeconds }: { afterSeconds: 
 async function takeDue(
   app: App,
   { chainId }: Chain,
-  { afterSeconds, last }: { afterSeconds: number; last: Due | null },
-): Promise<Due[]> {
+  { afterSeconds, last }: { afterSeconds: number; last: DueTransaction | null },
+): Promise<DueTransaction[]> {
   const isAfter =
     last === null
       ? sql`true`
@@ -172,7 +179,7 @@ async function takeDue(
   // Two searches by index: under load there are thousands under way, and hardly any of them is due. A row is not
   // touched after its newest attempt was stored, so one that is due by its age was written before that, too. Of those
   // found, what is above too many is queued instead: bytes that were found in the ledger, or that a reorganisation gave back.
-  const { rows } = await sql<Due>`
+  const { rows } = await sql<DueTransaction>`
     update attempts set broadcast_at = now(),
       queued_sender = case when is_far and raw is not null then due.sender end, queued_nonce = case when is_far and raw is not null then due.nonce end
     from (select due.*, ${isFar(app, 'due')} as is_far from (
@@ -191,7 +198,7 @@ async function takeDue(
   )
 }
 
-async function resendOne(app: App, chain: Chain, due: Due): Promise<void> {
+async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<void> {
   const [from, hash] = [toHex(due.sender), toHex(due.hash)]
   if (due.raw === null) return bringBack(app, { id: due.id, chainId: chain.chainId, from, nonce: due.nonce })
   const attempt = { id: due.id, from, raw: toHex(due.raw), hash }
@@ -216,17 +223,17 @@ async function resendOne(app: App, chain: Chain, due: Due): Promise<void> {
  * A rewind has given a write back whose bytes were dropped, long after it was final: the signer's ledger has them. They are
  * sent in the next round.
  */
-async function bringBack(app: App, { id, ...slot }: Slot & { id: string }): Promise<void> {
+async function bringBack(app: App, { id, ...slot }: NonceSlot & { id: string }): Promise<void> {
   if (await takeInSlot(app, slot)) return
   const { chainId, from: sender, nonce } = slot
   app.telemetry.log.error('bytes_lost', { chainId, id, sender, nonce })
 }
 
 /** A block that a node says one of our attempts is in. */
-type Where = { hash: Hex; blockNumber: number; blockHash: Hex }
+type ReceiptLocation = { hash: Hex; blockNumber: number; blockHash: Hex }
 
 /** Null where the node knows of no receipt. @throws RpcError | RpcUnavailable | BadAnswer */
-async function findBlock({ rpc }: Chain, hash: Hex): Promise<Where | null> {
+async function findBlock({ rpc }: Chain, hash: Hex): Promise<ReceiptLocation | null> {
   const answer = await rpc.call('eth_getTransactionReceipt', [hash])
   if (answer === null) return null
   const receipt = readObject(answer, 'a receipt')
@@ -267,7 +274,7 @@ async function catchUp(
   app: App,
   chain: Chain,
   row: TransactionRow,
-  where: Where,
+  where: ReceiptLocation,
   { raw, is_cancel: isCancel }: Pick<AttemptRow, 'raw' | 'is_cancel'>,
 ): Promise<void> {
   const { chainId } = chain

@@ -6,7 +6,7 @@ import { retrying, type Db } from '../store/db.ts'
 import type { TransactionRow } from './intent.ts'
 
 /** The key of a request, with the SHA-256 of what was asked. */
-export type Key = { scope: KeyScope; requestHash: Buffer }
+export type IdempotencyKey = { scope: KeyScope; requestHash: Buffer }
 
 /**
  * The idempotency key of a request; undefined when there is none.
@@ -32,9 +32,9 @@ const invalidKey = (detail: string): AppError =>
 const KEPT_HOURS = 24
 
 /** What a key stands for: a transaction and the hash it was told under, one that has no bytes yet, or nothing: an id to use. */
-export type Known = { told: TransactionRow; hash: Hex } | { unsigned: TransactionRow } | { free: string }
+export type KeyLookup = { told: TransactionRow; hash: Hex } | { unsigned: TransactionRow } | { free: string }
 
-type Used = TransactionRow & { told: Uint8Array | null; is_over: boolean; is_idle: boolean }
+type KeyedRow = TransactionRow & { told: Uint8Array | null; is_over: boolean; is_idle: boolean }
 
 /** uses of one key looked for at first; four times as many each time that all of them are there */
 const FIRST_USES = 4
@@ -46,7 +46,7 @@ const FIRST_USES = 4
  * @throws idempotency_key_reused  when it belongs to another body
  * @throws idempotency_in_flight   when somebody took the intent up within the last seconds
  */
-export async function findKey(db: Db, { scope, requestHash }: Key): Promise<Known> {
+export async function findKey(db: Db, { scope, requestHash }: IdempotencyKey): Promise<KeyLookup> {
   const { use, next } = await newestUse(db, scope)
   const isVoid = use !== null && use.told === null && use.state !== 'BOUND'
   if (use === null || isVoid || use.is_over) return { free: transactionIdOf(scope, next) }
@@ -62,8 +62,8 @@ export async function findKey(db: Db, { scope, requestHash }: Key): Promise<Know
 }
 
 /** That a later use is there says that the one before was over: also where a database that went back sees it open again. */
-async function newestUse(db: Db, scope: KeyScope): Promise<{ use: Used | null; next: number }> {
-  let newest: { use: Used | null; next: number } = { use: null, next: 0 }
+async function newestUse(db: Db, scope: KeyScope): Promise<{ use: KeyedRow | null; next: number }> {
+  let newest: { use: KeyedRow | null; next: number } = { use: null, next: 0 }
   for (let first = 0, many = FIRST_USES; first <= newest.next; first += many, many *= 4) {
     const ids = Array.from({ length: many }, (_, index) => transactionIdOf(scope, first + index))
     const used = await retrying(() => readUses(db, ids, first === 0))
@@ -75,7 +75,7 @@ async function newestUse(db: Db, scope: KeyScope): Promise<{ use: Used | null; n
 }
 
 /** By the primary key. A raise costs more than what it raises: the first bytes of an intent are its cheapest. */
-async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Map<string, Used>> {
+async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Map<string, KeyedRow>> {
   const rows = await db
     .selectFrom('transactions as t')
     .selectAll('t')

@@ -90,9 +90,9 @@ const ofAccount = (db: Db, { accountId, chainId }: Scope) =>
     .where('sent.hash', 'is not', null)
     .where('sent.state', 'in', publicStates)
 
-type Row = Awaited<ReturnType<ReturnType<typeof ofAccount>['execute']>>[number]
+type OwnTransactionRow = Awaited<ReturnType<ReturnType<typeof ofAccount>['execute']>>[number]
 
-const toOwn = (row: Row): OwnTransaction => ({
+const toOwn = (row: OwnTransactionRow): OwnTransaction => ({
   id: row.id,
   clientId: row.client_id,
   application: row.name,

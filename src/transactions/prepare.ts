@@ -19,7 +19,7 @@ import { invalidGas, MAX_GAS, readGas } from './limits.ts'
  * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, chain_unavailable,
  *         chain_timeout
  */
-export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent): Promise<Prepared> {
+export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent): Promise<PreparedWrite> {
   const first = await seeOwnPending(chain, from, intent, await ask(chain, from, intent, balanceThisBlock(chain, from)))
   if (!isShort(first, intent)) return conclude(first, intent)
   const second = await ask(chain, from, intent, balanceNow(chain, from))
@@ -29,7 +29,7 @@ export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent
 }
 
 /** `budget`: what pays for it, as far as that is known; null where that is not the account, and nothing is reserved. */
-export type Prepared = { terms: Terms; budget: Budget | null }
+export type PreparedWrite = { terms: Terms; budget: Budget | null }
 
 /**
  * The balance once more, before anybody is refused because of writes under way. The count is asked after it, of the same
@@ -52,9 +52,9 @@ export async function budgetNow({ rpc }: Chain, from: Hex): Promise<Budget> {
   }
 }
 
-type Asked = { from: Hex; gas: bigint | Error; balance: bigint; fees: Fees; hasCode: boolean }
+type ChainFacts = { from: Hex; gas: bigint | Error; balance: bigint; fees: Fees; hasCode: boolean }
 
-async function ask(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint>): Promise<Asked> {
+async function ask(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint>): Promise<ChainFacts> {
   // Always at the newest block, never the node's pending state: anvil would execute the whole pool for each estimate.
   const [gas, balance, fees, code] = await Promise.allSettled([
     estimate(chain, from, intent, 'latest'),
@@ -78,7 +78,7 @@ async function ask(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint
  * and then its use. Before it is refused it is tried once more on the pending state, where that write has happened;
  * the nonces keep the order. Only refusals pay for this.
  */
-async function seeOwnPending(chain: Chain, from: Hex, intent: Intent, asked: Asked): Promise<Asked> {
+async function seeOwnPending(chain: Chain, from: Hex, intent: Intent, asked: ChainFacts): Promise<ChainFacts> {
   if (!(asked.gas instanceof Error) || revertDataOf(asked.gas) === undefined) return asked
   try {
     return { ...asked, gas: await estimate(chain, from, intent, 'pending') }
@@ -151,10 +151,10 @@ export const callOf = (from: Hex, { to, data, value, gas }: Pick<Intent, 'to' | 
   ...(gas === undefined ? {} : { gas: `0x${gas.toString(16)}` }),
 })
 
-const isShort = ({ gas, balance, fees }: Asked, intent: Intent): boolean =>
+const isShort = ({ gas, balance, fees }: ChainFacts, intent: Intent): boolean =>
   gas instanceof Error ? isInsufficientFunds(gas) : balance < costOf(intent, { gas: limitOf(gas, intent), fees })
 
-function conclude({ from, gas, balance, fees, hasCode }: Asked, intent: Intent): Prepared {
+function conclude({ from, gas, balance, fees, hasCode }: ChainFacts, intent: Intent): PreparedWrite {
   if (!hasCode) {
     throw new AppError('no_contract', 'There is no contract at this address on the network.', {
       errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code.' }],

@@ -9,7 +9,7 @@ import { retrying } from '../store/db.ts'
 export type Released = { id: string; from: Hex; raw: Hex; hash: Hex }
 
 /** A row of `transactions` in a statement, by its alias. */
-type Row = 'transactions' | 't' | 'due' | 'bound' | 'lanes'
+type TableAlias = 'transactions' | 't' | 'due' | 'bound' | 'lanes'
 
 /**
  * Whether so many nonces below one are open that no node has to take it: geth guarantees 16 of a sender, reth takes no more.
@@ -18,13 +18,13 @@ type Row = 'transactions' | 't' | 'due' | 'bound' | 'lanes'
  * that went back can leave behind (docs/guides/failover.md), takes one place and does not hold the account up. By
  * `transactions_open`; no more rows than nodes take are looked at.
  */
-export const isFar = ({ config }: Pick<App, 'config'>, row: Row): RawBuilder<boolean> =>
+export const isFar = ({ config }: Pick<App, 'config'>, row: TableAlias): RawBuilder<boolean> =>
   sql<boolean>`exists (select 1 from transactions low where low.chain_id = ${sql.ref(`${row}.chain_id`)}
     and low.state in ('BOUND', 'SUBMITTED', 'VACANT') and low.sender = ${sql.ref(`${row}.sender`)}
     and low.nonce < ${sql.ref(`${row}.nonce`)} offset ${config.MAX_PENDING_WRITES - 1}::bigint)`
 
 /** Whether the newest bytes of a SUBMITTED row are queued: stored, and given to no node yet. By the primary key of attempts. */
-export const isQueued = (row: Row): RawBuilder<boolean> =>
+export const isQueued = (row: TableAlias): RawBuilder<boolean> =>
   sql<boolean>`exists (select 1 from attempts newest where newest.chain_id = ${sql.ref(`${row}.chain_id`)}
     and newest.hash = ${sql.ref(`${row}.hash`)} and newest.queued_nonce is not null)`
 

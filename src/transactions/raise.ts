@@ -123,7 +123,7 @@ async function readDue(app: App, chain: Chain, after: Uint8Array | null): Promis
 }
 
 /** What a look is at: all attempts of a transaction, newest first, and what stood in its way the last time. */
-type Look = { bound: Bound; attempts: AttemptRow[]; before: Trouble | null }
+type RaiseCandidate = { bound: Bound; attempts: AttemptRow[]; before: Trouble | null }
 
 /** Who meets that node or signer is away keeps its pause, so that one whose look takes too long does not end every round. */
 async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market: Fees): Promise<void> {
@@ -131,13 +131,13 @@ async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market:
   const looks = await takeOn(app, chain, rows)
   const unseen = new Set(looks)
   const notes: { from: Hex; nonce: number; trouble: Trouble | null }[] = []
-  const work = async (look: Look) => {
+  const work = async (look: RaiseCandidate) => {
     const { bound, before } = look
     const trouble = await raiseOne(app, chain, look, market)
     if (trouble?.code !== before?.code || trouble?.detail !== before?.detail)
       notes.push({ from: bound.from, nonce: bound.nonce, trouble })
   }
-  let first: Look | null = null
+  let first: RaiseCandidate | null = null
   try {
     await sideBySide(looks, WIDTH, async (look) => {
       try {
@@ -161,7 +161,7 @@ async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market:
   }
 }
 
-async function takeOn({ db }: App, { chainId }: Chain, rows: TransactionRow[]): Promise<Look[]> {
+async function takeOn({ db }: App, { chainId }: Chain, rows: TransactionRow[]): Promise<RaiseCandidate[]> {
   const byPlace = new Map(rows.map((row) => [`${toHex(row.sender)} ${row.nonce}`, row]))
   const taken = await takeLooks(
     db,
@@ -183,7 +183,7 @@ async function takeOn({ db }: App, { chainId }: Chain, rows: TransactionRow[]): 
 async function raiseOne(
   app: App,
   chain: Chain,
-  { bound, attempts, before }: Look,
+  { bound, attempts, before }: RaiseCandidate,
   market: Fees,
 ): Promise<Trouble | null> {
   const wasRejected = before?.code === 'rejected_by_nodes'

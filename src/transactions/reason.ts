@@ -33,7 +33,7 @@ export async function readReasons(app: App, chain: Chain, rows: TransactionRow[]
   return new Map(facts.map((one) => [one.id, reasonOf(one, app, chain)]))
 }
 
-type Facts = {
+type WaitFacts = {
   id: string
   client_id: string
   nonce: number
@@ -54,11 +54,11 @@ type Facts = {
 }
 
 /** Over the unique keys, and transactions_open for the lowest nonce. */
-async function readFacts({ db }: App, rows: TransactionRow[]): Promise<Facts[]> {
+async function readFacts({ db }: App, rows: TransactionRow[]): Promise<WaitFacts[]> {
   const [{ chain_id: chainId, sender }] = rows as [TransactionRow]
   const ids = JSON.stringify(rows.map(({ id }) => id))
   const { rows: facts } = await retrying(() =>
-    sql<Facts>`
+    sql<WaitFacts>`
     with first as (
       select id, client_id, nonce, hash is not null as is_told from transactions
       where chain_id = ${chainId}::bigint and sender = ${sender}::bytea and state in ('BOUND', 'SUBMITTED', 'VACANT')
@@ -77,7 +77,7 @@ async function readFacts({ db }: App, rows: TransactionRow[]): Promise<Facts[]> 
 }
 
 /** The first that applies: what is nearest to the cause, and can be done something about. */
-function reasonOf(facts: Facts, { config }: App, chain: Chain): Reason {
+function reasonOf(facts: WaitFacts, { config }: App, chain: Chain): Reason {
   const { nonce, first_nonce: first, trouble, detail } = facts
   const isFirst = nonce === first
   if (isFirst && trouble !== null) return { code: trouble, detail: detail ?? '' }
@@ -99,7 +99,7 @@ function reasonOf(facts: Facts, { config }: App, chain: Chain): Reason {
 const say = (code: ReasonCode, detail: string): Reason => ({ code, detail })
 
 /** Of another application nothing is told but that it is there. */
-function nameOfFirst({ first_id, first_client, first_is_told, first_trouble, client_id }: Facts): string {
+function nameOfFirst({ first_id, first_client, first_is_told, first_trouble, client_id }: WaitFacts): string {
   const because = first_trouble === null ? '' : ` (${first_trouble})`
   if (!first_is_told) return 'An earlier one was never signed; its nonce is filled automatically.'
   if (first_client !== client_id && first_client !== '')
@@ -107,7 +107,7 @@ function nameOfFirst({ first_id, first_client, first_is_told, first_trouble, cli
   return `Transaction ${first_id} waits${because}.`
 }
 
-function reasonByFee({ max_fee }: Facts, { head, feeCapWei }: Chain): Reason {
+function reasonByFee({ max_fee }: WaitFacts, { head, feeCapWei }: Chain): Reason {
   const baseFee = head.current()?.baseFee ?? null
   const offered = max_fee === null ? null : fromWord(max_fee)
   if (baseFee === null || offered === null || offered >= baseFee)

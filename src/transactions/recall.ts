@@ -2,7 +2,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Attempt, Bound } from './intent.ts'
 import { readRecalled } from './recalled.ts'
-import { recallAll, takeInSlot, type Slot } from './restore-from-ledger.ts'
+import { recallAll, takeInSlot, type NonceSlot } from './restore-from-ledger.ts'
 import { storeFill, storeFirst, storeReplacement } from './store.ts'
 
 /**
@@ -26,5 +26,5 @@ export async function adopt(app: App, chain: Chain, bound: Bound): Promise<{ fir
   return { first, newest: later.at(-1) ?? first }
 }
 
-const isAt = ({ chainId, from, nonce }: Slot, bound: Slot): boolean =>
+const isAt = ({ chainId, from, nonce }: NonceSlot, bound: NonceSlot): boolean =>
   chainId === bound.chainId && from === bound.from && nonce === bound.nonce

@@ -8,7 +8,7 @@ import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { broadcast, type Sent } from './broadcast.ts'
+import { broadcast, type BroadcastResult } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
 import { readFees, type AttemptRow, type Bound, type Attempt } from './intent.ts'
 import { MIN_GAS, MAX_GAS, readGas } from './limits.ts'
@@ -63,7 +63,7 @@ export async function raiseFee(
   chain: Chain,
   bound: Bound,
   options: { accessToken?: string } = {},
-): Promise<{ hash: Hex; sent: Sent }> {
+): Promise<{ hash: Hex; sent: BroadcastResult }> {
   const [attempts, wasRejected] = await Promise.all([readAttempts(app, bound), isRejected(app.db, bound)])
   const { kind, gas, offered } = await nextAttempt(chain, bound, attempts, { wasRejected })
   const fees = nextFee(offered, await marketOf(chain), chain.feeCapWei)
@@ -114,7 +114,7 @@ export async function sendCancel(
   chain: Chain,
   bound: Bound,
   options: { accessToken?: string } = {},
-): Promise<{ hash: Hex; sent: Sent }> {
+): Promise<{ hash: Hex; sent: BroadcastResult }> {
   const attempts = await readAttempts(app, bound)
   const gas = await cancelGas(chain, bound.from).catch((error: unknown) => {
     throw mapChainError(error)
@@ -186,15 +186,15 @@ async function estimateNothing({ rpc }: Chain, from: Hex): Promise<bigint> {
 /** an address that no code can be at: nobody knows its key, and no contract's address comes out so */
 const NOBODY: Hex = '0x000000000000000000000000000000000000dead'
 
-type Request = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string }
+type ReplaceRequest = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string }
 
 /** Signs, stores and sends other bytes for the nonce of a transaction. @throws as `raiseFee` */
 export async function sendReplacement(
   app: App,
   chain: Chain,
   bound: Bound,
-  request: Request,
-): Promise<{ hash: Hex; sent: Sent }> {
+  request: ReplaceRequest,
+): Promise<{ hash: Hex; sent: BroadcastResult }> {
   await reach(app, 'before-replace')
   const attempt = await signOrAdopt(app, chain, bound, request)
   await reach(app, 'after-replace-sign')
@@ -206,7 +206,7 @@ export async function sendReplacement(
   return { hash: attempt.hash, sent }
 }
 
-async function signOrAdopt(app: App, chain: Chain, bound: Bound, request: Request): Promise<Attempt> {
+async function signOrAdopt(app: App, chain: Chain, bound: Bound, request: ReplaceRequest): Promise<Attempt> {
   try {
     const { raw, hash, kind } = await gasStrategy(chain).replace(app, bound, request)
     return { raw, hash, gas: request.gas, fees: request.fees, isCancel: kind === 'cancel' }

@@ -21,9 +21,9 @@ export type Replay = {
   stop(): Promise<void>
 }
 
-type State = Replay & { isTrusted(): boolean }
+type ReplayState = Replay & { isTrusted(): boolean }
 
-const replays = new WeakMap<App, State>()
+const replays = new WeakMap<App, ReplayState>()
 
 /**
  * Keeps the database level with the signer's ledger, which nobody rolls back: what was signed and is not in the
@@ -63,7 +63,7 @@ export function startReplay(app: App): Replay {
   const round = () =>
     start().catch((error: unknown) => app.telemetry.log.warn('replay_failed', { isTrusted: state.isTrusted() }, error))
 
-  const state: State = {
+  const state: ReplayState = {
     look: () => start(),
     suspect: () => {
       losses++
@@ -118,9 +118,9 @@ const notYet = (cause?: unknown): AppError =>
 async function catchUpWithLedger(app: App): Promise<void> {
   const tries = new Map<number, number>()
   /** where the next question goes on; the cursor itself until something is stuck */
-  let ahead: Cursor | null = null
+  let ahead: LedgerCursor | null = null
   for (;;) {
-    const cursor: Cursor = ahead ?? (await readCursor(app.db))
+    const cursor: LedgerCursor = ahead ?? (await readCursor(app.db))
     const page = await app.signer.recallSince({ after: cursor.seq })
     if (page.record !== cursor.record) {
       // Another ledger than the one it was compared with: an older copy was accepted for it, or it is a new one.
@@ -129,7 +129,7 @@ async function catchUpWithLedger(app: App): Promise<void> {
       ahead = null
       continue
     }
-    const lost: Signature[] | null =
+    const lost: RecalledSignature[] | null =
       ahead === null
         ? await moveCursor(app, cursor, page.through, page.signatures)
         : await findLost(app.db, page.signatures)
@@ -150,7 +150,7 @@ async function catchUpWithLedger(app: App): Promise<void> {
 const MAX_TRIES = 3
 
 /** Business event: the ledger holds a signature that the database can not be told of. Alarm: an operator has to look. */
-function notTakenIn({ telemetry }: App, { chainId, intentId: id, from: sender, nonce, hash }: Signature): void {
+function notTakenIn({ telemetry }: App, { chainId, intentId: id, from: sender, nonce, hash }: RecalledSignature): void {
   telemetry.log.error('transaction_not_taken_in', { chainId, id, sender, nonce, hash })
 }
 
@@ -158,7 +158,7 @@ function notTakenIn({ telemetry }: App, { chainId, intentId: id, from: sender, n
 const LANES = 8
 
 /** Of one account in the order of the ledger, of several side by side. @throws signer_unavailable, database_unavailable */
-async function takeInAll(app: App, lost: Signature[]): Promise<void> {
+async function takeInAll(app: App, lost: RecalledSignature[]): Promise<void> {
   const accounts = Map.groupBy(lost, ({ from }) => from).values()
   const results = await Promise.allSettled(
     Array.from({ length: LANES }, async () => {
@@ -173,9 +173,9 @@ async function takeInAll(app: App, lost: Signature[]): Promise<void> {
 /** What the ledger says of its record 0, in hexadecimal digits. */
 const NOTHING = '0'.repeat(64)
 
-type Cursor = { seq: number; record: string }
+type LedgerCursor = { seq: number; record: string }
 
-const readCursor = (db: Db): Promise<Cursor> =>
+const readCursor = (db: Db): Promise<LedgerCursor> =>
   retrying(() => db.selectFrom('ledger_cursor').select(['seq', 'record']).executeTakeFirstOrThrow())
 
 /**
@@ -183,7 +183,12 @@ const readCursor = (db: Db): Promise<Cursor> =>
  * same database, also when it is replaced by an older one at this moment.
  * @returns the signatures that are not there, with the cursor left where it was; null when another replica moved it
  */
-async function moveCursor({ db: root }: App, from: Cursor, to: Cursor, over: Signature[]): Promise<Signature[] | null> {
+async function moveCursor(
+  { db: root }: App,
+  from: LedgerCursor,
+  to: LedgerCursor,
+  over: RecalledSignature[],
+): Promise<RecalledSignature[] | null> {
   return retrying(() =>
     root.transaction().execute(async (db) => {
       const held = await db.selectFrom('ledger_cursor').select(['seq', 'record']).forUpdate().executeTakeFirstOrThrow()
@@ -199,19 +204,19 @@ async function moveCursor({ db: root }: App, from: Cursor, to: Cursor, over: Sig
   )
 }
 
-type Signature = RecalledSince['signatures'][number]
+type RecalledSignature = RecalledSince['signatures'][number]
 
 /**
  * Of signatures, those that the database knows nothing of: no attempt of a row has the hash, and no row of that nonce
  * waits for bytes under that id. By three primary keys. Bytes may be stored between two statements: what waits for none
  * any more is looked for among the stored once more. Inside a transaction.
  */
-async function findLost(db: Db, signatures: Signature[]): Promise<Signature[]> {
+async function findLost(db: Db, signatures: RecalledSignature[]): Promise<RecalledSignature[]> {
   const unknown = await withoutStored(db, signatures)
   return withoutStored(db, await withoutBound(db, unknown))
 }
 
-async function withoutStored(db: Db, signatures: Signature[]): Promise<Signature[]> {
+async function withoutStored(db: Db, signatures: RecalledSignature[]): Promise<RecalledSignature[]> {
   if (signatures.length === 0) return []
   const { rows } = await sql<{ hash: Uint8Array; chain_id: number }>`
     select attempts.hash, attempts.chain_id from attempts join transactions on transactions.id = attempts.transaction_id
@@ -221,7 +226,7 @@ async function withoutStored(db: Db, signatures: Signature[]): Promise<Signature
   return signatures.filter(({ chainId, hash }) => !stored.has(`${chainId} ${hash.slice(2)}`))
 }
 
-async function withoutBound(db: Db, signatures: Signature[]): Promise<Signature[]> {
+async function withoutBound(db: Db, signatures: RecalledSignature[]): Promise<RecalledSignature[]> {
   if (signatures.length === 0) return []
   const rows = await db
     .selectFrom('transactions')

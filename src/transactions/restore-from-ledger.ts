@@ -15,14 +15,17 @@ import { writeFees } from './intent.ts'
 import { readRecalled } from './recalled.ts'
 
 /** A nonce of an account on a network. */
-export type Slot = { chainId: number; from: Hex; nonce: number }
+export type NonceSlot = { chainId: number; from: Hex; nonce: number }
 
 /** What the signer's ledger holds for a nonce, newest first. @throws signer_unavailable */
-export const recallSlot = (app: Pick<App, 'signer'>, { chainId, from, nonce }: Slot): Promise<Recalled[]> =>
+export const recallSlot = (app: Pick<App, 'signer'>, { chainId, from, nonce }: NonceSlot): Promise<Recalled[]> =>
   recallAll(app, { chainId, from, nonce })
 
 /** What it holds for a nonce or for an intent, newest first, however many frames that takes. @throws signer_unavailable */
-export async function recallAll({ signer }: Pick<App, 'signer'>, of: Slot | { intentId: string }): Promise<Recalled[]> {
+export async function recallAll(
+  { signer }: Pick<App, 'signer'>,
+  of: NonceSlot | { intentId: string },
+): Promise<Recalled[]> {
   const all: Recalled[] = []
   for (;;) {
     const before = all.at(-1)?.seq
@@ -38,7 +41,7 @@ export async function recallAll({ signer }: Pick<App, 'signer'>, of: Slot | { in
  * @returns whether the ledger holds anything for the nonce
  * @throws signer_unavailable, database_unavailable
  */
-export async function takeInSlot(app: App, slot: Slot): Promise<boolean> {
+export async function takeInSlot(app: App, slot: NonceSlot): Promise<boolean> {
   const attempts = await recallSlot(app, slot)
   if (attempts.length === 0) return false
   const { userId } = attempts[0]!
@@ -63,7 +66,7 @@ const MAX_RACES = 8
  * a row whose newest bytes the ledger had not signed when it was asked keeps them: the answer is out of date.
  * @param attempts  of one nonce, newest first; at least one
  */
-export async function takeIn(db: Db, app: App, slot: Slot, attempts: Recalled[]): Promise<void> {
+export async function takeIn(db: Db, app: App, slot: NonceSlot, attempts: Recalled[]): Promise<void> {
   const { chainId, from, nonce } = slot
   const [newest, first] = [attempts[0]!, attempts.at(-1)!]
   const { account_id } = await db
@@ -142,7 +145,7 @@ export async function takeIn(db: Db, app: App, slot: Slot, attempts: Recalled[])
 }
 
 /** The id was bound again, under another nonce, by a repeat that could not know: nothing was or will be signed for that. */
-async function freeId(db: Db, { chainId, from, nonce }: Slot, id: string): Promise<void> {
+async function freeId(db: Db, { chainId, from, nonce }: NonceSlot, id: string): Promise<void> {
   await db
     .updateTable('transactions')
     .set({ state: 'VACANT', ...NOBODYS(), updated_at: sql`now()` })
@@ -162,7 +165,7 @@ function effectOf(first: Recalled) {
 const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: parseTransaction(raw).value ?? 0n })
 
 /** Business event: something that the database had lost was found in the signer's ledger. */
-function takenIn({ telemetry }: App, slot: Slot, { id, hash }: { id: string; hash: Hex }): void {
+function takenIn({ telemetry }: App, slot: NonceSlot, { id, hash }: { id: string; hash: Hex }): void {
   const { chainId, from: sender, nonce } = slot
   telemetry.log.warn('transaction_taken_in', { chainId, id, sender, nonce, hash })
 }

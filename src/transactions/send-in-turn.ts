@@ -4,8 +4,12 @@ import type { Hex } from '../ids.ts'
 /** transactions that leave together; as many as `chain/rpc/batch.ts` puts into one JSON-RPC batch */
 const MAX_TOGETHER = 50
 
-type Waiting = { from: Hex; raw: Hex; resolve: (answer: unknown) => void; reject: (error: unknown) => void }
-type Queue = { waiting: Waiting[]; /** accounts that have some in the air */ busy: Set<Hex>; isScheduled: boolean }
+type PendingBroadcast = { from: Hex; raw: Hex; resolve: (answer: unknown) => void; reject: (error: unknown) => void }
+type Queue = {
+  waiting: PendingBroadcast[]
+  /** accounts that have some in the air */ busy: Set<Hex>
+  isScheduled: boolean
+}
 
 const queues = new WeakMap<Chain, Queue>()
 
@@ -31,8 +35,8 @@ export function sendInTurn(chain: Chain, { from, raw }: { from: Hex; raw: Hex })
 function start(chain: Chain, queue: Queue): void {
   queue.isScheduled = false
   for (;;) {
-    const wave: Waiting[] = []
-    const later: Waiting[] = []
+    const wave: PendingBroadcast[] = []
+    const later: PendingBroadcast[] = []
     for (const one of queue.waiting) (wave.length < MAX_TOGETHER && !queue.busy.has(one.from) ? wave : later).push(one)
     queue.waiting = later
     if (wave.length === 0) return
@@ -40,7 +44,7 @@ function start(chain: Chain, queue: Queue): void {
   }
 }
 
-async function send(chain: Chain, queue: Queue, wave: Waiting[]): Promise<void> {
+async function send(chain: Chain, queue: Queue, wave: PendingBroadcast[]): Promise<void> {
   for (const { from } of wave) queue.busy.add(from)
   await Promise.all(
     wave.map(({ raw, resolve, reject }) => chain.rpc.call('eth_sendRawTransaction', [raw]).then(resolve, reject)),

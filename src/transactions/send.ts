@@ -11,8 +11,8 @@ import { bind, claim, notSigned, part, refuseStopped, vacate } from './bind.ts'
 import { broadcast, giveToNode } from './broadcast.ts'
 import { gasStrategy } from './gas.ts'
 import { toBound, type Bound, type Intent, type TransactionRow } from './intent.ts'
-import { findKey, inFlight, type Key, type Known } from './key.ts'
-import type { Prepared } from './prepare.ts'
+import { findKey, inFlight, type IdempotencyKey, type KeyLookup } from './key.ts'
+import type { PreparedWrite } from './prepare.ts'
 import { adopt } from './recall.ts'
 import { isTaken } from './recover.ts'
 import { untilReplayed } from './replay.ts'
@@ -50,7 +50,7 @@ export async function sendTransaction(
   const key = idempotency === null ? null : toKey(caller, idempotency)
   await untilReplayed(app)
   for (let lost = 0; lost < MAX_LOST; lost++) {
-    const known: Known = key === null ? { free: newTransactionId() } : await findKey(app.db, key)
+    const known: KeyLookup = key === null ? { free: newTransactionId() } : await findKey(app.db, key)
     if ('told' in known) return { answer: answerOf(chain, toBound(known.told), known.hash), isReplay: true }
     const answer =
       'unsigned' in known
@@ -73,7 +73,7 @@ const MAX_LOST = 64
 const toKey = (
   { accountId, clientId }: Caller,
   { key, route, requestHash }: NonNullable<SendOptions['idempotency']>,
-): Key => ({ scope: { accountId, clientId, route, key }, requestHash: Buffer.from(requestHash) })
+): IdempotencyKey => ({ scope: { accountId, clientId, route, key }, requestHash: Buffer.from(requestHash) })
 
 /** @returns null when the database had lost what the ledger knows, and has it again */
 async function prepareAndSend(
@@ -83,7 +83,7 @@ async function prepareAndSend(
   asked: Omit<Binding, 'terms' | 'budget'>,
 ): Promise<WriteAnswer | null> {
   const { id, from, intent, requestHash } = asked
-  let prepared: Prepared
+  let prepared: PreparedWrite
   try {
     prepared = await gasStrategy(chain).prepare(chain, from, intent)
   } catch (error) {

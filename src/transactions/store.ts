@@ -13,7 +13,7 @@ import { takeInSlot } from './restore-from-ledger.ts'
 import { oncePer, together } from './group-commit.ts'
 import { tellSigned } from './unsigned.ts'
 
-type Member = { bound: Bound; attempt: Attempt }
+type StoredAttempt = { bound: Bound; attempt: Attempt }
 
 /** Two rows each, with the transaction far below the 2,000 rows and 4 MiB of a portable one. */
 const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1 }
@@ -34,19 +34,19 @@ export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: 
 }
 
 /** `queued`: too many nonces of the account are open below. `lost`: there is no such row any more. */
-type Stored = 'due' | 'queued' | 'lost'
+type StoreOutcome = 'due' | 'queued' | 'lost'
 
 const groupOf = oncePer((app, chain) =>
-  together(LIMITS, sizeOf, (members: Member[]) => retrying(() => insertFirst(app, chain, members))),
+  together(LIMITS, sizeOf, (members: StoredAttempt[]) => retrying(() => insertFirst(app, chain, members))),
 )
 
-const sizeOf = ({ attempt }: Member): number => attempt.raw.length + 512
+const sizeOf = ({ attempt }: StoredAttempt): number => attempt.raw.length + 512
 
 /**
  * `broadcast_at` is set here, not after the broadcast: it says that somebody has taken it on, and saves a commit. Of what is
  * queued, the keeper has.
  */
-async function insertFirst(app: App, chain: Chain, members: Member[]): Promise<Stored[]> {
+async function insertFirst(app: App, chain: Chain, members: StoredAttempt[]): Promise<StoreOutcome[]> {
   const at = new Date(app.now()).toISOString()
   const rows = members.map(({ bound, attempt: { raw, hash, gas, fees } }) => ({
     ...{

@@ -14,7 +14,7 @@ import { sendTransaction } from './send.ts'
 import { readValue, refuseView } from './value.ts'
 import { MAX_DATA_BYTES, type TransactionRequest } from './write-wire.ts'
 
-type Body = Static<typeof TransactionRequest>
+type TransactionBody = Static<typeof TransactionRequest>
 
 /** Scope of the idempotency keys of this operation; also the path. */
 export const SUBMIT_ROUTE = '/v1/transactions'
@@ -28,7 +28,7 @@ export const SUBMIT_ROUTE = '/v1/transactions'
 export async function submitTransaction(
   app: App,
   caller: Caller,
-  body: Body,
+  body: TransactionBody,
   { idempotencyKey }: { idempotencyKey?: string | undefined },
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const intent = readIntent(body)
@@ -38,7 +38,7 @@ export async function submitTransaction(
 }
 
 /** Everything of a transaction but its signature. @throws as `submitTransaction` */
-export async function rehearseTransaction(app: App, caller: Caller, body: Body): Promise<DryRunAnswer> {
+export async function rehearseTransaction(app: App, caller: Caller, body: TransactionBody): Promise<DryRunAnswer> {
   return pointingAt('/to', dryRun(app, caller, readIntent(body)))
 }
 
@@ -54,7 +54,7 @@ async function pointingAt<T>(pointer: string, sending: Promise<T>): Promise<T> {
 }
 
 /** Everything that can be refused without asking the chain. */
-function readIntent({ to, data = '0x', value = '0', gas, abi }: Body): Intent {
+function readIntent({ to, data = '0x', value = '0', gas, abi }: TransactionBody): Intent {
   const target = readTarget(to)
   const bytes = readData(data)
   const called = abi === undefined ? { abi: '', fn: null, errors: [] } : readCalled(abi, bytes)
@@ -103,7 +103,7 @@ function readCalled(abi: string, data: Hex): Pick<Intent, 'abi' | 'fn' | 'errors
 }
 
 /** The same request has the same hash, in whatever order its fields came. */
-function hashOf({ to, data, value, gas, abi }: Body): Buffer {
+function hashOf({ to, data, value, gas, abi }: TransactionBody): Buffer {
   return createHash('sha256')
     .update(JSON.stringify([to, data ?? '0x', value ?? '0', gas ?? null, abi ?? null]))
     .digest()

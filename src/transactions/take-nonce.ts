@@ -38,10 +38,10 @@ export type Lane = {
   turn: number
 }
 
-export type Taken = { nonce: number } | 'key is taken' | { lane: Lane }
+export type NonceResult = { nonce: number } | 'key is taken' | { lane: Lane }
 
 /** `first`: the chain's count of the account, once it was asked; only an account without a row needs it. */
-type Member = Binding & { first: number | null }
+type GroupedBinding = Binding & { first: number | null }
 
 /** A row each, with the transaction far below the 2,000 rows and 4 MiB of a portable one. */
 const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1, dropsLate: true }
@@ -54,17 +54,17 @@ const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1, dropsLate: true }
  * @returns why there is none where there is none: the id is another request's, or the state of the lane
  * @throws database_unavailable  unknown: it may have been bound
  */
-export function takeNonce(app: App, chain: Chain, binding: Binding, first: number | null): Promise<Taken> {
+export function takeNonce(app: App, chain: Chain, binding: Binding, first: number | null): Promise<NonceResult> {
   return groupOf(app, chain)({ ...binding, first })
 }
 
 const groupOf = oncePer((app, chain) =>
-  together(LIMITS, sizeOf, (members: Member[]) => retrying(() => commit(app, chain, members))),
+  together(LIMITS, sizeOf, (members: GroupedBinding[]) => retrying(() => commit(app, chain, members))),
 )
 
-const sizeOf = ({ intent }: Member): number => 1_024 + intent.data.length + intent.abi.length
+const sizeOf = ({ intent }: GroupedBinding): number => 1_024 + intent.data.length + intent.abi.length
 
-async function commit(app: App, chain: Chain, members: Member[]): Promise<Taken[]> {
+async function commit(app: App, chain: Chain, members: GroupedBinding[]): Promise<NonceResult[]> {
   // Random ids meet nobody's: it is a single statement, which needs no transaction around it.
   if (members.every(({ requestHash }) => requestHash === null)) return (await insert(app, app.db, chain, members)).taken
   for (;;) {
@@ -73,7 +73,7 @@ async function commit(app: App, chain: Chain, members: Member[]): Promise<Taken[
   }
 }
 
-async function commitKeyed(app: App, chain: Chain, members: Member[]): Promise<Taken[] | 'left a hole'> {
+async function commitKeyed(app: App, chain: Chain, members: GroupedBinding[]): Promise<NonceResult[] | 'left a hole'> {
   try {
     return await app.db.transaction().execute(async (db) => {
       const { taken, lost } = await insert(app, db, chain, members)
@@ -98,8 +98,8 @@ class LeftHole extends Error {}
 async function hasHole(
   db: Db,
   { chainId }: Chain,
-  members: Member[],
-  taken: Taken[],
+  members: GroupedBinding[],
+  taken: NonceResult[],
   { from, next }: { from: Hex; next: number },
 ): Promise<boolean> {
   const nonces = taken.flatMap((one, index) =>
@@ -117,7 +117,7 @@ async function hasHole(
   return Number(there) < highest - next + 1
 }
 
-type Row = {
+type BoundRow = {
   nonce: number | null
   turn: number | null
   next: number | null
@@ -143,10 +143,10 @@ async function insert(
   app: App,
   db: Db,
   chain: Chain,
-  members: Member[],
-): Promise<{ taken: Taken[]; lost: { from: Hex; next: number }[] }> {
+  members: GroupedBinding[],
+): Promise<{ taken: NonceResult[]; lost: { from: Hex; next: number }[] }> {
   const { chainId } = chain
-  const { rows } = await sql<Row>`${prepared}
+  const { rows } = await sql<BoundRow>`${prepared}
     with asked as (
       select place, id, account_id, client_id, decode(sender, 'hex') as sender, decode(target, 'hex') as target,
         decode(value, 'hex') as value, decode(data, 'hex') as data, gas_limit, decode(max_fee, 'hex') as max_fee,
@@ -205,7 +205,7 @@ export const reserveOf = (chain: Chain, { intent, terms }: Pick<Binding, 'intent
 /** Bytes are hexadecimal digits: one JSON parameter is read by both databases, and faster than one parameter a field. */
 function toAsked(
   chain: Chain,
-  { id, first, accountId, clientId, from, intent, terms, budget, requestHash }: Member,
+  { id, first, accountId, clientId, from, intent, terms, budget, requestHash }: GroupedBinding,
   place: number,
 ) {
   return {
@@ -218,7 +218,7 @@ function toAsked(
   }
 }
 
-function readRow(app: App, { nonce, turn, next, stopped, pending, vacant, unsigned, reserved }: Row): Taken {
+function readRow(app: App, { nonce, turn, next, stopped, pending, vacant, unsigned, reserved }: BoundRow): NonceResult {
   if (nonce !== null) return { nonce }
   if (turn === null) return 'key is taken'
   const isAhead = next !== null && next + turn - 1 >= (unsigned ?? next) + app.config.MAX_PENDING_WRITES

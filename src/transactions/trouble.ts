@@ -16,7 +16,7 @@ export type TroubleCode =
   | 'signer_unavailable'
 export type Trouble = { code: TroubleCode; detail: string }
 
-type Place = { chainId: number; from: Hex; nonce: number }
+type NonceOfAccount = { chainId: number; from: Hex; nonce: number }
 
 /** Whether a higher fee may help: not where nodes reject the bytes, or count the nonce as used. */
 export const mayBeCured = (trouble: RawBuilder<unknown>): RawBuilder<boolean> =>
@@ -117,7 +117,10 @@ export async function noteTroubles(
 const ALARM_AFTER_SECONDS = 60
 
 /** Notes that nodes do not take a write as it is. Where they have not for a minute, the operator is told, once. */
-export async function noteRejected(app: App, { id, chainId, from, nonce }: Place & { id: string }): Promise<Trouble> {
+export async function noteRejected(
+  app: App,
+  { id, chainId, from, nonce }: NonceOfAccount & { id: string },
+): Promise<Trouble> {
   await noteTroubles(app.db, chainId, [{ from, nonce, trouble: REJECTED }])
   const told = await app.db
     .updateTable('waits')
@@ -140,7 +143,7 @@ const REJECTED: Trouble = {
 }
 
 /** Notes that a node counts the nonce of a write as used, which nothing has proven yet. */
-export const noteUsed = (app: App, { chainId, from, nonce }: Place): Promise<void> =>
+export const noteUsed = (app: App, { chainId, from, nonce }: NonceOfAccount): Promise<void> =>
   noteTroubles(app.db, chainId, [{ from, nonce, trouble: USED }])
 
 export const USED: Trouble = {
@@ -149,7 +152,7 @@ export const USED: Trouble = {
 }
 
 /** Whether nodes rejected the newest bytes of a write. */
-export async function isRejected(db: Db, { chainId, from, nonce }: Place): Promise<boolean> {
+export async function isRejected(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<boolean> {
   const known = await retrying(() =>
     db
       .selectFrom('waits')

@@ -10,13 +10,13 @@ import type { Intent } from '../transactions/intent.ts'
 import { notToken } from './amount.ts'
 import type { Asset } from './order.ts'
 
-export type Move = { asset: Asset; from: Hex; value: bigint }
+export type TokenMove = { asset: Asset; from: Hex; value: bigint }
 
 /**
  * Does what sends or simulates a transfer, and says in words why a token refuses it. Only refusals pay for the look.
  * @throws insufficient_tokens, not_token_owner, not_a_token, and what `work` throws
  */
-export async function explaining<T>(app: App, chain: Chain, move: Move, work: () => Promise<T>): Promise<T> {
+export async function explaining<T>(app: App, chain: Chain, move: TokenMove, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
@@ -32,7 +32,7 @@ export async function explaining<T>(app: App, chain: Chain, move: Move, work: ()
  * Whether an ERC-20 says that it moves nothing, without a revert. Many answer nothing at all, which means yes.
  * @throws transfer_refused
  */
-export async function refuseFalse({ rpc }: Chain, { asset, from }: Move, { to, data }: Intent): Promise<void> {
+export async function refuseFalse({ rpc }: Chain, { asset, from }: TokenMove, { to, data }: Intent): Promise<void> {
   if (asset.tokenType !== 'ERC20') return
   const result = await ethCall(rpc, { to, data, from, at: 'latest' })
   // Reverts are the simulation's: it also looks at what is pending.
@@ -46,7 +46,7 @@ const word = (value: bigint | Hex): string => BigInt(value).toString(16).padStar
 async function findShortage(
   app: App,
   chain: Chain,
-  { asset, from, value }: Move,
+  { asset, from, value }: TokenMove,
   cause: AppError,
 ): Promise<AppError | null> {
   if (asset.tokenType === 'NATIVE') return null

@@ -6,7 +6,7 @@ import { AppError } from '../errors.ts'
 import { parseUserId, type Hex } from '../ids.ts'
 import type { TransferRequest } from './wire.ts'
 
-type Body = Static<typeof TransferRequest>
+export type TransferBody = Static<typeof TransferRequest>
 
 /** What is moved. `token` is lower-case. */
 export type Asset =
@@ -21,7 +21,7 @@ export type Addressee =
   | { by: 'userId'; provider: string; subject: string }
   | { by: 'name'; provider: string; username: string }
 
-export type Order = { asset: Asset; to: Addressee; requestHash: Buffer }
+export type TransferOrder = { asset: Asset; to: Addressee; requestHash: Buffer }
 
 const WORDS = ['tokenType', 'tokenAddress', 'amount', 'tokenId', 'toAddress', 'toUserId', 'toUserProviderType', 'toUserUsername'] as const // prettier-ignore
 const MAX = 2n ** 256n - 1n
@@ -30,11 +30,11 @@ const MAX = 2n ** 256n - 1n
  * Everything of a transfer that can be refused without asking anybody.
  * @throws invalid_request, invalid_address, invalid_user_id, invalid_recipient, invalid_amount
  */
-export function readOrder(body: Body): Order {
+export function readOrder(body: TransferBody): TransferOrder {
   // An empty text is a field of a form that nobody filled in.
   const given = Object.fromEntries(
     WORDS.flatMap((word) => (body[word] === undefined || body[word] === '' ? [] : [[word, body[word]]])),
-  ) as Partial<Omit<Body, 'dryRun'>>
+  ) as Partial<Omit<TransferBody, 'dryRun'>>
   const asset = readAsset(body.tokenType, given)
   const to = readAddressee(given)
   if (to.by === 'address') refuseLost(asset, to.address)
@@ -45,9 +45,9 @@ export function readOrder(body: Body): Order {
   return { asset, to, requestHash }
 }
 
-type Given = Partial<Omit<Body, 'dryRun'>>
+type TransferFields = Partial<Omit<TransferBody, 'dryRun'>>
 
-function readAsset(tokenType: Body['tokenType'], { tokenAddress, amount, tokenId }: Given): Asset {
+function readAsset(tokenType: TransferBody['tokenType'], { tokenAddress, amount, tokenId }: TransferFields): Asset {
   if (tokenType === 'NATIVE') {
     refuseGiven('/tokenAddress', tokenAddress, 'The native currency has no contract.')
     refuseGiven('/tokenId', tokenId, 'The native currency has no token ids.')
@@ -76,7 +76,7 @@ function readAmount(text: string | undefined): Decimal {
 export const invalidAmount = (code: string, detail: string): AppError =>
   new AppError('invalid_amount', detail, { errors: [{ pointer: '/amount', code, detail }] })
 
-function readAddressee({ toAddress, toUserId, toUserProviderType, toUserUsername }: Given): Addressee {
+function readAddressee({ toAddress, toUserId, toUserProviderType, toUserUsername }: TransferFields): Addressee {
   const isNamed = toUserProviderType !== undefined || toUserUsername !== undefined
   const ways = [toAddress !== undefined, toUserId !== undefined, isNamed].filter(Boolean).length
   if (ways !== 1)

@@ -1,4 +1,3 @@
-import type { Static } from 'typebox'
 import { bigNumber, type BigNumber } from '../abi/bignumber.ts'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
@@ -13,17 +12,15 @@ import type { Intent } from '../transactions/intent.ts'
 import { sendTransaction } from '../transactions/send.ts'
 import { readValueOf } from './amount.ts'
 import { intentOf, movedBy } from './calldata.ts'
-import { explaining, refuseFalse, type Move } from './explain-refusal.ts'
-import { readOrder, type Order } from './order.ts'
+import { explaining, refuseFalse, type TokenMove } from './explain-refusal.ts'
+import { readOrder, type TransferBody, type TransferOrder } from './order.ts'
 import { findRecipient, showRecipient, type Stranger, type SubjectForms, type WireRecipient } from './recipient.ts'
 import { standInOf, welcome } from './strangers.ts'
-import type { TransferRequest } from './wire.ts'
 
-type Body = Static<typeof TransferRequest>
-type Moved = { recipient: WireRecipient; amount: { value: string; valueBn: BigNumber } }
+type TransferAnswerPart = { recipient: WireRecipient; amount: { value: string; valueBn: BigNumber } }
 
-export type TransferAnswer = Pick<WriteAnswer, 'status' | 'hash' | 'explorerUrl' | 'id' | 'state'> & Moved
-export type RehearsedTransfer = Pick<DryRunAnswer, 'status' | 'gas' | 'fee' | 'rule'> & Moved
+export type TransferAnswer = Pick<WriteAnswer, 'status' | 'hash' | 'explorerUrl' | 'id' | 'state'> & TransferAnswerPart
+export type RehearsedTransfer = Pick<DryRunAnswer, 'status' | 'gas' | 'fee' | 'rule'> & TransferAnswerPart
 
 /** Scope of the idempotency keys of this operation; also the path. */
 export const TRANSFER_ROUTE = '/v1/tokens/transfers'
@@ -40,7 +37,7 @@ export type TransferOptions = { forms: SubjectForms; lookUp: () => void }
 export async function transferTokens(
   app: App,
   caller: Caller,
-  body: Body,
+  body: TransferBody,
   { forms, lookUp, idempotencyKey }: TransferOptions & { idempotencyKey: string | undefined },
 ): Promise<{ answer: TransferAnswer; isReplay: boolean }> {
   const order = readOrder(body)
@@ -64,7 +61,7 @@ export async function transferTokens(
 export async function rehearseTransfer(
   app: App,
   caller: Caller,
-  body: Body,
+  body: TransferBody,
   { forms, lookUp }: TransferOptions,
 ): Promise<RehearsedTransfer> {
   const { asset, to } = readOrder(body)
@@ -88,7 +85,7 @@ async function settle(
   app: App,
   chain: Chain,
   caller: Caller,
-  { asset, to }: Order,
+  { asset, to }: TransferOrder,
   { forms, lookUp }: TransferOptions,
 ): Promise<{ intent: Intent; value: bigint }> {
   if (to.by === 'name') lookUp()
@@ -101,7 +98,7 @@ async function settle(
 }
 
 /** An account for somebody, once the transfer would succeed: what is refused anyway makes none. */
-async function invite(app: App, chain: Chain, caller: Caller, move: Move, stranger: Stranger): Promise<Hex> {
+async function invite(app: App, chain: Chain, caller: Caller, move: TokenMove, stranger: Stranger): Promise<Hex> {
   const intent = intentOf(move.asset, { ...move, to: standInOf(stranger) })
   await explaining(app, chain, move, async () => {
     await refuseFalse(chain, move, intent)
@@ -110,4 +107,4 @@ async function invite(app: App, chain: Chain, caller: Caller, move: Move, strang
   return welcome(app, caller, stranger)
 }
 
-const amountOf = (value: bigint): Moved['amount'] => ({ value: String(value), valueBn: bigNumber(value) })
+const amountOf = (value: bigint): TransferAnswerPart['amount'] => ({ value: String(value), valueBn: bigNumber(value) })

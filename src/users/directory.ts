@@ -11,7 +11,7 @@ import { retrying } from '../store/db.ts'
 import { isReadable } from './authorize.ts'
 import type { User } from './wire.ts'
 
-type Profile = Static<typeof User>
+type DirectoryProfile = Static<typeof User>
 
 /** People of one name, at most. */
 const MAX_FOUND = 20
@@ -25,7 +25,7 @@ export async function findByName(
   { db }: Pick<App, 'db'>,
   { clientId }: Pick<Caller, 'clientId'>,
   { username, provider }: { username: string; provider?: string | undefined },
-): Promise<Profile[]> {
+): Promise<DirectoryProfile[]> {
   if (provider !== undefined && !isProviderName(provider)) throw refuse('provider', 'Upper-case name of a provider.')
   // PostgreSQL refuses NUL, and no name holds one.
   if (username.includes('\0') || !username.isWellFormed()) return []
@@ -45,7 +45,7 @@ export async function findMember(
   { db }: Pick<App, 'db'>,
   { clientId }: Pick<Caller, 'clientId'>,
   userId: UserId,
-): Promise<Profile | null> {
+): Promise<DirectoryProfile | null> {
   const identity = parseUserId(userId)
   if (identity === null) return null
   const row = await retrying(() =>
@@ -66,7 +66,7 @@ export async function listUsers(
   { db }: Pick<App, 'db'>,
   { clientId }: Pick<Machine, 'clientId'>,
   { limit, cursor }: { limit: number; cursor?: string | undefined },
-): Promise<{ users: Profile[]; nextCursor: string | null }> {
+): Promise<{ users: DirectoryProfile[]; nextCursor: string | null }> {
   const after = cursor === undefined ? null : readCursor(cursor, ['string', 'string'])
   if (after !== null && !isPlace(after[0] as string, after[1] as string))
     throw new AppError('invalid_cursor', 'The cursor belongs to another query.', {
@@ -112,9 +112,15 @@ const found = (db: App['db'], clientId: string) =>
     select 1 from consents c where c.account_id = member.account_id and c.client_id = ${clientId}
       and c.permissions @> '["users:directory"]'::jsonb)`)
 
-type Row = { user_id: string; address: Uint8Array; provider: string; username: string; image_src: string | null }
+type DirectoryRow = {
+  user_id: string
+  address: Uint8Array
+  provider: string
+  username: string
+  image_src: string | null
+}
 
-const toProfile = ({ user_id, address, provider, username, image_src }: Row): Profile => ({
+const toProfile = ({ user_id, address, provider, username, image_src }: DirectoryRow): DirectoryProfile => ({
   id: user_id,
   provider,
   username,

@@ -4,7 +4,7 @@ import { retrying, type RootDb } from '../store/db.ts'
 import { findUser } from './find.ts'
 
 /** An account as its operator sees it when it is frozen or unfrozen. `frozenAt`: since when it is frozen, or null. */
-export type Freezable = { userId: UserId; frozenAt: string | null }
+export type FreezeState = { userId: UserId; frozenAt: string | null }
 
 /**
  * Freezes an account: it moves nothing any more, here and in the signer, everywhere within seconds, and its ways to sign
@@ -13,13 +13,13 @@ export type Freezable = { userId: UserId; frozenAt: string | null }
  * @param userId  the user, by any identity of theirs
  * @throws not_found
  */
-export const freezeAccount = (db: RootDb, userId: UserId): Promise<Freezable> => set(db, userId, new Date())
+export const freezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState> => set(db, userId, new Date())
 
 /** Lets a frozen account go on. @throws not_found */
-export const unfreezeAccount = (db: RootDb, userId: UserId): Promise<Freezable> => set(db, userId, null)
+export const unfreezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState> => set(db, userId, null)
 
 /** Whether an account is frozen. @throws not_found */
-export async function readFreezable(db: RootDb, wanted: UserId): Promise<Freezable> {
+export async function readFreezable(db: RootDb, wanted: UserId): Promise<FreezeState> {
   const user = await findUser(db, wanted)
   if (user === null) throw new AppError('not_found', 'This user has no account.')
   const row = await retrying(() =>
@@ -29,7 +29,7 @@ export async function readFreezable(db: RootDb, wanted: UserId): Promise<Freezab
 }
 
 /** Every account that is frozen, the longest frozen first. All at once: each process holds them all to refuse them. */
-export async function listFrozen(db: RootDb): Promise<Freezable[]> {
+export async function listFrozen(db: RootDb): Promise<FreezeState[]> {
   const rows = await retrying(() =>
     db
       .selectFrom('accounts')
@@ -62,7 +62,7 @@ export async function assertChangeable(db: RootDb, accountId: string): Promise<v
   if ((row?.frozen_at ?? null) !== null) throw new AppError('account_frozen', 'The operator has frozen this account.')
 }
 
-async function set(db: RootDb, wanted: UserId, frozenAt: Date | null): Promise<Freezable> {
+async function set(db: RootDb, wanted: UserId, frozenAt: Date | null): Promise<FreezeState> {
   const user = await findUser(db, wanted)
   if (user === null) throw new AppError('not_found', 'This user has no account.')
   const { accountId, userId } = user

@@ -12,10 +12,10 @@ export type Identity = {
   isFirst: boolean
 }
 
-type Owner = { accountId: string; userId: UserId }
+type IdentityOwner = { accountId: string; userId: UserId }
 
 /** The identities of an account, the first one first. */
-export async function listIdentities(db: Db, { accountId, userId }: Owner): Promise<Identity[]> {
+export async function listIdentities(db: Db, { accountId, userId }: IdentityOwner): Promise<Identity[]> {
   const rows = await retrying(() =>
     db
       .selectFrom('identities')
@@ -37,7 +37,7 @@ export async function listIdentities(db: Db, { accountId, userId }: Owner): Prom
  */
 export async function linkIdentity(
   db: Db,
-  { accountId }: Pick<Owner, 'accountId'>,
+  { accountId }: Pick<IdentityOwner, 'accountId'>,
   said: Profile,
 ): Promise<'linked' | 'already_linked' | 'has_own_account'> {
   const { provider, subject, username, imageSrc, email, emailVerified } = cleanProfile(said)
@@ -74,7 +74,7 @@ export async function linkIdentity(
  * Takes an identity away from its account, never the first one. Who signs in with it next gets an account of its own.
  * @returns whether it was there and could go
  */
-export async function unlinkIdentity(db: Db, { accountId, userId }: Owner, identity: UserId): Promise<boolean> {
+export async function unlinkIdentity(db: Db, { accountId, userId }: IdentityOwner, identity: UserId): Promise<boolean> {
   const parts = parseUserId(identity)
   if (parts === null || identity === userId) return false
   const gone = await retrying(() =>
@@ -93,7 +93,7 @@ export async function unlinkIdentity(db: Db, { accountId, userId }: Owner, ident
  * Forgets who someone is: name, picture, e-mail, and every identity but the first. The account's id and address stay,
  * because the chain has them for ever, and so the same person finds the same account with the first identity.
  */
-export async function forgetPerson(db: Db, { accountId, userId }: Owner): Promise<void> {
+export async function forgetPerson(db: Db, { accountId, userId }: IdentityOwner): Promise<void> {
   const first = parseUserId(userId)!
   await retrying(() =>
     db

@@ -43,14 +43,14 @@ export async function signIn(
   return { ...stored, isNew }
 }
 
-type Stored = Omit<SignedIn, 'isNew'>
+type StoredSignIn = Omit<SignedIn, 'isNew'>
 type Named = Profile & { username: string; isNamed: boolean }
 
 /** Writes what the provider says now over what it said before; null when the identity is not known yet. */
 async function refresh(
   db: Db,
   { provider, subject, username, imageSrc, email, emailVerified, isNamed }: Named,
-): Promise<Stored | null> {
+): Promise<StoredSignIn | null> {
   const { rows } = await sql<{ account_id: string; user_id: UserId; address: Uint8Array }>`${prepared}
     update identities set username = coalesce(${isNamed ? username : null}, identities.username), image_src = ${imageSrc},
       email = ${email}, email_verified = ${emailVerified}, signed_in_at = ${new Date()}
@@ -62,7 +62,7 @@ async function refresh(
 }
 
 /** @returns whether this call made it */
-export async function insertAccount(db: Db, { accountId, userId, address }: Stored): Promise<boolean> {
+export async function insertAccount(db: Db, { accountId, userId, address }: StoredSignIn): Promise<boolean> {
   const row = await retrying(() =>
     db
       .insertInto('accounts')

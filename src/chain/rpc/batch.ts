@@ -1,5 +1,5 @@
 import { RpcError, RpcUnavailable } from './failures.ts'
-import type { Ask, Call } from './json-rpc.ts'
+import type { AskNode, Call } from './json-rpc.ts'
 
 const MAX_BATCH = 50
 /** batches in the air at a time; more would be smaller ones */
@@ -8,20 +8,20 @@ const LANES = 4
 /** milliseconds after which a batch no longer keeps others waiting: four that hang must not stop all reads */
 const LATE_MS = 1_000
 
-/** calls that wait for a lane, at most: a node that is so far behind answers none of them in time */
+/** calls that wait for a free slot, at most: a node that is so far behind answers none of them in time */
 export const MAX_WAITING = 20_000
 
-type Waiting = Call & { resolve: (value: never) => void; reject: (error: unknown) => void }
+type PendingCall = Call & { resolve: (value: never) => void; reject: (error: unknown) => void }
 
 /**
  * Sends calls in batches: those made in one turn of the event loop travel together, and while all lanes are busy
  * calls collect. Nothing waits for company.
  */
 export function collected(
-  ask: Ask,
+  ask: AskNode,
   { timeoutMs, maxBatch = MAX_BATCH }: { timeoutMs: number; maxBatch?: number },
 ): (method: string, params: unknown[]) => Promise<never> {
-  let waiting: Waiting[] = []
+  let waiting: PendingCall[] = []
   let inFlight = 0
   let isScheduled = false
 
@@ -34,7 +34,7 @@ export function collected(
     }
   }
 
-  async function send(calls: Waiting[]): Promise<void> {
+  async function send(calls: PendingCall[]): Promise<void> {
     inFlight++
     let isLane = true
     const leave = () => {

@@ -2,7 +2,7 @@ import { BoundedMap } from '../../bounded-map.ts'
 import type { Hex } from '../../ids.ts'
 import { readHeader } from './answers.ts'
 import { RpcError, RpcUnavailable } from './failures.ts'
-import type { Ask, Call } from './json-rpc.ts'
+import type { AskNode, Call } from './json-rpc.ts'
 
 /** blocks whose number is remembered */
 const MAX_REMEMBERED = 1_000
@@ -17,9 +17,9 @@ const PINNED = /^eth_(call|getBalance|getCode|getTransactionCount|getStorageAt)$
  * @param isNeeded           whether any node of the network is such a one
  */
 export function pinnedByNumber(
-  source: { ask: Ask; askOneNode: Ask },
+  source: { ask: AskNode; askOneNode: AskNode },
   isNeeded: () => boolean,
-): { ask: Ask; askOneNode: Ask } {
+): { ask: AskNode; askOneNode: AskNode } {
   const numbers = new BoundedMap<Hex, number>(MAX_REMEMBERED)
 
   async function learn(hashes: Hex[], options: { timeoutMs: number }): Promise<void> {
@@ -64,7 +64,7 @@ export function pinnedByNumber(
   }
 
   const wrap =
-    (ask: Ask): Ask =>
+    (ask: AskNode): AskNode =>
     (calls, options) =>
       isNeeded() && calls.some((call) => pinOf(call) !== null) ? askPinned(calls, options) : ask(calls, options)
   return { ask: wrap(source.ask), askOneNode: wrap(source.askOneNode) }

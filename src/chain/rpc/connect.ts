@@ -1,4 +1,4 @@
-import { askIdentity, isSameChain, type Identity } from './identity.ts'
+import { askIdentity, isSameChain, type ChainIdentity } from './identity.ts'
 import { newMember, type Member } from './node-health.ts'
 import { pinnedByNumber } from './by-number.ts'
 import { RpcUnavailable } from './failures.ts'
@@ -10,7 +10,7 @@ import { poolOf, type OnNode } from './pool.ts'
 import { probe, startProbes } from './probe.ts'
 import { rpcOver, type OnCall, type Rpc } from './rpc.ts'
 
-export type Connected = { rpc: Rpc; identity: Identity; newHeads: NewHeads | null }
+export type Connected = { rpc: Rpc; identity: ChainIdentity; newHeads: NewHeads | null }
 
 const TIMEOUT_MS = 10_000
 
@@ -78,7 +78,7 @@ export async function connect(
 async function agreeOnChain(
   members: Member[],
   { wantedChainId, onNode, isOnly }: { wantedChainId: number | undefined; onNode: OnNode; isOnly: boolean },
-): Promise<Identity> {
+): Promise<ChainIdentity> {
   const answers = await Promise.allSettled(members.map(({ node }) => askIdentity(node.ask, TIMEOUT_MS)))
   const identities = answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : null))
   const first = identities.find((identity) => identity !== null)

@@ -19,7 +19,7 @@ const MAX_LINE_BYTES = 1_024
 const MAX_CRUMBS = 10_000
 const MIN_PIECE_BYTES = 64
 
-type State =
+type ReaderState =
   | { at: 'head' }
   | { at: 'length'; left: number }
   | { at: 'end' }
@@ -32,7 +32,7 @@ type State =
  * Source: RFC 9112 §4, §6, §7.1
  */
 export function newHttpReader(maxBytes: number): HttpReader {
-  let state: State = { at: 'head' }
+  let state: ReaderState = { at: 'head' }
   let held: Buffer = Buffer.alloc(0)
   let status = 0
   let isKept = false
@@ -136,13 +136,13 @@ export function newHttpReader(maxBytes: number): HttpReader {
   }
 }
 
-type Head = { status: number; length: number | null; isChunked: boolean; isKept: boolean }
+type ResponseHead = { status: number; length: number | null; isChunked: boolean; isKept: boolean }
 
-function readHead(text: string): Head {
+function readHead(text: string): ResponseHead {
   const [first = '', ...lines] = text.split('\r\n')
   const start = /^HTTP\/1\.([01]) ([1-5]\d\d)( |$)/.exec(first)
   if (start === null) throw new BadHttp('the answer does not begin like HTTP/1.1')
-  const head: Head = { status: Number(start[2]), length: null, isChunked: false, isKept: start[1] === '1' }
+  const head: ResponseHead = { status: Number(start[2]), length: null, isChunked: false, isKept: start[1] === '1' }
   for (const line of lines) {
     const colon = line.indexOf(':')
     const name = line.slice(0, colon).toLowerCase()

@@ -11,7 +11,7 @@ export type Post = {
 
 const MAX_CONNECTIONS = 32
 
-type Connection = { socket: net.Socket; exchange: Exchange | null; isUsed: boolean }
+type HttpConnection = { socket: net.Socket; exchange: Exchange | null; isUsed: boolean }
 type Exchange = {
   reader: HttpReader
   isReused: boolean
@@ -26,11 +26,11 @@ class StaleConnection extends Error {}
 export function openPost(url: string): Post {
   const target = new URL(url)
   const head = headOf(target)
-  const idle: Connection[] = []
-  const open = new Set<Connection>()
+  const idle: HttpConnection[] = []
+  const open = new Set<HttpConnection>()
   const waiting: (() => void)[] = []
 
-  function connect(): Connection {
+  function connect(): HttpConnection {
     const host = target.hostname.replace(/^\[|\]$/g, '')
     const isTls = target.protocol === 'https:'
     const port = Number(target.port) || (isTls ? 443 : 80)
@@ -39,7 +39,7 @@ export function openPost(url: string): Post {
       ? tls.connect({ host, port, ALPNProtocols: ['http/1.1'], ...name })
       : net.connect({ host, port })
     socket.setNoDelay(true).setKeepAlive(true, 30_000)
-    const connection: Connection = { socket, exchange: null, isUsed: false }
+    const connection: HttpConnection = { socket, exchange: null, isUsed: false }
     open.add(connection)
     const fail = (cause?: Error) => {
       const { exchange } = connection
@@ -80,7 +80,7 @@ export function openPost(url: string): Post {
 
   function once(body: string, { timeoutMs, maxBytes }: { timeoutMs: number; maxBytes: number }): Promise<HttpAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<HttpAnswer>()
-    let connection: Connection | null = null
+    let connection: HttpConnection | null = null
     const end = (outcome: HttpAnswer | Error) => {
       clearTimeout(timer)
       if (connection !== null) release(connection, !(outcome instanceof Error) && outcome.isReusable)
@@ -105,7 +105,7 @@ export function openPost(url: string): Post {
     return promise
   }
 
-  function release(connection: Connection, isReusable: boolean): void {
+  function release(connection: HttpConnection, isReusable: boolean): void {
     connection.exchange = null
     if (!isReusable) return void connection.socket.destroy()
     // An idle connection does not keep the process alive.

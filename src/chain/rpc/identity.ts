@@ -1,12 +1,12 @@
 import { RpcError, RpcUnavailable } from './failures.ts'
 import type { Hex } from '../../ids.ts'
-import type { Ask } from './json-rpc.ts'
+import type { AskNode } from './json-rpc.ts'
 
 /** What tells one chain from another: chain ids are not unique, and a development chain begins anew under the same one. */
-export type Identity = { chainId: number; genesisHash: Hex }
+export type ChainIdentity = { chainId: number; genesisHash: Hex }
 
 /** @throws RpcUnavailable | RpcError, Error when the node does not return its genesis block */
-export async function askIdentity(ask: Ask, timeoutMs: number): Promise<Identity> {
+export async function askIdentity(ask: AskNode, timeoutMs: number): Promise<ChainIdentity> {
   const [chainId, genesis] = await ask(
     [
       { method: 'eth_chainId', params: [] },
@@ -23,5 +23,5 @@ export async function askIdentity(ask: Ask, timeoutMs: number): Promise<Identity
   return { chainId: Number(chainId), genesisHash: hash }
 }
 
-export const isSameChain = (a: Identity, b: Identity): boolean =>
+export const isSameChain = (a: ChainIdentity, b: ChainIdentity): boolean =>
   a.chainId === b.chainId && a.genesisHash === b.genesisHash

@@ -6,4 +6,4 @@ export type Call = { method: string; params: unknown[] }
  * one call.
  * @throws RpcUnavailable for all of them
  */
-export type Ask = (calls: readonly Call[], options: { timeoutMs: number }) => Promise<unknown[]>
+export type AskNode = (calls: readonly Call[], options: { timeoutMs: number }) => Promise<unknown[]>

@@ -1,7 +1,7 @@
 import { isMissingMethod, isRateLimited, isUnknownBlock } from './errors.ts'
 import { CALL_GAS } from './call.ts'
 import { RpcError } from './failures.ts'
-import type { Ask, Call } from './json-rpc.ts'
+import type { AskNode, Call } from './json-rpc.ts'
 
 const NOBODY = `0x${'00'.repeat(20)}`
 const NOTHING = `0x${'00'.repeat(32)}`
@@ -33,7 +33,7 @@ export type Needs = {
  * it is needed.
  * @throws RpcUnavailable
  */
-export async function askNeeds(ask: Ask, timeoutMs: number): Promise<Needs> {
+export async function askNeeds(ask: AskNode, timeoutMs: number): Promise<Needs> {
   const [newest, ...answers] = await ask([{ method: 'eth_getBlockByNumber', params: ['latest', false] }, ...needed], {
     timeoutMs,
   })

@@ -1,9 +1,9 @@
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
-import type { Ask, Call } from './json-rpc.ts'
+import type { AskNode, Call } from './json-rpc.ts'
 import { openPost } from './http.ts'
 
 /** One node, behind one URL. */
-export type Node = { ask: Ask; close(): void }
+export type Node = { ask: AskNode; close(): void }
 
 /**
  * bytes of an answer to calls that have short ones, one or many: 2^24 gas pay for 2.8 MB of memory to return or to
@@ -25,7 +25,7 @@ export function openNode(url: string, now = () => performance.now()): Node {
   let maxBatch = Number.POSITIVE_INFINITY
   let triedAt = Number.NEGATIVE_INFINITY
 
-  const ask: Ask = async (calls, options) => {
+  const ask: AskNode = async (calls, options) => {
     if (calls.length > maxBatch) {
       if (now() - triedAt < REFUSED_MS) return inParts(calls, maxBatch, options)
       triedAt = now()
@@ -82,10 +82,14 @@ function maxBytesOf(calls: readonly Call[]): number {
   return MAX_SHORT_BYTES
 }
 
-type Answer = { id?: unknown; result?: unknown; error?: { code?: unknown; message?: unknown; data?: unknown } | null }
+type JsonRpcResponse = {
+  id?: unknown
+  result?: unknown
+  error?: { code?: unknown; message?: unknown; data?: unknown } | null
+}
 
 function readAnswers(calls: readonly Call[], firstId: number, body: unknown): unknown[] | 'batch refused' {
-  const answers = (Array.isArray(body) ? body : [body]) as (Answer | null)[]
+  const answers = (Array.isArray(body) ? body : [body]) as (JsonRpcResponse | null)[]
   const [only] = answers
   // A node may refuse a whole request with one error object that names no id.
   const forAll = answers.length === 1 && only && !isIdOf(only.id, calls, firstId) ? errorOf(only) : null
@@ -103,7 +107,7 @@ function readAnswers(calls: readonly Call[], firstId: number, body: unknown): un
   // What answers a call that nobody made may have moved them all by one: none of them can be told from another's.
   if (answers.some((answer) => typeof answer?.id === 'number' && !isIdOf(answer.id, calls, firstId)))
     return calls.map(({ method }) => noAnswer(method))
-  const byId = new Map<unknown, Answer | null>()
+  const byId = new Map<unknown, JsonRpcResponse | null>()
   // Of two answers to one call nobody knows which is right.
   for (const answer of answers) byId.set(answer?.id, byId.has(answer?.id) ? null : answer)
   return calls.map(({ method }, index) => readAnswer(byId.get(firstId + index), method))
@@ -112,7 +116,7 @@ function readAnswers(calls: readonly Call[], firstId: number, body: unknown): un
 const isIdOf = (id: unknown, calls: readonly Call[], firstId: number): boolean =>
   typeof id === 'number' && id >= firstId && id < firstId + calls.length
 
-function readAnswer(answer: Answer | null | undefined, method: string): unknown {
+function readAnswer(answer: JsonRpcResponse | null | undefined, method: string): unknown {
   if (answer !== null && typeof answer === 'object') {
     const error = errorOf(answer)
     if (error !== null) return error
@@ -125,14 +129,14 @@ const noAnswer = (method: string): RpcUnavailable =>
   new RpcUnavailable(`the node gave no answer to ${method}`, { timedOut: false })
 
 /** What a gateway says that keeps to no code: `{"error":"batch not supported"}`. */
-function wordsOf(answer: Answer | null | undefined): string {
+function wordsOf(answer: JsonRpcResponse | null | undefined): string {
   const said: unknown = answer?.error
   const words: unknown = typeof said === 'object' && said !== null && 'message' in said ? said.message : said
   return typeof words === 'string' ? words : ''
 }
 
 /** Gateways answer `{"error":"bad gateway"}`: an error without a code is none of a node. */
-function errorOf({ error }: Answer): RpcError | null {
+function errorOf({ error }: JsonRpcResponse): RpcError | null {
   if (typeof error !== 'object' || error === null || typeof error.code !== 'number') return null
   return new RpcError(error.code, typeof error.message === 'string' ? error.message : '', error.data)
 }

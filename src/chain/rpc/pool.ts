@@ -1,6 +1,6 @@
 import { classifySendError, isMissingMethod, isRateLimited } from './errors.ts'
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
-import type { Ask, Call } from './json-rpc.ts'
+import type { AskNode, Call } from './json-rpc.ts'
 import { isAtTag, mayDoBetter, noteAnswer, noteFailure, pick, type Member } from './node-health.ts'
 import { isSend } from './rpc.ts'
 
@@ -22,10 +22,10 @@ const PATIENCE = 10
  * Asks one of several nodes of a network, and another one when it fails, lags or is late. Each batch goes to one node:
  * `ask` lets others fill in what this one could not answer, `askOneNode` repeats the whole at another.
  */
-export function poolOf({ members, random = Math.random, onNode }: PoolSettings): { ask: Ask; askOneNode: Ask } {
+export function poolOf({ members, random = Math.random, onNode }: PoolSettings): { ask: AskNode; askOneNode: AskNode } {
   let hedges = 0
 
-  const ask: Ask = async (calls, { timeoutMs }) => {
+  const ask: AskNode = async (calls, { timeoutMs }) => {
     if (calls.some(({ method }) => isSend(method))) return broadcast(calls, timeoutMs)
     const until = performance.now() + timeoutMs
     const tried = new Set<Member>()
@@ -42,7 +42,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
     }
   }
 
-  const askOneNode: Ask = async (calls, { timeoutMs }) => {
+  const askOneNode: AskNode = async (calls, { timeoutMs }) => {
     if (calls.some(({ method }) => isSend(method))) return broadcast(calls, timeoutMs)
     const until = performance.now() + timeoutMs
     const tried = new Set<Member>()

@@ -1,10 +1,10 @@
 import { RpcError, RpcUnavailable } from './failures.ts'
-import { askIdentity, isSameChain, type Identity } from './identity.ts'
+import { askIdentity, isSameChain, type ChainIdentity } from './identity.ts'
 import { noteAnswer, noteFailure, type Member } from './node-health.ts'
 import { askNeeds } from './needs.ts'
 import type { OnNode } from './pool.ts'
 
-export type Probing = { identity: Identity; onNode: OnNode; onReadsByNumber: (member: Member) => void }
+export type Probing = { identity: ChainIdentity; onNode: OnNode; onReadsByNumber: (member: Member) => void }
 
 const EVERY_MS = 1_000
 const TIMEOUT_MS = 1_500

@@ -1,7 +1,7 @@
 import { AppError } from '../../errors.ts'
 import { collected } from './batch.ts'
 import { RpcError, RpcUnavailable } from './failures.ts'
-import type { Ask, Call } from './json-rpc.ts'
+import type { AskNode, Call } from './json-rpc.ts'
 import { openNode } from './node.ts'
 
 export { RpcError, RpcUnavailable } from './failures.ts'
@@ -45,7 +45,7 @@ export function openRpc({
  * @param source.askOneNode  a batch whose answers have to fit together
  */
 export function rpcOver(
-  source: { ask: Ask; askOneNode: Ask; close(): void },
+  source: { ask: AskNode; askOneNode: AskNode; close(): void },
   { timeoutMs = TIMEOUT_MS, onCall }: { timeoutMs?: number; onCall: OnCall },
 ): Rpc {
   const ask = counted(source.ask, onCall)
@@ -79,7 +79,7 @@ export function rpcOver(
 }
 
 /** Counts by method and outcome, once per batch: a counter with labels costs a microsecond. */
-function counted(ask: Ask, onCall: OnCall): Ask {
+function counted(ask: AskNode, onCall: OnCall): AskNode {
   return async (calls, options) => {
     let answers: unknown[] | null = null
     try {

@@ -1,6 +1,6 @@
 import { RpcTooLarge, RpcUnavailable, WrongChain } from './failures.ts'
-import { askIdentity, isSameChain, type Identity } from './identity.ts'
-import type { Ask } from './json-rpc.ts'
+import { askIdentity, isSameChain, type ChainIdentity } from './identity.ts'
+import type { AskNode } from './json-rpc.ts'
 
 const TIMEOUT_MS = 5_000
 
@@ -10,7 +10,10 @@ const TIMEOUT_MS = 5_000
  * by chain id and genesis block, it is asked for nothing else and sent nothing.
  * @param onWrong  told once each time another chain is found there
  */
-export function guarded(ask: Ask, { identity, onWrong }: { identity: Identity; onWrong: () => void }): Ask {
+export function guarded(
+  ask: AskNode,
+  { identity, onWrong }: { identity: ChainIdentity; onWrong: () => void },
+): AskNode {
   let standing: 'right' | 'unsure' | 'wrong' = 'right'
   let checking: Promise<void> | null = null
 

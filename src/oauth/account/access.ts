@@ -16,7 +16,7 @@ const FRESH_SECONDS = 900
 const PER_SECOND = 2
 const BURST = 30
 
-type Action = {
+type AccountAction = {
   visitor: Visitor
   form: Record<string, string | undefined>
   request: FastifyRequest
@@ -24,7 +24,7 @@ type Action = {
 }
 
 /** Says what was done, where to go on, or answers itself. */
-type Work = (action: Action) => Promise<string | URL | FastifyReply>
+type Work = (action: AccountAction) => Promise<string | URL | FastifyReply>
 
 /** What every page of the account begins with: who is there, and whether a form is theirs. */
 export type AccountDoor = {

@@ -10,7 +10,7 @@ import { assertChangeable, readFreezable } from '../../users/freeze.ts'
 import { forgetPerson, listIdentities, unlinkIdentity } from '../../users/identities.ts'
 import { accountBody, eraseBody, shortBody, type OnNetwork } from './body.ts'
 import { hidden, leaveFor, openAccountDoor } from './access.ts'
-import type { AccountSlices, Listed, Movement } from './slices.ts'
+import type { AccountSlices, Listed, ShownTransfer } from './slices.ts'
 import { activityPage } from './activity.ts'
 import { listAllowed, revokeAll, revokeAllowed } from './allowed.ts'
 import { browserOf } from '../browser.ts'
@@ -25,7 +25,7 @@ import { endSession, endSessions, listSessions } from '../sessions.ts'
 import { chainName, wayBack } from '../steps.ts'
 import { endIdentity, endIn, signOut } from '../sign-out.ts'
 
-type Parts = {
+type AccountPageParts = {
   provider: Provider
   providers: ProviderSettings[]
   federation: Federation
@@ -40,7 +40,7 @@ const FEW = 5
 export function accountPages(
   server: FastifyInstance,
   app: App,
-  { provider, providers, federation, secrets, slices }: Parts,
+  { provider, providers, federation, secrets, slices }: AccountPageParts,
 ): void {
   const { db, origin } = app
   const door = openAccountDoor(server, app, { provider, secrets })
@@ -194,7 +194,7 @@ export function accountPages(
 }
 
 /** Of tokens and of coins together; null where nothing could be read. */
-function newestOf(...lists: (Listed<Movement> | null)[]): Movement[] | null {
+function newestOf(...lists: (Listed<ShownTransfer> | null)[]): ShownTransfer[] | null {
   if (lists.every((list) => list === null)) return null
   const all = lists.flatMap((list) => list?.entries ?? [])
   return all.toSorted((one, other) => other.at.getTime() - one.at.getTime()).slice(0, FEW)

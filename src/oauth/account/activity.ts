@@ -15,8 +15,13 @@ const ROWS = 25
 const KINDS = ['tokens', 'coins', 'done'] as const
 const DIRECTIONS = ['all', 'in', 'out'] as const satisfies Direction[]
 
-type Choice<T> = { value: T; title: string }
-type Filters = { network: number; show: (typeof KINDS)[number]; direction: Direction; application: string | null }
+type SelectOption<T> = { value: T; title: string }
+type ActivityFilters = {
+  network: number
+  show: (typeof KINDS)[number]
+  direction: Direction
+  application: string | null
+}
 
 /** Everything that moved on a network, page by page: tokens, coins, and what was done in somebody's name. */
 export function activityPage(
@@ -52,7 +57,7 @@ export function activityPage(
   async function readRows(
     words: Texts,
     owner: AccountOwner,
-    filters: Filters,
+    filters: ActivityFilters,
     cursor: string | undefined,
   ): Promise<Rows> {
     const { network, show, direction, application } = filters
@@ -76,8 +81,8 @@ const rowsOf = <T>({ entries, nextCursor }: Listed<T>, draw: (entry: T) => strin
 /** What is not one of the choices counts as not chosen. */
 function readFilters(
   query: Record<string, unknown>,
-  { networks, applications }: { networks: Choice<number>[]; applications: Choice<string>[] },
-): Filters {
+  { networks, applications }: { networks: SelectOption<number>[]; applications: SelectOption<string>[] },
+): ActivityFilters {
   return {
     network: networks.find(({ value }) => String(value) === query.network)?.value ?? networks[0]?.value ?? 0,
     show: KINDS.find((one) => one === query.show) ?? 'tokens',
@@ -86,10 +91,10 @@ function readFilters(
   }
 }
 
-type Parts = {
-  filters: Filters
-  networks: Choice<number>[]
-  applications: Choice<string>[]
+type ActivityPageParts = {
+  filters: ActivityFilters
+  networks: SelectOption<number>[]
+  applications: SelectOption<string>[]
   /** HTML */
   rows: string[]
   nextCursor: string | null
@@ -98,7 +103,7 @@ type Parts = {
 
 export function activityBody(
   words: Texts,
-  { filters, networks, applications, rows, nextCursor, isFirst }: Parts,
+  { filters, networks, applications, rows, nextCursor, isFirst }: ActivityPageParts,
 ): string {
   const texts = words.activity
   const query = (cursor: string | null): string =>
@@ -159,7 +164,7 @@ export function activityBody(
   `
 }
 
-function choose<T extends string | number>(name: string, label: string, choices: Choice<T>[], chosen: T): string {
+function choose<T extends string | number>(name: string, label: string, choices: SelectOption<T>[], chosen: T): string {
   const options = choices.map(
     ({ value, title }) =>
       html`<option value="${String(value)}" !${value === chosen ? 'selected' : ''}>${title}</option>`,

@@ -5,7 +5,7 @@ import { OWN_CLIENT } from '../first-party.ts'
 import { revokeGrant } from '../revoke.ts'
 import { grantsOf } from '../sign-out.ts'
 
-type Owner = { accountId: string; userId: string }
+type ConsentOwner = { accountId: string; userId: string }
 
 /** An application that someone allowed, or that is signed in for them. */
 export type AllowedApplication = {
@@ -22,7 +22,7 @@ export type AllowedApplication = {
 /** Applications that may use an account, by name. */
 export async function listAllowed(
   { db }: Pick<App, 'db'>,
-  { accountId, userId }: Owner,
+  { accountId, userId }: ConsentOwner,
 ): Promise<AllowedApplication[]> {
   const grants = await grantsOf(db, userId)
   const consents = await retrying(() =>
@@ -64,7 +64,7 @@ export async function listAllowed(
  * Takes back what someone allowed an application: it is asked about again, its tokens end everywhere within 60 s, and
  * it no longer reads them by itself (`users:read`).
  */
-export async function revokeAllowed(app: App, owner: Owner, clientId: string): Promise<void> {
+export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: string): Promise<void> {
   // Before the grants: an authorization that is running finds nothing to go on with.
   await retrying(() =>
     app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).where('client_id', '=', clientId).execute(),
@@ -75,7 +75,7 @@ export async function revokeAllowed(app: App, owner: Owner, clientId: string): P
 }
 
 /** Takes back everything from every application. */
-export async function revokeAll(app: App, owner: Owner): Promise<void> {
+export async function revokeAll(app: App, owner: ConsentOwner): Promise<void> {
   await retrying(() => app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).execute())
   for (const grant of await grantsOf(app.db, owner.userId)) await revokeGrant(app, grant.grantId)
 }

@@ -5,7 +5,7 @@ import { OWN_CLIENT } from '../first-party.ts'
 import { amountHtml } from '../../http/amount.ts'
 import { timeHtml } from '../../http/page.ts'
 import type { Identity } from '../../users/identities.ts'
-import type { Holding, Movement, Piece, Sent } from './slices.ts'
+import type { ShownBalance, ShownTransfer, ShownCollectible, SentTransaction } from './slices.ts'
 import type { AllowedApplication } from './allowed.ts'
 import { meaningOf, picture } from '../pages.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
@@ -16,10 +16,10 @@ import type { ListedSession } from '../sessions.ts'
 export type OnNetwork = {
   chainId: number
   network: string
-  holdings: Holding[] | null
-  pieces: Piece[]
-  movements: Movement[] | null
-  sent: Sent[]
+  holdings: ShownBalance[] | null
+  pieces: ShownCollectible[]
+  movements: ShownTransfer[] | null
+  sent: SentTransaction[]
   canSend: boolean
 }
 
@@ -138,7 +138,8 @@ function networkCard(words: Texts, parts: OnNetwork): string {
 }
 
 /** A collectible by its collection and id; several of a kind with their count. */
-export const pieceName = ({ name, symbol, tokenId }: Piece): string => `${name || symbol || '?'} #${shortId(tokenId)}`
+export const pieceName = ({ name, symbol, tokenId }: ShownCollectible): string =>
+  `${name || symbol || '?'} #${shortId(tokenId)}`
 
 /** Ids may be hashes of 78 digits: their ends tell them apart. */
 const shortId = (id: bigint | string): string => {
@@ -146,7 +147,7 @@ const shortId = (id: bigint | string): string => {
   return text.length <= 20 ? text : `${text.slice(0, 8)}…${text.slice(-6)}`
 }
 
-const pieceItem = (piece: Piece): string =>
+const pieceItem = (piece: ShownCollectible): string =>
   html`<li>
     <span title="${String(piece.tokenId)}">${pieceName(piece)}</span
     >!${piece.count > 1n ? html` <span class="badge">× ${String(piece.count)}</span>` : ''}
@@ -155,7 +156,10 @@ const pieceItem = (piece: Piece): string =>
 /** Where tokens come from that did not exist before, and go to that exist no more. Source: ERC-20, ERC-721, ERC-1155 */
 const ZERO_ADDRESS = `0x${'0'.repeat(40)}`
 
-export function movementItem(words: Texts, { direction, amount, tokenId, other, at, explorerUrl }: Movement): string {
+export function movementItem(
+  words: Texts,
+  { direction, amount, tokenId, other, at, explorerUrl }: ShownTransfer,
+): string {
   const texts = words.account
   const where =
     other === ZERO_ADDRESS
@@ -172,7 +176,7 @@ export function movementItem(words: Texts, { direction, amount, tokenId, other, 
 }
 
 /** Who did it, what, and what it cost. */
-export function sentItem(words: Texts, sent: Sent): string {
+export function sentItem(words: Texts, sent: SentTransaction): string {
   const { activity } = words
   const { clientId, application, state, called, to, value, fee, explorerUrl, sentAt } = sent
   const who = clientId === OWN_CLIENT ? activity.yourself : (application ?? activity.unknown)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { User } from '../../users/find.ts'
-import type { AccountSlices, Movement, Sent } from './slices.ts'
+import type { AccountSlices, ShownTransfer, SentTransaction } from './slices.ts'
 import { ownDataText } from './own-data.ts'
 
 /** Lists of any length, a page at a time. */
@@ -22,9 +22,9 @@ const amount = { value: 2n ** 200n, decimals: 18, symbol: 'ETH' }
 
 test('what somebody takes along is whole, however much it is, and is JSON', async () => {
   for (const count of [0, 1, 25, 26, 50, 51, 140]) {
-    const movement = (index: number) => ({ explorerUrl: `/tx/${index}`, amount }) as Movement
+    const movement = (index: number) => ({ explorerUrl: `/tx/${index}`, amount }) as ShownTransfer
     const slices = {
-      readSent: listing(count, (index) => ({ id: `tx_${index}`, value: amount, fee: null }) as Sent),
+      readSent: listing(count, (index) => ({ id: `tx_${index}`, value: amount, fee: null }) as SentTransaction),
       readTransfers: listing(count, movement),
       readCoins: listing(count, movement),
     } as unknown as AccountSlices

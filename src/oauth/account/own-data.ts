@@ -6,7 +6,7 @@ import { textsOf } from '../../http/page.ts'
 import { userWire, type User } from '../../users/find.ts'
 import { listIdentities } from '../../users/identities.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
-import type { AccountSlices, Listed, Movement, Sent } from './slices.ts'
+import type { AccountSlices, Listed, ShownTransfer, SentTransaction } from './slices.ts'
 import { listAllowed } from './allowed.ts'
 import { ownSignIn } from '../first-party.ts'
 import { listSessions } from '../sessions.ts'
@@ -79,9 +79,9 @@ export async function* ownDataText(
   yield ']}\n'
 }
 
-type Read<T> = (page: { limit: number; cursor?: string | undefined }) => Promise<Listed<T>>
+type ReadPage<T> = (page: { limit: number; cursor?: string | undefined }) => Promise<Listed<T>>
 
-async function* rows<T>(read: Read<T>, wire: (entry: T) => object): AsyncGenerator<string> {
+async function* rows<T>(read: ReadPage<T>, wire: (entry: T) => object): AsyncGenerator<string> {
   let isFirst = true
   for (let cursor: string | undefined, isMore = true; isMore;) {
     const { entries, nextCursor } = await read({ limit: PAGE, cursor })
@@ -93,10 +93,10 @@ async function* rows<T>(read: Read<T>, wire: (entry: T) => object): AsyncGenerat
   }
 }
 
-const sentWire = ({ value, fee, ...rest }: Sent): object => ({
+const sentWire = ({ value, fee, ...rest }: SentTransaction): object => ({
   ...rest,
   value: amountWire(value),
   fee: fee === null ? null : amountWire(fee),
 })
-const movementWire = ({ amount, ...rest }: Movement): object => ({ ...rest, amount: amountWire(amount) })
+const movementWire = ({ amount, ...rest }: ShownTransfer): object => ({ ...rest, amount: amountWire(amount) })
 const amountWire = ({ value, decimals, symbol }: Amount): object => ({ value: String(value), decimals, symbol })

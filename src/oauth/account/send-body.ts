@@ -3,22 +3,22 @@ import { amountHtml, amountText } from '../../http/amount.ts'
 import { rich, timeHtml } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
 import { form, pieceName } from './body.ts'
-import type { Holding, Order, Piece, Rehearsed, Sent } from './slices.ts'
+import type { ShownBalance, TransferForm, ShownCollectible, Rehearsed, SentTransaction } from './slices.ts'
 
 /** One thing that can be sent; `value` is what the form sends for it. */
-export type Choice = { value: string; network: string } & ({ holding: Holding } | { piece: Piece })
+export type AssetChoice = { value: string; network: string } & ({ holding: ShownBalance } | { piece: ShownCollectible })
 export type Typed = { asset: string; to: string; provider: string; amount: string }
 
-type Form = {
+type SendForm = {
   csrf: string
-  choices: Choice[]
+  choices: AssetChoice[]
   providers: { value: string; title: string }[]
   typed: Typed
   error: { title: string; help: string; detail: string | null } | null
 }
 
 /** What, to whom, how much. */
-export function sendBody(words: Texts, { csrf, choices, providers, typed, error }: Form): string {
+export function sendBody(words: Texts, { csrf, choices, providers, typed, error }: SendForm): string {
   const texts = words.send
   if (choices.length === 0)
     return html`<div class="card stack">
@@ -94,7 +94,7 @@ export function sendBody(words: Texts, { csrf, choices, providers, typed, error 
 const option = (value: string, title: string, chosen: string): string =>
   html`<option value="${value}" !${value === chosen ? 'selected' : ''}>${title}</option>`
 
-function titleOf(words: Texts, choice: Choice): string {
+function titleOf(words: Texts, choice: AssetChoice): string {
   if ('piece' in choice) return `${pieceName(choice.piece)}${choice.piece.count > 1n ? ` × ${choice.piece.count}` : ''}`
   const { name, symbol } = choice.holding
   return `${name || symbol} · ${amountText(words, choice.holding).short} ${symbol}`
@@ -107,7 +107,7 @@ type Confirm = {
   network: string
   asset: string
   /** what is sent, whatever the names mean by then */
-  order: Pick<Order, 'amount' | 'toAddress' | 'toUserId'>
+  order: Pick<TransferForm, 'amount' | 'toAddress' | 'toUserId'>
   /** as it was typed; null for a single collectible */
   amount: { value: bigint; decimals: number } | null
   found: Rehearsed
@@ -154,7 +154,10 @@ export function confirmBody(words: Texts, parts: Confirm): string {
 }
 
 /** What became of it. */
-export function sentBody(words: Texts, { sent, network, here }: { sent: Sent; network: string; here: string }): string {
+export function sentBody(
+  words: Texts,
+  { sent, network, here }: { sent: SentTransaction; network: string; here: string },
+): string {
   const texts = words.send
   const { state, explorerUrl, sentAt, fee } = sent
   return html`<div class="card stack">

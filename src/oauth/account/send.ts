@@ -10,21 +10,21 @@ import type { Texts } from '../../texts/en.ts'
 import { explainError, PageError } from '../../texts/page-error.ts'
 import { assertChangeable } from '../../users/freeze.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
-import type { AccountSlices, Order, Rehearsed, Sender } from './slices.ts'
+import type { AccountSlices, TransferForm, Rehearsed, Sender } from './slices.ts'
 import { ownSignIn } from '../first-party.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
-import { confirmBody, sendBody, sentBody, type Choice, type Typed } from './send-body.ts'
+import { confirmBody, sendBody, sentBody, type AssetChoice, type Typed } from './send-body.ts'
 import type { Visitor } from '../sessions.ts'
 import { chainName } from '../steps.ts'
 
-type Parts = { door: AccountDoor; providers: ProviderSettings[]; slices: AccountSlices }
-type Form = Record<string, string | undefined>
+type SendPageContext = { door: AccountDoor; providers: ProviderSettings[]; slices: AccountSlices }
+type FormFields = Record<string, string | undefined>
 
 /**
  * Sending from the account page: what and to whom, the same once more in words, and what became of it. Each form is sent
  * once, however often: the page that asks for the last word makes the key that the engine goes by.
  */
-export function sendPages(server: FastifyInstance, app: App, { door, providers, slices }: Parts): void {
+export function sendPages(server: FastifyInstance, app: App, { door, providers, slices }: SendPageContext): void {
   const { sending } = slices
   if (sending === null) return
 
@@ -75,7 +75,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
       if (!/^[\da-f-]{36}$/.test(key)) throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
       const { chainId, tokenType, ...rest } = readAsset(app, form.asset ?? '')
       const { amount, toAddress, toUserId } = form
-      const order: Order = {
+      const order: TransferForm = {
         tokenType,
         ...rest,
         ...(isAmount(amount) ? { amount } : {}),
@@ -121,7 +121,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
   }
 
   /** What somebody can send on a network; nothing on one that does not answer. */
-  async function choicesOn(words: Texts, { user }: Visitor, chainId: number): Promise<Choice[]> {
+  async function choicesOn(words: Texts, { user }: Visitor, chainId: number): Promise<AssetChoice[]> {
     const network = chainName(app, words, chainId)
     try {
       const [holdings, pieces] = await Promise.all([
@@ -133,12 +133,12 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
       return [
         ...holdings
           .filter(({ token }) => token === null || !collections.has(token.toLowerCase()))
-          .map((holding): Choice => ({
+          .map((holding): AssetChoice => ({
             value: `${chainId}:${holding.token === null ? 'NATIVE' : 'ERC20'}:${holding.token?.toLowerCase() ?? ''}:`,
             network,
             holding,
           })),
-        ...pieces.map((piece): Choice => ({
+        ...pieces.map((piece): AssetChoice => ({
           value: `${chainId}:${piece.tokenType}:${piece.token.toLowerCase()}:${piece.tokenId}`,
           network,
           piece,
@@ -166,7 +166,7 @@ const isShort = (text: string | undefined, most: number): text is string => text
 const isAmount = (text: string | undefined): text is string => isShort(text, 200) && /^(\d*\.)?\d+$/.test(text)
 
 /** @throws invalid_amount, and what an order cannot hold is left out for the engine to miss */
-function readForm(app: App, words: Texts, form: Form): { chainId: number; order: Order } {
+function readForm(app: App, words: Texts, form: FormFields): { chainId: number; order: TransferForm } {
   const { chainId, ...asset } = readAsset(app, form.asset ?? '')
   return {
     chainId,
@@ -180,20 +180,20 @@ const ASSET = /^(\d{1,15}):(NATIVE|ERC20|ERC721|ERC1155):(0x[\da-f]{40})?:(\d{1,
 function readAsset(
   app: App,
   text: string,
-): Pick<Order, 'tokenType' | 'tokenAddress' | 'tokenId'> & { chainId: number } {
+): Pick<TransferForm, 'tokenType' | 'tokenAddress' | 'tokenId'> & { chainId: number } {
   const [, chainId, tokenType, tokenAddress, tokenId] = ASSET.exec(text) ?? []
   if (chainId === undefined || !app.chains.has(Number(chainId)))
     throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
   return {
     chainId: Number(chainId),
-    tokenType: tokenType as Order['tokenType'],
+    tokenType: tokenType as TransferForm['tokenType'],
     ...(tokenAddress === undefined ? {} : { tokenAddress }),
     ...(tokenId === undefined ? {} : { tokenId }),
   }
 }
 
 /** There is one of each ERC-721, so an empty field says it. @throws invalid_amount */
-function readAmount(words: Texts, tokenType: Order['tokenType'], typed: string): Pick<Order, 'amount'> {
+function readAmount(words: Texts, tokenType: TransferForm['tokenType'], typed: string): Pick<TransferForm, 'amount'> {
   if (typed.trim() === '' && tokenType === 'ERC721') return {}
   const amount = readTyped(words, typed)
   if (amount === null) throw new PageError('invalid_amount', ({ send }) => send.ambiguous)
@@ -201,7 +201,7 @@ function readAmount(words: Texts, tokenType: Order['tokenType'], typed: string):
 }
 
 /** An address, a user id, or a name where it is known, in this order: the first two are said by how they begin. */
-function readRecipient({ to = '', provider = '' }: Form): Partial<Order> {
+function readRecipient({ to = '', provider = '' }: FormFields): Partial<TransferForm> {
   const text = to.trim()
   if (/^0x/i.test(text) && text.length <= MAX_ADDRESS) return { toAddress: text }
   if (parseUserId(text) !== null && text.length <= MAX_USER_ID) return { toUserId: text }
@@ -211,7 +211,10 @@ function readRecipient({ to = '', provider = '' }: Form): Partial<Order> {
 }
 
 /** What is sent is what was shown: an account by its address, because names change hands. */
-function settledOrder(order: Order, { recipient }: Rehearsed): Pick<Order, 'amount' | 'toAddress' | 'toUserId'> {
+function settledOrder(
+  order: TransferForm,
+  { recipient }: Rehearsed,
+): Pick<TransferForm, 'amount' | 'toAddress' | 'toUserId'> {
   const { address, userId } = recipient
   return {
     ...(order.amount === undefined ? {} : { amount: order.amount }),
@@ -220,7 +223,7 @@ function settledOrder(order: Order, { recipient }: Rehearsed): Pick<Order, 'amou
 }
 
 /** As it was typed, which is how it is sent: digits and how many of them stand behind the point. */
-function shownAmount({ tokenType, amount }: Order): { value: bigint; decimals: number } | null {
+function shownAmount({ tokenType, amount }: TransferForm): { value: bigint; decimals: number } | null {
   if (tokenType === 'ERC721' || amount === undefined) return null
   const { digits, places } = readDecimal(amount)
   return { value: digits, decimals: places }

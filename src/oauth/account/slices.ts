@@ -4,15 +4,23 @@ import type { Texts } from '../../texts/en.ts'
 
 /** What other slices know of an account and can do with it: passed in, because this one may not import them. */
 export type AccountSlices = {
-  readHoldings(owner: AccountOwner, chainId: number): Promise<Holding[]>
-  readCollectibles(owner: AccountOwner, chainId: number): Promise<Piece[]>
+  readHoldings(owner: AccountOwner, chainId: number): Promise<ShownBalance[]>
+  readCollectibles(owner: AccountOwner, chainId: number): Promise<ShownCollectible[]>
   readTransfers(
     owner: AccountOwner,
     chainId: number,
     page: PageAsked & { direction: Direction },
-  ): Promise<Listed<Movement>>
-  readCoins(owner: AccountOwner, chainId: number, page: PageAsked & { direction: Direction }): Promise<Listed<Movement>>
-  readSent(owner: AccountOwner, chainId: number, page: PageAsked & { clientId: string | null }): Promise<Listed<Sent>>
+  ): Promise<Listed<ShownTransfer>>
+  readCoins(
+    owner: AccountOwner,
+    chainId: number,
+    page: PageAsked & { direction: Direction },
+  ): Promise<Listed<ShownTransfer>>
+  readSent(
+    owner: AccountOwner,
+    chainId: number,
+    page: PageAsked & { clientId: string | null },
+  ): Promise<Listed<SentTransaction>>
   /** null where there is no chain to send on */
   sending: AccountSending | null
 }
@@ -23,12 +31,12 @@ export type Direction = 'in' | 'out' | 'all'
 type PageAsked = { limit: number; cursor?: string | undefined }
 export type Listed<T> = { entries: T[]; nextCursor: string | null }
 
-export type Holding = Amount & { name: string; token: Hex | null }
+export type ShownBalance = Amount & { name: string; token: Hex | null }
 
 /** A collectible. */
-export type Piece = { tokenType: 'ERC721' | 'ERC1155'; token: Hex; tokenId: bigint; count: bigint; name: string; symbol: string } // prettier-ignore
+export type ShownCollectible = { tokenType: 'ERC721' | 'ERC1155'; token: Hex; tokenId: bigint; count: bigint; name: string; symbol: string } // prettier-ignore
 
-export type Movement = {
+export type ShownTransfer = {
   direction: 'IN' | 'OUT' | 'SELF'
   amount: Amount
   /** of a collectible */
@@ -40,7 +48,7 @@ export type Movement = {
 }
 
 /** What was sent from the account, by an application or by its owner. */
-export type Sent = {
+export type SentTransaction = {
   id: string
   clientId: string
   /** null where the application is gone */
@@ -57,7 +65,7 @@ export type Sent = {
 }
 
 /** A transfer as the form says it, the texts not yet read; the words are those of `POST /v1/tokens/transfers`. */
-export type Order = {
+export type TransferForm = {
   tokenType: 'NATIVE' | 'ERC20' | 'ERC721' | 'ERC1155'
   tokenAddress?: string
   tokenId?: string
@@ -81,9 +89,9 @@ export type Sender = AccountOwner & { sessionUid: string }
 
 export type AccountSending = {
   /** Everything but the signature. @throws what a transfer is refused with */
-  rehearse(sender: Sender, chainId: number, order: Order): Promise<Rehearsed>
+  rehearse(sender: Sender, chainId: number, order: TransferForm): Promise<Rehearsed>
   /** Once per key. @returns the id of the transaction */
-  send(sender: Sender, chainId: number, order: Order, key: string): Promise<string>
+  send(sender: Sender, chainId: number, order: TransferForm, key: string): Promise<string>
   /** What became of it, after a moment for the next block; null when nobody sent it. */
-  look(owner: AccountOwner, chainId: number, id: string): Promise<Sent | null>
+  look(owner: AccountOwner, chainId: number, id: string): Promise<SentTransaction | null>
 }

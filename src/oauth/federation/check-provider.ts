@@ -1,5 +1,5 @@
 import * as openid from 'openid-client'
-import { describe, discover, wayTo, type Connection } from './connection.ts'
+import { describe, discover, wayTo, type ProviderConnection } from './connection.ts'
 import { callbackOf, ID_TOKEN_ALGORITHMS } from './federation.ts'
 import type { Outbound } from './outbound.ts'
 import type { ProviderSettings } from './providers.ts'
@@ -37,14 +37,14 @@ export async function checkProvider(provider: ProviderSettings, { origin }: { or
   return findings
 }
 
-type Found = (about: string, isGood: boolean, says: string, advice?: string) => void
-type Looked = { provider: ProviderSettings; connection: Connection; way: Outbound; origin: string }
+type ReportFinding = (about: string, isGood: boolean, says: string, advice?: string) => void
+type Looked = { provider: ProviderSettings; connection: ProviderConnection; way: Outbound; origin: string }
 
-const connect = async (provider: ProviderSettings, way: Outbound): Promise<Connection> =>
+const connect = async (provider: ProviderSettings, way: Outbound): Promise<ProviderConnection> =>
   provider.dialect?.endpoints === undefined ? discover(provider, way) : describe(provider, way)
 
 /** What the description promises. A list that is not there promises nothing, and is no fault. */
-function checkAbilities(metadata: openid.ServerMetadata, found: Found): void {
+function checkAbilities(metadata: openid.ServerMetadata, found: ReportFinding): void {
   const { authorization_endpoint, token_endpoint, response_types_supported: types } = metadata
   if (authorization_endpoint === undefined || token_endpoint === undefined)
     found('flow', false, 'the discovery document has no authorization or no token endpoint')
@@ -62,7 +62,7 @@ function checkAbilities(metadata: openid.ServerMetadata, found: Found): void {
   ) // prettier-ignore
 }
 
-async function checkKeys(jwksUri: string, way: Outbound, found: Found): Promise<void> {
+async function checkKeys(jwksUri: string, way: Outbound, found: ReportFinding): Promise<void> {
   try {
     const answer = await way(jwksUri)
     const { keys } = (await answer.json()) as { keys?: { kty?: unknown }[] }
@@ -81,7 +81,7 @@ const REFUSED_CODE = ['invalid_grant', 'bad_verification_code', 'invalid_code']
  * Whether the provider takes our id and secret: a code that nobody issued is refused by its own name (RFC 6749 §5.2),
  * and before that comes who asks.
  */
-async function checkProof({ provider, connection, way, origin }: Looked, found: Found): Promise<void> {
+async function checkProof({ provider, connection, way, origin }: Looked, found: ReportFinding): Promise<void> {
   const token = connection.config.serverMetadata().token_endpoint
   if (token === undefined) return
   const word = await redeemNothing(provider, origin, way)
@@ -137,7 +137,7 @@ function wwwAuthenticateOf(error: unknown): { challenge: string | null; code: nu
 }
 
 /** Where we would send people, without a person: a provider that does not know the callback address says so at once. */
-async function checkCallback({ provider, connection, way, origin }: Looked, found: Found): Promise<void> {
+async function checkCallback({ provider, connection, way, origin }: Looked, found: ReportFinding): Promise<void> {
   const { authorization_endpoint } = connection.config.serverMetadata()
   if (authorization_endpoint === undefined) return
   const redirect = callbackOf(origin, provider)
@@ -166,7 +166,7 @@ async function checkCallback({ provider, connection, way, origin }: Looked, foun
 }
 
 /** The address of the profile must be there, and not give it to anybody. */
-async function checkProfile(profile: string, way: Outbound, found: Found): Promise<void> {
+async function checkProfile(profile: string, way: Outbound, found: ReportFinding): Promise<void> {
   try {
     const { status } = await way(profile, { headers: { accept: 'application/json', authorization: 'Bearer check' } })
     if (status === 401 || status === 403) found('profile', true, `${profile} wants a token`)

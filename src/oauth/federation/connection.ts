@@ -14,17 +14,17 @@ const PATIENCE_SECONDS = 5
 const DISCOVERY_MS = 3_600_000
 
 /** A provider as it was found; `keys` of one that signs id tokens. */
-export type Connection = { config: openid.Configuration; keys: JWTVerifyGetKey | null }
+export type ProviderConnection = { config: openid.Configuration; keys: JWTVerifyGetKey | null }
 
 /** @throws provider_unavailable */
-export type Connect = (provider: ProviderSettings) => Promise<Connection>
+export type Connect = (provider: ProviderSettings) => Promise<ProviderConnection>
 
 /**
  * Providers as the client library sees them: described by themselves, or by their preset. Everything the library
  * asks them goes out through outbound.ts.
  */
 export function openConnections(app: Pick<App, 'now' | 'telemetry'>): Connect {
-  const known = new Map<string, Connection & { readAt: number }>()
+  const known = new Map<string, ProviderConnection & { readAt: number }>()
   const ways = new Map<string, Outbound>()
 
   return async (provider) => {
@@ -62,7 +62,7 @@ export function wayTo({
  * The provider's own description of itself. Not at start: a provider that is down must not keep the service down.
  * @throws Error saying what is wrong with it, or that of the client library
  */
-export async function discover(provider: ProviderSettings, way: Outbound): Promise<Connection> {
+export async function discover(provider: ProviderSettings, way: Outbound): Promise<ProviderConnection> {
   const config = await openid.discovery(new URL(provider.issuer), provider.clientId, undefined, proofOf(provider), {
     timeout: PATIENCE_SECONDS,
     [openid.customFetch]: way,
@@ -78,7 +78,7 @@ export async function discover(provider: ProviderSettings, way: Outbound): Promi
 }
 
 /** A provider without id tokens, from its preset or its settings. */
-export function describe(provider: ProviderSettings, way: Outbound): Connection {
+export function describe(provider: ProviderSettings, way: Outbound): ProviderConnection {
   const { authorization, token } = provider.dialect!.endpoints!
   const metadata = { issuer: provider.issuer, authorization_endpoint: authorization, token_endpoint: token }
   const config = new openid.Configuration(metadata, provider.clientId, undefined, proofOf(provider))

@@ -188,12 +188,12 @@ async function verifySignature(provider: ProviderSettings, keys: JWTVerifyGetKey
   await compactVerify(idToken, keyOf as CompactVerifyGetKey, { algorithms: ID_TOKEN_ALGORITHMS })
 }
 
-type Tokens = Awaited<ReturnType<typeof openid.authorizationCodeGrant>>
+type ProviderTokens = Awaited<ReturnType<typeof openid.authorizationCodeGrant>>
 
 /** The key is the subject claim of the signed id token; the rest may come from userinfo, or from the answer itself. */
 async function profileOf(
   provider: ProviderSettings,
-  { config, tokens, answer }: { config: openid.Configuration; tokens: Tokens; answer: URL },
+  { config, tokens, answer }: { config: openid.Configuration; tokens: ProviderTokens; answer: URL },
 ): Promise<Profile> {
   const signed = tokens.claims()!
   const subject = subjectOf(provider, signed)

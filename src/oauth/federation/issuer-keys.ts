@@ -13,14 +13,14 @@ const PATIENCE_MS = 5_000
 /** The key that a token names, from its issuer. @throws provider_unavailable when the issuer does not answer */
 export type IssuerKeys = (trusted: TrustedIssuer) => JWTVerifyGetKey
 
-type Known = { keys: JWTVerifyGetKey; readAt: number }
+type CachedKeys = { keys: JWTVerifyGetKey; readAt: number }
 
 /**
  * Keys of the issuers that applications bring, over the same guarded way out as everything we ask of identity
  * providers. What a token says about its own keys (`jku`, `jwk`, `x5u`) is not looked at.
  */
 export function openIssuerKeys({ config, now, telemetry }: Pick<App, 'config' | 'now' | 'telemetry'>): IssuerKeys {
-  const known = new Map<string, Known>()
+  const known = new Map<string, CachedKeys>()
 
   return (trusted) => async (header, token) => {
     try {

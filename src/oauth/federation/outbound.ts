@@ -19,7 +19,7 @@ export type Outbound = (
   },
 ) => Promise<Response>
 
-type Limits = {
+type FetchLimits = {
   /** a provider inside the operator's own network; still https */
   allowsPrivate: boolean
   /** the provider in this program, or one that stands in for it in a test: http too */
@@ -44,7 +44,7 @@ export function openOutbound({
   isDevelopment,
   patienceMs = PATIENCE_MS,
   lookup = resolve,
-}: Limits): Outbound {
+}: FetchLimits): Outbound {
   const isAnyAddress = allowsPrivate || isDevelopment
   const judged: LookupFunction = (host, options, done) =>
     lookup(host, { ...options, all: true }, (error, addresses) => {

@@ -31,7 +31,7 @@ export type Endpoints = {
   emails?: string
 }
 
-export type Preset = {
+export type ProviderPreset = {
   label: string
   /** `{tenant}` stands for the setting of that name. A provider without id tokens has no issuer: its name here is for ever */
   issuer: string
@@ -173,7 +173,7 @@ export const presets = {
     },
     needs: 'secret',
   },
-} as const satisfies Record<string, Preset>
+} as const satisfies Record<string, ProviderPreset>
 
 export type PresetName = keyof typeof presets
 

@@ -5,7 +5,7 @@ import { isLoopback } from '../../config.ts'
 import { isMutableClaim, isProviderName } from '../../ids.ts'
 import { retrying, type RootDb } from '../../store/db.ts'
 import type { AppleKey } from './apple-key.ts'
-import { isPresetName, presets, type Dialect, type Preset } from './presets.ts'
+import { isPresetName, presets, type Dialect, type ProviderPreset } from './presets.ts'
 
 /** An identity provider people may sign in with; found by OpenID discovery, or described by a preset. */
 export type ProviderSettings = {
@@ -53,7 +53,7 @@ const defaults = {
 const fields = ['name', 'label', 'clientId', 'clientSecret', 'clientSecretFile', 'scopes', 'parameters']
 const discoveredFields = ['issuer', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'allowPrivate', 'clientAuthentication', 'askAgain'] // prettier-ignore
 const plainFields = ['kind', 'authorizationUrl', 'tokenUrl', 'userUrl', 'emailsUrl', 'userMember', 'subjectClaim', 'usernameClaims', 'pictureClaim', 'emailClaim', 'emailVerifiedClaim', 'allowPrivate', 'clientAuthentication', 'askAgain'] // prettier-ignore
-const presetFields: Record<Preset['needs'], string[]> = {
+const presetFields: Record<ProviderPreset['needs'], string[]> = {
   secret: [],
   'secret and tenant': ['tenant'],
   'apple key': ['teamId', 'keyId', 'privateKeyFile'],
@@ -215,7 +215,7 @@ function readProvider(
     return { proof: 'post' }
   }
 
-  function readPresetSettings({ issuer, label, scopes, needs, ...described }: Preset): ProviderSettings {
+  function readPresetSettings({ issuer, label, scopes, needs, ...described }: ProviderPreset): ProviderSettings {
     const isOpenid = described.dialect.endpoints === undefined
     const asked = texts('scopes', scopes)
     if (isOpenid && !asked.includes('openid')) refuse('scopes must contain openid')
@@ -235,7 +235,7 @@ function readProvider(
     }
   }
 
-  function readPreset(): Preset | null {
+  function readPreset(): ProviderPreset | null {
     if (given.preset === undefined) return null
     if (typeof given.preset === 'string' && isPresetName(given.preset)) return presets[given.preset]
     refuse(`preset must be one of ${Object.keys(presets).join(', ')}`)
