@@ -70,16 +70,16 @@ export function openWasm(): Curve {
     kind: 'wasm',
     randomize: () => library.__initializeContext(),
     isScalar: (key) => library.isPrivate(key),
-    publicKeyOf: (key) => found(library.pointFromScalar(key, false)),
+    publicKeyOf: (key) => orThrow(library.pointFromScalar(key, false)),
     sign(digest, key) {
       const { signature, recoveryId } = library.signRecoverable(digest, key)
       return { signature, recovery: recoveryId }
     },
-    recover: (signature, recovery, digest) => found(library.recover(digest, signature, recovery, false)),
+    recover: (signature, recovery, digest) => orThrow(library.recover(digest, signature, recovery, false)),
   }
 }
 
-function found(point: Uint8Array | null): Uint8Array {
+function orThrow(point: Uint8Array | null): Uint8Array {
   if (point === null) throw new Error('there is no such point')
   return point
 }

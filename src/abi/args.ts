@@ -40,7 +40,7 @@ function readArgument(shape: Shape, text: string, pointer: string, problems: Pro
   } catch (error) {
     if (!(error instanceof JsonError)) throw error
     const place = [pointer, ...error.path.map((step) => escapeKey(String(step)))].join('/')
-    return note(problems, place, error.code, `${error.message}, at character ${error.at + 1}`)
+    return addProblem(problems, place, error.code, `${error.message}, at character ${error.at + 1}`)
   }
 }
 
@@ -55,19 +55,25 @@ function readNode(shape: Shape, node: JsonNode, pointer: string, problems: Probl
     return checkLeaf(shape, node.text, pointer, problems)
   }
   if (node.kind === 'boolean' && shape.kind === 'bool') return node.value
-  return note(problems, pointer, 'wrong_kind', `expected a value of type ${nameOf(shape)}, found JSON ${node.kind}`)
+  return addProblem(
+    problems,
+    pointer,
+    'wrong_kind',
+    `expected a value of type ${nameOf(shape)}, found JSON ${node.kind}`,
+  )
 }
 
 function checkLeaf(shape: Leaf, text: string, pointer: string, problems: Problems): Value {
   const reading = readLeaf(shape, text)
-  return 'value' in reading ? reading.value : note(problems, pointer, reading.code, reading.detail)
+  return 'value' in reading ? reading.value : addProblem(problems, pointer, reading.code, reading.detail)
 }
 
 function readArray(shape: ArrayShape, node: JsonNode, pointer: string, problems: Problems): Value {
-  if (node.kind !== 'array') return note(problems, pointer, 'wrong_kind', `expected a JSON array, found ${node.kind}`)
+  if (node.kind !== 'array')
+    return addProblem(problems, pointer, 'wrong_kind', `expected a JSON array, found ${node.kind}`)
   const { items } = node
   if (shape.length !== null && items.length !== shape.length) {
-    return note(problems, pointer, 'wrong_count', `expected ${shape.length} items, found ${items.length}`)
+    return addProblem(problems, pointer, 'wrong_count', `expected ${shape.length} items, found ${items.length}`)
   }
   return items.map((item, index) => readNode(shape.item, item, `${pointer}/${index}`, problems))
 }
@@ -75,11 +81,16 @@ function readArray(shape: ArrayShape, node: JsonNode, pointer: string, problems:
 function readTuple(shape: TupleShape, node: JsonNode, pointer: string, problems: Problems): Value {
   if (node.kind === 'object') return readFields(shape, node.fields, pointer, problems)
   if (node.kind !== 'array') {
-    return note(problems, pointer, 'wrong_kind', `expected a JSON array or object, found ${node.kind}`)
+    return addProblem(problems, pointer, 'wrong_kind', `expected a JSON array or object, found ${node.kind}`)
   }
   const { components } = shape
   if (node.items.length !== components.length) {
-    return note(problems, pointer, 'wrong_count', `expected ${components.length} values, found ${node.items.length}`)
+    return addProblem(
+      problems,
+      pointer,
+      'wrong_count',
+      `expected ${components.length} values, found ${node.items.length}`,
+    )
   }
   return components.map((component, index) => {
     return readNode(component, node.items[index]!, `${pointer}/${index}`, problems)
@@ -89,7 +100,7 @@ function readTuple(shape: TupleShape, node: JsonNode, pointer: string, problems:
 function readFields(shape: TupleShape, fields: Map<string, JsonNode>, pointer: string, problems: Problems): Value {
   const names = new Set(shape.names)
   if (names.has('') || names.size < shape.names.length) {
-    return note(
+    return addProblem(
       problems,
       pointer,
       'unnamed_components',
@@ -98,13 +109,15 @@ function readFields(shape: TupleShape, fields: Map<string, JsonNode>, pointer: s
   }
   for (const key of fields.keys()) {
     if (!names.has(key))
-      note(problems, `${pointer}/${escapeKey(key)}`, 'unknown_field', 'the tuple has no such component')
+      addProblem(problems, `${pointer}/${escapeKey(key)}`, 'unknown_field', 'the tuple has no such component')
   }
   return shape.components.map((component, index) => {
     const name = shape.names[index]!
     const node = fields.get(name)
     const place = `${pointer}/${name}`
-    return node ? readNode(component, node, place, problems) : note(problems, place, 'missing', 'the value is missing')
+    return node
+      ? readNode(component, node, place, problems)
+      : addProblem(problems, place, 'missing', 'the value is missing')
   })
 }
 
@@ -116,7 +129,7 @@ function nameOf(shape: Leaf): string {
   return shape.kind === 'uint' || shape.kind === 'int' ? `${shape.kind}${shape.bits}` : shape.kind
 }
 
-function note(problems: Problems, pointer: string, code: string, detail: string): Value {
+function addProblem(problems: Problems, pointer: string, code: string, detail: string): Value {
   if (problems.list.length < MAX_LISTED_ERRORS) problems.list.push({ pointer, code, detail })
   return NOTHING
 }

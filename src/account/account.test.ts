@@ -227,13 +227,18 @@ test('the page shows amounts in groups with every digit behind them, and what ea
   assert.doesNotMatch(own, /mint of the contract/)
 })
 
-type Movement = { amount: { value: string; symbol: string } }
+type SignedTransfer = { amount: { value: string; symbol: string } }
 type Taken = {
   user: { id: string; address: string }
   identities: { id: string }[]
   applications: unknown[]
   browsers: unknown[]
-  networks: { chainId: number; transactions: { id: string }[]; payments: Movement[]; transfers: Movement[] }[]
+  networks: {
+    chainId: number
+    transactions: { id: string }[]
+    payments: SignedTransfer[]
+    transfers: SignedTransfer[]
+  }[]
 }
 
 test('a person takes along what is held of them, all of it, and nobody else’s', async () => {

@@ -17,7 +17,7 @@ const MAX_HELD = 50
 export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
   const chainAt = (chainId: number): Chain => app.chains.get(chainId)!
   return {
-    readHoldings: async (owner, chainId) => {
+    readBalances: async (owner, chainId) => {
       const { entries } = await listBalances(app, callerOf(owner, chainId), { userId: owner.userId, limit: MAX_HELD })
       return Object.values(entries).map(({ balance, decimals, symbol, name, tokenAddress }) => ({
         value: BigInt(balance),
@@ -50,7 +50,7 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
         }),
       }
     },
-    readCoins: async ({ accountId, address }, chainId, page) => {
+    readNativeTransfers: async ({ accountId, address }, chainId, page) => {
       const { decimals, symbol, explorer } = chainAt(chainId)
       const { entries, nextCursor } = await listPayments(app, { accountId, chainId, address }, page)
       return {

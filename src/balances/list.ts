@@ -5,7 +5,7 @@ import { readAt } from '../chain/reads.ts'
 import { AppError } from '../errors.ts'
 import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
-import { readCursor, writeCursor } from '../http/cursor.ts'
+import { readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
@@ -85,7 +85,7 @@ export async function listBalances(
 
 /** The address after which a page starts. It names a place in an order that all accounts share, so it needs no owner. */
 function readPlace(cursor: string): Hex {
-  const [kind, token] = readCursor(cursor, ['string', 'string']) as [string, string]
+  const [kind, token] = readPageCursor(cursor, ['string', 'string']) as [string, string]
   if (kind === 'balances' && /^0x[0-9a-f]{40}$/.test(token)) return token as Hex
   throw new AppError('invalid_cursor', 'The cursor was given for another query.', {
     errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Use the one from X-Next-Cursor of the same query.' }],

@@ -18,7 +18,7 @@ export const FALLBACK_FINALITY = 64
  */
 export async function oldBlock(chain: Chain, tag: 'finalized' | number): Promise<Block | null> {
   if (typeof tag === 'number') return numbered(chain, tag)
-  const named = chain.finality === 'finalized' ? await ask(chain, 'finalized') : null
+  const named = chain.finality === 'finalized' ? await fetchTagged(chain, 'finalized') : null
   if (named !== null) return named
   const depth = chain.finality === 'finalized' ? FALLBACK_FINALITY : chain.finality
   return numbered(chain, Math.max(0, (await newestBlock(chain)).number - depth))
@@ -27,7 +27,7 @@ export async function oldBlock(chain: Chain, tag: 'finalized' | number): Promise
 async function numbered(chain: Chain, number: number): Promise<Block | null> {
   const newest = chain.head.current()
   if (newest?.number === number) return newest
-  const block = await ask(chain, `0x${number.toString(16)}`)
+  const block = await fetchTagged(chain, `0x${number.toString(16)}`)
   if (block !== null || number <= (chain.head.current()?.number ?? -1)) return block
   throw new AppError('invalid_request', 'The chain does not have this block yet.', {
     errors: [{ pointer: '/blockTag', code: 'unknown_block', detail: 'The chain does not have this block yet.' }],
@@ -35,7 +35,7 @@ async function numbered(chain: Chain, number: number): Promise<Block | null> {
 }
 
 /** null when the node has no such block, or does not know the tag */
-async function ask({ rpc }: Chain, tag: string): Promise<Block | null> {
+async function fetchTagged({ rpc }: Chain, tag: string): Promise<Block | null> {
   try {
     const raw = await rpc.call('eth_getBlockByNumber', [tag, false])
     return raw === null ? null : readHeader(raw)

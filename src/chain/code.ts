@@ -23,7 +23,7 @@ export async function hasCode(chain: Chain, address: Hex): Promise<boolean> {
   return true
 }
 
-/** Whether `eth_getCode` showed code. @throws BadAnswer */
+/** Whether `eth_getCode` showed code. @throws InvalidResponse */
 export const isCode = (answer: unknown): answer is Hex => readBytes(answer, 'code of an address').length > 2
 
 /** Begins anew where a head is not the block after the one before it: blocks may have been taken back. */

@@ -26,7 +26,7 @@ export function currentFees(chain: Chain): Promise<Fees> {
   if (block === null) return askWithoutHead(chain)
   const known = asked.get(chain)
   if (known?.blockHash === block.hash) return known.fees
-  const fees = ask(chain, block.baseFee)
+  const fees = fetchFees(chain, block.baseFee)
   asked.set(chain, { blockHash: block.hash, fees })
   // A failure is not remembered for the rest of the block.
   fees.catch(() => {
@@ -37,10 +37,10 @@ export function currentFees(chain: Chain): Promise<Fees> {
 
 async function askWithoutHead(chain: Chain): Promise<Fees> {
   const { baseFee } = readHeader(await chain.rpc.call('eth_getBlockByNumber', ['latest', false]))
-  return ask(chain, baseFee)
+  return fetchFees(chain, baseFee)
 }
 
-async function ask({ rpc, feeCapWei }: Chain, baseFee: bigint | null): Promise<Fees> {
+async function fetchFees({ rpc, feeCapWei }: Chain, baseFee: bigint | null): Promise<Fees> {
   if (baseFee === null) {
     const gasPrice = readQuantity(await rpc.call('eth_gasPrice', []), 'gas price')
     return offer({ baseFee: null, tip: gasPrice, cap: feeCapWei })

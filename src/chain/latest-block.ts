@@ -40,7 +40,7 @@ export async function newestBlock(
 ): Promise<Block> {
   const fresh = freshBlock(chain, maxAgeMs)
   if (fresh !== null) return fresh
-  const block = await ask(chain)
+  const block = await fetchLatest(chain)
   const known = chain.head.current()
   if (known === null || !(await hasLost(chain, known, block))) return move(chain, block, lost)
   chain.head.set(block)
@@ -69,14 +69,14 @@ export function freshBlock(chain: Chain, maxAgeMs = mostAge(chain)): Block | nul
   if (maxAgeMs <= 0 || ageMs > maxAgeMs) return null
   // Looked for shortly before somebody would have to wait for it.
   if (ageMs > AHEAD * maxAgeMs && !asking.has(chain)) {
-    ask(chain)
+    fetchLatest(chain)
       .then((block) => move(chain, block, null))
       .catch(() => {})
   }
   return chain.head.current()
 }
 
-function ask(chain: Chain): Promise<Block> {
+function fetchLatest(chain: Chain): Promise<Block> {
   const now = asking.get(chain)
   if (now === undefined) return start(chain)
   now.next ??= now.running.then(

@@ -4,7 +4,7 @@ import { ethCall, type CallResult } from './rpc/call.ts'
 import { readQuantity } from './rpc/answers.ts'
 import { isCode } from './code.ts'
 import { isForgottenState, isUnknownBlock } from './rpc/errors.ts'
-import { BadAnswer } from './rpc/failures.ts'
+import { InvalidResponse } from './rpc/failures.ts'
 import { newestBlock } from './latest-block.ts'
 import type { Block } from './rpc/block.ts'
 import type { Chain } from './network.ts'
@@ -66,7 +66,7 @@ export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads
   }
 }
 
-class Lags extends BadAnswer {}
+class Lags extends InvalidResponse {}
 
 async function oldBlockOf(chain: Chain, tag: 'finalized' | number): Promise<Block> {
   const block = await oldBlock(chain, tag)

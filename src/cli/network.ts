@@ -262,7 +262,7 @@ function explainMissing(
 }
 
 async function askNodes(rpcUrls: string[], { chainId }: NetworkFacts): Promise<Hex> {
-  const told: OnNode = (position, event) => {
+  const onNode: OnNode = (position, event) => {
     if (event === 'down') console.error(`Node ${position} is not responding; it is kept and retried.`)
     if (event === 'reads_by_number')
       console.error(
@@ -270,7 +270,7 @@ async function askNodes(rpcUrls: string[], { chainId }: NetworkFacts): Promise<H
       )
   }
   try {
-    const { rpc, identity } = await connect(rpcUrls, { wantedChainId: chainId, onCall: () => {}, onNode: told })
+    const { rpc, identity } = await connect(rpcUrls, { wantedChainId: chainId, onCall: () => {}, onNode: onNode })
     rpc.close()
     return identity.genesisHash
   } catch (error) {

@@ -50,7 +50,7 @@ export async function readContract(
   const call = prepare(request)
   return readAt(chain, tag, async (reads) => {
     const { number, hash } = reads.block
-    const text = write(answerOf(chain, call, { data: await ask(caller, call, reads), blockNumber: number }))
+    const text = write(answerOf(chain, call, { data: await callContract(caller, call, reads), blockNumber: number }))
     // From the second time on: most reads are not made again within their block.
     if (key !== null && reads.isRepeated()) keepFinished(chain, hash, key, text)
     return { text, blockNumber: number }
@@ -72,7 +72,7 @@ export async function readContracts(
     const asked = await Promise.allSettled(
       calls.map(async (request) => {
         const call = prepare(request)
-        return { call, data: await ask(caller, call, reads) }
+        return { call, data: await callContract(caller, call, reads) }
       }),
     )
     const failures = asked.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []))
@@ -145,7 +145,7 @@ function readTag(tag: Static<typeof ReadRequest>['blockTag']): BlockTag {
 }
 
 /** What the contract returned. */
-async function ask(caller: Caller, { to, parsed, data, asUser }: PreparedCall, reads: Reads): Promise<Hex> {
+async function callContract(caller: Caller, { to, parsed, data, asUser }: PreparedCall, reads: Reads): Promise<Hex> {
   const result = await reads.call({ to, data, ...(asUser ? { from: caller.address } : {}) })
   if ('reverted' in result) {
     const revert = decodeRevert(revertDataOf(result.reverted) ?? null, parsed.errors, data)

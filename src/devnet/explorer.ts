@@ -28,13 +28,13 @@ export async function explorer(
   server: FastifyInstance,
   { rpcUrl, networkName, symbol }: ExplorerOptions,
 ): Promise<void> {
-  const ask = <Result>(method: string, ...params: unknown[]) => rpc<Result>(rpcUrl, method, ...params)
+  const callNode = <Result>(method: string, ...params: unknown[]) => rpc<Result>(rpcUrl, method, ...params)
   const coin = { networkName, symbol }
   const hidden = { schema: { hide: true } }
 
   server.get<{ Querystring: { before?: string } }>('/explorer', hidden, ({ query }, reply) =>
     show(reply, coin, async () => {
-      const head = Number(await ask<Hex>('eth_blockNumber'))
+      const head = Number(await callNode<Hex>('eth_blockNumber'))
       const newest = /^\d{1,12}$/.test(query.before ?? '') ? Math.min(head, Number(query.before) - 1) : head
       if (newest < 0) return null
       return pages.blocks({ blocks: await blocksDown(newest, BLOCKS_A_PAGE, false), head, ...coin })
@@ -47,7 +47,7 @@ export async function explorer(
     if (/^\d{1,12}$/.test(text)) return reply.redirect(`/explorer/block/${text}`)
     return show(reply, coin, async () => {
       if (!isHash(text)) return null
-      const block = await ask<ExplorerBlock | null>('eth_getBlockByHash', text, false)
+      const block = await callNode<ExplorerBlock | null>('eth_getBlockByHash', text, false)
       return { redirect: block === null ? `/explorer/tx/${text}` : `/explorer/block/${text}` }
     })
   })
@@ -64,12 +64,12 @@ export async function explorer(
     show(reply, coin, async () => {
       if (!isHash(hash)) return null
       const [transaction, receipt] = await Promise.all([
-        ask<ExplorerTransaction | null>('eth_getTransactionByHash', hash),
-        ask<ExplorerReceipt | null>('eth_getTransactionReceipt', hash),
+        callNode<ExplorerTransaction | null>('eth_getTransactionByHash', hash),
+        callNode<ExplorerReceipt | null>('eth_getTransactionReceipt', hash),
       ])
       if (transaction === null) return null
       const mined = transaction.blockNumber
-      const block = mined === null ? null : await ask<ExplorerBlock | null>('eth_getBlockByNumber', mined, false)
+      const block = mined === null ? null : await callNode<ExplorerBlock | null>('eth_getBlockByNumber', mined, false)
       return pages.transaction({ transaction, receipt, block, ...coin })
     }),
   )
@@ -78,10 +78,10 @@ export async function explorer(
     show(reply, coin, async () => {
       if (!isAddress(address, { strict: false })) return null
       const [balance, code, nonce, head] = await Promise.all([
-        ask<Hex>('eth_getBalance', address, 'latest'),
-        ask<Hex>('eth_getCode', address, 'latest'),
-        ask<Hex>('eth_getTransactionCount', address, 'latest'),
-        ask<Hex>('eth_blockNumber'),
+        callNode<Hex>('eth_getBalance', address, 'latest'),
+        callNode<Hex>('eth_getCode', address, 'latest'),
+        callNode<Hex>('eth_getTransactionCount', address, 'latest'),
+        callNode<Hex>('eth_blockNumber'),
       ])
       const found = await transactionsOf(address, Number(head))
       return pages.address({ address: getAddress(address), balance, code, nonce, ...found, ...coin })
@@ -90,14 +90,14 @@ export async function explorer(
 
   /** As the follower counts it: what the node calls final, or 64 blocks below its newest where it calls nothing so. */
   async function readFinalized(): Promise<number> {
-    const named = await ask<ExplorerBlock | null>('eth_getBlockByNumber', 'finalized', false).catch(() => null)
-    return named === null ? Number(await ask<Hex>('eth_blockNumber')) - FALLBACK_FINALITY : Number(named.number)
+    const named = await callNode<ExplorerBlock | null>('eth_getBlockByNumber', 'finalized', false).catch(() => null)
+    return named === null ? Number(await callNode<Hex>('eth_blockNumber')) - FALLBACK_FINALITY : Number(named.number)
   }
 
   function readBlock(id: string): Promise<WithTransactions | null> | null {
-    if (isHash(id)) return ask('eth_getBlockByHash', id, true)
-    if (/^\d{1,12}$/.test(id)) return ask('eth_getBlockByNumber', quantity(Number(id)), true)
-    return id === 'latest' || id === 'finalized' ? ask('eth_getBlockByNumber', id, true) : null
+    if (isHash(id)) return callNode('eth_getBlockByHash', id, true)
+    if (/^\d{1,12}$/.test(id)) return callNode('eth_getBlockByNumber', quantity(Number(id)), true)
+    return id === 'latest' || id === 'finalized' ? callNode('eth_getBlockByNumber', id, true) : null
   }
 
   /** Blocks from `newest` downwards; one that a reorganisation took away meanwhile is left out. */
@@ -106,7 +106,7 @@ export async function explorer(
   async function blocksDown(newest: number, count: number, full: boolean): Promise<ExplorerBlock[]> {
     const numbers = Array.from({ length: Math.min(count, newest + 1) }, (_, i) => newest - i)
     const blocks = await Promise.all(
-      numbers.map((number) => ask<ExplorerBlock | null>('eth_getBlockByNumber', quantity(number), full)),
+      numbers.map((number) => callNode<ExplorerBlock | null>('eth_getBlockByNumber', quantity(number), full)),
     )
     return blocks.filter((block) => block !== null)
   }

@@ -1,4 +1,4 @@
-import { BadAnswer, RpcUnavailable } from '../chain/rpc/failures.ts'
+import { InvalidResponse, RpcUnavailable } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import { hasLost } from '../chain/lost.ts'
 import { isDevelopment } from '../chain/network.ts'
@@ -88,7 +88,7 @@ async function findHeaders({ chain }: Follower, held: { number: number; hash: He
   const linked: Block[] = []
   for (const header of headers) {
     // Below its own newest block a node has every number, or it is several nodes: asked again.
-    if (header === null) throw new BadAnswer('the node lacks a block below its newest')
+    if (header === null) throw new InvalidResponse('the node lacks a block below its newest')
     const parent = linked.at(-1)?.hash ?? held.hash
     const isFirstOfAll = header.number === 0
     if (header.parentHash !== parent && !isFirstOfAll) break
@@ -111,7 +111,7 @@ async function fetchBlocks(
     for (const [index, result] of results.entries()) {
       if (result.status === 'rejected') return { blocks, error: result.reason }
       if (result.value.number !== some[index]!.number || result.value.parentHash !== some[index]!.parentHash) {
-        return { blocks, error: new BadAnswer('a block differs from its header') }
+        return { blocks, error: new InvalidResponse('a block differs from its header') }
       }
       blocks.push(result.value)
     }
@@ -142,7 +142,7 @@ async function applyAll(follower: Follower, blocks: FollowedBlock[], finality: F
 async function reorganise(follower: Follower, held: Position, latest: Block): Promise<boolean> {
   const { app, chain, listeners } = follower
   const found = await untilStopped(follower, findAncestor(app, chain, Math.min(held.number, latest.number)))
-  if (found?.number === held.number) throw new BadAnswer('the node contradicts itself about its chain')
+  if (found?.number === held.number) throw new InvalidResponse('the node contradicts itself about its chain')
   if (!isDevelopment(chain) && (found === null || found.number < held.finalized)) {
     await halt(follower, held, `The node's chain diverges from ours below the finalized block ${held.finalized}.`)
     return false

@@ -1,5 +1,5 @@
 import type { App } from '../app.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import { fetchHeaders } from './fetch.ts'
 import { blockOf } from './cursor.ts'
@@ -12,7 +12,7 @@ const STEPS = [4, 50]
 /**
  * The newest block that we stored, or the parent of the first, that the node still has in its canonical chain, at or below
  * `fromNumber`. Null when none is left of that chain.
- * @throws RpcError | RpcUnavailable | BadAnswer
+ * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 export async function findAncestor({ db }: Pick<App, 'db'>, chain: Chain, fromNumber: number): Promise<Block | null> {
   let below = fromNumber + 1
@@ -32,7 +32,7 @@ export async function findAncestor({ db }: Pick<App, 'db'>, chain: Chain, fromNu
       stored.map((block) => block.number),
     )
     // Below its own newest block a node has every number; one that says it has none proves nothing about our chain.
-    if (canonical.includes(null)) throw new BadAnswer('the node lacks a block below its newest')
+    if (canonical.includes(null)) throw new InvalidResponse('the node lacks a block below its newest')
     const found = stored.find((block, index) => canonical[index]?.hash === block.hash)
     if (found !== undefined) return found
     below = stored.at(-1)!.number

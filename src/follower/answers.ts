@@ -8,7 +8,7 @@ import {
   readQuantity,
   readStatus,
 } from '../chain/rpc/answers.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import type { Hex } from '../ids.ts'
 import type { Log, Receipt } from './block.ts'
@@ -16,15 +16,15 @@ import type { Log, Receipt } from './block.ts'
 /** What is read of an `eth_getBlockBy…` answer beyond the header; the transactions by their hashes. */
 export type RawBlock = Block & { logsBloom: string | null; transactionsRoot: string | null; transactions: Hex[] }
 
-/** A block as the node sends it, with whole transactions or with their hashes. @throws BadAnswer */
+/** A block as the node sends it, with whole transactions or with their hashes. @throws InvalidResponse */
 export function readBlock(answer: unknown): RawBlock {
   const block = readObject(answer, 'a block')
-  if (!Array.isArray(block.transactions)) throw new BadAnswer('the block has no list of transactions')
+  if (!Array.isArray(block.transactions)) throw new InvalidResponse('the block has no list of transactions')
   const transactions = block.transactions.map((one: unknown) =>
     readHash(typeof one === 'object' && one !== null ? (one as { hash?: unknown }).hash : one, 'hash of a transaction'),
   )
   // Two receipts of one transaction could say both that it succeeded and that it failed.
-  if (new Set(transactions).size < transactions.length) throw new BadAnswer('a transaction is in the block twice')
+  if (new Set(transactions).size < transactions.length) throw new InvalidResponse('a transaction is in the block twice')
   return {
     ...readHeader(block),
     logsBloom: typeof block.logsBloom === 'string' ? block.logsBloom : null,
@@ -33,10 +33,10 @@ export function readBlock(answer: unknown): RawBlock {
   }
 }
 
-/** A receipt, and the hash of the block that it says it belongs to. @throws BadAnswer */
+/** A receipt, and the hash of the block that it says it belongs to. @throws InvalidResponse */
 export function readReceipt(answer: unknown): Receipt & { blockHash: Hex } {
   const receipt = readObject(answer, 'a receipt')
-  if (!Array.isArray(receipt.logs)) throw new BadAnswer('a receipt has no list of logs')
+  if (!Array.isArray(receipt.logs)) throw new InvalidResponse('a receipt has no list of logs')
   return {
     blockHash: readHash(receipt.blockHash, 'block hash of a receipt'),
     transactionHash: readHash(receipt.transactionHash, 'transaction hash of a receipt'),
@@ -50,12 +50,12 @@ export function readReceipt(answer: unknown): Receipt & { blockHash: Hex } {
   }
 }
 
-/** A log of a receipt or of `eth_getLogs`. @throws BadAnswer */
+/** A log of a receipt or of `eth_getLogs`. @throws InvalidResponse */
 export function readLog(answer: unknown): Log {
   const log = readObject(answer, 'a log')
-  if (!Array.isArray(log.topics) || log.topics.length > 4) throw new BadAnswer('a log has no list of topics')
+  if (!Array.isArray(log.topics) || log.topics.length > 4) throw new InvalidResponse('a log has no list of topics')
   if (typeof log.data !== 'string' || log.data.length % 2 !== 0 || !/^0x[0-9a-f]*$/i.test(log.data))
-    throw new BadAnswer('a log has no data')
+    throw new InvalidResponse('a log has no data')
   return {
     address: readAddress(log.address, 'address of a log'),
     topics: log.topics.map((topic) => readHash(topic, 'topic')),

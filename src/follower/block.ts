@@ -11,7 +11,7 @@ export type FollowedBlock = Block & {
    * Before anything is decided upon some of its transactions: checks them as far as the network and the mode let it.
    * In `on` nothing is left to be checked or asked; otherwise the node is asked for the block once more, whole, where
    * others' transactions are in it.
-   * @throws RpcError | RpcUnavailable | BadAnswer
+   * @throws RpcError | RpcUnavailable | InvalidResponse
    */
   prove(ours: Ours): Promise<BlockProof>
 }

@@ -8,7 +8,7 @@ import { scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { findAncestor } from './ancestor.ts'
 import { applyBlocks, retractBlocks, type Finality } from './apply.ts'
 import type { BlockListener, FollowedBlock } from './block.ts'
-import { Fenced, openCursor, readCursor, takeLease, type Position } from './cursor.ts'
+import { Fenced, openCursor, readFollowerCursor, takeLease, type Position } from './cursor.ts'
 
 const OTHER = 5
 const NOWHERE: Hex = `0x${'ab'.repeat(32)}`
@@ -105,7 +105,7 @@ suite('stored blocks, beside those of another network', () => {
     script.mine()
     const blocks = followed(script, 2, 2).map((block) => ({ ...block, baseFee: null }))
     await applyBlocks(app, script.chain, [], { held, blocks, finality: null })
-    assert.equal((await readCursor(app.db, 31337))!.block!.baseFee, null)
+    assert.equal((await readFollowerCursor(app.db, 31337))!.block!.baseFee, null)
   })
 
   test('become final along our chain only, never past what is stored, and never less', async () => {

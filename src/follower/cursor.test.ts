@@ -11,7 +11,7 @@ import {
   indexedTo,
   moveCursor,
   openCursor,
-  readCursor,
+  readFollowerCursor,
   releaseLease,
   renewLease,
   setHalted,
@@ -92,17 +92,17 @@ suite('the cursor of a network, beside that of another one', () => {
   })
 
   test('shows its own stored block and no other, or none', async () => {
-    assert.equal(await readCursor(db, 4_711), null)
+    assert.equal(await readFollowerCursor(db, 4_711), null)
     const nothing = { isLeased: false, halted: null, block: null }
     await storeBlock(OTHER, 7)
     await storeBlock(OURS, 6)
-    assert.deepEqual(await readCursor(db, OURS), nothing)
+    assert.deepEqual(await readFollowerCursor(db, OURS), nothing)
     await storeBlock(OURS, 7, 9n)
     const block = { number: 7, hash: hashOf(OURS + 7), parentHash: hashOf(6), timestamp: 1_767_225_600, baseFee: 9n }
-    assert.deepEqual(await readCursor(db, OURS), { ...nothing, block })
-    assert.equal((await readCursor(db, OTHER))!.block!.baseFee, null)
+    assert.deepEqual(await readFollowerCursor(db, OURS), { ...nothing, block })
+    assert.equal((await readFollowerCursor(db, OTHER))!.block!.baseFee, null)
     await setHalted(db, OURS, (await takeLease(db, OURS, 'first'))!, 'It stands.')
-    assert.deepEqual(await readCursor(db, OURS), { ...nothing, isLeased: true, halted: 'It stands.', block })
+    assert.deepEqual(await readFollowerCursor(db, OURS), { ...nothing, isLeased: true, halted: 'It stands.', block })
   })
 
   test('is leased until the lease ends, and not without one', async () => {
@@ -112,7 +112,7 @@ suite('the cursor of a network, beside that of another one', () => {
       [null, false],
     ] as const) {
       await setLease(seconds)
-      assert.equal((await readCursor(db, OURS))!.isLeased, isLeased)
+      assert.equal((await readFollowerCursor(db, OURS))!.isLeased, isLeased)
     }
   })
 

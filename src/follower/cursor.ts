@@ -65,7 +65,7 @@ export async function indexedTo(
 }
 
 /** The cursor as a process sees it that does not hold it: where it stands, and whether somebody does. */
-export async function readCursor(
+export async function readFollowerCursor(
   db: Db,
   chainId: number,
 ): Promise<{ isLeased: boolean; halted: string | null; block: Block | null } | null> {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Verification } from '../chain/network.ts'
 import { RpcError, type Rpc } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
@@ -61,7 +61,7 @@ suite('headers', () => {
   test('of another number than the one asked for are no answer', async () => {
     const { script } = mined()
     const { rpc } = changed(script, (_call, answer) => ({ ...(answer as Fields), number: '0x0' }))
-    await assert.rejects(fetchHeaders(rpc, [0, 1]), BadAnswer)
+    await assert.rejects(fetchHeaders(rpc, [0, 1]), InvalidResponse)
   })
 
   test('are all refused with the first error among them', async () => {
@@ -110,7 +110,7 @@ suite('a whole block', () => {
   test('that the node does not know, or knows under another hash, is no answer', async () => {
     const { script, block } = mined(two)
     const another = script.mine(two)
-    await assert.rejects(fetchBlock(script.chain.rpc, `0x${'ab'.repeat(32)}`, source()), BadAnswer)
+    await assert.rejects(fetchBlock(script.chain.rpc, `0x${'ab'.repeat(32)}`, source()), InvalidResponse)
     const { rpc } = changed(script, ({ method, params }, answer) =>
       method === 'eth_getBlockByHash' && params[0] === another.hash
         ? { ...(answer as Fields), hash: block.hash }
@@ -188,7 +188,7 @@ suite('receipts are refused', () => {
       const { script, block } = mined(two, two)
       for (const verification of ['bloom', 'count', 'hash'] as const) {
         const { rpc } = changed(script, receiptsAs(change))
-        await assert.rejects(fetchBlock(rpc, block.hash, source(verification)), (error) => error instanceof BadAnswer && says.test(error.message)) // prettier-ignore
+        await assert.rejects(fetchBlock(rpc, block.hash, source(verification)), (error) => error instanceof InvalidResponse && says.test(error.message)) // prettier-ignore
       }
     })
   }
@@ -206,7 +206,7 @@ suite('receipts are refused', () => {
     return fetchBlock(rpc, block.hash, source(verification)).then(
       () => true,
       (error: unknown) => {
-        assert.ok(error instanceof BadAnswer && /log indexes/.test(error.message))
+        assert.ok(error instanceof InvalidResponse && /log indexes/.test(error.message))
         return false
       },
     )

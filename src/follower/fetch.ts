@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { readHeader } from '../chain/rpc/answers.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import type { Chain, Verification } from '../chain/network.ts'
 import { RpcError, type Rpc } from '../chain/rpc/rpc.ts'
@@ -13,7 +13,7 @@ import { proveAll, proveOwn, proveSome, type Answers, type Provability } from '.
 /** calls of one JSON-RPC batch; providers refuse more than 50 to 100 */
 const BATCH = 50
 
-/** The header at a number or tag; null when the node has none there. @throws RpcError | RpcUnavailable | BadAnswer */
+/** The header at a number or tag; null when the node has none there. @throws RpcError | RpcUnavailable | InvalidResponse */
 export async function fetchHeader(rpc: Rpc, at: number | 'latest' | 'finalized'): Promise<Block | null> {
   const answer = await rpc.call('eth_getBlockByNumber', [typeof at === 'number' ? hexOf(at) : at, false])
   return answer === null ? null : readHeader(answer)
@@ -21,7 +21,7 @@ export async function fetchHeader(rpc: Rpc, at: number | 'latest' | 'finalized')
 
 /**
  * Headers of the node's canonical chain at these numbers, in their order; null where it has none.
- * @throws RpcError | RpcUnavailable | BadAnswer
+ * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 export async function fetchHeaders(rpc: Rpc, numbers: number[]): Promise<(Block | null)[]> {
   const answers = await inBatches(
@@ -31,7 +31,8 @@ export async function fetchHeaders(rpc: Rpc, numbers: number[]): Promise<(Block 
   return answers.map((answer, index) => {
     if (answer === null) return null
     const block = readHeader(answer)
-    if (block.number !== numbers[index]) throw new BadAnswer('the node answered another block than the one asked for')
+    if (block.number !== numbers[index])
+      throw new InvalidResponse('the node answered another block than the one asked for')
     return block
   })
 }
@@ -41,7 +42,7 @@ export async function fetchHeaders(rpc: Rpc, numbers: number[]): Promise<(Block 
  * @param source  remembers, for the life of the process, that a node lacks eth_getBlockReceipts
  * @param given   the block as a node has answered it already, with hashes only: then its receipts alone are asked for, and
  *                nothing where it has none
- * @throws RpcError | RpcUnavailable | BadAnswer  also when the node does not know the block (yet, or any more)
+ * @throws RpcError | RpcUnavailable | InvalidResponse  also when the node does not know the block (yet, or any more)
  */
 export async function fetchBlock(
   rpc: Rpc,
@@ -71,9 +72,9 @@ export async function fetchBlock(
   return { ...read, prove }
 }
 
-/** That a block asked for whole is the one whose receipts are here, each for its transaction. @throws BadAnswer */
+/** That a block asked for whole is the one whose receipts are here, each for its transaction. @throws InvalidResponse */
 function checkSame(read: Block & { receipts: Receipt[] }, answer: unknown): void {
-  if (answer === null) throw new BadAnswer('the node does not know the block')
+  if (answer === null) throw new InvalidResponse('the node does not know the block')
   const block = readBlock(answer)
   const { receipts } = read
   // The header that was read, too: prices are worked out with its base fee.
@@ -81,7 +82,7 @@ function checkSame(read: Block & { receipts: Receipt[] }, answer: unknown): void
     isDeepStrictEqual(headerOf(block), headerOf(read)) &&
     block.transactions.length === receipts.length &&
     receipts.every(({ transactionHash }, index) => transactionHash === block.transactions[index])
-  if (!isSame) throw new BadAnswer('the node contradicts itself about a block')
+  if (!isSame) throw new InvalidResponse('the node contradicts itself about a block')
 }
 
 /** Block and receipts, read and as they came. */
@@ -92,9 +93,9 @@ async function askBlock(
 ): Promise<{ read: Block & { receipts: Receipt[] }; answers: Answers }> {
   const [answer, early] = given === null ? await askBoth(rpc, hash, { source, isWhole }) : [given]
   if (answer instanceof RpcError) throw answer
-  if (answer === null) throw new BadAnswer('the node does not know the block')
+  if (answer === null) throw new InvalidResponse('the node does not know the block')
   const block = readBlock(answer)
-  if (block.hash !== hash) throw new BadAnswer('the node answered another block than the one asked for')
+  if (block.hash !== hash) throw new InvalidResponse('the node answered another block than the one asked for')
   const receiptsAnswer = given === null ? early : await askReceipts(rpc, block, source)
   if (lacksMethod(receiptsAnswer)) source.hasBlockReceipts = false
   const receipts = await receiptsOf(rpc, block, { source, answer: receiptsAnswer })
@@ -187,24 +188,24 @@ async function fetchReceiptsOneByOne(rpc: Rpc, block: RawBlock): Promise<unknown
 /**
  * Puts block and receipts together. Nodes do answer empty or partial lists for blocks that are not empty
  * (go-ethereum #24078, lotus #13749): then this refuses, and the block is asked for again.
- * @throws BadAnswer
+ * @throws InvalidResponse
  */
 function checkBlock(
   block: RawBlock,
   receiptsAnswer: unknown,
   verification: Verification,
 ): Block & { receipts: Receipt[] } {
-  if (!Array.isArray(receiptsAnswer)) throw new BadAnswer('the node does not know the receipts of the block')
+  if (!Array.isArray(receiptsAnswer)) throw new InvalidResponse('the node does not know the receipts of the block')
   const answers = receiptsAnswer.map(readReceipt)
-  if (answers.length !== block.transactions.length) throw new BadAnswer('receipts are missing')
+  if (answers.length !== block.transactions.length) throw new InvalidResponse('receipts are missing')
   let lastLog = -1
   const receipts = answers.map(({ blockHash, ...receipt }, index): Receipt => {
-    if (blockHash !== block.hash) throw new BadAnswer('a receipt belongs to another block')
-    if (receipt.transactionHash !== block.transactions[index]) throw new BadAnswer('a receipt is out of order')
+    if (blockHash !== block.hash) throw new InvalidResponse('a receipt belongs to another block')
+    if (receipt.transactionHash !== block.transactions[index]) throw new InvalidResponse('a receipt is out of order')
     for (const { logIndex } of receipt.logs) {
       // The index is half of a transfer's identity: a repeated one would hide a transfer behind another.
       const isNext = verification === 'count' ? logIndex > lastLog : logIndex === lastLog + 1
-      if (!isNext) throw new BadAnswer('log indexes do not count through the block')
+      if (!isNext) throw new InvalidResponse('log indexes do not count through the block')
       lastLog = logIndex
     }
     return receipt
@@ -216,7 +217,8 @@ function checkBlock(
 /** A log that is missing, invented or about somebody else changes the filter, but for one in many thousands. */
 function checkBloom({ logsBloom }: RawBlock, receipts: Receipt[]): void {
   const bloom = `0x${bloomOf(receipts.flatMap(({ logs }) => logs)).toString('hex')}`
-  if (logsBloom?.toLowerCase() !== bloom) throw new BadAnswer('the logs of the block are not those its filter names')
+  if (logsBloom?.toLowerCase() !== bloom)
+    throw new InvalidResponse('the logs of the block are not those its filter names')
 }
 
 const headerOf = ({ number, hash, parentHash, timestamp, baseFee }: Block): Block => ({

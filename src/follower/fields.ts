@@ -1,23 +1,24 @@
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 
-/** Bytes of any length as a node writes them. @throws BadAnswer */
+/** Bytes of any length as a node writes them. @throws InvalidResponse */
 export function bytes(value: unknown): Buffer {
-  if (typeof value !== 'string' || !value.startsWith('0x')) throw new BadAnswer('a field is not bytes')
+  if (typeof value !== 'string' || !value.startsWith('0x')) throw new InvalidResponse('a field is not bytes')
   const read = Buffer.from(value.slice(2), 'hex')
   // Buffer stops at the first character that is no digit, and drops half a byte.
-  if (read.length * 2 + 2 !== value.length) throw new BadAnswer('a field is not bytes')
+  if (read.length * 2 + 2 !== value.length) throw new InvalidResponse('a field is not bytes')
   return read
 }
 
-/** A number as a node writes it, in as few bytes as it needs. @throws BadAnswer */
+/** A number as a node writes it, in as few bytes as it needs. @throws InvalidResponse */
 export function quantity(value: unknown): Buffer {
-  if (typeof value !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(value)) throw new BadAnswer('a field is not a number')
+  if (typeof value !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(value))
+    throw new InvalidResponse('a field is not a number')
   const digits = value.replace(/^0x0*/i, '')
   return Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, 'hex')
 }
 
-/** A list of whatever. @throws BadAnswer */
+/** A list of whatever. @throws InvalidResponse */
 export function list(value: unknown): readonly unknown[] {
-  if (!Array.isArray(value)) throw new BadAnswer('a field is not a list')
+  if (!Array.isArray(value)) throw new InvalidResponse('a field is not a list')
   return value
 }

@@ -1,4 +1,4 @@
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import { FALLBACK_FINALITY } from '../chain/block-at.ts'
 import { RpcError } from '../chain/rpc/rpc.ts'
@@ -14,7 +14,7 @@ const ASKED_EVERY = 8
 /**
  * What the network calls final, asked no more often than it is worth: where it is 64 blocks behind, every fourth block; where
  * it is close behind, every block. In between what it said last stands, as finality only grows.
- * @throws RpcUnavailable | BadAnswer
+ * @throws RpcUnavailable | InvalidResponse
  */
 export async function askFinality(follower: Follower, latest: Block): Promise<Finality> {
   const { chain, final } = follower
@@ -27,7 +27,7 @@ export async function askFinality(follower: Follower, latest: Block): Promise<Fi
   return said
 }
 
-/** What the network calls final now. @throws RpcUnavailable | BadAnswer */
+/** What the network calls final now. @throws RpcUnavailable | InvalidResponse */
 export async function findFinality(follower: Follower, latest: Block): Promise<Finality> {
   const { chain, app } = follower
   if (typeof chain.finality === 'number') return { number: latest.number - chain.finality, hash: null }
@@ -48,10 +48,10 @@ export async function findFinality(follower: Follower, latest: Block): Promise<F
 
 /**
  * Where finality is instant a final block may be newer than the newest of a moment ago, never than that of now.
- * @throws RpcError | RpcUnavailable | BadAnswer
+ * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 async function believed(follower: Follower, final: Block, latest: Block): Promise<Finality> {
   if (final.number > latest.number && final.number > (await askLatest(follower)).number)
-    throw new BadAnswer('the node calls a block final that is above its newest')
+    throw new InvalidResponse('the node calls a block final that is above its newest')
   return final
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { App } from '../app.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import { isDevelopment, type Chain } from '../chain/network.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
@@ -12,7 +12,7 @@ import {
   endLease,
   Fenced,
   openCursor,
-  readCursor,
+  readFollowerCursor,
   releaseLease,
   renewLease,
   takeLease,
@@ -55,7 +55,7 @@ export function startFollower(app: App, chain: Chain, listeners: BlockListener[]
     epoch: null,
     renewedAt: Number.NEGATIVE_INFINITY,
     hasStarted: false,
-    heard: null,
+    observed: null,
     newest: null,
     lookedAt: Number.NEGATIVE_INFINITY,
     wake: () => {},
@@ -155,7 +155,7 @@ async function step(follower: Follower): Promise<boolean> {
     if (follower.held === null) follower.epoch = null
   }
   if (follower.held === null) {
-    const cursor = await readCursor(app.db, chain.chainId)
+    const cursor = await readFollowerCursor(app.db, chain.chainId)
     if (cursor?.isLeased) {
       await watch(follower, cursor)
       return false
@@ -209,24 +209,24 @@ async function findStart(follower: Follower, latest: Block): Promise<{ number: n
   if (follower.chain.faucet !== null) return BEFORE_GENESIS
   const finality = await untilStopped(follower, findFinality(follower, latest))
   const first = await untilStopped(follower, fetchHeader(follower.chain.rpc, Math.max(0, finality.number)))
-  if (first === null) throw new BadAnswer('the node lacks its own finalized block')
+  if (first === null) throw new InvalidResponse('the node lacks its own finalized block')
   return first.number === 0 ? BEFORE_GENESIS : { number: first.number - 1, hash: first.parentHash }
 }
 
 /** Keeps this process's head in step with a follower elsewhere, or with the node when that one is far behind. */
 async function watch(follower: Follower, cursor: { halted: string | null; block: Block | null }): Promise<void> {
   const { app, chain } = follower
-  const askedMs = performance.now() - (follower.heard?.at ?? Number.NEGATIVE_INFINITY)
+  const askedMs = performance.now() - (follower.observed?.at ?? Number.NEGATIVE_INFINITY)
   if (askedMs > ASK_NODE_EVERY_MS) {
     // The node of the process that follows may be better than ours: its word is enough.
-    const block = await hear(follower, cursor.block).catch((error: unknown) =>
+    const block = await observeLatest(follower, cursor.block).catch((error: unknown) =>
       follower.stopping.aborted ? Promise.reject(error) : null,
     )
-    follower.heard = { block, at: performance.now() }
+    follower.observed = { block, at: performance.now() }
   }
-  const heard = follower.heard?.block ?? null
+  const observed = follower.observed?.block ?? null
   if (cursor.block !== null) app.telemetry.indexedBlock.set({ chain_id: String(chain.chainId) }, cursor.block.number)
-  if (heard !== null && isFarAbove(heard, cursor.block)) showHead(follower, heard)
+  if (observed !== null && isFarAbove(observed, cursor.block)) showHead(follower, observed)
   // The one who holds the lease renews it only while its node answers; a halted one shows no life.
   else if (cursor.block !== null && cursor.halted === null && !isParent(cursor.block, chain.head.current()))
     showHead(follower, cursor.block)
@@ -238,7 +238,7 @@ const isParent = (block: Block, ours: Block | null): boolean =>
 
 const isFarAbove = (block: Block, ours: Block | null): boolean => block.number - (ours?.number ?? -1) > FAR_BEHIND
 
-async function hear(follower: Follower, ours: Block | null): Promise<Block> {
+async function observeLatest(follower: Follower, ours: Block | null): Promise<Block> {
   const latest = await askLatest(follower)
   if (isFarAbove(latest, ours)) await confirmHead(follower, latest)
   return latest
@@ -310,19 +310,19 @@ async function pause(ms: number, follower: Follower): Promise<void> {
 /** Looks at once when a new block is announced, or seen by a read. @returns the way to hear no more */
 function listen(follower: Follower): () => void {
   const { chain } = follower
-  const hear = () => {
+  const wake = () => {
     follower.lookedAt = Number.NEGATIVE_INFINITY
     follower.wake()
   }
-  const unhear = chain.newHeads?.onHint(() => {
+  const unsubscribe = chain.newHeads?.onHint(() => {
     follower.wasHinted = true
-    hear()
+    wake()
   })
   const unsee = chain.head.onChange(({ number }) => {
-    if (follower.held !== null && number > follower.held.number) hear()
+    if (follower.held !== null && number > follower.held.number) wake()
   })
   return () => {
-    unhear?.()
+    unsubscribe?.()
     unsee()
   }
 }

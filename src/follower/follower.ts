@@ -1,6 +1,6 @@
 import type { App } from '../app.ts'
 import { readHeader } from '../chain/rpc/answers.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
@@ -27,7 +27,7 @@ export type Follower = {
   renewedAt: number
   hasStarted: boolean
   /** the node's newest block, as a process that does not follow last heard of it */
-  heard: { block: Block | null; at: number } | null
+  observed: { block: Block | null; at: number } | null
   /** the node's newest block as it answered, so that it need not be asked for again by its hash */
   newest: { hash: Hex; answer: unknown } | null
   /** when the node was last asked for its newest block, by the clock of `performance` */
@@ -50,10 +50,10 @@ export type Follower = {
 /** Linked headers, the whole blocks of a good start of them, what is final, and what went wrong. */
 export type Window = { headers: Block[]; blocks: FollowedBlock[]; finality: Finality | null; error: unknown }
 
-/** The node's newest block. @throws RpcError | RpcUnavailable | BadAnswer */
+/** The node's newest block. @throws RpcError | RpcUnavailable | InvalidResponse */
 export async function askLatest(follower: Follower): Promise<Block> {
   const answer = await untilStopped(follower, follower.chain.rpc.call('eth_getBlockByNumber', ['latest', false]))
-  if (answer === null) throw new BadAnswer('the node has no newest block')
+  if (answer === null) throw new InvalidResponse('the node has no newest block')
   const latest = readHeader(answer)
   follower.newest = { hash: latest.hash, answer }
   return latest
@@ -62,11 +62,11 @@ export async function askLatest(follower: Follower): Promise<Block> {
 /**
  * A head that is far above ours does not link to it yet, and what is final may be counted from it: the node has to have
  * it by its number, too.
- * @throws RpcError | RpcUnavailable | BadAnswer
+ * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 export async function confirmHead(follower: Follower, latest: Block): Promise<void> {
   const again = await untilStopped(follower, fetchHeader(follower.chain.rpc, latest.number))
-  if (again?.hash !== latest.hash) throw new BadAnswer('the node does not have its own newest block')
+  if (again?.hash !== latest.hash) throw new InvalidResponse('the node does not have its own newest block')
 }
 
 /** Those who listen to the head are other slices: their errors are not ours. */
@@ -83,7 +83,7 @@ export function showHead({ app, chain }: Follower, block: Block): void {
 /** A question to the node need not be waited for when the program ends; its answer is then dropped. */
 export async function untilStopped<T>({ stopping }: Follower, asked: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
-  const stop = () => reject(new BadAnswer('stopped'))
+  const stop = () => reject(new InvalidResponse('stopped'))
   if (stopping.aborted) stop()
   stopping.addEventListener('abort', stop, { once: true })
   try {

@@ -7,7 +7,7 @@ import { openTelemetry } from '../telemetry.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import { readBlock, readLog, readReceipt } from './answers.ts'
 import { bytes, quantity } from './fields.ts'
 import { findFinality } from './finality.ts'
@@ -207,7 +207,7 @@ test('a log has bytes, whole ones', () => {
 
 test('a node that names no newest block gives a bad answer', async () => {
   const follower = { chain: { rpc: { call: async () => null } }, stopping: new AbortController().signal }
-  await assert.rejects(askLatest(follower as unknown as Follower), BadAnswer)
+  await assert.rejects(askLatest(follower as unknown as Follower), InvalidResponse)
 })
 
 test('a node that names no finalized block is told of once, and counts 64 blocks each time', async () => {
@@ -227,19 +227,19 @@ test('a log has up to four topics, in a list', () => {
   const topics = Array.from({ length: 5 }, () => `0x${'ab'.repeat(32)}`)
   assert.equal(readLog({ ...log, topics: topics.slice(1) }).topics.length, 4)
   for (const wrong of [topics, null, undefined, 'none', {}, [5], ['0xab']])
-    assert.throws(() => readLog({ ...log, topics: wrong }), (error) => error instanceof BadAnswer && /topic/.test(error.message)) // prettier-ignore
+    assert.throws(() => readLog({ ...log, topics: wrong }), (error) => error instanceof InvalidResponse && /topic/.test(error.message)) // prettier-ignore
 })
 
 test('bytes and numbers of a field begin with 0x and have nothing around them', () => {
   assert.equal(bytes('0xABcd').toString('hex'), 'abcd')
   assert.equal(bytes('0x').length, 0)
   for (const wrong of ['abcd', 'x0xabcd', '00xab', '0xabc', '0xabzz', '0xab ', null, undefined, 5])
-    assert.throws(() => bytes(wrong), BadAnswer, String(wrong))
+    assert.throws(() => bytes(wrong), InvalidResponse, String(wrong))
   assert.equal(quantity('0x0').length, 0)
   assert.equal(quantity('0x0100').toString('hex'), '0100')
   assert.equal(quantity(`0x${'F'.repeat(64)}`).length, 32)
   for (const wrong of ['10', 'x0x10', '0x', '0x10 ', '0xg', `0x${'f'.repeat(65)}`, null, undefined, 5])
-    assert.throws(() => quantity(wrong), BadAnswer, String(wrong))
+    assert.throws(() => quantity(wrong), InvalidResponse, String(wrong))
 })
 
 test('a transaction is in a block once', () => {

@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import * as fc from 'fast-check'
 import { writing, type Writing } from '../../test/writing.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { provenCount } from './proof.ts'
@@ -48,7 +48,7 @@ test('no proof with another byte, node, root or account says another count', asy
       const node = Buffer.from(accountProof[at]!.slice(2), 'hex')
       node[place % node.length]! ^= bit
       const nodes = accountProof.with(at, `0x${node.toString('hex')}`)
-      assert.throws(() => count(nodes), BadAnswer)
+      assert.throws(() => count(nodes), InvalidResponse)
     }),
     { numRuns: 500 },
   )
@@ -65,10 +65,10 @@ test('no proof with another byte, node, root or account says another count', asy
     [7],
     [...accountProof.slice(0, -1), '0xc0'],
   ])
-    assert.throws(() => count(nodes), BadAnswer)
-  assert.throws(() => count(accountProof, `0x${'ab'.repeat(32)}`), BadAnswer)
+    assert.throws(() => count(nodes), InvalidResponse)
+  assert.throws(() => count(accountProof, `0x${'ab'.repeat(32)}`), InvalidResponse)
   // Another account is not where the proof leads: it is not said to be absent either.
-  assert.throws(() => count(accountProof, stateRoot, addressOf(7)), BadAnswer)
+  assert.throws(() => count(accountProof, stateRoot, addressOf(7)), InvalidResponse)
 })
 
 test('a leaf that ends before the path of the account does proves nothing of it', () => {
@@ -77,5 +77,5 @@ test('a leaf that ends before the path of the account does proves nothing of it'
   // One nibble of path, odd, of a leaf.
   const leaf = encodeRlp([Buffer.of(0x30 + (first! >> 4)), account])
   const root: Hex = `0x${keccak(leaf).toString('hex')}`
-  assert.throws(() => provenCount(root, sender, { accountProof: [`0x${leaf.toString('hex')}`] }), BadAnswer)
+  assert.throws(() => provenCount(root, sender, { accountProof: [`0x${leaf.toString('hex')}`] }), InvalidResponse)
 })

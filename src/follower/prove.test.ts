@@ -89,7 +89,8 @@ test('in strict mode no field of a header, a transaction or a receipt can be cha
   const { rpc } = script.chain
   const honest = await fetchBlock(rpc, hash, source('hash'))
   assert.equal(honest.receipts.length, 5)
-  const refused = (lie: Lie) => assert.rejects(fetchBlock(lying(rpc, lie), hash, source('hash')), { name: 'BadAnswer' })
+  const refused = (lie: Lie) =>
+    assert.rejects(fetchBlock(lying(rpc, lie), hash, source('hash')), { name: 'InvalidResponse' })
   for (const name of [...Object.keys(header), 'hash'])
     await refused((block) => (block[name] = other(block[name]))).catch(() => assert.fail(`header ${name}`))
   const receipts = script.respond('eth_getBlockReceipts', [hash]) as Fields[]
@@ -265,7 +266,7 @@ suite('in the other modes', () => {
               const block = await fetchBlock(liar, hash, source('bloom'))
               await block.prove(ours(hashesOf(block)))
             },
-            { name: 'BadAnswer' },
+            { name: 'InvalidResponse' },
           )
       }
     })
@@ -336,7 +337,7 @@ suite('in the other modes', () => {
       if (isDeepStrictEqual(told?.receipts, honest.receipts)) await told!.prove(signedIn(transactions))
       // Who sent what we signed is not the node's to say: it is not compared.
       else if (told !== null && !OF_SENDER.has(name))
-        await assert.rejects(told.prove(signedIn(transactions)), { name: 'BadAnswer' })
+        await assert.rejects(told.prove(signedIn(transactions)), { name: 'InvalidResponse' })
     })
   }
 
@@ -359,7 +360,7 @@ suite('in the other modes', () => {
           ofWhole(({ transactions: some }) => (some[2]![field] = other(some[2]![field]))),
         )
         const lied = await fetchBlock(worse, hash, source('bloom'))
-        await assert.rejects(async () => lied.prove(claimed(transactions[2]!.hash)), { name: 'BadAnswer' }, field)
+        await assert.rejects(async () => lied.prove(claimed(transactions[2]!.hash)), { name: 'InvalidResponse' }, field)
       }
     })
 
@@ -372,7 +373,7 @@ suite('in the other modes', () => {
       const rpc = lying(script.chain.rpc, garble)
       const ours: Hex[] = [transactions[2]!.hash]
       const ask = async () => (await fetchBlock(rpc, hash, learned)).prove(claimed(...ours))
-      for (let count = 0; count < 20; count++) await assert.rejects(ask, { name: 'BadAnswer' })
+      for (let count = 0; count < 20; count++) await assert.rejects(ask, { name: 'InvalidResponse' })
       assert.notEqual((await ask()).doubt, null)
     })
   }
@@ -389,7 +390,7 @@ suite('in the other modes', () => {
       ofWhole(({ transactions: some }) => (some[2]!.nonce = '0x9')),
     )
     await assert.rejects(async () => (await fetchBlock(forged, hash, source('count'))).prove(claimed(...ours)), {
-      name: 'BadAnswer',
+      name: 'InvalidResponse',
     })
   })
 
@@ -401,10 +402,10 @@ suite('in the other modes', () => {
     const rpc = lying(script.chain.rpc, garbled['headers are not Ethereum’s']!)
     await prove(script.chain.rpc)
     for (let count = 0; count < 20; count++) {
-      await assert.rejects(prove(rpc), { name: 'BadAnswer' })
+      await assert.rejects(prove(rpc), { name: 'InvalidResponse' })
       await prove(script.chain.rpc)
     }
-    await assert.rejects(prove(rpc), { name: 'BadAnswer' })
+    await assert.rejects(prove(rpc), { name: 'InvalidResponse' })
   })
 
   for (const [name, value] of [

@@ -1,5 +1,5 @@
 import { readAddress, readNumber, readObject } from '../chain/rpc/answers.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import type { Verification } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
@@ -28,11 +28,11 @@ export type Provability = { wasProven: boolean; doubts: number }
 /** so often, half a minute, a block is asked for again that cannot be checked on a network whose blocks could be */
 const PATIENCE = 20
 
-/** Checks all of a block against its hash. @throws BadAnswer */
+/** Checks all of a block against its hash. @throws InvalidResponse */
 export function proveAll(answers: Answers, read: BlockWithReceipts): { receipts: Receipt[]; proof: BlockProof } {
   const computed = computeBlock(answers.block, answers.receipts)
   // No network has any: a development node lets somebody send in another's name.
-  if (computed.sent.some(({ isSigned }) => !isSigned)) throw new BadAnswer('nobody has signed a transaction')
+  if (computed.sent.some(({ isSigned }) => !isSigned)) throw new InvalidResponse('nobody has signed a transaction')
   return compare(answers, read, { computed, isSenderChecked: () => true })
 }
 
@@ -40,7 +40,7 @@ export function proveAll(answers: Answers, read: BlockWithReceipts): { receipts:
  * The same where the network's headers and transactions are Ethereum's, but for the senders of what is not said to be
  * of our accounts. Elsewhere, and in the mode `count`, of our own transactions alone: that hash, sender and nonce are those
  * of their bytes.
- * @throws BadAnswer
+ * @throws InvalidResponse
  */
 export function proveSome(
   answers: Answers,
@@ -57,7 +57,7 @@ export function proveSome(
     return proof
   }
   // A node that lies may say what makes its blocks impossible to check; a network that changes its rules does so too.
-  if (provability.wasProven && provability.doubts++ < PATIENCE) throw new BadAnswer(doubt)
+  if (provability.wasProven && provability.doubts++ < PATIENCE) throw new InvalidResponse(doubt)
   Object.assign(provability, { wasProven: false, doubts: 0 })
   return { nonces: readNonces(answers, read, ours), doubt }
 }
@@ -84,7 +84,7 @@ export function proveOwn(
     Object.assign(provability, { wasProven: true, doubts: 0 })
     return { nonces: new Map(sent.map((one) => [one.hash, one.nonce])), doubt: null }
   } catch (error) {
-    if (error instanceof BadAnswer) return null
+    if (error instanceof InvalidResponse) return null
     throw error
   }
 }
@@ -113,7 +113,7 @@ function tryCompute({ block, receipts }: Answers, { hash }: BlockWithReceipts): 
     if (computed.hash === hash) return { computed, doubt: null }
     return { computed: null, doubt: 'the header has another hash than Ethereum would give it' }
   } catch (error) {
-    if (!(error instanceof BadAnswer)) throw error
+    if (!(error instanceof InvalidResponse)) throw error
     return { computed: null, doubt: error.message }
   }
 }
@@ -126,10 +126,10 @@ function readNonces({ block }: Answers, { receipts }: BlockWithReceipts, { signe
     if (!ours.has(transactionHash)) continue
     const said = readObject(answer, 'a whole transaction')
     if (readAddress(said.from, 'sender of a transaction') !== from)
-      throw new BadAnswer('a receipt has another from than its transaction')
+      throw new InvalidResponse('a receipt has another from than its transaction')
     // The signer makes none of another network's types.
     if (signed.has(transactionHash) && !isEthereums(typeOf(said)))
-      throw new BadAnswer('a transaction that was signed here has another type')
+      throw new InvalidResponse('a transaction that was signed here has another type')
     const sent = tryReadSent(answer)
     if (sent !== null) checkTransaction(sent, answer, { isSenderChecked: claimed.includes(transactionHash) })
     nonces.set(transactionHash, readNumber(said.nonce, 'nonce of a transaction'))
@@ -142,7 +142,7 @@ function tryReadSent(answer: unknown): EncodedTransaction | null {
   try {
     return readSent(answer)
   } catch (error) {
-    if (error instanceof BadAnswer) return null
+    if (error instanceof InvalidResponse) return null
     throw error
   }
 }

@@ -1,4 +1,4 @@
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 
 /** What RLP can hold: bytes, or a list of the same. */
 export type Rlp = Uint8Array | readonly Rlp[] | Encoded
@@ -33,10 +33,10 @@ export function bytesOf(number: number | bigint): Buffer {
 /** Bytes are parts of what was decoded, not copies. */
 export type Decoded = Buffer | Decoded[]
 
-/** @throws BadAnswer  when it is cut off, or bytes are left over */
+/** @throws InvalidResponse  when it is cut off, or bytes are left over */
 export function decodeRlp(all: Buffer): Decoded {
   const { item, end } = decodeAt(all, 0)
-  if (end !== all.length) throw new BadAnswer('the RLP has trailing bytes')
+  if (end !== all.length) throw new InvalidResponse('the RLP has trailing bytes')
   return item
 }
 
@@ -61,4 +61,4 @@ function decodeAt(all: Buffer, at: number): { item: Decoded; end: number } {
   return { item: items, end }
 }
 
-const cutOff = () => new BadAnswer('the RLP is truncated')
+const cutOff = () => new InvalidResponse('the RLP is truncated')

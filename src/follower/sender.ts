@@ -1,4 +1,4 @@
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { openCurve } from '../secp256k1.ts'
@@ -7,19 +7,19 @@ import { encodeRlp } from './rlp.ts'
 /**
  * The account whose signature a digest carries, by the signer's library: 30 to 60 µs, a tenth of what JavaScript takes.
  * @param r, s  as many bytes as they need
- * @throws BadAnswer
+ * @throws InvalidResponse
  */
 export function recoverSender(digest: Buffer, { r, s, parity }: { r: Buffer; s: Buffer; parity: 0 | 1 }): Hex {
   const curve = openCurve()
   const signature = Buffer.alloc(64)
-  if (r.length > 32 || s.length > 32) throw new BadAnswer('a transaction has an invalid signature')
+  if (r.length > 32 || s.length > 32) throw new InvalidResponse('a transaction has an invalid signature')
   r.copy(signature, 32 - r.length)
   s.copy(signature, 64 - s.length)
   let key: Uint8Array
   try {
     key = curve.recover(signature, parity, digest)
   } catch {
-    throw new BadAnswer('a transaction has an invalid signature')
+    throw new InvalidResponse('a transaction has an invalid signature')
   }
   return addressIn(keccak(key.subarray(1)))
 }

@@ -197,7 +197,7 @@ for (const [name, forge] of Object.entries(forgeries)) {
     }
     await fetchBlock(rpc, hash, { hasBlockReceipts: true, verification: 'hash' })
     await assert.rejects(fetchBlock(forged, hash, { hasBlockReceipts: true, verification: 'hash' }), {
-      name: 'BadAnswer',
+      name: 'InvalidResponse',
     })
   })
 }

@@ -1,7 +1,7 @@
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { isAbsent, readAddress, readHash, readNumber, readObject } from '../chain/rpc/answers.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import { readLog } from './answers.ts'
 import { bloomOf } from './bloom.ts'
@@ -17,14 +17,16 @@ export type ComputedBlock = { hash: Hex; transactionsRoot: Hex; receiptsRoot: He
 /**
  * Encodes a block as Ethereum does.
  * @param block  with whole transactions, as the node sends it
- * @throws BadAnswer  also for networks whose headers, transactions or receipts are not Ethereum's
+ * @throws InvalidResponse  also for networks whose headers, transactions or receipts are not Ethereum's
  */
 export function computeBlock(block: unknown, receipts: readonly unknown[]): ComputedBlock {
   const foreign = [...readTransactions(block), ...receipts]
     .map((one) => typeOf(readObject(one, 'a transaction')))
     .find((type) => !isEthereums(type))
   if (foreign !== undefined)
-    throw new BadAnswer(`blocks can be checked with the types 0 to 4 of Ethereum, not with 0x${foreign.toString(16)}`)
+    throw new InvalidResponse(
+      `blocks can be checked with the types 0 to 4 of Ethereum, not with 0x${foreign.toString(16)}`,
+    )
   const sent = readTransactions(block).map(readSent)
   const hash = headerHash(readObject(block, 'a block'))
   return { hash, transactionsRoot: transactionsRoot(sent), receiptsRoot: receiptsRoot(receipts), sent }
@@ -34,15 +36,15 @@ export function computeBlock(block: unknown, receipts: readonly unknown[]): Comp
  * Checks a block against its own hash: transactions and receipts against the roots in the header, the header against
  * the hash. What passes was in the block, whatever node says it: no transaction and nothing of a log can be missing,
  * added, moved or changed.
- * @throws BadAnswer
+ * @throws InvalidResponse
  */
 export function checkRoots(block: unknown, computed: ComputedBlock): void {
   const header = readObject(block, 'a block')
-  if (computed.hash !== lower(header.hash)) throw new BadAnswer('the header has another hash')
+  if (computed.hash !== lower(header.hash)) throw new InvalidResponse('the header has another hash')
   if (computed.transactionsRoot !== lower(header.transactionsRoot))
-    throw new BadAnswer('the transactions have another root than the block names')
+    throw new InvalidResponse('the transactions have another root than the block names')
   if (computed.receiptsRoot !== lower(header.receiptsRoot))
-    throw new BadAnswer('the receipts have another root than the block names')
+    throw new InvalidResponse('the receipts have another root than the block names')
 }
 
 /**
@@ -50,14 +52,14 @@ export function checkRoots(block: unknown, computed: ComputedBlock): void {
  * by their place: a receipt has no hash, sender, recipient, price or gas of its own in it.
  * @param answers  the same receipts as the node sent them
  * @param isSenderChecked  whether sender, and the contract created, are to be compared; by the place in the block
- * @throws BadAnswer  when the node said otherwise
+ * @throws InvalidResponse  when the node said otherwise
  */
 export function checkReceipts(
   sent: EncodedTransaction[],
   { receipts, baseFee }: Block & { receipts: Receipt[] },
   { answers, isSenderChecked }: { answers: readonly unknown[]; isSenderChecked: (index: number) => boolean },
 ): Receipt[] {
-  if (sent.length !== receipts.length) throw new BadAnswer('receipts are missing')
+  if (sent.length !== receipts.length) throw new InvalidResponse('receipts are missing')
   let before = 0
   return receipts.map((receipt, index) => {
     const answer = readObject(answers[index], 'a receipt')
@@ -72,7 +74,7 @@ export function checkReceipts(
     if (isAbsent(answer.effectiveGasPrice)) receipt = { ...receipt, effectiveGasPrice: right.effectiveGasPrice }
     if (isAbsent(answer.contractAddress)) receipt = { ...receipt, contractAddress: right.contractAddress }
     for (const name of PROVEN) {
-      if (receipt[name] !== right[name]) throw new BadAnswer(`a receipt has another ${name} than its transaction`)
+      if (receipt[name] !== right[name]) throw new InvalidResponse(`a receipt has another ${name} than its transaction`)
     }
     return right
   })
@@ -100,19 +102,20 @@ export function checkTransaction(
 ): void {
   if (!sent.isSigned) return
   const said = readObject(answer, 'a whole transaction')
-  if (readHash(said.hash, 'hash of a transaction') !== sent.hash) throw new BadAnswer('a transaction has another hash')
+  if (readHash(said.hash, 'hash of a transaction') !== sent.hash)
+    throw new InvalidResponse('a transaction has another hash')
   if (isSenderChecked && readAddress(said.from, 'sender of a transaction') !== sent.from())
-    throw new BadAnswer('a transaction has another sender')
+    throw new InvalidResponse('a transaction has another sender')
 }
 
-/** The whole transactions of a block. @throws BadAnswer */
+/** The whole transactions of a block. @throws InvalidResponse */
 export const readTransactions = (block: unknown): readonly unknown[] => list(readObject(block, 'a block').transactions)
 
 /** The root of a block's transactions. */
 export const transactionsRoot = (sent: readonly { encoded: Buffer }[]): Hex =>
   hexOf(listRoot(sent.map(({ encoded }) => encoded)))
 
-/** The root of a block's receipts as the node sends them. @throws BadAnswer */
+/** The root of a block's receipts as the node sends them. @throws InvalidResponse */
 export function receiptsRoot(receipts: readonly unknown[]): Hex {
   return hexOf(listRoot(receipts.map(encodeReceipt)))
 }
@@ -120,7 +123,7 @@ export function receiptsRoot(receipts: readonly unknown[]): Hex {
 function encodeReceipt(answer: unknown): Buffer {
   const receipt = readObject(answer, 'a receipt')
   const type = typeOf(receipt)
-  if (!isEthereums(type)) throw new BadAnswer(`the receipt has the unknown type 0x${type.toString(16)}`)
+  if (!isEthereums(type)) throw new InvalidResponse(`the receipt has the unknown type 0x${type.toString(16)}`)
   const logs = logsOf(receipt)
   const body = encodeRlp([
     // Before Byzantium (EIP-658) a state root stood in the place of the status.
@@ -134,7 +137,7 @@ function encodeReceipt(answer: unknown): Buffer {
 
 const logsOf = (answer: unknown): Log[] => {
   const { logs } = readObject(answer, 'a receipt')
-  if (!Array.isArray(logs)) throw new BadAnswer('a receipt has no list of logs')
+  if (!Array.isArray(logs)) throw new InvalidResponse('a receipt has no list of logs')
   return logs.map(readLog)
 }
 
@@ -169,13 +172,13 @@ const LATER_FIELDS: typeof FIELDS = [
   ['requestsHash', bytes],
 ]
 
-/** Hash of a header as the node sends it. @throws BadAnswer */
+/** Hash of a header as the node sends it. @throws InvalidResponse */
 export function headerHash(header: Record<string, unknown>): Hex {
   const isThere = ([name]: (typeof FIELDS)[number]) => !isAbsent(header[name])
   const count = LATER_FIELDS.findLastIndex(isThere) + 1
   const later = LATER_FIELDS.slice(0, count)
   // Each fork added behind what there was. With a gap, a value would stand under another's name and hash to the same.
-  if (!later.every(isThere)) throw new BadAnswer('the header leaves out a field between others')
+  if (!later.every(isThere)) throw new InvalidResponse('the header leaves out a field between others')
   const fields = [...FIELDS, ...later].map(([name, read]) => read(header[name]))
   return hexOf(keccak(encodeRlp(fields)))
 }

@@ -104,16 +104,16 @@ test('bytes that are no transaction are refused, wherever they are cut off or ch
   for (const type of [0, 1, 2, 3, 4]) {
     const { encoded } = makeTransaction({ from: signerAt(1), to: signerAt(2), nonce: 300, type })
     for (let end = 0; end < encoded.length; end++)
-      assert.throws(() => readRaw(encoded.subarray(0, end)), { name: 'BadAnswer' })
-    assert.throws(() => readRaw(Buffer.concat([encoded, Buffer.of(0)])), { name: 'BadAnswer' })
+      assert.throws(() => readRaw(encoded.subarray(0, end)), { name: 'InvalidResponse' })
+    assert.throws(() => readRaw(Buffer.concat([encoded, Buffer.of(0)])), { name: 'InvalidResponse' })
     for (const other of [5, 0x7f, 0x80, 0xbf]) {
       const typed = Buffer.concat([Buffer.of(other), encoded.subarray(type === 0 ? 0 : 1)])
-      assert.throws(() => readRaw(typed), { name: 'BadAnswer' })
+      assert.throws(() => readRaw(typed), { name: 'InvalidResponse' })
     }
   }
-  assert.throws(() => readRaw(Buffer.from('c0', 'hex')), { name: 'BadAnswer' })
+  assert.throws(() => readRaw(Buffer.from('c0', 'hex')), { name: 'InvalidResponse' })
   // Lists where bytes belong.
-  assert.throws(() => readRaw(Buffer.from(`c9${'c0'.repeat(9)}`, 'hex')), { name: 'BadAnswer' })
+  assert.throws(() => readRaw(Buffer.from(`c9${'c0'.repeat(9)}`, 'hex')), { name: 'InvalidResponse' })
 })
 
 const NONSENSE = [undefined, null, '', '0x', '0xzz', '0x0g', 5, {}, [], true, '-0x1', `0x${'f'.repeat(65)}`]
@@ -128,7 +128,7 @@ test('nonsense in any field is refused as a bad answer of the node, or gives ano
         try {
           found = readSent({ ...answer, [name]: wrong }).hash
         } catch (error) {
-          assert.equal((error as Error).name, 'BadAnswer', `${name}: ${JSON.stringify(wrong)}: ${String(error)}`)
+          assert.equal((error as Error).name, 'InvalidResponse', `${name}: ${JSON.stringify(wrong)}: ${String(error)}`)
         }
         const isUnread = ['hash', 'from', ...UNREAD[type]!].includes(name)
         const isSaidElsewhere = name === 'yParity' && (wrong === undefined || wrong === null)

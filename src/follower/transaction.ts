@@ -1,5 +1,5 @@
 import { readNumber, readObject } from '../chain/rpc/answers.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { bytes, list, quantity } from './fields.ts'
@@ -13,11 +13,11 @@ export type EncodedTransaction = {
   hash: Hex
   /** false for what a development node let somebody send in another's name, which has a hash of its own */
   isSigned: boolean
-  /** @returns null where nobody signed; recovered when it is first asked for, the dearest part of all @throws BadAnswer */
+  /** @returns null where nobody signed; recovered when it is first asked for, the dearest part of all @throws InvalidResponse */
   from(): Hex | null
   to: Hex | null
   nonce: number
-  /** @returns null where it creates none @throws BadAnswer */
+  /** @returns null where it creates none @throws InvalidResponse */
   contractAddress(): Hex | null
   /** wei per gas that it pays in a block of this base fee */
   priceAt(baseFee: bigint | null): bigint
@@ -26,7 +26,7 @@ export type EncodedTransaction = {
 /** Types whose encoding is Ethereum's own: legacy, EIP-2930, 1559, 4844, 7702. */
 const LAST_TYPE = 4
 
-/** The type of a transaction or of a receipt as a node writes it; none is the oldest. @throws BadAnswer */
+/** The type of a transaction or of a receipt as a node writes it; none is the oldest. @throws InvalidResponse */
 export const typeOf = ({ type }: Record<string, unknown>): number =>
   type === undefined || type === null ? 0 : readNumber(type, 'type of a transaction')
 
@@ -54,7 +54,7 @@ const FIELDS: readonly RlpField[][] = [
 
 /**
  * Reads a transaction as a node sends it whole, by encoding it anew.
- * @throws BadAnswer  also for a type that is not Ethereum's: ask `isEthereums` before
+ * @throws InvalidResponse  also for a type that is not Ethereum's: ask `isEthereums` before
  */
 export function readSent(answer: unknown): EncodedTransaction {
   const transaction = readObject(answer, 'a whole transaction')
@@ -71,13 +71,14 @@ export function readSent(answer: unknown): EncodedTransaction {
   })
 }
 
-/** Reads a transaction from the bytes that were sent. @throws BadAnswer  as `readSent` */
+/** Reads a transaction from the bytes that were sent. @throws InvalidResponse  as `readSent` */
 export function readRaw(raw: Buffer): EncodedTransaction {
   // A list begins with 0xc0 or more, and is of the oldest type.
   const type = raw[0]! < 0xc0 ? raw[0]! : 0
   const names = fieldsOf(type).map(([name]) => name)
   const items = decodeRlp(type === 0 ? raw : raw.subarray(1))
-  if (!Array.isArray(items) || items.length !== names.length + 3) throw new BadAnswer('a transaction is truncated')
+  if (!Array.isArray(items) || items.length !== names.length + 3)
+    throw new InvalidResponse('a transaction is truncated')
   const bytesIn = (name: string): Buffer => onlyBytes(items[names.indexOf(name)]!)
   const [last, r, s] = items.slice(names.length).map(onlyBytes) as [Buffer, Buffer, Buffer]
   return sentOf(raw, {
@@ -89,7 +90,7 @@ export function readRaw(raw: Buffer): EncodedTransaction {
 }
 
 function onlyBytes(item: Decoded): Buffer {
-  if (!Buffer.isBuffer(item)) throw new BadAnswer('a field is not bytes')
+  if (!Buffer.isBuffer(item)) throw new InvalidResponse('a field is not bytes')
   return item
 }
 
@@ -135,7 +136,7 @@ function sentOf(
 
 function fieldsOf(type: number): readonly RlpField[] {
   const fields = FIELDS[type]
-  if (fields === undefined) throw new BadAnswer(`the transaction has the type 0x${type.toString(16)}`)
+  if (fields === undefined) throw new InvalidResponse(`the transaction has the type 0x${type.toString(16)}`)
   return fields
 }
 
@@ -157,7 +158,7 @@ function legacySignature(v: Buffer): SignatureFields {
 
 /** Nodes write the parity as `yParity`, as `v`, or as both. */
 function typedSignature(parity: Buffer): SignatureFields {
-  if (parity.length > 1 || (parity[0] ?? 0) > 1) throw new BadAnswer('a transaction has an invalid signature')
+  if (parity.length > 1 || (parity[0] ?? 0) > 1) throw new InvalidResponse('a transaction has an invalid signature')
   return { parity: parity.length === 0 ? 0 : 1, signedToo: [] }
 }
 

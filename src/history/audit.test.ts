@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, suite, test } from 'node:test'
 import { sql } from 'kysely'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
@@ -233,7 +233,7 @@ suite('the auditor of a history', () => {
     const failing = (script: ScriptedChain, times: number) => {
       let asked = 0
       script.onAsk = () => {
-        if (asked++ < times * 7) throw new BadAnswer('nothing today')
+        if (asked++ < times * 7) throw new InvalidResponse('nothing today')
       }
       return () => asked
     }

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { App } from '../app.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Rpc } from '../chain/rpc/rpc.ts'
 import { fetchBlock, fetchHeaders, sourceOf, type ReceiptSource } from '../follower/fetch.ts'
@@ -34,7 +34,7 @@ type AuditJob = {
 /**
  * Reads final blocks again, whole and from another node, and compares what the table should hold of them.
  * @returns how many blocks and transfers were compared, and the differences found
- * @throws Error when the range is not final here; RpcError | RpcUnavailable | BadAnswer from the node
+ * @throws Error when the range is not final here; RpcError | RpcUnavailable | InvalidResponse from the node
  */
 export async function audit(
   app: Pick<App, 'db'>,
@@ -68,7 +68,7 @@ async function fetchFound(
   const headers = await fetchHeaders(rpc, numbers)
   const blocks = await Promise.all(
     headers.map((header) => {
-      if (header === null) throw new BadAnswer('the node lacks a block that is final')
+      if (header === null) throw new InvalidResponse('the node lacks a block that is final')
       return fetchBlock(rpc, header.hash, source)
     }),
   )

@@ -49,14 +49,14 @@ type BackfillJob = {
  * where the follower stands now. Only final blocks are read, rows that are there stay, and what is done is remembered:
  * a repeat goes on where the last one ended.
  * @returns the first block that is not done, at most one above the follower's block
- * @throws RpcUnavailable | BadAnswer | RpcError  when the node fails again and again; AppError not_found
+ * @throws RpcUnavailable | InvalidResponse | RpcError  when the node fails again and again; AppError not_found
  */
 export async function backfill(
   app: BackfillContext,
   chain: Chain,
   order: BackfillJob,
 ): Promise<{ nextBlock: number; target: number }> {
-  const { target } = await readCursor(app, chain)
+  const { target } = await readBackfillTarget(app, chain)
   const groups = await readGroups(app.db, order.accountIds)
   let nextBlock = target + 1
   for (const [index, group] of groups.entries()) {
@@ -72,7 +72,7 @@ export async function backfill(
 }
 
 /** The follower's block, once the transaction that may not know our accounts yet is through. */
-async function readCursor({ db }: BackfillContext, { chainId }: Chain): Promise<{ target: number }> {
+async function readBackfillTarget({ db }: BackfillContext, { chainId }: Chain): Promise<{ target: number }> {
   return db.transaction().execute(async (tx) => {
     const row = await tx
       .selectFrom('cursors')

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { BadAnswer, RpcTooLarge } from '../chain/rpc/failures.ts'
+import { InvalidResponse, RpcTooLarge } from '../chain/rpc/failures.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
@@ -94,7 +94,7 @@ const nonsense: [string, Change][] = [
 
 for (const [what, change] of nonsense) {
   test(`${what} is no answer`, async () => {
-    await assert.rejects(ask(change), BadAnswer)
+    await assert.rejects(ask(change), InvalidResponse)
   })
 }
 
@@ -155,7 +155,7 @@ test('every kind of transfer, sent and received, is found once and in its place,
 
 test('a block that the node lacks is not read whole', async () => {
   const { rpc } = chainWithTransfers().chain
-  await assert.rejects(fetchWhole(rpc, 7, { hasBlockReceipts: true, verification: 'hash' }), BadAnswer)
+  await assert.rejects(fetchWhole(rpc, 7, { hasBlockReceipts: true, verification: 'hash' }), InvalidResponse)
 })
 
 test('senders are asked fifty at a time, each once, and only of what moved nothing', async () => {
@@ -224,5 +224,5 @@ test('less at once may help against limits, long answers and time-outs, and agai
   assert.ok(isTooMuch(new RpcTooLarge()))
   assert.ok(isTooMuch(new RpcUnavailable('slow', { timedOut: true })))
   assert.ok(!isTooMuch(new RpcUnavailable('away', { timedOut: false })))
-  assert.ok(!isTooMuch(new BadAnswer('nonsense')))
+  assert.ok(!isTooMuch(new InvalidResponse('nonsense')))
 })

@@ -3,7 +3,7 @@ import { TRANSFER_BATCH_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_TOPIC } from '../
 import { isHurried } from '../chain/rpc/errors.ts'
 import { RpcError, RpcUnavailable, type Rpc } from '../chain/rpc/rpc.ts'
 import { readAddress, readHash, readHeader, readNumber, readObject } from '../chain/rpc/answers.ts'
-import { BadAnswer, RpcTooLarge } from '../chain/rpc/failures.ts'
+import { InvalidResponse, RpcTooLarge } from '../chain/rpc/failures.ts'
 import { readLog } from '../follower/answers.ts'
 import { fetchBlock, fetchHeaders, type ReceiptSource } from '../follower/fetch.ts'
 import type { Hex } from '../ids.ts'
@@ -27,7 +27,7 @@ export class TooMuch extends Error {
  * The transfers from and to some addresses in a range of blocks that are final. The old form without indexed
  * addresses cannot be asked for by address: only whole blocks show it.
  * @param addresses  lower-case, at most 1,000: nodes cap the values of a topic there
- * @throws TooMuch | RpcError | RpcUnavailable | BadAnswer
+ * @throws TooMuch | RpcError | RpcUnavailable | InvalidResponse
  */
 export async function fetchPast(
   rpc: Rpc,
@@ -47,7 +47,7 @@ export async function fetchPast(
   ])
   for (const answer of [last, ...lists]) if (answer instanceof RpcError) throw isHurried(answer) ? answer : new TooMuch({ cause: answer }) // prettier-ignore
   // A node that lags answers an empty list for blocks that it does not have yet.
-  if (last === null || readHeader(last).number !== to) throw new BadAnswer('the node lacks a block that is final')
+  if (last === null || readHeader(last).number !== to) throw new InvalidResponse('the node lacks a block that is final')
   return readLogs(rpc, lists, { from, to })
 }
 
@@ -60,15 +60,16 @@ async function readLogs(
 ): Promise<FoundTransfer[]> {
   const logs = new Map<string, PastLog>()
   for (const list of lists) {
-    if (!Array.isArray(list)) throw new BadAnswer('the node did not answer a list of logs')
+    if (!Array.isArray(list)) throw new InvalidResponse('the node did not answer a list of logs')
     if (list.length > 0 && list.length % SUSPICIOUS === 0) throw new TooMuch()
     for (const answer of list) {
       const log = readPastLog(answer)
-      if (log.blockNumber < from || log.blockNumber > to) throw new BadAnswer('a log lies outside the range')
+      if (log.blockNumber < from || log.blockNumber > to) throw new InvalidResponse('a log lies outside the range')
       // A transfer between two of the addresses is in two lists; two logs at one place would hide one another.
       const place = `${log.blockNumber} ${log.log.logIndex}`
       const known = logs.get(place)
-      if (known !== undefined && !isDeepStrictEqual(known, log)) throw new BadAnswer('two logs have the same position')
+      if (known !== undefined && !isDeepStrictEqual(known, log))
+        throw new InvalidResponse('two logs have the same position')
       logs.set(place, log)
     }
   }
@@ -86,7 +87,7 @@ async function readLogs(
 
 function readPastLog(answer: unknown) {
   const { blockNumber, blockHash, transactionHash, removed } = readObject(answer, 'a log')
-  if (removed === true) throw new BadAnswer('a log of a final block was removed')
+  if (removed === true) throw new InvalidResponse('a log of a final block was removed')
   return {
     log: readLog(answer),
     blockNumber: readNumber(blockNumber, 'block number of a log'),
@@ -95,17 +96,17 @@ function readPastLog(answer: unknown) {
   }
 }
 
-/** The blocks that logs stand in, by number. @throws BadAnswer when a log and the chain name different ones */
+/** The blocks that logs stand in, by number. @throws InvalidResponse when a log and the chain name different ones */
 async function fetchBlocks(rpc: Rpc, logs: PastLog[]): Promise<Map<number, FoundTransfer['block']>> {
   const hashes = new Map(logs.map(({ blockNumber, blockHash }) => [blockNumber, blockHash]))
   const headers = await fetchHeaders(rpc, [...hashes.keys()])
   const blocks = new Map<number, FoundTransfer['block']>()
   for (const header of headers) {
-    if (header === null) throw new BadAnswer('the node lacks a block that it has logs of')
+    if (header === null) throw new InvalidResponse('the node lacks a block that it has logs of')
     blocks.set(header.number, header)
   }
   for (const { blockNumber, blockHash } of logs) {
-    if (blocks.get(blockNumber)!.hash !== blockHash) throw new BadAnswer('a log belongs to another chain')
+    if (blocks.get(blockNumber)!.hash !== blockHash) throw new InvalidResponse('a log belongs to another chain')
   }
   return blocks
 }
@@ -120,7 +121,7 @@ async function fetchSenders(rpc: Rpc, hashes: Hex[]): Promise<Map<Hex, Hex>> {
       if (answer instanceof RpcError) throw answer
       const { hash, from } = readObject(answer, 'a transaction')
       if (readHash(hash, 'hash of a transaction') !== some[index])
-        throw new BadAnswer('the node answered another transaction than the one asked for')
+        throw new InvalidResponse('the node answered another transaction than the one asked for')
       senders.set(some[index]!, readAddress(from, 'sender of a transaction'))
     }
   }
@@ -130,7 +131,7 @@ async function fetchSenders(rpc: Rpc, hashes: Hex[]): Promise<Map<Hex, Hex>> {
 /** All transfers of one block, from its receipts: for a block whose logs a node does not give by filter. */
 export async function fetchWhole(rpc: Rpc, number: number, source: ReceiptSource): Promise<FoundTransfer[]> {
   const [header] = await fetchHeaders(rpc, [number])
-  if (header === null || header === undefined) throw new BadAnswer('the node lacks a block that is final')
+  if (header === null || header === undefined) throw new InvalidResponse('the node lacks a block that is final')
   return findTransfers(await fetchBlock(rpc, header.hash, source))
 }
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { explainAddress } from '../abi/address.ts'
 import { AppError, type FieldError } from '../errors.ts'
-import { readCursor, writeCursor } from '../http/cursor.ts'
+import { readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import type { TokenType } from '../tokens/record.ts'
 
@@ -155,7 +155,7 @@ const MAX_INT = 2_147_483_647
 
 /** @throws invalid_cursor  when it is damaged, or was given for another user, network or filter */
 export function readPlace(scope: CursorScope, cursor: string): HistoryPosition {
-  const [digest, block, logIndex, batchIndex] = readCursor(cursor, ['string', 'number', 'number', 'number']) as [
+  const [digest, block, logIndex, batchIndex] = readPageCursor(cursor, ['string', 'number', 'number', 'number']) as [
     string,
     number,
     number,

@@ -314,6 +314,6 @@ async function readPermissions({ db }: App, { permissions }: BearerState, client
 }
 
 /** Tells this process at once that a grant was revoked; other processes read it from the table. */
-export function forgetGrant(app: App, grantId: string): void {
+export function addRevokedGrant(app: App, grantId: string): void {
   stateOf(app).revoked.add(grantId)
 }

@@ -9,7 +9,7 @@ export function writeCursor(parts: (string | number)[]): string {
  * @param kinds  type of each part, in order
  * @throws invalid_cursor
  */
-export function readCursor(cursor: string, kinds: ('string' | 'number')[]): (string | number)[] {
+export function readPageCursor(cursor: string, kinds: ('string' | 'number')[]): (string | number)[] {
   const refuse = () =>
     new AppError('invalid_cursor', 'The cursor is not valid.', {
       errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Use the one from X-Next-Cursor of the same query.' }],

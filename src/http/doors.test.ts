@@ -10,7 +10,7 @@ import { noteUser, saveApplication } from '../applications/registry.ts'
 import { accountIdOf } from '../ids.ts'
 import { until, world, type Answer, type World } from '../../test/world.ts'
 import { addConsent } from '../oauth/consents.ts'
-import { forgetGrant } from './bearer.ts'
+import { addRevokedGrant } from './bearer.ts'
 
 /**
  * Every route of the API behind every wrong key. The routes are those of the OpenAPI document, so a new one is tried
@@ -174,7 +174,7 @@ suite('every route of the API refuses', () => {
   for (const [name, make] of Object.entries(wrong))
     test(name, async () => {
       await here.app.db.insertInto('revoked_grants').values({ grant_id: 'revoked', forget_at: new Date(Date.now() + 600_000) }).onConflict((on) => on.doNothing()).execute() // prettier-ignore
-      forgetGrant(here.app, 'revoked')
+      addRevokedGrant(here.app, 'revoked')
       for (const route of routes) {
         const { status, headers, body } = await call(route, await make())
         assert.deepEqual([status, body.code], [401, 'invalid_token'], nameOf(route))

@@ -91,7 +91,7 @@ export function addressOf(ip: string): string {
  */
 export function spend(limit: Limit, key: string, reply: FastifyReply, count = 1): void {
   const taken = limit.take(key, count)
-  tell(limit, taken, reply)
+  setLimitHeaders(limit, taken, reply)
   if (!taken.allowed) throw tooMany(limit, taken)
 }
 
@@ -102,13 +102,13 @@ export function spend(limit: Limit, key: string, reply: FastifyReply, count = 1)
 export function spendBehind(limit: Limit, key: string, reply: FastifyReply): void {
   const taken = limit.take(key)
   if (taken.allowed) return
-  tell(limit, taken, reply)
+  setLimitHeaders(limit, taken, reply)
   throw tooMany(limit, taken)
 }
 
 type LimitResult = ReturnType<Limit['take']>
 
-function tell(
+function setLimitHeaders(
   { name, burst, perSecond }: Limit,
   { allowed, remaining, retryAfter }: LimitResult,
   reply: FastifyReply,

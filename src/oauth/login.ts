@@ -28,7 +28,7 @@ import { isLinking, linkingVisitor } from './linking.ts'
 import { chooserBody } from './pages.ts'
 import type { ProviderSettings } from './federation/providers.ts'
 import type { Secrets } from './secrets.ts'
-import { networkName, wayBack } from './steps.ts'
+import { networkName, backLink } from './steps.ts'
 
 type LoginContext = { provider: Provider; providers: ProviderSettings[]; federation: Federation; secrets: Secrets }
 type LoginParams = { uid: string }
@@ -103,7 +103,7 @@ export function loginPages(
         ? await linkingVisitor(app, provider, { purpose: visit.interactionUid, request, reply })
         : null
       const words = textsOf(request)
-      wayBack.set(
+      backLink.set(
         request,
         owner === null ? toChooser(words, visit.interactionUid) : { href: '/account', text: words.account.back, words },
       )
@@ -167,7 +167,7 @@ export function loginPages(
     reply: FastifyReply,
   ): Promise<FastifyReply> {
     const { uid } = interaction
-    wayBack.set(request, toChooser(textsAt(interaction, request), uid))
+    backLink.set(request, toChooser(textsAt(interaction, request), uid))
     const { browser, cookie } = browserOf(request, app.origin)
     const loginHint = parameterOf(interaction, 'login_hint')
     const url = await federation.visit(chosen, {

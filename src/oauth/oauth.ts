@@ -17,7 +17,7 @@ import { errorBody } from './pages.ts'
 import { bindProviders, type ProviderSettings } from './federation/providers.ts'
 import { openSecrets } from './secrets.ts'
 import { openSignInLimit } from './sign-in-limit.ts'
-import { wayBack } from './steps.ts'
+import { backLink } from './steps.ts'
 
 /** bytes of a form; ours hold a token and an answer */
 const MAX_FORM_BYTES = 8_192
@@ -61,10 +61,10 @@ export async function oauth(
 
 /** Where nothing else knows of accounts: an authorization server alone. */
 const nothing: AccountSlices = {
-  readHoldings: async () => [],
+  readBalances: async () => [],
   readCollectibles: async () => [],
   readTransfers: async () => ({ entries: [], nextCursor: null }),
-  readCoins: async () => ({ entries: [], nextCursor: null }),
+  readNativeTransfers: async () => ({ entries: [], nextCursor: null }),
   readSent: async () => ({ entries: [], nextCursor: null }),
   sending: null,
 }
@@ -93,7 +93,7 @@ function pagesOfErrors(scope: FastifyInstance, app: App): void {
         error.cause ?? error,
       )
     if (error.retryAfter !== undefined) reply.header('retry-after', String(error.retryAfter))
-    const { href, text, words = textsOf(request) } = wayBack.get(request) ?? {}
+    const { href, text, words = textsOf(request) } = backLink.get(request) ?? {}
     const { title, help, detail } = explainError(words, error)
     const body = errorBody(words, {
       code: error.code,

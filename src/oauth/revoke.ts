@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { configKeys } from '../config.ts'
-import { forgetGrant } from '../http/bearer.ts'
+import { addRevokedGrant } from '../http/bearer.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import { publishSoon } from './revocations.ts'
 
@@ -16,7 +16,7 @@ const MAX_ACCESS_SECONDS = configKeys.ACCESS_TOKEN_SECONDS.max!
  */
 export async function revokeGrant(app: App, grantId: string): Promise<void> {
   await endGrant(app.db, grantId)
-  forgetGrant(app, grantId)
+  addRevokedGrant(app, grantId)
   publishSoon(app)
 }
 

@@ -9,7 +9,7 @@ import { OWN_CLIENT } from './first-party.ts'
  * Where a page that fails may send its visitor and in which language, set as soon as the visitor is known to be the
  * right one.
  */
-export const wayBack = new WeakMap<FastifyRequest, { href: string; text: string; words: Texts }>()
+export const backLink = new WeakMap<FastifyRequest, { href: string; text: string; words: Texts }>()
 
 /** The network of an application as people call it; null for our own pages, which have none. */
 export const networkName = (app: App, words: Texts, { clientId, chainId }: Application): string | null =>

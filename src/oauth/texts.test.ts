@@ -55,17 +55,24 @@ function restOf(body: string, data: string[]): string {
 
 const at = new Date('2026-01-02T03:04:05Z')
 const address: Hex = `0x${'ab'.repeat(20)}`
-const holding = { value: 1n, decimals: 0, symbol: 'ETH', name: 'Ether', token: null }
-const piece = { tokenType: 'ERC1155', token: address, tokenId: 7n, count: 3n, name: 'Shop', symbol: 'ETH' } as const
-const movements = ['Nell', `0x${'0'.repeat(40)}`].flatMap((other) => (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: holding, tokenId: '7', other, at, explorerUrl: 'https://x' }))) // prettier-ignore
-const sent = (Object.keys(texts.account.states) as SentTransaction['state'][]).map((state, index): SentTransaction => ({ id: 'tx', clientId: index === 0 ? OWN_CLIENT : 'shop', application: index === 1 ? null : 'Shop', state, called: index === 2 ? null : 'Nell', to: address, value: holding, fee: index === 3 ? null : holding, explorerUrl: 'https://x', sentAt: at })) // prettier-ignore
+const balance = { value: 1n, decimals: 0, symbol: 'ETH', name: 'Ether', token: null }
+const collectible = {
+  tokenType: 'ERC1155',
+  token: address,
+  tokenId: 7n,
+  count: 3n,
+  name: 'Shop',
+  symbol: 'ETH',
+} as const
+const transfers = ['Nell', `0x${'0'.repeat(40)}`].flatMap((other) => (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: balance, tokenId: '7', other, at, explorerUrl: 'https://x' }))) // prettier-ignore
+const sent = (Object.keys(texts.account.states) as SentTransaction['state'][]).map((state, index): SentTransaction => ({ id: 'tx', clientId: index === 0 ? OWN_CLIENT : 'shop', application: index === 1 ? null : 'Shop', state, called: index === 2 ? null : 'Nell', to: address, value: balance, fee: index === 3 ? null : balance, explorerUrl: 'https://x', sentAt: at })) // prettier-ignore
 const typed = { asset: '5:NATIVE::', to: 'Nell', provider: 'DEV', amount: '1' }
-const found: Rehearsed = { thing: { name: 'Ether', symbol: 'ETH' }, fee: holding, recipient: { address, userId: null, name: 'Nell' } } // prettier-ignore
+const found: Rehearsed = { thing: { name: 'Ether', symbol: 'ETH' }, fee: balance, recipient: { address, userId: null, name: 'Nell' } } // prettier-ignore
 const confirm = { csrf: 'c', key: 'k', network: 'sepolia', asset: '5:NATIVE::', order: { amount: '1', toAddress: address }, amount: { value: 1n, decimals: 0 }, found, isSelf: false } // prettier-ignore
 const choice = [{ value: 5, title: 'sepolia' }]
 
 const pages: Record<string, () => string> = {
-  send: () => sendBody(texts, { csrf: 'c', choices: [{ value: '5:NATIVE::', network: 'sepolia', holding }, { value: '5:ERC1155::7', network: 'sepolia', piece }], providers: [{ value: 'DEV', title: 'DEV' }, { value: 'X', title: 'DEV' }], typed, error: { title: texts.codes.other[0], help: texts.codes.other[1], detail: null } }), // prettier-ignore
+  send: () => sendBody(texts, { csrf: 'c', choices: [{ value: '5:NATIVE::', network: 'sepolia', balance }, { value: '5:ERC1155::7', network: 'sepolia', collectible }], providers: [{ value: 'DEV', title: 'DEV' }, { value: 'X', title: 'DEV' }], typed, error: { title: texts.codes.other[0], help: texts.codes.other[1], detail: null } }), // prettier-ignore
   'nothing to send': () => sendBody(texts, { csrf: 'c', choices: [], providers: [], typed, error: null }),
   'confirmation of sending': () => confirmBody(texts, confirm),
   'confirmation of sending to oneself': () => confirmBody(texts, { ...confirm, isSelf: true }),
@@ -139,9 +146,17 @@ const pages: Record<string, () => string> = {
       address,
       isFrozen: true,
       networks: [
-        { chainId: 5, network: 'sepolia', holdings: [holding], pieces: [piece], movements, sent, canSend: true },
-        { chainId: 5, network: 'sepolia', holdings: null, pieces: [], movements: null, sent: [], canSend: false },
-        { chainId: 5, network: 'sepolia', holdings: [], pieces: [], movements: [], sent: [], canSend: true },
+        {
+          chainId: 5,
+          network: 'sepolia',
+          balances: [balance],
+          collectibles: [collectible],
+          transfers,
+          sent,
+          canSend: true,
+        },
+        { chainId: 5, network: 'sepolia', balances: null, collectibles: [], transfers: null, sent: [], canSend: false },
+        { chainId: 5, network: 'sepolia', balances: [], collectibles: [], transfers: [], sent: [], canSend: true },
       ],
       applications: [
         {

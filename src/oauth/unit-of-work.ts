@@ -91,7 +91,7 @@ export async function userInRequest({ db }: Pick<App, 'db'>, userId: UserId): Pr
 /** Writes what waits, and this. All of it is there afterwards, or nothing. */
 export async function writeWith({ db }: Pick<App, 'db'>, record: NewRecord): Promise<void> {
   const work = unitOfWork()
-  const { fresh, ended } = work === null ? { fresh: [], ended: [] } : take(work)
+  const { fresh, ended } = work === null ? { fresh: [], ended: [] } : takeWrites(work)
   const ctx = Provider.ctx
   const session = (ctx === undefined ? undefined : foundSessions.get(ctx)) ?? null
   try {
@@ -118,7 +118,7 @@ export function writeAtEnd(provider: Provider, app: App): void {
 }
 
 async function finish(app: App, work: UnitOfWork, status: number): Promise<void> {
-  const { fresh, ended, used } = take(work)
+  const { fresh, ended, used } = takeWrites(work)
   try {
     if (fresh.length + ended.length > 0) await storeRecords(app.db, { fresh, ended })
     // Whoever came with it was refused, after it had counted as used.
@@ -130,7 +130,7 @@ async function finish(app: App, work: UnitOfWork, status: number): Promise<void>
   }
 }
 
-function take(work: UnitOfWork): Pick<UnitOfWork, 'fresh' | 'ended' | 'used'> {
+function takeWrites(work: UnitOfWork): Pick<UnitOfWork, 'fresh' | 'ended' | 'used'> {
   const { fresh, ended, used } = work
   Object.assign(work, { fresh: [], ended: [], used: null })
   return { fresh, ended, used }

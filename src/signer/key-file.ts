@@ -59,19 +59,19 @@ export function openKeyFile(file: string, log: Logger, now: () => number): KeyFi
   }
 
   function current(): JWTVerifyGetKey | null {
-    if (now() - lookedAt >= LOOK_EVERY_MS) look({ evenIfUnchanged: false })
+    if (now() - lookedAt >= LOOK_EVERY_MS) reload({ evenIfUnchanged: false })
     return set
   }
 
   /** For a key that is unknown; true when the file was looked at. */
   function lookAgain(): boolean {
     if (now() - lookedAt < LOOK_FOR_UNKNOWN_EVERY_MS) return false
-    look({ evenIfUnchanged: true })
+    reload({ evenIfUnchanged: true })
     return true
   }
 
   // The stamp cannot tell two files written within one tick of the file system's clock.
-  function look({ evenIfUnchanged }: { evenIfUnchanged: boolean }): void {
+  function reload({ evenIfUnchanged }: { evenIfUnchanged: boolean }): void {
     lookedAt = now()
     try {
       const { mtimeNs, size, ino } = statSync(file, { bigint: true })

@@ -69,7 +69,7 @@ type HostState = {
 const PROBE_MS = 2_000
 
 /** Asks one server whether it takes writes. @throws what the connection threw */
-async function ask({ url }: Host): Promise<HostState> {
+async function probeHost({ url }: Host): Promise<HostState> {
   const { Client } = (await import('pg')).default
   const client = new Client({ connectionString: url, connectionTimeoutMillis: PROBE_MS, query_timeout: PROBE_MS })
   client.on('error', () => {})
@@ -93,15 +93,15 @@ export async function takesWrites(client: Pick<pg.ClientBase, 'query'>): Promise
 async function standingOf(client: pg.ClientBase): Promise<HostState> {
   if (!(await takesWrites(client))) return { takesWrites: false, cluster: null, timeline: null, startedAt: null }
   // A statement each: everybody may ask for each of them, but some installations withdraw the first.
-  const cluster = await tell(client, 'select system_identifier::text as told from pg_control_system()')
-  const file = await tell(client, 'select pg_walfile_name(pg_current_wal_insert_lsn()) as told')
-  const startedAt = await tell(client, 'select extract(epoch from pg_postmaster_start_time())::text as told')
+  const cluster = await readText(client, 'select system_identifier::text as told from pg_control_system()')
+  const file = await readText(client, 'select pg_walfile_name(pg_current_wal_insert_lsn()) as told')
+  const startedAt = await readText(client, 'select extract(epoch from pg_postmaster_start_time())::text as told')
   // The first eight digits of the name of a WAL file are its timeline, in hexadecimal.
   const timeline = file === null ? null : Number.parseInt(file.slice(0, 8), 16)
   return { takesWrites: true, cluster, timeline, startedAt }
 }
 
-async function tell(client: pg.ClientBase, statement: string): Promise<string | null> {
+async function readText(client: pg.ClientBase, statement: string): Promise<string | null> {
   try {
     const { rows } = await client.query<{ told: string }>(statement)
     return rows[0]?.told ?? null
@@ -184,7 +184,7 @@ export function findPrimary(hosts: Host[], { onChange, onSecond, onUndecided }: 
 
   async function search(): Promise<WritableHost> {
     searchedAt = performance.now()
-    const answers = await Promise.allSettled(hosts.map(ask))
+    const answers = await Promise.allSettled(hosts.map(probeHost))
     const writers = distinct(
       answers.flatMap((answer, index) =>
         answer.status === 'fulfilled' && answer.value.takesWrites ? [{ host: hosts[index]!, ...answer.value }] : [],

@@ -74,7 +74,7 @@ export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]
   for (let start = 0; start < unasked.length; start += MAX_TOKENS) {
     const tokens = unasked.slice(start, start + MAX_TOKENS).map((address) => tokenOf(address, stored.get(address)))
     const told = await atNewest(chain, (at) => askAll(app, chain, tokens, at))
-    await keep(
+    await storeTokens(
       app,
       chain,
       told.filter(({ answer }) => answer.isContract),
@@ -99,7 +99,7 @@ async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts>
   const answers = await atNewest(chain, (at) => askTokens(chain, [token], at))
   const { facts, isContract } = answers[0]!
   // An address without code is no token: callers could fill the table with them.
-  if (isContract) await keep(app, chain, [token])
+  if (isContract) await storeTokens(app, chain, [token])
   return facts
 }
 
@@ -119,7 +119,7 @@ const tokenOf = (address: Hex, row: { token_type: number } | undefined): Token =
  * What was told at the newest block is not what is stored: that block may never be one of ours, and then nobody would
  * take the answer back. The tokens are asked again in the background, at a stored block.
  */
-async function keep(app: App, chain: Chain, tokens: Token[]): Promise<void> {
+async function storeTokens(app: App, chain: Chain, tokens: Token[]): Promise<void> {
   await retrying(() => noteTokens(app.db, chain, tokens))
   void refreshTokens(app, chain)
 }

@@ -1,6 +1,6 @@
 import type { App } from '../app.ts'
 import type { SendRefusal } from '../chain/rpc/errors.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -35,7 +35,7 @@ export async function giveToNode(app: App, chain: Chain, { id, from, raw, hash }
     const answer = await sendInTurn(chain, { from, raw })
     // A node that took these bytes says their hash; one that says anything else may have taken nothing.
     if (typeof answer !== 'string' || answer.toLowerCase() !== hash)
-      throw new BadAnswer('the node did not answer the hash of what it was sent')
+      throw new InvalidResponse('the node did not answer the hash of what it was sent')
     return 'sent'
   } catch (error) {
     const outcome = gasStrategy(chain).classify(error)

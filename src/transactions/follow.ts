@@ -8,9 +8,9 @@ import { pokeKeeper } from './keeper.ts'
 import { laneStopped, stopLane } from './stop-lane.ts'
 import { prove, type Provable } from './prove.ts'
 import { holdForeign } from './resume.ts'
-import { markFinal, markMined, markReplaced, unmine, type Mined } from './states.ts'
+import { markFinal, markMined, markReplaced, revertToPending, type Mined } from './states.ts'
 import { crashAt, reach } from './crash-points.ts'
-import { recallSlot, takeIn } from './restore-from-ledger.ts'
+import { recallSlot, restoreFromLedger } from './restore-from-ledger.ts'
 
 /** The part of a whole block that is read here. All hex is lower-case. */
 type WholeBlock = Provable & {
@@ -41,13 +41,13 @@ export const followTransactions = {
     await markMined(db, app, chain.chainId, mined)
     for (const receipt of unknown) {
       const { transactionHash: hash, from } = receipt
-      await meet(db, app, chain, block, { hash, from, nonce: nonces.get(hash)!, receipt })
+      await handleForeignTransaction(db, app, chain, block, { hash, from, nonce: nonces.get(hash)!, receipt })
     }
     if (block.receipts.length > 0) await reach(app, 'in-block')
   },
 
   async onRetract(db: Db, app: App, chain: Chain, fromNumber: number): Promise<void> {
-    await unmine(db, app, chain.chainId, fromNumber)
+    await revertToPending(db, app, chain.chainId, fromNumber)
     await reach(app, 'in-retract')
   },
 
@@ -139,7 +139,13 @@ async function findUnknown(db: Db, all: ForeignReceipt[], known: Map<Hex, OwnAtt
  * first write here is none of our business.
  * @throws signer_unavailable: then the block is not taken, and asked for again
  */
-async function meet(db: Db, app: App, chain: Chain, block: WholeBlock, foreign: Foreign): Promise<void> {
+async function handleForeignTransaction(
+  db: Db,
+  app: App,
+  chain: Chain,
+  block: WholeBlock,
+  foreign: Foreign,
+): Promise<void> {
   const { hash, from, nonce } = foreign
   const ofSender = db
     .selectFrom('transactions')
@@ -151,7 +157,7 @@ async function meet(db: Db, app: App, chain: Chain, block: WholeBlock, foreign: 
   const attempts = await recallSlot(app, slot)
   // Also where something else is mined: what was told keeps its id. An intent that was bound to this nonce since then
   // loses it, and is bound to another by whoever sends it.
-  if (attempts.length > 0) await takeIn(db, app, slot, attempts)
+  if (attempts.length > 0) await restoreFromLedger(db, app, slot, attempts)
   const row =
     attempts.length === 0 ? held : await ofSender.select('id').where('nonce', '=', nonce).executeTakeFirstOrThrow()
   const ours = attempts.find((attempt) => attempt.hash === hash)

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { readHash, readNumber, readObject } from '../chain/rpc/answers.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Chain } from '../chain/network.ts'
 import { fetchBlock, sourceOf } from '../follower/fetch.ts'
 import type { Hex } from '../ids.ts'
@@ -11,14 +11,14 @@ import { toHex } from '../store/bytes.ts'
 import { giveToNode, sendQueued } from './broadcast.ts'
 import { toBound, type AttemptRow, type TransactionRow } from './intent.ts'
 import { secondsAgo } from './stop-lane.ts'
-import { attend, giveUp, recoverBound } from './recover.ts'
+import { isolateRowErrors, giveUp, recoverBound } from './recover.ts'
 import { prove } from './prove.ts'
 import { isFar } from './queue.ts'
 import { lowBalance, raiseLowest } from './raise.ts'
 import { readAttempts } from './replace.ts'
 import { resumeAsked } from './resume.ts'
 import { markMined } from './states.ts'
-import { takeInSlot, type NonceSlot } from './restore-from-ledger.ts'
+import { restoreSlot, type NonceSlot } from './restore-from-ledger.ts'
 import { findUse } from './nonce-used.ts'
 import { noteRejected, noteUsed } from './trouble.ts'
 
@@ -151,7 +151,7 @@ async function resend(app: App, chain: Chain, { afterSeconds }: { afterSeconds: 
     await Promise.all(
       due
         .filter(({ is_far: isFar, raw }) => !isFar || raw === null)
-        .map((one) => attend(app, one, () => resendOne(app, chain, one))),
+        .map((one) => isolateRowErrors(app, one, () => resendOne(app, chain, one))),
     )
     if (due.length < RESEND_CHUNK) break
     last = due.at(-1)!
@@ -224,7 +224,7 @@ async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<v
  * sent in the next round.
  */
 async function bringBack(app: App, { id, ...slot }: NonceSlot & { id: string }): Promise<void> {
-  if (await takeInSlot(app, slot)) return
+  if (await restoreSlot(app, slot)) return
   const { chainId, from: sender, nonce } = slot
   app.telemetry.log.error('bytes_lost', { chainId, id, sender, nonce })
 }
@@ -232,13 +232,13 @@ async function bringBack(app: App, { id, ...slot }: NonceSlot & { id: string }):
 /** A block that a node says one of our attempts is in. */
 type ReceiptLocation = { hash: Hex; blockNumber: number; blockHash: Hex }
 
-/** Null where the node knows of no receipt. @throws RpcError | RpcUnavailable | BadAnswer */
+/** Null where the node knows of no receipt. @throws RpcError | RpcUnavailable | InvalidResponse */
 async function findBlock({ rpc }: Chain, hash: Hex): Promise<ReceiptLocation | null> {
   const answer = await rpc.call('eth_getTransactionReceipt', [hash])
   if (answer === null) return null
   const receipt = readObject(answer, 'a receipt')
   if (readHash(receipt.transactionHash, 'transaction hash of a receipt') !== hash)
-    throw new BadAnswer('the receipt is of another transaction')
+    throw new InvalidResponse('the receipt is of another transaction')
   return {
     hash,
     blockNumber: readNumber(receipt.blockNumber, 'block number of a receipt'),
@@ -287,7 +287,7 @@ async function catchUp(
   const ours = raw === null ? { signed: new Map(), claimed: [hash] } : { signed: new Map([[hash, Buffer.from(raw)]]), claimed: [] } // prettier-ignore
   const nonces = await prove(app, chain, block, ours)
   if (receipt === undefined || block.number !== blockNumber || nonces.get(hash) !== row.nonce)
-    throw new BadAnswer('the block does not hold what the receipt is of')
+    throw new InvalidResponse('the block does not hold what the receipt is of')
   const { status: succeeded, gasUsed, effectiveGasPrice } = receipt
   await app.db.transaction().execute(async (db) => {
     await db.selectFrom('cursors').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()

@@ -1,5 +1,5 @@
 import { readNumber } from '../chain/rpc/answers.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import { AppError } from '../errors.ts'
 
 /** gas units: what any transaction costs before it does anything. Yellow Paper, G_transaction */
@@ -23,10 +23,10 @@ export const invalidGas = (code: string, detail: string): AppError =>
 /**
  * An answer to `eth_estimateGas`. Less than any transaction costs would be signed, refused by every node, and block the
  * account's later nonces: it is no answer.
- * @throws BadAnswer
+ * @throws InvalidResponse
  */
 export function readGas(answer: unknown): bigint {
   const gas = BigInt(readNumber(answer, 'gas of a call'))
-  if (gas < MIN_GAS) throw new BadAnswer('the node’s gas estimate is below 21,000')
+  if (gas < MIN_GAS) throw new InvalidResponse('the node’s gas estimate is below 21,000')
   return gas
 }

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { isMoment, readCursor, writeCursor } from '../http/cursor.ts'
+import { isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
@@ -190,7 +190,7 @@ async function namesOf(db: Db, addresses: Uint8Array[]): Promise<Map<Hex, string
 /** The place behind which a page begins. @throws invalid_cursor  when it is not one of this list */
 function placeOf(list: string, cursor: string | undefined): [since: string, id: string] | null {
   if (cursor === undefined) return null
-  const [of, since, id] = readCursor(cursor, ['string', 'string', 'string']) as [string, string, string]
+  const [of, since, id] = readPageCursor(cursor, ['string', 'string', 'string']) as [string, string, string]
   if (of === list && isMoment(since) && /^[\w-]{1,64}$/.test(id)) return [since, id]
   throw new AppError('invalid_cursor', 'The cursor was given for another list.')
 }

@@ -14,7 +14,7 @@ import { raiseFee } from './replace.ts'
 import { startReplay } from './replay.ts'
 import { askToResume } from './resume.ts'
 import { interruptSteps, type Step } from './crash-points.ts'
-import { recallSlot, takeIn } from './restore-from-ledger.ts'
+import { recallSlot, restoreFromLedger } from './restore-from-ledger.ts'
 import { WAIT_MS } from './wait.ts'
 
 /** The database goes back at the worst moment, or has seen what comes to nothing in the end. */
@@ -387,7 +387,7 @@ test('what the ledger said before a cancel was signed does not undo the cancel t
   await speedUpTransaction(app, writer, answer.id)
   const attempts = await recallSlot(app, slot)
   const { hash } = await cancelTransaction(app, writer, answer.id)
-  const ids = await takenIn(() => world.db.transaction().execute((db) => takeIn(db, app, slot, attempts)))
+  const ids = await takenIn(() => world.db.transaction().execute((db) => restoreFromLedger(db, app, slot, attempts)))
   const found = await readTransaction(app, writer, answer.id)
   assert.deepEqual([found.isCancel, found.hash, found.hashes.length, ids], [true, hash, 3, []])
 })

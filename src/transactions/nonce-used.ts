@@ -1,6 +1,6 @@
 import type { App } from '../app.ts'
 import { isAbsent, readHash, readObject } from '../chain/rpc/answers.ts'
-import { BadAnswer, RpcError } from '../chain/rpc/failures.ts'
+import { InvalidResponse, RpcError } from '../chain/rpc/failures.ts'
 import { newestBlock } from '../chain/latest-block.ts'
 import { isDevelopment, type Chain } from '../chain/network.ts'
 import { fetchBlock, sourceOf } from '../follower/fetch.ts'
@@ -36,7 +36,7 @@ export async function provenLeast(app: App, chain: Chain, from: Hex): Promise<nu
   try {
     return Number(await countIn(chain, block, from))
   } catch (error) {
-    if (error instanceof RpcError || error instanceof BadAnswer) return 0
+    if (error instanceof RpcError || error instanceof InvalidResponse) return 0
     throw error
   }
 }
@@ -65,9 +65,9 @@ export async function findUse(
     const whole = await fetchBlock(chain.rpc, block.hash, { ...sourceOf(chain), verification })
     const claimed = whole.receipts.filter((receipt) => receipt.from === from).map((one) => one.transactionHash)
     const { nonces, doubt } = await whole.prove({ signed: new Map(), claimed })
-    if (doubt !== null) throw new BadAnswer(doubt)
+    if (doubt !== null) throw new InvalidResponse(doubt)
     const hash = claimed.find((one) => nonces.get(one) === nonce)
-    if (hash === undefined) throw new BadAnswer('the block that used the nonce holds no such transaction')
+    if (hash === undefined) throw new InvalidResponse('the block that used the nonce holds no such transaction')
     return { hash, blockNumber: block.number, blockHash: block.hash }
   })
 }
@@ -77,7 +77,7 @@ export type Followed = { number: number; hash: Hex }
 
 /**
  * Among the blocks that are kept, the first at which the node counts the nonce as used; null while it does at none.
- * @throws BadAnswer
+ * @throws InvalidResponse
  */
 async function firstAbove(
   { db }: App,
@@ -88,7 +88,7 @@ async function firstAbove(
   const isAbove = async (number: number) => (await countAt(chain, from, hexOf(number))) > nonce
   const followed = async (number: number): Promise<Followed> => {
     const hash = await retrying(() => storedBlockHash(db, chainId, number))
-    if (hash === null) throw new BadAnswer('a block between those that are kept is not')
+    if (hash === null) throw new InvalidResponse('a block between those that are kept is not')
     return { number, hash }
   }
   const row = await retrying(() =>
@@ -114,7 +114,7 @@ const hexOf = (number: number): Hex => `0x${number.toString(16)}`
  * The nonce that an account without a row starts at. Nothing mends one that is too high: what is below would have to be
  * used first. So more than nothing has to be proven against the newest block, where its header is Ethereum's and the node
  * has proofs; elsewhere its word is all there is.
- * @throws BadAnswer while the node proves another count than it says
+ * @throws InvalidResponse while the node proves another count than it says
  * @throws RpcError | RpcUnavailable
  */
 export async function firstNonce(chain: Chain, from: Hex): Promise<number> {
@@ -125,7 +125,7 @@ export async function firstNonce(chain: Chain, from: Hex): Promise<number> {
   const { header, proof } = await askProof(chain, block, from)
   if (proof instanceof RpcError || !isEthereums(header, block.hash)) return count
   if (provenCount(stateRootOf(header, block.hash), from, proof) === BigInt(count)) return count
-  throw new BadAnswer('the node proves another count of transactions than it says')
+  throw new InvalidResponse('the node proves another count of transactions than it says')
 }
 
 /** Whether a header is there that hashes as Ethereum's do. */
@@ -133,12 +133,12 @@ function isEthereums(header: unknown, hash: Hex): boolean {
   try {
     return !(header instanceof RpcError) && headerHash(readObject(header, 'a block')) === hash
   } catch (error) {
-    if (error instanceof BadAnswer) return false
+    if (error instanceof InvalidResponse) return false
     throw error
   }
 }
 
-/** How many transactions of an account are mined at a block that was followed, proven. @throws RpcError | BadAnswer */
+/** How many transactions of an account are mined at a block that was followed, proven. @throws RpcError | InvalidResponse */
 async function countIn(chain: Chain, block: Followed, from: Hex): Promise<bigint> {
   const { header, proof } = await askProof(chain, block, from)
   if (header instanceof RpcError) throw header
@@ -169,16 +169,16 @@ async function proving<T>(
   try {
     return await work()
   } catch (error) {
-    if (!(error instanceof RpcError) && !(error instanceof BadAnswer)) throw error
+    if (!(error instanceof RpcError) && !(error instanceof InvalidResponse)) throw error
     unproven(app, { chainId, id, sender: from, nonce }, error)
     return null
   }
 }
 
 function stateRootOf(answer: unknown, hash: Hex): Hex {
-  if (isAbsent(answer)) throw new BadAnswer('the node does not have the block that was followed')
+  if (isAbsent(answer)) throw new InvalidResponse('the node does not have the block that was followed')
   const header = readObject(answer, 'a block')
-  if (headerHash(header) !== hash) throw new BadAnswer('the header has another hash')
+  if (headerHash(header) !== hash) throw new InvalidResponse('the header has another hash')
   return readHash(header.stateRoot, 'state root of a block')
 }
 

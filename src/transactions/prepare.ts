@@ -20,12 +20,17 @@ import { invalidGas, MAX_GAS, readGas } from './limits.ts'
  *         chain_timeout
  */
 export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent): Promise<PreparedWrite> {
-  const first = await seeOwnPending(chain, from, intent, await ask(chain, from, intent, balanceThisBlock(chain, from)))
+  const first = await seeOwnPending(
+    chain,
+    from,
+    intent,
+    await readChainFacts(chain, from, intent, balanceThisBlock(chain, from)),
+  )
   if (!isShort(first, intent)) return conclude(first, intent)
-  const second = await ask(chain, from, intent, balanceNow(chain, from))
+  const second = await readChainFacts(chain, from, intent, balanceNow(chain, from))
   if (!isShort(second, intent) || chain.faucet === null) return conclude(second, intent)
   await chain.faucet(from)
-  return conclude(await ask(chain, from, intent, balanceNow(chain, from)), intent)
+  return conclude(await readChainFacts(chain, from, intent, balanceNow(chain, from)), intent)
 }
 
 /** `budget`: what pays for it, as far as that is known; null where that is not the account, and nothing is reserved. */
@@ -54,7 +59,7 @@ export async function budgetNow({ rpc }: Chain, from: Hex): Promise<Budget> {
 
 type ChainFacts = { from: Hex; gas: bigint | Error; balance: bigint; fees: Fees; hasCode: boolean }
 
-async function ask(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint>): Promise<ChainFacts> {
+async function readChainFacts(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint>): Promise<ChainFacts> {
   // Always at the newest block, never the node's pending state: anvil would execute the whole pool for each estimate.
   const [gas, balance, fees, code] = await Promise.allSettled([
     estimate(chain, from, intent, 'latest'),

@@ -14,7 +14,7 @@ const doubted = new WeakSet<Chain>()
  * Checks what the node says of these transactions, for which it may be asked once more, and tells the operator once of a
  * network where that cannot be done.
  * @returns their nonces
- * @throws RpcError | RpcUnavailable | BadAnswer
+ * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 export async function prove(app: App, chain: Chain, block: Provable, ours: Ours): Promise<ReadonlyMap<Hex, number>> {
   if (ours.signed.size + ours.claimed.length === 0) return new Map()

@@ -9,7 +9,7 @@ import { SignerRefused } from '../signer/client.ts'
 import { toHex } from '../store/bytes.ts'
 import { toBound, type AttemptRow, type Bound, type TransactionRow } from './intent.ts'
 import { secondsAgo } from './stop-lane.ts'
-import { attend } from './recover.ts'
+import { isolateRowErrors } from './recover.ts'
 import { marketOf, nextAttempt, readAttemptsOf, sendReplacement } from './replace.ts'
 import { sideBySide } from './concurrency.ts'
 import {
@@ -141,7 +141,7 @@ async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market:
   try {
     await sideBySide(looks, WIDTH, async (look) => {
       try {
-        await attend(app, look.bound, () => work(look))
+        await isolateRowErrors(app, look.bound, () => work(look))
         unseen.delete(look)
       } catch (error) {
         first ??= look

@@ -81,22 +81,22 @@ function reasonOf(facts: WaitFacts, { config }: App, chain: Chain): Reason {
   const { nonce, first_nonce: first, trouble, detail } = facts
   const isFirst = nonce === first
   if (isFirst && trouble !== null) return { code: trouble, detail: detail ?? '' }
-  if (facts.is_stopped) return say('account_stopped', 'The account is stopped: its operator has to review it.')
+  if (facts.is_stopped) return reason('account_stopped', 'The account is stopped: its operator has to review it.')
   if (facts.is_queued)
-    return say(
+    return reason(
       'queued',
       `It is sent when fewer than ${config.MAX_PENDING_WRITES} writes of the account are ahead of it.`,
     )
-  if (!isFirst) return say('behind_earlier', `Writes of an account are mined in order. ${nameOfFirst(facts)}`)
+  if (!isFirst) return reason('behind_earlier', `Writes of an account are mined in order. ${nameOfFirst(facts)}`)
   if (facts.is_unconfirmed !== false)
-    return say(
+    return reason(
       'node_unreachable',
       'No node has confirmed that it has the transaction. It is rebroadcast until one does.',
     )
   return reasonByFee(facts, chain)
 }
 
-const say = (code: ReasonCode, detail: string): Reason => ({ code, detail })
+const reason = (code: ReasonCode, detail: string): Reason => ({ code, detail })
 
 /** Of another application nothing is told but that it is there. */
 function nameOfFirst({ first_id, first_client, first_is_told, first_trouble, client_id }: WaitFacts): string {
@@ -111,10 +111,13 @@ function reasonByFee({ max_fee }: WaitFacts, { head, feeCapWei }: Chain): Reason
   const baseFee = head.current()?.baseFee ?? null
   const offered = max_fee === null ? null : fromWord(max_fee)
   if (baseFee === null || offered === null || offered >= baseFee)
-    return say('waiting_for_block', 'Nodes have it, and its fee is sufficient. It waits for a block that includes it.')
+    return reason(
+      'waiting_for_block',
+      'Nodes have it, and its fee is sufficient. It waits for a block that includes it.',
+    )
   if (baseFee > feeCapWei)
-    return say('fee_cap_reached', `The base fee is ${baseFee} wei per gas; the operator allows ${feeCapWei}.`)
-  return say(
+    return reason('fee_cap_reached', `The base fee is ${baseFee} wei per gas; the operator allows ${feeCapWei}.`)
+  return reason(
     'fee_too_low_for_market',
     `The base fee is ${baseFee} wei per gas, and it offers ${offered}. Its fee is being raised.`,
   )

@@ -2,7 +2,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Attempt, Bound } from './intent.ts'
 import { readRecalled } from './recalled.ts'
-import { recallAll, takeInSlot, type NonceSlot } from './restore-from-ledger.ts'
+import { recallAll, restoreSlot, type NonceSlot } from './restore-from-ledger.ts'
 import { storeFill, storeFirst, storeReplacement } from './store.ts'
 
 /**
@@ -16,7 +16,7 @@ export async function adopt(app: App, chain: Chain, bound: Bound): Promise<{ fir
   const attempts = await recallAll(app, { intentId: bound.id })
   const [signed] = attempts
   if (signed !== undefined && !isAt(signed, bound)) {
-    await takeInSlot(app, signed)
+    await restoreSlot(app, signed)
     return null
   }
   const [first, ...later] = attempts.map(readRecalled).toReversed()

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
@@ -21,7 +21,7 @@ import { nobodysWithoutBytes } from './states.ts'
 import { sideBySide } from './concurrency.ts'
 import { reach } from './crash-points.ts'
 import { append, storeFill } from './store.ts'
-import { takeInSlot } from './restore-from-ledger.ts'
+import { restoreSlot } from './restore-from-ledger.ts'
 import { usedForGood, type Followed } from './nonce-used.ts'
 
 /** rows that one round takes up, and of these at a time: what they ask of node and signer travels together */
@@ -60,14 +60,20 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
   // Those that cannot be finished keep nobody behind them from it: the next round goes on where this one ends.
   if (rows.length < ROUND || last === undefined) places.delete(chain)
   else places.set(chain, { sender: last.sender, nonce: last.nonce })
-  await sideBySide(rows, WIDTH, (row) => attend(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old)))
+  await sideBySide(rows, WIDTH, (row) =>
+    isolateRowErrors(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old)),
+  )
 }
 
 /**
  * One row's trouble is not another's, nor is nonsense that the node says of it. But when node, signer or database are
  * away it is everybody's: the round ends, and the next one tries again, instead of every row waiting for its own time-out.
  */
-export async function attend({ telemetry }: App, { id }: { id: string }, work: () => Promise<unknown>): Promise<void> {
+export async function isolateRowErrors(
+  { telemetry }: App,
+  { id }: { id: string },
+  work: () => Promise<unknown>,
+): Promise<void> {
   try {
     await work()
   } catch (error) {
@@ -83,7 +89,9 @@ const AWAY: ReadonlySet<ErrorCode> = new Set([
   'database_unavailable',
 ])
 const isAway = (error: unknown): boolean =>
-  error instanceof AppError ? AWAY.has(error.code) : error instanceof RpcUnavailable && !(error instanceof BadAnswer)
+  error instanceof AppError
+    ? AWAY.has(error.code)
+    : error instanceof RpcUnavailable && !(error instanceof InvalidResponse)
 
 async function recoverOne(app: App, chain: Chain, row: TransactionRow, isOld: boolean): Promise<void> {
   const bound = toBound(row)
@@ -107,7 +115,7 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
     const block = await usedForGood(app, chain, bound)
     if (block === null) return
     // What the ledger knows of the nonce was told, or may have been, and keeps its id.
-    if (!(await takeInSlot(app, bound))) await giveUp(app, bound, { block, hash: null })
+    if (!(await restoreSlot(app, bound))) await giveUp(app, bound, { block, hash: null })
     return
   }
   await reach(app, 'before-fill')
@@ -136,7 +144,7 @@ async function signCancel(app: App, chain: Chain, bound: Bound, gas: bigint): Pr
     return { raw, hash, gas, fees: offer, isCancel: true }
   } catch (error) {
     if (!isTaken(error)) throw error
-    await takeInSlot(app, bound)
+    await restoreSlot(app, bound)
     return null
   }
 }

@@ -1,6 +1,6 @@
 import type { App } from '../app.ts'
 import { revertDataOf } from '../chain/rpc/errors.ts'
-import { BadAnswer } from '../chain/rpc/failures.ts'
+import { InvalidResponse } from '../chain/rpc/failures.ts'
 import { currentFees, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError, RpcError } from '../chain/rpc/rpc.ts'
@@ -95,7 +95,7 @@ async function gasAgain(chain: Chain, bound: Bound, before: Pick<Attempt, 'gas' 
     return larger(now, before.gas)
   } catch (error) {
     // Of an effect that reverts by now a node says no gas, and nonsense is none; a node that is away is asked again.
-    if (error instanceof RpcError || error instanceof BadAnswer) return before.gas
+    if (error instanceof RpcError || error instanceof InvalidResponse) return before.gas
     throw mapChainError(error)
   }
 }
@@ -172,7 +172,7 @@ export async function cancelGas(chain: Chain, from: Hex): Promise<bigint> {
 async function estimateNothing({ rpc }: Chain, from: Hex): Promise<bigint> {
   const estimate = async (to: Hex) => {
     const gas = readGas(await rpc.call('eth_estimateGas', [{ from, to, value: '0x0' }, 'latest']))
-    if (gas > MAX_GAS) throw new BadAnswer('the node’s gas estimate is above what a transaction may have')
+    if (gas > MAX_GAS) throw new InvalidResponse('the node’s gas estimate is above what a transaction may have')
     return gas
   }
   try {

@@ -5,8 +5,8 @@ import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { RecalledSince } from '../signer/wire.ts'
 import { byteaArray } from '../store/bytea-array.ts'
-import { attend } from './recover.ts'
-import { takeInSlot } from './restore-from-ledger.ts'
+import { isolateRowErrors } from './recover.ts'
+import { restoreSlot } from './restore-from-ledger.ts'
 
 /** milliseconds between two looks */
 const LOOK_MS = 1_000
@@ -120,7 +120,7 @@ async function catchUpWithLedger(app: App): Promise<void> {
   /** where the next question goes on; the cursor itself until something is stuck */
   let ahead: LedgerCursor | null = null
   for (;;) {
-    const cursor: LedgerCursor = ahead ?? (await readCursor(app.db))
+    const cursor: LedgerCursor = ahead ?? (await readLedgerCursor(app.db))
     const page = await app.signer.recallSince({ after: cursor.seq })
     if (page.record !== cursor.record) {
       // Another ledger than the one it was compared with: an older copy was accepted for it, or it is a new one.
@@ -163,7 +163,7 @@ async function takeInAll(app: App, lost: RecalledSignature[]): Promise<void> {
   const results = await Promise.allSettled(
     Array.from({ length: LANES }, async () => {
       for (const slots of accounts)
-        for (const slot of slots) await attend(app, { id: slot.intentId }, () => takeInSlot(app, slot))
+        for (const slot of slots) await isolateRowErrors(app, { id: slot.intentId }, () => restoreSlot(app, slot))
     }),
   )
   // All have ended before the next look may begin.
@@ -175,7 +175,7 @@ const NOTHING = '0'.repeat(64)
 
 type LedgerCursor = { seq: number; record: string }
 
-const readCursor = (db: Db): Promise<LedgerCursor> =>
+const readLedgerCursor = (db: Db): Promise<LedgerCursor> =>
   retrying(() => db.selectFrom('ledger_cursor').select(['seq', 'record']).executeTakeFirstOrThrow())
 
 /**

@@ -41,14 +41,14 @@ export async function recallAll(
  * @returns whether the ledger holds anything for the nonce
  * @throws signer_unavailable, database_unavailable
  */
-export async function takeInSlot(app: App, slot: NonceSlot): Promise<boolean> {
+export async function restoreSlot(app: App, slot: NonceSlot): Promise<boolean> {
   const attempts = await recallSlot(app, slot)
   if (attempts.length === 0) return false
   const { userId } = attempts[0]!
   await retrying(() => restoreAccount(app.db, { userId, address: slot.from }))
   for (let race = 1; ; race++) {
     try {
-      await retrying(() => app.db.transaction().execute((db) => takeIn(db, app, slot, attempts)))
+      await retrying(() => app.db.transaction().execute((db) => restoreFromLedger(db, app, slot, attempts)))
       return true
     } catch (error) {
       // A repeat of the same key has bound the id meanwhile, under another nonce: the next try frees it.
@@ -60,13 +60,13 @@ export async function takeInSlot(app: App, slot: NonceSlot): Promise<boolean> {
 const MAX_RACES = 8
 
 /**
- * As `takeInSlot`, with what the ledger was asked for before, inside a transaction, for an account that is there. An
+ * As `restoreSlot`, with what the ledger was asked for before, inside a transaction, for an account that is there. An
  * intent of ours that was bound to the nonce since, and that the ledger therefore never signed, loses its row to the
  * one that was: whoever sends it binds it again. What is written down already stays as it is, its caller's ABI too; and
  * a row whose newest bytes the ledger had not signed when it was asked keeps them: the answer is out of date.
  * @param attempts  of one nonce, newest first; at least one
  */
-export async function takeIn(db: Db, app: App, slot: NonceSlot, attempts: Recalled[]): Promise<void> {
+export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attempts: Recalled[]): Promise<void> {
   const { chainId, from, nonce } = slot
   const [newest, first] = [attempts[0]!, attempts.at(-1)!]
   const { account_id } = await db

@@ -10,7 +10,7 @@ import type { Transition } from '../store/rows.ts'
 import { findUser } from '../users/find.ts'
 import { countAt } from './nonce-count.ts'
 import { MIN_GAS } from './limits.ts'
-import { attend } from './recover.ts'
+import { isolateRowErrors } from './recover.ts'
 import { provenLeast, usedForGood } from './nonce-used.ts'
 
 /** A stopped account on a network, as its operator sees it. */
@@ -90,7 +90,7 @@ export async function resumeAsked(app: App, chain: Chain): Promise<void> {
   )
   for (const { sender, account_id: accountId } of lanes) {
     const from = toHex(sender)
-    await attend(app, { id: from }, () => resumeOne(app, chain, { from, accountId }))
+    await isolateRowErrors(app, { id: from }, () => resumeOne(app, chain, { from, accountId }))
   }
 }
 

@@ -18,7 +18,7 @@ import { isTaken } from './recover.ts'
 import { untilReplayed } from './replay.ts'
 import { reach } from './crash-points.ts'
 import { storeFirst } from './store.ts'
-import { takeInSlot } from './restore-from-ledger.ts'
+import { restoreSlot } from './restore-from-ledger.ts'
 import type { Binding } from './take-nonce.ts'
 import { tellSigned } from './unsigned.ts'
 
@@ -123,7 +123,7 @@ async function finish(
   const signed = await sign(app, chain, caller, bound, { mayVacate })
   if (signed === null) return null
   // Bound anew, and signed before: by a request that the database has lost. A random id was never asked for before.
-  if (signed.stored && mayVacate && bound.requestHash !== null && (await takeInSlot(app, bound))) return null
+  if (signed.stored && mayVacate && bound.requestHash !== null && (await restoreSlot(app, bound))) return null
   await reach(app, 'after-sign')
   const { raw, hash } = signed
   const isDue = await storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false })
@@ -173,14 +173,14 @@ async function isUnsigned({ signer, telemetry }: App, { id }: Bound): Promise<bo
  */
 async function makeRoom(app: App, bound: Bound): Promise<null> {
   if (await takeInIntent(app, bound.id)) return null
-  if (!(await takeInSlot(app, bound))) await part(app, bound.id)
+  if (!(await restoreSlot(app, bound))) await part(app, bound.id)
   return null
 }
 
 /** @returns whether the ledger holds anything for the intent */
 async function takeInIntent(app: App, id: string): Promise<boolean> {
   const [newest] = (await app.signer.recall({ intentId: id })).attempts
-  return newest !== undefined && takeInSlot(app, newest)
+  return newest !== undefined && restoreSlot(app, newest)
 }
 
 /** Business event: an intent has bytes and is on its way. */

@@ -95,7 +95,7 @@ export const nobodysWithoutBytes = () => ({
  * Takes back what blocks from a number on said. Transactions with bytes are submitted again, under the hash that was
  * mined, and all their attempts are to be sent at once; an intent without bytes is bound as before. Inside a transaction.
  */
-export async function unmine(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
+export async function revertToPending(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
   const at = new Date(app.now()).toISOString()
   const isAbove = sql<boolean>`chain_id = ${chainId}::bigint and is_final in (false, true) and block_number >= ${fromNumber}::bigint`
   // First, as the sweep does, which locks attempts after it.

@@ -9,7 +9,7 @@ import type { Transition } from '../store/rows.ts'
 import { gasStrategy } from './gas.ts'
 import { feeDigits, writeFees, type Attempt, type Bound } from './intent.ts'
 import { holdBack, isFar } from './queue.ts'
-import { takeInSlot } from './restore-from-ledger.ts'
+import { restoreSlot } from './restore-from-ledger.ts'
 import { oncePer, together } from './group-commit.ts'
 import { tellSigned } from './unsigned.ts'
 
@@ -29,7 +29,7 @@ export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: 
   tellSigned(app, chain, bound.from)
   if (stored !== 'lost') return stored === 'due'
   // The database went back between commit 1 and this: the ledger knows what it was.
-  await takeInSlot(app, bound)
+  await restoreSlot(app, bound)
   return !(await holdBack(app, chain, attempt.hash))
 }
 
@@ -151,7 +151,7 @@ async function storeLater(
     }),
   )
   // The database went back since the row was read: the ledger knows what it was, and these bytes with it.
-  if (!isThere) assert(await takeInSlot(app, bound), 'the ledger does not hold what it signed')
+  if (!isThere) assert(await restoreSlot(app, bound), 'the ledger does not hold what it signed')
 }
 
 async function keepAttempt(db: Db, chain: Chain, id: string, attempt: Attempt): Promise<void> {

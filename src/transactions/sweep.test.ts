@@ -7,7 +7,7 @@ import { toHex, toWord } from '../store/bytes.ts'
 import type { TransactionRow } from './intent.ts'
 import { startKeeper } from './keeper.ts'
 import { listTransactions, readTransaction } from './read.ts'
-import { unmine } from './states.ts'
+import { revertToPending } from './states.ts'
 import { dropBytes, startByteSweep } from './sweep.ts'
 
 /** Which bytes go a week after their transaction is final, and that nothing else does. */
@@ -127,7 +127,7 @@ test('a rollback below what was swept has it swept again', async () => {
   for (let nonce = 0; nonce < 4; nonce++)
     ids.push((await world.row(writer, { nonce, ...final(10 + nonce, 8 * DAY) })).id)
   await sweepAll()
-  await world.db.transaction().execute((db) => unmine(db, world.app, world.chain.chainId, 12))
+  await world.db.transaction().execute((db) => revertToPending(db, world.app, world.chain.chainId, 12))
   await sql`update attempts set raw = '\\x01'`.execute(world.db)
   for (const nonce of [2, 3]) {
     const { block_number, is_final, state, updated_at } = final(12, 8 * DAY)

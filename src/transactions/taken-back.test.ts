@@ -2,7 +2,7 @@ import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
 import type { TransactionRow } from './intent.ts'
-import { markFinal, unmine } from './states.ts'
+import { markFinal, revertToPending } from './states.ts'
 
 /** Which rows a rollback and finality mean, of several networks in one table. */
 let world: FakeApp
@@ -46,7 +46,7 @@ test('a rollback takes back what is in its blocks, final or not, and nothing bel
     failed: { state: 'FAILED', is_final: true },
     elsewhere: mined(6, { chain_id: OTHER }),
   })
-  await world.db.transaction().execute((db) => unmine(db, world.app, world.chain.chainId, 5))
+  await world.db.transaction().execute((db) => revertToPending(db, world.app, world.chain.chainId, 5))
   const back = ['SUBMITTED', false, null, ['SUBMITTED']]
   assert.deepEqual(await read(), {
     below: ['MINED', false, 4, []],

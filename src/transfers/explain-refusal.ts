@@ -51,12 +51,12 @@ async function findShortage(
 ): Promise<AppError | null> {
   if (asset.tokenType === 'NATIVE') return null
   const { token, tokenType } = asset
-  const ask = async (data: Hex): Promise<bigint | null> => {
+  const callToken = async (data: Hex): Promise<bigint | null> => {
     const result = await ethCall(chain.rpc, { to: token, data, at: 'latest' })
     return 'reverted' in result || result.data.length < 66 ? null : BigInt(result.data.slice(0, 66))
   }
   if (tokenType === 'ERC721') {
-    const owner = await ask(`0x6352211e${word(asset.tokenId)}`)
+    const owner = await callToken(`0x6352211e${word(asset.tokenId)}`)
     if (owner === BigInt(from)) return null
     const detail =
       owner === null || owner === 0n
@@ -69,8 +69,8 @@ async function findShortage(
   }
   const held =
     tokenType === 'ERC20'
-      ? await ask(`0x70a08231${word(from)}`)
-      : await ask(`0x00fdd58e${word(from)}${word(asset.tokenId)}`)
+      ? await callToken(`0x70a08231${word(from)}`)
+      : await callToken(`0x00fdd58e${word(from)}${word(asset.tokenId)}`)
   if (held === null || held >= value) return null
   const detail =
     tokenType === 'ERC20'

@@ -4,7 +4,7 @@ import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller, Machine } from '../http/bearer.ts'
-import { isMoment, readCursor, writeCursor } from '../http/cursor.ts'
+import { isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
 import { isProviderName, parseUserId, type UserId } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
@@ -67,7 +67,7 @@ export async function listUsers(
   { clientId }: Pick<Machine, 'clientId'>,
   { limit, cursor }: { limit: number; cursor?: string | undefined },
 ): Promise<{ users: DirectoryProfile[]; nextCursor: string | null }> {
-  const after = cursor === undefined ? null : readCursor(cursor, ['string', 'string'])
+  const after = cursor === undefined ? null : readPageCursor(cursor, ['string', 'string'])
   if (after !== null && !isPlace(after[0] as string, after[1] as string))
     throw new AppError('invalid_cursor', 'The cursor belongs to another query.', {
       errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Use the one from X-Next-Cursor of the same query.' }],

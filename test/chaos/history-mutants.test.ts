@@ -61,7 +61,7 @@ const MUTANTS: Record<string, Mutant> = {
   },
   'transactions are not checked': {
     file: 'follower/strict.ts',
-    edits: [["  if (computed.transactionsRoot !== lower(header.transactionsRoot))\n    throw new BadAnswer('the transactions have another root than the block names')\n", '']], // prettier-ignore
+    edits: [["  if (computed.transactionsRoot !== lower(header.transactionsRoot))\n    throw new InvalidResponse('the transactions have another root than the block names')\n", '']], // prettier-ignore
     caughtBy: 'src/follower/prove.test.ts',
   },
   'no fencing': {

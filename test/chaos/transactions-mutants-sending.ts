@@ -88,7 +88,7 @@ export const sendingMutants: Mutant[] = [
     name: 'a reorganisation is not handled',
     scenario: 'reorganised-away',
     caughtBy: 'lost',
-    patches: [['transactions/follow.ts', '    await unmine(db, app, chain.chainId, fromNumber)\n', '']],
+    patches: [['transactions/follow.ts', '    await revertToPending(db, app, chain.chainId, fromNumber)\n', '']],
   },
   {
     name: 'a rollback commits half of itself',

@@ -36,7 +36,7 @@ test('a header is read with its fee or without, in lower case, and not past the 
 
 for (const [name, answer] of Object.entries(BAD)) {
   test(`a newest block that cannot be right is a node that is away, for readers as for the follower: ${name}`, async () => {
-    assert.throws(() => readHeader(answer), { name: 'BadAnswer' })
+    assert.throws(() => readHeader(answer), { name: 'InvalidResponse' })
     const chain = { faucet: null, head: openHead(Date.now), rpc: { call: async () => answer } } as unknown as Chain
     await assert.rejects(newestBlock(chain), (error) => {
       assert.ok(error instanceof RpcUnavailable)

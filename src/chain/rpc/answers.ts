@@ -1,11 +1,11 @@
 import type { Hex } from '../../ids.ts'
-import { BadAnswer } from './failures.ts'
+import { InvalidResponse } from './failures.ts'
 import type { Block } from '../rpc/block.ts'
 
 /** The end of the year 9999: a development chain's clock can be set to times that have no date. */
 const LAST_SECOND = 253_402_300_799
 
-/** What is kept of a block or a header, as a node sends it. @throws BadAnswer */
+/** What is kept of a block or a header, as a node sends it. @throws InvalidResponse */
 export function readHeader(answer: unknown): Block {
   const block = readObject(answer, 'a block')
   return {
@@ -20,29 +20,30 @@ export function readHeader(answer: unknown): Block {
 /** Nodes write what does not apply as null, or leave it out. */
 export const isAbsent = (value: unknown): value is null | undefined => value === null || value === undefined
 
-/** @throws BadAnswer  naming what was asked for */
+/** @throws InvalidResponse  naming what was asked for */
 export function readObject(value: unknown, what: string): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null) throw new BadAnswer(`the node did not answer ${what}`)
+  if (typeof value !== 'object' || value === null) throw new InvalidResponse(`the node did not answer ${what}`)
   return value as Record<string, unknown>
 }
 
-/** @throws BadAnswer */
+/** @throws InvalidResponse */
 export function readQuantity(value: unknown, what: string): bigint {
-  if (typeof value !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(value)) throw new BadAnswer(`${what} is not a quantity`)
+  if (typeof value !== 'string' || !/^0x[0-9a-f]{1,64}$/i.test(value))
+    throw new InvalidResponse(`${what} is not a quantity`)
   return BigInt(value)
 }
 
-/** @throws BadAnswer  also for what is too large to be exact */
+/** @throws InvalidResponse  also for what is too large to be exact */
 export function readNumber(value: unknown, what: string): number {
   const number = Number(readQuantity(value, what))
-  if (!Number.isSafeInteger(number)) throw new BadAnswer(`${what} is too large`)
+  if (!Number.isSafeInteger(number)) throw new InvalidResponse(`${what} is too large`)
   return number
 }
 
 /**
  * True when the transaction of a receipt succeeded. Receipts from before Byzantium carry a state root instead of a
  * status; one with neither says nothing. EIP-658
- * @throws BadAnswer
+ * @throws InvalidResponse
  */
 export function readStatus({ status, root }: Record<string, unknown>): boolean {
   if (isAbsent(status)) {
@@ -50,25 +51,25 @@ export function readStatus({ status, root }: Record<string, unknown>): boolean {
     return true
   }
   const number = readQuantity(status, 'status')
-  if (number > 1n) throw new BadAnswer('invalid receipt status')
+  if (number > 1n) throw new InvalidResponse('invalid receipt status')
   return number === 1n
 }
 
-/** Bytes of any length in hexadecimal; what stands behind 0x is read by those who need it. @throws BadAnswer */
+/** Bytes of any length in hexadecimal; what stands behind 0x is read by those who need it. @throws InvalidResponse */
 export function readBytes(value: unknown, what: string): Hex {
-  if (typeof value !== 'string' || !value.startsWith('0x')) throw new BadAnswer(`${what} is not bytes`)
+  if (typeof value !== 'string' || !value.startsWith('0x')) throw new InvalidResponse(`${what} is not bytes`)
   return value as Hex
 }
 
-/** 32 bytes, lower-case. @throws BadAnswer */
+/** 32 bytes, lower-case. @throws InvalidResponse */
 export const readHash = (value: unknown, what: string): Hex => readHex(value, 64, what)
 
-/** 20 bytes, lower-case. @throws BadAnswer */
+/** 20 bytes, lower-case. @throws InvalidResponse */
 export const readAddress = (value: unknown, what: string): Hex => readHex(value, 40, what)
 
 function readHex(value: unknown, digits: number, what: string): Hex {
   if (typeof value !== 'string' || value.length !== digits + 2 || !/^0x[0-9a-f]+$/i.test(value)) {
-    throw new BadAnswer(`not ${digits / 2} bytes: ${what}`)
+    throw new InvalidResponse(`not ${digits / 2} bytes: ${what}`)
   }
   return value.toLowerCase() as Hex
 }

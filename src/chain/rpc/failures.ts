@@ -21,10 +21,10 @@ export class RpcUnavailable extends Error {
 }
 
 /** The node answered something that cannot be right, or not yet: asked again later, never taken as "empty". */
-export class BadAnswer extends RpcUnavailable {
+export class InvalidResponse extends RpcUnavailable {
   constructor(message: string) {
     super(message, { timedOut: false })
-    this.name = 'BadAnswer'
+    this.name = 'InvalidResponse'
   }
 }
 

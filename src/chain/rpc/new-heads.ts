@@ -104,12 +104,12 @@ function subscribe(
       timer = setTimeout(check, patienceMs)
       timer.unref()
     }
-    const ask = (id: number, method: string, params: unknown[]) =>
+    const send = (id: number, method: string, params: unknown[]) =>
       opened.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
 
     opened.on('open', () => {
       heard()
-      ask(1, 'eth_chainId', [])
+      send(1, 'eth_chainId', [])
     })
     opened.on('pong', heard)
     opened.on('message', (data) => {
@@ -117,7 +117,7 @@ function subscribe(
       const message = readMessage(data)
       if (message === null) return give()
       if (message.id === 1) {
-        if (Number(message.result) === chainId) return ask(2, 'eth_subscribe', ['newHeads'])
+        if (Number(message.result) === chainId) return send(2, 'eth_subscribe', ['newHeads'])
         if (typeof message.result === 'string') onNode(position, 'wrong_chain')
         return give()
       }

@@ -149,7 +149,7 @@ export const isAtTag = ({ method, params }: Call): boolean =>
   (method === 'eth_blockNumber' || params.some((one) => one === 'latest' || one === 'pending'))
 
 /** An answer that another node may give better: this one lags, lacks the method, is rate limited, broken, or left it out. */
-export function mayDoBetter(answer: unknown): boolean {
+export function isRetryableOnAnotherNode(answer: unknown): boolean {
   if (answer instanceof RpcUnavailable) return !(answer instanceof RpcTooLarge)
   if (!(answer instanceof RpcError) || answer.rpcCode === 3) return false
   return isUnknownBlock(answer) || isMissingMethod(answer) || isRateLimited(answer) || isBroken(answer)

@@ -1,7 +1,7 @@
 import { classifySendError, isMissingMethod, isRateLimited } from './errors.ts'
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
 import type { AskNode, Call } from './json-rpc.ts'
-import { isAtTag, mayDoBetter, noteAnswer, noteFailure, pick, type Member } from './node-health.ts'
+import { isAtTag, isRetryableOnAnotherNode, noteAnswer, noteFailure, pick, type Member } from './node-health.ts'
 import { isSend } from './rpc.ts'
 
 /** What became of a node, for the log. */
@@ -178,7 +178,7 @@ function settle(before: unknown, said: unknown): unknown {
 }
 
 /** Another node may answer this better. */
-const isOpen = (call: Call, answer: unknown): boolean => mayDoBetter(answer) || isUnknownToIt(call, answer)
+const isOpen = (call: Call, answer: unknown): boolean => isRetryableOnAnotherNode(answer) || isUnknownToIt(call, answer)
 
 /**
  * Blocks asked for by hash are known to exist, and one of a number may: a node that says null lags. No balance, code or

@@ -22,7 +22,7 @@ import type { ProviderSettings } from '../federation/providers.ts'
 import type { Secrets } from '../secrets.ts'
 import { sendPages } from './send.ts'
 import { endSession, endSessions, listSessions } from '../sessions.ts'
-import { chainName, wayBack } from '../steps.ts'
+import { chainName, backLink } from '../steps.ts'
 import { endIdentity, endIn, signOut } from '../sign-out.ts'
 
 type AccountPageParts = {
@@ -157,7 +157,7 @@ export function accountPages(
   /** POST /account/erase: `sure`. In this order: what fails half-way can be asked again, and nothing comes back. */
   actFresh('/account/erase', async ({ visitor: { user }, form, request, reply }) => {
     const words = textsOf(request)
-    wayBack.set(request, { href: '/account/erase', text: words.account.back, words })
+    backLink.set(request, { href: '/account/erase', text: words.account.back, words })
     if (form.sure !== 'yes') throw new PageError('sign_in_refused', ({ refused }) => refused.notSure)
     await assertChangeable(db, user.accountId)
     await revokeAll(app, user)
@@ -174,19 +174,19 @@ export function accountPages(
       return null
     }
     const page = { limit: FEW }
-    const [holdings, pieces, transfers, coins, sent] = await Promise.all([
-      slices.readHoldings(user, chainId).catch(failed),
+    const [balances, collectibles, transfers, coins, sent] = await Promise.all([
+      slices.readBalances(user, chainId).catch(failed),
       slices.readCollectibles(user, chainId).catch(failed),
       slices.readTransfers(user, chainId, { ...page, direction: 'all' }).catch(failed),
-      slices.readCoins(user, chainId, { ...page, direction: 'all' }).catch(failed),
+      slices.readNativeTransfers(user, chainId, { ...page, direction: 'all' }).catch(failed),
       slices.readSent(user, chainId, { ...page, clientId: null }).catch(failed),
     ])
     return {
       chainId,
       network: chainName(app, words, chainId),
-      holdings,
-      pieces: pieces ?? [],
-      movements: newestOf(transfers, coins),
+      balances,
+      collectibles: collectibles ?? [],
+      transfers: newestOf(transfers, coins),
       sent: sent?.entries ?? [],
       canSend: slices.sending !== null,
     }

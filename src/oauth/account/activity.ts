@@ -3,7 +3,7 @@ import { html } from 'ghtml'
 import type { App } from '../../app.ts'
 import { sendPage, textsOf } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
-import { movementItem, sentItem } from './body.ts'
+import { transferItem, sentItem } from './body.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import type { AccountOwner, AccountSlices, Direction, Listed } from './slices.ts'
 import { listAllowed } from './allowed.ts'
@@ -67,8 +67,8 @@ export function activityPage(
       return rowsOf(await slices.readSent(owner, network, { ...page, clientId: application }), (one) =>
         sentItem(words, one),
       )
-    const read = show === 'tokens' ? slices.readTransfers : slices.readCoins
-    return rowsOf(await read(owner, network, { ...page, direction }), (one) => movementItem(words, one))
+    const read = show === 'tokens' ? slices.readTransfers : slices.readNativeTransfers
+    return rowsOf(await read(owner, network, { ...page, direction }), (one) => transferItem(words, one))
   }
 }
 

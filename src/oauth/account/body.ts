@@ -16,9 +16,9 @@ import type { ListedSession } from '../sessions.ts'
 export type OnNetwork = {
   chainId: number
   network: string
-  holdings: ShownBalance[] | null
-  pieces: ShownCollectible[]
-  movements: ShownTransfer[] | null
+  balances: ShownBalance[] | null
+  collectibles: ShownCollectible[]
+  transfers: ShownTransfer[] | null
   sent: SentTransaction[]
   canSend: boolean
 }
@@ -85,7 +85,7 @@ function personCard({ words, csrf, username, provider, imageSrc, address, sessio
 }
 
 function networkCard(words: Texts, parts: OnNetwork): string {
-  const { chainId, network, holdings, pieces, movements, sent, canSend } = parts
+  const { chainId, network, balances, collectibles, transfers, sent, canSend } = parts
   const texts = words.account
   return html`
     <section class="card stack">
@@ -94,34 +94,34 @@ function networkCard(words: Texts, parts: OnNetwork): string {
         !${canSend ? html`<a class="button small" href="/account/send">${words.send.title}</a>` : ''}
       </div>
       !${
-        holdings === null
+        balances === null
           ? html`<p class="muted">${texts.unreadable}</p>`
           : html`<dl class="facts">
-              !${holdings
+              !${balances
                 .map(
-                  (holding) =>
-                    html`<dt>${holding.name === '' ? holding.symbol : holding.name}</dt>
-                      <dd>!${amountHtml(words, holding)}</dd>`,
+                  (balance) =>
+                    html`<dt>${balance.name === '' ? balance.symbol : balance.name}</dt>
+                      <dd>!${amountHtml(words, balance)}</dd>`,
                 )
                 .join('')}
             </dl>`
       }
       !${
-        pieces.length === 0
+        collectibles.length === 0
           ? ''
           : html`<h3>${texts.collectibles}</h3>
               <ul class="rows">
-                !${pieces.map(pieceItem).join('')}
+                !${collectibles.map(collectibleItem).join('')}
               </ul>`
       }
       <h3>${texts.transfers}</h3>
       !${
-        movements === null
+        transfers === null
           ? html`<p class="muted">${texts.unreadable}</p>`
-          : movements.length === 0
+          : transfers.length === 0
             ? html`<p class="muted">${texts.noTransfers}</p>`
             : html`<ul class="rows">
-                !${movements.map((one) => movementItem(words, one)).join('')}
+                !${transfers.map((one) => transferItem(words, one)).join('')}
               </ul>`
       }
       !${
@@ -138,7 +138,7 @@ function networkCard(words: Texts, parts: OnNetwork): string {
 }
 
 /** A collectible by its collection and id; several of a kind with their count. */
-export const pieceName = ({ name, symbol, tokenId }: ShownCollectible): string =>
+export const collectibleName = ({ name, symbol, tokenId }: ShownCollectible): string =>
   `${name || symbol || '?'} #${shortId(tokenId)}`
 
 /** Ids may be hashes of 78 digits: their ends tell them apart. */
@@ -147,16 +147,16 @@ const shortId = (id: bigint | string): string => {
   return text.length <= 20 ? text : `${text.slice(0, 8)}…${text.slice(-6)}`
 }
 
-const pieceItem = (piece: ShownCollectible): string =>
+const collectibleItem = (collectible: ShownCollectible): string =>
   html`<li>
-    <span title="${String(piece.tokenId)}">${pieceName(piece)}</span
-    >!${piece.count > 1n ? html` <span class="badge">× ${String(piece.count)}</span>` : ''}
+    <span title="${String(collectible.tokenId)}">${collectibleName(collectible)}</span
+    >!${collectible.count > 1n ? html` <span class="badge">× ${String(collectible.count)}</span>` : ''}
   </li>`
 
 /** Where tokens come from that did not exist before, and go to that exist no more. Source: ERC-20, ERC-721, ERC-1155 */
 const ZERO_ADDRESS = `0x${'0'.repeat(40)}`
 
-export function movementItem(
+export function transferItem(
   words: Texts,
   { direction, amount, tokenId, other, at, explorerUrl }: ShownTransfer,
 ): string {

@@ -22,11 +22,11 @@ const amount = { value: 2n ** 200n, decimals: 18, symbol: 'ETH' }
 
 test('what somebody takes along is whole, however much it is, and is JSON', async () => {
   for (const count of [0, 1, 25, 26, 50, 51, 140]) {
-    const movement = (index: number) => ({ explorerUrl: `/tx/${index}`, amount }) as ShownTransfer
+    const transfer = (index: number) => ({ explorerUrl: `/tx/${index}`, amount }) as ShownTransfer
     const slices = {
       readSent: listing(count, (index) => ({ id: `tx_${index}`, value: amount, fee: null }) as SentTransaction),
-      readTransfers: listing(count, movement),
-      readCoins: listing(count, movement),
+      readTransfers: listing(count, transfer),
+      readNativeTransfers: listing(count, transfer),
     } as unknown as AccountSlices
     const networks = [1, 2].map((chainId) => ({ chainId, network: `network ${chainId}` }))
     let text = ''

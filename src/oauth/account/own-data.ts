@@ -71,9 +71,9 @@ export async function* ownDataText(
     yield `${index === 0 ? '' : ','}${JSON.stringify(network).slice(0, -1)},"transactions":[`
     yield* rows((page) => slices.readSent(user, chainId, { ...page, clientId: null }), sentWire)
     yield '],"transfers":['
-    yield* rows((page) => slices.readTransfers(user, chainId, { ...page, direction: 'all' }), movementWire)
+    yield* rows((page) => slices.readTransfers(user, chainId, { ...page, direction: 'all' }), transferWire)
     yield '],"payments":['
-    yield* rows((page) => slices.readCoins(user, chainId, { ...page, direction: 'all' }), movementWire)
+    yield* rows((page) => slices.readNativeTransfers(user, chainId, { ...page, direction: 'all' }), transferWire)
     yield ']}'
   }
   yield ']}\n'
@@ -98,5 +98,5 @@ const sentWire = ({ value, fee, ...rest }: SentTransaction): object => ({
   value: amountWire(value),
   fee: fee === null ? null : amountWire(fee),
 })
-const movementWire = ({ amount, ...rest }: ShownTransfer): object => ({ ...rest, amount: amountWire(amount) })
+const transferWire = ({ amount, ...rest }: ShownTransfer): object => ({ ...rest, amount: amountWire(amount) })
 const amountWire = ({ value, decimals, symbol }: Amount): object => ({ value: String(value), decimals, symbol })

@@ -2,11 +2,14 @@ import { html } from 'ghtml'
 import { amountHtml, amountText } from '../../http/amount.ts'
 import { rich, timeHtml } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
-import { form, pieceName } from './body.ts'
+import { form, collectibleName } from './body.ts'
 import type { ShownBalance, TransferForm, ShownCollectible, Rehearsed, SentTransaction } from './slices.ts'
 
 /** One thing that can be sent; `value` is what the form sends for it. */
-export type AssetChoice = { value: string; network: string } & ({ holding: ShownBalance } | { piece: ShownCollectible })
+export type AssetChoice = { value: string; network: string } & (
+  | { balance: ShownBalance }
+  | { collectible: ShownCollectible }
+)
 export type Typed = { asset: string; to: string; provider: string; amount: string }
 
 type SendForm = {
@@ -95,9 +98,10 @@ const option = (value: string, title: string, chosen: string): string =>
   html`<option value="${value}" !${value === chosen ? 'selected' : ''}>${title}</option>`
 
 function titleOf(words: Texts, choice: AssetChoice): string {
-  if ('piece' in choice) return `${pieceName(choice.piece)}${choice.piece.count > 1n ? ` × ${choice.piece.count}` : ''}`
-  const { name, symbol } = choice.holding
-  return `${name || symbol} · ${amountText(words, choice.holding).short} ${symbol}`
+  if ('collectible' in choice)
+    return `${collectibleName(choice.collectible)}${choice.collectible.count > 1n ? ` × ${choice.collectible.count}` : ''}`
+  const { name, symbol } = choice.balance
+  return `${name || symbol} · ${amountText(words, choice.balance).short} ${symbol}`
 }
 
 type Confirm = {

@@ -124,24 +124,24 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
   async function choicesOn(words: Texts, { user }: Visitor, chainId: number): Promise<AssetChoice[]> {
     const network = chainName(app, words, chainId)
     try {
-      const [holdings, pieces] = await Promise.all([
-        slices.readHoldings(user, chainId),
+      const [balances, collectibles] = await Promise.all([
+        slices.readBalances(user, chainId),
         slices.readCollectibles(user, chainId),
       ])
       // A collection counts its pieces; each of them is sent by itself.
-      const collections = new Set(pieces.map(({ token }) => token.toLowerCase()))
+      const collections = new Set(collectibles.map(({ token }) => token.toLowerCase()))
       return [
-        ...holdings
+        ...balances
           .filter(({ token }) => token === null || !collections.has(token.toLowerCase()))
-          .map((holding): AssetChoice => ({
-            value: `${chainId}:${holding.token === null ? 'NATIVE' : 'ERC20'}:${holding.token?.toLowerCase() ?? ''}:`,
+          .map((balance): AssetChoice => ({
+            value: `${chainId}:${balance.token === null ? 'NATIVE' : 'ERC20'}:${balance.token?.toLowerCase() ?? ''}:`,
             network,
-            holding,
+            balance,
           })),
-        ...pieces.map((piece): AssetChoice => ({
-          value: `${chainId}:${piece.tokenType}:${piece.token.toLowerCase()}:${piece.tokenId}`,
+        ...collectibles.map((collectible): AssetChoice => ({
+          value: `${chainId}:${collectible.tokenType}:${collectible.token.toLowerCase()}:${collectible.tokenId}`,
           network,
-          piece,
+          collectible,
         })),
       ]
     } catch (error) {

@@ -4,14 +4,14 @@ import type { Texts } from '../../texts/en.ts'
 
 /** What other slices know of an account and can do with it: passed in, because this one may not import them. */
 export type AccountSlices = {
-  readHoldings(owner: AccountOwner, chainId: number): Promise<ShownBalance[]>
+  readBalances(owner: AccountOwner, chainId: number): Promise<ShownBalance[]>
   readCollectibles(owner: AccountOwner, chainId: number): Promise<ShownCollectible[]>
   readTransfers(
     owner: AccountOwner,
     chainId: number,
     page: PageAsked & { direction: Direction },
   ): Promise<Listed<ShownTransfer>>
-  readCoins(
+  readNativeTransfers(
     owner: AccountOwner,
     chainId: number,
     page: PageAsked & { direction: Direction },

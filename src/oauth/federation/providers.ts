@@ -142,7 +142,7 @@ function readProvider(
       usernameClaims: texts('usernameClaims', defaults.usernameClaims),
       pictureClaim: text('pictureClaim', defaults.pictureClaim),
       ...(given.askAgain === undefined ? {} : { dialect: { askAgain: askAgain() } }),
-      ...reach(issuer),
+      ...networkAccess(issuer),
       ...proof(),
     }
   }
@@ -172,7 +172,7 @@ function readProvider(
         askAgain: given.askAgain === undefined ? { prompt: 'login' } : askAgain(),
         hintParameter: null,
       },
-      ...reach(authorization, token, profile),
+      ...networkAccess(authorization, token, profile),
     }
   }
 
@@ -192,7 +192,7 @@ function readProvider(
     return value
   }
 
-  function reach(...addresses: string[]): Pick<ProviderSettings, 'allowsPrivate' | 'allowsHttp'> {
+  function networkAccess(...addresses: string[]): Pick<ProviderSettings, 'allowsPrivate' | 'allowsHttp'> {
     const { allowPrivate = false } = given
     if (typeof allowPrivate !== 'boolean') refuse('allowPrivate must be true or false')
     return {

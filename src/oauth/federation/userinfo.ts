@@ -15,13 +15,13 @@ export async function askProfile(
   { config, accessToken }: { config: openid.Configuration; accessToken: string },
 ): Promise<Profile> {
   const { wrapper } = provider.dialect!
-  const said = objectOf(await ask(profile))
+  const said = objectOf(await request(profile))
   const claims = wrapper === undefined ? said : objectOf(said[wrapper])
   const subject = subjectOf(provider, claims)
   if (emails === undefined) return personOf(provider, subject, claims)
-  return personOf(provider, subject, { ...claims, ...primaryOf(await ask(emails)) })
+  return personOf(provider, subject, { ...claims, ...primaryOf(await request(emails)) })
 
-  async function ask(url: string): Promise<unknown> {
+  async function request(url: string): Promise<unknown> {
     const headers = new Headers({ accept: 'application/json' })
     const answer = await openid.fetchProtectedResource(config, accessToken, new URL(url), 'GET', null, headers)
     if (answer.status !== 200)
