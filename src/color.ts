@@ -10,7 +10,7 @@ export function readColor(text: string): Rgb | null {
 export const writeColor = (color: Rgb): string => `#${color.map((part) => part.toString(16).padStart(2, '0')).join('')}`
 
 /**
- * How well two colours are told apart, 1 to 21; text needs 4.5.
+ * How well two colours are distinguished, 1 to 21; text needs 4.5.
  * Source: WCAG 2.2, contrast ratio and relative luminance, success criterion 1.4.3
  */
 export function contrast(one: Rgb, other: Rgb): number {

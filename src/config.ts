@@ -188,7 +188,7 @@ function readEach(
 }
 
 /**
- * Names that are all but those of settings: whoever writes SIGNER_MAX_FEE believes in a limit that is not there. What
+ * Names that are all but those of settings: anyone who writes SIGNER_MAX_FEE believes in a limit that is not there. What
  * others put into an environment, as SIGNER_PORT or DATABASE_HOST, is further away.
  */
 function misspelt(env: Record<string, string | undefined>): string[] {
@@ -258,7 +258,7 @@ function readValue(key: Setting, text: string): string | number | bigint | strin
   }
 }
 
-/** Proxies in a row that anybody has; more is a mistake. */
+/** Proxies in a row that anyone has; more is a mistake. */
 const MAX_PROXIES = 16
 
 function readProxies(text: string): number | string[] | Error {
@@ -271,7 +271,7 @@ function readProxies(text: string): number | string[] | Error {
       )
 }
 
-/** `/0` is everybody, which is no proxy. */
+/** `/0` is everyone, which is no proxy. */
 function isAddressOrNetwork(text: string): boolean {
   const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
   const family = isIP(address)

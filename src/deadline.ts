@@ -8,5 +8,5 @@ const deadlines = new AsyncLocalStorage<number>()
  */
 export const underDeadline = <T>(at: number, work: () => Promise<T>): Promise<T> => deadlines.run(at, work)
 
-/** Until when somebody waits for what is begun here, performance.now(), milliseconds; for ever in the background. */
+/** Until when someone waits for what is begun here, performance.now(), milliseconds; forever in the background. */
 export const deadline = (): number => deadlines.getStore() ?? Infinity

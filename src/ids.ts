@@ -27,12 +27,12 @@ export function isSubject(subject: string): boolean {
 export const isProviderName = (text: string): boolean => PROVIDER.test(text)
 
 /**
- * The providers that an application brings have names of their own: whoever vouches for the people of one application
+ * The providers that an application brings have names of their own: anyone who vouches for the people of one application
  * can by no configuration vouch for those of a provider of the installation.
  */
 export const isApplicationProvider = (name: string): boolean => isProviderName(name) && /^APP_./.test(name)
 
-/** Claims that people can change, or that are given to somebody else later: never the key of an account. */
+/** Claims that people can change, or that are given to someone else later: never the key of an account. */
 const MUTABLE_CLAIMS = new Set([
   'email',
   'username',
@@ -78,9 +78,9 @@ function uuidOf(text: string): string {
 export type KeyScope = { accountId: string; clientId: string; route: string; key: string }
 
 /**
- * The id of what an idempotency key stands for. Deterministic, so that whoever has forgotten the one can ask for the
- * other: the signer's ledger, which gives an id one nonce for ever, is then the judge of the key too.
- * @param use  which use of the key it is, from 0: one that came to nothing, or was over for long, leaves it to the next
+ * The id of what an idempotency key stands for. Deterministic, so that anyone who has forgotten the one can ask for the
+ * other: the signer's ledger, which gives an id one nonce forever, is then the judge of the key too.
+ * @param use  which use of the key it is, from 0: one that was abandoned, or was over for long, leaves it to the next
  */
 export const transactionIdOf = ({ accountId, clientId, route, key }: KeyScope, use: number): string =>
   `tx_${uuidOf(`chatelaine transaction\0${accountId}\0${clientId}\0${route}\0${key}\0${use}`)}`

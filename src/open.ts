@@ -140,7 +140,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
     }
     if (main !== null) await registerDemo(app, main)
     revocations = opened('revocations', startRevocations(app, keys), (publisher) => publisher.stop())
-    // A signer that is away is told later; it says so in its log, and /readyz too.
+    // A signer that is away gets it later; it says so in its log, and /readyz too.
     await revocations.publish().catch(() => {})
     // It holds the secrets of this installation at its providers.
     if (config.PROVIDERS_FILE !== undefined && (await isOpenToAll(config.PROVIDERS_FILE)))
@@ -174,7 +174,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
         await openOperatorsListener(app, config.OPS_LISTEN, { isDraining: () => isDraining }),
         (ops) => ops.close(),
       )
-    // Before the door opens: whoever waits for /readyz finds the file.
+    // Before the door opens: anyone who waits for /readyz finds the file.
     const facts = main === null ? null : await announce(app, main, embedded)
     await server.listen({ host: config.HOST, port })
     // Not ready at once, so that a balancer stops sending before the door closes.
@@ -286,7 +286,7 @@ async function openOthers(place: Here, chains: Map<number, Chain>): ReturnType<t
   return openNetworks(place, [...fromSettings, ...stored], chains)
 }
 
-/** An embedded chain that lost its last seconds in a crash has lost the coins it gave in them. */
+/** An embedded chain that lost its last seconds in a crash has lost the funds it gave in them. */
 async function refillAccounts(db: RootDb, embedded: EmbeddedChain, { log }: Telemetry): Promise<void> {
   const accounts = await db
     .selectFrom('accounts')

@@ -50,7 +50,7 @@ function readNode(shape: Shape, node: JsonNode, pointer: string, problems: Probl
   if (shape.kind === 'array') return readArray(shape, node, pointer, problems)
   if (shape.kind === 'tuple') return readTuple(shape, node, pointer, problems)
   if (node.kind === 'string') return checkLeaf(shape, node.value, pointer, problems)
-  // Integers and booleans may stand bare, each only for its own type: 1 is no bool, true is no integer.
+  // Integers and booleans may be bare, each only for its own type: 1 is no bool, true is no integer.
   if (node.kind === 'integer' && (shape.kind === 'uint' || shape.kind === 'int')) {
     return checkLeaf(shape, node.text, pointer, problems)
   }

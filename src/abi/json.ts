@@ -1,6 +1,6 @@
 /**
  * A JSON document without loss: integers stay text of any length, objects are maps (so `__proto__` is a key
- * like any other), and every node knows where it stands. `at` counts characters from 0.
+ * like any other), and every node knows its position. `at` counts characters from 0.
  */
 export type JsonNode = { at: number } & (
   | { kind: 'null' }
@@ -37,7 +37,7 @@ type JsonCursor = { readonly text: string; at: number; readonly path: (string | 
 
 /**
  * Reads one document in one pass. Refused: fractions and exponents (a float could not hold the integer),
- * keys that stand twice, more than 44 levels.
+ * keys that are twice, more than 44 levels.
  * @throws JsonError
  * Source: RFC 8259
  */

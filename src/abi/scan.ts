@@ -51,7 +51,7 @@ const isDigit = (code: number): boolean => code >= 0x30 && code <= 0x39
 const isWordPart = (code: number): boolean =>
   ((code | 0x20) >= 0x61 && (code | 0x20) <= 0x7a) || isDigit(code) || code === 0x5f || code === 0x24
 
-/** The refusal at the place where the reading stopped: what was expected, and what stands there. */
+/** The refusal at the place where the reading stopped: what was expected, and what is there. */
 export function fail(cursor: ScanCursor, code: string, expected: string): AppError {
   if (code !== 'unexpected_character') return abiError(cursor.at + 1, code, expected)
   if (atEnd(cursor)) return abiError(cursor.at + 1, 'unexpected_end', `${expected}, but the text ends`)

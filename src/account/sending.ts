@@ -68,7 +68,7 @@ export function accountSending(app: App, keys: PrivateKeys, forms: SubjectForms)
   }
 }
 
-/** What somebody is called at the identity that they were named by, once they have signed in. */
+/** What someone is called at the identity that they were named by, once they have signed in. */
 async function nameOf(db: Db, userId: UserId | null): Promise<Rehearsed['recipient']['name']> {
   const identity = userId === null ? null : parseUserId(userId)
   if (identity === null) return null

@@ -15,7 +15,7 @@ export type Application = {
   /** SHA-256 of each live secret, hexadecimal; two of them while one is being replaced */
   secretHashes: string[]
   logoUri: string | null
-  /** false: confidential, and a nonce may stand in for PKCE; true unless given */
+  /** false: confidential, and a nonce may replace PKCE; true unless given */
   needsPkce?: boolean
   /** true: its access tokens are bound to a key, always (RFC 9449); false unless given */
   needsDpop?: boolean
@@ -26,11 +26,11 @@ export type Application = {
 
 /** An identity provider that an application brings: its tokens become users and tokens here (RFC 8693). */
 export type TrustedIssuer = {
-  /** `APP_…`: the first part of its people's user ids, for ever */
+  /** `APP_…`: the first part of its people's user ids, forever */
   provider: string
   /** exactly what its tokens say in `iss` */
   issuer: string
-  /** what they must say in `aud`: they were made for this application, not for somebody else's */
+  /** what they must say in `aud`: they were made for this application, not for someone else's */
   audience: string
   /** where its keys are; null: found by discovery */
   jwksUri: string | null

@@ -14,7 +14,7 @@ export type IssuerDraft = Pick<TrustedIssuer, 'issuer' | 'audience'> & {
   isShared?: boolean | undefined
 }
 
-/** Signatures with a key pair; a shared secret would let whoever verifies also sign. */
+/** Signatures with a key pair; a shared secret would let anyone who verifies also sign. */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']
 const MAX_ISSUERS = 10
 const MAX_TEXT = 255
@@ -115,7 +115,7 @@ async function change(
   forgetApplication(root, clientId)
 }
 
-/** The name is this issuer's from now on. @throws invalid_request, already_exists when it is somebody else's */
+/** The name is this issuer's from now on. @throws invalid_request, already_exists when it is someone else's */
 async function bindName(
   db: Db,
   { clientId, trusted, isShared }: { clientId: string; trusted: TrustedIssuer; isShared: boolean },

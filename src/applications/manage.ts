@@ -19,7 +19,7 @@ export type RegisteredApplication = {
   permissions: string[]
   allowedOrigins: string[]
   logoUri: string | null
-  /** false: where it sends a nonce it may leave out PKCE */
+  /** false: it may omit PKCE if it sends a nonce */
   needsPkce: boolean
   /** its access tokens are bound to a key, always */
   needsDpop: boolean
@@ -121,7 +121,7 @@ export async function updateApplication(
   const before = await readApplication(db, clientId)
   const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Changes
   const after = { ...before, ...given, secretHashes: before.kind === 'public' ? [] : ['0'.repeat(64)] }
-  // What stands there already was accepted once; only what is changed now is judged.
+  // What is there already was accepted once; only what is changed now is judged.
   refuseIfAny(explainRegistration(after).filter(({ pointer }) => pointer!.split('/')[1]! in given))
   const columns = columnsOf(given)
   if (Object.keys(columns).length > 0)
@@ -166,7 +166,7 @@ export async function suspendApplication(db: RootDb, clientId: string): Promise<
   return readApplication(db, clientId)
 }
 
-/** Lets a suspended application go on; its unexpired tokens are good again. */
+/** Lets a suspended application continue; its unexpired tokens are good again. */
 export async function resumeApplication(db: RootDb, clientId: string): Promise<RegisteredApplication> {
   await readApplication(db, clientId)
   await retrying(() =>

@@ -7,7 +7,7 @@ import type { ExplorerTemplates } from '../store/rows.ts'
 /** What people and programs have to know of a network, but for its nodes. */
 export type NetworkFacts = {
   chainId: number
-  /** lower-case; kept for ever */
+  /** lower-case; kept forever */
   name: string
   symbol: string
   coin: string
@@ -23,7 +23,7 @@ export type NetworkFacts = {
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
- * Ties a network's name and chain id to one chain, told by its genesis block, for ever: a database that knows
+ * Ties a network's name and chain id to one chain, identified by its genesis block, forever: a database that knows
  * transactions of one chain must not meet another under the same number. Then keeps what else is said of it.
  * @param mayBegin  true for the embedded chain, which may have lost everything in a crash: its new genesis replaces
  *   the old one, and the follower treats it as the deepest of reorganisations
@@ -144,7 +144,7 @@ export const templatesAt = (base: string): ExplorerTemplates => {
   return { tx: `${root}/tx/{hash}`, address: `${root}/address/{address}`, block: `${root}/block/{number}` }
 }
 
-/** Everything wrong with what somebody says of a network, a sentence each. */
+/** Everything wrong with what someone says of a network, a sentence each. */
 export function explainNetwork({
   chainId,
   name,

@@ -23,13 +23,13 @@ export async function readNodes(file: string): Promise<NodeUrls> {
   const problems = Object.entries(parsed).flatMap(([name, urls]) =>
     Array.isArray(urls) && areNodeUrls(urls)
       ? []
-      : [`NETWORKS_FILE: ${name} must be a list of http or https addresses; ws or wss ones may stand beside them`],
+      : [`NETWORKS_FILE: ${name} must be a list of http or https addresses; ws or wss ones may be beside them`],
   )
   if (problems.length > 0) throw new Error(problems.join('\n'))
   return parsed as NodeUrls
 }
 
-/** Writes the file whole, readable by this user only: whoever reads meanwhile finds the old one or the new one. */
+/** Writes the file whole, readable by this user only: anyone who reads meanwhile finds the old one or the new one. */
 export async function writeNodes(file: string, nodes: NodeUrls): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 })
   const part = `${file}.${process.pid}`

@@ -67,7 +67,7 @@ export const settingsNetwork = (
 
 /**
  * Connects to one network and ties it to its chain.
- * @param development  of a development installation; the embedded chain may begin anew, and gives coins
+ * @param development  of a development installation; the embedded chain may start over, and gives funds
  * @throws Error when it is another chain; RpcUnavailable, RpcError when no node answers
  */
 export async function openNetwork(
@@ -164,7 +164,7 @@ export async function openNetworks(
         place.telemetry.log.info('network_up', { network: network.name })
         onOpened(chain)
       } catch (error) {
-        // Another chain behind these nodes, or the database is away: what runs goes on, this network is not served.
+        // Another chain behind these nodes, or the database is away: what runs continues, this network is not served.
         place.telemetry.log.error('network_refused', { network: network.name }, error)
       }
     }

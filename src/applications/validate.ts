@@ -7,7 +7,7 @@ import { explainRedirect } from './redirects.ts'
 const MAX_LIST = 50
 const MAX_URI = 2_000
 
-/** What somebody wrote: texts that may be anything. */
+/** What someone wrote: texts that may be anything. */
 export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended'> & { permissions: readonly string[] }
 
 /** Everything that keeps an application from being used safely, each with its place; empty when nothing does. */
@@ -18,7 +18,7 @@ export function explainApplication(application: Claimed): FieldError[] {
   const refuse = (pointer: string, detail: string) => problems.push({ pointer, code: 'invalid', detail })
 
   if (!/^[\w.-]{1,100}$/.test(clientId)) refuse('/clientId', 'The client id must be letters, digits, `.`, `_` or `-`.')
-  // It is the `sub` of the application's own tokens, and must not be somebody's.
+  // It is the `sub` of the application's own tokens, and must not be someone's.
   if (parseUserId(clientId) !== null) refuse('/clientId', 'The client id must not look like the id of a user.')
   const problem = explainName(name)
   if (problem !== null) refuse('/name', `The name ${problem}.`)
@@ -79,7 +79,7 @@ function explainLength(uri: string): string | null {
   return /[\p{C}\s]/u.test(uri) ? 'has characters that a URI cannot have' : null
 }
 
-/** A name stands on the consent page: nothing in it may be invisible or turn the text around. */
+/** A name is on the consent page: nothing in it may be invisible or turn the text around. */
 function explainName(name: string): string | null {
   if (name.trim() === '' || name.length > 100) return 'must have 1 to 100 characters'
   if (name !== name.trim()) return 'begins or ends with a space'

@@ -7,7 +7,7 @@ import type { Hex } from '../ids.ts'
 import type { TokenFacts } from '../tokens/ask.ts'
 import type { NativeEntry, TokenEntry } from './wire.ts'
 
-/** The Balance entry of the network's coin (2.2): decimals are a number. @param balance  smallest unit */
+/** The Balance entry of native currency (2.2): decimals are a number. @param balance  smallest unit */
 export function nativeEntry(
   { symbol, coin: name, decimals, name: network, chainId }: Chain,
   balance: bigint,

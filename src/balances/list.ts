@@ -31,8 +31,8 @@ export type BalancesPage = Balances<Static<typeof AnyEntry>> & {
 const DEFAULT_LIMIT = 100
 
 /**
- * The user's coin and every token that the history has seen in the account and of which something is there, all at one
- * block. Tokens come in the order of their addresses, `limit` of them asked for a page; the coin is on the first page.
+ * The user's native currency and every token that the history has seen in the account and of which something is there, all at one
+ * block. Tokens come in the order of their addresses, `limit` of them asked for a page; native currency is on the first page.
  * A collection (ERC-721) counts its pieces; ERC-1155 has no balance without a token id and is left out. A token that
  * does not answer is left out and counted: it hides nothing but itself.
  * @throws forbidden_user | invalid_user_id | invalid_cursor
@@ -56,12 +56,12 @@ export async function listBalances(
   }))
   const tokens = found.slice(0, limit)
 
-  const { blockNumber, coins, balances } = await readAt(chain, 'latest', async (reads) => {
-    const [coins, balances] = await Promise.all([
+  const { blockNumber, native, balances } = await readAt(chain, 'latest', async (reads) => {
+    const [native, balances] = await Promise.all([
       after === null ? reads.balance(owner) : null,
       Promise.all(tokens.map(async (token) => ({ token, balance: await askBalance(reads, { token, owner }) }))),
     ])
-    return { blockNumber: reads.block.number, coins, balances }
+    return { blockNumber: reads.block.number, native, balances }
   })
   const held = balances.flatMap(({ token, balance }) => (balance === null || balance === 0n ? [] : [{ token, balance }])) // prettier-ignore
   const facts = await readFactsOfTokens(
@@ -75,7 +75,7 @@ export async function listBalances(
     unanswered: balances.filter(({ balance }) => balance === null).length,
     nextCursor: found.length > limit ? writeCursor(['balances', tokens.at(-1)!]) : null,
     entries: {
-      ...(coins === null ? {} : { [chain.symbol]: nativeEntry(chain, coins) }),
+      ...(native === null ? {} : { [chain.symbol]: nativeEntry(chain, native) }),
       ...Object.fromEntries(
         held.map(({ token, balance }) => [token, tokenEntry(chain, { token, balance, facts: facts.get(token)! })]),
       ),
@@ -94,7 +94,7 @@ function readPlace(cursor: string): Hex {
 
 async function readIndexedTo(db: Db, chainId: number): Promise<number | null> {
   const row = await db.selectFrom('cursors').select('block_number').where('chain_id', '=', chainId).executeTakeFirst()
-  // A cursor below zero stands before the first block.
+  // A cursor below zero is before the first block.
   return row === undefined || row.block_number < 0 ? null : row.block_number
 }
 

@@ -12,11 +12,11 @@ import { askBalance } from './ask.ts'
 import { nativeEntry, tokenEntry } from './entry.ts'
 import type { NativeEntry, TokenEntry } from './wire.ts'
 
-/** Entries by the coin's symbol or the lower-case token address, and the block they hold for. */
+/** Entries by the currency's symbol or the lower-case token address, and the block they hold for. */
 export type Balances<Entry> = { blockNumber: number; entries: Record<string, Entry> }
 
 /**
- * The user's balance of the network's coin, at one block.
+ * The user's balance of native currency, at one block.
  * @throws forbidden_user | invalid_user_id
  */
 export async function readNativeBalance(

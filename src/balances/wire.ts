@@ -35,7 +35,7 @@ const TOKEN = {
 }
 const byAddress = { [TOKEN.tokenAddress.toLowerCase()]: TOKEN }
 
-/** 2.2. The native coin gives `decimals` as a number, a token as a string of digits. */
+/** 2.2. Native currency has `decimals` as a number, a token as a string of digits. */
 export const NativeEntry = Type.Object(
   { ...entry, decimals: Type.Integer(), tokenAddress: Type.Null() },
   { title: 'NativeBalance', examples: [COIN] },
@@ -56,9 +56,9 @@ export const AnyEntry = Type.Object(
 
 export const BalancesQuery = Type.Object(
   {
-    limit: Type.Optional(Limit(100, 'Tokens asked for a page')),
+    limit: Type.Optional(Limit(100, 'Tokens per page')),
     cursor: Type.Optional(
-      Type.String({ maxLength: 200, pattern: '^[A-Za-z0-9_-]+$', description: '`X-Next-Cursor` of the page before' }),
+      Type.String({ maxLength: 200, pattern: '^[A-Za-z0-9_-]+$', description: '`X-Next-Cursor` of the previous page' }),
     ),
   },
   { additionalProperties: false },
@@ -69,12 +69,12 @@ export const nativeBalance = {
   ...shared,
   operationId: 'readNativeBalance',
   ...sends('X-Block-Number'),
-  summary: 'Balance of the native coin',
+  summary: 'Balance of native currency',
   description: 'At the block in `X-Block-Number`.',
   params: Type.Object({ userId: UserIdParam }),
   ...answers(
     Type.Record(Type.String(), NativeEntry, {
-      description: 'One entry, keyed by the coin’s symbol',
+      description: 'One entry, keyed by the currency’s symbol',
       examples: [{ ETH: COIN }],
     }),
     502,
@@ -106,13 +106,13 @@ export const balances = {
   querystring: BalancesQuery,
   operationId: 'listBalances',
   ...sends('X-Block-Number', 'X-Unanswered-Tokens', 'X-Indexed-To-Block', ...PAGED),
-  summary: 'Balances of the native coin and all tokens',
+  summary: 'Balances of native currency and all tokens',
   description:
-    'The coin, and every ERC-20 token and ERC-721 collection that the history has seen in the account and of which it holds something, all at the block in `X-Block-Number`. Each entry is what the balance of that coin or token alone answers. A page asks `limit` tokens and shows those that are there; `Link` and `X-Next-Cursor` lead to the next, the coin is on the first. `X-Unanswered-Tokens` counts tokens of the page that gave no balance and are left out. `X-Indexed-To-Block` tells how far the history reaches. ERC-1155 balances exist by token id only: see the history.',
+    'The native currency, and every ERC-20 token and ERC-721 collection that the history has seen in the account and of which it holds a balance, all at the block in `X-Block-Number`. Each entry equals the single balance of that currency or token. A page queries `limit` tokens and lists those with a balance; `Link` and `X-Next-Cursor` lead to the next, native currency is on the first. `X-Unanswered-Tokens` counts tokens of the page that returned no balance and are omitted. `X-Indexed-To-Block` is the block up to which the history is indexed. ERC-1155 balances exist by token id only: see the history.',
   params: Type.Object({ userId: UserIdParam }),
   ...answers(
     Type.Record(Type.String(), AnyEntry, {
-      description: 'Entries keyed by the coin’s symbol, then by lower-case token addresses in ascending order',
+      description: 'Entries keyed by the currency’s symbol, then by lower-case token addresses in ascending order',
       examples: [{ ETH: COIN, ...byAddress }],
     }),
     502,

@@ -8,7 +8,7 @@ const memories = new WeakMap<Chain, { addresses: Set<Hex> }>()
 /**
  * True when there is code at an address, at the newest block. Only presence is remembered: code may come at any time,
  * and after Cancun it no longer goes in a later transaction than it came in (EIP-6780). What goes is what a
- * reorganisation takes back, and the code by which an account delegates (EIP-7702).
+ * reorganisation reverts, and the code by which an account delegates (EIP-7702).
  * @throws RpcError | RpcUnavailable
  */
 export async function hasCode(chain: Chain, address: Hex): Promise<boolean> {
@@ -26,7 +26,7 @@ export async function hasCode(chain: Chain, address: Hex): Promise<boolean> {
 /** Whether `eth_getCode` showed code. @throws InvalidResponse */
 export const isCode = (answer: unknown): answer is Hex => readBytes(answer, 'code of an address').length > 2
 
-/** Begins anew where a head is not the block after the one before it: blocks may have been taken back. */
+/** Begins anew where a head is not the block after the one before it: blocks may have been reorganised. */
 function seenOf(chain: Chain): { addresses: Set<Hex> } {
   const known = memories.get(chain)
   if (known !== undefined) return known

@@ -16,7 +16,7 @@ type FeesAtBlock = { blockHash: string; fees: Promise<Fees> }
 const asked = new WeakMap<Chain, FeesAtBlock>()
 
 /**
- * Fees for a transaction sent now. Asked of the node once per block, whoever asks first; the base fee comes with the head.
+ * Fees for a transaction sent now. Asked of the node once per block, by the first who asks; the base fee comes with the head.
  * @returns  2 × base fee + tip, so that six full blocks in a row do not price it out; never above the network's cap
  * @throws fee_cap_reached  when base fee and tip alone are above the cap
  * @throws RpcError | RpcUnavailable

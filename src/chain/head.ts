@@ -14,7 +14,7 @@ export type Head = {
   sinceChangeMs(): number
   pace: Pace
   /**
-   * Whether the follower runs in this process: then nothing is told to be mined above this head, by whichever replica,
+   * Whether the follower runs in this process: then nothing is reported as mined above this head, by whichever replica,
    * before it is here.
    */
   isFollowed(): boolean

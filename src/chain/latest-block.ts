@@ -14,7 +14,7 @@ const SHARE_OF_INTERVAL = 0.02
 /** share of that time during which no next block is to be expected, and how long the head is believed then */
 const QUIET = 0.8
 const QUIET_MS = 1_000
-/** milliseconds for which the head is believed while a subscription stands and announced nothing above it */
+/** milliseconds for which the head is believed while a subscription is active and announced nothing above it */
 const SUBSCRIBED_MS = 2_000
 
 /** share of that age from which on a read that need not wait asks for those after it */
@@ -67,7 +67,7 @@ function mostAge(chain: Chain): number {
 export function freshBlock(chain: Chain, maxAgeMs = mostAge(chain)): Block | null {
   const ageMs = chain.head.ageMs()
   if (maxAgeMs <= 0 || ageMs > maxAgeMs) return null
-  // Looked for shortly before somebody would have to wait for it.
+  // Looked for shortly before someone would have to wait for it.
   if (ageMs > AHEAD * maxAgeMs && !asking.has(chain)) {
     fetchLatest(chain)
       .then((block) => move(chain, block, null))

@@ -20,7 +20,7 @@ export type Chain = {
   /** absent where no node was named that tells of its new blocks */
   newHeads?: NewHeads
   head: Head
-  /** Gives a new account its first coins, on development chains only. */
+  /** Gives a new account its first funds, on development chains only. */
   faucet: ((address: Hex) => Promise<void>) | null
   /** of a development installation: it may lose any number of blocks, final ones too */
   isDevelopment?: boolean
@@ -28,7 +28,7 @@ export type Chain = {
   lostAfterMs?: number
 }
 
-/** True on a chain that may lose any number of blocks: our own after a crash, or somebody's snapshot that was reverted. */
+/** True on a chain that may lose any number of blocks: our own after a crash, or someone's snapshot that was reverted. */
 export const isDevelopment = ({ faucet, isDevelopment: isSo = false }: Chain): boolean => faucet !== null || isSo
 
 /**

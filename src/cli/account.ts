@@ -19,7 +19,7 @@ import { commandActor } from './registry.ts'
 
 type CreateAccountOptions = JsonOption & { provider: string; userId: string }
 
-/** `chatelaine account …`: an account for someone who has not signed in yet; freezing and unfreezing one, resuming a stopped one, which are either, and signing somebody out. */
+/** `chatelaine account …`: an account for someone who has not signed in yet; freezing and unfreezing one, resuming a stopped one, which are either, and signing someone out. */
 export function account(): Command {
   const command = new Command('account').description('accounts of people')
   command

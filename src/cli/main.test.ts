@@ -52,7 +52,7 @@ describe('beside a database that nobody holds', () => {
     const list = await run('network', 'list')
     const { out } = await run('network', 'show', 'sepolia')
     for (const text of [JSON.stringify(shown), list.out, added.out, out]) assert.doesNotMatch(text, /key-of-the-node/)
-    assert.match(list.out, /^NAME +CHAIN ID +COIN +NODES +APPLICATIONS +SERVED\nsepolia +11155111 +ETH +1 +0 +-\n$/)
+    assert.match(list.out, /^NAME +CHAIN ID +CURRENCY +NODES +APPLICATIONS +SERVED\nsepolia +11155111 +ETH +1 +0 +-\n$/)
   })
 
   test('a network by hand names everything that is missing at once, and a node of another chain is refused', async () => {

@@ -145,7 +145,11 @@ async function listPresets(given: JsonOption): Promise<void> {
     ...[name, title, String(chainId), symbol, `${blockMs / 1_000} s`],
     ...[finality === 'finalized' ? finality : `${finality} blocks`, blockVerification ?? '', explorer],
   ])
-  print(given, presets, table(['name', 'network', 'chain id', 'coin', 'blocks', 'final', 'checks', 'explorer'], rows))
+  print(
+    given,
+    presets,
+    table(['name', 'network', 'chain id', 'currency', 'blocks', 'final', 'checks', 'explorer'], rows),
+  )
 }
 
 async function list(given: JsonOption): Promise<void> {
@@ -163,7 +167,7 @@ async function list(given: JsonOption): Promise<void> {
     networks,
     rows.length === 0
       ? 'No networks yet.'
-      : table(['name', 'chain id', 'coin', 'nodes', 'applications', 'served'], rows),
+      : table(['name', 'chain id', 'currency', 'nodes', 'applications', 'served'], rows),
   )
 }
 
@@ -227,7 +231,7 @@ function choose({
     address: given.explorerAddress ?? base?.address ?? '',
     block: given.explorerBlock ?? base?.block ?? '',
   }
-  /** What is given, `default` taking back what was said before. */
+  /** What is given; `default` removes what was set before. */
   const own = <T>(value: string | undefined, before: T | null, read: (text: string) => T): T | null =>
     value === undefined ? before : value === 'default' ? null : read(value)
   const number = (value: string): number => (/^\d{1,15}$/.test(value) ? Number(value) : Number.NaN)
@@ -280,7 +284,7 @@ async function askNodes(rpcUrls: string[], { chainId }: NetworkFacts): Promise<H
   }
 }
 
-/** Addresses with keys need not stand in the history of a shell. */
+/** Addresses with keys need not be in the history of a shell. */
 async function expand(rpcUrls: string[]): Promise<string[]> {
   const read = async (url: string) => (url === '-' ? (await text(process.stdin)).split(/\s+/) : [url])
   return [...new Set((await Promise.all(rpcUrls.map(read))).flat().filter((url) => url !== ''))]
@@ -290,7 +294,7 @@ function describe(one: DescribedNetwork): string {
   return facts([
     ['Name', one.name],
     ['Chain id', String(one.chainId)],
-    ['Coin', `${one.coin} (${one.symbol}), ${one.decimals} decimals`],
+    ['Currency', `${one.coin} (${one.symbol}), ${one.decimals} decimals`],
     ['Explorer', one.explorer === null ? 'pages of this service' : Object.values(one.explorer)],
     ['Finality', one.finality === 'finalized' ? 'finalized' : `after ${one.finality} blocks`],
     ['Block verification', one.blockVerification ?? 'from the settings'],

@@ -7,7 +7,7 @@ import { print } from './print.ts'
 
 type OperatorTokenOptions = { name: string; role: string; json?: boolean }
 
-/** `chatelaine operator-token create`: a token for the operator API, with the name of whoever holds it. */
+/** `chatelaine operator-token create`: a token for the operator API, with the name of its holder. */
 export function operatorToken(): Command {
   const command = new Command('operator-token').description('tokens of the operator API')
   command

@@ -13,8 +13,8 @@ const countAt = { blockVerification: 'count' } as const
 const POLYGON_FINALITY = 256
 
 /**
- * Networks that can be added by name: ours, and the library's name of each, which knows chain id, coin and explorer.
- * `blockMs`: milliseconds between blocks, about. What fees look like is told by each network's headers: with a base fee
+ * Networks that can be added by name: ours, and the library's name of each, which knows chain id, native currency and explorer.
+ * `blockMs`: milliseconds between blocks, about. What fees look like is known from each network's headers: with a base fee
  * EIP-1559, without one the gas price.
  */
 const presets = {

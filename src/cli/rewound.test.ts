@@ -26,7 +26,7 @@ const mine = async (blocks: number) => {
   for (let block = 0; block < blocks; block++) await world.mine()
 }
 
-/** A told write whose nonce somebody else used for good in a block that was passed while the database lacked the account. */
+/** A told write whose nonce someone else used for good in a block that was passed while the database lacked the account. */
 async function failed(name: string) {
   const writer = await world.writer(name)
   await mine(4)

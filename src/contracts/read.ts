@@ -40,7 +40,7 @@ export async function readContract(
 ): Promise<{ text: string; blockNumber: number }> {
   const chain = chainOf(app, caller)
   const tag = readTag(request.blockTag)
-  // As JSON two requests are never one: a string may hold whatever else would stand between the parts.
+  // As JSON two requests are never one: a string may hold whatever else would be between the parts.
   const key =
     tag === 'latest' && request.sender !== true ? JSON.stringify([request.address, request.abi, request.args]) : null
   const newest = key === null ? null : freshBlock(chain)

@@ -99,7 +99,7 @@ export const readBatch = {
   ...sends('X-Block-Number'),
   summary: 'Call up to 100 view functions at one block',
   description:
-    'Each call is answered on its own: with what the single read answers, or with a problem document. When the answers together grow longer than 4 MiB, the calls behind are refused with `invalid_return_data`. When the node answers none of them, the request is refused.',
+    'Each call has its own result: what the single read returns, or a problem document. Once the results together exceed 4 MiB, the remaining calls are refused with `invalid_return_data`. If the node answers none of them, the request is refused.',
   body: BatchRequest,
   ...answers(BatchResponse, 413, 415, 422, 502, 504),
 }

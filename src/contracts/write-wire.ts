@@ -37,7 +37,7 @@ export const write = {
   ...sends(...WRITTEN),
   summary: 'Call a state-changing function of any contract',
   description:
-    'Simulated first: what would revert is refused and costs nothing. Answers when the transaction is on its way, with `?wait=mined` when it is in a block.',
+    'Simulated first: a call that would revert is refused and costs nothing. Responds when the transaction is submitted, with `?wait=mined` when it is in a block.',
   headers: KeyHeaders,
   body: WriteRequest,
   ...withAccepted(answers(WriteResponse, 409, 413, 415, 422, 502, 504)),

@@ -50,7 +50,7 @@ export async function launchAnvil({ dir, port, genesisSeconds, loadFile, dumpFil
   const rpcUrl = `http://127.0.0.1:${takenPort}`
   // From here on it would write a line per call.
   await rpc(rpcUrl, 'anvil_setLoggingEnabled', false)
-  // Its clock stands at the genesis.
+  // Its clock is at the genesis.
   await rpc(rpcUrl, 'evm_setTime', Math.floor(Date.now() / 1_000))
 
   const stop = async () => {

@@ -60,7 +60,7 @@ test('restarts change neither the genesis nor the clock', async (t) => {
     assert.equal(first.parentHash, hash)
     geneses.add(hash)
     await stop()
-    // A genesis is told apart by its second.
+    // A genesis is distinguished by its second.
     await until(() => Math.floor(Date.now() / 1_000) > second)
   }
   assert.equal(geneses.size, 1)

@@ -33,7 +33,7 @@ const SAVE_EVERY_MS = 5_000
 
 /**
  * Starts the embedded chain: anvil on 127.0.0.1, chain id 31337, with anvil's well-known development accounts, whose
- * keys everybody has: nothing on it has any value. It continues where it was; after a SIGKILL of everything it
+ * keys everyone has: nothing on it has any value. It continues where it was; after a SIGKILL of everything it
  * may be a few seconds behind. It ends when we end, however that happens.
  * @throws ChainStartError when there is no anvil for this machine or the wanted port is taken
  */

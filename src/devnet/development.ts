@@ -9,7 +9,7 @@ import { giveCoins } from './faucet.ts'
 export type EmbeddedChain = {
   rpcUrl: string
   contracts: { erc20: Hex; erc721: Hex; erc1155: Hex; multicall3: Hex }
-  /** gives coins to an account that is short of them */
+  /** funds an account that is short */
   faucet(address: Hex): Promise<void>
   stop(): Promise<void>
   /** settles when the chain has ended, wanted or not */

@@ -291,7 +291,7 @@ export function noAnswer(networkName: string): PageParts {
 
 function shell(networkName: string, title: string, here: string | null, content: string): PageParts {
   return {
-    // For developers: what stands on a chain is English anyway.
+    // For developers: what is on a chain is English anyway.
     words: en,
     title: `${title} · ${networkName}`,
     layout: 'wide',

@@ -5,7 +5,7 @@ import { rpc } from './rpc.ts'
 const TEN_COINS = 10n * 10n ** 18n
 
 /**
- * Gives an account of the development chain coins, so that its first write works. The balance is set, not sent:
+ * Funds an account of the development chain, so that its first write works. The balance is set, not sent:
  * there is no funding account whose nonces many gifts at once would fight over, and giving twice gives once.
  * A block is mined afterwards, because balances are read and cached by block; gifts that arrive together share it.
  * @param wei  what the account then holds, in wei; nothing happens while it holds a tenth of that

@@ -11,7 +11,7 @@ import { developmentName } from './username.ts'
 const PATH = '/devnet/idp'
 
 /**
- * Development identity provider: a real OpenID provider at `/devnet/idp` in which anyone is whoever they say they
+ * Development identity provider: a real OpenID provider at `/devnet/idp` in which anyone is who they say they
  * are. The whole way of a sign-in (discovery, PKCE, state, nonce, signed id token) runs through it as through any
  * other. The user's id there is their name in lower case. What it knows is lost with the process, which costs nobody
  * anything: our own sessions do not depend on it.

@@ -59,7 +59,7 @@ async function takeWindow(follower: Follower, held: Position, latest: Block): Pr
   return window.headers.length > 0 ? window : fetchWindow(follower, held, latest)
 }
 
-/** Fetches what follows a block. Whatever goes wrong after the first headers stands in `error`. */
+/** Fetches what follows a block. Whatever goes wrong after the first headers is in `error`. */
 async function fetchWindow(follower: Follower, after: { number: number; hash: Hex }, latest: Block): Promise<Window> {
   const nothing = { headers: [], blocks: [], finality: null }
   try {
@@ -177,7 +177,7 @@ async function isSameGenesis({ app, chain }: Follower): Promise<boolean> {
   return genesis !== null && (known === undefined || toHex(known.genesis_hash) === genesis.hash)
 }
 
-/** Below finality nothing is guessed: the follower stops for everybody and says so until the chains agree again. */
+/** Below finality nothing is guessed: the follower stops for everyone and says so until the chains agree again. */
 async function halt(follower: Follower, held: Position, reason: string): Promise<void> {
   const { app, chain } = follower
   await setHalted(app.db, chain.chainId, held, reason)
@@ -191,7 +191,7 @@ async function halt(follower: Follower, held: Position, reason: string): Promise
   })
 }
 
-/** A halted follower goes on when the node has our block again: it was a wrong node, not a wrong history. */
+/** A halted follower continues when the node has our block again: it was a wrong node, not a wrong history. */
 async function stayHalted(follower: Follower, held: Position): Promise<boolean> {
   const { app, chain } = follower
   const canonical = await untilStopped(follower, fetchHeader(chain.rpc, held.number))

@@ -55,7 +55,7 @@ export async function applyBlocks(
   })
 }
 
-/** Takes back every block above the ancestor and what was made of it. @throws Fenced | whatever a listener throws */
+/** Retracts every block above the ancestor and what was made of it. @throws Fenced | whatever a listener throws */
 export async function retractBlocks(
   app: App,
   chain: Chain,

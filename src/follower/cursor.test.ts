@@ -31,7 +31,7 @@ suite('the cursor of a network, beside that of another one', () => {
   })
   beforeEach(async () => {
     for (const table of ['cursors', 'blocks'] as const) await db.deleteFrom(table).execute()
-    // The other network stands at the very same block, under the same lease: nothing but its number tells it apart.
+    // The other network is at the very same block, under the same lease: nothing but its number tells it apart.
     for (const chainId of [OTHER, OURS]) await openCursor(db, chainId, { number: 7, hash: hashOf(7) })
     await takeLease(db, OTHER, 'first')
   })

@@ -16,7 +16,7 @@ export const BEFORE_GENESIS = { number: -1, hash: `0x${'00'.repeat(32)}` as Hex 
  */
 export type Lease = { epoch: number; owner: string }
 
-/** Where the follower stands, and by which lease. */
+/** Where the follower is, and by which lease. */
 export type Position = Lease & { number: number; hash: Hex; finalized: number; halted: string | null }
 
 const COLUMNS = ['block_number', 'block_hash', 'finalized_number', 'epoch', 'lease_owner', 'halted'] as const
@@ -55,7 +55,7 @@ export async function indexedTo(
     .select(['block_number', 'finalized_number', 'halted'])
     .where('chain_id', '=', chainId)
     .executeTakeFirst()
-  // A cursor below zero stands before the first block.
+  // A cursor below zero is before the first block.
   const known = (number: number | undefined) => (number === undefined || number < 0 ? null : number)
   return {
     indexedTo: known(row?.block_number),
@@ -64,7 +64,7 @@ export async function indexedTo(
   }
 }
 
-/** The cursor as a process sees it that does not hold it: where it stands, and whether somebody does. */
+/** The cursor as a process sees it that does not hold it: where it is, and whether someone does. */
 export async function readFollowerCursor(
   db: Db,
   chainId: number,
@@ -102,7 +102,7 @@ export function blockOf(row: {
   }
 }
 
-/** Makes the cursor of a network that was never followed; whoever comes second changes nothing. */
+/** Makes the cursor of a network that was never followed; anyone who comes second changes nothing. */
 export async function openCursor(db: Db, chainId: number, start: { number: number; hash: Hex }): Promise<void> {
   await db
     .insertInto('cursors')
@@ -146,7 +146,7 @@ export async function renewLease(db: Db, chainId: number, { epoch, owner }: Leas
 }
 
 /**
- * Takes the lease whoever has it, and lets a stopped follower go on: for an operator's command, inside the transaction that
+ * Takes the lease from anyone who has it, and lets a stopped follower continue: for an operator's command, inside the transaction that
  * moves the cursor. Who had it is fenced.
  */
 export async function seizeLease(db: Db, chainId: number, owner: string): Promise<Position | null> {
@@ -217,7 +217,7 @@ export async function moveCursor(
   if (row === undefined) throw new Fenced()
 }
 
-/** Stops the follower for everybody, or lets it go on (null). @throws Fenced */
+/** Stops the follower for everyone, or lets it continue (null). @throws Fenced */
 export async function setHalted(
   db: Db,
   chainId: number,

@@ -18,7 +18,7 @@ const two = { from: ALICE, transfers: [coin, coin] }
 type Fields = Record<string, unknown>
 type Call = { method: string; params: unknown[] }
 
-/** A node that changes its answers; what it was asked stands in `asked`, a line for each batch. */
+/** A node that changes its answers; what it was asked is in `asked`, a line for each batch. */
 function changed({ chain: { rpc } }: ScriptedChain, change: (call: Call, answer: unknown) => unknown) {
   const asked: string[] = []
   const changing: Rpc = {

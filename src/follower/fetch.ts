@@ -214,7 +214,7 @@ function checkBlock(
   return { ...headerOf(block), receipts }
 }
 
-/** A log that is missing, invented or about somebody else changes the filter, but for one in many thousands. */
+/** A log that is missing, invented or about someone else changes the filter, but for one in many thousands. */
 function checkBloom({ logsBloom }: RawBlock, receipts: Receipt[]): void {
   const bloom = `0x${bloomOf(receipts.flatMap(({ logs }) => logs)).toString('hex')}`
   if (logsBloom?.toLowerCase() !== bloom)

@@ -13,7 +13,7 @@ const ASKED_EVERY = 8
 
 /**
  * What the network calls final, asked no more often than it is worth: where it is 64 blocks behind, every fourth block; where
- * it is close behind, every block. In between what it said last stands, as finality only grows.
+ * it is close behind, every block. In between what it said last holds, as finality only grows.
  * @throws RpcUnavailable | InvalidResponse
  */
 export async function askFinality(follower: Follower, latest: Block): Promise<Finality> {

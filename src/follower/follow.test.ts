@@ -339,7 +339,7 @@ suite('the follower', () => {
       const forks = [script.blocks, [...trunk]]
       script.blocks = forks[1]!
       for (let count = 0; count < 7; count++) script.mine(TRANSACTION)
-      // Every request goes to the other node; both go on mining.
+      // Every request goes to the other node; both continue mining.
       let turn = 0
       script.onAsk = async () => {
         await new Promise((resolve) => setImmediate(resolve))

@@ -31,7 +31,7 @@ const HALF_WAY = 0.5
 const SHORTLY_BEFORE = 0.04
 /** times that interval: a network that has had no block for so long is looked at once a second */
 const OVERDUE = 2
-/** the same where a subscription stands, which may have lost an announcement */
+/** the same with an active subscription, which may have lost an announcement */
 const UNANNOUNCED = 1.5
 const MAX_UNANNOUNCED = 2
 /** A node may announce what it likes: it sets no faster pace than this. */
@@ -39,7 +39,7 @@ const MIN_PAUSE_MS = 20
 
 /**
  * Follows one network until stopped: every block of its canonical chain is given to the listeners exactly once and
- * in order, and taken back when the chain takes it back. One process follows, the others keep their head in step.
+ * in order, and retracted when the chain reorganises. One process follows, the others keep their head in step.
  * Failures of node and database are waited out.
  * @returns the way to stop: resolves when what was in flight is finished and the lease is given back
  */
@@ -130,7 +130,7 @@ function recover(follower: Follower, error: unknown, failures: number): void {
   }
   const isNodes = error instanceof RpcError || error instanceof RpcUnavailable
   if (!isNodes) follower.held = null
-  // A node that is a moment behind its own head is everyday; one that fails for long is told once in a while.
+  // A node that is a moment behind its own head is everyday; one that fails for long is logged once in a while.
   const level = failures === 3 || failures % 60 === 59 ? 'warn' : 'debug'
   telemetry.log[isNodes ? level : failures % 60 === 0 ? 'error' : 'debug'](
     'follower_retrying',
@@ -180,7 +180,7 @@ async function step(follower: Follower): Promise<boolean> {
 }
 
 async function look(follower: Follower): Promise<Block> {
-  // Before: what is told while the answer is on its way may not be in it, and is looked for once more.
+  // Before: what is announced while the answer is in flight may not be in it, and is looked for once more.
   follower.lookedAt = performance.now()
   const { wasHinted } = follower
   follower.wasHinted = false
@@ -261,7 +261,7 @@ function patience(follower: Follower): number {
 }
 
 /**
- * How long after a look the next one is worth a call, as far as blocks come as they came lately: where a subscription stands
+ * How long after a look the next one is worth a call, as far as blocks come as they came lately: with an active subscription
  * and announced nothing, when a block is overdue; elsewhere once half-way, and from shortly before the next block on as often
  * as the settings say.
  * @param at  age of the head at that look, milliseconds
@@ -290,7 +290,7 @@ function afterLook({
   return isSubscribed || at > OVERDUE * intervalMs ? slowly : every
 }
 
-/** Ends early when somebody knows of something new, or with the program. */
+/** Ends early when someone knows of something new, or with the program. */
 async function pause(ms: number, follower: Follower): Promise<void> {
   const { stopping } = follower
   if (stopping.aborted) return

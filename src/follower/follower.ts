@@ -34,7 +34,7 @@ export type Follower = {
   lookedAt: number
   /** ends the pause under way */
   wake: () => void
-  /** the subscription has told of something since that look */
+  /** the subscription has announced something since that look */
   wasHinted: boolean
   /** blocks in a row that were found and not announced: a subscription that says nothing of several is not relied upon */
   unannounced: number

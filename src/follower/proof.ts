@@ -48,7 +48,7 @@ function walk(proof: { nodes: Buffer[]; next: number }, reference: Decoded, path
   return below
 }
 
-/** A node of less than 32 bytes stands in its parent itself, a longer one is the next of the proof, by its hash. */
+/** A node of less than 32 bytes is in its parent itself, a longer one is the next of the proof, by its hash. */
 function resolve(proof: { nodes: Buffer[]; next: number }, reference: Decoded): Decoded[] {
   if (Array.isArray(reference)) return reference
   const node = proof.nodes[proof.next++]

@@ -31,7 +31,7 @@ const PATIENCE = 20
 /** Checks all of a block against its hash. @throws InvalidResponse */
 export function proveAll(answers: Answers, read: BlockWithReceipts): { receipts: Receipt[]; proof: BlockProof } {
   const computed = computeBlock(answers.block, answers.receipts)
-  // No network has any: a development node lets somebody send in another's name.
+  // No network has any: a development node lets someone send in another's name.
   if (computed.sent.some(({ isSigned }) => !isSigned)) throw new InvalidResponse('nobody has signed a transaction')
   return compare(answers, read, { computed, isSenderChecked: () => true })
 }

@@ -15,9 +15,9 @@ import { fetchHeader, fetchHeaders } from './fetch.ts'
 const COMPARED = 50
 
 /**
- * The block a network can be taken back to: the newest that both chains share.
+ * The block a network can be rewound to: the newest that both chains share.
  * @param toBlock  a lower one that the operator names; null: the newest shared
- * @throws Error  in a sentence: there is nothing to take back, or nothing says where the chains part
+ * @throws Error  in a sentence: there is nothing to rewind, or it is unknown where the chains diverge
  * @throws RpcError | RpcUnavailable
  */
 export async function findShared({ db }: Pick<App, 'db'>, chain: Chain, toBlock: number | null): Promise<Block> {
@@ -70,10 +70,10 @@ async function compareOurs(db: Db, { chainId, rpc }: Chain, toBlock: number): Pr
 }
 
 /**
- * Takes a network back to a block that the node has, whoever follows it, inside a transaction: what was made of the blocks
+ * Takes a network back to a block that the node has, no matter who follows it, inside a transaction: what was made of the blocks
  * above is undone as in any reorganisation, final or not, and is made again from the node's blocks by the follower that
  * takes the lease next.
- * @throws Error when the follower stands below that block by now, or has followed another of its number
+ * @throws Error when the follower is below that block by now, or has followed another of its number
  */
 export async function rewindTo(
   db: Db,

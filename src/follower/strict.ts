@@ -177,7 +177,7 @@ export function headerHash(header: Record<string, unknown>): Hex {
   const isThere = ([name]: (typeof FIELDS)[number]) => !isAbsent(header[name])
   const count = LATER_FIELDS.findLastIndex(isThere) + 1
   const later = LATER_FIELDS.slice(0, count)
-  // Each fork added behind what there was. With a gap, a value would stand under another's name and hash to the same.
+  // Each fork added behind what there was. With a gap, a value would be under another's name and hash to the same.
   if (!later.every(isThere)) throw new InvalidResponse('the header leaves out a field between others')
   const fields = [...FIELDS, ...later].map(([name, read]) => read(header[name]))
   return hexOf(keccak(encodeRlp(fields)))

@@ -11,7 +11,7 @@ export type EncodedTransaction = {
   /** what its block commits to, and what its hash is of */
   encoded: Buffer
   hash: Hex
-  /** false for what a development node let somebody send in another's name, which has a hash of its own */
+  /** false for what a development node let someone send in another's name, which has a hash of its own */
   isSigned: boolean
   /** @returns null where nobody signed; recovered when it is first asked for, the dearest part of all @throws InvalidResponse */
   from(): Hex | null
@@ -140,17 +140,17 @@ function fieldsOf(type: number): readonly RlpField[] {
   return fields
 }
 
-/** EIP-2718: the oldest transactions and receipts stand without their type. */
+/** EIP-2718: the oldest transactions and receipts come without their type. */
 export const withType = (type: number, body: Buffer): Buffer =>
   type === 0 ? body : Buffer.concat([Buffer.of(type), body])
 
 type SignatureFields = { parity: 0 | 1; signedToo: Rlp[] }
 
-/** EIP-155: since 2016 the network's number is signed as well and stands in `v`; before, `v` is 27 or 28. */
+/** EIP-155: since 2016 the network's number is signed as well and is in `v`; before, `v` is 27 or 28. */
 function legacySignature(v: Buffer): SignatureFields {
   const number = numberIn(v)
   if (number === 27n || number === 28n) return { parity: number === 27n ? 0 : 1, signedToo: [] }
-  // Below stands what nobody signed; recovering a sender from it gives another one than was told, or none.
+  // Below comes what nobody signed; recovering a sender from it gives another one than was told, or none.
   if (number < 35n) return { parity: 0, signedToo: [] }
   const parity = (number - 35n) % 2n === 0n ? 0 : 1
   return { parity, signedToo: [bytesOf((number - 35n) / 2n), Buffer.alloc(0), Buffer.alloc(0)] }

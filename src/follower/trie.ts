@@ -29,7 +29,7 @@ function encodeNode(leaves: TrieLeaf[], depth: number): Buffer {
   return encodeRlp([...children, Buffer.alloc(0)])
 }
 
-/** A node of less than 32 bytes stands in its parent itself, a longer one by its hash. */
+/** A node of less than 32 bytes is in its parent itself, a longer one by its hash. */
 const referTo = (node: Buffer): Rlp => (node.length < 32 ? { encoded: node } : keccak(node))
 
 function sharedNibbles(leaves: TrieLeaf[], depth: number): number {

@@ -24,7 +24,7 @@ const PATIENCE = 8
 type BackfillContext = Pick<App, 'db' | 'telemetry'>
 type AccountGroup = { accountIds: string[]; addresses: Hex[]; members: Buffer }
 
-/** Where a backfill stands: blocks below `nextBlock` are done for this group of accounts. */
+/** Progress of a backfill: blocks below `nextBlock` are done for this group of accounts. */
 export type BackfillProgress = {
   group: number
   groups: number
@@ -46,8 +46,8 @@ type BackfillJob = {
 
 /**
  * Looks up the transfers of accounts that existed before this installation followed the chain, from `fromBlock` to
- * where the follower stands now. Only final blocks are read, rows that are there stay, and what is done is remembered:
- * a repeat goes on where the last one ended.
+ * where the follower is now. Only final blocks are read, rows that are there stay, and what is done is remembered:
+ * a repeat continues where the last one ended.
  * @returns the first block that is not done, at most one above the follower's block
  * @throws RpcUnavailable | InvalidResponse | RpcError  when the node fails again and again; AppError not_found
  */

@@ -96,7 +96,7 @@ function readPastLog(answer: unknown) {
   }
 }
 
-/** The blocks that logs stand in, by number. @throws InvalidResponse when a log and the chain name different ones */
+/** The blocks that logs are in, by number. @throws InvalidResponse when a log and the chain name different ones */
 async function fetchBlocks(rpc: Rpc, logs: PastLog[]): Promise<Map<number, FoundTransfer['block']>> {
   const hashes = new Map(logs.map(({ blockNumber, blockHash }) => [blockNumber, blockHash]))
   const headers = await fetchHeaders(rpc, [...hashes.keys()])

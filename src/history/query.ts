@@ -142,7 +142,7 @@ const FIRST_MS = Date.parse('0001-01-01T00:00:00Z')
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 
 /**
- * The cursor behind a place. It holds only for the same account, network and filters, and stays good for ever:
+ * The cursor behind a place. It holds only for the same account, network and filters, and stays good forever:
  * it names a place in the order and not a row, so rows may come and go around it.
  */
 export function placeCursor(scope: CursorScope, place: HistoryPosition): string {

@@ -67,7 +67,7 @@ const placeOf = (row: StoredTransfer): HistoryPosition => ({
   batchIndex: row.batch_index,
 })
 
-/** Everybody on a page, by address: users of this installation under the name of the identity their account was made for. */
+/** Everyone on a page, by address: users of this installation under the name of the identity their account was made for. */
 async function findParties(db: Db, rows: StoredTransfer[]): Promise<(address: Uint8Array) => Party> {
   const addresses = new Map(
     rows.flatMap(({ sender, recipient }) => [sender, recipient]).map((bytes) => [toHex(bytes), bytes]),

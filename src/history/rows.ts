@@ -10,7 +10,7 @@ import { TOKEN_TYPE_NUMBERS, type TokenType } from '../tokens/record.ts'
 /** `direction` in the table. */
 export const DIRECTION = { IN: 0, OUT: 1, SELF: 2 } as const
 
-/** A transfer in the chain: where it stands, and who sent its transaction. */
+/** A transfer in the chain: its position, and who sent its transaction. */
 export type FoundTransfer = DecodedTransfer & {
   token: Hex
   logIndex: number
@@ -95,7 +95,7 @@ export async function rowsOf(
     for (const [address, direction] of sides) {
       const accountId = accounts.get(address)
       if (accountId === undefined) continue
-      // Whoever signed the transaction with the account's own key initiated it too, wherever it was sent from.
+      // Anyone who signed the transaction with the account's own key initiated it too, wherever it was sent from.
       const isInitiator = transfer.sentBy === address || initiators.get(transfer.hash) === accountId
       rows.push(rowOf(transfer, { accountId, direction, isSpam: transfer.value === 0n && !isInitiator }))
     }
@@ -169,7 +169,7 @@ async function findAccounts(db: Db, found: FoundTransfer[]): Promise<Map<Hex, st
 
 /**
  * Which account initiated the transactions that moved nothing. Our own record decides, not the sender on chain:
- * with a sponsor that is somebody else. The record is committed before a transaction is broadcast.
+ * with a sponsor that is someone else. The record is committed before a transaction is broadcast.
  */
 async function findInitiators(db: Db, chain: Chain, ours: FoundTransfer[]): Promise<Map<Hex, string>> {
   const hashes = [...new Set(ours.filter(({ value }) => value === 0n).map(({ hash }) => hash))]

@@ -22,7 +22,7 @@ const timeOf = (block: number) => new Date((FIRST_SECOND + block * 12) * 1_000).
 const ORDINARY = { tokenId: null, hash: `0x${'11'.repeat(32)}`, blockHash: `0x${'22'.repeat(32)}` } as const
 
 type Given = Partial<TransferRow> & { blockNumber: number }
-/** A coin that somebody sends us, unless told otherwise. */
+/** A coin that someone sends us, unless told otherwise. */
 const row = (given: Given): TransferRow => ({
   ...{
     accountId: WHALE,

@@ -32,7 +32,7 @@ const NEWEST_FIRST = sql`block_number desc, log_index desc, batch_index desc`
  * A page, newest first. Each kind of transfer that it shows is read backwards in an index, and the newest of all kinds
  * are the page: what is hidden costs nothing, however much there is of it. Only of a token and a counterparty together
  * the token thins out on the way.
- * Indexes: transfers_counterparty, else transfers_token, else transfers_kind. The kind stands in the order and in the
+ * Indexes: transfers_counterparty, else transfers_token, else transfers_kind. The kind is in the order and in the
  * ends of the range, because only these indexes have it: statistics over all accounts tell nothing about this one.
  * Where a page begins is a place in the index; where it ends at the latest is looked at afterwards, because an index
  * read backwards does not stop there.
@@ -109,7 +109,7 @@ function upperEnd({ accountId, chainId, filters, after, bounds }: TransferSelect
 /**
  * The newest block up to `highest` that is not later than a time, as far as this account's transfers tell: -1 or any
  * block below its first one when all are later. Halves the range with one look at the primary key for each step:
- * blocks never go back in time. The look is for whole keys, or the planner might take an index of blocks of everybody.
+ * blocks never go back in time. The look is for whole keys, or the planner might take an index of blocks of everyone.
  */
 function newestBlockAt({
   accountId,

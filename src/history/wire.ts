@@ -79,7 +79,7 @@ const Entry = Type.Object(
       Type.Integer({
         minimum: 1,
         description:
-          'There only where a token moved more than 1,000 times for this user in one block and direction: so many more transfers of it, after this one, are not listed',
+          'Present only if a token moved more than 1,000 times for this user in one block and direction: the number of further transfers that are not listed',
       }),
     ),
   },
@@ -101,23 +101,23 @@ const Query = Type.Object(
       pattern: '^[0-9]{1,3}$',
       ...shownAs({ type: 'integer', minimum: 1, maximum: 200, default: 50 }),
     }),
-    cursor: parameter('`X-Next-Cursor` of the page before; never expires', {
+    cursor: parameter('`X-Next-Cursor` of the previous page; never expires', {
       maxLength: 300,
       pattern: '^[A-Za-z0-9_-]+$',
     }),
     type: parameter('`ERC20`, `ERC721`, `ERC1155`, several separated by commas', {
       pattern: '^(ERC20|ERC721|ERC1155)(,(ERC20|ERC721|ERC1155))*$',
     }),
-    direction: parameter('`in`, `out` or `all` (default); what a user sent to themselves is both', {
+    direction: parameter('`in`, `out` or `all` (default); a transfer to oneself is both', {
       enum: ['in', 'out', 'all'],
     }),
     token: parameter('Address of a token contract'),
     counterparty: parameter('Address of the other side'),
-    from: parameter('Not before this time, ISO 8601 with zone, or a date'),
-    to: parameter('Not after this time, ISO 8601 with zone, or a date'),
-    fromBlock: parameter('Not before this block', Block),
-    toBlock: parameter('Not after this block', Block),
-    finality: parameter('`finalized`: only what cannot be reorganised any more', { enum: ['finalized'] }),
+    from: parameter('From this time, ISO 8601 with zone, or a date'),
+    to: parameter('Up to this time, ISO 8601 with zone, or a date'),
+    fromBlock: parameter('From this block', Block),
+    toBlock: parameter('Up to this block', Block),
+    finality: parameter('`finalized`: only transfers that can no longer be reorganised', { enum: ['finalized'] }),
     includeSpam: parameter('`true` shows zero-value transfers that the user did not initiate', {
       enum: ['true', 'false'],
       ...shownAs({ type: 'boolean', default: false }),
@@ -133,7 +133,7 @@ export const history = {
   ...sends('X-Indexed-To-Block', 'X-Finalized-To-Block', ...PAGED),
   summary: 'Transfers of a user',
   description:
-    'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; `X-Indexed-To-Block` and `X-Finalized-To-Block` tell how far the index reaches.',
+    'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; `X-Indexed-To-Block` and `X-Finalized-To-Block` are the blocks up to which it is indexed and final.',
   params: Type.Object({ userId: UserIdParam }),
   querystring: Query,
   ...answers(Type.Array(Entry)),

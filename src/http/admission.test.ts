@@ -5,7 +5,7 @@ import { openAdmission, type AdmissionClass, type Ticket } from './admission.ts'
 const CALM = { loopDelayMs: 0, poolWaitMs: 0 }
 const LATE = { loopDelayMs: 120, poolWaitMs: 0 }
 
-/** An admission with a clock that stands still until it is moved. */
+/** An admission with a clock that is stuck until it is moved. */
 function opened(most = 4_096) {
   let at = 0
   const admission = openAdmission({ most, now: () => at })

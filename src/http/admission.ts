@@ -1,5 +1,5 @@
 /**
- * What a request is worth when not all can be served: `vital` is refused only to whoever floods us with it (taking access
+ * What a request is worth when not all can be served: `vital` is refused only to anyone who floods us with it (taking access
  * away, operators, whether we live), `status` is let in up to the limit (what became of a write, signing in), then come new
  * writes, then reads: a read is repeated without harm.
  */
@@ -65,7 +65,7 @@ const WRITES: ClassHeight = { least: 16, start: 256, slowMs: 500 }
  * Decides who may begin, by what is in flight and how it goes. Limits find their own height: of all requests by the delay
  * of the event loop and of the database's connections; of reads and of writes by how long half of them take, because what
  * holds them up (node, signer, commits) is mostly no work of this process, and because those who are refused are work too. A
- * limit falls by a share when it is too high and rises slowly while it is used, as TCP's does. Whoever holds less than a
+ * limit falls by a share when it is too high and rises slowly while it is used, as TCP's does. Anyone who holds less than a
  * fair share, of its application and there of its person, still finds room when the others find none.
  * @param most  requests in flight at most, whatever the limits have come to
  * @param now   monotonic clock, milliseconds
@@ -148,9 +148,9 @@ function openPool({ least, start }: Height, most: number) {
   let peak = 0
 
   /**
-   * Whether somebody who holds less than a fair part still finds room: a person who holds less than others of the
+   * Whether someone who holds less than a fair part still finds room: a person who holds less than others of the
    * application, up to half of the room above; and where the application too holds less than others, up to all of it.
-   * That is kept for whoever comes.
+   * That is kept for anyone who comes.
    */
   function isLight({ all, light }: Share, { application, person }: Requester): boolean {
     const holder = holders.get(application)

@@ -2,7 +2,7 @@ import { html } from 'ghtml'
 import { formatUnits } from '../abi/units.ts'
 import type { Texts } from '../texts/en.ts'
 
-/** Whole units are grouped, and behind the point stand at most this many digits that say something. */
+/** Whole units are grouped, and behind the point are at most this many digits that say something. */
 const MAX_DECIMALS = 6
 
 /** An amount of the smallest unit and what it is counted in. */
@@ -46,7 +46,7 @@ export function amountHtml(words: Texts, amount: Amount, sign = ''): string {
 /** From a sign of ASCII to its full-width form. Source: Unicode, Halfwidth and Fullwidth Forms */
 const WIDER = 0xfee0
 
-/** What somebody typed as an amount, as digits with at most one point; null for what could be meant in two ways. */
+/** What someone typed as an amount, as digits with at most one point; null for what could be meant in two ways. */
 export function readTyped({ locale }: Texts, text: string): string | null {
   // Who types Japanese may type “１．５”: the same signs, wider. Nothing else that looks like a digit is taken for one.
   const typed = text.trim().replaceAll(/[０-９．，]/g, (sign) => String.fromCodePoint(sign.codePointAt(0)! - WIDER))

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** A file of the pages: asked for by its content’s hash, so that a copy is good for ever. */
+/** A file of the pages: asked for by its content’s hash, so that a copy is good forever. */
 export type StaticAsset = { route: string; path: string; type: string; content: string | Buffer }
 
 export function asset(route: string, type: string, content: string | Buffer): StaticAsset {

@@ -147,7 +147,7 @@ function bodyFor(path: string, erc20: string | null): unknown {
   return { address: erc20, abi: 'transfer(address,uint256)', args: [erc20, '0'] }
 }
 
-/** A sign-in under way: the page that it stands at and the cookies of its browser. */
+/** A sign-in under way: the page that it is at and the cookies of its browser. */
 async function beginSignIn(path: string): Promise<{ path: string; cookie: string }> {
   const { status, headers } = await here.request(path, { redirect: 'manual' })
   assert.equal(status, 303)

@@ -25,7 +25,7 @@ export type Caller = {
   expiresAt: number
   /** the access token itself, passed to the signer, which verifies it again; never logged */
   token: string
-  /** thumbprint of the key that each request has to prove (RFC 9449); none: whoever holds the token may use it */
+  /** thumbprint of the key that each request has to prove (RFC 9449); none: anyone who holds the token may use it */
   jkt?: string
 }
 
@@ -88,7 +88,7 @@ export async function verifyAccessToken(app: App, token: string): Promise<Reader
 }
 
 /**
- * Who is behind the access token of a request: one for whoever holds it by the scheme Bearer, one that is bound to a key by
+ * Who is behind the access token of a request: one for anyone who holds it by the scheme Bearer, one that is bound to a key by
  * the scheme DPoP with a proof, and neither by the scheme of the other.
  * @throws invalid_token, invalid_dpop_proof, application_suspended
  * Source: RFC 9449 §7
@@ -278,7 +278,7 @@ export const machineGrantOf = (tokenId: string): string => `machine ${tokenId}`
 const isStale = (app: App, { revokedReadAt }: BearerState): boolean =>
   Math.abs(app.now() - revokedReadAt) >= REVOCATIONS_EVERY_MS
 
-/** Reads the grants revoked and not yet forgotten, the applications suspended, what those that were seen may do, and the accounts frozen; one reader at a time, the others go on with what is known unless it is old. */
+/** Reads the grants revoked and not yet forgotten, the applications suspended, what those that were seen may do, and the accounts frozen; one reader at a time, the others continue with what is known unless it is old. */
 async function readRevocations(app: App, state: BearerState): Promise<void> {
   state.reading ??= (async () => {
     try {

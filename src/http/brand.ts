@@ -54,7 +54,7 @@ function typeOf(content: Buffer): string | null {
 
 const BLACK: Rgb = [0, 0, 0]
 const WHITE: Rgb = [255, 255, 255]
-/** The lightest thing in pages.css that dark text stands on without being a card, and the lightest of the dark ones. */
+/** The lightest thing in pages.css that dark text is on without being a card, and the lightest of the dark ones. */
 const DARK_GROUND: Rgb = [0x26, 0x2a, 0x30]
 /** Above the 4.5 of WCAG, so that what lies a little lighter is still readable. */
 const ENOUGH = 5

@@ -49,7 +49,7 @@ export async function documentation(server: FastifyInstance): Promise<void> {
   )
 }
 
-/** Stands in the library's page, which is made once, for the nonce of the answer. */
+/** Placeholder in the library’s page, which is made once, for the nonce of the response. */
 const NONCE = 'nonce-of-this-answer'
 
 const NAMES = asset(

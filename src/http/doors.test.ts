@@ -14,7 +14,7 @@ import { addRevokedGrant } from './bearer.ts'
 
 /**
  * Every route of the API behind every wrong key. The routes are those of the OpenAPI document, so a new one is tried
- * as soon as it is there, and fails here until somebody has said what it needs.
+ * as soon as it is there, and fails here until someone has said what it needs.
  */
 type Route = { method: string; template: string; security: unknown }
 
@@ -133,7 +133,7 @@ async function call(
     return encodeURIComponent(known[name])
   })
   const body = method === 'GET' ? undefined : bodyOf(template)
-  // A user looks somebody up by name; an application lists.
+  // A user looks someone up by name; an application lists.
   const isLookUp = template === '/v1/users' && !machines.has(token ?? '')
   return here.request(isLookUp ? `${path}?username=nobody` : path, {
     method,

@@ -51,7 +51,7 @@ class AnotherKey extends ProofRefused {}
  * Source: RFC 9449 §4.3
  */
 export async function readProof({ proof, method, uri, token, by, now }: Expected): Promise<DpopProof> {
-  // The parser joins several headers with a comma, which stands in no proof.
+  // The parser joins several headers with a comma, which is in no proof.
   if (typeof proof !== 'string' || proof.length > MAX_PROOF_CHARACTERS || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(proof))
     throw new ProofRefused('is not exactly one signed JWT in the header `DPoP`')
   const header = headerOf(proof)
@@ -137,7 +137,7 @@ export function rememberProofs(app: App, bound: { most?: number } = {}): DpopSta
  * remembered by this process: another replica, or the next start, would take one once more until it is too old.
  * @throws invalid_token       for another key than the token's
  * @throws invalid_dpop_proof  for everything else that is wrong with the proof
- * @throws rate_limited        for more of one person than an application may ask in all: the memory is everybody's
+ * @throws rate_limited        for more of one person than an application may ask in all: the memory is everyone's
  * @throws overloaded          when more proofs of one minute came than are remembered
  * Source: RFC 9449 §7
  */

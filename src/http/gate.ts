@@ -30,7 +30,7 @@ declare module 'fastify' {
      * @throws overloaded  when there is no room for them
      */
     weigh(count: number): void
-    /** Its write was told under its idempotency key: a repeat looks up what was told. */
+    /** Its write was answered under its idempotency key: a repeat looks up that answer. */
     noteTold(): void
   }
 }
@@ -54,7 +54,7 @@ type AdmittedRequest = {
 
 /** milliseconds between two looks at how it goes */
 const LOOK_MS = 100
-/** milliseconds in which a body arrives from whoever does not mean to be slow */
+/** milliseconds in which a body arrives from anyone who does not mean to be slow */
 const SLOW_BODY_MS = 300
 /** requests of a process that wait for a block: each looks into the database once a block */
 const MAX_ASIDE = 1_000
@@ -63,7 +63,7 @@ const REFUSED = 'The service is overloaded. Nothing was done. Retry.'
 const TELL_MS = 10_000
 
 /**
- * The gate before all work: whoever cannot be served soon is told so at once, 503 `overloaded`, instead of everybody
+ * The gate before all work: anyone who cannot be served soon gets an immediate 503 `overloaded`, instead of everyone
  * waiting ever longer. To be registered before every hook that works.
  * @returns  to be called behind CORS: pages of other origins see no refusal without its headers
  */
@@ -142,7 +142,7 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     Object.assign(place, { ticket, isParked: false, since: performance.now() })
     done()
   })
-  // Also of a request whose client has left: what it began goes on, and keeps its place until then.
+  // Also of a request whose client has left: what it began continues, and keeps its place until then.
   server.addHook('onSend', (request, reply, _payload, done) => {
     leave(request, reply)
     done()

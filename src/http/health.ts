@@ -11,7 +11,7 @@ import { boundConnections } from './listener.ts'
 const HEAD_STALE_MS = 15_000
 /** Connections of the operators' listener: a few that look now and then. */
 const MAX_CONNECTIONS = 64
-/** Milliseconds for which one look answers everybody who asks: strangers cannot make us ask database, signer and nodes. */
+/** Milliseconds for which one look answers everyone who asks: strangers cannot make us ask database, signer and nodes. */
 const LOOK_MS = 1_000
 
 type Check = { name: string; ok: boolean; detail?: string }
@@ -29,7 +29,7 @@ export function health(server: FastifyInstance, app: App, questions: Questions):
   if (isDevelopment) metrics(server, app)
 }
 
-/** The listener of OPS_LISTEN: the same for operators, with every check and /metrics. It answers whoever reaches it. */
+/** The listener of OPS_LISTEN: the same for operators, with every check and /metrics. It answers anyone who reaches it. */
 export async function openOperatorsListener(app: App, { host, port }: Listen, questions: Questions) {
   const server = Fastify({ logger: false, bodyLimit: 1_024, forceCloseConnections: true })
   boundConnections(server, app, MAX_CONNECTIONS)
@@ -98,7 +98,7 @@ async function checkSigner({ signer }: App): Promise<Check> {
   })
 }
 
-/** since when the node of a network is ahead of a cursor that stands at a block */
+/** since when the node of a network is ahead of a cursor that is at a block */
 const standing = new WeakMap<Chain, { at: number; since: number }>()
 
 /** The node answers, a head was stored or confirmed lately, and the follower moves while there is something to follow. */
@@ -114,7 +114,7 @@ async function checkChain({ chains, db }: App, chainId: number): Promise<Check> 
     if (cursor.halted !== null) throw new NotReady(`the follower has stopped: chatelaine network rewind ${chain.name}`)
     const newest = readNumber(await chain.rpc.call('eth_blockNumber', [], { timeoutMs: 2_000 }), 'newest block')
     if (chain.head.current() === null) throw new NotReady('no block followed yet')
-    // A head that is confirmed proves nothing of the follower: whoever reads confirms it.
+    // A head that is confirmed proves nothing of the follower: anyone who reads confirms it.
     const { at, since } = standing.get(chain) ?? { at: Number.NaN, since: 0 }
     if (newest <= cursor.block_number) standing.delete(chain)
     else if (at !== cursor.block_number) standing.set(chain, { at: cursor.block_number, since: performance.now() })
@@ -128,7 +128,7 @@ async function checkChain({ chains, db }: App, chainId: number): Promise<Check> 
 /** What is not as it should be, in our own words. */
 class NotReady extends Error {}
 
-/** Only our own words are told of a failure: messages of databases and nodes may hold addresses with secrets. */
+/** Only our own words are shown of a failure: messages of databases and nodes may hold addresses with secrets. */
 async function settle(name: string, check: () => Promise<void>): Promise<Check> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Error('late')), 3_000)

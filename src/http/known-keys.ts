@@ -8,8 +8,8 @@ const MAX_CHARACTERS = 255
 type KeyedRequest = { application: string; person: string; headers: IncomingHttpHeaders; path: string }
 
 /**
- * The idempotency keys under which this process has told an answer: asked once more, it looks up what it told and begins
- * nothing, so the gate takes it for what asks after a write. Of what is forgotten, or was told elsewhere, it knows nothing.
+ * The idempotency keys under which this process has given an answer: asked once more, it looks up what it gave and begins
+ * nothing, so the gate takes it for what asks after a write. Of what is forgotten, or was given elsewhere, it knows nothing.
  */
 export function openKnownKeys(): { has(of: KeyedRequest): boolean; add(of: KeyedRequest): void } {
   const known = new Set<string>()

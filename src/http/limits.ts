@@ -56,7 +56,7 @@ export function openLimit({
   }
 }
 
-/** The clock of a machine may be put back by an hour: it goes on from there, and nobody waits for that hour to pass again. */
+/** The clock of a machine may be put back by an hour: it continues from there, and nobody waits for that hour to pass again. */
 function neverBack(now: () => number): () => number {
   let last = Number.NEGATIVE_INFINITY
   let behind = 0
@@ -69,7 +69,7 @@ function neverBack(now: () => number): () => number {
 }
 
 /**
- * Whom an IP address stands for: one in IPv4, everybody in the same /64 in IPv6, which is what one customer is given
+ * Whom an IP address stands for: one in IPv4, everyone in the same /64 in IPv6, which is what one customer is given
  * (RFC 6177).
  */
 export function addressOf(ip: string): string {
@@ -96,7 +96,7 @@ export function spend(limit: Limit, key: string, reply: FastifyReply, count = 1)
 }
 
 /**
- * The same for a limit that stands behind another: the headers go on telling of that one, unless this one refuses.
+ * The same for a limit that is behind another: the headers continue telling of that one, unless this one refuses.
  * @throws rate_limited
  */
 export function spendBehind(limit: Limit, key: string, reply: FastifyReply): void {

@@ -165,7 +165,7 @@ function answerTogether(server: FastifyInstance): void {
       try {
         send()
       } catch (error) {
-        // One that cannot be written is answered as any other mistake of ours, and the others go on.
+        // One that cannot be written is answered as any other mistake of ours, and the others continue.
         for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name)
         send(error as Error)
       }

@@ -94,7 +94,7 @@ export const PAGE_CSP =
 /** The same, and that one file as a script. */
 const copyingCsp = (origin: string): string => `${PAGE_CSP}; script-src ${origin}${COPY.route}`
 
-/** Sends a page with the headers that belong to it; pages show somebody's data, so nothing may store them. */
+/** Sends a page with the headers that belong to it; pages show someone's data, so nothing may store them. */
 export function sendPage(reply: FastifyReply, status: number, parts: PageParts): FastifyReply {
   return reply
     .code(status)
@@ -108,7 +108,7 @@ export function sendPage(reply: FastifyReply, status: number, parts: PageParts):
 
 /**
  * GET /assets/…: stylesheet, mark, script and what belongs to the brand. The pages ask by content hash, so a copy is good
- * for ever.
+ * forever.
  */
 export function pageAssets(server: FastifyInstance, brand: Brand): void {
   server.decorate('brand', brand)
@@ -119,7 +119,7 @@ export function pageAssets(server: FastifyInstance, brand: Brand): void {
         .header('content-type', asset.type)
         .header('cache-control', 'public, max-age=31536000, immutable')
         .header('x-content-type-options', 'nosniff')
-        // A drawing that somebody opens by itself is a page on our origin: it runs nothing.
+        // A drawing that someone opens by itself is a page on our origin: it runs nothing.
         .header('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'; sandbox")
         .send(asset.content),
     )

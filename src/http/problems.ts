@@ -50,7 +50,7 @@ const FASTIFY_CODES: Record<string, ErrorCode> = {
   FST_ERR_ASYNC_CONSTRAINT: 'invalid_request',
 }
 
-/** Ajv's findings as places in the input, with unknown fields told apart from wrong ones. */
+/** Ajv's findings as places in the input, with unknown fields distinguished from wrong ones. */
 function readValidation(findings: NonNullable<FastifyError['validation']>, context: string, cause: unknown): AppError {
   const errors = findings.map(({ keyword, instancePath, message, params }): FieldError => {
     const inBody = context === 'body'
@@ -163,7 +163,7 @@ export function problems(server: FastifyInstance, app: App): void {
   })
 }
 
-/** A browser that somebody sent to an address: it asks for HTML, and not from where programs ask. */
+/** A browser that someone sent to an address: it asks for HTML, and not from where programs ask. */
 const isPerson = ({ method, url, headers }: FastifyRequest): boolean =>
   (method === 'GET' || method === 'HEAD') &&
   !/^\/(v1|operator|oauth|devnet)(\/|\?|$)/.test(url) &&

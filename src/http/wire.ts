@@ -56,7 +56,7 @@ export const Revert = Type.Object(
     data: Type.String(),
     reason: Type.String(),
   },
-  { title: 'Revert', description: 'The reason of a contract, decoded as far as it is known' },
+  { title: 'Revert', description: 'The contract’s revert reason, decoded as far as possible' },
 )
 
 export const Problem = Type.Object(
@@ -68,7 +68,7 @@ export const Problem = Type.Object(
     instance: Type.String(),
     code: Type.String({ description: 'Stable; see the list of errors' }),
     requestId: Type.String(),
-    retryable: Type.Boolean({ description: 'The same request may be repeated' }),
+    retryable: Type.Boolean({ description: 'The same request may be retried' }),
     error: Type.String({ description: 'Same text as detail' }),
     errors: Type.Optional(
       Type.Array(
@@ -85,7 +85,7 @@ export const Problem = Type.Object(
         { address: Type.String(), needed: Type.String(), available: Type.String() },
         {
           description:
-            'Of `insufficient_funds`: the account, and amounts of the smallest unit in decimal digits; `needed` is for this and for its writes under way',
+            'For `insufficient_funds`: the account, and amounts in the smallest unit in decimal digits; `needed` covers this write and its pending ones',
         },
       ),
     ),

@@ -21,7 +21,7 @@ const SYSTEMS: [RegExp, string][] = [
 ]
 const MAX_CHARACTERS = 1_000
 
-/** Of a `User-Agent` no more is kept than these two names: versions would tell who somebody is. */
+/** Of a `User-Agent` no more is kept than these two names: versions would tell who someone is. */
 export function browserNameOf(userAgent: string): BrowserName {
   const text = userAgent.slice(0, MAX_CHARACTERS)
   const first = (names: [RegExp, string][]): string | null => names.find(([pattern]) => pattern.test(text))?.[1] ?? null

@@ -3,7 +3,7 @@ import type { Db } from '../store/db.ts'
 import { leadsTo, type User } from '../users/find.ts'
 
 /**
- * By which identity somebody came, and when they were let in, seconds since 1970. What a sign-in gives is worth no more
+ * By which identity someone came, and when they were let in, seconds since 1970. What a sign-in gives is worth no more
  * than that: it ends when the identity is removed, and when its owner is signed out everywhere.
  */
 export type CameBy = { identity: UserId; at: number }

@@ -59,7 +59,7 @@ export function consentPages(
     return sendPage(reply, 200, { words, title: words.consent.title(application.name), body })
   })
 
-  /** POST /consent/:uid: `answer` is allow or deny; the application is told `access_denied` for the latter. */
+  /** POST /consent/:uid: `answer` is allow or deny; the application receives `access_denied` for the latter. */
   server.post<{ Params: ConsentParams }>('/consent/:uid', hidden, async (request, reply) => {
     const interaction = await current(request, reply)
     const { csrf, answer } = formOf(request)

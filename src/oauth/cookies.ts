@@ -4,7 +4,7 @@ import { createHash, createHmac, createSecretKey, timingSafeEqual, type KeyObjec
 export type CookieNames = { session: string; interaction: string; resume: string; browser: string }
 
 /**
- * Names of our cookies. Cookies ignore ports, so two installations on one host are told apart by a short hash of
+ * Names of our cookies. Cookies ignore ports, so two installations on one host are distinguished by a short hash of
  * their origin. On https the browser guarantees that `__Host-` cookies came from this host alone; `__Secure-` is for
  * those that belong to one path.
  * Source: RFC 6265bis §4.1.3

@@ -268,7 +268,7 @@ suite('the memory of used proofs', () => {
   const rehearseSmall = async (t: TestContext, perSecond: number) => {
     const small = await rehearse({ env: { APPLICATION_PER_SECOND: String(perSecond) } })
     t.after(() => small.close())
-    // It stands still, so that limits let through the same on a slow machine.
+    // It is stuck, so that limits let through the same on a slow machine.
     const begun = Date.now()
     small.app.now = () => begun
     rememberProofs(small.app, { most: 20 })

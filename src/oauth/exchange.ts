@@ -38,7 +38,7 @@ type Context = TokenEndpointGrantContext<Parameters>
  * the person is signed in there, the next subject token gets the next access token.
  *
  * The library has authenticated the application before; only a confidential one with an issuer has this grant type. A
- * person is the provider name that the operator gave the issuer, and the subject: never an e-mail, and never somebody
+ * person is the provider name that the operator gave the issuer, and the subject: never an e-mail, and never someone
  * who signs in to this installation with a provider of its own, whatever issuer the application names.
  * Source: RFC 8693
  */

@@ -36,7 +36,7 @@ const returnOf = (origin: string): string => `${origin}/account/signed-in`
 /**
  * Where a browser signs in for the account pages. What they need is the session that comes of it; the code in the
  * answer is for nobody, because nobody knows its verifier.
- * @param comesBackTo  `first`: whoever is signed in will do; otherwise it is asked again who it is, for what is said
+ * @param comesBackTo  `first`: anyone who is signed in will do; otherwise it is asked again who it is, for what is said
  */
 export function ownSignIn(origin: string, { comesBackTo }: { comesBackTo: 'first' | ComesBackTo }): string {
   const query = new URLSearchParams({

@@ -17,7 +17,7 @@ import { revokeGrant } from './revoke.ts'
 import { endSession } from './sessions.ts'
 
 const watch = watchStatements()
-/** What somebody does elsewhere just when a statement has been answered, the first one with these words. */
+/** What someone does elsewhere just when a statement has been answered, the first one with these words. */
 const once = (part: string, work: () => Promise<unknown>) => {
   watch.onAnswer = async (statement) => {
     if (!statement.includes(part)) return

@@ -67,7 +67,7 @@ export async function findInteraction(provider: Provider, uid: string): Promise<
 
 /**
  * Writes what came of an interaction.
- * @returns where the browser goes on
+ * @returns where the browser continues
  */
 export async function finish(interaction: Interaction, result: InteractionResults): Promise<string> {
   interaction.result = 'error' in result ? result : { ...interaction.lastSubmission, ...result }
@@ -76,7 +76,7 @@ export async function finish(interaction: Interaction, result: InteractionResult
 }
 
 /**
- * Ends the browser's session when somebody else has signed in. The library would ask for a confirmation with a page
+ * Ends the browser's session when someone else has signed in. The library would ask for a confirmation with a page
  * that needs JavaScript.
  */
 export async function dropOtherSession({ db }: App, interaction: Interaction, userId: string): Promise<void> {

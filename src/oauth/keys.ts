@@ -146,7 +146,7 @@ async function writePublic(file: string, keys: PrivateKeys): Promise<void> {
   }
 }
 
-/** An empty file counts: somebody made it beforehand, for its owner and mode. */
+/** An empty file counts: someone made it beforehand, for its owner and mode. */
 function isPublicSet(text: string): boolean {
   if (text.trim() === '') return true
   try {

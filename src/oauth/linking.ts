@@ -13,7 +13,7 @@ export const linkingOf = ({ sessionUid }: Visitor): string => `${MARK}${sessionU
 export const isLinking = (purpose: string): boolean => purpose.startsWith(MARK)
 
 /**
- * Who wanted the identity added. The session must be the one that the visit began in: otherwise somebody could be made
+ * Who wanted the identity added. The session must be the one that the visit began in: otherwise someone could be made
  * to add another person's identity, or theirs to another person's account.
  * @throws sign_in_expired
  */

@@ -64,7 +64,7 @@ export function loginPages(
     },
   )
 
-  /** POST /login/:uid/cancel: back to the application, which is told `access_denied`. */
+  /** POST /login/:uid/cancel: back to the application, which receives `access_denied`. */
   server.post<{ Params: LoginParams }>('/login/:uid/cancel', hidden, async (request, reply) => {
     const interaction = await current(request, reply)
     checkForm(request, interaction)
@@ -191,7 +191,7 @@ const toChooser = (words: Texts, uid: string) => ({ href: `/login/${uid}?choose`
 /** Clocks of providers may differ from ours by this much. */
 const CLOCK_SLACK_SECONDS = 60
 
-/** When somebody proved who they are, seconds: as their provider says, or now where it says nothing. */
+/** When someone proved who they are, seconds: as their provider says, or now where it says nothing. */
 const signedInAt = (app: App, authTime: number | null): number => {
   const now = Math.floor(app.now() / 1_000)
   return Math.min(authTime ?? now, now)
@@ -214,7 +214,7 @@ function nameIn(user: string | undefined): string | null {
     const parts = [name?.firstName, name?.lastName].filter((part) => typeof part === 'string' && part.isWellFormed())
     return parts.join(' ').trim().slice(0, 255) || null
   } catch {
-    // Not JSON: somebody without a name may sign in all the same.
+    // Not JSON: someone without a name may sign in all the same.
     return null
   }
 }

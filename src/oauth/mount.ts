@@ -6,7 +6,7 @@ import type { App } from '../app.ts'
 import { PAGE_CSP } from '../http/page.ts'
 import { ACCESS_TOKEN_MARK } from './records.ts'
 
-/** bytes of a request to look at or to take back a token */
+/** bytes of a request to introspect or revoke a token */
 const MAX_TOKEN_REQUEST_BYTES = 32_768
 
 const routes = [
@@ -43,7 +43,7 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
       method,
       url: `/oauth${path}`,
       schema: { hide: true },
-      // Taking access away is refused only to whoever floods us with it.
+      // Taking access away is refused only to anyone who floods us with it.
       config: /^\/(token\/revocation|session\/end)/.test(path) ? { admission: 'vital' } : {},
       exposeHeadRoute: false,
       handler: (request, reply) => pass(request, reply),
@@ -89,7 +89,7 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
 const MAX_POSTED_BYTES = 8_192
 
 /**
- * Requests of a browser that come by POST (OpenID Connect Core §3.1.2.1, RP-Initiated Logout §2) go on by GET: another
+ * Requests of a browser that come by POST (OpenID Connect Core §3.1.2.1, RP-Initiated Logout §2) continue by GET: another
  * site's POST comes without our cookies (SameSite=Lax), the GET that follows it brings them.
  */
 export function mountPosted(server: FastifyInstance): void {
@@ -133,7 +133,7 @@ function canonicalOf({ headers, url }: IncomingMessage, origin: string): string 
 }
 
 /**
- * A request to look at (RFC 7662) or to take back (RFC 7009) an access token. The library refuses what it recognises
+ * A request to introspect (RFC 7662) or revoke (RFC 7009) an access token. The library refuses what it recognises
  * as a JWT, because it does not store those; behind a mark the token reaches our own storage, which reads and
  * verifies it.
  */

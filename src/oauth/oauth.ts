@@ -52,7 +52,7 @@ export async function oauth(
     loginPages(scope, app, { provider, providers, federation, secrets })
     consentPages(scope, app, { provider, secrets })
   })
-  // Apart from the above: whoever looks at their account is not signing in again and again.
+  // Apart from the above: anyone who looks at their account is not signing in again and again.
   await server.register(async (scope) => {
     hostedPages(scope, app)
     accountPages(scope, app, { provider, providers, federation, secrets, slices: slices ?? nothing })

@@ -9,7 +9,7 @@ import type { PrivateKeys } from './keys.ts'
 const LIFE_SECONDS = 60
 
 /**
- * Somebody on their own account page, as the engine and the signer know callers: by an access token, of our own client,
+ * Someone on their own account page, as the engine and the signer know callers: by an access token, of our own client,
  * that never leaves this program. It is made for one request of a fresh session whose form was checked, and is verified
  * as any other: revocations and freezes hold for it too.
  * @throws account_frozen, invalid_token

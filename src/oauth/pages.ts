@@ -134,7 +134,7 @@ const SPENDS = 'contracts:write'
 export const meaningOf = ({ meanings }: Texts, scope: string): string | undefined =>
   Object.hasOwn(meanings, scope) ? meanings[scope] : undefined
 
-/** A refusal as a page: what happened, what to do, the stable code for whoever helps. */
+/** A refusal as a page: what happened, what to do, the stable code for anyone who helps. */
 export function errorBody(words: Texts, { code, title, help, detail, back }: ErrorParts): string {
   return html`
     <div class="card stack">

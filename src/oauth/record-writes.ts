@@ -21,7 +21,7 @@ export type NewRecord = {
 
 export type RecordKey = { kind: string; id: string }
 
-/** Kinds whose rows are written once; everything else is written again as it goes on. */
+/** Kinds whose rows are written once; everything else is written again as it continues. */
 const isWrittenOnce = sql`oauth_records.kind in ('AuthorizationCode', 'RefreshToken')`
 
 const members = (records: NewRecord[]) => sql`
@@ -143,12 +143,12 @@ export async function redeem(app: App, { kind, id }: RecordKey, follower: Depend
   if (!isUsed) return refuse(app, { kind, id })
   if (!isHeld) throw new errors.InvalidGrant('the grant was revoked')
   if (isNew || (await keyOfSuccessor(db, record)) === (record.payload.jkt ?? null)) return
-  // Somebody else was first and has bound what follows to their key: without this the owner would hear of it too late.
+  // Someone else was first and has bound what follows to their key: without this the owner would hear of it too late.
   await revokeGrant(app, grantId)
   throw new errors.InvalidGrant('it was already used, with another key')
 }
 
-/** The key that the refresh token is bound to which somebody was given before; null for none. */
+/** The key that the refresh token is bound to which someone was given before; null for none. */
 async function keyOfSuccessor(db: RootDb, { kind, id_hash: hash }: NewRecord): Promise<unknown> {
   const row = await retrying(() =>
     db

@@ -100,7 +100,7 @@ async function tokenOf(grantId: string): Promise<string> {
     .sign(await importJWK(signing, 'ES256'))
 }
 
-/** At the signer itself, as a server that no longer asks anybody would. */
+/** At the signer itself, as a server that no longer asks anyone would. */
 const signWith = (accessToken: string) => signer.sign(ask(address, { accessToken, nonce, intentId: `tx_${nonce++}` }))
 async function isRefused(accessToken: string, code: string): Promise<void> {
   const before = nonce

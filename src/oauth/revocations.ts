@@ -28,7 +28,7 @@ const publishers = new WeakMap<App, Publisher>()
 export const publishSoon = (app: App): void => publishers.get(app)?.soon()
 
 /**
- * Keeps the signer told of what is revoked. The list is signed by the authorization server, so whoever only carries it
+ * Keeps the signer informed of what is revoked. The list is signed by the authorization server, so anyone who only carries it
  * can neither change it nor hold it back for long: the signer accepts no token on an old one.
  *
  * Every replica brings its own. Its time is the database's, read before what the list says: of two lists the later one
@@ -95,7 +95,7 @@ async function publishOnce(app: App, { keys }: PrivateKeys): Promise<void> {
   const { iat, entries } = await retrying(() => readRevoked(app))
   const parts = split(entries)
   if (parts.length > MAX_REVOCATION_PARTS) {
-    // Less than all would let some of them go on signing; without a list the signer refuses every token.
+    // Less than all would let some of them continue signing; without a list the signer refuses every token.
     throw new Error(`${entries.length} revocations are more than a list holds: shorten ACCESS_TOKEN_SECONDS`)
   }
   const signing = keys.find(({ alg }) => alg === 'ES256')!

@@ -28,7 +28,7 @@ export const endInDatabase =
     endGrant(db, grantId)
 
 /**
- * Signs somebody out everywhere: every browser, and every application with all its tokens. What they allowed stays
+ * Signs someone out everywhere: every browser, and every application with all its tokens. What they allowed stays
  * allowed. In this order: what is under way when it is noted counts for nothing when it is done.
  * @param wanted  the user, by any identity of theirs
  * @throws not_found

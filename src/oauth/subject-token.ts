@@ -7,10 +7,10 @@ import type { IssuerKeys } from './federation/issuer-keys.ts'
 const MAX_CHARACTERS = 8_192
 /** The issuer's clock and ours may differ by this much, seconds. */
 const SLACK_SECONDS = 30
-/** No token about somebody's sign-in lives longer, seconds. */
+/** No token about someone's sign-in lives longer, seconds. */
 const MAX_LIFE = 86_400
 
-/** Why a subject token is not accepted, for the developer who sent it; never what stands in it. */
+/** Why a subject token is not accepted, for the developer who sent it; never what is in it. */
 export class SubjectTokenRefused extends Error {}
 
 export type SubjectToken = {
@@ -24,7 +24,7 @@ export type SubjectToken = {
 
 /**
  * Verifies what an application brings of a person: a signed JWT, of an issuer that this very application is configured
- * with, made for it, now, and of a kind that says who somebody is.
+ * with, made for it, now, and of a kind that says who someone is.
  * @param now  milliseconds since 1970
  * @throws SubjectTokenRefused, provider_unavailable
  * Source: RFC 8725 §3, RFC 7519 §7.2, OpenID Connect Core §3.1.3.7
@@ -63,7 +63,7 @@ export async function verifySubjectToken(
 
 /**
  * Claims by which issuers mark access tokens that carry the type `JWT` or none: Keycloak and Cognito say what a token is,
- * others what it is good for and for which client (RFC 9068 §2.2, Auth0, Okta, Entra). Whoever holds an access token of
+ * others what it is good for and for which client (RFC 9068 §2.2, Auth0, Okta, Entra). Anyone who holds an access token of
  * an API is not the person, and may be another client's server.
  */
 const ACCESS_TOKEN_MARKS = ['typ', 'token_use', 'scope', 'scp', 'gty', 'client_id', 'cid', 'appid'] as const

@@ -3,7 +3,7 @@ import type { RootDb } from '../store/db.ts'
 
 /** rows deleted by one statement, at most */
 const BATCH = 2_000
-/** Expired rows are kept this long, so that a late request is told "expired" instead of "unknown", seconds. */
+/** Expired rows are kept this long, so that a late request is answered "expired" instead of "unknown", seconds. */
 const KEEP_SECONDS = 3_600
 
 /**

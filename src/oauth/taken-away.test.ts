@@ -66,7 +66,7 @@ test('a removed identity ends its browsers, its applications and what it has und
   const stolen = await obtainTokens(world, { username: 'vic-stolen', browser: thief })
   assert.equal(decodeJwt(stolen.access).sub, 'DEV-vic')
   assert.equal(decodeJwt(stolen.id).amr, undefined, 'applications are not told how somebody came')
-  // A code not yet redeemed, a consent page that stands open, a sign-in that stands at the provider's page.
+  // A code not yet redeemed, a consent page that stands open, a sign-in that is at the provider's page.
   const code = await obtainCode(world, { username: 'vic-stolen', browser: thief })
   const email = await thief.go(authorizationUrl(world.origin, { scope: 'openid email', prompt: 'consent' }).url)
   assert.match(email.url.pathname, /^\/consent\//)
@@ -87,7 +87,7 @@ test('a removed identity ends its browsers, its applications and what it has und
   const silent = await thief.go(authorizationUrl(world.origin, { prompt: 'none' }).url)
   assert.equal(silent.url.searchParams.get('error'), 'login_required')
   assert.equal((await owner.browser.go('/account')).url.pathname, '/account')
-  // Who signs in that way again is somebody else.
+  // Who signs in that way again is someone else.
   const { access } = await obtainTokens(world, { username: 'vic-stolen' })
   assert.equal(decodeJwt(access).sub, 'DEV-vic-stolen')
 })

@@ -46,7 +46,7 @@ export function noteSession(id: string): void {
 const ROUTES = new Set(['authorization', 'resume', 'token'])
 const open = new WeakMap<object, UnitOfWork>()
 
-/** The work of the request that is being answered; null where it is none that signs somebody in or gives tokens. */
+/** The work of the request that is being answered; null where it is none that signs someone in or gives tokens. */
 export function unitOfWork(): UnitOfWork | null {
   const ctx = Provider.ctx
   if (ctx === undefined || !ROUTES.has(ctx.oidc.route)) return null
@@ -99,7 +99,7 @@ export async function writeWith({ db }: Pick<App, 'db'>, record: NewRecord): Pro
     // The library may write it again, under the id that it has now.
     if (ctx !== undefined) foundSessions.set(ctx, record.id_hash)
   } catch (error) {
-    // An answer may stand there already, with a code that is worth nothing.
+    // An answer may be there already, with a code that is worth nothing.
     Provider.ctx?.remove('location')
     throw error
   }
@@ -121,7 +121,7 @@ async function finish(app: App, work: UnitOfWork, status: number): Promise<void>
   const { fresh, ended, used } = takeWrites(work)
   try {
     if (fresh.length + ended.length > 0) await storeRecords(app.db, { fresh, ended })
-    // Whoever came with it was refused, after it had counted as used.
+    // Anyone who came with it was refused, after it had counted as used.
     if (used !== null) await redeem(app, used, null)
   } catch (error) {
     if (error instanceof errors.InvalidGrant && status >= 400) return

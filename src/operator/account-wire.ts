@@ -22,16 +22,16 @@ const Account = Type.Object(
   {
     userId: Type.String({ description: 'Id of the user; of the account that the identity was added to, if it was' }),
     address: Address,
-    isNew: Type.Boolean({ description: 'This request made it' }),
+    isNew: Type.Boolean({ description: 'Created by this request' }),
   },
   { title: 'Account', examples: [{ userId: 'DISCORD-80351110224678912', address: ADDRESS, isNew: true }] },
 )
 export const createAccount = {
   ...shared,
   operationId: 'createAccount',
-  summary: 'An account for someone who has not signed in yet',
+  summary: 'Create an account for someone who has not signed in yet',
   description:
-    'Its owner gets exactly this account at the first sign-in. The same request again answers with the same account.',
+    'Its owner gets exactly this account at the first sign-in. The same request again returns the same account.',
   querystring: NoQuery,
   body: NewAccount,
   ...answersWith(201, Account, 413, 415),
@@ -40,7 +40,7 @@ export const createAccount = {
 const FreezableAccount = Type.Object(
   {
     userId: Type.String(),
-    frozenAt: Nullable(Type.String({ description: 'Since when it is frozen' })),
+    frozenAt: Nullable(Type.String({ description: 'When it was frozen' })),
   },
   { title: 'FreezableAccount', examples: [{ userId: 'GITHUB-583231', frozenAt: '2026-01-31T12:00:00.000Z' }] },
 )
@@ -53,7 +53,7 @@ export const listFrozen = {
   ...shared,
   operationId: 'listFrozenAccounts',
   summary: 'Frozen accounts',
-  description: 'All of them, the longest frozen first.',
+  description: 'All of them, longest frozen first.',
   querystring: NoQuery,
   ...answers(Type.Array(FreezableAccount)),
 }
@@ -62,13 +62,13 @@ export const freeze = {
   operationId: 'freezeAccount',
   summary: 'Freeze an account',
   description:
-    'It moves nothing: writes answer 403 `account_frozen`, and the signer refuses its tokens, everywhere within seconds. Its owner is signed out everywhere, may sign in again to look, and cannot change the ways to sign in.',
+    'It sends nothing: writes answer 403 `account_frozen`, and the signer refuses its tokens, everywhere within seconds. Its owner is signed out everywhere, may sign in again to view it, and cannot change the ways to sign in.',
   ...answers(FreezableAccount, 404, 413, 415),
 }
 export const unfreeze = {
   ...ofOneAccount,
   operationId: 'unfreezeAccount',
-  summary: 'Let a frozen account go on',
+  summary: 'Unfreeze an account',
   description: 'Within seconds. Its owner signs in again.',
   ...answers(FreezableAccount, 404, 413, 415),
 }
@@ -77,11 +77,13 @@ const StoppedLane = Type.Object(
     userId: Type.String(),
     address: Address,
     chainId: Type.Integer(),
-    nonce: Type.Integer({ description: 'The nonce that somebody else used' }),
+    nonce: Type.Integer({ description: 'The nonce that a foreign transaction used' }),
     hash: Nullable(Type.String({ description: 'The transaction that used it, if it is known' })),
-    reason: Type.String({ description: '`foreign_nonce`: somebody else holds the key of the account' }),
+    reason: Type.String({ description: '`foreign_nonce`: someone else holds the key of the account' }),
     stoppedAt: Type.String(),
-    resumeAskedAt: Nullable(Type.String({ description: 'Since when it is to go on; it does within seconds' })),
+    resumeAskedAt: Nullable(
+      Type.String({ description: 'When an operator resumed it; it takes effect within seconds' }),
+    ),
   },
   {
     title: 'StoppedAccount',
@@ -111,15 +113,15 @@ export const listStopped = {
 export const resumeAccount = {
   ...ofOneAccount,
   operationId: 'resumeAccount',
-  summary: 'Let a stopped account go on',
+  summary: 'Resume a stopped account',
   description:
-    'On every network where it is stopped, at the next round of the network’s keeper: with the first nonce that nobody used. If somebody else uses one again, it is stopped again.',
+    'On every network where it is stopped, at the next round of the network’s keeper: with the first unused nonce. If another foreign transaction uses one, it is stopped again.',
   ...answers(Type.Array(StoppedLane), 404, 413, 415),
 }
 export const signOut = {
   ...ofOneAccount,
   operationId: 'signOutAccount',
-  summary: 'Sign somebody out everywhere',
+  summary: 'Sign a user out everywhere',
   description:
     'Every browser and every application with all its tokens, everywhere within seconds. What the person allowed stays allowed.',
   ...answers(

@@ -28,7 +28,7 @@ const MAX_PAGE = 200
  * Does something and writes down who did it, in one transaction: neither is there without the other. What is refused
  * is not written.
  * @param target  what it is done to; told by the result where it is made only then
- * @param look    what there is of it, before and after; never a secret, because rows stay for ever
+ * @param look    what there is of it, before and after; never a secret, because rows stay forever
  */
 export async function recorded<T>(
   root: RootDb,
@@ -50,7 +50,7 @@ export async function recorded<T>(
       return { done, row: await append(db, { actor: by.name, via: by.via, action, target: of, ...changed }) }
     }),
   )
-  // Whoever can write to the database could write another chain; the log, which leaves the machine, has each link.
+  // Anyone who can write to the database could write another chain; the log, which leaves the machine, has each link.
   const { actor, via, seq, record } = row
   by.log?.warn('operator_acted', { actor, via, action, target: row.target, seq, record })
   return done
@@ -98,7 +98,7 @@ export async function verifyActions(
 ): Promise<{ actions: number; newest: string; firstWrong: number | null }> {
   let previous: Uint8Array = new Uint8Array(32)
   let last = 0
-  // From below the first: what somebody put before it is listed, too.
+  // From below the first: what someone put before it is listed, too.
   for (let after = Number.MIN_SAFE_INTEGER; ; after = last) {
     const rows = await retrying(() =>
       db.selectFrom('operator_actions').selectAll().where('seq', '>', after).orderBy('seq').limit(MAX_PAGE).execute(),

@@ -22,7 +22,7 @@ import { recorded, type Actor } from './actions.ts'
 export function operatorActs(root: RootDb, by: Actor) {
   const onApplication = async <T>(action: string, clientId: string, work: (db: RootDb) => Promise<T>): Promise<T> => {
     const done = await recorded(root, by, { action, target: clientId, look: application }, work)
-    // Within the transaction only its own handle was told.
+    // Within the transaction only its own handle was notified.
     forgetApplication(root, clientId)
     return done
   }
@@ -53,7 +53,7 @@ export function operatorActs(root: RootDb, by: Actor) {
       recorded(root, by, { action: 'resume-account', target: userId }, (db) => askToResume(db, userId)),
     unfreeze: (userId: UserId): Promise<FreezeState> =>
       recorded(root, by, ofUser('unfreeze', userId), (db) => unfreezeAccount(db, userId)),
-    /** Written before it begins: it is many steps, and half of them done is done by somebody. */
+    /** Written before it begins: it is many steps, and half of them done is done by someone. */
     signOut: async (userId: UserId, end: (grantId: string) => Promise<void>): Promise<SignedOut> => {
       await recorded(root, by, ofUser('sign-out', userId), (db) => readFreezable(db, userId))
       return signOut(root, end, userId)

@@ -6,7 +6,7 @@ import type { Config } from '../config.ts'
 import { newSecret } from '../ids.ts'
 import { sha256 } from '../sha256.ts'
 
-/** Whose a token is: the name that stands behind what is done with it, and whether it may change anything. */
+/** Whose a token is: the name that is behind what is done with it, and whether it may change anything. */
 export type Operator = { name: string; role: 'operator' | 'viewer' }
 /** Knows the tokens that open the operator API, by their hashes. */
 export type OperatorDoor = { whose(token: string): Operator | null }
@@ -18,7 +18,7 @@ const MAX_TOKEN_CHARACTERS = 512
  * Reads OPERATOR_TOKEN_FILE. In development there is one more token, in DATA_DIR/operator-token: made at the first
  * start, readable by this user only, so that commands of the same user reach a running server.
  * @returns null when there is no token at all: then there is no operator API
- * @throws Error when the file cannot be used; never with what stands in it
+ * @throws Error when the file cannot be used; never with what is in it
  */
 export async function openOperatorDoor(
   config: Pick<Config, 'NODE_ENV' | 'DATA_DIR' | 'OPERATOR_TOKEN_FILE'>,
@@ -84,7 +84,7 @@ export function readLines(text: string): OperatorCredential[] {
   })
 }
 
-/** A name as it stands in the file: one word. */
+/** A name as it is in the file: one word. */
 export const isOperatorName = (name: string): boolean => /^[\w.@-]{1,64}$/.test(name)
 export const isRole = (role: string): role is Operator['role'] => role === 'operator' || role === 'viewer'
 

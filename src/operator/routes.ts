@@ -22,7 +22,7 @@ import * as wire from './wire.ts'
 const PER_SECOND = 10
 const BURST = 50
 
-/** In development only: a token of anybody, for the one who sits at this machine. */
+/** In development only: a token of anyone, for the one who sits at this machine. */
 export type IssueToken = (whose: { username: string; clientId: string }) => Promise<{ token: string; userId: string }>
 
 type OfOne = { Params: { clientId: string } }

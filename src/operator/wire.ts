@@ -7,9 +7,9 @@ const Text = Type.String({ maxLength: 200 })
 export const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 
 const issuer = {
-  issuer: Type.String({ maxLength: 2_000, description: 'Exactly what the tokens say in `iss`' }),
-  audience: Type.String({ maxLength: 300, description: 'What they must say in `aud`' }),
-  jwksUri: Nullable(Type.String({ maxLength: 2_000, description: 'Where the keys are; null: found by discovery' })),
+  issuer: Type.String({ maxLength: 2_000, description: 'The tokens’ `iss` claim, exactly' }),
+  audience: Type.String({ maxLength: 300, description: 'The `aud` claim they must have' }),
+  jwksUri: Nullable(Type.String({ maxLength: 2_000, description: 'JWKS URL; null: found by discovery' })),
   algorithms: Type.Array(Type.String(), { maxItems: 20, description: 'Default RS256 and ES256' }),
   subjectClaim: Type.String({ maxLength: 300, description: 'Claim with the immutable id of a person, default sub' }),
   usernameClaims: Type.Array(Type.String({ maxLength: 300 }), { maxItems: 10 }),
@@ -67,7 +67,7 @@ const Application = Type.Object(
     permissions: Type.Array(Type.String()),
     allowedOrigins: Type.Array(Type.String()),
     logoUri: Nullable(Type.String()),
-    needsPkce: Type.Boolean({ description: 'false: where it sends a nonce it may leave out PKCE' }),
+    needsPkce: Type.Boolean({ description: 'false: it may omit PKCE if it sends a nonce' }),
     needsDpop: Type.Boolean({
       description: 'true: every access token is bound to a key of the application (RFC 9449)',
     }),
@@ -81,7 +81,7 @@ const Application = Type.Object(
 
 const Secret = Type.String({
   examples: ['chs_…'],
-  description: 'Shown this once; only its hash is kept',
+  description: 'Shown only once; only its hash is stored',
 })
 const WithSecret = Type.Object({ application: Application, secret: Secret }, { title: 'ApplicationWithSecret' })
 
@@ -126,7 +126,10 @@ const Network = Type.Object(
 )
 
 const changeable = {
-  name: Type.String({ maxLength: 200, description: 'As people read it when they are asked to allow the application' }),
+  name: Type.String({
+    maxLength: 200,
+    description: 'Name shown to people when they are asked to allow the application',
+  }),
   redirectUris: Type.Array(Uri, { maxItems: 50, description: 'Exact; on loopback any port' }),
   permissions: Type.Array(Text, { maxItems: 20, examples: [['wallet:read', 'contracts:read']] }),
   allowedOrigins: Type.Array(Uri, { maxItems: 50, description: 'Origins whose pages may call the API' }),
@@ -142,9 +145,9 @@ const changeable = {
 export const NewApplication = Type.Object(
   {
     name: changeable.name,
-    network: Type.String({ maxLength: 200, description: 'Name of a network of this installation; kept for ever' }),
+    network: Type.String({ maxLength: 200, description: 'Name of a network of this installation; permanent' }),
     redirectUris: changeable.redirectUris,
-    clientId: Type.Optional(Type.String({ maxLength: 200, description: 'Made from the name when left out' })),
+    clientId: Type.Optional(Type.String({ maxLength: 200, description: 'Derived from the name if omitted' })),
     kind: Type.Optional(
       Type.Union([Type.Literal('public'), Type.Literal('confidential')], { description: 'Default public' }),
     ),
@@ -190,7 +193,7 @@ export const ActionsQuery = Type.Object(
   { additionalProperties: false },
 )
 
-const Changed = Nullable(Type.Record(Type.String(), Type.Unknown(), { description: 'What changed and nothing else' }))
+const Changed = Nullable(Type.Record(Type.String(), Type.Unknown(), { description: 'What changed, and nothing else' }))
 const Action = Type.Object(
   {
     seq: Type.Integer(),
@@ -201,7 +204,7 @@ const Action = Type.Object(
     target: Type.String(),
     before: Changed,
     after: Changed,
-    record: Type.String({ description: 'SHA-256 over this action and the record before it, hexadecimal' }),
+    record: Type.String({ description: 'SHA-256 of this action and the record before it, hexadecimal' }),
   },
   {
     title: 'Action',
@@ -241,7 +244,7 @@ export const listApplications = {
 export const listActions = {
   ...shared,
   operationId: 'listActions',
-  summary: 'What operators did, the newest first',
+  summary: 'Actions of operators, newest first',
   description: 'By the operator API and by commands. The next page begins `before` the last `seq` of this one.',
   querystring: ActionsQuery,
   ...answers(Type.Array(Action)),
@@ -249,14 +252,14 @@ export const listActions = {
 export const verifyActions = {
   ...shared,
   operationId: 'verifyActions',
-  summary: 'Whether the record of what operators did is whole',
+  summary: 'Verify the record of actions of operators',
   description:
-    'Walks all of it. Compare `newest` with the last `operator_acted` of your logs: a record that was written anew as a whole agrees with itself, and not with them.',
+    'Reads all of it. Compare `newest` with the last `operator_acted` in your logs: a record that was rewritten as a whole is consistent with itself, but not with them.',
   querystring: NoQuery,
   ...answers(
     Type.Object(
       {
-        actions: Type.Integer({ description: 'Actions up to the first that is not as it was written' }),
+        actions: Type.Integer({ description: 'Actions up to the first that differs from what was written' }),
         newest: Type.String({ description: 'Record of the last of these' }),
         firstWrong: Nullable(Type.Integer()),
       },
@@ -283,8 +286,8 @@ export const createApplication = {
 export const readApplication = {
   ...ofOne,
   operationId: 'readApplication',
-  summary: 'An application',
-  description: 'With the identity providers that it brings.',
+  summary: 'Get an application',
+  description: 'Including its own identity providers.',
   ...answers(Application, 404),
 }
 export const updateApplication = {
@@ -292,35 +295,35 @@ export const updateApplication = {
   operationId: 'updateApplication',
   summary: 'Change an application',
   description:
-    'What is left out stays as it is; a list is replaced as a whole. Network, kind and client id never change.',
+    'Omitted fields stay as they are; a list is replaced as a whole. Network, kind and client id never change.',
   body: ApplicationChanges,
   ...answers(Application, 404, 413, 415),
 }
 export const rotateSecret = {
   ...ofOne,
   operationId: 'rotateSecret',
-  summary: 'Another secret beside the present one',
-  description: 'The present secret stays valid until the next rotation.',
+  summary: 'Issue a new secret, keeping the current one',
+  description: 'The current secret stays valid until the next rotation.',
   ...answers(WithSecret, 404, 413, 415),
 }
 export const resetSecret = {
   ...ofOne,
   operationId: 'resetSecret',
-  summary: 'Another secret instead of all present ones',
-  description: 'At once: what still uses the others is refused.',
+  summary: 'Issue a new secret and revoke all current ones',
+  description: 'Immediately: clients that still use the others are refused.',
   ...answers(WithSecret, 404, 413, 415),
 }
 export const suspend = {
   ...ofOne,
   operationId: 'suspendApplication',
-  summary: 'Stop an application',
+  summary: 'Suspend an application',
   description: 'Its tokens answer 403 `application_suspended` and nobody can sign in to it, everywhere within seconds.',
   ...answers(Application, 404, 413, 415),
 }
 export const resume = {
   ...ofOne,
   operationId: 'resumeApplication',
-  summary: 'Let a suspended application go on',
+  summary: 'Resume a suspended application',
   description: 'Within seconds; tokens that have not expired work again.',
   ...answers(Application, 404, 413, 415),
 }
@@ -333,7 +336,7 @@ export const NewIssuer = Type.Object(
     isShared: Type.Optional(
       Type.Boolean({
         description:
-          'The name belongs to another application already, and the same people have the same accounts in both',
+          'The provider name already belongs to another application, and both share its people and their accounts',
       }),
     ),
   },
@@ -353,9 +356,9 @@ const ofIssuer = {
 export const trustIssuer = {
   ...ofIssuer,
   operationId: 'trustIssuer',
-  summary: 'Let an application exchange tokens of an identity provider of its own',
+  summary: 'Let an application exchange tokens of its own identity provider',
   description:
-    'Token exchange of RFC 8693. A provider name stays with its issuer and its subject claim for ever; what is left out has its default.',
+    'Token exchange of RFC 8693. A provider name permanently belongs to its issuer and subject claim; omitted fields have their default.',
   body: NewIssuer,
   ...answers(Application, 404, 409, 413, 415),
 }
@@ -363,14 +366,14 @@ export const distrustIssuer = {
   ...ofIssuer,
   operationId: 'distrustIssuer',
   summary: 'End the trust in an issuer',
-  description: 'Within seconds. Access tokens that it led to live until they expire.',
+  description: 'Within seconds. Access tokens issued through it stay valid until they expire.',
   ...answers(Application, 404),
 }
 export const listNetworks = {
   ...shared,
   operationId: 'listNetworks',
   summary: 'Networks',
-  description: 'All of this installation, also those that this process is not connected to.',
+  description: 'All of this installation, including those that this process is not connected to.',
   querystring: NoQuery,
   ...answers(Type.Array(Network)),
 }

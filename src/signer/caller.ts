@@ -7,6 +7,6 @@ export type TokenCaller = {
   /** the token's `jti`, else its SHA-256: for the ledger, never the token itself */
   tokenId: string
   expiresAt: number
-  /** as they would stand in a list of what is revoked */
+  /** as they would be in a list of what is revoked */
   marks: { grant: string; application: string; user: string }
 }

@@ -6,7 +6,7 @@ import { StartError } from './refusal.ts'
 import { DATABASE_FILE } from './store.ts'
 
 /**
- * Makes the master key of a new signer. A command of its own: were it made by whoever starts without one, a disk that
+ * Makes the master key of a new signer. A command of its own: were it made by anyone who starts without one, a disk that
  * is not mounted at boot would get a new key, and every account behind the right one would be lost from sight.
  */
 function main(): void {

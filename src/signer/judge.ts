@@ -43,13 +43,13 @@ export type Verdict<A> = { stored: A } | { sign: SignKind; terms: SignedAttempt 
 const MAX_AHEAD = 16
 
 /**
- * The rules of the sign ledger. A nonce belongs to the first intent that is signed for it, with one effect for ever;
+ * The rules of the sign ledger. A nonce belongs to the first intent that is signed for it, with one effect forever;
  * only a cancel of that same intent may come between, and then nothing but that cancel at a higher fee. So a server
  * whose database has lost an intent cannot outbid it by a cancel, and a first signature that is asked for again at
- * other fees is no raise: whoever asks does not know that there is one, and is told.
+ * other fees is no raise: anyone who asks does not know that there is one, and is refused.
  *
  * After a cancel the original is not raised any more: two effects that outbid each other in turn could both reach
- * nodes at any time, and a caller who was told "cancelled" would lose to our own repricing. Bytes of the original
+ * nodes at any time, and a caller who was answered "cancelled" would lose to our own repricing. Bytes of the original
  * that exist are still handed out: they were given away before.
  *
  * @throws intent_conflict, nonce_conflict, nonce_gap, replacement_underpriced, invalid_token, bad_request
@@ -89,7 +89,7 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
   if (nonce < floor) throw new Refusal('nonce_conflict', 'This nonce was used before the ledger was restored.')
   const lane = above(floor, facts.lane())
   // Where an account starts on a chain is the chain's knowledge: it may have been imported. With a token it may also
-  // start again further down: else one fill at an absurd nonce would lock an absent user out for ever.
+  // start again further down: else one fill at an absurd nonce would lock an absent user out forever.
   if (lane !== null && !(facts.hasToken && nonce < lane.lowest)) {
     const { lowest, highest } = lane
     const isFar = nonce < lowest - MAX_AHEAD || nonce > highest + MAX_AHEAD
@@ -103,7 +103,7 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
   if (kind !== 'cancel') {
     throw new Refusal('invalid_token', 'The first signature of a nonce needs the user’s access token.')
   }
-  // Filling a nonce costs its fee. Without this bound a stolen server could burn an absent user's coins on fees.
+  // Filling a nonce costs its fee. Without this bound a stolen server could burn an absent user's funds on fees.
   if (neighbours(nonce, facts) >= facts.maxFills && !isVouchedAbove(nonce, facts)) {
     throw new Refusal('invalid_token', `${facts.maxFills} nonces in a row were filled without the user’s access token.`)
   }
@@ -126,7 +126,7 @@ function neighbours<A extends SignedAttempt>(nonce: number, { maxFills, unvouche
   return high - low
 }
 
-/** A hole below something that the user signed for stands in its way: it is filled, however many were before it. */
+/** A hole below something that the user signed for is in its way: it is filled, however many were before it. */
 function isVouchedAbove<A extends SignedAttempt>(
   nonce: number,
   { unsignedBetween, unvouchedBetween }: SigningFacts<A>,

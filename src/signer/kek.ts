@@ -112,7 +112,7 @@ export function makeKekFile(path: string): void {
   }
 }
 
-/** Whether a path lies in a folder: whoever has a backup of the one would have the other. */
+/** Whether a path lies in a folder: anyone who has a backup of the one would have the other. */
 export function isInside(folder: string, path: string): boolean {
   const way = relative(folder, path)
   return !isAbsolute(way) && way.split(sep)[0] !== '..'

@@ -80,7 +80,7 @@ export function openKeyFile(file: string, log: Logger, now: () => number): KeyFi
       const text = readFileSync(file, 'utf8')
       if (text !== seen.text) {
         set = readKeySet(text)
-        // AUTH_KEYS_FILE itself: whoever takes the signer could then sign in as anybody.
+        // AUTH_KEYS_FILE itself: anyone who takes the signer could then sign in as anyone.
         if (/"d"\s*:/.test(text)) log.warn('token_keys_private', { hint: 'SIGNER_JWKS_FILE must name the public half' })
       }
       seen = { stamp, text }

@@ -198,7 +198,7 @@ export function recordOf(previous: Uint8Array, row: Omit<LedgerRow, 'record'>): 
   return hash('sha256', canonical(form, previous, ...columns.map((column) => row[column])), 'buffer')
 }
 
-/** What stands before the first record. */
+/** What comes before the first record. */
 export const GENESIS = Buffer.alloc(32)
 
 /** @throws LedgerDamaged */

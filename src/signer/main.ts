@@ -20,7 +20,7 @@ import { openWitness } from './witness.ts'
 
 /**
  * The signer: a program of its own that holds the keys and answers on a Unix socket. Settings: SIGNER_… and
- * LOG_LEVEL. Whatever NODE_ENV says it is in production mode, unless it is told `--development`: then it makes a master
+ * LOG_LEVEL. Whatever NODE_ENV says it is in production mode, unless it is given `--development`: then it makes a master
  * key where there is none. Prints `ready` when it listens; ends on SIGTERM, SIGINT, and with `--with-parent` when standard input
  * ends, which it does when the parent is gone however it died.
  *
@@ -35,7 +35,7 @@ async function main(): Promise<void> {
   process.on('SIGUSR1', () => {})
   const { log } = openTelemetry('signer', settings.logLevel)
   const curve = startCurve(randomBytes(32))
-  // Slower, and its memory is a buffer of the JavaScript engine: who runs it on purpose is told at each start.
+  // Slower, and its memory is a buffer of the JavaScript engine: who runs it on purpose is warned at each start.
   if (curve === 'wasm') log.warn('curve_in_webassembly', { platform: `${process.platform}-${process.arch}` })
 
   const signer = openSigner(settings, log)

@@ -1,6 +1,6 @@
 import { feePair, type UnsignedTransaction } from './transaction.ts'
 
-/** What the rules measure against. Lists of contracts, limits per user and freezes will stand here. */
+/** What the rules measure against. Lists of contracts, limits per user and freezes will be here. */
 export type PolicyLimits = {
   /** wei: gas × highest fee per gas of one transaction */
   maxFeeWei: bigint
@@ -29,7 +29,7 @@ const totalFee = ({ gas, fees }: UnsignedTransaction): bigint => gas * feePair(f
 
 /**
  * The gate that a cancel passes besides, when the ledger says that it fills a nonce for nobody. Its user is not there, so
- * what it may cost is little: whoever has the server could otherwise burn the coins of everybody who is not.
+ * what it may cost is little: anyone who has the server could otherwise burn the funds of everyone who is not.
  */
 export const decideFill = (tx: UnsignedTransaction, { maxFillFeeWei }: PolicyLimits): Decision => ({
   allowed: totalFee(tx) <= maxFillFeeWei,

@@ -161,7 +161,7 @@ test('a list keeps tokens good for 60 seconds and no longer', async (t) => {
   await take()
   clock.seconds = 60
   const good = caller('g')
-  // At once, not by a promise: this stands in front of every signature.
+  // At once, not by a promise: this comes before every signature.
   assert.equal(revocations.check(good), good)
   assert.equal(await revocations.state(), 'fresh')
   clock.seconds = 60.5

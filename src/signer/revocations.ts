@@ -26,7 +26,7 @@ export type Revocations = {
 
 /** Clocks of the database and of this machine may differ by this much; further ahead a list would live too long. */
 const MAX_AHEAD_SECONDS = 10
-/** Lists of which some parts are here: each server's newest, and one that it gave up. */
+/** Lists of which some parts are here: each server's newest, and one that it abandoned. */
 const MAX_INCOMPLETE = 8
 
 type Incomplete = { issuedAt: number; parts: (string[] | undefined)[] }

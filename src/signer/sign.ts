@@ -25,7 +25,7 @@ const WRITE_SCOPE = 'contracts:write'
 
 /**
  * Verb `sign`: token, policy, ledger, in this order; then the key is opened, the signature made and checked, the
- * record written and committed, and only then are the bytes told.
+ * record written and committed, and only then are the bytes returned.
  * Errors: bad_request, unknown_account, invalid_token, insufficient_scope, forbidden_user, policy_denied, those of
  * the ledger (`judge`), key_damaged.
  */
@@ -54,7 +54,7 @@ export async function sign(inside: Inside, request: unknown): Promise<Signed> {
 }
 
 /**
- * Verb `check`: what `sign` would do, and by which rule, as things stand now; the same checks in the same order. Nothing
+ * Verb `check`: what `sign` would do, and by which rule, as things are now; the same checks in the same order. Nothing
  * is signed, written or counted. Errors: those of `sign`.
  */
 export async function check(inside: Inside, request: unknown): Promise<Checked> {

@@ -6,7 +6,7 @@ import type { Logger } from '../telemetry.ts'
 import { Refusal, StartError } from './refusal.ts'
 import { encodeFrame, frameReader, MAX_FRAME_BYTES, type AnswerFrame, type Verb } from './wire.ts'
 
-/** One function per verb; what it throws as Refusal is told, everything else is a bug and told as such. */
+/** One function per verb; what it throws as Refusal is returned, everything else is a bug and returned as such. */
 export type Handlers = { [V in Verb]: (request: unknown) => unknown }
 
 /** Requests of one connection that may be under way; above it we stop reading until some are answered. */
@@ -153,7 +153,7 @@ type SocketRequest = {
   id: number
   verb: string
   request: unknown
-  /** milliseconds since 1970: nobody waits for the answer after that; null: whoever asks does not say */
+  /** milliseconds since 1970: nobody waits for the answer after that; null: anyone who asks does not say */
   expiresAt: number | null
   /** what it may have us hold: about as much as it brings, but for `recall` a whole frame */
   bytes: number
@@ -174,7 +174,7 @@ async function answer(
 ): Promise<AnswerFrame> {
   try {
     if (!Object.hasOwn(handlers, verb)) throw new Refusal('bad_request', 'The signer has no such verb.')
-    // It stood in the socket for too long: the server has told its client so, and may have begun otherwise.
+    // It stood in the socket for too long: the server has answered its client, and may have begun otherwise.
     if (expiresAt !== null && Date.now() > expiresAt) throw new Refusal('overloaded', 'It reached the signer too late.')
     return { id, answer: await handlers[verb as Verb](request) }
   } catch (error) {
@@ -189,7 +189,7 @@ async function answer(
   }
 }
 
-/** The socket's folder, if it is not there yet: whoever may open the socket has to reach it. */
+/** The socket's folder, if it is not there yet: anyone who may open the socket has to reach it. */
 function makeFolder(folder: string, mode: number): void {
   const isMade = mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined
   if (isMade && (mode & 0o060) !== 0) chmodSync(folder, 0o750)

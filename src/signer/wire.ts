@@ -5,7 +5,7 @@ export type { Hex } from '../ids.ts'
 /**
  * What travels between the server and the signer over the Unix socket: frames of a 32-bit big-endian length and
  * that many bytes of UTF-8 JSON. Requests carry an `id`, answers repeat it and may come in any order; with
- * `expiresAt`, milliseconds since 1970, they say until when somebody waits: what is read later is refused, not done. wei and gas
+ * `expiresAt`, milliseconds since 1970, they say until when someone waits: what is read later is refused, not done. wei and gas
  * are decimal strings. There is no verb for a raw digest.
  */
 export type SignRequest = {
@@ -51,7 +51,7 @@ export type Signed = {
 export type Checked = Pick<Signed, 'kind' | 'stored' | 'rule'>
 
 export type Verbs = {
-  /** Makes the user's account, or finds it: one per user, for ever. */
+  /** Makes the user's account, or finds it: one per user, forever. */
   createAccount: { request: { userId: string }; answer: { address: Hex } }
   sign: { request: SignRequest; answer: Signed }
   /** The same checks as `sign`, in the same order: refuses what that would refuse. Signs, writes and counts nothing. */
@@ -94,7 +94,7 @@ export const REVOCATIONS_TYPE = 'chatelaine-revocations+jwt'
 /** 64 parts of 300,000 bytes: about 400,000 grants within one life of an access token */
 export const MAX_REVOCATION_PARTS = 64
 
-/** How a revoked grant (`gid` of a token), a suspended application and a frozen user stand in a list. */
+/** How a revoked grant (`gid` of a token), a suspended application and a frozen user are in a list. */
 export const revoked = {
   grant: (grantId: string): string => `grant ${grantId}`,
   application: (clientId: string): string => `application ${clientId}`,
@@ -128,7 +128,7 @@ export type Recalled = Signed & {
 export type RecalledSince = {
   /** the record that `after` names, in hexadecimal digits; null when the ledger ends before it */
   record: string | null
-  /** the last record that was looked at, where the next question goes on, and what the ledger says of it */
+  /** the last record that was looked at, where the next question continues, and what the ledger says of it */
   through: { seq: number; record: string }
   /** the ledger ends there */
   isEnd: boolean

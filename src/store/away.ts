@@ -57,7 +57,7 @@ export function reasonOf(error: unknown): string | null {
   return error.message !== '' ? error.message : (sqlState(error) ?? null)
 }
 
-/** What a log is told of a database that was away. */
+/** What is logged of a database that was away. */
 export type Absence = { seconds: number; failures: number }
 
 /** Notices when a database goes and when it is back, and counts what failed in between: a line for each, not thousands. */

@@ -40,7 +40,7 @@ const BACK_OFF_MS = 10
 /**
  * Runs idempotent statements again after a serialisation failure or a deadlock (40001, 40P01), up to 5 times within
  * 150 ms, and turns a database that is away into one refusal. What a lost connection at COMMIT did is unknown: the
- * caller of a write repeats with its key and is told the truth.
+ * caller of a write repeats with its key and gets the truth.
  * @throws database_unavailable
  */
 export async function retrying<T>(work: () => Promise<T>): Promise<T> {

@@ -135,7 +135,7 @@ test(
     t.after(() => fresh.destroy())
     assert.equal(await portOf(fresh), pair.standby.port)
     assert.deepEqual(rivals, [`127.0.0.1:${pair.standby.port} and 127.0.0.1:${pair.primary.port}`])
-    // The new primary gone, the old one within reach: whoever has seen the promotion does not go back.
+    // The new primary gone, the old one within reach: anyone who has seen the promotion does not go back.
     await pair.standby.kill()
     await assert.rejects(portOf(fresh), { code: 'database_unavailable' })
     await assert.rejects(portOf(db), { code: 'database_unavailable' })

@@ -61,7 +61,7 @@ type HostState = {
   cluster: string | null
   /** grows with each promotion */
   timeline: number | null
-  /** seconds since 1970, of the server's start: one server that stands in the list under two names has one */
+  /** seconds since 1970, of the server's start: one server that is in the list under two names has one */
   startedAt: string | null
 }
 
@@ -92,7 +92,7 @@ export async function takesWrites(client: Pick<pg.ClientBase, 'query'>): Promise
 
 async function standingOf(client: pg.ClientBase): Promise<HostState> {
   if (!(await takesWrites(client))) return { takesWrites: false, cluster: null, timeline: null, startedAt: null }
-  // A statement each: everybody may ask for each of them, but some installations withdraw the first.
+  // A statement each: everyone may ask for each of them, but some installations withdraw the first.
   const cluster = await readText(client, 'select system_identifier::text as told from pg_control_system()')
   const file = await readText(client, 'select pg_walfile_name(pg_current_wal_insert_lsn()) as told')
   const startedAt = await readText(client, 'select extract(epoch from pg_postmaster_start_time())::text as told')
@@ -129,7 +129,7 @@ const isSame = (one: HostState, other: HostState): boolean =>
 
 /**
  * Of servers that take writes the one that was promoted last: that of a later timeline than all others. Null where that
- * cannot be told: one of them tells no timeline, two have the same, or they are no copies of each other.
+ * is unknown: one of them has no timeline, two have the same, or they are no copies of each other.
  */
 export function lastPromoted(writers: Writer[]): Writer | null {
   const isBehind = (other: Writer, writer: Writer) =>
@@ -145,7 +145,7 @@ export type WritableHost = Host & { generation: number }
 
 /** Where the primary is. */
 export type Primary = {
-  /** the server to connect to. @throws Error  none of them takes writes, or which one may cannot be told */
+  /** the server to connect to. @throws Error  none of them takes writes, or which one may is unknown */
   find(): Promise<WritableHost>
   /** a connection was lost or takes no writes: the next one asks all of them again */
   forget(): void
@@ -153,13 +153,13 @@ export type Primary = {
   generation(): number
 }
 
-/** What is told of the search; names, several with "and" between them. */
+/** What is reported of the search; names, several with "and" between them. */
 export type Listeners = {
   /** another server than before is used */
   onChange: (name: string) => void
   /** several take writes: the one that is used, and the others */
   onSecond: (names: string) => void
-  /** several take writes, and which was promoted last cannot be told: none is used, nor the one that was */
+  /** several take writes, and which was promoted last is unknown: none is used, nor the one that was */
   onUndecided: (names: string) => void
 }
 
@@ -244,7 +244,7 @@ export function findPrimary(hosts: Host[], { onChange, onSecond, onUndecided }: 
   return {
     async find() {
       if (known === null) return searchOnce()
-      // Two that both take writes may both be reached: the work goes on with what is known until there is news.
+      // Two that both take writes may both be reached: the work continues with what is known until there is news.
       if (performance.now() - searchedAt > LOOK_AGAIN_MS) searchOnce().catch(() => {})
       return known
     },

@@ -23,18 +23,18 @@ export type PoolOptions = {
   /** `transaction`: a pooler in between gives each transaction another connection, so nothing is set on one */
   pooler?: 'none' | 'transaction'
   deadlineMs?: number
-  /** told once when the database goes away, not of each failure */
+  /** called once when the database goes away, not of each failure */
   onError: (error: Error) => void
   onBack?: (absence: Absence) => void
-  /** told of each connection that was lost, and of the first after none: what answers next may be an older database */
+  /** called for each connection that was lost, and of the first after none: what answers next may be an older database */
   onLost?: () => void
-  /** told how long each has waited for a connection, milliseconds */
+  /** called with how long each has waited for a connection, milliseconds */
   onWait?: (ms: number) => void
-  /** told of the name of the server that takes writes, where there are several */
+  /** called with the name of the server that takes writes, where there are several */
   onPrimary?: (name: string) => void
-  /** told of the names of servers that all take writes, the one that is used first */
+  /** called with the names of servers that all take writes, the one that is used first */
   onSecondPrimary?: (names: string) => void
-  /** told of the names of servers that all take writes, of which none is used: which was promoted cannot be told */
+  /** called with the names of servers that all take writes, of which none is used: which was promoted is unknown */
   onUndecided?: (names: string) => void
 }
 
@@ -114,7 +114,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     leave('which server is the primary is unknown')
   }
 
-  /** Ends what still works on a server that is not used any more: what commits there would be told and then be gone. */
+  /** Ends what still works on a server that is not used any more: what commits there would be confirmed and then be gone. */
   function leave(why: string): void {
     for (const client of lent) if (!isCurrent(client)) cut(client, why)
   }
@@ -205,7 +205,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
   }
 }
 
-/** One server: whoever stands before it, a balancer or a moved address, decides which that is. */
+/** One server: whatever is in front of it, a balancer or a moved address, decides which that is. */
 const only = (host: Host): Primary => {
   const found = Promise.resolve({ ...host, generation: 0 })
   return { find: () => found, forget: () => {}, generation: () => 0 }

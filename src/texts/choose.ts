@@ -11,7 +11,7 @@ export const languages: readonly Texts[] = [en, de, fr, es, ja]
 const MAX_WISH_CHARACTERS = 500
 
 /**
- * The language that somebody reads best of those that are there.
+ * The language that someone reads best of those that are there.
  * @param accept     the header `Accept-Language`, RFC 9110 §12.5.4
  * @param uiLocales  what the application says of its user, best first and parted by spaces: it goes before the browser's
  *                   word (OpenID Connect Core §3.1.2.1)

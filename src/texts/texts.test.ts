@@ -16,7 +16,7 @@ function leavesOf(words: object, path = ''): Leaf[] {
   )
 }
 
-/** What a text says when each thing that it is given is told apart. */
+/** What a text says when each thing that it is given is distinguished. */
 const MARKS = ['⟦a⟧', '⟦b⟧', '⟦c⟧']
 const said = (value: unknown): string =>
   typeof value === 'function' ? JSON.stringify((value as (...all: unknown[]) => unknown)(...MARKS)) : String(value)

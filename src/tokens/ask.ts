@@ -11,7 +11,7 @@ export type TokenFacts = { symbol: string; name: string; decimals: number }
 export type Token = { address: Hex; tokenType: TokenType | null }
 
 /**
- * What one token said. `isContract` is false for an address without code; `isComplete` when it told everything
+ * What one token said. `isContract` is false for an address without code; `isComplete` when it answered everything
  * that its type has.
  */
 export type TokenAnswer = { facts: TokenFacts; isContract: boolean; isComplete: boolean }

@@ -116,7 +116,7 @@ const tokenOf = (address: Hex, row: { token_type: number } | undefined): Token =
 })
 
 /**
- * What was told at the newest block is not what is stored: that block may never be one of ours, and then nobody would
+ * What was answered at the newest block is not what is stored: that block may never be one of ours, and then nobody would
  * take the answer back. The tokens are asked again in the background, at a stored block.
  */
 async function storeTokens(app: App, chain: Chain, tokens: Token[]): Promise<void> {

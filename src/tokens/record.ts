@@ -59,7 +59,7 @@ export async function noteTokens(
 }
 
 /**
- * After a reorganisation another contract may stand at an address: tokens that were asked at a block that is lost, or
+ * After a reorganisation another contract may be at an address: tokens that were asked at a block that is lost, or
  * nobody knows where, are asked again.
  */
 export async function reviewTokens(db: Db, chain: Chain, fromNumber: number): Promise<void> {

@@ -59,8 +59,8 @@ type ReadBlock = { at: AtBlock; number: number; hash: Hex | null }
 
 /**
  * The block that is stored, not the newest one: what a token says in a branch that was never stored would never be
- * taken back. Of blocks that are final, as while catching up, the newest: nodes forget old states.
- * @returns null while no block is stored: nobody could take the answer back
+ * retracted. Of blocks that are final, as while catching up, the newest: nodes forget old states.
+ * @returns null while no block is stored: nobody could retract the answer
  */
 async function readPlace({ db }: RefreshContext, chain: Chain): Promise<ReadBlock | null> {
   const row = await db

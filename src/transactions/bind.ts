@@ -16,7 +16,7 @@ import { mostPending, reserveOf, takeNonce, type Binding, type Lane } from './ta
 import { untilSigned } from './unsigned.ts'
 import { firstNonce } from './nonce-used.ts'
 
-/** An account that always loses its race is one that somebody else is hammering. */
+/** An account that always loses its race is one that someone else is hammering. */
 const MAX_RACES = 64
 /** milliseconds that a write waits for earlier ones of its account to be signed */
 const PATIENCE_MS = 3_000
@@ -41,7 +41,7 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
     const { lane } = taken
     refuseWhileFull(app, lane)
     if (isShort(chain, binding, lane)) {
-      // Known of before: coins may have come since, and what is mined since is off the balance and open in our tables.
+      // Known from before: funds may have arrived since, and what is mined since is off the balance and open in our tables.
       const budget = await gasStrategy(chain).askAgain(chain, binding.from, times++)
       if (budget === null) throw short(chain, binding, lane)
       binding = { ...binding, budget }
@@ -188,7 +188,7 @@ async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number)
 }
 
 /**
- * Takes up a bound intent once more, for whoever is about to ask the signer for its bytes. From then on nobody may
+ * Takes up a bound intent once more, for anyone who is about to ask the signer for its bytes. From then on nobody may
  * vacate its nonce: two asked.
  * @returns false when it has bytes by now
  */
@@ -210,7 +210,7 @@ export async function claim(db: Db, id: string): Promise<boolean> {
  * for the one who bound it, and only while nobody else asked: then the refusal was the answer to the only question ever
  * asked, and nothing can have been signed. The row stays, so the nonce cannot be skipped; the next write of the account
  * takes it over, and if none comes while a later nonce waits, a cancel fills it.
- * @returns false when somebody else took the intent up meanwhile: it then stays bound, and is finished or cancelled
+ * @returns false when someone else took the intent up meanwhile: it then stays bound, and is finished or cancelled
  */
 export async function vacate({ db }: App, id: string): Promise<boolean> {
   const mine = await retrying(() =>

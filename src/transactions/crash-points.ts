@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 /**
  * Named points on the way of a write at which a proof may stop it: a hook that throws leaves everything as a killed
  * process would; `CRASH_AT=after-store:7` kills the real one at the seventh time, `CRASH_AT=after-bind:1:SIGSTOP` stops it
- * in its tracks until somebody lets it go on; `CRASH_AT=@file` reads that from a file, so that a process that runs
+ * in its tracks until someone lets it continue; `CRASH_AT=@file` reads that from a file, so that a process that runs
  * already can be given a point. In production there is no such thing.
  */
 export type Step =

@@ -33,7 +33,7 @@ export const followTransactions = {
       return attempt === undefined || attempt.isMined ? [] : [toMined(block, receipt, attempt)]
     })
     const unknown = await findUnknown(db, block.receipts, known)
-    // Of what is believed here nothing can be taken back once it is final, and a write that failed is written again.
+    // Nothing that is believed here can be reverted once it is final, and a write that failed is written again.
     const nonces = await prove(app, chain, block, {
       signed: new Map([...known].flatMap(([hash, { raw }]) => (raw === null ? [] : [[hash, raw]]))),
       claimed: [...withoutBytes(known), ...unknown.map(({ transactionHash }) => transactionHash)],
@@ -114,7 +114,7 @@ function toMined(
 }
 
 /**
- * Transactions that are no attempts of ours, though our accounts sent them: somebody else has the key, or the database
+ * Transactions that are no attempts of ours, though our accounts sent them: someone else has the key, or the database
  * lost what it knew.
  */
 async function findUnknown(db: Db, all: ForeignReceipt[], known: Map<Hex, OwnAttempt>): Promise<ForeignReceipt[]> {
@@ -135,7 +135,7 @@ async function findUnknown(db: Db, all: ForeignReceipt[], known: Map<Hex, OwnAtt
 /**
  * A transaction of one of our accounts that we never signed, as far as the database knows. The signer's ledger knows
  * better after a restore of an older database: what it signed is taken in. Else it has used the nonce of an intent of
- * ours, or one above a nonce that we have used, so somebody else holds the key. What an imported account did before its
+ * ours, or one above a nonce that we have used, so someone else holds the key. What an imported account did before its
  * first write here is none of our business.
  * @throws signer_unavailable: then the block is not taken, and asked for again
  */
@@ -156,7 +156,7 @@ async function handleForeignTransaction(
   const slot = { chainId: chain.chainId, from, nonce }
   const attempts = await recallSlot(app, slot)
   // Also where something else is mined: what was told keeps its id. An intent that was bound to this nonce since then
-  // loses it, and is bound to another by whoever sends it.
+  // loses it, and is bound to another by anyone who sends it.
   if (attempts.length > 0) await restoreFromLedger(db, app, slot, attempts)
   const row =
     attempts.length === 0 ? held : await ofSender.select('id').where('nonce', '=', nonce).executeTakeFirstOrThrow()

@@ -15,7 +15,7 @@ import { budgetNow, prepareFromAccount, type PreparedWrite } from './prepare.ts'
 export type GasStrategy = {
   name: 'self'
   /**
-   * Simulates the intent and finds its terms, and that whoever pays can.
+   * Simulates the intent and finds its terms, and that the payer can pay.
    * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
    */
   prepare: (chain: Chain, from: Hex, intent: Intent) => Promise<PreparedWrite>

@@ -8,7 +8,7 @@ import { readTransaction } from './read.ts'
 import { listStopped } from './resume.ts'
 import { interruptSteps } from './crash-points.ts'
 
-/** What is given up because somebody else has used its nonce for good: whoever that is has the key. */
+/** What is given up because someone else has used its nonce for good: no matter who has the key. */
 let world: Writing
 before(async () => {
   world = await writing()

@@ -53,7 +53,7 @@ test('at the start everything that is under way on the network is sent, by accou
   }
   await world.db.insertInto('attempts').values([
     { ...attempt, hash: Buffer.alloc(32, 9), raw: raws[3]!, broadcast_at: null },
-    // Older bytes of the row, which somebody has sent.
+    // Older bytes of the row, which someone has sent.
     { ...attempt, hash: Buffer.alloc(32, 8), raw: raws[0]!, ...long },
   ]).execute() // prettier-ignore
   await world.row(two, { nonce: 0 }, { raw: raws[5]!, broadcast_at: null })
@@ -88,7 +88,7 @@ test('after the start bytes are sent again after 15 s without a word of them, or
     { updated: 60, created: 900, broadcast: 45, isSent: true },
     { updated: 900, broadcast: 290, isSent: false },
     { updated: 900, broadcast: 310, isSent: true },
-    // Something is known to stand in its way, which may be gone by now.
+    // Something is known to be in its way, which may be gone by now.
     { updated: 900, broadcast: 20, trouble: 'insufficient_funds', isSent: true },
     { updated: 900, broadcast: 20, trouble: null, isSent: false },
     { updated: 900, broadcast: 10, trouble: 'insufficient_funds', isSent: false },

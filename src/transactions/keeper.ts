@@ -169,7 +169,7 @@ async function takeDue(
       ? sql`true`
       : sql`(t.sender, t.nonce, a.hash) > (${last.sender}::bytea, ${last.nonce}::bigint, ${last.hash}::bytea)`
   const before = secondsAgo(afterSeconds)
-  // Patience is for what a node said that it has, not where something is known to stand in the way: that may be gone any
+  // Patience is for what a node said that it has, not where something is known to be in the way: that may be gone any
   // moment. A row is touched, too, when a reorganisation gives it back.
   const isPatient =
     afterSeconds === 0
@@ -248,7 +248,7 @@ async function findBlock({ rpc }: Chain, hash: Hex): Promise<ReceiptLocation | n
 
 /**
  * The nonce is used, the node says: by one of our own hashes, which the follower will see, or has passed while our row
- * was lost; or, once that is final and proven, by somebody else's. Never is it signed again under another nonce.
+ * was lost; or, once that is final and proven, by someone else's. Never is it signed again under another nonce.
  */
 async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void> {
   const bound = toBound(row)
@@ -267,7 +267,7 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
 
 /**
  * Marks what the follower has passed, by the whole block, as the follower does: a receipt alone is one node's word. Only
- * for a block that the follower has stored, and while its cursor stands still: otherwise nobody would give it back when
+ * for a block that the follower has stored, and while its cursor is stuck: otherwise nobody would give it back when
  * the chain does.
  */
 async function catchUp(

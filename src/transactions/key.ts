@@ -40,11 +40,11 @@ type KeyedRow = TransactionRow & { told: Uint8Array | null; is_over: boolean; is
 const FIRST_USES = 4
 
 /**
- * What a key stands for: its newest use. One that came to nothing (its nonce filled before anybody was told a hash) and
+ * What a key stands for: its newest use. One that was abandoned (its nonce filled before anyone was given a hash) and
  * one that has been final for a day leave the key to the next. A transaction that may still be mined, or reorganised out
  * of its block, keeps it: given free, it would send the same thing twice.
  * @throws idempotency_key_reused  when it belongs to another body
- * @throws idempotency_in_flight   when somebody took the intent up within the last seconds
+ * @throws idempotency_in_flight   when someone took the intent up within the last seconds
  */
 export async function findKey(db: Db, { scope, requestHash }: IdempotencyKey): Promise<KeyLookup> {
   const { use, next } = await newestUse(db, scope)
@@ -55,7 +55,7 @@ export async function findKey(db: Db, { scope, requestHash }: IdempotencyKey): P
     throw new AppError('idempotency_key_reused', 'This idempotency key was used with another request.')
   }
   if (use.told !== null) return { told: use, hash: toHex(use.told) }
-  // Whoever took it up is done after two seconds, or dead, or slow: then two finish it, which makes no difference. The
+  // Anyone who took it up is done after two seconds, or dead, or slow: then two finish it, which makes no difference. The
   // signer gives both the same bytes, and neither can vacate a nonce that the other took up too.
   if (!use.is_idle) throw inFlight()
   return { unsigned: use }
@@ -89,7 +89,7 @@ async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Ma
         .as('told'),
     )
     .select(
-      // By the clock of whoever wrote it as by the database's: a server that was promoted may be a day ahead.
+      // By the clock of its writer as by the database's: a server that was promoted may be a day ahead.
       sql<boolean>`t.is_final and t.updated_at < now() - ${`${KEPT_HOURS} hours`}::interval
         and (t.transitions->-1->>'at')::timestamptz < ${new Date(Date.now() - KEPT_HOURS * 3_600_000).toISOString()}::timestamptz`.as(
         'is_over',

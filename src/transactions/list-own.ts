@@ -109,11 +109,11 @@ const toOwn = (row: OwnTransactionRow): OwnTransaction => ({
   sentAt: row.created_at,
 })
 
-/** A payment of the network's coin between two accounts, or from one to elsewhere. */
-export type CoinPayment = { isOut: boolean; value: bigint; other: Hex; name: string | null; hash: Hex; sentAt: Date }
+/** A transfer of native currency between two accounts, or from one to elsewhere. */
+export type NativePayment = { isOut: boolean; value: bigint; other: Hex; name: string | null; hash: Hex; sentAt: Date }
 
 /**
- * Coins that an account sent, and those that other accounts of this installation sent to it, newest first. What others
+ * Native currency that an account sent, and those that other accounts of this installation sent to it, newest first. What others
  * sent is nowhere but in the balance: no log tells of it. Over the indexes (account, network, time, id) and
  * transactions_payments (network, recipient, time, id).
  * @throws invalid_cursor
@@ -122,8 +122,8 @@ export async function listPayments(
   { db }: Pick<App, 'db'>,
   { accountId, chainId, address }: Scope & { address: Hex },
   { limit, cursor, direction }: { limit: number; cursor?: string | undefined; direction: 'in' | 'out' | 'all' },
-): Promise<{ entries: CoinPayment[]; nextCursor: string | null }> {
-  const after = placeOf(`coins ${direction}`, cursor)
+): Promise<{ entries: NativePayment[]; nextCursor: string | null }> {
+  const after = placeOf(`payments ${direction}`, cursor)
   const nothing = Buffer.alloc(32)
   const part = (isOut: boolean) =>
     db
@@ -167,7 +167,7 @@ export async function listPayments(
       sentAt: created_at,
     })),
     nextCursor:
-      rows.length > limit && last !== undefined ? writeCursor([`coins ${direction}`, last.since, last.id]) : null,
+      rows.length > limit && last !== undefined ? writeCursor([`payments ${direction}`, last.since, last.id]) : null,
   }
 }
 

@@ -319,7 +319,7 @@ async function waiting(
   return { status: statusCode, body: JSON.parse(body) }
 }
 
-/** Resolves when somebody has looked at a transaction and now waits for a block. */
+/** Resolves when someone has looked at a transaction and now waits for a block. */
 function nextWait(): Promise<void> {
   const { head } = world.first.chain
   const { onChange } = head

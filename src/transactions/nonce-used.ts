@@ -29,7 +29,7 @@ export async function usedForGood(
   return isUsed === true ? block : null
 }
 
-/** As many nonces as an account has used for good; 0 where that cannot be proven, of which nobody is told. @throws RpcUnavailable */
+/** As many nonces as an account has used for good; 0 where that cannot be proven, which nobody is notified of. @throws RpcUnavailable */
 export async function provenLeast(app: App, chain: Chain, from: Hex): Promise<number> {
   const block = await followedFinal(app, chain)
   if (block === null) return 0

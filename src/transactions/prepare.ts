@@ -14,7 +14,7 @@ import { invalidGas, MAX_GAS, readGas } from './limits.ts'
 
 /**
  * Simulates an intent at the newest block and finds what it costs its sender: one estimate; the balance, once a block;
- * the code, for an address not seen before. They leave together. Before anybody is refused for want of coins the
+ * the code, for an address not seen before. They leave together. Before anyone is refused for want of funds the
  * balance is asked again, and on a development chain an account that is short is given some, once.
  * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, chain_unavailable,
  *         chain_timeout
@@ -37,7 +37,7 @@ export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent
 export type PreparedWrite = { terms: Terms; budget: Budget | null }
 
 /**
- * The balance once more, before anybody is refused because of writes under way. The count is asked after it, of the same
+ * The balance once more, before anyone is refused because of writes under way. The count is asked after it, of the same
  * node: what it counts may be off the balance already and open in our tables still, and must not be counted twice.
  * @throws chain_unavailable, chain_timeout
  */
@@ -65,7 +65,7 @@ async function readChainFacts(chain: Chain, from: Hex, intent: Intent, held: Pro
     estimate(chain, from, intent, 'latest'),
     held,
     currentFees(chain),
-    // A plain transfer of coins goes to anybody; data that nobody is there to read is a mistake.
+    // A plain transfer of native currency goes to anyone; data that nobody is there to read is a mistake.
     intent.data === '0x' ? true : hasCode(chain, intent.to),
   ])
   for (const other of [balance, fees, code]) if (other.status === 'rejected') throw mapChainError(other.reason)
@@ -88,7 +88,7 @@ async function seeOwnPending(chain: Chain, from: Hex, intent: Intent, asked: Cha
   try {
     return { ...asked, gas: await estimate(chain, from, intent, 'pending') }
   } catch {
-    // It reverts there too, or the node has no pending state: the first answer stands.
+    // It reverts there too, or the node has no pending state: the first answer counts.
     return asked
   }
 }

@@ -7,7 +7,7 @@ import type { Hex } from '../ids.ts'
 /** A block whose transactions can be checked. */
 export type Provable = Block & Pick<FollowedBlock, 'prove'>
 
-/** networks of which the operator was told that their blocks cannot be checked */
+/** networks of which the operator was notified that their blocks cannot be checked */
 const doubted = new WeakSet<Chain>()
 
 /**

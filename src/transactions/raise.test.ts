@@ -243,7 +243,7 @@ test('what nodes reject is estimated again, the original as well, and sent with 
   await raise()
   assert.equal(asked.length, 1)
   assert.deepEqual([(await wait(row.id))!.trouble, world.told('transaction_rejected').length], ['rejected_by_nodes', 0])
-  // After a minute the operator is told, once.
+  // After a minute the operator is notified, once.
   await sql`update waits set since = now() - interval '61 seconds', due_at = now()`.execute(world.db)
   world.node.eth_estimateGas = () => new RpcError(3, 'execution reverted', '0x')
   await raise()

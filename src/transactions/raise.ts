@@ -34,7 +34,7 @@ const BUDGET_MS = 5_000
 
 /**
  * Raises the fee of the lowest unmined nonce of each account, when it has waited for 3 blocks and long enough: those
- * above it cannot be mined before it. At the cap, or short of coins, it is only sent again, and looked at ever more
+ * above it cannot be mined before it. At the cap, or short of funds, it is only sent again, and looked at ever more
  * seldom, up to five minutes. Replicas share the work: each look is taken on in the table.
  * @returns whether there is more to do at once
  */
@@ -179,7 +179,7 @@ async function takeOn({ db }: App, { chainId }: Chain, rows: TransactionRow[]): 
   return looks.map((look) => ({ ...look, attempts: attempts.get(look.bound.id)! }))
 }
 
-/** @returns what stands in the way; null when it was raised, or is about to be by somebody else */
+/** @returns what is in the way; null when it was raised, or is about to be by someone else */
 async function raiseOne(
   app: App,
   chain: Chain,

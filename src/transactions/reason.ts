@@ -98,7 +98,7 @@ function reasonOf(facts: WaitFacts, { config }: App, chain: Chain): Reason {
 
 const reason = (code: ReasonCode, detail: string): Reason => ({ code, detail })
 
-/** Of another application nothing is told but that it is there. */
+/** Of another application nothing is revealed but that it is there. */
 function nameOfFirst({ first_id, first_client, first_is_told, first_trouble, client_id }: WaitFacts): string {
   const because = first_trouble === null ? '' : ` (${first_trouble})`
   if (!first_is_told) return 'An earlier one was never signed; its nonce is filled automatically.'

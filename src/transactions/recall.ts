@@ -7,7 +7,7 @@ import { storeFill, storeFirst, storeReplacement } from './store.ts'
 
 /**
  * Stores whatever the signer's ledger holds for an intent and our tables may lack: bytes that were signed before a
- * crash, or beside us. Safe to repeat, and beside whoever is storing the same.
+ * crash, or beside us. Safe to repeat, and beside anyone who is storing the same.
  * @returns the oldest and the newest attempt; null when it signed none, and when it signed the intent under another nonce:
  *          then that row is taken in, and this one has lost its intent
  * @throws signer_unavailable, database_unavailable

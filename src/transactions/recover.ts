@@ -29,15 +29,15 @@ const ROUND = 500
 const WIDTH = 32
 const places = new WeakMap<Chain, { sender: Uint8Array; nonce: number }>()
 
-/** seconds after which an intent without bytes is given up and its nonce filled */
+/** seconds after which an intent without bytes is abandoned and its nonce filled */
 const FILL_AFTER_SECONDS = 30
 
 /**
  * Finishes what was left between commit 1 and commit 2. Bytes that the signer's ledger holds are stored and sent; an
- * intent that has none is given up after 30 s: a cancel fills its nonce. Whether the cancel or a late first signature
+ * intent that has none is abandoned after 30 s: a cancel fills its nonce. Whether the cancel or a late first signature
  * comes to be is decided by the ledger, which never gives out both. Nonces that were vacated and block a later one are
  * filled too.
- * @param idleSeconds  rows touched more recently are somebody's work in progress
+ * @param idleSeconds  rows touched more recently are someone's work in progress
  */
 export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { idleSeconds: number }): Promise<void> {
   await claimVacant(app, chain)
@@ -57,7 +57,7 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
     .limit(ROUND)
     .execute()
   const last = rows.at(-1)
-  // Those that cannot be finished keep nobody behind them from it: the next round goes on where this one ends.
+  // Those that cannot be finished keep nobody behind them from it: the next round continues where this one ends.
   if (rows.length < ROUND || last === undefined) places.delete(chain)
   else places.set(chain, { sender: last.sender, nonce: last.nonce })
   await sideBySide(rows, WIDTH, (row) =>
@@ -67,7 +67,7 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
 
 /**
  * One row's trouble is not another's, nor is nonsense that the node says of it. But when node, signer or database are
- * away it is everybody's: the round ends, and the next one tries again, instead of every row waiting for its own time-out.
+ * away it is everyone's: the round ends, and the next one tries again, instead of every row waiting for its own time-out.
  */
 export async function isolateRowErrors(
   { telemetry }: App,
@@ -119,7 +119,7 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
     return
   }
   await reach(app, 'before-fill')
-  // Where it cannot be told what a cancel takes, the nonce stays open for the next round: better late than stuck.
+  // Where it is unknown what a cancel takes, the nonce stays open for the next round: better late than stuck.
   const gas = await cancelGas(chain, bound.from)
   if (!(await claim(app.db, bound.id))) return
   const attempt = await signCancel(app, chain, bound, gas)
@@ -132,7 +132,7 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
 }
 
 /**
- * At the intent's own fees; at the market's for a nonce that was held for somebody else's transaction, which the chain gave
+ * At the intent's own fees; at the market's for a nonce that was held for someone else's transaction, which the chain gave
  * back: nobody has offered anything for it. Null when the ledger has given the nonce to something that was told, or may have been: to the
  * intent itself, signed just now, or to one that the database has lost. That one is taken in; nothing of ours outbids it.
  */
@@ -155,7 +155,7 @@ export const isTaken = (error: unknown): boolean =>
   ['nonce_conflict', 'intent_conflict', 'replacement_underpriced'].includes(error.code)
 
 /**
- * The nonce of an intent is used for good, by nothing that we know of: it can never be mined, and somebody else has the
+ * The nonce of an intent is used for good, by nothing that we know of: it can never be mined, and someone else has the
  * key, so its account is stopped in the same transaction. With the block that says so, for a rewind takes that back too.
  * @param hash  what used it, where that is known
  * @returns false when it was settled in the meantime

@@ -147,7 +147,7 @@ test('a nonce that the signer will not sign for and knows nothing of is left beh
   const [left] = await rowsOf(writer)
   assert.notEqual(left!.id, answer.id)
   assert.deepEqual([left!.nonce, left!.state, left!.request_hash], [0, 'BOUND', null])
-  // It always does: somebody has to look.
+  // It always does: someone has to look.
   world.signer.sign = () => Promise.reject(new SignerRefused('nonce_conflict', 'always'))
   await assert.rejects(sendTransaction(world.app, callerOf(writer), intent, { idempotency: null }), refusedWith('overloaded', 5)) // prettier-ignore
   assert.equal((await rowsOf(writer)).length, 2 + 64)

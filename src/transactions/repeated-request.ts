@@ -5,7 +5,7 @@ import { findKey } from './key.ts'
 
 /**
  * What a repeat of a request began before, so that it is neither looked up nor asked anew: the name of a recipient may be
- * somebody else's by now. Null when the key is free; a database that went back says so too, and is told better while
+ * someone else's by now. Null when the key is free; a database that went back says so too, and is corrected while
  * sending.
  * @throws idempotency_key_reused, idempotency_in_flight
  */

@@ -117,7 +117,7 @@ const notYet = (cause?: unknown): AppError =>
  */
 async function catchUpWithLedger(app: App): Promise<void> {
   const tries = new Map<number, number>()
-  /** where the next question goes on; the cursor itself until something is stuck */
+  /** where the next question continues; the cursor itself until something is stuck */
   let ahead: LedgerCursor | null = null
   for (;;) {
     const cursor: LedgerCursor = ahead ?? (await readLedgerCursor(app.db))
@@ -149,7 +149,7 @@ async function catchUpWithLedger(app: App): Promise<void> {
 
 const MAX_TRIES = 3
 
-/** Business event: the ledger holds a signature that the database can not be told of. Alarm: an operator has to look. */
+/** Business event: the ledger holds a signature that cannot be restored into the database. Alarm: an operator has to look. */
 function notTakenIn({ telemetry }: App, { chainId, intentId: id, from: sender, nonce, hash }: RecalledSignature): void {
   telemetry.log.error('transaction_not_taken_in', { chainId, id, sender, nonce, hash })
 }

@@ -62,7 +62,7 @@ const MAX_RACES = 8
 /**
  * As `restoreSlot`, with what the ledger was asked for before, inside a transaction, for an account that is there. An
  * intent of ours that was bound to the nonce since, and that the ledger therefore never signed, loses its row to the
- * one that was: whoever sends it binds it again. What is written down already stays as it is, its caller's ABI too; and
+ * one that was: anyone who sends it binds it again. What is written down already stays as it is, its caller's ABI too; and
  * a row whose newest bytes the ledger had not signed when it was asked keeps them: the answer is out of date.
  * @param attempts  of one nonce, newest first; at least one
  */
@@ -139,7 +139,7 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
     )
     .returning('hash')
     .execute()
-  // Of a raise alone nothing was lost: whoever signed it is about to store it.
+  // Of a raise alone nothing was lost: anyone who signed it is about to store it.
   const isFirstNew = kept.some(({ hash }) => toHex(hash) === first.hash)
   if (taken?.is_new === true || isFirstNew) takenIn(app, slot, { id: first.intentId, hash: newest.hash })
 }

@@ -12,7 +12,7 @@ import { stopLane } from './stop-lane.ts'
 import { readTransaction } from './read.ts'
 import { askToResume, listStopped, resumeAsked } from './resume.ts'
 
-/** Somebody else uses an account's key: it is stopped, an operator looks, and it goes on without a false promise. */
+/** Someone else uses an account's key: it is stopped, an operator looks, and it continues without a false promise. */
 let world: Writing
 before(async () => {
   world = await writing()

@@ -18,12 +18,12 @@ export type StoppedLane = {
   userId: UserId
   address: Hex
   chainId: number
-  /** which nonce somebody else used, the newest of them, and by which transaction if that is known */
+  /** which nonce someone else used, the newest of them, and by which transaction if that is known */
   nonce: number
   hash: Hex | null
   reason: string
   stoppedAt: string
-  /** when an operator asked for it to go on; it does at the next round of the network's keeper */
+  /** when an operator asked for it to continue; it does at the next round of the network's keeper */
   resumeAskedAt: string | null
 }
 
@@ -53,7 +53,7 @@ export async function listStopped(db: Db): Promise<StoppedLane[]> {
 }
 
 /**
- * Asks for an account to go on, on every network where it is stopped. Whoever else holds its key may use its nonces again;
+ * Asks for an account to continue, on every network where it is stopped. Anyone else who holds its key may use its nonces again;
  * then it is stopped again.
  * @param userId  the user, by any identity of theirs
  * @returns what is stopped of the account; none where nothing is
@@ -75,7 +75,7 @@ export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]
 /** nonces that others used, held one by one */
 const MAX_HELD = 256
 
-/** Lets accounts of a network go on whose operator asked for it. */
+/** Lets accounts of a network continue whose operator asked for it. */
 export async function resumeAsked(app: App, chain: Chain): Promise<void> {
   const lanes = await retrying(() =>
     app.db
@@ -95,7 +95,7 @@ export async function resumeAsked(app: App, chain: Chain): Promise<void> {
 }
 
 /**
- * The next nonce has to be one that nobody used, or its write would be told a hash that is never mined. The follower holds
+ * The next nonce has to be one that nobody used, or its write would be given a hash that is never mined. The follower holds
  * a row for each foreign transaction that it meets; where the chain has counted more than there are rows for, that is
  * believed once it is proven, and not before: a node that counts too high would lock the account.
  */
@@ -139,7 +139,7 @@ async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: He
 }
 
 /**
- * Holds a nonce that somebody else has used: no write of ours gets it. As REPLACED, of an intent that nobody had; with the
+ * Holds a nonce that someone else has used: no write of ours gets it. As REPLACED, of an intent that nobody had; with the
  * block that it is in, so that a reorganisation, or a rewind, gives it back. Inside a transaction.
  */
 export async function holdForeign(

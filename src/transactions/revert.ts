@@ -12,7 +12,7 @@ import { callOf } from './prepare.ts'
 
 /**
  * Why a mined transaction failed; null when it did not fail, or the node cannot say at the moment. Receipts hold no
- * reason, so the node is asked once, by whoever first wants to know, outside of any database transaction.
+ * reason, so the node is asked once, by the first who wants to know, outside of any database transaction.
  */
 export async function explainRevert(app: App, chain: Chain, row: TransactionRow): Promise<Revert | null> {
   if (row.state !== 'REVERTED' || row.block_number === null) return null
@@ -42,7 +42,7 @@ async function traceFailure({ rpc }: Chain, hash: Hex): Promise<Hex | null | und
     if (trace?.error === undefined) return undefined
     return typeof trace.output !== 'string' || trace.output === '0x' ? undefined : trace.output
   } catch {
-    // Most nodes do not trace for everybody: the call is repeated instead.
+    // Most nodes do not trace for everyone: the call is repeated instead.
     return undefined
   }
 }

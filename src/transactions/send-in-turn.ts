@@ -7,7 +7,7 @@ const MAX_TOGETHER = 50
 type PendingBroadcast = { from: Hex; raw: Hex; resolve: (answer: unknown) => void; reject: (error: unknown) => void }
 type Queue = {
   waiting: PendingBroadcast[]
-  /** accounts that have some in the air */ busy: Set<Hex>
+  /** accounts that have some in flight */ busy: Set<Hex>
   isScheduled: boolean
 }
 
@@ -16,7 +16,7 @@ const queues = new WeakMap<Chain, Queue>()
 /**
  * Gives signed bytes to a node, those of one account in the order in which they come here: a nonce that overtakes the
  * one below it is set aside by the node, or refused. Several of an account travel in one batch; those that come while
- * it is in the air wait for its end, and other accounts do not wait for them.
+ * it is in flight wait for its end, and other accounts do not wait for them.
  * @returns what the node answered: the hash of these bytes, if it is one that knows what it says
  * @throws what the node says of these bytes, RpcError | RpcUnavailable
  */

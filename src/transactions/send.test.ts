@@ -395,6 +395,6 @@ test('after the database lost rows that the signer knows, no nonce is signed twi
   assert.equal(await world.countOf(writer), 1_111n)
   const again = await world.add(world.first, writer, 1_000, 'k')
   assert.equal(again.isReplay, true)
-  // What was mined at the lost nonce is our own: the account goes on.
+  // What was mined at the lost nonce is our own: the account continues.
   await world.add(world.first, writer, 1)
 })

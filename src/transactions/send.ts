@@ -62,7 +62,7 @@ export async function sendTransaction(
     await reach(app, 'before-answer')
     return { answer, isReplay: false }
   }
-  throw new AppError('overloaded', 'The signer knows transactions of this account that the database does not.', {
+  throw new AppError('overloaded', 'The database is behind the signer’s ledger for this account. Retry.', {
     retryAfter: 5,
   })
 }

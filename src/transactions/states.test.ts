@@ -26,7 +26,7 @@ async function mineFailing(): Promise<void> {
   await world.rpc('anvil_setCode', world.probe, code)
 }
 
-/** Bytes that somebody signed and stores late. */
+/** Bytes that someone signed and stores late. */
 const late = (what: string, isCancel: boolean): Attempt => ({
   raw: '0xc0ffee',
   hash: keccak256(Buffer.from(what)),

@@ -92,7 +92,7 @@ export const nobodysWithoutBytes = () => ({
 })
 
 /**
- * Takes back what blocks from a number on said. Transactions with bytes are submitted again, under the hash that was
+ * Reverts what blocks from a number on said. Transactions with bytes are submitted again, under the hash that was
  * mined, and all their attempts are to be sent at once; an intent without bytes is bound as before. Inside a transaction.
  */
 export async function revertToPending(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {

@@ -20,7 +20,7 @@ const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1 }
 
 /**
  * Commit 2, which many writes share: the first bytes of an intent and its hash, with which its idempotency key answers
- * from now on. Whoever stores them again, after a crash or beside another replica, changes nothing.
+ * from now on. Anyone who stores them again, after a crash or beside another replica, changes nothing.
  * @returns whether a node is to have them now; else the keeper sends them when it is their turn
  * @throws database_unavailable
  */
@@ -43,7 +43,7 @@ const groupOf = oncePer((app, chain) =>
 const sizeOf = ({ attempt }: StoredAttempt): number => attempt.raw.length + 512
 
 /**
- * `broadcast_at` is set here, not after the broadcast: it says that somebody has taken it on, and saves a commit. Of what is
+ * `broadcast_at` is set here, not after the broadcast: it says that someone has taken it on, and saves a commit. Of what is
  * queued, the keeper has.
  */
 async function insertFirst(app: App, chain: Chain, members: StoredAttempt[]): Promise<StoreOutcome[]> {
@@ -85,7 +85,7 @@ async function insertFirst(app: App, chain: Chain, members: StoredAttempt[]): Pr
 
 /**
  * The bytes of a cancel that fills the nonce of an intent without bytes. Its idempotency key goes to its next use: the
- * intent can never be signed any more, and its caller was never told a hash.
+ * intent can never be signed any more, and its caller was never given a hash.
  */
 export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
   await storeLater(app, chain, bound, attempt, (db) =>

@@ -186,7 +186,7 @@ test('32,000 bytes of data are sent', async () => {
   await world.mine()
 })
 
-test('too little gas is told apart from a revert, on a node that estimates past its limit as well', async () => {
+test('too little gas is distinguished from a revert, on a node that estimates past its limit as well', async () => {
   const low = await post(SEND, add('1', { gas: '22000' }))
   assert.match(low.body.detail, /^The gas limit is too low: at least \d{5} is needed\.$/)
   world.first.misbehave((method, params, next) => {

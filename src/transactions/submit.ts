@@ -20,7 +20,7 @@ type TransactionBody = Static<typeof TransactionRequest>
 export const SUBMIT_ROUTE = '/v1/transactions'
 
 /**
- * Sends a transaction from the caller's account: coins, or data that the application encoded itself.
+ * Sends a transaction from the caller's account: native currency, or data that the application encoded itself.
  * @param idempotencyKey  as the caller sent it, checked
  * @throws invalid_address, invalid_data, invalid_value, invalid_gas, invalid_abi, abi_is_view, and what `sendTransaction`
  *         throws

@@ -105,7 +105,7 @@ export async function dropBytes({ db: root, now }: Pick<Swept, 'db' | 'now'>, ch
 
 /**
  * Final writes in the order of their blocks, which is that in which they became final, over transactions_block. Due by the
- * database's clock and by that of whoever wrote it, as keys are: a server that was promoted may be a day ahead.
+ * database's clock and by that of its writer, as keys are: a server that was promoted may be a day ahead.
  */
 function readNext(db: Db, chainId: number, from: { block_number: number; id: string }, now: number) {
   const before = new Date(now - KEPT_DAYS * DAY_MS).toISOString()

@@ -25,7 +25,7 @@ export type Binding = {
 }
 
 /**
- * The lane as the statement saw it. `turn`: the how-manieth of the group's writes of this account it was, from 1.
+ * The lane as the statement saw it. `turn`: its 1-based position among the group's writes of this account.
  * `reserved`: wei that the open writes may cost, without those of the group. `isAhead`: its nonce would have been too far above one that is not signed yet.
  */
 export type Lane = {
@@ -135,7 +135,7 @@ export const mostPending = ({ config }: Pick<App, 'config'>): number =>
 
 /**
  * One statement, so that its reads and its inserts see one state: the id not used, nothing vacant below, not stopped,
- * fewer than the limit pending, enough coins for all of them and the members before, and the lowest nonce without bytes so near that the signer does not see a gap, nor has more to
+ * fewer than the limit pending, enough funds for all of them and the members before, and the lowest nonce without bytes so near that the signer does not see a gap, nor has more to
  * fill, when this server dies, than it fills in a row. The order of the inserts is that of the unique keys, or
  * two replicas would wait for each other. What is open of a lane is one search in `transactions_open`.
  */

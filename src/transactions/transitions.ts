@@ -6,7 +6,7 @@ import type { AttemptRow } from './intent.ts'
 const IN_BLOCK: ReadonlySet<string> = new Set(['MINED', 'REVERTED', 'CANCELLED'])
 
 /**
- * The steps of a transaction as they are told. Hashes that the tables have anyway are not stored in them, for they would be
+ * The steps of a transaction as they are recorded. Hashes that the tables have anyway are not stored in them, for they would be
  * a sixth of a row: the first step is without that of the first bytes, and the second without it where a block has just these.
  * @param stored    as the row has them
  * @param attempts  all of the transaction, in any order

@@ -5,7 +5,7 @@ import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { secondsAgo } from './stop-lane.ts'
 
-/** What stands in the way of a write, as a keeper has met it. */
+/** What is in the way of a write, as a keeper has met it. */
 export type TroubleCode =
   | 'insufficient_funds'
   | 'fee_cap_reached'
@@ -28,7 +28,7 @@ const MAX_PAUSE_SECONDS = 300
 
 /**
  * Takes writes on for a look, each for one replica: who moves its time has it. Nobody else looks at it before the next
- * time; whoever dies meanwhile delays it by that. New bytes are due at once, but not where a higher fee cures nothing.
+ * time; anyone who dies meanwhile delays it by that. New bytes are due at once, but not where a higher fee cures nothing.
  * @param writes  with the hash of the newest attempt of each
  * @returns those that were due, with what stood in their way the last time
  */
@@ -61,7 +61,7 @@ export async function takeLooks(
   }))
 }
 
-/** Gives looks back that came to nothing because of somebody else: due again at once, with what was in the way. */
+/** Returns looks that failed because of someone else: due again at once, with what was in the way. */
 export async function giveBackLooks(
   db: Db,
   chainId: number,
@@ -87,7 +87,7 @@ export async function giveBackLooks(
 const keysOf = (places: { from: Hex; nonce: number }[]): string =>
   JSON.stringify(places.map(({ from, nonce }) => ({ sender: from.slice(2), nonce })))
 
-/** Notes what stands in the way of writes now, or that nothing does. Writes nothing where that is known already. */
+/** Notes what is in the way of writes now, or that nothing does. Writes nothing where that is known already. */
 export async function noteTroubles(
   db: Db,
   chainId: number,
@@ -113,10 +113,10 @@ export async function noteTroubles(
   )
 }
 
-/** seconds that nodes reject a write before an operator is told */
+/** seconds that nodes reject a write before an operator is notified */
 const ALARM_AFTER_SECONDS = 60
 
-/** Notes that nodes do not take a write as it is. Where they have not for a minute, the operator is told, once. */
+/** Notes that nodes do not take a write as it is. Where they have not for a minute, the operator is notified, once. */
 export async function noteRejected(
   app: App,
   { id, chainId, from, nonce }: NonceOfAccount & { id: string },

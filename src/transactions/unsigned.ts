@@ -8,7 +8,7 @@ const LOOK_MS = 100
 
 const waitingOf = oncePer((_app, _chain) => new Map<Hex, Set<() => void>>())
 
-/** Resolves when this process has stored bytes of an account, or given up a nonce of it; after 100 ms in any case. */
+/** Resolves when this process has stored bytes of an account, or abandoned a nonce of it; after 100 ms in any case. */
 export function untilSigned(app: App, chain: Chain, from: Hex): Promise<void> {
   const waiting = waitingOf(app, chain)
   const { promise, resolve } = Promise.withResolvers<void>()

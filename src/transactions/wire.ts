@@ -8,7 +8,7 @@ export const State = Type.Union(
   {
     title: 'TransactionState',
     description:
-      'SUBMITTED → MINED → FINALIZED; or REVERTED (mined and failed), CANCELLED (the cancel was mined), REPLACED (its nonce was used by a transaction of somebody else), FAILED (can never be mined)',
+      'SUBMITTED → MINED → FINALIZED; or REVERTED (mined and failed), CANCELLED (the cancel was mined), REPLACED (its nonce was used by a foreign transaction), FAILED (can never be mined)',
   },
 )
 
@@ -64,7 +64,7 @@ const WaitReason = Type.Object(
       description:
         'waiting_for_block, fee_too_low_for_market, fee_cap_reached, insufficient_funds, behind_earlier, queued, account_stopped, rejected_by_nodes, nonce_used_elsewhere, node_unreachable, signer_unavailable or policy_denied; more may come',
     }),
-    detail: Type.String({ description: 'For people; its words may change' }),
+    detail: Type.String({ description: 'For people; the wording may change' }),
   },
   { title: 'WaitReason' },
 )
@@ -121,7 +121,7 @@ const Transaction = Type.Object(
     id: Type.String(),
     state: State,
     hash: Hash,
-    hashes: Type.Array(Hash, { description: 'Every hash it was sent under, newest first' }),
+    hashes: Type.Array(Hash, { description: 'Every hash it has had, newest first' }),
     explorerUrl: Type.String(),
     network: Type.String(),
     chainId: Type.Integer(),
@@ -132,7 +132,7 @@ const Transaction = Type.Object(
     data: Type.String(),
     gasLimit: BigNumber,
     ...fees,
-    isCancel: Type.Boolean({ description: 'The newest, or the mined, bytes do nothing but use the nonce' }),
+    isCancel: Type.Boolean({ description: 'The newest, or the mined, transaction only uses the nonce' }),
     isFinal: Type.Boolean(),
     createdAt: Type.String(),
     updatedAt: Type.String(),
@@ -140,14 +140,14 @@ const Transaction = Type.Object(
     receipt: Type.Union([Receipt, Type.Null()]),
     revert: Type.Union([Revert, Type.Null()], { description: 'Why a mined transaction failed' }),
     reason: Type.Union([WaitReason, Type.Null()], {
-      description: 'Why it is not mined yet, where it waits for longer than a minute; otherwise null',
+      description: 'Why it is not mined yet, if it has waited for longer than a minute; otherwise null',
     }),
   },
   { title: 'Transaction', examples: [MINED] },
 )
 
 export const WaitQuery = Type.Object(
-  { wait: Type.Optional(Type.Literal('mined', { description: 'Answer when it is mined, or after 30 s with 202' })) },
+  { wait: Type.Optional(Type.Literal('mined', { description: 'Respond when it is mined, or after 30 s with 202' })) },
   { additionalProperties: false },
 )
 
@@ -161,7 +161,7 @@ export const ListQuery = Type.Object(
 )
 
 export const IdParam = Type.Object({
-  id: Type.String({ maxLength: 100, description: 'Id, or any hash it was sent under' }),
+  id: Type.String({ maxLength: 100, description: 'Id, or any hash it has had' }),
 })
 
 const shared = { tags: ['Transactions'] }
@@ -176,7 +176,7 @@ export const one = {
   operationId: 'readTransaction',
   ...sends('Location', 'Preference-Applied'),
   summary: 'One transaction, by id or hash',
-  description: 'Of those that this application sent for the user. `?wait=mined` answers when it is in a block.',
+  description: 'Of those that this application sent for the user. `?wait=mined` responds when it is in a block.',
   params: IdParam,
   querystring: WaitQuery,
   ...withAccepted(answers(Transaction, 404)),
@@ -195,7 +195,7 @@ export const cancel = {
   operationId: 'cancelTransaction',
   summary: 'Try to cancel a pending transaction',
   description:
-    'A transaction that does nothing takes its nonce, at a higher fee. Which of the two is mined, `state` says later.',
+    'An empty transaction with the same nonce is sent at a higher fee. `state` shows later which of the two was mined.',
   params: IdParam,
   ...answers(Transaction, 404, 409, 413, 415, 422, 502, 504),
 }
@@ -203,7 +203,7 @@ export const speedUp = {
   ...shared,
   operationId: 'speedUpTransaction',
   summary: 'Raise the fee of a pending transaction',
-  description: 'The same transaction is sent again under another hash, at a fee that nodes take in its place.',
+  description: 'The same transaction is sent again with a new hash, at a fee that nodes accept as a replacement.',
   params: IdParam,
   ...answers(Transaction, 404, 409, 413, 415, 422, 502, 504),
 }

@@ -7,7 +7,7 @@ export const Value = Type.Optional(
   Type.String({ maxLength: 200, description: 'wei to send along, decimal digits', examples: ['1000000000000000'] }),
 )
 export const DryRun = Type.Optional(
-  Type.Boolean({ description: 'Do everything up to signing, and say what would happen' }),
+  Type.Boolean({ description: 'Do everything up to signing, and report what would happen' }),
 )
 
 /** bytes: as JSON it still fits into a body of 64 KiB */
@@ -24,7 +24,7 @@ export const TransactionRequest = Type.Object(
     data: Type.Optional(
       Type.String({
         maxLength: 2 + 2 * MAX_DATA_BYTES,
-        description: '0x-hex for a contract; without it only coins are sent',
+        description: '0x-hex for a contract; without it only native currency is sent',
         examples: ['0x'],
       }),
     ),
@@ -40,7 +40,7 @@ export const TransactionRequest = Type.Object(
       Type.String({
         maxLength: 8192,
         description:
-          'The function that `data` calls, with `error` items beside it: explains reverts and what a dry run returns',
+          'The function that `data` calls, optionally with `error` items: decodes reverts and what a dry run returns',
         examples: ['transfer(address to, uint256 amount) public returns (bool)'],
       }),
     ),
@@ -60,7 +60,7 @@ export const WriteResponse = Type.Object(
     hash: Type.Optional(Type.String({ description: 'Transaction hash' })),
     explorerUrl: Type.String({ description: 'Block-explorer address of the transaction' }),
     tx: SubmittedTransaction,
-    id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id tells what became of it' })),
+    id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id returns its state' })),
     state: Type.Optional(State),
     response: Type.Optional(Type.Unknown({ description: 'Dry run: the return value' })),
     outputs: Type.Optional(
@@ -90,13 +90,13 @@ export const KeyHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({
       description:
-        '1 to 255 printable ASCII characters; a repeat with the same key and body gets the first answer. X-Idempotency-Key is the same.',
+        '1 to 255 printable ASCII characters; a retry with the same key and body gets the first response. X-Idempotency-Key is equivalent.',
     }),
   ),
   prefer: Type.Optional(
     Type.String({
       description:
-        '`wait=5`: you wait that many seconds. What is not begun by then is refused (`overloaded`) and not done; `wait=mined` answers then.',
+        '`wait=5`: the client waits that many seconds. What has not started by then is refused (`overloaded`) and not done; `wait=mined` responds then.',
     }),
   ),
 })
@@ -107,7 +107,7 @@ export const send = {
   ...sends(...WRITTEN),
   summary: 'Send a transaction',
   description:
-    'Coins to anybody, or calldata that the application encoded itself. Simulated, keyed, waited for and refused as a contract write is; the nonce and the prices are always the service’s.',
+    'Native currency to any address, or calldata that the application encoded itself. Simulation, idempotency, waiting and refusals as for a contract write; nonce and fees are always set by the service.',
   headers: KeyHeaders,
   body: TransactionRequest,
   ...withAccepted(answers(WriteResponse, 409, 413, 415, 422, 502, 504)),

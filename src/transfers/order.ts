@@ -27,7 +27,7 @@ const WORDS = ['tokenType', 'tokenAddress', 'amount', 'tokenId', 'toAddress', 't
 const MAX = 2n ** 256n - 1n
 
 /**
- * Everything of a transfer that can be refused without asking anybody.
+ * Everything of a transfer that can be refused without asking anyone.
  * @throws invalid_request, invalid_address, invalid_user_id, invalid_recipient, invalid_amount
  */
 export function readOrder(body: TransferBody): TransferOrder {
@@ -94,7 +94,7 @@ function readAddressee({ toAddress, toUserId, toUserProviderType, toUserUsername
   throw new AppError('invalid_user_id', detail, { errors: [{ pointer: '/toUserId', code: 'invalid', detail }] })
 }
 
-/** What is sent there is lost for everybody. */
+/** What is sent there is lost for everyone. */
 function refuseLost(asset: Asset, address: Hex): void {
   const isToken = 'token' in asset && asset.token === address
   if (!isToken && !/^0x0{40}$/.test(address)) return

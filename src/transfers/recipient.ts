@@ -12,11 +12,11 @@ import type { Addressee } from './order.ts'
 /** What ids of people look like by provider; null where there is no telling. Every provider of the installation. */
 export type SubjectForms = ReadonlyMap<string, RegExp | null>
 
-/** Somebody for whom an account can be made ahead. */
+/** Someone for whom an account can be made ahead. */
 export type Stranger = { provider: string; subject: string }
 
 /**
- * Who is meant: an address, or somebody who has none yet.
+ * Who is meant: an address, or someone who has none yet.
  * @throws unknown_recipient
  */
 export async function findRecipient(
@@ -46,7 +46,7 @@ function refuseUnreachable(to: Addressee & { by: 'userId' }, form: RegExp | null
   if (!form.test(to.subject)) throw unknown(to, `This is not an id of ${to.provider}.`)
 }
 
-/** None and two are told alike: names change hands, so one that two people have is nobody's. */
+/** None and two are answered alike: names change hands, so one that two people have is nobody's. */
 async function findByName(db: Db, to: Addressee & { by: 'name' }): Promise<Hex> {
   // PostgreSQL refuses NUL, and no name holds one.
   const canBe = !to.username.includes('\0') && to.username.isWellFormed()

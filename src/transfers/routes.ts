@@ -11,7 +11,7 @@ import * as wire from './wire.ts'
 /** People whom one account looks for by name, or by id for nothing, per minute: too few to read a directory. */
 const LOOK_UPS_PER_MINUTE = 10
 
-/** Sending coins and tokens to people. */
+/** Sending native currency and tokens to people. */
 export function transfers(server: FastifyInstance, app: App, { forms }: { forms: SubjectForms }): void {
   const limit = openLimit({
     name: 'recipients',

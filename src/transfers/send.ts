@@ -25,11 +25,11 @@ export type RehearsedTransfer = Pick<DryRunAnswer, 'status' | 'gas' | 'fee' | 'r
 /** Scope of the idempotency keys of this operation; also the path. */
 export const TRANSFER_ROUTE = '/v1/tokens/transfers'
 
-/** `lookUp` is called before somebody is looked for in a way that is counted. @throws rate_limited */
+/** `lookUp` is called before someone is looked for in a way that is counted. @throws rate_limited */
 export type TransferOptions = { forms: SubjectForms; lookUp: () => void }
 
 /**
- * Sends coins or tokens of the caller to a person or an address. Somebody who has not signed in yet gets an account, once
+ * Sends native currency or tokens of the caller to a person or an address. Someone who has not signed in yet gets an account, once
  * the transfer was simulated to a stand-in.
  * @param idempotencyKey  as the caller sent it, checked
  * @throws what `readOrder`, `findRecipient`, `readValueOf`, `welcome`, `explaining` and `sendTransaction` throw
@@ -50,7 +50,7 @@ export async function transferTokens(
   const { answer, isReplay } = await explaining(app, chain, move, () =>
     sendTransaction(app, caller, intent, { idempotency }),
   )
-  // By the transaction that was sent: a repeat is told what its first request did.
+  // By the transaction that was sent: a repeat gets what its first request did.
   const moved = movedBy(asset.tokenType, answer.tx)
   const { status, hash, explorerUrl, id, state } = answer
   const recipient = await showRecipient(app.db, to, moved.to)
@@ -66,7 +66,7 @@ export async function rehearseTransfer(
 ): Promise<RehearsedTransfer> {
   const { asset, to } = readOrder(body)
   const chain = chainOf(app, caller)
-  // Nothing is paid for what it tells of somebody.
+  // Nothing is paid for what it tells of someone.
   if (to.by !== 'address') lookUp()
   const found = await findRecipient(app, caller, to, forms)
   const value = await readValueOf(chain, asset)
@@ -97,7 +97,7 @@ async function settle(
   return { intent, value: move.value }
 }
 
-/** An account for somebody, once the transfer would succeed: what is refused anyway makes none. */
+/** An account for someone, once the transfer would succeed: what is refused anyway makes none. */
 async function invite(app: App, chain: Chain, caller: Caller, move: TokenMove, stranger: Stranger): Promise<Hex> {
   const intent = intentOf(move.asset, { ...move, to: standInOf(stranger) })
   await explaining(app, chain, move, async () => {

@@ -12,7 +12,7 @@ const MAX_A_DAY = 20
 const DAY_SECONDS = 86_400
 
 /**
- * The address of somebody who has not signed in yet: exactly that account is theirs when they do. Twice, or by many
+ * The address of someone who has not signed in yet: exactly that account is theirs when they do. Twice, or by many
  * senders at once, it is one account.
  * @throws rate_limited, signer_unavailable, database_unavailable
  */
@@ -50,6 +50,6 @@ async function charge({ db: root }: Pick<App, 'db'>, senderId: string, userId: U
   )
 }
 
-/** An address that a transfer is simulated to before there is an account: nobody's, and another one for everybody. */
+/** An address that a transfer is simulated to before there is an account: nobody's, and another one for everyone. */
 export const standInOf = ({ provider, subject }: Stranger): Hex =>
   `0x${createHash('sha256').update(`chatelaine stand-in\0${provider}\0${subject}`).digest('hex').slice(0, 40)}`

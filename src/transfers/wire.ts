@@ -4,7 +4,7 @@ import { Address, answers, BigNumber } from '../http/wire.ts'
 import { State, WaitQuery, withAccepted } from '../transactions/wire.ts'
 import { DryRun, KeyHeaders } from '../transactions/write-wire.ts'
 
-const empty = 'An empty text counts as none.'
+const empty = 'An empty string counts as absent.'
 const TOKEN = '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238'
 
 /** Who gets it is said in exactly one way. */
@@ -23,7 +23,7 @@ export const TransferRequest = Type.Object(
       Type.String({
         maxLength: 200,
         pattern: String.raw`^((\d*\.)?\d+)?$`,
-        description: `In whole tokens or coins, exactly; pieces of an ERC1155; none for an ERC721. ${empty}`,
+        description: `In whole units of the token or native currency, exactly; number of units of an ERC1155; none for an ERC721. ${empty}`,
         examples: ['1.5'],
       }),
     ),
@@ -38,7 +38,7 @@ export const TransferRequest = Type.Object(
     toUserId: Type.Optional(
       Type.String({
         maxLength: 300,
-        description: `Recipient by user id, also of somebody who has not signed in yet. ${empty}`,
+        description: `Recipient by user id, even before they have signed in. ${empty}`,
         examples: ['DISCORD-80351110224678912'],
       }),
     ),
@@ -65,9 +65,9 @@ export const TransferRequest = Type.Object(
 
 const Recipient = Type.Object(
   {
-    userId: Type.Union([Type.String(), Type.Null()], { description: 'As it was asked for; null for an address' }),
+    userId: Type.Union([Type.String(), Type.Null()], { description: 'User id as requested; null for an address' }),
     address: Type.Union([Address, Type.Null()], {
-      description: 'Where it goes; null in a dry run for somebody who has no account yet',
+      description: 'Recipient address; null in a dry run for someone who has no account yet',
     }),
     hasSignedIn: Type.Union([Type.Boolean(), Type.Null()], { description: 'null for an address' }),
   },
@@ -79,12 +79,12 @@ const TransferResponse = Type.Object(
     status: Type.Literal('SUCCESS'),
     hash: Type.Optional(Type.String({ description: 'Transaction hash' })),
     explorerUrl: Type.Optional(Type.String({ description: 'Block-explorer address of the transaction' })),
-    id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id tells what became of it' })),
+    id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id returns its state' })),
     state: Type.Optional(State),
     recipient: Recipient,
     amount: Type.Object(
       { value: Type.String({ description: 'Decimal digits' }), valueBn: BigNumber },
-      { description: 'What is moved, in the smallest unit' },
+      { description: 'Amount, in the smallest unit' },
     ),
     gas: Type.Optional(BigNumber),
     fee: Type.Optional(BigNumber),
@@ -114,9 +114,9 @@ export const transfer = {
   tags: ['Transfers'],
   operationId: 'transferTokens',
   ...sends(...WRITTEN),
-  summary: 'Send coins or tokens to a person or an address',
+  summary: 'Send native currency or tokens to a person or an address',
   description:
-    'From the signed-in user, simulated, keyed and waited for as a contract write is. Somebody who has not signed in yet gets an account made ahead, which is theirs at their first sign-in: by their id at the provider only, at most 20 people a day. By name 10 a minute, dry runs for a user id among them.',
+    'From the signed-in user; simulation, idempotency and waiting as for a contract write. For someone who has not signed in yet an account is created in advance, which is theirs at their first sign-in: only by their id at the provider, at most 20 people a day. By name at most 10 a minute, dry runs for a user id included.',
   headers: KeyHeaders,
   body: TransferRequest,
   querystring: WaitQuery,

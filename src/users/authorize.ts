@@ -36,7 +36,7 @@ async function callersAccount({ db }: Pick<App, 'db'>, caller: Caller, userId: s
 }
 
 /**
- * Somebody who signed in to the application and allowed it to read them by itself, or whom it brings by an identity
+ * Someone who signed in to the application and allowed it to read them by itself, or whom it brings by an identity
  * provider of its own: for these it vouches, and they are shown no page (decision 10). Look-ups by primary key in one
  * statement.
  */

@@ -40,7 +40,7 @@ export async function findByName(
   return rows.map(toProfile)
 }
 
-/** Somebody of the caller's application by their stable id, when they allowed being found there; null otherwise. */
+/** Someone of the caller's application by their stable id, when they allowed being found there; null otherwise. */
 export async function findMember(
   { db }: Pick<App, 'db'>,
   { clientId }: Pick<Caller, 'clientId'>,
@@ -96,7 +96,7 @@ export async function listUsers(
   return { users: page.map(toProfile), nextCursor: isMore ? writeCursor([last.since, last.account_id]) : null }
 }
 
-/** Everybody who signed in to an application, by the identity that their account is known by. */
+/** Everyone who signed in to an application, by the identity that their account is known by. */
 const members = (db: App['db'], clientId: string) =>
   db
     .selectFrom('application_users as member')

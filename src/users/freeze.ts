@@ -15,7 +15,7 @@ export type FreezeState = { userId: UserId; frozenAt: string | null }
  */
 export const freezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState> => set(db, userId, new Date())
 
-/** Lets a frozen account go on. @throws not_found */
+/** Lets a frozen account continue. @throws not_found */
 export const unfreezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState> => set(db, userId, null)
 
 /** Whether an account is frozen. @throws not_found */

@@ -91,7 +91,7 @@ export async function unlinkIdentity(db: Db, { accountId, userId }: IdentityOwne
 
 /**
  * Forgets who someone is: name, picture, e-mail, and every identity but the first. The account's id and address stay,
- * because the chain has them for ever, and so the same person finds the same account with the first identity.
+ * because the chain has them forever, and so the same person finds the same account with the first identity.
  */
 export async function forgetPerson(db: Db, { accountId, userId }: IdentityOwner): Promise<void> {
   const first = parseUserId(userId)!

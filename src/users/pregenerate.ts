@@ -11,7 +11,7 @@ export type Pregenerated = { userId: UserId; address: Hex; isNew: boolean }
 
 /**
  * The account of someone who has not signed in yet: its owner gets exactly it at the first sign-in. By the provider's
- * immutable id of them, never by a name: names change hands, and what was sent would go to somebody else.
+ * immutable id of them, never by a name: names change hands, and what was sent would go to someone else.
  * Twice is the same as once; where the identity was added to an account, that account is the answer.
  * @throws invalid_request, signer_unavailable, database_unavailable
  */

@@ -18,7 +18,7 @@ export async function readUser(app: App, reader: Reader, { userId }: { userId: s
   try {
     return (await readIdentities(app, await ownAccount(app, reader, userId))).user
   } catch (error) {
-    // Somebody else: shown to who may look people up, when that person allowed it; else as if there were nobody.
+    // Someone else: shown to who may look people up, when that person allowed it; else as if there were nobody.
     const isOther = error instanceof AppError && error.code === 'forbidden_user' && reader.kind !== 'machine'
     const other = isOther && holds(app, reader, 'users:directory') ? await findMember(app, reader, userId) : null
     if (other === null) throw error

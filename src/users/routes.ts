@@ -6,7 +6,7 @@ import { findByName, listUsers, refuse } from './directory.ts'
 import { readMe, readUser } from './read.ts'
 import * as wire from './wire.ts'
 
-/** Names that one person may look up, per minute: enough to send somebody something, too few to read a directory. */
+/** Names that one person may look up, per minute: enough to send someone something, too few to read a directory. */
 const NAMES_PER_MINUTE = 10
 
 /** The signed-in user, and the people of an application. */

@@ -9,7 +9,7 @@ import { cleanProfile, type Profile } from './profile.ts'
 
 export type SignedIn = { userId: UserId; accountId: string; address: Hex; isNew: boolean }
 
-/** How long a sign-in waits for the first coins of a new account, milliseconds. */
+/** How long a sign-in waits for the first funds of a new account, milliseconds. */
 const FAUCET_PATIENCE_MS = 5_000
 
 /**

@@ -46,7 +46,7 @@ export const readUser = {
   operationId: 'readUser',
   summary: 'Profile of a user',
   description:
-    'Of the signed-in user; with `users:directory` also of somebody who allowed being found in the same application; with the token of an application and `users:read` of whoever allowed that.',
+    'Of the signed-in user; with `users:directory` also of others in the same application who allowed being looked up; with the token of an application and `users:read`, of anyone who allowed that.',
   params: Type.Object({ userId: UserIdParam }),
   ...answers(User),
 }
@@ -65,7 +65,7 @@ export const listUsers = {
   ...sends(...PAGED),
   summary: 'People of the application',
   description:
-    'With the token of a user and the permission `users:directory`: people who signed in to the same application, allowed being found there and have exactly the name `username`, at most 20, 10 look-ups a minute. With the token of an application and `users:read`: everybody who allowed that, the newest first, paged by `X-Next-Cursor`.',
+    'With the token of a user and the permission `users:directory`: people who signed in to the same application, allowed being looked up there and have exactly the name `username`; at most 20, and 10 look-ups a minute. With the token of an application and `users:read`: everyone who allowed that, newest first, paged by `X-Next-Cursor`.',
   querystring: UsersQuery,
   ...answers(Type.Array(User)),
 }

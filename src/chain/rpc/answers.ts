@@ -55,7 +55,7 @@ export function readStatus({ status, root }: Record<string, unknown>): boolean {
   return number === 1n
 }
 
-/** Bytes of any length in hexadecimal; what stands behind 0x is read by those who need it. @throws InvalidResponse */
+/** Bytes of any length in hexadecimal; what is behind 0x is read by those who need it. @throws InvalidResponse */
 export function readBytes(value: unknown, what: string): Hex {
   if (typeof value !== 'string' || !value.startsWith('0x')) throw new InvalidResponse(`${what} is not bytes`)
   return value as Hex

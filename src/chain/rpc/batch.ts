@@ -2,7 +2,7 @@ import { RpcError, RpcUnavailable } from './failures.ts'
 import type { AskNode, Call } from './json-rpc.ts'
 
 const MAX_BATCH = 50
-/** batches in the air at a time; more would be smaller ones */
+/** batches in flight at a time; more would be smaller ones */
 const LANES = 4
 
 /** milliseconds after which a batch no longer keeps others waiting: four that hang must not stop all reads */

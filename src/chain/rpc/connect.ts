@@ -16,7 +16,7 @@ const TIMEOUT_MS = 10_000
 
 /**
  * Connects to the node or the nodes of a network. Of several, those that do not answer are left for later, as long as
- * one does; one of another chain is refused, because whoever listed it meant another network. WebSocket addresses are
+ * one does; one of another chain is refused, because anyone who listed it meant another network. WebSocket addresses are
  * asked for nothing but their new heads, and need not answer.
  * @param urls          at least one of them http or https
  * @param wantedChainId undefined takes what the nodes say
@@ -92,7 +92,7 @@ async function agreeOnChain(
     if (wantedChainId !== undefined && identity.chainId !== wantedChainId)
       throw new Error(`${which} has chain id ${identity.chainId}, expected ${wantedChainId}`)
     if (!isSameChain(identity, first)) throw new Error(`${which} is on another chain than the nodes before it`)
-    members[index]!.standing = 'right'
+    members[index]!.identityState = 'verified'
   }
   return first
 }
@@ -104,7 +104,7 @@ async function agreeOnChain(
 async function checkNeeds(members: Member[], onReadsByNumber: (member: Member) => void): Promise<void> {
   const answers = await Promise.all(
     members
-      .filter(({ standing }) => standing === 'right')
+      .filter(({ identityState }) => identityState === 'verified')
       .map(async (member) => {
         const needs = await askNeeds(member.node.ask, TIMEOUT_MS).catch((error: unknown) => {
           if (error instanceof RpcUnavailable) return null

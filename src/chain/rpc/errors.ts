@@ -179,7 +179,7 @@ export const isMissingMethod = ({ rpcCode }: RpcError): boolean => rpcCode === -
 
 /**
  * A limit of requests in a time: waiting helps, or another node. -32005 stands for limits of one answer too (EIP-1474; Infura says
- * it to "query returned more than 10000 results"): whoever asks for what may be long tells them apart by `isHurried`.
+ * it to "query returned more than 10000 results"): anyone who asks for what may be long tells them apart by `isHurried`.
  */
 export const isRateLimited = (error: RpcError): boolean =>
   (error.rpcCode === -32005 && !mayBeQuoted(error)) || isHurried(error)

@@ -6,7 +6,7 @@ const REMEMBERED_MS = 60_000
 const MAX_REMEMBERED = 10_000
 const bombs = new WeakMap<Rpc, BoundedMap<string, number>>()
 
-// The function, not the contract: whoever calls one with arguments that burn all gas slows down no other.
+// The function, not the contract: anyone who calls one with arguments that burn all gas slows down no other.
 const keyOf = ({ to, data }: { to: Hex; data: Hex }): string => to.toLowerCase() + data.slice(2, 10)
 
 /** A call burnt all its gas or answered too much: for a minute the function is called outside of others' batches. */

@@ -1,6 +1,6 @@
 import { RpcTooLarge } from './failures.ts'
 
-/** What stands in an HTTP answer, as far as JSON-RPC cares. */
+/** What is in an HTTP answer, as far as JSON-RPC cares. */
 export type HttpAnswer = { status: number; body: Buffer; isReusable: boolean }
 
 export type HttpReader = {

@@ -17,7 +17,7 @@ const needed: readonly Call[] = [
   { method: 'eth_getTransactionByHash', params: [NOTHING] },
   { method: 'eth_getTransactionReceipt', params: [NOTHING] },
   { method: 'eth_gasPrice', params: [] },
-  // No bytes are no transaction; whoever has the method says so.
+  // No bytes are no transaction; anyone who has the method says so.
   { method: 'eth_sendRawTransaction', params: ['0x'] },
 ]
 

@@ -3,10 +3,10 @@ import type { OnNode } from './pool.ts'
 
 /**
  * What nodes tell of new blocks by themselves, so that they need not be asked all the time. It is a hint and nothing
- * else: whoever hears it asks for the block as ever, and goes on asking, less often, while nothing is heard.
+ * else: anyone who hears it asks for the block as ever, and continues asking, less often, while nothing is heard.
  */
 export type NewHeads = {
-  /** false: no subscription stands, silence says nothing */
+  /** false: no subscription is active, silence says nothing */
   isLive(): boolean
   /** true when a block above this one was announced, lately: the node that is asked next may not have it yet */
   hasAbove(number: number): boolean
@@ -22,7 +22,7 @@ export type NewHeadsSettings = { chainId: number; onNode: OnNode; patienceMs?: n
 
 /** How long a number that was announced is waited for: it may be a lie, or of a fork that lost. */
 const BELIEVED_MS = 5_000
-/** milliseconds until a silent connection is asked for a sign of life, and again until it is given up */
+/** milliseconds until a silent connection is asked for a sign of life, and again until it is closed */
 const PATIENCE_MS = 10_000
 const FIRST_RETRY_MS = 500
 const MAX_RETRY_MS = 30_000
@@ -126,7 +126,7 @@ function subscribe(
         isLive = true
         if (failures > 0) onNode(position, 'up')
         failures = 0
-        // What was announced before is not told again: look once.
+        // What was announced before is not announced again: look once.
         return tell(-1)
       }
       const number = message.method === 'eth_subscription' ? readNumber(message.params?.result?.number) : null
@@ -142,7 +142,7 @@ function subscribe(
       const waitMs = Math.min(MAX_RETRY_MS, firstRetryMs * 2 ** Math.min(failures++, 10))
       retryTimer = setTimeout(connect, waitMs * (0.75 + Math.random() / 2))
       retryTimer.unref()
-      // Whoever trusted the silence goes back to asking.
+      // Anyone who trusted the silence goes back to asking.
       tell(-1)
     })
   }

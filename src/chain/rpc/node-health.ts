@@ -3,19 +3,19 @@ import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
 import type { Call } from './json-rpc.ts'
 import type { Node } from './node.ts'
 
-/** One URL of a pool and what is known of it. URLs hold keys, so people are told its `position` among them, from 1. */
+/** One URL of a pool and what is known of it. URLs hold keys, so people see its `position` among them, from 1. */
 export type Member = {
   position: number
   node: Node
   /** `unverified`: it has not said yet which chain it has; `wrong`: another one, it is never asked again */
-  standing: 'unverified' | 'right' | 'wrong'
-  /** newest block it told; null before the first probe */
+  identityState: 'unverified' | 'verified' | 'mismatched'
+  /** newest block it reported; null before the first probe */
   head: number | null
   /** moving average of what a request takes, milliseconds */
   latencyMs: number
   /** moving average of requests that failed, 0 to 1 */
   errorRate: number
-  /** requests in the air */
+  /** requests in flight */
   inFlight: number
   /** the last durations of requests, milliseconds, for the 95th percentile */
   durations: number[]
@@ -40,7 +40,7 @@ export const newMember = (position: number, node: Node): Member => ({
   ...{
     position,
     node,
-    standing: 'unverified',
+    identityState: 'unverified',
     head: null,
     latencyMs: 50,
     errorRate: 0,
@@ -98,7 +98,7 @@ export function pick(
   tried: ReadonlySet<Member>,
   random: () => number,
 ): Member | null {
-  const right = members.filter(({ standing }) => standing === 'right')
+  const right = members.filter(({ identityState }) => identityState === 'verified')
   const closed = right.filter(({ openUntil }) => openUntil === null)
   // With every breaker open the one that is to be tried first may as well be tried now.
   if (closed.length === 0)

@@ -104,7 +104,7 @@ function readAnswers(calls: readonly Call[], firstId: number, body: unknown): un
   if (answers.length === calls.length && answers.every((answer, index) => answer?.id === firstId + index)) {
     return answers.map((answer, index) => readAnswer(answer, calls[index]!.method))
   }
-  // What answers a call that nobody made may have moved them all by one: none of them can be told from another's.
+  // What answers a call that nobody made may have moved them all by one: none of them can be matched to its call.
   if (answers.some((answer) => typeof answer?.id === 'number' && !isIdOf(answer.id, calls, firstId)))
     return calls.map(({ method }) => noAnswer(method))
   const byId = new Map<unknown, JsonRpcResponse | null>()

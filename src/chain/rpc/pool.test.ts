@@ -474,7 +474,7 @@ test('with one URL nothing is probed', async (t) => {
 test('nodes are drawn by speed and reliability', () => {
   const members = [1, 2].map((position): Member => ({
     ...newMember(position, openNode('http://127.0.0.1:1')),
-    standing: 'right',
+    identityState: 'verified',
     latencyMs: 9.5,
   }))
   const draw = (random: number) => pick(members, [], new Set(), () => random)?.position
@@ -490,6 +490,6 @@ function membersOf(t: TestContext, nodes: BadNode[]): Member[] {
   return nodes.map(({ url }, index) => {
     const node = openNode(url)
     t.after(() => node.close())
-    return { ...newMember(index + 1, node), standing: 'right', latencyMs: 1 } satisfies Member
+    return { ...newMember(index + 1, node), identityState: 'verified', latencyMs: 1 } satisfies Member
   })
 }

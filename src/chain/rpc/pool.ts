@@ -35,7 +35,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
       if (open.length === 0) return answers
       const missing = open.map((index) => calls[index]!)
       if (pick(members, missing, tried, random) === null || performance.now() >= until) return answers
-      // When the others fail altogether, what this node said stands.
+      // When the others fail altogether, what this node said counts.
       const others = await askAny(missing, tried, until).catch(() => [])
       for (const [index, answer] of others.entries())
         if (!isOpen(missing[index]!, answer)) answers[open[index]!] = answer
@@ -121,7 +121,7 @@ export function poolOf({ members, random = Math.random, onNode }: PoolSettings):
     member.inFlight++
     try {
       const answers = await member.node.ask(calls, { timeoutMs })
-      // Not one answer: whatever stands behind the URL, it is no node now.
+      // Not one answer: whatever is behind the URL, it is no node now.
       if (answers.length > 0 && answers.every((answer) => answer instanceof RpcUnavailable)) throw answers[0]
       for (const [index, answer] of answers.entries())
         if (answer instanceof RpcError && isMissingMethod(answer)) member.lacks.add(calls[index]!.method)

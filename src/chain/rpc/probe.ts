@@ -34,10 +34,11 @@ export function startProbes(
 export async function probe(member: Member, probing: Probing): Promise<void> {
   const { onNode } = probing
   const startedAt = performance.now()
-  if (member.standing === 'wrong' || (member.openUntil !== null && member.openUntil > startedAt)) return
+  if (member.identityState === 'mismatched' || (member.openUntil !== null && member.openUntil > startedAt)) return
   try {
     // Behind the same URL may be another chain by now: a node that was away is asked for its identity again.
-    if ((member.standing === 'unverified' || member.openUntil !== null) && !(await isRight(member, probing))) return
+    if ((member.identityState === 'unverified' || member.openUntil !== null) && !(await isRight(member, probing)))
+      return
     const [head] = await member.node.ask([{ method: 'eth_blockNumber', params: [] }], { timeoutMs: TIMEOUT_MS })
     if (head instanceof RpcError || head instanceof RpcUnavailable) throw head
     if (typeof head !== 'string' || !/^0x[0-9a-f]{1,12}$/i.test(head))
@@ -50,14 +51,14 @@ export async function probe(member: Member, probing: Probing): Promise<void> {
 }
 
 async function isRight(member: Member, { identity, onNode, onReadsByNumber }: Probing): Promise<boolean> {
-  const isNew = member.standing === 'unverified'
+  const isNew = member.identityState === 'unverified'
   const said = await askIdentity(member.node.ask, TIMEOUT_MS)
   if (isNew && isSameChain(said, identity)) {
     const { readsByHash } = await askNeeds(member.node.ask, TIMEOUT_MS)
     if (!readsByHash) onReadsByNumber(member)
   }
-  member.standing = isSameChain(said, identity) ? 'right' : 'wrong'
-  if (member.standing === 'wrong') onNode(member.position, 'wrong_chain')
+  member.identityState = isSameChain(said, identity) ? 'verified' : 'mismatched'
+  if (member.identityState === 'mismatched') onNode(member.position, 'wrong_chain')
   else if (isNew && member.openUntil === null) onNode(member.position, 'up')
-  return member.standing === 'right'
+  return member.identityState === 'verified'
 }

@@ -8,7 +8,7 @@ export { RpcError, RpcUnavailable } from './failures.ts'
 
 export type Rpc = {
   /**
-   * One JSON-RPC call. Calls made while others are in the air travel together in one batch.
+   * One JSON-RPC call. Calls made while others are in flight travel together in one batch.
    * @param options.alone  keeps a call that is known to be slow out of the batches of others
    * @throws RpcError | RpcUnavailable
    */

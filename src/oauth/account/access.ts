@@ -23,7 +23,7 @@ type AccountAction = {
   reply: FastifyReply
 }
 
-/** Says what was done, where to go on, or answers itself. */
+/** Says what was done, where to continue, or answers itself. */
 type Work = (action: AccountAction) => Promise<string | URL | FastifyReply>
 
 /** What every page of the account begins with: who is there, and whether a form is theirs. */

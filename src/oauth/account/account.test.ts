@@ -27,7 +27,7 @@ async function add(browser: Browser, page: Page, username: string): Promise<Page
   return browser.submit(away, '/sign-in/', { username })
 }
 
-/** Moves everybody's sign-in into the past. */
+/** Moves everyone's sign-in into the past. */
 const growOld = async () => {
   await sql`update oauth_records set payload = jsonb_set(payload, '{loginTs}', to_jsonb(((payload->>'loginTs')::bigint - 901))) where kind = 'Session' and payload ? 'loginTs'`.execute(
     world.app.db,

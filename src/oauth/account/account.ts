@@ -193,7 +193,7 @@ export function accountPages(
   }
 }
 
-/** Of tokens and of coins together; null where nothing could be read. */
+/** Of tokens and of native currency together; null where nothing could be read. */
 function newestOf(...lists: (Listed<ShownTransfer> | null)[]): ShownTransfer[] | null {
   if (lists.every((list) => list === null)) return null
   const all = lists.flatMap((list) => list?.entries ?? [])

@@ -23,7 +23,7 @@ type ActivityFilters = {
   application: string | null
 }
 
-/** Everything that moved on a network, page by page: tokens, coins, and what was done in somebody's name. */
+/** Activity on a network, page by page: tokens, native currency, and what was done on someone's behalf. */
 export function activityPage(
   server: FastifyInstance,
   app: App,

@@ -32,7 +32,7 @@ export async function listAllowed(
       .where('account_id', '=', accountId)
       .execute(),
   )
-  // Who signed in to it is read by it for ever, if it may do that: it is here to be taken back.
+  // Who signed in to it is read by it forever, if it may do that: it is here to be revoked.
   const uses = await retrying(() =>
     db.selectFrom('application_users').select('client_id').where('account_id', '=', accountId).execute(),
   )
@@ -61,11 +61,11 @@ export async function listAllowed(
 }
 
 /**
- * Takes back what someone allowed an application: it is asked about again, its tokens end everywhere within 60 s, and
+ * Revokes what someone allowed an application: it is asked about again, its tokens end everywhere within 60 s, and
  * it no longer reads them by itself (`users:read`).
  */
 export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: string): Promise<void> {
-  // Before the grants: an authorization that is running finds nothing to go on with.
+  // Before the grants: an authorization that is running finds nothing to continue with.
   await retrying(() =>
     app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).where('client_id', '=', clientId).execute(),
   )
@@ -74,7 +74,7 @@ export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: str
     if (grant.clientId === clientId) await revokeGrant(app, grant.grantId)
 }
 
-/** Takes back everything from every application. */
+/** Revokes everything from every application. */
 export async function revokeAll(app: App, owner: ConsentOwner): Promise<void> {
   await retrying(() => app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).execute())
   for (const grant of await grantsOf(app.db, owner.userId)) await revokeGrant(app, grant.grantId)

@@ -120,7 +120,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     return sendPage(reply, status, { words, title: words.send.title, body })
   }
 
-  /** What somebody can send on a network; nothing on one that does not answer. */
+  /** What someone can send on a network; nothing on one that does not answer. */
   async function choicesOn(words: Texts, { user }: Visitor, chainId: number): Promise<AssetChoice[]> {
     const network = chainName(app, words, chainId)
     try {
@@ -222,7 +222,7 @@ function settledOrder(
   }
 }
 
-/** As it was typed, which is how it is sent: digits and how many of them stand behind the point. */
+/** As it was typed, which is how it is sent: digits and how many of them are behind the point. */
 function shownAmount({ tokenType, amount }: TransferForm): { value: bigint; decimals: number } | null {
   if (tokenType === 'ERC721' || amount === undefined) return null
   const { digits, places } = readDecimal(amount)

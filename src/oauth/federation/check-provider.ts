@@ -165,7 +165,7 @@ async function checkCallback({ provider, connection, way, origin }: Looked, foun
   }
 }
 
-/** The address of the profile must be there, and not give it to anybody. */
+/** The address of the profile must be there, and not give it to anyone. */
 async function checkProfile(profile: string, way: Outbound, found: ReportFinding): Promise<void> {
   try {
     const { status } = await way(profile, { headers: { accept: 'application/json', authorization: 'Bearer check' } })

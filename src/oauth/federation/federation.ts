@@ -86,7 +86,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
         state: visit.state,
         // Only an id token can bring it back.
         ...(endpoints === undefined ? { nonce: visit.nonce } : {}),
-        // Sent to everybody: who does not know PKCE leaves it aside (RFC 6749 §3.1).
+        // Sent to everyone: who does not know PKCE leaves it aside (RFC 6749 §3.1).
         code_challenge: await openid.calculatePKCECodeChallenge(visit.codeVerifier),
         code_challenge_method: 'S256',
         ...(loginHint === undefined || hintParameter === null ? {} : { [hintParameter]: loginHint }),
@@ -118,7 +118,7 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
         await verifySignature(provider, keys!, tokens.id_token!)
         const { auth_time } = tokens.claims()!
         const profile = await profileOf(provider, { config, tokens, answer: callback })
-        // Glewlwyd on SQLite says 0 of everybody: nobody was asked in 1970.
+        // Glewlwyd on SQLite says 0 of everyone: nobody was asked in 1970.
         return { profile, authTime: typeof auth_time === 'number' && auth_time > 0 ? auth_time : null }
       } catch (error) {
         throw refusal(provider, error)

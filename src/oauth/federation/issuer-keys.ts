@@ -57,7 +57,7 @@ export function openIssuerKeys({ config, now, telemetry }: Pick<App, 'config' | 
 
 /**
  * Keys that are published at an address; read again when one is asked for that is not among them.
- * @param cooldownMs  not so soon after they were read: where anybody may bring tokens that name keys
+ * @param cooldownMs  not so soon after they were read: where anyone may bring tokens that name keys
  */
 export const remoteKeys = (address: string, way: Outbound, { cooldownMs }: { cooldownMs: number }): JWTVerifyGetKey =>
   createRemoteJWKSet(new URL(address), {

@@ -22,10 +22,10 @@ export type Outbound = (
 type FetchLimits = {
   /** a provider inside the operator's own network; still https */
   allowsPrivate: boolean
-  /** the provider in this program, or one that stands in for it in a test: http too */
+  /** the provider in this program, or a stand-in for it in a test: http too */
   isDevelopment: boolean
   patienceMs?: number
-  /** stands in for the resolver in tests */
+  /** replaces the resolver in tests */
   lookup?: (
     host: string,
     options: { all: true },

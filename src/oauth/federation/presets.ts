@@ -1,5 +1,5 @@
 /**
- * How a provider departs from OpenID Connect as we speak it with everybody. Plain data: another provider is another
+ * How a provider departs from OpenID Connect as we speak it with everyone. Plain data: another provider is another
  * row below, not another branch.
  */
 export type Dialect = {
@@ -33,7 +33,7 @@ export type Endpoints = {
 
 export type ProviderPreset = {
   label: string
-  /** `{tenant}` stands for the setting of that name. A provider without id tokens has no issuer: its name here is for ever */
+  /** `{tenant}` stands for the setting of that name. A provider without id tokens has no issuer: its name here is forever */
   issuer: string
   scopes: string[]
   subjectClaim: string

@@ -9,7 +9,7 @@ import { isPresetName, presets, type Dialect, type ProviderPreset } from './pres
 
 /** An identity provider people may sign in with; found by OpenID discovery, or described by a preset. */
 export type ProviderSettings = {
-  /** upper-case letters, digits, underscore: the first part of user ids, for ever */
+  /** upper-case letters, digits, underscore: the first part of user ids, forever */
   name: string
   /** what people read */
   label: string
@@ -59,7 +59,7 @@ const presetFields: Record<ProviderPreset['needs'], string[]> = {
   'apple key': ['teamId', 'keyId', 'privateKeyFile'],
 }
 
-/** The tenant of everybody's personal Microsoft account. */
+/** The tenant of everyone's personal Microsoft account. */
 const CONSUMERS = '9188040d-6c67-4c5b-b112-36a304b66dad'
 
 /**
@@ -147,7 +147,7 @@ function readProvider(
     }
   }
 
-  /** Without discovery and id tokens: who somebody is, `userUrl` says to the access token that came for our own code. */
+  /** Without discovery and id tokens: who someone is, `userUrl` says to the access token that came for our own code. */
   function readPlain(): ProviderSettings {
     const [authorization, token, profile] = [address('authorizationUrl'), address('tokenUrl'), address('userUrl')]
     const emails = given.emailsUrl === undefined ? {} : { emails: address('emailsUrl') }
@@ -156,7 +156,7 @@ function readProvider(
     return {
       ...shared,
       label: text('label', name),
-      // There is no issuer: the name belongs for ever to what people are known by, and to who says it.
+      // There is no issuer: the name belongs forever to what people are known by, and to who says it.
       issuer: `urn:chatelaine:oauth2:${encodeURIComponent(profile.split('?', 1)[0]!)}:${encodeURIComponent(subjectClaim)}`,
       clientSecret: secret(),
       scopes: texts('scopes', []),
@@ -324,8 +324,8 @@ export const developmentProvider = (origin: string): ProviderSettings => ({
 })
 
 /**
- * Binds each provider name to its issuer, for ever: the same name with another issuer would hand people's accounts to
- * whoever has the same subject there. The development provider's address changes with the port, its people do not.
+ * Binds each provider name to its issuer, forever: the same name with another issuer would hand people's accounts to
+ * anyone who has the same subject there. The development provider's address changes with the port, its people do not.
  * @throws Error naming each name that was repointed
  */
 export async function bindProviders(db: RootDb, providers: ProviderSettings[]): Promise<void> {

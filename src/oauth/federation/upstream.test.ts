@@ -17,7 +17,7 @@ import {
   type Rehearsal,
 } from '../../../test/rehearsal.ts'
 
-/** Providers of another house, one per path, told apart by how their clients prove themselves and by what they remember. */
+/** Providers of another house, one per path, distinguished by how their clients prove themselves and by what they remember. */
 const METHODS: Record<string, string[] | undefined> = {
   basic: ['client_secret_basic'],
   silent: undefined,
