@@ -170,6 +170,55 @@ test('src holds what a program reaches, and tests: equipment of tests is in test
   assert.deepEqual(wrong, [])
 })
 
+test('the entry of every folder says what it owns, what not, and which tables it writes; ARCHITECTURE.md lists them', async () => {
+  const document = await readFile(join(root, 'ARCHITECTURE.md'), 'utf8')
+  const listed = [...document.matchAll(/^\| `([\w/]+)\/` \| `([\w-]+\.ts)` \| (.+) \|$/gm)]
+  const folders = new Set((await sources()).map((file) => dirname(file)).filter((folder) => folder !== '.'))
+  assert.deepEqual(
+    listed.map(([, folder]) => folder),
+    [...folders].toSorted(),
+  )
+  const writers = await writersOfTables()
+  for (const [, folder, entry, is] of listed) {
+    const text = await readFile(join(root, 'src', folder!, entry!), 'utf8')
+    const caption = /^\/\*\*\n([^]*?)\n \*\/\n/.exec(text)?.[1]!.replace(/^ \* {0,3}/gm, '') ?? ''
+    assert.ok(caption.startsWith(`${folder}: ${is}\nOwns: `), `${folder}/${entry} begins with its caption`)
+    assert.match(caption, /^Does not own: /m, folder)
+    const said = /^Tables: ([\w, ]+)\.$/m.exec(caption.replace(/,\n/g, ', '))?.[1]!.split(', ') ?? []
+    const written = folder!.includes('/')
+      ? []
+      : [...writers].filter(([, units]) => units.has(folder!)).map(([name]) => name)
+    assert.deepEqual(said, written.toSorted(), `${folder}: the tables that it writes`)
+    for (const [, file] of caption.matchAll(/`([\w/-]+\.ts)`/g))
+      await access(join(root, 'src', file!)).catch(() => access(join(root, 'src', folder!, file!)))
+  }
+})
+
+test('the drawing of three requests in ARCHITECTURE.md follows the imports', async () => {
+  const document = await readFile(join(root, 'ARCHITECTURE.md'), 'utf8')
+  const drawing = /## Three requests[^]*?```\n([^]*?)```/.exec(document)![1]!
+  const files = await product()
+  const above: { depth: number; file: string }[] = []
+  let hops = 0
+  for (const line of drawing.split('\n')) {
+    const [, indent, hook, names] = /^( +)(~> )?((?:[\w/-]+\.ts(?:, )?)+)(?: |$)/.exec(line) ?? []
+    if (names === undefined) continue
+    const depth = indent!.length + (hook?.length ?? 0)
+    while (above.length > 0 && above.at(-1)!.depth >= depth) above.pop()
+    for (const file of names.split(', ')) {
+      assert.ok(files.has(file), `${file} is drawn, and is no file of the product`)
+      if (hook === undefined)
+        assert.ok(
+          files.get(above.at(-1)!.file)!.some(({ to }) => to === file),
+          `${above.at(-1)!.file} does not import ${file}`,
+        )
+      above.push({ depth, file })
+      hops++
+    }
+  }
+  assert.ok(hops > 25)
+})
+
 test('the table names every folder, and ARCHITECTURE.md shows the same table', async () => {
   const units = new Set((await sources()).map(unitOf))
   assert.deepEqual(
@@ -225,7 +274,8 @@ test('the generated reference pages are in step with the code', async () => {
   }
 })
 
-test('every table is written by one slice only', async () => {
+/** Which units write each table, by builder or by statement. */
+async function writersOfTables(): Promise<Map<string, Set<string>>> {
   const tables = new Set(Object.keys(await readRows()))
   const writers = new Map<string, Set<string>>()
   for (const file of await sources()) {
@@ -235,7 +285,11 @@ test('every table is written by one slice only', async () => {
     for (const [, name] of [...built, ...raw])
       if (tables.has(name!)) writers.set(name!, (writers.get(name!) ?? new Set()).add(unitOf(file)))
   }
-  const shared = [...writers]
+  return writers
+}
+
+test('every table is written by one slice only', async () => {
+  const shared = [...(await writersOfTables())]
     .filter(([, units]) => units.size > 1)
     .map(([name, units]) => `${name}: ${[...units].join(', ')}`)
   assert.deepEqual(shared, [])

@@ -1,3 +1,11 @@
+/**
+ * abi: text to function, strings to values, values to bytes and back, reverts, transfer events.
+ * Owns: the bounds on hostile input (`limits.ts`), the positions that refusals point to, addresses and big numbers on
+ *   the wire.
+ * Does not own: anything that asks a node or the database. Everything here is pure.
+ * Way of a call: `parse.ts`, `args.ts`, `encode.ts`, then `results.ts` or `reverts.ts`.
+ */
+
 import { abiError } from './refusal.ts'
 import { readFragment } from './fragment.ts'
 import { readSignatures } from './grammar.ts'

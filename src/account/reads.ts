@@ -1,3 +1,10 @@
+/**
+ * account: the slices behind the account page.
+ * Owns: nothing but the mapping, from balances, history, transactions and transfers to what `oauth/account/slices.ts`
+ *   asks for.
+ * Does not own: the pages (`oauth/account/`), or any data.
+ */
+
 import { checksumAddress } from '../abi/address.ts'
 import { parseAbi } from '../abi/parse.ts'
 import type { App } from '../app.ts'

@@ -1,3 +1,11 @@
+/**
+ * applications: OAuth clients, the networks they are bound to, and the identity providers they bring.
+ * Owns: registration, secrets as hashes, permissions, redirect URIs and origins; networks, and the file of their nodes.
+ * Does not own: what people allowed an application (`oauth/`), the open connection to a network (`chain/`).
+ * Start with `manage.ts` for changes, `open-networks.ts` for networks.
+ * Tables: application_providers, application_users, applications, networks.
+ */
+
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import type { Application, TrustedIssuer } from './application.ts'

@@ -1,3 +1,10 @@
+/**
+ * balances: what an account holds, at one block.
+ * Owns: balances of native currency and tokens on the wire, the list over all tokens that the history has seen.
+ * Does not own: names and decimals of tokens (`tokens/`), reads pinned to a block (`chain/reads.ts`), transfers
+ *   (`history/`).
+ */
+
 import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'

@@ -1,3 +1,10 @@
+/**
+ * cli: `chatelaine …`, the commands of an operator, one file each.
+ * Owns: arguments, output, and finding the installation: its database, or the running server that holds the embedded
+ *   one.
+ * Does not own: what a command does; it calls the verb of a slice, as the operator API does.
+ */
+
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { account } from './account.ts'

@@ -1,3 +1,10 @@
+/**
+ * devnet: what a development installation has of its own.
+ * Owns: the embedded chain with sample contracts and faucet, the signer as a child, the development sign-in, the
+ *   explorer pages.
+ * Does not own: anything that production uses; with NODE_ENV=production nothing here is opened.
+ */
+
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Hex } from '../ids.ts'

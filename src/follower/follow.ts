@@ -1,3 +1,13 @@
+/**
+ * follower: reads the blocks of a network in order, in one process at a time.
+ * Owns: the lease and the cursor, the last blocks for reorganisations, what of a block is checked against its hash,
+ *   finality.
+ * Does not own: what is made of a block. Its listeners do that in the same transaction: `transactions/follow.ts`,
+ *   `history/`.
+ * Start here, then `advance.ts` and `apply.ts`.
+ * Tables: blocks, cursors.
+ */
+
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { App } from '../app.ts'

@@ -1,3 +1,12 @@
+/**
+ * history: past transfers of tokens, from the blocks that the follower reads.
+ * Owns: finding transfers in logs, storing and retracting them, filters and pages, backfill and audit.
+ * Does not own: blocks and reorganisations (`follower/`), names of tokens (`tokens/`), transactions and their states
+ *   (`transactions/`).
+ * Start with `index-transfers.ts` for writing, `read.ts` for reading.
+ * Tables: backfills, transfers.
+ */
+
 import type { FastifyInstance } from 'fastify'
 import type { App } from '../app.ts'
 import type { HistoryParameters } from './query.ts'

@@ -1,3 +1,11 @@
+/**
+ * http: everything that holds for all routes, and the pages' shell.
+ * Owns: the gate before all work, access tokens and DPoP proofs to a caller, limits, problem documents, cursors,
+ *   OpenAPI, health, assets.
+ * Does not own: routes of the API (each slice), issuing tokens (`oauth/`), texts (`texts/`).
+ * Way of a request: `gate.ts`, `caller.ts`, the route, `problems.ts`.
+ */
+
 import { STATUS_CODES } from 'node:http'
 import { BlockList, isIPv6, type Socket } from 'node:net'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'

@@ -1,3 +1,12 @@
+/**
+ * oauth: the authorization server, its sign-in and consent pages, and /oauth/me.
+ * Owns: codes, tokens, sessions, consents, token exchange, revocations and the list that the signer gets.
+ * Does not own: the protocol itself (oidc-provider), identity providers (`federation/`), the account page (`account/`),
+ *   tokens at the API (`http/bearer.ts`).
+ * Start with `authorization.ts`, then `login.ts` and `consent.ts`.
+ * Tables: consents, oauth_records, provider_issuers, revoked_grants, sign_ins.
+ */
+
 import type { FastifyInstance } from 'fastify'
 import type { App } from '../app.ts'
 import { describeError } from '../errors.ts'

@@ -1,3 +1,10 @@
+/**
+ * operator: the operator API, and the record of what operators did.
+ * Owns: operators' tokens and roles, the routes under /operator, the chained record of actions, also of commands.
+ * Does not own: what an action does (`applications/`, `users/`, `oauth/`, `transactions/`), the commands (`cli/`).
+ * Tables: operator_actions, operator_head.
+ */
+
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import { checksumAddress } from '../abi/address.ts'

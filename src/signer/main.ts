@@ -1,3 +1,12 @@
+/**
+ * signer: a program of its own that holds the keys and signs.
+ * Owns: the keys, the ledger of what was signed with its witness, the rules (`judge.ts`, `policy.ts`), its own check of
+ *   access tokens and revocations.
+ * Does not own: nonces to use, fees, broadcasts: the server (`transactions/`) decides and asks. It reads neither
+ *   database nor chain.
+ * The server imports `client.ts` and `wire.ts` only. Start with `sign.ts`, then `judge.ts`.
+ */
+
 import { randomBytes } from 'node:crypto'
 import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
 import { openTelemetry, type Logger } from '../telemetry.ts'

@@ -1,3 +1,11 @@
+/**
+ * store: PostgreSQL or the embedded database as one handle.
+ * Owns: connections and failover between hosts, retries, migrations, the types of all rows (`rows.ts`), the lock of a
+ *   data folder.
+ * Does not own: queries. SQL is in the verb that needs it.
+ * Tables: migrations.
+ */
+
 import { setTimeout } from 'node:timers/promises'
 import { Kysely, PGliteDialect, PostgresDialect, sql, type Transaction } from 'kysely'
 import { AppError } from '../errors.ts'

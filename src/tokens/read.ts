@@ -1,3 +1,10 @@
+/**
+ * tokens: what a token says of itself: type, name, symbol, decimals.
+ * Owns: asking contracts for these, the table of answers and its refresh.
+ * Does not own: balances (`balances/`), transfers (`history/`, `transfers/`).
+ * Tables: tokens.
+ */
+
 import type { App } from '../app.ts'
 import { BoundedMap } from '../bounded-map.ts'
 import type { Chain } from '../chain/network.ts'

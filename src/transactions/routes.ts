@@ -1,3 +1,13 @@
+/**
+ * transactions: everything from a write's calldata to a final block.
+ * Owns: nonces, signing through the signer, stored bytes, broadcasts, raises, cancels, states, the queue, recovery from
+ *   the signer's ledger.
+ * Does not own: keys and rules (`signer/`), reading blocks (`follower/`), calldata of contracts and transfers
+ *   (`contracts/`, `transfers/`).
+ * Start with `send.ts` and docs/states.md; `keeper.ts` is the worker.
+ * Tables: attempts, ledger_cursor, stopped_lanes, swept, transactions, waits.
+ */
+
 import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'

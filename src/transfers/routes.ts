@@ -1,3 +1,11 @@
+/**
+ * transfers: native currency and tokens to a person or an address.
+ * Owns: amounts in whole units, recipients by id or name, accounts created in advance for them, why a token rejects a
+ *   transfer.
+ * Does not own: sending (`transactions/`), token facts (`tokens/`), past transfers (`history/`).
+ * Tables: strangers.
+ */
+
 import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'

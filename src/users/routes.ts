@@ -1,3 +1,11 @@
+/**
+ * users: people, their accounts and their ways to sign in.
+ * Owns: identities, profiles, freezing, accounts made before a first sign-in, and who may read whom (`authorize.ts`).
+ * Does not own: signing in (`oauth/`), keys (`signer/`), what an application may do (`applications/`,
+ *   `oauth/consents.ts`).
+ * Tables: accounts, identities.
+ */
+
 import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'

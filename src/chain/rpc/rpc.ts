@@ -1,3 +1,11 @@
+/**
+ * chain/rpc: JSON-RPC to the nodes of one network, as if they were one.
+ * Owns: HTTP and batches, the pool with its health checks, new heads by WebSocket, which chain a node serves, what
+ *   errors of nodes mean (`errors.ts`).
+ * Does not own: heads, reads at a block, fees, caches: that is `chain/`, of which nothing here knows.
+ * Start with `connect.ts`, then `pool.ts`.
+ */
+
 import { AppError } from '../../errors.ts'
 import { collected } from './batch.ts'
 import { RpcError, RpcUnavailable } from './failures.ts'

@@ -1,3 +1,10 @@
+/**
+ * oauth/account: the pages of a person about their own account.
+ * Owns: the overview, activity, sending, revoking access, ways to sign in, sessions, the data file and deletion.
+ * Does not own: balances, transfers and transactions: `slices.ts` says what it needs, `src/account/` gives it.
+ * Only `oauth/oauth.ts` knows this folder.
+ */
+
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Provider } from 'oidc-provider'
 import type { App } from '../../app.ts'

@@ -1,3 +1,12 @@
+/**
+ * oauth/federation: signing in with someone else's account.
+ * Owns: the settings of identity providers and their presets, the visit there and back, profiles, guarded requests to
+ *   the outside (`outbound.ts`).
+ * Does not own: who that is here (`users/sign-in.ts`), sessions and codes: of the authorization server it knows
+ *   nothing.
+ * Start with `providers.ts` for settings.
+ */
+
 import { compactVerify, type CompactVerifyGetKey, type JWTVerifyGetKey } from 'jose'
 import { sql, type Selectable } from 'kysely'
 import * as openid from 'openid-client'
