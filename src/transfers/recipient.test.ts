@@ -109,7 +109,7 @@ suite('a recipient by id', () => {
       '803511102246789123456',
       '８0351110224678912',
     ])
-      assert.match(await refusal(byId('DISCORD', subject)), /looks like this/)
+      assert.match(await refusal(byId('DISCORD', subject)), /This is not an id of/)
     assert.match(await refusal(byId('NOWHERE', '1')), /no provider NOWHERE/)
     assert.match(await refusal(byId('CORP', '1')), /cannot be checked/)
     // Who has signed in there can be sent to all the same.

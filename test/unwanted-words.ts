@@ -1,0 +1,62 @@
+/**
+ * Words that this project does not use, with those that it uses instead: the field's, or plain English. Names of code, its
+ * comments and texts, and the pages for operators and developers hold to it; tests are named as they like.
+ */
+export const words: [unwanted: RegExp, instead: string][] = [
+  // what users and operators read
+  [/\b(?:takes?|took|taken|taking) back\b/i, 'revoke access; retract, revert, rewind; reorganised'],
+  [/\bour fault\b/i, 'internal server error'],
+  [/'Too late'|There is nothing here|There is one already/, 'can no longer be …; not found; already exists'],
+  [/\bgo(?:es|ing)? on\b|\bwent on\b/i, 'resume, continue, recover'],
+  [/\bc[oa]mes? to nothing\b/i, 'abandoned'],
+  [/\b(?:gives?|gave|given|giving) up\b/i, 'abandon, mark as failed'],
+  [/\bThe signer knows transactions\b/, 'the database is behind the signer’s ledger'],
+  [/\bkey of keys\b/i, 'master key (KEK)'],
+  [/\bthaw/i, 'unfreeze'],
+  [/\bwhat a node says wrongly\b/i, 'invalid node response'],
+  [/\bcoins\b/i, 'native currency, funds, balance'],
+  [/\b(?:native|network's|network’s|user's) coin\b/i, 'native currency'],
+  // log events that were sentences
+  [/'follower (?:leads|waits|goes|was)|lease not given back/, 'lease_acquired, lease_lost, …'],
+  // what nodes are refused for
+  [/'no number\b|\b(?:status|length|signature|node of the proof) (?:that )?is none\b/, 'is not a quantity; invalid …'],
+  [/\bcomes in crumbs\b/, 'too many tiny chunks'],
+  [/\bnames less gas\b/, 'gas estimate below 21,000'],
+  [/\bfinal no more\b/, 'a finalized block was reorganised'],
+  [/\bit is no object\b/, 'expected an object'],
+  [/\bin the air\b/i, 'in flight'],
+  [/\bout ?of ?breath\b/i, 'rate-limited'],
+  [/\bhow-?manieth\b/i, '1-based position'],
+  // the register: grammatical, and from another century or another language
+  [/\bfor ever\b/i, 'forever, permanently'],
+  [/\b(?:some|any|every)body\b/i, 'someone, anyone, everyone'],
+  [/\bwhoever\b/i, 'anyone who, or the one it is'],
+  [/\bstands? (?:in(?! for)|at|there|on|beside|behind|before|still|twice)\b/i, 'is in, is at, is stuck, …'],
+  [/\bcannot be told\b|\btold apart\b/i, 'is unknown; distinguished'],
+  [/\boperator (?:is|was) told\b/i, 'notified'],
+  // names
+  [/\bBadAnswer\b/, 'InvalidResponse'],
+  [/\b(?:movements?|holdings)\b/i, 'transfers; balances'],
+  [/\b(?:forgetGrant|mayDoBetter|unhear|unmine|takeIn|takeInSlot|wayBack|attend)\b/, 'see docs/glossary.md and git'],
+  [/\b(?:FOLLOW_STRICT)\b/, 'BLOCK_VERIFICATION'],
+  [/^(?:export )?(?:type|interface|class) (?:Place|Given|Held|Seen|Known|Told|Said|Asked|Taken|Owned|Wanted|Found|Row)\b/m, 'what the thing is, not how it was got'], // prettier-ignore
+]
+
+/** Where a word above is right, and why. */
+const allowed: [file: RegExp, word: RegExp, why: string][] = [
+  [/^src\/config\.ts$/, /FOLLOW_STRICT/, 'a removed setting is refused by its name'],
+  [/^src\/(?:texts|oauth\/account)\//, /coins/i, 'pages for people: the key of a text, and of a filter in an address'],
+  [/^src\/texts\/(?!en\.ts)/, /./, 'another language'],
+  [/^src\/devnet\/explorer-pages\.ts$/, /coins/, 'a function that writes an amount with its symbol'],
+  [/^CONTRIBUTING\.md$/, /./, 'shows what was written before'],
+  [/^docs\/guides\/.*\.md$|^README\.md$/, /my ?coin/i, 'the name of a currency'],
+]
+
+/** Places of unwanted words in a text: `file:line: word → instead`. */
+export function unwantedIn(file: string, text: string): string[] {
+  return words.flatMap(([unwanted, instead]) =>
+    [...text.matchAll(new RegExp(unwanted, `${unwanted.flags}g`))]
+      .filter(([word]) => !allowed.some(([where, what]) => where.test(file) && what.test(word)))
+      .map(({ 0: word, index }) => `${file}:${text.slice(0, index).split('\n').length}: ${word} → ${instead}`),
+  )
+}
