@@ -203,7 +203,7 @@ test(
       ],
     )
     assert.equal(acted[0]!.actor, 'mira')
-    assert.match(await run('actions', 'verify'), /^4 actions, whole/)
+    assert.match(await run('actions', 'verify'), /^4 actions, intact/)
 
     server.child.kill('SIGTERM')
     assert.equal(await server.ended, 0)
