@@ -12,7 +12,7 @@ import { operatorActs } from '../operator/acts.ts'
 import { listStopped, type StoppedLane } from '../transactions/resume.ts'
 import { listFrozen, type FreezeState } from '../users/freeze.ts'
 import { pregenerate, type Pregenerated } from '../users/pregenerate.ts'
-import { findPlace, withDatabase } from './place.ts'
+import { readInstallationSettings, withDatabase } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { openOperator, type AskOperator } from './reach.ts'
 import { commandActor } from './registry.ts'
@@ -110,12 +110,12 @@ export async function withDatabaseOrServer<T>(
   work: (db: RootDb) => Promise<T>,
   through: (ask: AskOperator) => Promise<T>,
 ): Promise<T> {
-  const place = findPlace()
+  const settings = readInstallationSettings()
   try {
-    return await withDatabase(place, work)
+    return await withDatabase(settings, work)
   } catch (error) {
     if (!(error instanceof FolderInUse)) throw error
-    return through(await openOperator(place.dataDir, error.pid))
+    return through(await openOperator(settings.dataDir, error.pid))
   }
 }
 

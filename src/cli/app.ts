@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import type { RegisteredApplication } from '../applications/manage.ts'
 import { addIssuerCommands, issuerLine } from './issuer.ts'
-import { withRegistry } from './place.ts'
+import { withRegistry } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 
 type ApplicationOptions = JsonOption & {

@@ -10,7 +10,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { readSome } from '../config.ts'
 import { openTelemetry } from '../telemetry.ts'
-import { findPlace, withDatabase } from './place.ts'
+import { readInstallationSettings, withDatabase } from './database.ts'
 
 /** What a command needs of the program: database, log and one network, without server, signer and follower. */
 export type Installation = { app: Pick<App, 'db' | 'telemetry'>; chain: Chain }
@@ -29,16 +29,16 @@ export async function withInstallation(
   name: string | undefined,
   work: (installation: Installation) => Promise<void>,
 ): Promise<void> {
-  const here = findPlace(env)
+  const settings = readInstallationSettings(env)
   const { LOG_LEVEL, RPC_URL, ...config } = readSome(env, ['LOG_LEVEL', 'RPC_URL', ...NETWORK_KEYS])
   const telemetry = openTelemetry('command', LOG_LEVEL)
-  await withDatabase(here, async (db) => {
-    const place: NetworkContext = { db, config, telemetry, origin: '' }
+  await withDatabase(settings, async (db) => {
+    const context: NetworkContext = { db, config, telemetry, origin: '' }
     const networks = [
       ...(RPC_URL === undefined ? [] : [settingsNetwork(config, RPC_URL)]),
-      ...(await storedNetworks(place, here.networksFile)),
+      ...(await storedNetworks(context, settings.networksFile)),
     ]
-    const chain = await openKnownNetwork(place, choose(networks, name))
+    const chain = await openKnownNetwork(context, choose(networks, name))
     try {
       await work({ app: { db, telemetry }, chain })
     } finally {

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { TrustedIssuer } from '../applications/application.ts'
 import type { IssuerDraft } from '../applications/issuers.ts'
-import { withRegistry } from './place.ts'
+import { withRegistry } from './database.ts'
 import { facts, print, type JsonOption } from './print.ts'
 
 type IssuerOptions = JsonOption & {

@@ -20,7 +20,7 @@ import type { Hex } from '../ids.ts'
 import { FolderInUse } from '../store/folder-lock.ts'
 import { recorded } from '../operator/actions.ts'
 import type { Db, RootDb } from '../store/db.ts'
-import { findPlace, withDatabase, withRegistry, type InstallationSettings } from './place.ts'
+import { readInstallationSettings, withDatabase, withRegistry, type InstallationSettings } from './database.ts'
 import { findPreset, readPresets } from './presets.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { addRewind } from './rewind.ts'
@@ -97,14 +97,14 @@ export function network(): Command {
 }
 
 async function add(name: string, given: NetworkOptions): Promise<void> {
-  const place = findPlace()
+  const settings = readInstallationSettings()
   const { NETWORK_NAME } = readSome(process.env, ['NETWORK_NAME'])
   if (name === NETWORK_NAME)
     throw new Error(`${name} is the network of the settings (NETWORK_NAME); choose another name.`)
   const preset = await findPreset(name)
-  const added = await alone(place, async (db) => {
+  const added = await alone(settings, async (db) => {
     const before = (await listNetworks(db)).find((one) => one.name === name)
-    const nodes = await readNodes(place.networksFile)
+    const nodes = await readNodes(settings.networksFile)
     const rpcUrls = given.rpcUrl === undefined ? (nodes[name] ?? []) : await expand(given.rpcUrl)
     const wanted = choose({
       name,
@@ -133,7 +133,7 @@ async function add(name: string, given: NetworkOptions): Promise<void> {
     await recorded(db, commandActor(), { action: 'add-network', target: name, look: lookAt }, (db) =>
       bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false }),
     )
-    await writeNodes(place.networksFile, { ...nodes, [name]: rpcUrls })
+    await writeNodes(settings.networksFile, { ...nodes, [name]: rpcUrls })
     return { ...wanted, applications: before?.applications ?? 0, nodes: rpcUrls.length }
   })
   print(given, added, `Stored; a running server serves it after its next start.\n\n${describe(added)}`)
@@ -178,13 +178,13 @@ async function show(name: string, given: JsonOption): Promise<void> {
 }
 
 async function remove(name: string, given: JsonOption): Promise<void> {
-  const place = findPlace()
-  await alone(place, async (db) => {
+  const settings = readInstallationSettings()
+  await alone(settings, async (db) => {
     await recorded(db, commandActor(), { action: 'remove-network', target: name, look: lookAt }, (db) =>
       removeNetwork(db, name),
     )
-    const { [name]: _, ...others } = await readNodes(place.networksFile)
-    if (_ !== undefined) await writeNodes(place.networksFile, others)
+    const { [name]: _, ...others } = await readNodes(settings.networksFile)
+    if (_ !== undefined) await writeNodes(settings.networksFile, others)
   })
   print(given, { name, removed: true }, `Removed ${name}; a running server serves it until it is stopped.`)
 }
@@ -198,19 +198,19 @@ const lookAt = (name: string) => async (db: Db) => {
 }
 
 /** Networks are opened when the server starts, so nothing is lost by asking it to be stopped. */
-async function alone<T>(place: InstallationSettings, work: (db: RootDb) => Promise<T>): Promise<T> {
+async function alone<T>(settings: InstallationSettings, work: (db: RootDb) => Promise<T>): Promise<T> {
   try {
-    return await withDatabase(place, work)
+    return await withDatabase(settings, work)
   } catch (error) {
     if (!(error instanceof FolderInUse)) throw error
     throw new Error(
-      `Process ${error.pid} is using DATA_DIR ${place.dataDir}. Stop it, run this again, and restart it: networks are opened at the start.`,
+      `Process ${error.pid} is using DATA_DIR ${settings.dataDir}. Stop it, run this again, and restart it: networks are opened at the start.`,
     )
   }
 }
 
 async function readAll(): Promise<DescribedNetwork[]> {
-  const nodes = await readNodes(findPlace().networksFile)
+  const nodes = await readNodes(readInstallationSettings().networksFile)
   const networks = await withRegistry((registry) => registry.networks())
   return networks.map((one) => ({ ...one, nodes: nodes[one.name]?.length ?? 0 }))
 }

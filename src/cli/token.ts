@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { developmentName } from '../devnet/username.ts'
 import { parseUserId } from '../ids.ts'
-import { findPlace } from './place.ts'
+import { readInstallationSettings } from './database.ts'
 import { print } from './print.ts'
 import { openOperator } from './reach.ts'
 
@@ -27,7 +27,7 @@ async function show(user: string, given: { app: string; json?: boolean }): Promi
     throw new Error(
       'This is not a valid user name: 1 to 64 letters, digits, dots, hyphens or underscores, beginning with a letter or a digit.',
     )
-  const { dataDir } = findPlace()
+  const { dataDir } = readInstallationSettings()
   const ask = await openOperator(dataDir, null)
   const made = await ask<{ token: string; userId: string }>('POST', '/tokens', {
     user: named === null || named.provider === 'DEV' ? `DEV-${name}` : user,

@@ -22,7 +22,7 @@ import {
 import { consentBody } from './pages.ts'
 import { questionsOf } from './scopes.ts'
 import type { Secrets } from './secrets.ts'
-import { chainName } from './steps.ts'
+import { chainName } from './page-context.ts'
 
 type ConsentParams = { uid: string }
 

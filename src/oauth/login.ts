@@ -28,7 +28,7 @@ import { isLinking, linkingVisitor } from './linking.ts'
 import { chooserBody } from './pages.ts'
 import type { ProviderSettings } from './federation/providers.ts'
 import type { Secrets } from './secrets.ts'
-import { networkName, backLink } from './steps.ts'
+import { networkName, backLink } from './page-context.ts'
 
 type LoginContext = { provider: Provider; providers: ProviderSettings[]; federation: Federation; secrets: Secrets }
 type LoginParams = { uid: string }

@@ -26,7 +26,7 @@ import { errorBody } from './pages.ts'
 import { bindProviders, type ProviderSettings } from './federation/providers.ts'
 import { openSecrets } from './secrets.ts'
 import { openSignInLimit } from './sign-in-limit.ts'
-import { backLink } from './steps.ts'
+import { backLink } from './page-context.ts'
 
 /** bytes of a form; ours hold a token and an answer */
 const MAX_FORM_BYTES = 8_192

@@ -8,7 +8,7 @@ import { ownSignIn, type ComesBackTo } from '../first-party.ts'
 import { formOf } from '../interactions.ts'
 import type { Secrets } from '../secrets.ts'
 import { readVisitor, type Visitor } from '../sessions.ts'
-import { backLink } from '../steps.ts'
+import { backLink } from '../page-context.ts'
 
 /** Adding an identity, sending and deleting need a sign-in this fresh: an unlocked screen alone must not be enough, seconds. */
 const FRESH_SECONDS = 900

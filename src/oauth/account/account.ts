@@ -29,7 +29,7 @@ import type { ProviderSettings } from '../federation/providers.ts'
 import type { Secrets } from '../secrets.ts'
 import { sendPages } from './send.ts'
 import { endSession, endSessions, listSessions } from '../sessions.ts'
-import { chainName, backLink } from '../steps.ts'
+import { chainName, backLink } from '../page-context.ts'
 import { endIdentity, endIn, signOut } from '../sign-out.ts'
 
 type AccountPageParts = {

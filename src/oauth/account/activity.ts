@@ -8,7 +8,7 @@ import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import type { AccountOwner, AccountSlices, Direction, Listed } from './slices.ts'
 import { listAllowed } from './allowed.ts'
 import { OWN_CLIENT, ownSignIn } from '../first-party.ts'
-import { chainName } from '../steps.ts'
+import { chainName } from '../page-context.ts'
 
 const ROWS = 25
 

@@ -10,7 +10,7 @@ import type { AccountSlices, Listed, ShownTransfer, SentTransaction } from './sl
 import { listAllowed } from './allowed.ts'
 import { ownSignIn } from '../first-party.ts'
 import { listSessions } from '../sessions.ts'
-import { chainName } from '../steps.ts'
+import { chainName } from '../page-context.ts'
 
 /** rows of one look at the database; no more of a long list is held at a time */
 const PAGE = 25

@@ -15,7 +15,7 @@ import { ownSignIn } from '../first-party.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
 import { confirmBody, sendBody, sentBody, type AssetChoice, type Typed } from './send-body.ts'
 import type { Visitor } from '../sessions.ts'
-import { chainName } from '../steps.ts'
+import { chainName } from '../page-context.ts'
 
 type SendPageContext = { door: AccountDoor; providers: ProviderSettings[]; slices: AccountSlices }
 type FormFields = Record<string, string | undefined>

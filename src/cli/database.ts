@@ -15,7 +15,7 @@ export type InstallationSettings = {
 }
 
 /** Where the installation is, from the settings of the server. */
-export function findPlace(env: Record<string, string | undefined> = process.env): InstallationSettings {
+export function readInstallationSettings(env: Record<string, string | undefined> = process.env): InstallationSettings {
   const { DATA_DIR, DATABASE_URL, DATABASE_POOLER, NETWORKS_FILE } = readSome(env, [
     'DATA_DIR',
     'DATABASE_URL',
@@ -38,26 +38,26 @@ export function findPlace(env: Record<string, string | undefined> = process.env)
  * lets one process in.
  */
 export async function withRegistry<T>(work: (registry: Registry) => Promise<T>): Promise<T> {
-  const place = findPlace()
+  const settings = readInstallationSettings()
   try {
-    return await withDatabase(place, (db) => work(registryIn(db)))
+    return await withDatabase(settings, (db) => work(registryIn(db)))
   } catch (error) {
     if (!(error instanceof FolderInUse)) throw error
-    return work(await reachOperator(place.dataDir, error.pid))
+    return work(await reachOperator(settings.dataDir, error.pid))
   }
 }
 
 /** @throws FolderInUse when another process holds the embedded database */
-export async function withDatabase<T>(place: InstallationSettings, work: (db: RootDb) => Promise<T>): Promise<T> {
-  const { databaseUrl: url, pooler } = place
+export async function withDatabase<T>(settings: InstallationSettings, work: (db: RootDb) => Promise<T>): Promise<T> {
+  const { databaseUrl: url, pooler } = settings
   if (url !== undefined)
     return using(await openPostgres({ url, pooler, pool: 2, onError: () => {} }).catch(named), work)
-  const dir = join(place.dataDir, 'db')
+  const dir = join(settings.dataDir, 'db')
   if (!existsSync(dir))
     throw new Error(
-      `There is no installation in ${place.dataDir}: start the server once, or set DATA_DIR or DATABASE_URL.`,
+      `There is no installation in ${settings.dataDir}: start the server once, or set DATA_DIR or DATABASE_URL.`,
     )
-  const unlock = await lockFolder(place.dataDir)
+  const unlock = await lockFolder(settings.dataDir)
   try {
     return await using(await openEmbedded({ dir }), work)
   } finally {
