@@ -119,7 +119,7 @@ export type Config = {
 /** Each key with its kind, unit, default and a line of help, for the generated reference. */
 export const configKeys: Readonly<Record<ConfigKey, Setting>> = keys
 
-/** All problems of the settings at once, a line each, by key. Values are never repeated: they may be secrets. */
+/** All problems of the settings together, a line each, by key. Values are never repeated: they may be secrets. */
 export class ConfigError extends Error {
   readonly problems: string[]
   constructor(problems: string[]) {

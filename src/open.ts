@@ -177,7 +177,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
     // Before the door opens: anyone who waits for /readyz finds the file.
     const facts = main === null ? null : await announce(app, main, embedded)
     await server.listen({ host: config.HOST, port })
-    // Not ready at once, so that a balancer stops sending before the door closes.
+    // Not ready immediately, so that a balancer stops sending before the door closes.
     opened('drain', null, async () => {
       isDraining = true
       await setTimeout(config.DRAIN_SECONDS * 1_000)

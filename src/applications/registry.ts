@@ -65,7 +65,7 @@ export async function saveApplication(db: RootDb, application: Application): Pro
   forgetApplication(db, application.clientId)
 }
 
-/** The next look reads it again, in this process at once. */
+/** The next look reads it again, in this process immediately. */
 export function forgetApplication(db: RootDb, clientId: string): void {
   caches.get(db)?.delete(clientId)
 }

@@ -50,7 +50,7 @@ export async function newestBlock(
 /**
  * How long the head is believed, milliseconds: as long as none can be newer, as far as this process can know. Longer than a
  * moment only where the follower runs, which is the one that says what is mined; on a development chain not at all,
- * because people mine a block by hand there and look at once.
+ * because people mine a block by hand there and look immediately.
  */
 function mostAge(chain: Chain): number {
   if (isDevelopment(chain)) return 0

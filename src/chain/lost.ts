@@ -11,7 +11,7 @@ const below = new WeakMap<Chain, number>()
 
 /**
  * Whether the node has lost our newest block, and not merely lags: what it shows has stayed below for seconds, and it no
- * longer knows our block by its hash. In development a snapshot that was reverted loses blocks at once, so nothing is
+ * longer knows our block by its hash. In development a snapshot that was reverted loses blocks immediately, so nothing is
  * waited for there; of our own chain, which has one node only, the lower head says enough.
  * @param ours    the newest block that this process, or its follower, knows
  * @param latest  the newest block that the node shows now

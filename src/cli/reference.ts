@@ -32,7 +32,7 @@ export function configurationReference(): string {
 
 Settings are environment variables. Without \`NODE_ENV=production\` the program runs a development installation on
 loopback and needs none of them. In production, start is refused until every setting marked so is there; all
-problems are named at once.
+problems are listed together.
 
 | name | read by | kind | default | production | meaning |
 |---|---|---|---|---|---|

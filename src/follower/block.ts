@@ -58,7 +58,7 @@ export type BlockListener = (EachBlock | ManyBlocks) & {
   onRetract(db: Db, app: App, chain: Chain, fromNumber: number): Promise<void>
   /** Blocks up to this number can no longer be retracted (on a development chain that lost blocks they still are). */
   onFinalize(db: Db, app: App, chain: Chain, throughNumber: number): Promise<void>
-  /** After the commit, in the process that follows. Must return at once and never throw. */
+  /** After the commit, in the process that follows. Must return immediately and never throw. */
   afterCommit?(app: App, chain: Chain): void
 }
 

@@ -149,7 +149,7 @@ function recover(follower: Follower, error: unknown, failures: number): void {
   )
 }
 
-/** One look at the chain. @returns true when there is more to do at once */
+/** One look at the chain. @returns true when there is more to do immediately */
 async function step(follower: Follower): Promise<boolean> {
   const { app, chain } = follower
   if (!follower.hasStarted) {
@@ -317,7 +317,7 @@ async function pause(ms: number, follower: Follower): Promise<void> {
   stopping.removeEventListener('abort', wake)
 }
 
-/** Looks at once when a new block is announced, or seen by a read. @returns the way to hear no more */
+/** Looks immediately when a new block is announced, or seen by a read. @returns the way to hear no more */
 function listen(follower: Follower): () => void {
   const { chain } = follower
   const wake = () => {

@@ -313,7 +313,7 @@ async function readPermissions({ db }: App, { permissions }: BearerState, client
   for (const clientId of clientIds) permissions.set(clientId, known.get(clientId) ?? new Set())
 }
 
-/** Tells this process at once that a grant was revoked; other processes read it from the table. */
+/** Tells this process immediately that a grant was revoked; other processes read it from the table. */
 export function addRevokedGrant(app: App, grantId: string): void {
   stateOf(app).revoked.add(grantId)
 }

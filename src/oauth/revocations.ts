@@ -17,14 +17,14 @@ const PART_BYTES = 300_000
 export type Publisher = {
   /** Reads, signs and brings a list that holds everything committed before the call. */
   publish: () => Promise<void>
-  /** The same at once, or half a second after the one before. A failure is made up for by the next. */
+  /** The same immediately, or half a second after the one before. A failure is made up for by the next. */
   soon: () => void
   stop: () => void
 }
 
 const publishers = new WeakMap<App, Publisher>()
 
-/** Tells the signer of a revocation at once; nothing happens in a process without a publisher. */
+/** Tells the signer of a revocation immediately; nothing happens in a process without a publisher. */
 export const publishSoon = (app: App): void => publishers.get(app)?.soon()
 
 /**

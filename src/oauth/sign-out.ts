@@ -15,7 +15,7 @@ type End = (grantId: string) => Promise<void>
 /** What was ended: browsers, and sign-ins of applications. */
 export type SignedOut = { userId: UserId; browsers: number; applications: number }
 
-/** In a server, which tells its own doors and the signer at once. */
+/** In a server, which tells its own doors and the signer immediately. */
 export const endIn =
   (app: App): End =>
   (grantId) =>

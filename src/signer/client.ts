@@ -32,7 +32,7 @@ export class SignerRefused extends Error {
   }
 }
 
-/** What we keep for a signer that hangs; above it calls fail at once instead of after their time. */
+/** What we keep for a signer that hangs; above it calls fail immediately instead of after their time. */
 const MAX_UNSENT_BYTES = 16_777_216
 
 type PendingAnswer = { resolve: (answer: unknown) => void; reject: (error: Error) => void; timer: NodeJS.Timeout }

@@ -16,7 +16,7 @@ export type Revocations = {
   /** Verb `revocations`: takes one part of a list. Errors: bad_request, signer_unavailable. */
   take: (request: unknown) => Promise<{ issuedAt: number }>
   /**
-   * The caller again, at once where the newest list is fresh; otherwise after the lists that are being read.
+   * The caller again, immediately where the newest list is fresh; otherwise after the lists that are being read.
    * @throws invalid_token, application_suspended, account_frozen, revocations_stale
    */
   check: (caller: TokenCaller) => TokenCaller | Promise<TokenCaller>

@@ -211,7 +211,7 @@ const only = (host: Host): Primary => {
   return { find: () => found, forget: () => {}, generation: () => 0 }
 }
 
-/** Ends a connection at once, with what waits for its answer. A polite end would wait for the one that does not answer. */
+/** Ends a connection immediately, with what waits for its answer. A polite end would wait for the one that does not answer. */
 function cut(client: pg.ClientBase, why: string): void {
   const { connection } = client as unknown as { connection: pg.Connection }
   connection.stream.destroy(Object.assign(new Error(why), { code: 'ETIMEDOUT' }))

@@ -59,9 +59,9 @@ export function startKeeper(app: App, chain: Chain): Keeper {
   let running: Promise<void> | null = null
   let next: Promise<void> | null = null
 
-  /** @returns whether there is more to do at once */
+  /** @returns whether there is more to do immediately */
   async function work(): Promise<boolean> {
-    // Everything is taken up at once: a process before this one may have left it at any point, and of an intent that was
+    // Everything is taken up immediately: a process before this one may have left it at any point, and of an intent that was
     // told the database may have kept the row and lost the bytes.
     const before = losses
     const first = tended !== before

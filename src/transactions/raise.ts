@@ -36,7 +36,7 @@ const BUDGET_MS = 5_000
  * Raises the fee of the lowest unmined nonce of each account, when it has waited for 3 blocks and long enough: those
  * above it cannot be mined before it. At the cap, or short of funds, it is only sent again, and looked at ever more
  * seldom, up to five minutes. Replicas share the work: each look is taken on in the table.
- * @returns whether there is more to do at once
+ * @returns whether there is more to do immediately
  */
 export async function raiseLowest(app: App, chain: Chain): Promise<boolean> {
   await sweepSometimes(app, chain)

@@ -83,7 +83,7 @@ export function startReplay(app: App): Replay {
 }
 
 /**
- * Before anything new is bound: resolves at once, but at the start and after the database was away only when everything
+ * Before anything new is bound: resolves immediately, except at the start and after the database was away only when everything
  * signed and unknown was taken in. In a process without a replay nothing is waited for.
  * @throws overloaded  when that takes longer than 5 s
  */

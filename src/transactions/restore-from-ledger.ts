@@ -37,7 +37,7 @@ export async function recallAll(
 
 /**
  * Makes the row of a nonce be what the signer's ledger says it is: the transaction that a database has lost, with all its
- * attempts, under its own id. To be sent at once: the nodes may have lost it too. Safe to repeat.
+ * attempts, under its own id. To be sent immediately: the nodes may have lost it too. Safe to repeat.
  * @returns whether the ledger holds anything for the nonce
  * @throws signer_unavailable, database_unavailable
  */

@@ -93,7 +93,7 @@ export const nobodysWithoutBytes = () => ({
 
 /**
  * Reverts what blocks from a number on said. Transactions with bytes are submitted again, under the hash that was
- * mined, and all their attempts are to be sent at once; an intent without bytes is bound as before. Inside a transaction.
+ * mined, and all their attempts are to be sent immediately; an intent without bytes is bound as before. Inside a transaction.
  */
 export async function revertToPending(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
   const at = new Date(app.now()).toISOString()

@@ -60,7 +60,7 @@ export function startByteSweep(app: Swept): ByteSweep {
 /**
  * A batch of one network, from where the last one ended. The row of the network is locked first: any number of replicas may
  * do this, one after another.
- * @returns whether there may be more to do at once
+ * @returns whether there may be more to do immediately
  * @throws database_unavailable
  */
 export async function dropBytes({ db: root, now }: Pick<Swept, 'db' | 'now'>, chainId: number): Promise<boolean> {

@@ -89,7 +89,7 @@ export async function insertIdentity(
   )
 }
 
-/** On development networks. Waited for, so that a first write works at once; its failure never stops a sign-in. */
+/** On development networks. Waited for, so that a first write works immediately; its failure never stops a sign-in. */
 async function giveFirstCoins({ chains, telemetry }: Pick<App, 'chains' | 'telemetry'>, address: Hex): Promise<void> {
   const gifts = [...chains.values()].map(async ({ chainId, faucet }) => {
     try {

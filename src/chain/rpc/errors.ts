@@ -32,7 +32,7 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
   // geth core/error.go ErrNonceTooLow, reth, erigon, anvil; besu "Nonce too low"; nethermind OldNonce, OwnNonceAlreadyUsed;
   // OpenEthereum "Transaction nonce is too low"; zkSync "nonce too low. allowed nonce range: 427 - 447, actual: 426"
   ['nonce_too_low', /nonce (is )?too low|oldnonce|ownnoncealreadyused|nonce has already been used/i],
-  // Nodes that mine at once have no place for what comes before its turn: EDR (Hardhat) "Nonce too high. Expected nonce
+  // Nodes that mine immediately have no place for what comes before its turn: EDR (Hardhat) "Nonce too high. Expected nonce
   // to be 5 but got 6", ganache "the tx doesn't have the correct nonce. account has nonce of: 5 tx has nonce of: 6". Nitro and
   // zkSync say the same where a gap is too wide; nethermind NonceGap.
   ['nonce_too_high', /nonce too high|noncegap/i],
