@@ -88,7 +88,11 @@ const cases: () => Case[] = () => [
   ],
   ['server', { NODE_ENV: 'prod' }, /NODE_ENV must be one of/],
   ['signer', { SIGNER_KEK_FILE: inside('not-mounted/kek') }, /master key \(KEK\) cannot be opened: SIGNER_KEK_FILE/],
-  ['signer', { SIGNER_KEK_FILE: inside('open-kek') }, /readable by every user of this machine: chmod 600 SIGNER_KEK_FILE/],
+  [
+    'signer',
+    { SIGNER_KEK_FILE: inside('open-kek') },
+    /readable by every user of this machine: chmod 600 SIGNER_KEK_FILE/,
+  ],
   ['signer', { SIGNER_KEK_FILE: inside('short-kek') }, /SIGNER_KEK_FILE must hold exactly 32 bytes/],
   ['signer', { SIGNER_KEK_FILE: inside('store/kek') }, /SIGNER_KEK_FILE must not be inside SIGNER_DIR/],
   ['signer', { SIGNER_REVOCATIONS_SECONDS: '0' }, /SIGNER_REVOCATIONS_SECONDS cannot be 0/],

@@ -201,7 +201,7 @@ test('a start that fails names the setting, the reason, and no secret', async (t
   const nowhere = 'http://127.0.0.1:1'
   const starts: [Record<string, string>, RegExp][] = [
     [{}, /^Cannot start: CHAIN_PORT \d+ is in use/m],
-    [{ RPC_URL: nowhere }, /^Cannot start: no EVM node answers at RPC_URL/m],
+    [{ RPC_URL: nowhere }, /^Cannot start: no EVM node responds at RPC_URL/m],
     [
       { RPC_URL: nowhere, DATABASE_URL: 'postgres://someone:hunter2secret@127.0.0.1:1/none' },
       /^Cannot start: the database of DATABASE_URL cannot be used: .*ECONNREFUSED/m,

@@ -427,7 +427,7 @@ describe('beside a running server', () => {
     assert.equal(code, 1)
     assert.match(err, new RegExp(`Process ${process.pid} is using DATA_DIR .* Stop it, run this again, and restart it`))
     await rm(join(here.dataDir, 'operator-token'))
-    assert.match((await command(settings, ['app', 'list'])).err, /cannot be asked/)
+    assert.match((await command(settings, ['app', 'list'])).err, /cannot be reached/)
     await writeFile(join(here.dataDir, 'operator-token'), 'another-token-that-is-long-enough-to-be-one\n')
     assert.match((await command(settings, ['app', 'list'])).err, /not a token of the operator/)
   })

@@ -202,7 +202,7 @@ test('a node that is down is a 502 page that does not name it', async () => {
   ]) {
     const { statusCode, body } = await down.inject(path)
     assert.equal(statusCode, 502)
-    assert.match(body, /does not answer/)
+    assert.match(body, /is not responding/)
     assert.doesNotMatch(body, /secret|127\.0/)
   }
   await down.close()

@@ -192,7 +192,7 @@ suite('who the person is', () => {
     assert.deepEqual(issuers, [])
     await assert.rejects(distrustIssuer(db, 'mover', 'APP_MOVER'), { code: 'not_found' })
     for (const changed of [{ issuer: other.issuer }, { subjectClaim: 'uid' }])
-      await assert.rejects(trustIssuer(db, 'mover', 'APP_MOVER', { issuer: idp.issuer, audience: 'm', ...changed }), /for ever/) // prettier-ignore
+      await assert.rejects(trustIssuer(db, 'mover', 'APP_MOVER', { issuer: idp.issuer, audience: 'm', ...changed }), /permanently/) // prettier-ignore
     await trustIssuer(db, 'mover', 'APP_MOVER', { issuer: idp.issuer, audience: 'n' })
   })
 

@@ -103,7 +103,7 @@ test('the commands of a change: prepare, switch, drop, each the way back of the 
   const [, , c, d] = await kids()
   assert.deepEqual(await kids(), [a, b, c, d])
   assert.deepEqual(await kids('keys.public.json'), [a, b, c, d])
-  assert.match((await run('prepare')).said, /under way/)
+  assert.match((await run('prepare')).said, /in progress/)
   await run('switch')
   assert.deepEqual(await kids(), [c, d, a, b])
   await run('switch')

@@ -95,7 +95,7 @@ test('an older copy signs again when it was accepted, and no nonce that the chai
     done.output,
     /^Chain 31337 counts transactions of 1 of 1 accounts, at most 6 of one\.$[^]*Accepted, as record 5/m,
   )
-  assert.doesNotMatch(done.output, /S3CRET|not asked/)
+  assert.doesNotMatch(done.output, /S3CRET|not checked/)
 
   assert.deepEqual(verifyStore(place.env.SIGNER_DIR!).problems, [])
   const signer = await again()

@@ -204,8 +204,8 @@ describe('one running signer', () => {
       [{ gasPrice: '1' }, /fees/],
       [{ maxFeePerGas: undefined }, /maxFeePerGas/],
       [{ maxPriorityFeePerGas: '1001' }, /maxPriorityFeePerGas/],
-      [{ accessList: [] }, /not known/],
-      [{ digest: `0x${'00'.repeat(32)}` }, /not known/],
+      [{ accessList: [] }, /unknown field/],
+      [{ digest: `0x${'00'.repeat(32)}` }, /unknown field/],
     ]
     for (const [changes, named] of wrong) {
       const request = { ...ask(alice, { accessToken: token, nonce: 50 }), ...changes } as never
