@@ -174,7 +174,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
         await openOperatorsListener(app, config.OPS_LISTEN, { isDraining: () => isDraining }),
         (ops) => ops.close(),
       )
-    // Before the door opens: anyone who waits for /readyz finds the file.
+    // Before the door opens: what waits for /readyz finds the file.
     const facts = main === null ? null : await announce(app, main, embedded)
     await server.listen({ host: config.HOST, port })
     // Not ready immediately, so that a balancer stops sending before the door closes.

@@ -36,7 +36,7 @@ export function openTelemetry(name: string, level: string): Telemetry {
   const line =
     (severity: 'debug' | 'info' | 'warn' | 'error') =>
     (event: string, fields: LogFields = {}, error?: unknown) => {
-      // Anyone who opened the database tells once that it is away, and once how much failed until it was back.
+      // What opened the database reports once that it is away, and once how much failed until it was back.
       if (error instanceof AppError && error.code === 'database_unavailable') return
       const plain = Object.fromEntries(
         Object.entries(fields).map(([key, value]) => [key, typeof value === 'bigint' ? value.toString() : value]),

@@ -146,7 +146,7 @@ export async function renewLease(db: Db, chainId: number, { epoch, owner }: Leas
 }
 
 /**
- * Takes the lease from anyone who has it, and lets a stopped follower continue: for an operator's command, inside the transaction that
+ * Takes the lease from its holder, and lets a stopped follower continue: for an operator's command, inside the transaction that
  * moves the cursor. Who had it is fenced.
  */
 export async function seizeLease(db: Db, chainId: number, owner: string): Promise<Position | null> {

@@ -125,7 +125,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
     })
     opened.socket.on('error', (cause) => lose(opened, unavailable('The signer cannot be reached.', cause)))
     opened.socket.on('close', () => lose(opened, unavailable('The connection to the signer was lost.')))
-    // Nobody waits for these; anyone who brought the list hears of its fate at the next one.
+    // Nobody waits for these; the process that brought the list hears of its fate at the next one.
     for (const list of greeting)
       opened.socket.write(encode({ id: (lastId += 1), verb: 'revocations', request: { list } }))
     return opened

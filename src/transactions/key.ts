@@ -55,7 +55,7 @@ export async function findKey(db: Db, { scope, requestHash }: IdempotencyKey): P
     throw new AppError('idempotency_key_reused', 'This idempotency key was used with another request.')
   }
   if (use.told !== null) return { told: use, hash: toHex(use.told) }
-  // Anyone who took it up is done after two seconds, or dead, or slow: then two finish it, which makes no difference. The
+  // The process that took it up is done after two seconds, or dead, or slow: then two finish it, which makes no difference. The
   // signer gives both the same bytes, and neither can vacate a nonce that the other took up too.
   if (!use.is_idle) throw inFlight()
   return { unsigned: use }

@@ -139,7 +139,7 @@ export async function restoreFromLedger(db: Db, app: App, slot: NonceSlot, attem
     )
     .returning('hash')
     .execute()
-  // Of a raise alone nothing was lost: anyone who signed it is about to store it.
+  // Of a raise alone nothing was lost: the process that had it signed is about to store it.
   const isFirstNew = kept.some(({ hash }) => toHex(hash) === first.hash)
   if (taken?.is_new === true || isFirstNew) takenIn(app, slot, { id: first.intentId, hash: newest.hash })
 }

@@ -53,7 +53,7 @@ export async function listStopped(db: Db): Promise<StoppedLane[]> {
 }
 
 /**
- * Asks for an account to continue, on every network where it is stopped. Anyone else who holds its key may use its nonces again;
+ * Asks for an account to continue, on every network where it is stopped. Another holder of its key may use its nonces again;
  * then it is stopped again.
  * @param userId  the user, by any identity of theirs
  * @returns what is stopped of the account; none where nothing is

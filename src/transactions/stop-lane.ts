@@ -4,7 +4,7 @@ import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 
-/** A nonce of ours was used by someone else: anyone else who holds the key, no new write until an operator has looked. */
+/** A nonce of ours was used by someone else: another one holds the key, so no new write until an operator has looked. */
 export type Intrusion = { chainId: number; sender: Hex; nonce: number; hash: Hex | null; reason: 'foreign_nonce' }
 
 /**

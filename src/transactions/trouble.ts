@@ -28,7 +28,7 @@ const MAX_PAUSE_SECONDS = 300
 
 /**
  * Takes writes on for a look, each for one replica: who moves its time has it. Nobody else looks at it before the next
- * time; anyone who dies meanwhile delays it by that. New bytes are due immediately, but not where a higher fee cures nothing.
+ * time; a process that dies meanwhile delays it by that. New bytes are due immediately, but not where a higher fee cures nothing.
  * @param writes  with the hash of the newest attempt of each
  * @returns those that were due, with what stood in their way the last time
  */

@@ -142,7 +142,7 @@ function subscribe(
       const waitMs = Math.min(MAX_RETRY_MS, firstRetryMs * 2 ** Math.min(failures++, 10))
       retryTimer = setTimeout(connect, waitMs * (0.75 + Math.random() / 2))
       retryTimer.unref()
-      // Anyone who trusted the silence goes back to asking.
+      // What trusted the silence goes back to asking.
       tell(-1)
     })
   }
