@@ -6,7 +6,6 @@ import { until } from '../../test/until.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import { SignerRefused } from '../signer/client.ts'
 import type { SignRequest } from '../signer/wire.ts'
 import { toHex, toWord } from '../store/bytes.ts'
 import { startKeeper } from './keeper.ts'
@@ -158,7 +157,7 @@ test('at the cap, and above what the signer allows, the reason is noted and noth
   const asked = willing()
   const row = await world.row(await world.account('capped'), {}, { ...old, max_fee: toWord(world.chain.feeCapWei) })
   const denied = await world.row(await world.account('denied'), { nonce: 1 }, old)
-  world.signer.sign = () => Promise.reject(new SignerRefused('policy_denied', 'too dear'))
+  world.signer.sign = () => Promise.reject(new AppError('policy_denied', 'too dear'))
   await raise()
   assert.deepEqual([(await wait(row.id))!.trouble, (await wait(denied.id))!.trouble], ['fee_cap_reached', 'policy_denied']) // prettier-ignore
   assert.deepEqual(asked, [])

@@ -3,9 +3,8 @@ import type { App } from '../app.ts'
 import { readQuantity } from '../chain/rpc/answers.ts'
 import { highestPrice, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
-import { AppError } from '../errors.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import { SignerRefused } from '../signer/client.ts'
 import { toHex } from '../store/bytes.ts'
 import { toBound, type AttemptRow, type Bound, type TransactionRow } from './intent.ts'
 import { secondsAgo } from './stop-lane.ts'
@@ -245,9 +244,10 @@ async function sendRaised(
     await lowBalance(app, chain, bound)
     return SHORT
   } catch (error) {
-    if (!(error instanceof SignerRefused) || error.code !== 'policy_denied') throw error
+    const denied = error instanceof AppError ? DENIED.get(error.code) : undefined
+    if (denied === undefined) throw error
     app.telemetry.log.warn('raise_denied', { chainId: bound.chainId, id: bound.id, sender: bound.from }, error)
-    return DENIED
+    return denied
   }
 }
 
@@ -272,10 +272,15 @@ const AT_CAP: Trouble = {
   detail:
     'The fee is as high as the operator allows on this network. The transaction waits until the network requires less.',
 }
-const DENIED: Trouble = {
-  code: 'policy_denied',
-  detail: 'A higher fee is above what the signer allows for one transaction.',
-}
+/** What the signer refuses by its rules, and not because of what was signed before. */
+const DENIED: ReadonlyMap<ErrorCode, Trouble> = new Map([
+  ['policy_denied', { code: 'policy_denied', detail: 'A higher fee is more than the signer allows.' }],
+  ['account_frozen', { code: 'account_frozen', detail: 'The operator froze this account: its fees are not raised.' }],
+  [
+    'application_suspended',
+    { code: 'application_suspended', detail: 'The operator suspended the application: its fees are not raised.' },
+  ],
+])
 const SIGNER_AWAY: Trouble = {
   code: 'signer_unavailable',
   detail: 'The fee has to be raised, but the signer cannot be reached.',

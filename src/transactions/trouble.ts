@@ -10,6 +10,8 @@ export type TroubleCode =
   | 'insufficient_funds'
   | 'fee_cap_reached'
   | 'policy_denied'
+  | 'account_frozen'
+  | 'application_suspended'
   | 'rejected_by_nodes'
   | 'nonce_used_elsewhere'
   | 'node_unreachable'
