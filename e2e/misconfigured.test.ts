@@ -48,6 +48,7 @@ before(async () => {
     SIGNER_JWKS_FILE: inside('auth-keys.public.json'),
     SIGNER_ISSUER: 'https://wallet.example/oauth',
     SIGNER_AUDIENCE: 'https://wallet.example/v1',
+    SIGNER_CHAINS: '1',
   }
 })
 after(async () => {
@@ -101,6 +102,9 @@ const cases: () => Case[] = () => [
   ['signer', { SIGNER_KEK_FILE: folder }, /SIGNER_KEK_FILE must hold exactly 32 bytes/],
   ['signer', { SIGNER_DIR: inside('no-keys.json') }, /SIGNER_DIR must be a folder/],
   ['signer', { SIGNER_AUDIENCE: 'https://wallet.example' }, /SIGNER_ISSUER and SIGNER_AUDIENCE must be PUBLIC_ORIGIN/],
+  ['signer', {}, /trusts no key of an authorization server yet: chatelaine signer trust-key/],
+  ['signer', { SIGNER_CHAINS: '' }, /SIGNER_CHAINS is missing/],
+  ['signer', { SIGNER_CHAINS: '1;8453' }, /SIGNER_CHAINS must be chain ids/],
   ['signer', { SIGNER_MAX_FEE: '1' }, /SIGNER_MAX_FEE is not a setting, but SIGNER_MAX_FEE_WEI is/],
   ['server', { RATE_LIMIT: '5' }, /RATE_LIMIT is not a setting, but RATE_LIMITS is/],
   ['server', { PUBLIC_ORIGIN: 'https://Wallet.example' }, /PUBLIC_ORIGIN must be an origin .* in lower case/],

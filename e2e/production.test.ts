@@ -75,6 +75,7 @@ before(async () => {
     SIGNER_JWKS_FILE: inside('auth-keys.public.json'),
     SIGNER_ISSUER: `${ORIGIN}/oauth`,
     SIGNER_AUDIENCE: `${ORIGIN}/v1`,
+    SIGNER_CHAINS: '31337, 77',
   }
 })
 after(async () => {
@@ -84,6 +85,17 @@ after(async () => {
   await drop()
   await rm(folder, { recursive: true, force: true })
 })
+
+/** What the operator does who reads a fingerprint on one side and types it on the other. */
+async function trustKeys(): Promise<void> {
+  const { out } = await command(settings, ['auth-keys', 'fingerprints'])
+  const accepted = out
+    .trim()
+    .split('\n')
+    .flatMap((one) => ['--accept', one])
+  const { code, err } = await command(signerSettings, ['signer', 'trust-key', ...accepted])
+  assert.deepEqual([code, err], [0, ''])
+}
 
 test('production names every setting that is missing at once', { skip }, async () => {
   const { ended, err } = start('main.ts', { NODE_ENV: 'production' })
@@ -103,6 +115,10 @@ test(
     }
     await run('auth-keys', 'create')
     const operator = JSON.parse(await run('operator-token', 'create', '--name', 'mira', '--json')).token as string
+    const untrusting = start('signer/main.ts', signerSettings)
+    assert.equal(await untrusting.ended, 1)
+    assert.match(untrusting.err(), /trusts no key of an authorization server yet/)
+    await trustKeys()
     const signer = start('signer/main.ts', signerSettings)
     await until('the signer is ready', async () => signer.child.stdout!.read() !== null)
 

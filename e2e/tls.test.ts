@@ -113,7 +113,10 @@ test(
       return out
     }
     await run('auth-keys', 'create')
-    const signer = startProgram('signer/main.ts', { ...shared, SIGNER_DIR: inside('signer'), SIGNER_KEK_FILE: inside('kek'), SIGNER_JWKS_FILE: inside('auth-keys.public.json'), SIGNER_ISSUER: `${ORIGIN}/oauth`, SIGNER_AUDIENCE: `${ORIGIN}/v1` }, folder) // prettier-ignore
+    const signerSettings: Record<string, string> = { ...shared, SIGNER_DIR: inside('signer'), SIGNER_KEK_FILE: inside('kek'), SIGNER_JWKS_FILE: inside('auth-keys.public.json'), SIGNER_ISSUER: `${ORIGIN}/oauth`, SIGNER_AUDIENCE: `${ORIGIN}/v1`, SIGNER_CHAINS: '31337' } // prettier-ignore
+    const [fingerprint] = (await run('auth-keys', 'fingerprints')).split('\n')
+    assert.equal((await command(signerSettings, ['signer', 'trust-key', '--accept', fingerprint!])).code, 0)
+    const signer = startProgram('signer/main.ts', signerSettings, folder)
     await until('the signer is ready', async () => signer.child.stdout!.read() !== null, 60_000)
     await run('network', 'add', 'local', '--chain-id', '31337', '--rpc-url', chain.rpcUrl, '--symbol', 'ETH', '--explorer', 'https://scan.example') // prettier-ignore
     const { secret } = JSON.parse(await run('app', 'create', '--name', 'Shop', '--client-id', 'shop', '--network', 'local', '--redirect-uri', `${SHOP}/callback`, '--confidential', '--json')) // prettier-ignore

@@ -6,7 +6,7 @@ import { contrast, readColor } from './color.ts'
  * Every setting of both programs, in one table. `docs/reference/configuration.md` is generated from it.
  * Without NODE_ENV=production the defaults are a development installation on loopback.
  */
-type SettingKind = 'text' | 'integer' | 'url' | 'urls' | 'path' | 'choice' | 'wei' | 'proxies' | 'listen'
+type SettingKind = 'text' | 'integer' | 'url' | 'urls' | 'path' | 'choice' | 'wei' | 'proxies' | 'listen' | 'chains'
 type Setting = {
   kind: SettingKind
   unit?: string
@@ -52,15 +52,20 @@ const keys = {
   BLOCK_VERIFICATION: { kind: 'choice', choices: ['bloom', 'hash', 'count'], default: 'bloom', part: 'server', help: '`hash` fetches every block with full transactions and recomputes header, transactions and receipts up to the block’s hash: hash, sender, gas, price, outcome and logs of each transaction (Ethereum’s own headers and transaction types 0 to 4; a block with another type is refused); `bloom` checks logs against the block’s Bloom filter, and blocks with transactions of our accounts as `hash` does where they are Ethereum’s; `count` counts receipts only, for networks whose filter is empty or omits logs; on networks without one of their own (`chatelaine network add`)' },
   SIGNER_SOCKET: { kind: 'path', part: 'both', productionRequired: true, help: 'Unix socket of the signer' },
   SIGNER_SOCKET_MODE: { kind: 'choice', choices: ['600', '660'], default: '600', part: 'signer', help: 'permissions of SIGNER_SOCKET, octal: 600 for the signer’s own user, 660 for its group too, if the server runs as another user of that group' },
+  SIGNER_ADMIN_SOCKET: { kind: 'path', part: 'signer', help: 'Unix socket for `chatelaine signer freeze`, `unfreeze` and `frozen`, accessible to the signer’s own user only; default SIGNER_DIR/admin.sock' },
   SIGNER_DIR: { kind: 'path', part: 'signer', productionRequired: true, help: 'the signer’s own store: wrapped keys and sign ledger' },
   SIGNER_KEK_FILE: { kind: 'path', part: 'signer', productionRequired: true, help: 'file with the master key (KEK): 32 raw bytes that wrap the data keys; keep it apart from SIGNER_DIR and its backups' },
-  SIGNER_JWKS_FILE: { kind: 'path', part: 'signer', productionRequired: true, help: 'public keys that verify access tokens; reloaded when the file changes' },
+  SIGNER_JWKS_FILE: { kind: 'path', part: 'signer', help: 'public keys that the authorization server publishes, AUTH_JWKS_FILE of the server: `chatelaine signer trust-key` takes them from there, by fingerprint. Development trusts them as they are' },
   SIGNER_ISSUER: { kind: 'url', part: 'signer', productionRequired: true, help: 'issuer that access tokens must name: PUBLIC_ORIGIN/oauth' },
   SIGNER_AUDIENCE: { kind: 'url', part: 'signer', productionRequired: true, help: 'audience that access tokens must name: PUBLIC_ORIGIN/v1' },
   SIGNER_REVOCATIONS_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 300, default: 60, part: 'signer', help: 'maximum age of the newest list of revoked tokens; beyond it the signer accepts no token. The server sends one every 5 seconds. 0, refused in production: lists are not used' },
   SIGNER_MAX_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'highest total fee (gas × fee per gas) of one transaction; default 10^18' },
   SIGNER_MAX_FILL_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'the same for an empty transaction that fills a nonce without a token; at least 21,000 × the highest FEE_CAP_GWEI, or such nonces wait while the network requires more; default 2.1 × 10^16, which is 21,000 × 1,000 gwei' },
   SIGNER_MAX_FILLS: { kind: 'integer', unit: 'transactions', min: 1, max: 64, default: 16, part: 'signer', help: 'consecutive nonces of an account that may be filled without a token; at least MAX_PENDING_WRITES of the server, which may leave that many behind in a crash' },
+  SIGNER_CHAINS: { kind: 'chains', part: 'signer', productionRequired: true, help: 'chain ids of the networks that the signer signs for, separated by commas or spaces; whatever a token says, nothing is signed for another. If it is left out in development: every one' },
+  SIGNER_MAX_TOKEN_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 86400, default: 86400, part: 'signer', help: 'longest lifetime of an access token that the signer accepts, from its `iat` to its `exp`; at least ACCESS_TOKEN_SECONDS of the server' },
+  SIGNER_MAX_RAISE: { kind: 'integer', min: 2, max: 1000, default: 8, part: 'signer', help: 'maximum cost of a raise or a cancel without the user’s token, as a multiple of the fee of the nonce’s first attempt; up to SIGNER_MAX_FILL_FEE_WEI is always allowed' },
+  SIGNER_MAX_UNATTENDED_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'maximum that all raises, cancels and fills without a user’s token add to the fees of one network within an hour, over all accounts; default 10^19' },
   AUTH_KEYS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'private keys of the authorization server as a JWK set; created at the first start in development' },
   AUTH_JWKS_FILE: { kind: 'path', part: 'server', help: 'where the public keys are written for the signer; default beside AUTH_KEYS_FILE' },
   PROVIDERS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'JSON list of the identity providers people may sign in with: docs/guides/providers.md' },
@@ -107,9 +112,11 @@ type ValueOf<K extends Setting> = K['kind'] extends 'integer'
         ? number | readonly string[]
         : K['kind'] extends 'listen'
           ? Listen
-          : K extends { choices: readonly (infer C)[] }
-            ? C
-            : string
+          : K['kind'] extends 'chains'
+            ? readonly number[]
+            : K extends { choices: readonly (infer C)[] }
+              ? C
+              : string
 export type Config = {
   [K in ConfigKey]: (typeof keys)[K] extends { default: string | number }
     ? ValueOf<(typeof keys)[K]>
@@ -220,7 +227,7 @@ export function databaseOf(
   return { url, pool, pooler, ...(prepared === undefined ? {} : { prepares: prepared === 'on' }) }
 }
 
-function readValue(key: Setting, text: string): string | number | bigint | string[] | Listen | Error {
+function readValue(key: Setting, text: string): string | number | bigint | string[] | number[] | Listen | Error {
   switch (key.kind) {
     case 'integer': {
       const value = Number(text)
@@ -249,6 +256,12 @@ function readValue(key: Setting, text: string): string | number | bigint | strin
       return readProxies(text)
     case 'listen':
       return readListen(text)
+    case 'chains': {
+      const ids = text.split(/[\s,]+/).filter((id) => id !== '')
+      return ids.length > 0 && ids.every((id) => /^[1-9]\d{0,15}$/.test(id) && Number.isSafeInteger(Number(id)))
+        ? [...new Set(ids.map(Number))]
+        : new Error('must be chain ids separated by commas or spaces, such as 1, 8453')
+    }
     case 'choice':
       return key.choices!.includes(text) ? text : new Error(`must be one of ${key.choices!.join(', ')}`)
     case 'path':

@@ -96,7 +96,15 @@ const rooms: Record<string, { is: 'low' } | { is: 'high'; entry: string }> = {
 type Import = { from: string; to: string }
 
 /** Programs: what they reach is the product, what only tests reach is test equipment. */
-const programs = ['main.ts', 'signer/main.ts', 'signer/verify.ts', 'signer/accept-restore.ts', 'signer/create-key.ts']
+const programs = [
+  'main.ts',
+  'signer/main.ts',
+  'signer/verify.ts',
+  'signer/accept-restore.ts',
+  'signer/create-key.ts',
+  'signer/freeze.ts',
+  'signer/trust-key.ts',
+]
 
 /** Files of the product, each with its imports. */
 async function product(): Promise<Map<string, Import[]>> {

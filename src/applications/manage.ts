@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { createHash, randomInt } from 'node:crypto'
 import { AppError, type FieldError } from '../errors.ts'
 import { newSecret } from '../ids.ts'
@@ -157,7 +158,7 @@ export async function suspendApplication(db: RootDb, clientId: string): Promise<
   await retrying(() =>
     db
       .updateTable('applications')
-      .set({ suspended_at: new Date() })
+      .set({ suspended_at: laterThan('resumed_at') })
       .where('client_id', '=', clientId)
       .where('suspended_at', 'is', null)
       .execute(),
@@ -166,11 +167,20 @@ export async function suspendApplication(db: RootDb, clientId: string): Promise<
   return readApplication(db, clientId)
 }
 
+/** By the clock of the database: the signer takes of two times the later one, and keeps a suspension until it hears of a resumption. */
+const laterThan = (column: 'suspended_at' | 'resumed_at') =>
+  sql<Date>`greatest(clock_timestamp(), ${sql.ref(column)} + interval '1 millisecond')`
+
 /** Lets a suspended application continue; its unexpired tokens are good again. */
 export async function resumeApplication(db: RootDb, clientId: string): Promise<RegisteredApplication> {
   await readApplication(db, clientId)
   await retrying(() =>
-    db.updateTable('applications').set({ suspended_at: null }).where('client_id', '=', clientId).execute(),
+    db
+      .updateTable('applications')
+      .set({ suspended_at: null, resumed_at: laterThan('suspended_at') })
+      .where('client_id', '=', clientId)
+      .where('suspended_at', 'is not', null)
+      .execute(),
   )
   forgetApplication(db, clientId)
   return readApplication(db, clientId)

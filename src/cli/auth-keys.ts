@@ -18,6 +18,13 @@ export function authKeys(): Command {
     .command('switch')
     .description('second step: the new keys sign, the old ones are still accepted; run it again to go back')
     .action(switchOver)
+  command
+    .command('fingerprints')
+    .description('of the keys that tokens are signed with, the one in use first: for `chatelaine signer trust-key`')
+    .action(async () => {
+      for (const { alg, kid } of (await loadKeys({ ...files(), create: false })).keys)
+        if (alg === 'ES256') console.log(kid)
+    })
   command.command('drop').description('last step: keep only the keys that sign').action(drop)
   return command
 }
@@ -34,9 +41,10 @@ async function create(): Promise<void> {
     throw new Error(
       `${keysFile} already exists: replacing it would end every session. To rotate the keys: auth-keys prepare.`,
     )
-  await loadKeys({ keysFile, jwksFile, create: true })
+  const { keys } = await loadKeys({ keysFile, jwksFile, create: true })
+  const fingerprint = keys.find(({ alg }) => alg === 'ES256')!.kid
   console.log(
-    `Private keys: ${keysFile} (readable by the server's user only)\nPublic keys:  ${jwksFile} (SIGNER_JWKS_FILE)`,
+    `Private keys: ${keysFile} (readable by the server's user only)\nPublic keys:  ${jwksFile} (SIGNER_JWKS_FILE)\nFingerprint:  ${fingerprint} (chatelaine signer trust-key --accept)`,
   )
 }
 
@@ -47,7 +55,7 @@ async function prepare(): Promise<void> {
     return [...keys, newKey('ES256'), newKey('RS256')]
   })
   console.log(
-    'New keys are prepared. Restart every server, so that all of them publish and accept the keys; then: switch.',
+    'New keys are prepared. Let the signer trust them (auth-keys fingerprints, signer trust-key --accept) and restart every server, so that all of them publish and accept the keys; then: switch.',
   )
 }
 

@@ -39,6 +39,36 @@ export function signer(): Command {
         ...(accept === undefined ? [] : ['--accept', accept]),
       ]),
     )
+  command
+    .command('trust-key')
+    .description(
+      'show which keys of the authorization server are trusted and which are offered; beside a running signer, too',
+    )
+    .option('--accept <fingerprint>', 'trust a key that SIGNER_JWKS_FILE offers; repeat for each', collect, [])
+    .option('--remove <fingerprint>', 'trust a key no more; repeat for each', collect, [])
+    .action(({ accept, remove }: { accept: string[]; remove: string[] }) =>
+      become('trust-key.ts', [
+        ...accept.flatMap((one) => ['--accept', one]),
+        ...remove.flatMap((one) => ['--remove', one]),
+      ]),
+    )
+  const subject = 'everything, or `network CHAIN_ID`, `user ID`, `application ID`'
+  command
+    .command('freeze')
+    .description(
+      'sign nothing for a person, an application, a network or everything from now on, whatever token is shown; asks a running signer',
+    )
+    .argument('<subject...>', subject)
+    .action((words: string[]) => become('freeze.ts', ['freeze', ...words]))
+  command
+    .command('unfreeze')
+    .description('sign again for what was frozen; asks a running signer')
+    .argument('<subject...>', subject)
+    .action((words: string[]) => become('freeze.ts', ['unfreeze', ...words]))
+  command
+    .command('frozen')
+    .description('list what is frozen, here or by the server; asks a running signer')
+    .action(() => become('freeze.ts', ['frozen']))
   return command
 }
 

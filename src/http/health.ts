@@ -90,9 +90,12 @@ async function checkDatabase({ db }: App): Promise<Check> {
   })
 }
 
-async function checkSigner({ signer }: App): Promise<Check> {
+async function checkSigner({ signer, tokenKeys }: App): Promise<Check> {
   return settle('signer', async () => {
-    const { revocations } = await signer.health()
+    const { revocations, tokenKeys: trusted } = await signer.health()
+    const inUse = tokenKeys.keys.find(({ kty }) => kty === 'EC')?.kid
+    if (inUse !== undefined && trusted !== undefined && !trusted.includes(inUse))
+      throw new NotReady('the signer does not trust the key that tokens are signed with: chatelaine signer trust-key')
     // It answers, and refuses every token.
     if (revocations === 'stale') throw new NotReady('the signer has no fresh list of revoked tokens')
   })
@@ -102,7 +105,7 @@ async function checkSigner({ signer }: App): Promise<Check> {
 const standing = new WeakMap<Chain, { at: number; since: number }>()
 
 /** The node answers, a head was stored or confirmed lately, and the follower moves while there is something to follow. */
-async function checkChain({ chains, db }: App, chainId: number): Promise<Check> {
+async function checkChain({ chains, db, signer }: App, chainId: number): Promise<Check> {
   const chain = chains.get(chainId)!
   return settle(`chain ${chain.name}`, async () => {
     const cursor = await db
@@ -111,6 +114,10 @@ async function checkChain({ chains, db }: App, chainId: number): Promise<Check> 
       .where('chain_id', '=', chainId)
       .executeTakeFirst()
     if (cursor === undefined) throw new NotReady('no block followed yet')
+    // A signer that is away has a check of its own.
+    const signs = await signer.health().catch(() => null)
+    if (signs?.chains?.includes(chainId) === false)
+      throw new NotReady('the signer signs nothing for it: its SIGNER_CHAINS does not list the chain id')
     if (cursor.halted !== null) throw new NotReady(`the follower has stopped: chatelaine network rewind ${chain.name}`)
     const newest = readNumber(await chain.rpc.call('eth_blockNumber', [], { timeoutMs: 2_000 }), 'newest block')
     if (chain.head.current() === null) throw new NotReady('no block followed yet')

@@ -170,6 +170,50 @@ test('a frozen account’s tokens are refused, and good again when it is unfroze
   await assert.rejects(freezeAccount(database.db, 'DISCORD-none'), { code: 'not_found' })
 })
 
+test('a database that forgets a freeze or a suspension thaws nothing in the signer; unfreezing after freezing again does', async () => {
+  const token = await tokenOf('forgotten')
+  const { publish } = replicas[0]!.publisher
+  await freezeAccount(database.db, USER)
+  await publish()
+  await isRefused(token, 'account_frozen')
+  // What a restore to before the incident leaves: no freeze, and nobody who lifted it.
+  await database.db.updateTable('accounts').set({ frozen_at: null }).where('user_id', '=', USER).execute()
+  await publish()
+  await isRefused(token, 'account_frozen')
+  await freezeAccount(database.db, USER)
+  await unfreezeAccount(database.db, USER)
+  await publish()
+  await signWith(token)
+
+  await suspendApplication(database.db, 'demo')
+  await publish()
+  await database.db.updateTable('applications').set({ suspended_at: null }).execute()
+  await publish()
+  await isRefused(token, 'application_suspended')
+  await suspendApplication(database.db, 'demo')
+  await resumeApplication(database.db, 'demo')
+  await publish()
+  await signWith(token)
+})
+
+test('a clock of the database that was set back cannot keep somebody frozen', async () => {
+  const { publish } = replicas[0]!.publisher
+  const token = await tokenOf('clock')
+  const later = new Date(Date.now() + 5_000)
+  await database.db.updateTable('accounts').set({ frozen_at: later }).where('user_id', '=', USER).execute()
+  await publish()
+  await isRefused(token, 'account_frozen')
+  await unfreezeAccount(database.db, USER)
+  await publish()
+  await signWith(token)
+  await freezeAccount(database.db, USER)
+  await publish()
+  await isRefused(token, 'account_frozen')
+  await unfreezeAccount(database.db, USER)
+  await publish()
+  await signWith(token)
+})
+
 test('whoever deletes their data ends every token they have', async () => {
   const grants = ['deleted 1', 'deleted 2']
   for (const grant of grants)

@@ -3,7 +3,7 @@ import { importJWK, SignJWT } from 'jose'
 import { sql } from 'kysely'
 import { issuerOf, type App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { MAX_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE, type RevocationList } from '../signer/wire.ts'
+import { frozenEntry, MAX_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE, type RevocationList } from '../signer/wire.ts'
 import { retrying } from '../store/db.ts'
 import type { PrivateKeys } from './keys.ts'
 
@@ -124,21 +124,49 @@ async function readRevoked({ db }: App): Promise<Pick<RevocationList, 'iat' | 'e
       .execute(),
     await db
       .selectFrom('applications')
-      .select('client_id')
+      .select([
+        'client_id',
+        'suspended_at',
+        'resumed_at',
+        sql<boolean>`permissions @> '["contracts:write"]'::jsonb`.as('writes'),
+      ])
       .where(({ or, eb }) =>
-        or([eb('suspended_at', 'is not', null), sql<boolean>`not permissions @> '["contracts:write"]'::jsonb`]),
+        or([
+          eb('suspended_at', 'is not', null),
+          eb('resumed_at', 'is not', null),
+          sql<boolean>`not permissions @> '["contracts:write"]'::jsonb`,
+        ]),
       )
       .execute(),
-    await db.selectFrom('accounts').select('user_id').where('frozen_at', 'is not', null).execute(),
+    await db
+      .selectFrom('accounts')
+      .select(['user_id', 'frozen_at', 'unfrozen_at'])
+      .where(({ or, eb }) => or([eb('frozen_at', 'is not', null), eb('unfrozen_at', 'is not', null)]))
+      .execute(),
   ]
   return {
     iat: Number(rows[0]!.seconds),
     entries: [
-      ...applications.map(({ client_id }) => revoked.application(client_id)),
-      ...users.map(({ user_id }) => revoked.user(user_id)),
+      ...applications.flatMap(({ client_id, suspended_at, resumed_at, writes }) => {
+        const subject = revoked.application(client_id)
+        return [
+          ...(suspended_at !== null || !writes ? [subject] : []),
+          ...frozenSince(subject, suspended_at, resumed_at),
+        ]
+      }),
+      ...users.flatMap(({ user_id, frozen_at, unfrozen_at }) => {
+        const subject = revoked.user(user_id)
+        return [...(frozen_at === null ? [] : [subject]), ...frozenSince(subject, frozen_at, unfrozen_at)]
+      }),
       ...grants.map(({ grant_id }) => revoked.grant(grant_id)),
     ],
   }
+}
+
+/** What the signer keeps, and what lets it go: one of the two, or nothing where there was never a freeze. */
+function frozenSince(subject: string, frozenAt: Date | null, unfrozenAt: Date | null): string[] {
+  if (frozenAt !== null) return [frozenEntry(subject, { isFrozen: true, at: frozenAt.getTime() })]
+  return unfrozenAt === null ? [] : [frozenEntry(subject, { isFrozen: false, at: unfrozenAt.getTime() })]
 }
 
 /** At least one part: a list that is empty says that nothing is revoked. */

@@ -186,7 +186,7 @@ test('a store of an earlier version keeps its records and their hashes', async (
   for (const nonce of [0, 1]) await signer.sign(send(nonce))
   await signer.end('SIGTERM')
   const db = new DatabaseSync(database(place))
-  db.exec('ALTER TABLE ledger DROP COLUMN request_hash; PRAGMA user_version = 2')
+  db.exec('ALTER TABLE ledger DROP COLUMN request_hash; DROP TABLE frozen; PRAGMA user_version = 2')
   db.close()
   openStore(place.env.SIGNER_DIR!).close()
   assert.deepEqual(verifyStore(place.env.SIGNER_DIR!), { records: 3, signatures: 2, accounts: 1, problems: [] })

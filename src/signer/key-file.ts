@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { createLocalJWKSet, errors, jwtVerify, type JWTPayload, type JWTVerifyGetKey } from 'jose'
 import type { Logger } from '../telemetry.ts'
+import { fingerprintOf, readTokenKeys } from './anchor.ts'
 import { Refusal } from './refusal.ts'
 
 /** How often the key file is looked at, and how often an unknown key may make us look again. */
@@ -10,6 +11,8 @@ const LOOK_FOR_UNKNOWN_EVERY_MS = 100
 export type KeyFile = {
   /** the keys in force; another object when they change */
   current: () => JWTVerifyGetKey | null
+  /** of the keys in force */
+  fingerprints: () => string[]
   /**
    * The claims of a JWS that one of the keys signed with ES256, with this `typ`.
    * @throws what jose throws, and signer_unavailable when no key was readable
@@ -20,16 +23,21 @@ export type KeyFile = {
 export const CLOCK_TOLERANCE_SECONDS = 5
 
 /**
- * The public keys in a file that the authorization server writes, at any time. What was read last stays in force
- * while the file is missing or half written.
+ * The public keys in a file that may change at any time: the signer's own (anchor.ts), in development what the authorization
+ * server writes. What was read last stays in force while the file is missing or half written.
  */
 export function openKeyFile(file: string, log: Logger, now: () => number): KeyFile {
   let set: JWTVerifyGetKey | null = null
   let seen = { stamp: '', text: '' }
+  let known: string[] = []
   let lookedAt = -Infinity
 
   return {
     current,
+    fingerprints() {
+      current()
+      return known
+    },
     async verify(jws, expected) {
       try {
         return await verifyWith(current(), jws, expected)
@@ -79,7 +87,14 @@ export function openKeyFile(file: string, log: Logger, now: () => number): KeyFi
       if (stamp === seen.stamp && !evenIfUnchanged) return
       const text = readFileSync(file, 'utf8')
       if (text !== seen.text) {
-        set = readKeySet(text)
+        const keys = readTokenKeys(text)
+        // None at all takes every token's key away.
+        set = keys.length === 0 ? null : createLocalJWKSet({ keys })
+        const now = keys.map(fingerprintOf)
+        const [added, removed] = [now.filter((one) => !known.includes(one)), known.filter((one) => !now.includes(one))]
+        if (seen.text !== '' && added.length + removed.length > 0)
+          log.warn('token_keys_changed', { added: added.join(' '), removed: removed.join(' ') })
+        known = now
         // AUTH_KEYS_FILE itself: anyone who takes the signer could then sign in as anyone.
         if (/"d"\s*:/.test(text)) log.warn('token_keys_private', { hint: 'SIGNER_JWKS_FILE must name the public half' })
       }
@@ -87,31 +102,5 @@ export function openKeyFile(file: string, log: Logger, now: () => number): KeyFi
     } catch (error) {
       log.warn('token_keys_unreadable', { inForce: set !== null }, error)
     }
-  }
-}
-
-/**
- * Only public EC keys for signatures are taken over, member by member: a private part that strayed into the file is
- * left there. Null for a set without any, which takes every token's key away.
- */
-function readKeySet(text: string): JWTVerifyGetKey | null {
-  const usable = readJson(text)
-    .keys.filter(({ kty, crv, use = 'sig' }) => kty === 'EC' && crv === 'P-256' && use === 'sig')
-    .map(({ kty, crv, x, y, kid }) => ({
-      kty: kty!,
-      crv: crv!,
-      x: x!,
-      y: y!,
-      ...(kid === undefined ? {} : { kid }),
-    }))
-  return usable.length === 0 ? null : createLocalJWKSet({ keys: usable })
-}
-
-function readJson(text: string): { keys: Record<string, string>[] } {
-  try {
-    return JSON.parse(text)
-  } catch {
-    // JSON.parse repeats part of its input in its message, and a private key may have strayed into the file.
-    throw new Error('the file of token keys is not JSON')
   }
 }

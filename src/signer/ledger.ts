@@ -6,6 +6,7 @@ import { LedgerDamaged } from './refusal.ts'
 import { decodeRestored, encodeRestored, type Restored } from './restored.ts'
 import type { FeeFields } from './transaction.ts'
 import type { SignRequest } from './wire.ts'
+import { dearerBy, type Unattended } from './unattended.ts'
 import { readWitness, type LedgerHead } from './witness.ts'
 
 /** A row of the ledger as it lies in the store. `at` is milliseconds since 1970; wei and gas are decimal digits. */
@@ -72,6 +73,8 @@ export type Ledger = {
   unvouchedBetween: (slot: LedgerSlot, low: number, high: number) => number[]
   /** what the chain had counted of the account when an older copy was taken for the store: below it everything is used */
   floor: (slot: LedgerSlot) => number
+  /** what was signed without a token since a time, newest first */
+  unattendedSince: (at: number) => Iterable<Unattended>
   /** true when the user was given an account */
   hasAccount: (userId: string) => boolean
   /** newest first */
@@ -121,15 +124,19 @@ export function openUnwitnessed(db: DatabaseSync): Ledger {
   )
   const unvouched = db.prepare(`SELECT nonce FROM ledger
     WHERE address = ? AND chain_id = ? AND nonce BETWEEN ? AND ? GROUP BY nonce HAVING count(token_id) = 0`)
+  const newestFirst = db.prepare('SELECT * FROM ledger ORDER BY seq DESC')
   const account = db.prepare(`SELECT 1 FROM ledger WHERE user_id = ? AND kind = 'account'`)
   const insert = db.prepare(
     `INSERT INTO ledger (${COLUMNS.join(', ')}, record) VALUES (${COLUMNS.map(() => '?').join(', ')}, ?)`,
   )
   const moveHead = db.prepare('UPDATE ledger_head SET count = ?, record = ?')
 
+  const attemptsOf = ({ address, chainId, nonce }: LedgerSlot): LedgerAttempt[] =>
+    (attempts.all(address, chainId, nonce) as LedgerRow[]).map(readHeld)
+
   return {
     head: () => head,
-    attempts: ({ address, chainId, nonce }) => (attempts.all(address, chainId, nonce) as LedgerRow[]).map(readHeld),
+    attempts: attemptsOf,
     isElsewhere: (intentId, { address, chainId, nonce }) =>
       elsewhere.get(intentId, address, chainId, nonce) !== undefined,
     lane({ address, chainId }) {
@@ -143,6 +150,15 @@ export function openUnwitnessed(db: DatabaseSync): Ledger {
     unvouchedBetween: ({ address, chainId }, low, high) =>
       (unvouched.all(address, chainId, low, high) as { nonce: number }[]).map(({ nonce }) => nonce),
     floor: ({ address, chainId }) => floors.get(slotKey(address.toString('hex'), chainId)) ?? 0,
+    *unattendedSince(time) {
+      for (const row of newestFirst.iterate() as Iterable<LedgerRow>) {
+        if (row.at < time) return
+        if (row.token_id !== null || row.kind === 'account' || row.kind === 'restore') continue
+        const held = readHeld(row)
+        const before = attemptsOf(held).filter(({ seq }) => seq < held.seq)
+        yield { chainId: held.chainId, at: held.at, wei: dearerBy(held, before) }
+      }
+    },
     hasAccount: (userId) => account.get(userId) !== undefined,
     *ofIntent(intentId) {
       for (const row of ofIntent.iterate(intentId) as Iterable<LedgerRow>) yield readHeld(row)

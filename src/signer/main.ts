@@ -8,10 +8,13 @@
  */
 
 import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
 import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
 import { openTelemetry, type Logger } from '../telemetry.ts'
+import { anchorOf, assertAnchored } from './anchor.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
+import { openFreezes } from './freezes.ts'
 import { openGroup } from './group.ts'
 import { isInside, makeKekFile, openKekFile, type Kek } from './kek.ts'
 import { openKeyFile } from './key-file.ts'
@@ -19,12 +22,14 @@ import { openKeys } from './keys.ts'
 import { openLedger } from './ledger.ts'
 import type { PolicyLimits } from './policy.ts'
 import { recall, recallSince } from './recall.ts'
+import { readFreezeRequest } from './request.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
 import { check, sign, type Inside } from './sign.ts'
-import { listen, type Handlers } from './socket.ts'
+import { listen, type AdminHandlers, type Handlers } from './socket.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
 import { openTokens } from './tokens.ts'
+import { openUnattendedFees } from './unattended.ts'
 import { openWitness } from './witness.ts'
 
 /**
@@ -48,6 +53,13 @@ async function main(): Promise<void> {
   if (curve === 'wasm') log.warn('curve_in_webassembly', { platform: `${process.platform}-${process.arch}` })
 
   const signer = openSigner(settings, log)
+  const admin = await listen({
+    path: settings.adminSocket,
+    setting: 'SIGNER_ADMIN_SOCKET',
+    mode: 0o600,
+    handlers: signer.admin,
+    log,
+  })
   const server = await listen({
     path: settings.socket,
     mode: settings.socketMode,
@@ -60,7 +72,7 @@ async function main(): Promise<void> {
   await stopSignal()
   // A peer that does not read its answers may not keep the store open.
   setTimeout(() => process.exit(1), 5_000).unref()
-  await server.close()
+  await Promise.all([server.close(), admin.close()])
   signer.close()
   log.info('signer_stopped')
   process.exit(0)
@@ -70,12 +82,16 @@ type SignerConfig = {
   socket: string
   /** permissions of the socket */
   socketMode: number
+  /** the signer's own user only */
+  adminSocket: string
   folder: string
   kekFile: string
-  jwksFile: string
+  /** what the authorization server writes: believed in development only */
+  jwksFile: string | undefined
   issuer: string
   audience: string
   limits: PolicyLimits
+  maxTokenSeconds: number
   /** 0: lists of what is revoked are not used */
   revocationsSeconds: number
   logLevel: Config['LOG_LEVEL']
@@ -86,13 +102,14 @@ const REQUIRED = [
   'SIGNER_SOCKET',
   'SIGNER_DIR',
   'SIGNER_KEK_FILE',
-  'SIGNER_JWKS_FILE',
   'SIGNER_ISSUER',
   'SIGNER_AUDIENCE',
 ] as const satisfies ConfigKey[]
 
 /** A plain transfer's gas at the highest price that a server signs by itself (FEE_CAP_GWEI). */
 const FILL_FEE_WEI = 21_000n * 1_000n * 10n ** 9n
+
+const HOUR_MS = 3_600_000
 
 /** Nothing here has a default: the signer never guesses where keys are. @throws ConfigError naming every problem */
 function readSettings(env: NodeJS.ProcessEnv): SignerConfig {
@@ -108,24 +125,34 @@ function readSettings(env: NodeJS.ProcessEnv): SignerConfig {
     const isNamed = problems.some((line) => line.startsWith(`${key} `))
     if ((env[key] ?? '') === '' && !isNamed) problems.push(`${key} is missing: ${configKeys[key].help}`)
   }
+  const isDevelopment = process.argv.includes('--development')
+  if (isDevelopment && (env.SIGNER_JWKS_FILE ?? '') === '')
+    problems.push(`SIGNER_JWKS_FILE is missing: ${configKeys.SIGNER_JWKS_FILE.help}`)
   if (config === undefined || problems.length > 0) throw new ConfigError(problems)
   const settings = {
     socket: config.SIGNER_SOCKET!,
     socketMode: Number.parseInt(config.SIGNER_SOCKET_MODE, 8),
     folder: config.SIGNER_DIR!,
+    adminSocket: config.SIGNER_ADMIN_SOCKET ?? join(config.SIGNER_DIR!, 'admin.sock'),
     kekFile: config.SIGNER_KEK_FILE!,
-    jwksFile: config.SIGNER_JWKS_FILE!,
+    jwksFile: config.SIGNER_JWKS_FILE,
     issuer: config.SIGNER_ISSUER!,
     audience: config.SIGNER_AUDIENCE!,
     limits: {
       maxFeeWei: config.SIGNER_MAX_FEE_WEI ?? 10n ** 18n,
       maxFillFeeWei: config.SIGNER_MAX_FILL_FEE_WEI ?? FILL_FEE_WEI,
       maxFills: config.SIGNER_MAX_FILLS,
+      maxRaise: BigInt(config.SIGNER_MAX_RAISE),
+      maxUnattendedFeeWei: config.SIGNER_MAX_UNATTENDED_FEE_WEI ?? 10n ** 19n,
+      chains: config.SIGNER_CHAINS === undefined ? null : new Set(config.SIGNER_CHAINS),
     },
+    maxTokenSeconds: config.SIGNER_MAX_TOKEN_SECONDS,
     revocationsSeconds: config.SIGNER_REVOCATIONS_SECONDS,
     logLevel: config.LOG_LEVEL,
-    isDevelopment: process.argv.includes('--development'),
+    isDevelopment,
   }
+  if (!settings.isDevelopment && settings.limits.chains === null)
+    throw new ConfigError([`SIGNER_CHAINS is missing: ${configKeys.SIGNER_CHAINS.help}`])
   if (settings.isDevelopment && config.NODE_ENV === 'production')
     throw new ConfigError(['NODE_ENV is production, which contradicts --development: remove one of them'])
   if (!settings.isDevelopment && isInside(settings.folder, settings.kekFile)) {
@@ -143,7 +170,7 @@ function readSettings(env: NodeJS.ProcessEnv): SignerConfig {
   return settings
 }
 
-type RunningSigner = { handlers: Handlers; isDamaged: boolean; close: () => void }
+type RunningSigner = { handlers: Handlers; admin: AdminHandlers; isDamaged: boolean; close: () => void }
 
 function openSigner(settings: SignerConfig, log: Logger): RunningSigner {
   let store: Store | undefined
@@ -154,7 +181,7 @@ function openSigner(settings: SignerConfig, log: Logger): RunningSigner {
     if (!(error instanceof LedgerDamaged) && !isSqliteError(error)) throw error
     const reason = isSqliteError(error) ? 'The store cannot be read.' : error.message
     log.error('ledger_damaged', { reason }, error)
-    return { handlers: refuseAll(reason), isDamaged: true, close: () => store?.close() }
+    return { ...refuseAll(reason), isDamaged: true, close: () => store?.close() }
   }
 }
 
@@ -163,10 +190,14 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
   const ledger = openLedger(store)
   const now = Date.now
   const keys = openKeys({ db, kek: openKek(store, settings), now })
-  const { jwksFile, issuer, audience, limits, revocationsSeconds: maxAgeSeconds } = settings
-  const tokenKeys = openKeyFile(jwksFile, log, now)
-  const revocations = openRevocations({ keys: tokenKeys, issuer, maxAgeSeconds, log })
-  const tokens = openTokens({ keys: tokenKeys, revocations, issuer, audience })
+  const { jwksFile, issuer, audience, limits, maxTokenSeconds, revocationsSeconds: maxAgeSeconds } = settings
+  if (!settings.isDevelopment) assertAnchored(settings.folder)
+  const tokenKeys = openKeyFile(settings.isDevelopment ? jwksFile! : anchorOf(settings.folder), log, now)
+  const unattended = openUnattendedFees({
+    maxWei: limits.maxUnattendedFeeWei,
+    earlier: ledger.unattendedSince(now() - HOUR_MS),
+    now,
+  })
   let witnessed = ledger.head()
   const witness = openWitness(witnessPath, witnessed)
 
@@ -182,7 +213,10 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
       process.exit(1)
     },
   })
-  const inside: Inside = { keys, tokens, ledger, group, limits, now }
+  const freezes = openFreezes({ db, group, log, now })
+  const revocations = openRevocations({ keys: tokenKeys, issuer, maxAgeSeconds, log, freezes })
+  const tokens = openTokens({ keys: tokenKeys, revocations, issuer, audience, maxSeconds: maxTokenSeconds })
+  const inside: Inside = { keys, tokens, ledger, group, limits, unattended, freezes, now }
   return {
     handlers: {
       createAccount: (request) => createAccount(inside, request),
@@ -196,7 +230,14 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
         accounts: keys.count(),
         ledgerEntries: ledger.head().count,
         revocations: await revocations.state(),
+        chains: limits.chains === null ? null : [...limits.chains],
+        tokenKeys: tokenKeys.fingerprints(),
       }),
+    },
+    admin: {
+      freeze: async (request) => freezes.freeze(readFreezeRequest(request).subject),
+      unfreeze: async (request) => freezes.unfreeze(readFreezeRequest(request).subject),
+      frozen: () => freezes.list(),
     },
     isDamaged: false,
     close() {
@@ -214,18 +255,21 @@ function openKek({ db }: Store, { kekFile, isDevelopment }: SignerConfig): Kek {
   return openKekFile(kekFile)
 }
 
-function refuseAll(reason: string): Handlers {
+function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers } {
   const refuse = () => {
     throw new Refusal('ledger_damaged', `${reason} The signer signs nothing until the store is restored.`)
   }
   return {
-    createAccount: refuse,
-    sign: refuse,
-    check: refuse,
-    recall: refuse,
-    recallSince: refuse,
-    revocations: refuse,
-    health: refuse,
+    handlers: {
+      createAccount: refuse,
+      sign: refuse,
+      check: refuse,
+      recall: refuse,
+      recallSince: refuse,
+      revocations: refuse,
+      health: refuse,
+    },
+    admin: { freeze: refuse, unfreeze: refuse, frozen: refuse },
   }
 }
 

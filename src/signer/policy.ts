@@ -1,13 +1,19 @@
 import { feePair, type UnsignedTransaction } from './transaction.ts'
 
-/** What the rules measure against. Lists of contracts, limits per user and freezes will be here. */
+/** What the rules measure against. Lists of contracts and limits per user will stand here. */
 export type PolicyLimits = {
+  /** chain ids that are signed for; null in development: every one */
+  chains: ReadonlySet<number> | null
   /** wei: gas × highest fee per gas of one transaction */
   maxFeeWei: bigint
   /** wei: the same for a cancel that fills a nonce for which no token was ever shown */
   maxFillFeeWei: bigint
   /** nonces of an account in a row that are filled so */
   maxFills: number
+  /** times the fee of a nonce's first attempt that a later one may cost without a token */
+  maxRaise: bigint
+  /** wei: what is signed without a token may cost on one network within an hour, over all accounts */
+  maxUnattendedFeeWei: bigint
 }
 
 export type Decision = { allowed: boolean; rule: string }
@@ -16,6 +22,7 @@ type Rule = { name: string; applies: (tx: UnsignedTransaction, limits: PolicyLim
 
 /** In this order; the first that applies decides. A transaction that no rule knows would be refused. */
 const rules: readonly Rule[] = [
+  { name: 'chain-not-listed', applies: ({ chainId }, { chains }) => chains?.has(chainId) === false, allows: false },
   { name: 'no-contract-creation', applies: ({ to }) => to === null, allows: false },
   {
     name: 'max-total-fee',
@@ -25,7 +32,8 @@ const rules: readonly Rule[] = [
   { name: 'default-allow', applies: () => true, allows: true },
 ]
 
-const totalFee = ({ gas, fees }: UnsignedTransaction): bigint => gas * feePair(fees).max
+/** wei: the most that a transaction can cost besides its value. */
+export const totalFee = ({ gas, fees }: Pick<UnsignedTransaction, 'gas' | 'fees'>): bigint => gas * feePair(fees).max
 
 /**
  * The gate that a cancel passes besides, when the ledger says that it fills a nonce for nobody. Its user is not there, so
@@ -35,6 +43,24 @@ export const decideFill = (tx: UnsignedTransaction, { maxFillFeeWei }: PolicyLim
   allowed: totalFee(tx) <= maxFillFeeWei,
   rule: 'max-fill-fee',
 })
+
+/**
+ * The gate of what takes the place of an earlier attempt. Without a token its user is not there: a raise by so much that
+ * nobody would have agreed to it is refused, and where the first attempt was nearly free, because the network was, it may
+ * cost what filling a nonce may. Gas below the first attempt's could turn a success into a failure.
+ * @param first  the first attempt of the nonce, which its user's token was shown for
+ */
+export function decideReplacement(
+  tx: UnsignedTransaction,
+  { kind, first, hasToken }: { kind: 'replace' | 'cancel'; first: { gas: bigint; max: bigint }; hasToken: boolean },
+  { maxRaise, maxFillFeeWei }: PolicyLimits,
+): Decision | null {
+  if (kind === 'replace' && tx.gas < first.gas) return { allowed: false, rule: 'gas-below-first' }
+  if (hasToken) return null
+  const raised = first.gas * first.max * maxRaise
+  const most = raised > maxFillFeeWei ? raised : maxFillFeeWei
+  return totalFee(tx) > most ? { allowed: false, rule: 'max-raise' } : null
+}
 
 /** The one gate in front of every signature, of a first attempt, a raised fee and a cancel alike. */
 export function decide(tx: UnsignedTransaction, limits: PolicyLimits): Decision {

@@ -113,6 +113,15 @@ export function readCreateAccountRequest(request: unknown): { userId: string } {
   return { userId }
 }
 
+/** `user ID`, `application ID`, `network CHAIN_ID` or `everything`. @throws bad_request */
+export function readFreezeRequest(request: unknown): { subject: string } {
+  const { subject } = readFields(request, new Set(['subject']))
+  const isOne = typeof subject === 'string' && /^(?:everything|network [1-9]\d{0,15}|user [A-Z0-9_]{1,32}-\P{Cc}{1,255}|application [\x21-\x7e]{1,255})$/u.test(subject) // prettier-ignore
+  if (!isOne || !(subject as string).isWellFormed())
+    throw bad('subject is not everything, network CHAIN_ID, user ID or application ID')
+  return { subject: subject as string }
+}
+
 const bad = (detail: string): Refusal => new Refusal('bad_request', `The request cannot be read: ${detail}.`)
 
 const isAbsent = (to: unknown): boolean => to === undefined || to === null || to === '' || to === '0x'

@@ -121,7 +121,7 @@ describe('over the socket, with no server between', () => {
     const place = await makePlace()
     t.after(() => place.clear())
     await assert.rejects(
-      startSigner(place, { flags: [], more: { NODE_ENV: 'production' } }),
+      startSigner(place, { flags: [], more: { NODE_ENV: 'production', SIGNER_CHAINS: '1' } }),
       /SIGNER_REVOCATIONS_SECONDS cannot be 0/,
     )
   })

@@ -2,6 +2,7 @@ import { errors, type JWTPayload } from 'jose'
 import { BoundedMap } from '../bounded-map.ts'
 import type { Logger } from '../telemetry.ts'
 import type { TokenCaller } from './caller.ts'
+import type { Freezes } from './freezes.ts'
 import type { KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import { readRevocationsRequest } from './request.ts'
@@ -37,12 +38,14 @@ export function openRevocations({
   issuer,
   maxAgeSeconds,
   log,
+  freezes,
   now = Date.now,
 }: {
   keys: KeyFile
   issuer: string
   maxAgeSeconds: number
   log: Logger
+  freezes?: Pick<Freezes, 'takeList'>
   now?: () => number
 }): Revocations {
   let newest = { issuedAt: -Infinity, entries: new Set<string>() }
@@ -93,6 +96,9 @@ export function openRevocations({
     if (list.iat < newest.issuedAt) return
     const entries = complete(list)
     if (entries === null || list.iat < newest.issuedAt) return
+    // Kept before the list counts: who is told that it was taken may rely on its freezes after a crash, too.
+    await freezes?.takeList(entries, list.iat)
+    if (list.iat < newest.issuedAt) return
     newest = { issuedAt: list.iat, entries: new Set(entries) }
     for (const [id, { issuedAt }] of incomplete) if (issuedAt <= list.iat) incomplete.delete(id)
     log.debug('revocations_taken', { entries: entries.length, ageSeconds: Math.round(age) })

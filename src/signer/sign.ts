@@ -1,14 +1,16 @@
 import type { TokenCaller } from './caller.ts'
 import { signDigest } from './curve.ts'
+import type { Freezes } from './freezes.ts'
 import type { RunGrouped } from './group.ts'
 import { isFill, judge } from './judge.ts'
 import type { KeptAccount, Keys } from './keys.ts'
 import type { LedgerAttempt, Ledger } from './ledger.ts'
-import { decide, decideFill, type Decision, type PolicyLimits } from './policy.ts'
+import { decide, decideFill, decideReplacement, type Decision, type PolicyLimits } from './policy.ts'
 import { Refusal } from './refusal.ts'
 import { readSignRequest, type SignOrder } from './request.ts'
 import type { TokenVerifier } from './tokens.ts'
 import { assemble, digestOf } from './transaction.ts'
+import { dearerBy, type UnattendedFees } from './unattended.ts'
 import type { Checked, Hex, Signed } from './wire.ts'
 
 /** What the verbs of the signer work with. */
@@ -18,25 +20,27 @@ export type Inside = {
   ledger: Ledger
   group: RunGrouped
   limits: PolicyLimits
+  unattended: UnattendedFees
+  freezes: Freezes
   now: () => number
 }
 
 const WRITE_SCOPE = 'contracts:write'
 
 /**
- * Verb `sign`: token, policy, ledger, in this order; then the key is opened, the signature made and checked, the
+ * Verb `sign`: freezes, token, policy, ledger, in this order; then the key is opened, the signature made and checked, the
  * record written and committed, and only then are the bytes returned.
- * Errors: bad_request, unknown_account, invalid_token, insufficient_scope, forbidden_user, policy_denied, those of
- * the ledger (`judge`), key_damaged.
+ * Errors: bad_request, account_frozen, application_suspended, unknown_account, invalid_token, insufficient_scope,
+ * forbidden_user, policy_denied, those of the ledger (`judge`), key_damaged.
  */
 export async function sign(inside: Inside, request: unknown): Promise<Signed> {
-  const { keys, group, ledger, now } = inside
+  const { keys, group, ledger, unattended, now } = inside
   const asked = await examine(inside, readSignRequest(request))
   const { ask, caller, account } = asked
   return group(ask.tx.nonce, () => {
     const verdict = judgeNow(inside, asked)
     if ('stored' in verdict) return { ...toSigned(verdict.stored), stored: true }
-    const { kind, rule } = verdict
+    const { kind, rule, unattendedWei } = verdict
     const { requestHash } = ask
     const held = { ...verdict.terms, ...slotOf(ask), ...signWith(keys, account, ask), kind, rule, requestHash }
     ledger.append({
@@ -49,6 +53,7 @@ export async function sign(inside: Inside, request: unknown): Promise<Signed> {
       clientId: caller?.clientId ?? null,
       tokenId: caller?.tokenId ?? null,
     })
+    unattended.charge(ask.tx.chainId, unattendedWei)
     return { ...toSigned(held), stored: false }
   })
 }
@@ -65,23 +70,29 @@ export async function check(inside: Inside, request: unknown): Promise<Checked> 
 
 type Examined = { ask: SignOrder; caller: TokenCaller | null; account: KeptAccount; rule: string }
 
-/** Token and policy: what does not depend on the ledger. */
-async function examine({ keys, tokens, limits }: Inside, ask: SignOrder): Promise<Examined> {
+/** Freezes, token and policy: what does not depend on the ledger. */
+async function examine({ keys, tokens, limits, freezes }: Inside, ask: SignOrder): Promise<Examined> {
   const { tx } = ask
-  const caller = ask.accessToken === null ? null : await tokens.check(ask.accessToken)
   const account = keys.ofAddress(tx.from)
+  if (account !== null) freezes.assertMoves({ chainId: tx.chainId, userId: account.userId })
+  const caller = ask.accessToken === null ? null : await tokens.check(ask.accessToken)
   if (caller !== null) authorise(caller, { chainId: tx.chainId, userId: account?.userId ?? null })
   if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
   return { ask, caller, account, rule: pass(decide(tx, limits)) }
 }
 
-/** The ledger as it is now: for what is signed, inside the group. */
-function judgeNow({ ledger, limits }: Inside, { ask, caller, rule }: Examined) {
+/** The ledger as it is now, and what policy asks of it: for what is signed, inside the group. */
+function judgeNow({ ledger, limits, unattended, freezes }: Inside, { ask, caller, account, rule }: Examined) {
   const slot = slotOf(ask)
+  // Once more: a freeze may have come while the token was looked at.
+  freezes.assertMoves({ chainId: slot.chainId, userId: account.userId })
+  if (caller !== null) assertNotSuspended(freezes, caller.clientId)
+  const attempts = ledger.attempts(slot)
+  const hasToken = caller !== null
   const facts = {
-    attempts: ledger.attempts(slot),
+    attempts,
     isElsewhere: ledger.isElsewhere(ask.intentId, slot),
-    hasToken: caller !== null,
+    hasToken,
     maxFills: limits.maxFills,
     floor: ledger.floor(slot),
     lane: () => ledger.lane(slot),
@@ -91,7 +102,21 @@ function judgeNow({ ledger, limits }: Inside, { ask, caller, rule }: Examined) {
   const verdict = judge(ask, facts)
   if ('stored' in verdict) return verdict
   const { sign: kind, terms } = verdict
-  return { kind, terms, rule: isFill(ask, kind, facts) ? pass(decideFill(ask.tx, limits)) : rule }
+  if (isFill(ask, kind, facts)) rule = pass(decideFill(ask.tx, limits))
+  else if (kind !== 'send' && attempts.length > 0) {
+    // A cancel only frees the lane, which the person's other applications need.
+    if (kind === 'replace') assertNotSuspended(freezes, attempts[0]!.clientId)
+    const refused = decideReplacement(ask.tx, { kind, first: attempts[0]!, hasToken }, limits)
+    if (refused !== null) pass(refused)
+  }
+  const unattendedWei = hasToken ? 0n : dearerBy(terms, attempts)
+  if (!unattended.hasRoom(slot.chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
+  return { kind, terms, rule, unattendedWei }
+}
+
+function assertNotSuspended(freezes: Freezes, clientId: string | null): void {
+  if (clientId !== null && freezes.isApplicationFrozen(clientId))
+    throw new Refusal('application_suspended', 'The operator suspended this application.')
 }
 
 const slotOf = ({ tx }: SignOrder) => ({ chainId: tx.chainId, address: tx.from, nonce: tx.nonce })

@@ -8,6 +8,9 @@ import { encodeFrame, frameReader, MAX_FRAME_BYTES, type AnswerFrame, type Verb 
 
 /** One function per verb; what it throws as Refusal is returned, everything else is a bug and returned as such. */
 export type Handlers = { [V in Verb]: (request: unknown) => unknown }
+/** What its operator asks, on a socket of their own. */
+export type AdminHandlers = { [verb in 'freeze' | 'unfreeze' | 'frozen']: (request: unknown) => unknown }
+type Served = Record<string, (request: unknown) => unknown>
 
 /** Requests of one connection that may be under way; above it we stop reading until some are answered. */
 const MAX_UNDER_WAY = 1_024
@@ -29,17 +32,20 @@ const MAX_PATH = 107
  */
 export async function listen({
   path,
+  setting = 'SIGNER_SOCKET',
   mode,
   handlers,
   log,
 }: {
   path: string
+  /** where the path is set, for what is said when it cannot be used */
+  setting?: string
   mode: number
-  handlers: Handlers
+  handlers: Served
   log: Logger
 }) {
   makeFolder(dirname(path), mode)
-  await clearPath(path)
+  await clearPath(path, setting)
   const open = new Map<Socket, { finish: () => void }>()
   const server = createServer((socket) => {
     open.set(socket, serve(socket, handlers, log))
@@ -48,7 +54,7 @@ export async function listen({
   server.maxConnections = MAX_CONNECTIONS
   server.listen(path)
   await once(server, 'listening').catch((cause: unknown) => {
-    throw new StartError('The signer cannot listen at SIGNER_SOCKET.', cause)
+    throw new StartError(`The signer cannot listen at ${setting}.`, cause)
   })
   chmodSync(path, mode)
   return {
@@ -62,7 +68,7 @@ export async function listen({
   }
 }
 
-function serve(socket: Socket, handlers: Handlers, log: Logger): { finish: () => void } {
+function serve(socket: Socket, handlers: Served, log: Logger): { finish: () => void } {
   let underWay = 0
   let bytesUnderWay = 0
   let isEnding = false
@@ -169,14 +175,14 @@ function readEnvelope(message: unknown, bytes: number): SocketRequest | null {
 
 async function answer(
   { id, verb, request, expiresAt }: SocketRequest,
-  handlers: Handlers,
+  handlers: Served,
   log: Logger,
 ): Promise<AnswerFrame> {
   try {
     if (!Object.hasOwn(handlers, verb)) throw new Refusal('bad_request', 'The signer has no such verb.')
     // It stood in the socket for too long: the server has answered its client, and may have begun otherwise.
     if (expiresAt !== null && Date.now() > expiresAt) throw new Refusal('overloaded', 'It reached the signer too late.')
-    return { id, answer: await handlers[verb as Verb](request) }
+    return { id, answer: await handlers[verb]!(request) }
   } catch (error) {
     if (error instanceof Refusal) {
       // Any text may stand for a verb, a token too: only what is one goes into the log.
@@ -196,13 +202,13 @@ function makeFolder(folder: string, mode: number): void {
 }
 
 /** A signer that was killed leaves its socket behind; one that lives answers at it. */
-async function clearPath(path: string): Promise<void> {
+async function clearPath(path: string, setting: string): Promise<void> {
   if (Buffer.byteLength(path) > MAX_PATH) {
-    throw new StartError(`SIGNER_SOCKET is longer than ${MAX_PATH} bytes, the limit of Unix sockets.`)
+    throw new StartError(`${setting} is longer than ${MAX_PATH} bytes, the limit of Unix sockets.`)
   }
   if (!existsSync(path)) return
-  if (!lstatSync(path).isSocket()) throw new StartError('The file at SIGNER_SOCKET is not a socket.')
-  if (await isAnswered(path)) throw new StartError('Another program is listening at SIGNER_SOCKET.')
+  if (!lstatSync(path).isSocket()) throw new StartError(`The file at ${setting} is not a socket.`)
+  if (await isAnswered(path)) throw new StartError(`Another program is listening at ${setting}.`)
   rmSync(path, { force: true })
 }
 

@@ -50,13 +50,18 @@ describe('starting and ending', () => {
   test('without --development no master key is made, whatever NODE_ENV says, and none is taken from inside the store', async (t) => {
     const place = await makePlace()
     t.after(() => place.clear())
-    const production = { more: { SIGNER_REVOCATIONS_SECONDS: '60' }, flags: [] }
+    const production = { more: { SIGNER_REVOCATIONS_SECONDS: '60', SIGNER_CHAINS: '1' }, flags: [] }
     for (const NODE_ENV of ['', 'development', 'test', 'production']) {
       const { more, flags } = production
       await assert.rejects(startSigner(place, { more: { ...more, NODE_ENV }, flags }), /cannot be opened/)
     }
-    await assert.rejects(startSigner(place, { flags: [] }), /SIGNER_REVOCATIONS_SECONDS cannot be 0/)
-    await assert.rejects(startSigner(place, { more: { NODE_ENV: 'production' } }), /contradicts --development/)
+    await assert.rejects(startSigner(place, { flags: [] }), /SIGNER_CHAINS is missing/)
+    const oneChain = { SIGNER_CHAINS: '1' }
+    await assert.rejects(startSigner(place, { more: oneChain, flags: [] }), /SIGNER_REVOCATIONS_SECONDS cannot be 0/)
+    await assert.rejects(
+      startSigner(place, { more: { ...oneChain, NODE_ENV: 'production' } }),
+      /contradicts --development/,
+    )
     const inside = join(place.env.SIGNER_DIR!, 'kek')
     const env = { ...place.env, SIGNER_KEK_FILE: inside }
     await assert.rejects(startSigner({ env }, production), /must not be inside SIGNER_DIR/)

@@ -114,6 +114,14 @@ const migrations = [
   `
   ALTER TABLE ledger ADD COLUMN request_hash BLOB CHECK (request_hash IS NULL OR length(request_hash) = 32);
   `,
+  `
+  -- What moves nothing until it is lifted (freezes.ts); at: milliseconds since 1970.
+  CREATE TABLE frozen (
+    subject TEXT NOT NULL PRIMARY KEY,
+    by TEXT NOT NULL CHECK (by IN ('list', 'admin')),
+    at INTEGER NOT NULL
+  ) STRICT;
+  `,
 ]
 
 function makeFolder(folder: string): void {

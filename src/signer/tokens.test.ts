@@ -21,7 +21,7 @@ const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} }
 function open({ file, log = silent, now = Date.now }: { file: string; log?: Logger; now?: () => number }) {
   const keys = openKeyFile(file, log, now)
   const revocations = openRevocations({ keys, issuer: ISSUER, maxAgeSeconds: 0, log, now })
-  return openTokens({ keys, revocations, issuer: ISSUER, audience: AUDIENCE, now })
+  return openTokens({ keys, revocations, issuer: ISSUER, audience: AUDIENCE, maxSeconds: 86_400, now })
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'chatelaine-tokens-'))

@@ -25,12 +25,15 @@ export function openTokens({
   revocations,
   issuer,
   audience,
+  maxSeconds,
   now = Date.now,
 }: {
   keys: KeyFile
   revocations: Revocations
   issuer: string
   audience: string
+  /** from `iat` to `exp`: a token that lives longer is refused, whichever key signed it */
+  maxSeconds: number
   now?: () => number
 }): TokenVerifier {
   let verifiedBy = keys.current()
@@ -70,8 +73,10 @@ export function openTokens({
   }
 
   async function verify(token: string, id: string): Promise<TokenCaller> {
-    const expected = { typ: 'at+jwt', issuer, audience, required: ['exp', 'sub', 'client_id', 'gid'] }
-    return readCaller(await keys.verify(token, expected).catch(refuse), id)
+    const expected = { typ: 'at+jwt', issuer, audience, required: ['exp', 'iat', 'sub', 'client_id', 'gid'] }
+    const payload = await keys.verify(token, expected).catch(refuse)
+    if (payload.exp! - payload.iat! > maxSeconds) throw invalid()
+    return readCaller(payload, id)
   }
 
   function isAlive({ expiresAt }: TokenCaller): boolean {

@@ -70,7 +70,16 @@ export type Verbs = {
   revocations: { request: { list: string }; answer: { issuedAt: number } }
   health: {
     request: Record<string, never>
-    answer: { ok: true; accounts: number; ledgerEntries: number; revocations: 'fresh' | 'stale' | 'unused' }
+    answer: {
+      ok: true
+      accounts: number
+      ledgerEntries: number
+      revocations: 'fresh' | 'stale' | 'unused'
+      /** what SIGNER_CHAINS lists; null in development without it: every one */
+      chains: number[] | null
+      /** fingerprints (RFC 7638) of the keys that tokens may be signed with */
+      tokenKeys: string[]
+    }
   }
 }
 export type Verb = keyof Verbs
@@ -99,6 +108,22 @@ export const revoked = {
   grant: (grantId: string): string => `grant ${grantId}`,
   application: (clientId: string): string => `application ${clientId}`,
   user: (userId: string): string => `user ${userId}`,
+}
+
+/**
+ * That something is frozen, or is no longer, as a list says it: since a time of the database's clock, milliseconds since 1970.
+ * Beside the entry of `revoked`, which holds as long as it is in the list: what a freeze names stays frozen in the signer
+ * until a list says otherwise, so that a database from before it lifts nothing.
+ */
+export const frozenEntry = (subject: string, { isFrozen, at }: { isFrozen: boolean; at: number }): string =>
+  `${isFrozen ? 'frozen' : 'unfrozen'} ${at} ${subject}`
+
+export type FrozenEntry = { subject: string; isFrozen: boolean; at: number }
+
+/** @returns null for an entry of another kind */
+export function readFrozenEntry(entry: string): FrozenEntry | null {
+  const [, word, at, subject] = /^(frozen|unfrozen) (\d{1,15}) ((?:user|application) .+)$/s.exec(entry) ?? []
+  return subject === undefined ? null : { subject, isFrozen: word === 'frozen', at: Number(at) }
 }
 
 export type RecallRequest = ({ intentId: string } | { chainId: number; from: Hex; nonce: number }) & {

@@ -17,6 +17,7 @@ export type Database = {
     address: Bytes
     created_at: DefaultTime
     frozen_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    unfrozen_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     signed_out_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
   identities: {
@@ -57,6 +58,7 @@ export type Database = {
     needs_dpop: ColumnType<boolean, boolean | undefined, boolean>
     created_at: DefaultTime
     suspended_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    resumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     issuers: ColumnType<Record<string, unknown>[], string | undefined, string>
   }
   application_providers: {

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import { retrying, type RootDb } from '../store/db.ts'
@@ -13,10 +14,11 @@ export type FreezeState = { userId: UserId; frozenAt: string | null }
  * @param userId  the user, by any identity of theirs
  * @throws not_found
  */
-export const freezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState> => set(db, userId, new Date())
+export const freezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState> => set(db, userId, { isFrozen: true })
 
-/** Lets a frozen account continue. @throws not_found */
-export const unfreezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState> => set(db, userId, null)
+/** Lets a frozen account continue, and the signer know that it may. @throws not_found */
+export const unfreezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState> =>
+  set(db, userId, { isFrozen: false })
 
 /** Whether an account is frozen. @throws not_found */
 export async function readFreezable(db: RootDb, wanted: UserId): Promise<FreezeState> {
@@ -62,17 +64,26 @@ export async function assertChangeable(db: RootDb, accountId: string): Promise<v
   if ((row?.frozen_at ?? null) !== null) throw new AppError('account_frozen', 'The operator has frozen this account.')
 }
 
-async function set(db: RootDb, wanted: UserId, frozenAt: Date | null): Promise<FreezeState> {
+/**
+ * By the clock of the database, and each time after the one before: the signer takes of two times the later one, and the clocks
+ * of two databases, or of one before and after a failover, may differ.
+ */
+async function set(db: RootDb, wanted: UserId, { isFrozen }: { isFrozen: boolean }): Promise<FreezeState> {
   const user = await findUser(db, wanted)
   if (user === null) throw new AppError('not_found', 'This user has no account.')
   const { accountId, userId } = user
   await retrying(() =>
     db
       .updateTable('accounts')
-      .set({ frozen_at: frozenAt })
+      .set(
+        isFrozen ? { frozen_at: laterThan('unfrozen_at') } : { frozen_at: null, unfrozen_at: laterThan('frozen_at') },
+      )
       .where('account_id', '=', accountId)
-      .where('frozen_at', frozenAt === null ? 'is not' : 'is', null)
+      .where('frozen_at', isFrozen ? 'is' : 'is not', null)
       .execute(),
   )
   return readFreezable(db, userId)
 }
+
+const laterThan = (column: 'frozen_at' | 'unfrozen_at') =>
+  sql<Date>`greatest(clock_timestamp(), ${sql.ref(column)} + interval '1 millisecond')`

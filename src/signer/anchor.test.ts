@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { test, type TestContext } from 'node:test'
+import { exportJWK, generateKeyPair, SignJWT, type JWK } from 'jose'
+import { ALICE, ask, CHAIN_ID, ISSUER, makePlace, refusal, startSigner } from '../../test/spawned-signer.ts'
+import { until } from '../../test/until.ts'
+import { anchorOf, fingerprintOf, readTokenKeys, type TokenKey } from './anchor.ts'
+import { REVOCATIONS_TYPE } from './wire.ts'
+
+/** The signer as production has it, and an authorization server that can offer keys and sign with any. */
+async function production(t: TestContext) {
+  const place = await makePlace()
+  t.after(() => place.clear())
+  writeFileSync(place.env.SIGNER_KEK_FILE!, randomBytes(32), { mode: 0o600 })
+  const env: Record<string, string> = {
+    ...place.env,
+    SIGNER_REVOCATIONS_SECONDS: '60',
+    SIGNER_CHAINS: String(CHAIN_ID),
+  }
+  const offered: JWK[] = []
+  async function newKey(kid: string) {
+    const { publicKey, privateKey } = await generateKeyPair('ES256')
+    const jwk = { ...(await exportJWK(publicKey)), kid, alg: 'ES256', use: 'sig' }
+    const sign = (typ: string, claims: object, audience?: string) => {
+      const jwt = new SignJWT({ jti: randomUUID(), ...claims })
+        .setProtectedHeader({ alg: 'ES256', typ, kid })
+        .setIssuer(ISSUER)
+        .setSubject(ALICE)
+      if (audience !== undefined) jwt.setAudience(audience).setIssuedAt().setExpirationTime('1h')
+      return jwt.sign(privateKey)
+    }
+    return {
+      jwk,
+      fingerprint: fingerprintOf(jwk as unknown as TokenKey),
+      token: () =>
+        sign(
+          'at+jwt',
+          { client_id: 'shop', scope: 'contracts:write', chain_id: CHAIN_ID, gid: 'g' },
+          env.SIGNER_AUDIENCE,
+        ),
+      list: () => sign(REVOCATIONS_TYPE, { iat: Date.now() / 1_000, part: 0, parts: 1, entries: [] }),
+    }
+  }
+  const offer = (...keys: JWK[]) => {
+    offered.push(...keys)
+    writeFileSync(env.SIGNER_JWKS_FILE!, JSON.stringify({ keys: offered }))
+  }
+  offer()
+  const trust = async (...words: string[]) => {
+    const child = spawn(process.execPath, [join(import.meta.dirname, 'trust-key.ts'), ...words], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    const [out, err, code] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      new Promise<number | null>((resolve) => child.once('close', resolve)),
+    ])
+    return { out, err, code }
+  }
+  return { env, newKey, offer, trust, start: () => startSigner({ env }, { flags: [] }) }
+}
+
+test('in production a key counts when the signer’s user took it by its fingerprint, and not because the server wrote it', async (t) => {
+  const { env, newKey, offer, trust, start } = await production(t)
+  const [own, thief] = [await newKey('own'), await newKey('thief')]
+  offer(own.jwk)
+  await assert.rejects(start(), /trusts no key of an authorization server yet/)
+  assert.deepEqual(await trust(), { out: `not trusted  ${own.fingerprint}\n`, err: '', code: 0 })
+  await assert.rejects(start(), /trusts no key/)
+  assert.deepEqual(await trust('--accept', own.fingerprint), {
+    out: `trusted      ${own.fingerprint}\n`,
+    err: '',
+    code: 0,
+  })
+  assert.equal(statSync(anchorOf(env.SIGNER_DIR!)).mode & 0o777, 0o600)
+
+  const signer = await start()
+  t.after(() => signer.end('SIGKILL'))
+  await signer.bringRevocations([await own.list()])
+  const { address } = await signer.createAccount({ userId: ALICE })
+  assert.equal((await signer.sign(ask(address, { accessToken: await own.token() }))).kind, 'send')
+
+  // The finding: whoever could write the file that the server writes could sign for everybody.
+  offer(thief.jwk)
+  await new Promise((resolve) => setTimeout(resolve, 1_200))
+  const forged = ask(address, { nonce: 1, intentId: 'forged', accessToken: await thief.token() })
+  await assert.rejects(signer.sign(forged), refusal('invalid_token'))
+  await assert.rejects(signer.bringRevocations([await thief.list()]), refusal('bad_request'))
+  assert.deepEqual((await signer.health()).tokenKeys, [own.fingerprint])
+
+  // A change of keys, beside the running signer.
+  const next = await newKey('next')
+  offer(next.jwk)
+  assert.equal((await trust('--accept', next.fingerprint, '--remove', own.fingerprint)).code, 0)
+  await until('the new key is known', async () => (await signer.health()).tokenKeys.includes(next.fingerprint))
+  await signer.bringRevocations([await next.list()])
+  await signer.sign(ask(address, { nonce: 1, intentId: 'next', accessToken: await next.token() }))
+  const old = ask(address, { nonce: 2, intentId: 'old', accessToken: await own.token() })
+  await assert.rejects(signer.sign(old), refusal('invalid_token'))
+  assert.match(
+    signer.stderr(),
+    new RegExp(`token_keys_changed.*${next.fingerprint}|${next.fingerprint}.*token_keys_changed`),
+  )
+})
+
+test('what cannot be trusted or dropped is said, and nothing is changed', async (t) => {
+  const { env, newKey, offer, trust } = await production(t)
+  const [own, other] = [await newKey('own'), await newKey('other')]
+  assert.deepEqual(await trust(), { out: 'No key is trusted, and none is offered.\n', err: '', code: 0 })
+  offer(own.jwk)
+  await trust('--accept', own.fingerprint)
+  const before = readFileSync(anchorOf(env.SIGNER_DIR!), 'utf8')
+  for (const [words, said] of [
+    [['--accept', other.fingerprint], /No key of SIGNER_JWKS_FILE has the fingerprint/],
+    [['--remove', other.fingerprint], /No trusted key has the fingerprint/],
+    [['--remove', own.fingerprint], /would leave no trusted key/],
+    [['--accept', own.fingerprint, '--accept', 'x'], /No key of SIGNER_JWKS_FILE/],
+  ] as const) {
+    const { out, err, code } = await trust(...words)
+    assert.deepEqual([out, code], ['', 1])
+    assert.match(err, said)
+  }
+  writeFileSync(env.SIGNER_JWKS_FILE!, '{"keys": [{"d": "secret')
+  const { err } = await trust('--accept', own.fingerprint)
+  assert.match(err, /is no JSON web key set/)
+  assert.doesNotMatch(err, /secret/)
+  assert.equal(readFileSync(anchorOf(env.SIGNER_DIR!), 'utf8'), before)
+})
+
+test('a key is known by what it is, whatever it is called, and of a private one only the public half is kept', async (t) => {
+  const { env, newKey, offer, trust } = await production(t)
+  const { jwk, fingerprint } = await newKey('own')
+  mkdirSync(env.SIGNER_DIR!)
+  offer(
+    { ...jwk, kid: 'another name', d: 'of the private half' },
+    { kty: 'RSA', n: 'x', e: 'AQAB' },
+    { ...jwk, use: 'enc' },
+  )
+  assert.equal((await trust('--accept', fingerprint)).out, `trusted      ${fingerprint}\n`)
+  const kept = readFileSync(anchorOf(env.SIGNER_DIR!), 'utf8')
+  assert.deepEqual(Object.keys(JSON.parse(kept).keys[0]).toSorted(), ['crv', 'kid', 'kty', 'x', 'y'])
+  assert.deepEqual(readTokenKeys('{"keys": [null, 7, {"kty": "EC", "crv": "P-256"}]}'), [])
+})
