@@ -104,7 +104,7 @@ describe('a store that is not what it was', () => {
     db.close()
     const accessToken = await place.token(BOB)
     await assert.rejects((await again()).sign(ask(address, { accessToken })), refusal('key_damaged'))
-    assert.match(verifyStore(place.env.SIGNER_DIR!).problems.join(), /does not know/)
+    assert.match(verifyStore(place.env.SIGNER_DIR!).problems.join(), /missing in the ledger or differ from it: 1/)
   })
 
   test('a user whose key is gone gets no second account', async (t) => {
@@ -116,6 +116,6 @@ describe('a store that is not what it was', () => {
     const revived = await again()
     await assert.rejects(revived.createAccount({ userId: ALICE }), refusal('key_damaged'))
     await revived.createAccount({ userId: BOB })
-    assert.match(verifyStore(place.env.SIGNER_DIR!).problems.join(), /keys are gone: 1/)
+    assert.match(verifyStore(place.env.SIGNER_DIR!).problems.join(), /keys are missing: 1/)
   })
 })
