@@ -318,6 +318,39 @@ test('a nonce is not filled at a guess: it waits until a node says what a cancel
   }
 })
 
+test('a nonce that the signer may not fill, as a frozen account’s, is asked for again in five minutes and not in each round', async () => {
+  const asked = willing()
+  const sign = world.signer.sign!
+  world.node.eth_getTransactionCount = () => '0x0'
+  world.node.eth_estimateGas = () => '0x5208'
+  world.signer.recall = async () => ({ attempts: [], hasMore: false })
+  const row = await world.row(await world.account('frozen'), { created_at: ago(90), updated_at: ago(40) }, null)
+  const unattended = world.told('transaction_unattended').length
+  let denials = 0
+  world.signer.sign = () => {
+    denials++
+    return Promise.reject(new AppError('account_frozen', 'The operator froze this account.'))
+  }
+  const rounds = async () => {
+    for (let round = 0; round < 3; round++) await recoverBound(world.app, world.chain, { idleSeconds: 8 })
+  }
+  await rounds()
+  assert.deepEqual(
+    [denials, world.told('fill_denied').length, world.told('transaction_unattended').length],
+    [1, 1, unattended],
+  )
+  world.signer.sign = sign
+  await rounds()
+  assert.deepEqual([asked.length, (await world.rowOf(row.id)).state], [0, 'BOUND'])
+  await world.db
+    .updateTable('transactions')
+    .set({ updated_at: ago(9) })
+    .where('id', '=', row.id)
+    .execute()
+  await rounds()
+  assert.deepEqual([asked.length, (await world.rowOf(row.id)).state], [1, 'SUBMITTED'])
+})
+
 test('bound writes are finished side by side', async () => {
   willing()
   let asking = 0

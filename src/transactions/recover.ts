@@ -134,7 +134,8 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
 /**
  * At the intent's own fees; at the market's for a nonce that was held for someone else's transaction, which the chain gave
  * back: nobody has offered anything for it. Null when the ledger has given the nonce to something that was told, or may have been: to the
- * intent itself, signed just now, or to one that the database has lost. That one is taken in; nothing of ours outbids it.
+ * intent itself, signed just now, or to one that the database has lost. That one is taken in; nothing of ours outbids it. Null too
+ * when the signer's rules deny it for now.
  */
 async function signCancel(app: App, chain: Chain, bound: Bound, gas: bigint): Promise<Attempt | null> {
   const { fees } = bound
@@ -143,11 +144,29 @@ async function signCancel(app: App, chain: Chain, bound: Bound, gas: bigint): Pr
     const { raw, hash } = await gasStrategy(chain).replace(app, bound, { kind: 'cancel', gas, fees: offer })
     return { raw, hash, gas, fees: offer, isCancel: true }
   } catch (error) {
+    if (isDenied(error)) return putOff(app, bound, error)
     if (!isTaken(error)) throw error
     await restoreSlot(app, bound)
     return null
   }
 }
+
+/** Refused by the signer's rules, which hold for longer than a round: the fee is too high for them, or the account is frozen. */
+const isDenied = (error: unknown): boolean =>
+  error instanceof AppError && ['policy_denied', 'account_frozen', 'application_suspended'].includes(error.code)
+
+/** Asks again in five minutes, by a time of the last look that lies ahead: each round would have the same answer, and log it. */
+async function putOff({ db, telemetry }: App, { chainId, id, from }: Bound, error: unknown): Promise<null> {
+  telemetry.log.warn('fill_denied', { chainId, id, sender: from }, error)
+  await db
+    .updateTable('transactions')
+    .set({ updated_at: sql<Date>`now() + ${`${PUT_OFF_SECONDS} seconds`}::interval` })
+    .where('id', '=', id)
+    .where('state', '=', 'BOUND')
+    .execute()
+  return null
+}
+const PUT_OFF_SECONDS = 300
 
 /** A refusal of the ledger that says: nonce or intent have a signature that our tables do not know. */
 export const isTaken = (error: unknown): boolean =>
