@@ -21,6 +21,7 @@ import { openTelemetry } from '../src/telemetry.ts'
 import { followTransactions } from '../src/transactions/follow.ts'
 import { addressOf } from '../test/scripted-chain.ts'
 import { startPostgres } from './postgres.ts'
+import { openedHead } from '../test/opened.ts'
 
 // A cluster of our own, unless one is named: then what others do on it counts as ours.
 const cluster = await startPostgres()
@@ -196,10 +197,9 @@ async function ours(db: RootDb, url: string, verification: Chain['verification']
     ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 64, feeCapWei: 1n },
     ...{
       verification,
-      multicall3: null,
       explorer: explorerAt(''),
       rpc,
-      head: openHead(Date.now),
+      ...openedHead(),
       faucet: async () => {},
     },
   }

@@ -26,6 +26,8 @@ import { raiseFee, readAttempts } from '../src/transactions/replace.ts'
 import { emptyPostgres } from '../test/database.ts'
 import { cpuMillis } from './place.ts'
 import { startPostgres } from './postgres.ts'
+import { openedHead } from '../test/opened.ts'
+import { openState } from '../src/state.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -55,18 +57,18 @@ const node = fork(new URL('lanes-node.ts', import.meta.url).pathname, {
 const [{ url }] = (await once(node, 'message')) as [{ url: string }]
 
 const rpc = openRpc({ url })
-const head = openHead(Date.now)
+const { head, memory, state } = openedHead()
 const hash: Hex = `0x${'00'.repeat(32)}`
 head.set({ number: 1_000, hash, parentHash: hash, timestamp: 0, baseFee: 20n * GWEI })
 const explorer = { tx: String, address: String, block: String }
 const chain: Chain = {
   ...{ chainId: CHAIN_ID, name: 'bench', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 'finalized' },
-  ...{ feeCapWei: 1_000n * GWEI, verification: 'bloom', explorer, rpc, head, faucet: null },
+  ...{ feeCapWei: 1_000n * GWEI, verification: 'bloom', explorer, rpc, head, memory, state, faucet: null },
 }
 const app: App = {
   config: readConfig({ NODE_ENV: 'test', RATE_LIMITS: 'off' }, 'server'),
   ...{ origin: 'http://localhost:4000', db, chains: new Map([[CHAIN_ID, chain]]), signer },
-  ...{ telemetry: openTelemetry('bench', 'silent'), tokenKeys: { keys: [] }, now: Date.now },
+  ...{ telemetry: openTelemetry('bench', 'silent'), tokenKeys: { keys: [] }, state: openState(), now: Date.now },
 }
 
 type Lane = { address: Hex; raw: Hex; hash: Hex; index: number }

@@ -21,6 +21,7 @@ import { takeNonce, type Binding } from '../src/transactions/take-nonce.ts'
 import { emptyPostgres } from '../test/database.ts'
 import { fakeChain } from '../test/fake-chain.ts'
 import { startPostgres } from './postgres.ts'
+import { openState } from '../src/state.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -63,7 +64,7 @@ const { chainId } = chain
 const app: App = {
   config: readConfig({ NODE_ENV: 'test', RATE_LIMITS: 'off', MAX_PENDING_WRITES: '1000000' }, 'server'),
   ...{ origin: 'http://localhost:4000', db, chains: new Map([[chainId, chain]]), signer: {} as App['signer'] },
-  ...{ telemetry: openTelemetry('bench', 'silent'), tokenKeys: { keys: [] }, now: Date.now },
+  ...{ telemetry: openTelemetry('bench', 'silent'), tokenKeys: { keys: [] }, state: openState(), now: Date.now },
 }
 
 const accounts = Array.from({ length: ACCOUNTS }, (_, index) => ({

@@ -2,6 +2,7 @@ import type { JSONWebKeySet } from 'jose'
 import type { Chain } from './chain/network.ts'
 import type { Config } from './config.ts'
 import type { Signer } from './signer/client.ts'
+import type { State } from './state.ts'
 import type { RootDb } from './store/db.ts'
 import type { Telemetry } from './telemetry.ts'
 
@@ -14,6 +15,8 @@ export type App = {
   chains: Map<number, Chain>
   signer: Signer
   telemetry: Telemetry
+  /** what slices remember in this process */
+  state: State
   /** public keys that access tokens are verified with; issuer is origin/oauth, audience origin/v1 */
   tokenKeys: JSONWebKeySet
   /** milliseconds since 1970 */

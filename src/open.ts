@@ -13,6 +13,7 @@ import {
 } from './applications/open-networks.ts'
 import { saveApplication } from './applications/registry.ts'
 import type { Chain } from './chain/network.ts'
+import { closeChain } from './chain/open.ts'
 import { databaseOf, type Config } from './config.ts'
 import { openEmbeddedChain, writeFacts, type DevelopmentFacts, type EmbeddedChain } from './devnet/development.ts'
 import { startSigner } from './devnet/signer.ts'
@@ -27,6 +28,7 @@ import { buildServer, startWorkers } from './server.ts'
 import { connectSigner } from './signer/client.ts'
 import { toHex } from './store/bytes.ts'
 import { reasonOf } from './store/away.ts'
+import { openState } from './state.ts'
 import { openEmbedded, openPostgres, type RootDb } from './store/db.ts'
 import { lockFolder } from './store/folder-lock.ts'
 import { migrate } from './store/migrate.ts'
@@ -117,7 +119,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
     const signer = opened('signer connection', connectSigner({ path: socket, renewRevocations }), (client) =>
       client.close(),
     )
-    const chains = opened('nodes', new Map<number, Chain>(), (open) => open.forEach((chain) => chain.rpc.close()))
+    const chains = opened('nodes', new Map<number, Chain>(), (open) => open.forEach(closeChain))
     const place: Here = { config, db, telemetry, origin }
     const main = isDevelopment ? await openMain(place, embedded) : null
     if (main !== null) chains.set(main.chainId, main)
@@ -130,6 +132,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       chains,
       signer,
       telemetry,
+      state: opened('state', openState(), (state) => state.clear()),
       tokenKeys: publicKeys(keys),
       now: () => Date.now(),
       poolWaitMs: () => {
@@ -266,7 +269,7 @@ async function openMain(place: Here, embedded: EmbeddedChain | null): Promise<Ch
   if (embedded === null) return openNetwork(place, wanted, { faucet: null })
   const chain = await openNetwork(place, wanted, { faucet: (address) => embedded.faucet(address) })
   await refillAccounts(db, embedded, telemetry).catch((error: unknown) => {
-    chain.rpc.close()
+    closeChain(chain)
     throw error
   })
   return chain

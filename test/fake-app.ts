@@ -10,6 +10,7 @@ import type { AttemptRow, TransactionRow } from '../src/transactions/intent.ts'
 import { restoreAccount } from '../src/users/pregenerate.ts'
 import { testDatabase } from './database.ts'
 import { fakeChain, type Says } from './fake-chain.ts'
+import { openState } from '../src/state.ts'
 
 type Line = { level: keyof Logger; event: string; fields: Record<string, unknown> }
 export type FakeApp = Awaited<ReturnType<typeof fakeApp>>
@@ -43,6 +44,7 @@ export async function fakeApp(settings: Record<string, string> = {}) {
       log: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
     },
     tokenKeys: { keys: [] },
+    state: openState(),
     now: Date.now,
   }
 

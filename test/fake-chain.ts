@@ -1,7 +1,8 @@
 import type { Chain } from '../src/chain/network.ts'
-import { openHead } from '../src/chain/head.ts'
+import { openExpensiveCalls } from '../src/chain/rpc/expensive-calls.ts'
 import { RpcError, type Rpc } from '../src/chain/rpc/rpc.ts'
 import type { Hex } from '../src/ids.ts'
+import { openedHead } from './opened.ts'
 
 const BASE_FEE = 10n
 /** What a node says to a call: a value, or an error that it answers with. */
@@ -22,6 +23,7 @@ export function fakeChain(says: Record<string, Says>) {
       return said
     }) as Rpc['call'],
     batch: async (some) => some.map(({ method, params }) => answer(method, params)),
+    expensive: openExpensiveCalls(),
     close: () => {},
   }
   const explorer = { tx: (hash: Hex) => hash, address: (address: Hex) => address, block: (at: number) => String(at) }
@@ -32,7 +34,7 @@ export function fakeChain(says: Record<string, Says>) {
       verification: 'bloom',
       explorer,
       rpc,
-      head: openHead(Date.now),
+      ...openedHead(),
       faucet: null,
     },
   }

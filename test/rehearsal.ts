@@ -19,6 +19,7 @@ import { callbackOf } from '../src/oauth/federation/federation.ts'
 import { cookieKeysOf, newKey, publicKeys, type PrivateKeys } from '../src/oauth/keys.ts'
 import { oauth } from '../src/oauth/oauth.ts'
 import { developmentProvider, type ProviderSettings } from '../src/oauth/federation/providers.ts'
+import { openState } from '../src/state.ts'
 
 /** A running authorization server with the development provider, for tests: real HTTP, real database, no chain, no keys of accounts. */
 export type Rehearsal = {
@@ -86,6 +87,7 @@ export async function rehearse({
     } as unknown as Signer,
     telemetry,
     tokenKeys: publicKeys(keys),
+    state: openState(),
     now: Date.now,
   }
   await saveApplication(app.db, demoApplication)

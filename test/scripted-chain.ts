@@ -5,6 +5,8 @@ import { bloomOf } from '../src/follower/bloom.ts'
 import { headerHash, receiptsRoot, transactionsRoot } from '../src/follower/strict.ts'
 import type { Hex } from '../src/ids.ts'
 import { makeTransaction, type WholeTransaction } from './scripted-transactions.ts'
+import { openedHead } from './opened.ts'
+import { openExpensiveCalls } from '../src/chain/rpc/expensive-calls.ts'
 
 /** A transfer as a test writes it down; the log is made from it, and so is what the history should say. */
 export type ScriptedTransfer = {
@@ -127,7 +129,7 @@ export function scriptedChain({
       verification: 'bloom',
       explorer: explorerAt('http://localhost:4000/explorer'),
       rpc: scriptedRpc(),
-      head: openHead(() => performance.now()),
+      ...openedHead(() => performance.now()),
       faucet: isDevelopment ? async () => {} : null,
     },
     blocks: [],
@@ -194,6 +196,7 @@ export function scriptedChain({
             }),
           ),
         ),
+      expensive: openExpensiveCalls(),
       close: () => {},
     }
   }

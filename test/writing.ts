@@ -25,6 +25,7 @@ import { transactions } from '../src/transactions/routes.ts'
 import { restoreAccount } from '../src/users/pregenerate.ts'
 import { testDatabase } from './database.ts'
 import { until } from './until.ts'
+import { openState } from '../src/state.ts'
 
 /** What a test makes of a JSON-RPC call; `next` is the real node. */
 export type Fault = (method: string, params: unknown[], next: () => Promise<unknown>) => Promise<unknown>
@@ -168,6 +169,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
       signer,
       telemetry,
       tokenKeys: jwks,
+      state: openState(),
       now: Date.now,
     }
     const server = openListener(app)

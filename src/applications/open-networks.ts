@@ -1,5 +1,5 @@
 import type { Chain } from '../chain/network.ts'
-import { openChain } from '../chain/open.ts'
+import { closeChain, openChain } from '../chain/open.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Config } from '../config.ts'
 import type { Hex } from '../ids.ts'
@@ -106,7 +106,7 @@ async function connectNetwork(
     await check({ ...wanted, chainId: chain.chainId, genesisHash })
     return chain
   } catch (error) {
-    chain.rpc.close()
+    closeChain(chain)
     throw error
   }
 }

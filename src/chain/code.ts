@@ -1,9 +1,12 @@
 import type { Hex } from '../ids.ts'
+import type { Head } from './head.ts'
 import { readBytes } from './rpc/answers.ts'
-import type { Chain } from './network.ts'
+import type { Rpc } from './rpc/rpc.ts'
 
 const MAX_REMEMBERED = 10_000
-const memories = new WeakMap<Chain, { addresses: Set<Hex> }>()
+
+/** Addresses that were seen to have code. */
+export type KnownCode = { addresses: Set<Hex> }
 
 /**
  * True when there is code at an address, at the newest block. Only presence is remembered: code may come at any time,
@@ -11,11 +14,14 @@ const memories = new WeakMap<Chain, { addresses: Set<Hex> }>()
  * reorganisation reverts, and the code by which an account delegates (EIP-7702).
  * @throws RpcError | RpcUnavailable
  */
-export async function hasCode(chain: Chain, address: Hex): Promise<boolean> {
-  const { addresses } = seenOf(chain)
+export async function hasCode(
+  { rpc, memory }: { rpc: Rpc; memory: { code: KnownCode } },
+  address: Hex,
+): Promise<boolean> {
+  const { addresses } = memory.code
   const key = address.toLowerCase() as Hex
   if (addresses.has(key)) return true
-  const code = await chain.rpc.call('eth_getCode', [key, 'latest'])
+  const code = await rpc.call('eth_getCode', [key, 'latest'])
   if (!isCode(code)) return false
   if (/^0xef0100/i.test(code)) return true
   if (addresses.size >= MAX_REMEMBERED) addresses.delete(addresses.values().next().value!)
@@ -27,16 +33,13 @@ export async function hasCode(chain: Chain, address: Hex): Promise<boolean> {
 export const isCode = (answer: unknown): answer is Hex => readBytes(answer, 'code of an address').length > 2
 
 /** Begins anew where a head is not the block after the one before it: blocks may have been reorganised. */
-function seenOf(chain: Chain): { addresses: Set<Hex> } {
-  const known = memories.get(chain)
-  if (known !== undefined) return known
-  const seen = { addresses: new Set<Hex>() }
-  let last = chain.head.current()
+export function openKnownCode(head: Head): KnownCode {
+  const known: KnownCode = { addresses: new Set() }
+  let last = head.current()
   // Heard of each head as it comes: between two that ask there may be many blocks. What is under way is of the chain before.
-  chain.head.onChange((head) => {
-    if (last !== null && head.parentHash !== last.hash) seen.addresses = new Set()
-    last = head
+  head.onChange((block) => {
+    if (last !== null && block.parentHash !== last.hash) known.addresses = new Set()
+    last = block
   })
-  memories.set(chain, seen)
-  return seen
+  return known
 }

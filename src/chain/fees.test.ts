@@ -2,11 +2,13 @@ import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { AppError } from '../errors.ts'
-import { currentFees, highestPrice, nextFee, offer, type Fees } from './fees.ts'
+import { currentFees } from './current-fees.ts'
+import { highestPrice, nextFee, offer, type Fees } from './fees.ts'
 import type { Hex } from '../ids.ts'
 import { openHead } from './head.ts'
 import type { Chain } from './network.ts'
 import { RpcError } from './rpc/rpc.ts'
+import { openedHead } from '../../test/opened.ts'
 
 const GWEI = 10n ** 9n
 const capReached = (error: unknown) => error instanceof AppError && error.code === 'fee_cap_reached'
@@ -68,7 +70,8 @@ test('a raised fee outbids the previous one in both fields, follows the market, 
 })
 
 function fakeChain(baseFee: bigint | null, answers: Record<string, string | Error>): { chain: Chain; asked: string[] } {
-  const head = openHead(() => 0)
+  const opened = openedHead(() => 0)
+  const { head } = opened
   head.set({ number: 1, hash: '0x01', parentHash: '0x00', timestamp: 0, baseFee })
   const asked: string[] = []
   const call = async (method: string) => {
@@ -77,7 +80,7 @@ function fakeChain(baseFee: bigint | null, answers: Record<string, string | Erro
     if (answer instanceof Error) throw answer
     return answer
   }
-  return { chain: { head, feeCapWei: 1_000n * GWEI, rpc: { call } } as unknown as Chain, asked }
+  return { chain: { ...opened, feeCapWei: 1_000n * GWEI, rpc: { call } } as unknown as Chain, asked }
 }
 
 test('the tip is asked once per block, however many want to know', async () => {
@@ -114,7 +117,8 @@ function nodeWith(answers: Record<string, unknown>) {
     if (answer === undefined) throw new RpcError(-32601, `the method ${method} does not exist`, undefined)
     return answer
   }
-  const head = openHead(Date.now)
+  const opened = openedHead()
+  const { head } = opened
   const batch = (calls: { method: string }[]) =>
     Promise.all(calls.map(({ method }) => call(method).catch((error: unknown) => error)))
   const hashOf = (number: number): Hex => `0x${String(number).padStart(64, '0')}`
@@ -123,7 +127,7 @@ function nodeWith(answers: Record<string, unknown>) {
   mine(1)
   const block = { number: '0x1', hash: hashOf(1), parentHash: hashOf(0), timestamp: '0x1', baseFeePerGas: '0xa' }
   answers.eth_getBlockByNumber ??= block
-  return { chain: { head, rpc: { call, batch }, feeCapWei: 100n } as unknown as Chain, asked, mine, block }
+  return { chain: { ...opened, rpc: { call, batch }, feeCapWei: 100n } as unknown as Chain, asked, mine, block }
 }
 
 test('a node that suggests no tip is asked for its gas price: what that has above the base fee is the tip', async () => {

@@ -4,6 +4,7 @@ import type { Hex } from '../ids.ts'
 import { freshBlock, newestBlock } from './latest-block.ts'
 import { openHead } from './head.ts'
 import type { Chain } from './network.ts'
+import { openedHead } from '../../test/opened.ts'
 
 const hashOf = (number: number): Hex => `0x${number.toString(16).padStart(64, '0')}`
 
@@ -20,7 +21,7 @@ function place() {
       timestamp: '0x1',
     }
   }
-  const chain = { head: openHead(() => world.now), faucet: null, rpc: { call } } as unknown as Chain
+  const chain = { ...openedHead(() => world.now), faucet: null, rpc: { call } } as unknown as Chain
   return { world, chain }
 }
 const turn = () => new Promise((resolve) => setImmediate(resolve))

@@ -23,9 +23,6 @@ const AHEAD = 0.75
 /** milliseconds after which the node is asked once more beside: one request that hangs must not hold up all readers */
 const LATE_MS = 1_000
 
-type BlockRequest = { running: Promise<Block>; next: Promise<Block> | null }
-const asking = new WeakMap<Chain, BlockRequest>()
-
 /**
  * The newest block that this service has seen, asked of the node when what we know is older than `maxAgeMs`.
  * All who ask at the same time share one request, and nobody is given the answer to a request that was sent before
@@ -68,7 +65,7 @@ export function freshBlock(chain: Chain, maxAgeMs = mostAge(chain)): Block | nul
   const ageMs = chain.head.ageMs()
   if (maxAgeMs <= 0 || ageMs > maxAgeMs) return null
   // Looked for shortly before someone would have to wait for it.
-  if (ageMs > AHEAD * maxAgeMs && !asking.has(chain)) {
+  if (ageMs > AHEAD * maxAgeMs && chain.memory.latest === null) {
     fetchLatest(chain)
       .then((block) => move(chain, block, null))
       .catch(() => {})
@@ -77,8 +74,8 @@ export function freshBlock(chain: Chain, maxAgeMs = mostAge(chain)): Block | nul
 }
 
 function fetchLatest(chain: Chain): Promise<Block> {
-  const now = asking.get(chain)
-  if (now === undefined) return start(chain)
+  const now = chain.memory.latest
+  if (now === null) return start(chain)
   now.next ??= now.running.then(
     () => start(chain),
     () => start(chain),
@@ -87,10 +84,11 @@ function fetchLatest(chain: Chain): Promise<Block> {
 }
 
 function start(chain: Chain): Promise<Block> {
-  const entry: BlockRequest = { running: askTwice(chain), next: null }
-  asking.set(chain, entry)
+  const { memory } = chain
+  const entry: NonNullable<typeof memory.latest> = { running: askTwice(chain), next: null }
+  memory.latest = entry
   const forget = () => {
-    if (asking.get(chain) === entry && entry.next === null) asking.delete(chain)
+    if (memory.latest === entry && entry.next === null) memory.latest = null
   }
   entry.running.then(forget, forget)
   return entry.running

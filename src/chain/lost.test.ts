@@ -6,6 +6,7 @@ import { newestBlock } from './latest-block.ts'
 import { openHead } from './head.ts'
 import { hasLost } from './lost.ts'
 import type { Chain } from './network.ts'
+import { openedHead } from '../../test/opened.ts'
 
 const hashOf = (number: number): Hex => `0x${number.toString(16).padStart(64, '0')}`
 const header = (number: number) => ({
@@ -25,7 +26,7 @@ function place(settings: Partial<Chain>) {
   }
   const chain = {
     faucet: null,
-    head: openHead(() => performance.now()),
+    ...openedHead(() => performance.now()),
     rpc: { call },
     ...settings,
   } as unknown as Chain

@@ -6,9 +6,6 @@ import { RpcError } from './rpc/rpc.ts'
 /** milliseconds for which a node's newest block stays below ours before it is asked whether it has lost it */
 const LOST_AFTER_MS = 5_000
 
-/** since when the newest block of a network's node is below ours */
-const below = new WeakMap<Chain, number>()
-
 /**
  * Whether the node has lost our newest block, and not merely lags: what it shows has stayed below for seconds, and it no
  * longer knows our block by its hash. In development a snapshot that was reverted loses blocks immediately, so nothing is
@@ -23,13 +20,12 @@ export async function hasLost(
   latest: { number: number },
 ): Promise<boolean> {
   if (latest.number >= ours.number) {
-    below.delete(chain)
+    chain.memory.belowSince = null
     return false
   }
   if (chain.faucet !== null) return true
   const now = performance.now()
-  const since = below.get(chain) ?? now
-  below.set(chain, since)
+  const since = (chain.memory.belowSince ??= now)
   const { lostAfterMs = isDevelopment(chain) ? 0 : LOST_AFTER_MS } = chain
   if (now - since < lostAfterMs) return false
   try {

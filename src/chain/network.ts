@@ -8,7 +8,9 @@
  */
 
 import type { Hex } from '../ids.ts'
+import type { State } from '../state.ts'
 import type { Head } from './head.ts'
+import type { Memory } from './memory.ts'
 import type { NewHeads } from './rpc/new-heads.ts'
 import type { Rpc } from './rpc/rpc.ts'
 
@@ -29,6 +31,10 @@ export type Chain = {
   /** absent where no node was named that tells of its new blocks */
   newHeads?: NewHeads
   head: Head
+  /** what this unit has learned of it */
+  memory: Memory
+  /** what the slices above remember of it */
+  state: State
   /** Gives a new account its first funds, on development chains only. */
   faucet: ((address: Hex) => Promise<void>) | null
   /** of a development installation: it may lose any number of blocks, final ones too */

@@ -1,13 +1,15 @@
 import type { Hex } from '../ids.ts'
 import { connect } from './rpc/connect.ts'
+import { openState } from '../state.ts'
 import { openHead } from './head.ts'
+import { openMemory } from './memory.ts'
 import type { Chain } from './network.ts'
 import { isHeadUrl } from './rpc/new-heads.ts'
 import type { OnNode } from './rpc/pool.ts'
 import type { OnCall } from './rpc/rpc.ts'
 
 /** What a network is, before its nodes were asked. */
-export type ChainSettings = Omit<Chain, 'chainId' | 'rpc' | 'newHeads' | 'head'> & {
+export type ChainSettings = Omit<Chain, 'chainId' | 'rpc' | 'newHeads' | 'head' | 'memory' | 'state'> & {
   /** one or several nodes of the same network; they hold keys, so they appear in no message */
   rpcUrls: readonly string[]
   /** what the nodes must say; undefined takes what they say */
@@ -29,6 +31,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
   const { explorer, faucet, isDevelopment, now, onCall, onNode = () => {} } = settings
   const { rpc, identity, newHeads } = await connect(rpcUrls, { wantedChainId, onCall, onNode })
   const { chainId, genesisHash } = identity
+  const head = openHead(now)
   return {
     chain: {
       chainId,
@@ -46,8 +49,16 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       ...(rpcUrls.filter((url) => !isHeadUrl(url)).length > 1 ? { lostAfterMs: LOST_AMONG_SEVERAL_MS } : {}),
       rpc,
       ...(newHeads === null ? {} : { newHeads }),
-      head: openHead(now),
+      head,
+      memory: openMemory(head),
+      state: openState(),
     },
     genesisHash,
   }
+}
+
+/** Ends the connections to its nodes, and all that was remembered of it. */
+export function closeChain({ rpc, state }: Chain): void {
+  rpc.close()
+  state.clear()
 }

@@ -10,6 +10,7 @@ import type { Block } from './rpc/block.ts'
 import type { Chain } from './network.ts'
 import { oldBlock } from './block-at.ts'
 import { RpcError, type Rpc } from './rpc/rpc.ts'
+import { answersAt, findKnown, newAnswers, remember, type BlockAnswers } from './shared-answers.ts'
 
 /**
  * Reads pinned to one block by its hash: a node that lags answers an error, never old data. Equal reads at the
@@ -26,15 +27,7 @@ export type Reads = {
 
 export type BlockTag = 'latest' | 'finalized' | number
 
-/** of one half of what is kept */
-const MAX_ENTRIES = 25_000
-const MAX_CHARACTERS = 32_000_000
 const TRIES = 4
-
-type ReadCache = { answers: Map<string, Promise<unknown>>; characters: number }
-/** What was read at one block: when the recent half is full, it takes the place of the one before. */
-type Generation = { hash: Hex; recent: ReadCache; before: ReadCache }
-const generations = new WeakMap<Chain, Generation>()
 
 /**
  * Runs `work` at one block. When the node does not know the block (it lags, or the block was reorganised away),
@@ -47,13 +40,13 @@ export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads
     try {
       if (tag !== 'latest') {
         const old = await oldBlockOf(chain, tag)
-        return await work(readsAt(chain, old, newGeneration(old.hash)))
+        return await work(readsAt(chain, old, newAnswers()))
       }
       // Said once, "unknown" may be one of several nodes behind an address.
       const again = { maxAgeMs: 0, lost: attempt > 2 ? lost : null }
       const block: Block = await newestBlock(chain, attempt === 1 ? {} : again)
       lost = block.hash
-      return await work(readsAt(chain, block, generationOf(chain, block.hash)))
+      return await work(readsAt(chain, block, answersAt(chain.memory.reads, block.hash)))
     } catch (error) {
       // Of a block that it has the node says so, or, as some do, that it never heard of it.
       const isGone = error instanceof RpcError && (isForgottenState(error) || (isLag(error) && attempt === TRIES))
@@ -76,24 +69,12 @@ async function oldBlockOf(chain: Chain, tag: 'finalized' | number): Promise<Bloc
 
 const isLag = (error: unknown): boolean => error instanceof Lags || (error instanceof RpcError && isUnknownBlock(error))
 
-const newMemory = (): ReadCache => ({ answers: new Map(), characters: 0 })
-const newGeneration = (hash: Hex): Generation => ({ hash, recent: newMemory(), before: newMemory() })
-
-function generationOf(chain: Chain, hash: Hex): Generation {
-  let generation = generations.get(chain)
-  if (generation?.hash !== hash) {
-    generation = newGeneration(hash)
-    generations.set(chain, generation)
-  }
-  return generation
-}
-
-function readsAt({ rpc }: { rpc: Rpc }, block: Block, generation: Generation): Reads {
+function readsAt({ rpc }: { rpc: Rpc }, block: Block, answers: BlockAnswers): Reads {
   const at = { blockHash: block.hash }
   let isRepeated = false
   const shared = <T>(key: string, ask: () => Promise<T>): Promise<T> => {
-    const known = findKnown<T>(generation, key)
-    if (known === undefined) return remember(generation, key, ask())
+    const known = findKnown<T>(answers, key)
+    if (known === undefined) return remember(answers, key, ask())
     isRepeated = true
     return known
   }
@@ -110,38 +91,4 @@ function readsAt({ rpc }: { rpc: Rpc }, block: Block, generation: Generation): R
       ),
     hasCode: (address) => shared(`k${address}`, async () => isCode(await rpc.call('eth_getCode', [address, at]))),
   }
-}
-
-const findKnown = <T>({ recent, before }: Generation, key: string): Promise<T> | undefined =>
-  (recent.answers.get(key) ?? before.answers.get(key)) as Promise<T> | undefined
-
-/** One request for all who want the same. A failure is not kept. */
-function remember<T>(generation: Generation, key: string, answer: Promise<T>): Promise<T> {
-  if (isFull(generation.recent)) {
-    generation.before = generation.recent
-    generation.recent = newMemory()
-  }
-  const memory = generation.recent
-  memory.answers.set(key, answer)
-  answer.then(
-    (value) => {
-      memory.characters += key.length + sizeOf(value)
-      // What was asked before it was full may be long, too.
-      if (memory.characters > MAX_CHARACTERS) memory.answers.delete(key)
-    },
-    () => memory.answers.delete(key),
-  )
-  return answer
-}
-
-const isFull = ({ answers, characters }: ReadCache): boolean =>
-  answers.size >= MAX_ENTRIES || characters > MAX_CHARACTERS
-
-/** Characters, about. A revert may hold as much as an answer, once as bytes and once within its text. */
-function sizeOf(value: unknown): number {
-  if (typeof value !== 'object' || value === null) return 100
-  const { data, reverted } = value as { data?: Hex; reverted?: RpcError }
-  if (reverted === undefined) return data?.length ?? 100
-  const { message, data: given } = reverted
-  return 500 + message.length + (typeof given === 'string' ? given.length : JSON.stringify(given ?? '').length)
 }

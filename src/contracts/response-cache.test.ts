@@ -6,6 +6,7 @@ import type { Chain } from '../chain/network.ts'
 import { deploy } from '../devnet/deploy.ts'
 import type { Hex } from '../ids.ts'
 import { findFinished, keepFinished } from './response-cache.ts'
+import { openedHead } from '../../test/opened.ts'
 
 let here: World
 let probe: Hex
@@ -126,8 +127,8 @@ test('msg.sender is never another user’s', async () => {
 })
 
 test('an answer is found at its own block only, and only while that is the newest', () => {
-  const head = openHead(() => 0)
-  const place = { head } as Chain
+  const place = openedHead(() => 0) as Chain
+  const { head } = place
   const block = (hash: Hex) => ({ number: 1, hash, parentHash: '0x0' as Hex, timestamp: 1, baseFee: null })
   head.set(block('0xa'))
   keepFinished(place, '0xa', 'key', 'text')
@@ -141,8 +142,8 @@ test('an answer is found at its own block only, and only while that is the newes
 })
 
 test('what is kept is bounded: in number, and in the length of each', () => {
-  const head = openHead(() => 0)
-  const place = { head } as Chain
+  const place = openedHead(() => 0) as Chain
+  const { head } = place
   head.set({ number: 1, hash: '0xa', parentHash: '0x0', timestamp: 1, baseFee: null })
   for (let number = 0; number <= 2_000; number++) keepFinished(place, '0xa', `key ${number}`, 'text')
   assert.equal(findFinished(place, '0xa', 'key 0'), undefined)

@@ -1,29 +1,33 @@
 import { BoundedMap } from '../bounded-map.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
+import { slot } from '../state.ts'
 
 /** answers of a network */
 const MAX_ANSWERS = 2_000
 const MAX_KEY_CHARACTERS = 1_024
 const MAX_TEXT_CHARACTERS = 4_096
 
-type CachedResponses = { hash: Hex; texts: BoundedMap<string, string> }
-const finished = new WeakMap<Chain, CachedResponses>()
+type AtBlock = { hash: Hex | null; texts: BoundedMap<string, string> }
+const finished = slot('answers to contract reads', (_: Chain): AtBlock => ({
+  hash: null,
+  texts: new BoundedMap(MAX_ANSWERS),
+}))
 
 /**
  * The whole answer to an equal read at a block, as it went over the wire: what many ask within a block is encoded,
  * decoded and written once. 10 MB for a network at most, whatever callers ask.
  */
 export function findFinished(chain: Chain, hash: Hex, key: string): string | undefined {
-  const known = finished.get(chain)
-  return known?.hash === hash ? known.texts.get(key) : undefined
+  const known = finished.of(chain)
+  return known.hash === hash ? known.texts.get(key) : undefined
 }
 
 /** Keeps an answer for the time of its block. One that comes when its block is no longer the newest is not kept. */
 export function keepFinished(chain: Chain, hash: Hex, key: string, text: string): void {
   if (key.length > MAX_KEY_CHARACTERS || text.length > MAX_TEXT_CHARACTERS) return
   if (chain.head.current()?.hash !== hash) return
-  let known = finished.get(chain)
-  if (known?.hash !== hash) finished.set(chain, (known = { hash, texts: new BoundedMap(MAX_ANSWERS) }))
+  const known = finished.of(chain)
+  if (known.hash !== hash) Object.assign(known, { hash, texts: new BoundedMap(MAX_ANSWERS) })
   known.texts.set(key, text)
 }

@@ -8,6 +8,7 @@ import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { scriptedChain } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
 import { startFollower } from './follow.ts'
+import { chainLike } from '../../test/opened.ts'
 
 let database: TestDatabase
 before(async () => {
@@ -38,7 +39,7 @@ test('while a subscription stands the node is asked once a second, and at once w
   const script = scriptedChain({ isDevelopment: true })
   for (let count = 0; count < 10; count++) script.mine()
   const { newHeads, state, hint } = announcer()
-  const chain = { ...script.chain, newHeads }
+  const chain = chainLike(script.chain, { newHeads })
   const follower = startFollower(app, chain, [])
   t.after(() => follower.stop())
   const isFollowed = () => chain.head.current()?.hash === script.blocks.at(-1)!.hash

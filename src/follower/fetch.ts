@@ -9,6 +9,7 @@ import { readBlock, readReceipt, type RawBlock } from './answers.ts'
 import type { FollowedBlock, Ours, Receipt } from './block.ts'
 import { bloomOf } from './bloom.ts'
 import { proveAll, proveOwn, proveSome, type Answers, type Provability } from './prove.ts'
+import { slot } from '../state.ts'
 
 /** calls of one JSON-RPC batch; providers refuse more than 50 to 100 */
 const BATCH = 50
@@ -160,13 +161,11 @@ export type ReceiptSource = {
   provability?: Provability
 }
 
-const learned = new WeakMap<Chain, Provability>()
+const learned = slot('whether blocks can be proven', (_: Chain): Provability => ({ wasProven: false, doubts: 0 }))
 
 /** How to ask the nodes of a network; what is learned of whether its blocks can be proven is learned for the whole process. */
 export function sourceOf(chain: Chain): ReceiptSource {
-  const provability = learned.get(chain) ?? { wasProven: false, doubts: 0 }
-  learned.set(chain, provability)
-  return { hasBlockReceipts: true, verification: chain.verification, provability }
+  return { hasBlockReceipts: true, verification: chain.verification, provability: learned.of(chain) }
 }
 
 /** Also nodes that know the method by number only: they call a hash a wrong parameter. */

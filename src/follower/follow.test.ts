@@ -23,6 +23,7 @@ import { applyBlocks } from './apply.ts'
 import type { BlockListener, FollowedBlock } from './block.ts'
 import { Fenced, indexedTo, releaseLease, renewLease, setHalted, takeLease } from './cursor.ts'
 import { startFollower } from './follow.ts'
+import { chainLike } from '../../test/opened.ts'
 
 const TRANSACTION: ScriptedTransaction = {
   from: signerAt(0xa1),
@@ -309,7 +310,7 @@ suite('the follower', () => {
     script.faults.falseAmounts = 3
     const { data } = logOf(TRANSACTION.transfers[0]!)
     script.mine(TRANSACTION)
-    const follower = startFollower(app, { ...script.chain, verification: 'hash' }, [listener])
+    const follower = startFollower(app, chainLike(script.chain, { verification: 'hash' }), [listener])
     await settled(script)
     await follower.stop()
     assert.equal(script.faults.falseAmounts, 0)
@@ -323,7 +324,7 @@ suite('the follower', () => {
     const asked = () => script.asked.get('eth_getBlockReceipts') ?? 0
     await following(script, listener, () => until('the block was asked for again and again', () => asked() > 4))
     assert.equal(told.length, 1)
-    const follower = startFollower(app, { ...script.chain, verification: 'count' }, [listener])
+    const follower = startFollower(app, chainLike(script.chain, { verification: 'count' }), [listener])
     await settled(script)
     await follower.stop()
     assert.equal(told.length, 2)

@@ -15,6 +15,7 @@ import { until } from '../../test/until.ts'
 import type { BlockListener, FollowedBlock, Ours } from './block.ts'
 import { fetchBlock, type ReceiptSource } from './fetch.ts'
 import { startFollower } from './follow.ts'
+import { chainLike } from '../../test/opened.ts'
 
 // A node that says something else than its block holds, one field at a time.
 
@@ -184,7 +185,7 @@ suite('a follower in strict mode', () => {
         lie(block, receipts)
       })
       mineAll(script)
-      const follower = startFollower(app, { ...script.chain, rpc, verification: 'hash' }, [listener])
+      const follower = startFollower(app, chainLike(script.chain, { rpc, verification: 'hash' }), [listener])
       try {
         await until('it was lied to again and again', () => lies > 1)
         assert.deepEqual(

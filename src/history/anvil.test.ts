@@ -19,6 +19,7 @@ import { openTelemetry } from '../telemetry.ts'
 import { testDatabase } from '../../test/database.ts'
 import { until } from '../../test/until.ts'
 import { indexTransfers } from './index-transfers.ts'
+import { openedHead } from '../../test/opened.ts'
 
 test('on a real chain the table follows reorganisations and equals what the chain’s own log filter says', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'chatelaine-follow-'))
@@ -34,7 +35,7 @@ test('on a real chain the table follows reorganisations and equals what the chai
   const chain: Chain = {
     ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 'finalized' },
     ...{ feeCapWei: 1n, verification: 'bloom' as const, explorer: explorerAt('') },
-    ...{ rpc: openRpc({ url: anvil.rpcUrl }), head: openHead(Date.now), faucet: async () => {} },
+    ...{ rpc: openRpc({ url: anvil.rpcUrl }), ...openedHead(), faucet: async () => {} },
   }
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 20 }
   const app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App

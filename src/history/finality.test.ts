@@ -14,6 +14,7 @@ import { until } from '../../test/until.ts'
 import { backfill } from './backfill.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { readHistory } from './read.ts'
+import { chainLike } from '../../test/opened.ts'
 
 const ALICE = addressOf(0xa1)
 const ACCOUNT = '00000000-0000-8000-8000-0000000000a1'
@@ -40,7 +41,9 @@ suite('the history at the edge of what is final, and of what failed', () => {
   const addAccount = () =>
     app.db.insertInto('accounts').values({ account_id: ACCOUNT, user_id: 'DEV-alice', address: fromHex(ALICE) }).execute() // prettier-ignore
   const follow = async ({ chain, blocks }: ScriptedChain, rpc: Rpc = chain.rpc, verification = chain.verification) => {
-    const follower = startFollower(app, { ...chain, rpc, verification }, [{ ...indexTransfers, afterCommit: () => {} }])
+    const follower = startFollower(app, chainLike(chain, { rpc, verification }), [
+      { ...indexTransfers, afterCommit: () => {} },
+    ])
     try {
       await until('the cursor is at the head', async () => {
         const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()

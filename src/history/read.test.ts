@@ -17,6 +17,7 @@ import { until } from '../../test/until.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { history } from './routes.ts'
 import type { Entry } from './wire.ts'
+import { chainLike } from '../../test/opened.ts'
 
 const ALICE = addressOf(0xa11ce)
 const BOB = addressOf(0xb0b)
@@ -51,7 +52,7 @@ suite('GET /v1/users/:userId/history', () => {
       ...({} as App),
       ...{ config, origin: 'http://localhost:4000', db: database.db, now: Date.now },
       ...{
-        chains: new Map([31337, 5].map((chainId) => [chainId, { ...script.chain, chainId }])),
+        chains: new Map([31337, 5].map((chainId) => [chainId, chainLike(script.chain, { chainId })])),
         telemetry: openTelemetry('test', 'silent'),
       },
     }

@@ -3,7 +3,6 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { readNumber } from '../chain/rpc/answers.ts'
 import { WrongChain } from '../chain/rpc/failures.ts'
-import type { Chain } from '../chain/network.ts'
 import type { Listen } from '../config.ts'
 import { boundConnections } from './listener.ts'
 
@@ -67,19 +66,20 @@ function metrics(server: FastifyInstance, { telemetry: { registry } }: App): voi
 function looker(app: App): () => Promise<Health> {
   let at = Number.NEGATIVE_INFINITY
   let last: Promise<Health>
+  const stalls: Stalls = new Map()
   return () => {
     if (performance.now() - at > LOOK_MS) {
       at = performance.now()
-      last = lookAt(app)
+      last = lookAt(app, stalls)
     }
     return last
   }
 }
 
-async function lookAt(app: App): Promise<Health> {
+async function lookAt(app: App, stalls: Stalls): Promise<Health> {
   const [own, chains] = await Promise.all([
     Promise.all([checkDatabase(app), checkSigner(app)]),
-    Promise.all([...app.chains.keys()].map((chainId) => checkChain(app, chainId))),
+    Promise.all([...app.chains.keys()].map((chainId) => checkChain(app, chainId, stalls))),
   ])
   return { own, chains }
 }
@@ -101,11 +101,11 @@ async function checkSigner({ signer, tokenKeys }: App): Promise<Check> {
   })
 }
 
-/** since when the node of a network is ahead of a cursor that is at a block */
-const standing = new WeakMap<Chain, { at: number; since: number }>()
+/** since when the node of a network, by its chain id, is ahead of a cursor that is at a block */
+type Stalls = Map<number, { at: number; since: number }>
 
 /** The node answers, a head was stored or confirmed lately, and the follower moves while there is something to follow. */
-async function checkChain({ chains, db, signer }: App, chainId: number): Promise<Check> {
+async function checkChain({ chains, db, signer }: App, chainId: number, stalls: Stalls): Promise<Check> {
   const chain = chains.get(chainId)!
   return settle(`chain ${chain.name}`, async () => {
     const cursor = await db
@@ -122,9 +122,9 @@ async function checkChain({ chains, db, signer }: App, chainId: number): Promise
     const newest = readNumber(await chain.rpc.call('eth_blockNumber', [], { timeoutMs: 2_000 }), 'newest block')
     if (chain.head.current() === null) throw new NotReady('no block followed yet')
     // A head that is confirmed proves nothing of the follower: anyone who reads confirms it.
-    const { at, since } = standing.get(chain) ?? { at: Number.NaN, since: 0 }
-    if (newest <= cursor.block_number) standing.delete(chain)
-    else if (at !== cursor.block_number) standing.set(chain, { at: cursor.block_number, since: performance.now() })
+    const { at, since } = stalls.get(chainId) ?? { at: Number.NaN, since: 0 }
+    if (newest <= cursor.block_number) stalls.delete(chainId)
+    else if (at !== cursor.block_number) stalls.set(chainId, { at: cursor.block_number, since: performance.now() })
     else if (performance.now() - since > HEAD_STALE_MS)
       throw new NotReady(`the follower is stuck at block ${at}, ${newest - at} behind the node`)
     // A node that announces its blocks is not asked again until one is overdue.

@@ -9,6 +9,7 @@ import { openListener } from '../http/listener.ts'
 import { obtainTokens } from '../../test/rehearsal.ts'
 import { doorOf, newOperatorToken, openOperatorDoor } from './auth.ts'
 import { operatorApi } from './routes.ts'
+import { appLike } from '../../test/opened.ts'
 
 let here: World
 let token: string
@@ -309,7 +310,7 @@ test('production opens it with the hashes of a file, and not at all without', as
 })
 
 test('guessing is limited for each address, right tokens included', async () => {
-  const app = { ...here.app, config: { ...here.app.config, RATE_LIMITS: 'on' as const } }
+  const app = appLike(here.app, { config: { ...here.app.config, RATE_LIMITS: 'on' } })
   const server = openListener(app)
   await operatorApi(server, app, doorOf([{ hash: Buffer.alloc(32), name: 'x', role: 'operator' }]))
   const ask = async () =>

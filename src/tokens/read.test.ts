@@ -18,6 +18,7 @@ import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { noteTokens, type TokenType } from './record.ts'
 import { readTokenFacts } from './read.ts'
 import { refreshTokens } from './refresh.ts'
+import { chainLike, openedHead } from '../../test/opened.ts'
 
 const NOTHING = { symbol: '', name: '', decimals: 0 }
 const TOKENS: Record<string, { facts: typeof NOTHING; state: 'KNOWN' | 'FAILED'; tokenType?: TokenType }> = {
@@ -74,7 +75,7 @@ suite('what tokens call themselves', () => {
         verification: 'bloom',
         explorer: explorerAt(''),
         rpc: real,
-        head: openHead(Date.now),
+        ...openedHead(),
         faucet: null,
       },
     }
@@ -82,7 +83,7 @@ suite('what tokens call themselves', () => {
   /** Another one that remembers nothing. What it asks in the background ends with its test, as what `chain` asks does. */
   const others: Chain[] = []
   const copyOf = (of: Chain): Chain => {
-    const copy = { ...of }
+    const copy = chainLike(of)
     others.push(copy)
     return copy
   }
@@ -221,7 +222,7 @@ suite('what tokens call themselves', () => {
           ? Promise.reject(new RpcUnavailable('the node took too long', { timedOut: true }))
           : real.batch(calls, options),
     }
-    await refreshTokens(app, { ...chain, rpc })
+    await refreshTokens(app, chainLike(chain, { rpc }))
     const stored = await rows()
     assert.deepEqual(
       others.map((address) => stored.get(address)!.state),

@@ -16,15 +16,16 @@ import { retrying } from '../store/db.ts'
 import { askTokens, MAX_TOKENS, type AtBlock, type Token, type TokenFacts } from './ask.ts'
 import { noteTokens } from './record.ts'
 import { askAll, refreshTokens, typeOf } from './refresh.ts'
+import { slot } from '../state.ts'
 
 const REMEMBERED_MS = 30_000
 const MAX_REMEMBERED = 10_000
 
-type TokenCache = {
-  facts: BoundedMap<Hex, { facts: TokenFacts; until: number }>
-  asking: Map<Hex, Promise<TokenFacts>>
-}
-const memories = new WeakMap<Chain, TokenCache>()
+type Memory = { facts: BoundedMap<Hex, { facts: TokenFacts; until: number }>; asking: Map<Hex, Promise<TokenFacts>> }
+const memories = slot('what tokens call themselves', (_: Chain): Memory => ({
+  facts: new BoundedMap(MAX_REMEMBERED),
+  asking: new Map(),
+}))
 
 /**
  * What a token calls itself: from memory (30 s), the table, or, the first time, from the token itself; concurrent
@@ -33,7 +34,7 @@ const memories = new WeakMap<Chain, TokenCache>()
  * @throws chain_unavailable | chain_timeout  when it was never asked and the node is away
  */
 export async function readTokenFacts(app: App, chain: Chain, address: Hex): Promise<TokenFacts> {
-  const memory = memoryOf(chain)
+  const memory = memories.of(chain)
   const key = address.toLowerCase() as Hex
   const remembered = memory.facts.get(key)
   if (remembered !== undefined && remembered.until > app.now()) return remembered.facts
@@ -53,7 +54,7 @@ export async function readTokenFacts(app: App, chain: Chain, address: Hex): Prom
  * @throws chain_unavailable | chain_timeout  when there are tokens that were never asked and the node is away
  */
 export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]): Promise<Map<Hex, TokenFacts>> {
-  const memory = memoryOf(chain)
+  const memory = memories.of(chain)
   const now = app.now()
   const known = new Map<Hex, TokenFacts>()
   const learn = (address: Hex, facts: TokenFacts) => {
@@ -129,13 +130,4 @@ const tokenOf = (address: Hex, row: { token_type: number } | undefined): Token =
 async function storeTokens(app: App, chain: Chain, tokens: Token[]): Promise<void> {
   await retrying(() => noteTokens(app.db, chain, tokens))
   void refreshTokens(app, chain)
-}
-
-function memoryOf(chain: Chain): TokenCache {
-  let memory = memories.get(chain)
-  if (memory === undefined) {
-    memory = { facts: new BoundedMap(MAX_REMEMBERED), asking: new Map() }
-    memories.set(chain, memory)
-  }
-  return memory
 }

@@ -7,6 +7,7 @@ import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { askTokens, MAX_TOKENS, type AtBlock, type Token, type TokenAnswer } from './ask.ts'
 import { TOKEN_TYPE_NUMBERS, UNSEEN_TYPE, type TokenType } from './record.ts'
+import { slot } from '../state.ts'
 
 /** seconds until a token that did not tell everything is asked again: doubled from a minute up to a day */
 const FIRST_RETRY_SECONDS = 60
@@ -14,7 +15,7 @@ const LAST_RETRY_SECONDS = 86_400
 
 type RefreshContext = Pick<App, 'db' | 'telemetry'>
 
-const running = new WeakMap<Chain, Promise<void>>()
+const running = slot('tokens that are being asked again', (_: Chain): { run: Promise<void> | null } => ({ run: null }))
 
 /**
  * Asks the tokens that are due, in the background: new ones, and those that failed and whose time has come.
@@ -23,14 +24,11 @@ const running = new WeakMap<Chain, Promise<void>>()
  * @returns when nothing is due any more
  */
 export function refreshTokens(app: RefreshContext, chain: Chain): Promise<void> {
-  let run = running.get(chain)
-  if (run === undefined) {
-    run = refreshAll(app, chain)
-      .catch((error: unknown) => app.telemetry.log.debug('token_refresh_failed', { chainId: chain.chainId }, error))
-      .finally(() => running.delete(chain))
-    running.set(chain, run)
-  }
-  return run
+  const now = running.of(chain)
+  now.run ??= refreshAll(app, chain)
+    .catch((error: unknown) => app.telemetry.log.debug('token_refresh_failed', { chainId: chain.chainId }, error))
+    .finally(() => (now.run = null))
+  return now.run
 }
 
 async function refreshAll(app: RefreshContext, chain: Chain): Promise<void> {

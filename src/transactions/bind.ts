@@ -15,6 +15,7 @@ import { reach } from './crash-points.ts'
 import { mostPending, reserveOf, takeNonce, type Binding, type Lane } from './take-nonce.ts'
 import { untilSigned } from './unsigned.ts'
 import { firstNonce } from './nonce-used.ts'
+import { slot } from '../state.ts'
 
 /** An account that always loses its race is one that someone else is hammering. */
 const MAX_RACES = 64
@@ -115,15 +116,14 @@ export async function refuseStopped(db: Db, { chainId, from }: Pick<Bound, 'chai
   if (lane !== undefined) throw stopped()
 }
 
-const counting = new WeakMap<Chain, Map<Hex, Promise<number>>>()
+const counting = slot('counts of first writes that are being asked', (_: Chain) => new Map<Hex, Promise<number>>())
 
 /**
  * The count of mined transactions of an account: where an account that we have no row of starts. Asked once for all of its
  * first writes that come together.
  */
 async function countOnChain(chain: Chain, from: Hex): Promise<number> {
-  const asked = counting.get(chain) ?? new Map<Hex, Promise<number>>()
-  counting.set(chain, asked)
+  const asked = counting.of(chain)
   const count = asked.get(from) ?? firstNonce(chain, from).finally(() => asked.delete(from))
   asked.set(from, count)
   try {

@@ -17,6 +17,7 @@ import { readTransaction } from './read.ts'
 import { adopt } from './recall.ts'
 import { startReplay, untilReplayed } from './replay.ts'
 import { interruptSteps } from './crash-points.ts'
+import { appLike } from '../../test/opened.ts'
 
 /** What is done in which order after the database went back, and what is left alone. */
 let world: Writing
@@ -214,7 +215,7 @@ test('bytes that the ledger gives in several frames are all stored again, the ol
     },
   }
   const [row] = await rowsOf(writer)
-  const found = await adopt({ ...first.app, signer }, first.chain, toBound(row!))
+  const found = await adopt(appLike(first.app, { signer }), first.chain, toBound(row!))
   assert.deepEqual([found!.first.hash, found!.newest.hash], [hashes[0], hashes[2]])
   const stored = await world.db
     .selectFrom('attempts')

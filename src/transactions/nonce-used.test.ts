@@ -10,6 +10,7 @@ import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { readTransaction } from './read.ts'
 import { usedForGood } from './nonce-used.ts'
+import { chainLike } from '../../test/opened.ts'
 
 /** A nonce is given up for good only where the followed chain proves that it was used. */
 let world: Writing
@@ -95,7 +96,7 @@ test('what the node cannot prove, or proves of another block, is not given up', 
         return what === 'header' ? [lie, proof] : [header, lie]
       },
     }
-    assert.equal(await usedForGood(world.first.app, { ...chain, rpc }, asked), null, what)
+    assert.equal(await usedForGood(world.first.app, chainLike(chain, { rpc }), asked), null, what)
   }
   assert.equal(await isUsed(writer, 0), true)
 })

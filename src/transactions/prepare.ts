@@ -3,7 +3,8 @@ import { BoundedMap } from '../bounded-map.ts'
 import { readNumber, readQuantity } from '../chain/rpc/answers.ts'
 import { hasCode } from '../chain/code.ts'
 import { isInsufficientFunds, revertDataOf } from '../chain/rpc/errors.ts'
-import { currentFees, type Fees } from '../chain/fees.ts'
+import { currentFees } from '../chain/current-fees.ts'
+import type { Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
@@ -11,6 +12,7 @@ import type { Hex } from '../ids.ts'
 import { costOf, fundsOf, insufficientFunds, type Budget } from './funds.ts'
 import type { Intent, Terms } from './intent.ts'
 import { invalidGas, MAX_GAS, readGas } from './limits.ts'
+import { slot } from '../state.ts'
 
 /**
  * Simulates an intent at the newest block and finds what it costs its sender: one estimate; the balance, once a block;
@@ -126,15 +128,19 @@ async function balanceNow({ rpc }: Chain, from: Hex): Promise<bigint> {
 }
 
 const MAX_BALANCES = 10_000
-const held = new WeakMap<Chain, { blockHash: Hex; balances: BoundedMap<Hex, Promise<bigint>> }>()
+type Balances = BoundedMap<Hex, Promise<bigint>>
+const held = slot('balances at the newest block', (_: Chain) => ({
+  blockHash: '',
+  balances: new BoundedMap(MAX_BALANCES) as Balances,
+}))
 
 /** What an account had at the newest block that we know, asked once: only a block changes it. */
 function balanceThisBlock(chain: Chain, from: Hex): Promise<bigint> {
   const block = chain.head.current()
   if (block === null) return balanceNow(chain, from)
-  let known = held.get(chain)
-  if (known?.blockHash !== block.hash)
-    held.set(chain, (known = { blockHash: block.hash, balances: new BoundedMap(MAX_BALANCES) }))
+  const known = held.of(chain)
+  if (known.blockHash !== block.hash)
+    Object.assign(known, { blockHash: block.hash, balances: new BoundedMap(MAX_BALANCES) })
   const { balances } = known
   const balance = balances.get(from) ?? balanceNow(chain, from)
   balances.set(from, balance)

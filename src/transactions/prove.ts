@@ -3,12 +3,13 @@ import type { Block } from '../chain/rpc/block.ts'
 import type { Chain } from '../chain/network.ts'
 import type { FollowedBlock, Ours } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
+import { slot } from '../state.ts'
 
 /** A block whose transactions can be checked. */
 export type Provable = Block & Pick<FollowedBlock, 'prove'>
 
-/** networks of which the operator was notified that their blocks cannot be checked */
-const doubted = new WeakSet<Chain>()
+/** whether the operator was notified of a network that its blocks cannot be checked */
+const doubted = slot('doubts that were reported', (_: Chain) => ({ isReported: false }))
 
 /**
  * Checks what the node says of these transactions, for which it may be asked once more, and tells the operator once of a
@@ -19,8 +20,8 @@ const doubted = new WeakSet<Chain>()
 export async function prove(app: App, chain: Chain, block: Provable, ours: Ours): Promise<ReadonlyMap<Hex, number>> {
   if (ours.signed.size + ours.claimed.length === 0) return new Map()
   const { nonces, doubt } = await block.prove(ours)
-  if (doubt !== null && !doubted.has(chain)) {
-    doubted.add(chain)
+  if (doubt !== null && !doubted.of(chain).isReported) {
+    doubted.of(chain).isReported = true
     app.telemetry.log.warn('transactions_not_proven', { chainId: chain.chainId, block: block.number, reason: doubt })
   }
   return nonces

@@ -11,6 +11,7 @@ import { toHex, toWord } from '../store/bytes.ts'
 import { startKeeper } from './keeper.ts'
 import { raiseLowest } from './raise.ts'
 import { recoverBound } from './recover.ts'
+import { chainLike } from '../../test/opened.ts'
 
 /** When a keeper looks at a write that waits, with whom it shares that, and what it signs then. */
 let world: FakeApp
@@ -203,7 +204,7 @@ test('nothing is remembered of nonces that are settled', async () => {
   assert.equal((await waits()).length, 2)
   await world.db.updateTable('transactions').set({ state: 'MINED' }).where('id', '=', done!.id).execute()
   // Another process, which sweeps when it starts.
-  await raiseLowest(world.app, { ...world.chain })
+  await raiseLowest(world.app, chainLike(world.chain))
   assert.deepEqual((await waits()).map(({ sender }) => toHex(sender)), [toHex(open!.sender)]) // prettier-ignore
 })
 
@@ -293,7 +294,7 @@ test('a nonce is not filled at a guess: it waits until a node says what a cancel
     () => new RpcError(-32000, 'busy', undefined),
     () => '0x1',
   ]
-  world.chain = { ...world.chain }
+  world.chain = chainLike(world.chain)
   for (const refusal of refusals) {
     world.node.eth_estimateGas = refusal
     await recover().catch((error) => assert.ok(error instanceof RpcUnavailable))

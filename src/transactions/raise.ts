@@ -21,6 +21,7 @@ import {
   USED,
   type Trouble,
 } from './trouble.ts'
+import { slot } from '../state.ts'
 
 /** blocks an attempt is given before its fee may be raised */
 const BUMP_AFTER_BLOCKS = 3
@@ -54,13 +55,15 @@ export async function raiseLowest(app: App, chain: Chain): Promise<boolean> {
   }
 }
 
-const sweptAt = new WeakMap<Chain, number>()
+/** performance.now() */
+const swept = slot('when waits were swept', (_: Chain) => ({ at: Number.NEGATIVE_INFINITY }))
 const SWEEP_EVERY_MS = 60_000
 
 async function sweepSometimes({ db }: App, chain: Chain): Promise<void> {
   const now = performance.now()
-  if (now - (sweptAt.get(chain) ?? Number.NEGATIVE_INFINITY) < SWEEP_EVERY_MS) return
-  sweptAt.set(chain, now)
+  const last = swept.of(chain)
+  if (now - last.at < SWEEP_EVERY_MS) return
+  last.at = now
   await sweepWaits(db, chain.chainId)
 }
 

@@ -23,11 +23,16 @@ import { reach } from './crash-points.ts'
 import { append, storeFill } from './store.ts'
 import { restoreSlot } from './restore-from-ledger.ts'
 import { usedForGood, type Followed } from './nonce-used.ts'
+import { slot } from '../state.ts'
 
 /** rows that one round takes up, and of these at a time: what they ask of node and signer travels together */
 const ROUND = 500
 const WIDTH = 32
-const places = new WeakMap<Chain, { sender: Uint8Array; nonce: number }>()
+/** the last row that a round took up; null: the next one begins at the first */
+const rounds = slot(
+  'where a round of recovery ended',
+  (_: Chain): { last: { sender: Uint8Array; nonce: number } | null } => ({ last: null }),
+)
 
 /** seconds after which an intent without bytes is abandoned and its nonce filled */
 const FILL_AFTER_SECONDS = 30
@@ -41,7 +46,8 @@ const FILL_AFTER_SECONDS = 30
  */
 export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { idleSeconds: number }): Promise<void> {
   await claimVacant(app, chain)
-  const after = places.get(chain) ?? null
+  const round = rounds.of(chain)
+  const after = round.last
   const rows = await app.db
     .selectFrom('transactions')
     .selectAll()
@@ -58,11 +64,8 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
     .execute()
   const last = rows.at(-1)
   // Those that cannot be finished keep nobody behind them from it: the next round continues where this one ends.
-  if (rows.length < ROUND || last === undefined) places.delete(chain)
-  else places.set(chain, { sender: last.sender, nonce: last.nonce })
-  await sideBySide(rows, WIDTH, (row) =>
-    isolateRowErrors(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old)),
-  )
+  round.last = rows.length < ROUND || last === undefined ? null : { sender: last.sender, nonce: last.nonce }
+  await sideBySide(rows, WIDTH, (row) => isolateRowErrors(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old)))
 }
 
 /**

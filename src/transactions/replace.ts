@@ -1,7 +1,8 @@
 import type { App } from '../app.ts'
 import { revertDataOf } from '../chain/rpc/errors.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
-import { currentFees, nextFee, type Fees } from '../chain/fees.ts'
+import { currentFees } from '../chain/current-fees.ts'
+import { nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError, RpcError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
@@ -17,6 +18,7 @@ import { adopt } from './recall.ts'
 import { reach } from './crash-points.ts'
 import { storeReplacement } from './store.ts'
 import { isRejected } from './trouble.ts'
+import { slot } from '../state.ts'
 
 /** Every attempt of a transaction, newest first. */
 export async function readAttempts({ db }: App, { chainId, id }: Pick<Bound, 'chainId' | 'id'>): Promise<AttemptRow[]> {
@@ -148,8 +150,8 @@ const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 const smaller = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 const priceOf = (fees: Fees): bigint => (fees.type === 'legacy' ? fees.gasPrice : fees.maxFeePerGas)
 
-/** networks whose node has said that a transfer of nothing takes 21,000 */
-const plain = new WeakSet<Chain>()
+/** whether a network's node has said that a transfer of nothing takes 21,000 */
+const plain = slot('what a transfer of nothing takes', (_: Chain) => ({ isKnown: false }))
 
 /**
  * What a transfer of nothing to oneself takes here: 21,000 on most networks, more on some and for delegated accounts. It
@@ -160,10 +162,10 @@ const plain = new WeakSet<Chain>()
 export async function cancelGas(chain: Chain, from: Hex): Promise<bigint> {
   try {
     const gas = await estimateNothing(chain, from)
-    if (gas === MIN_GAS) plain.add(chain)
+    if (gas === MIN_GAS) plain.of(chain).isKnown = true
     return gas > MIN_GAS ? smaller((gas * 5n) / 4n, MAX_GAS) : MIN_GAS
   } catch (error) {
-    if (plain.has(chain)) return MIN_GAS
+    if (plain.of(chain).isKnown) return MIN_GAS
     throw error
   }
 }

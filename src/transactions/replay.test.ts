@@ -7,6 +7,7 @@ import { until } from '../../test/until.ts'
 import { AppError } from '../errors.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { startReplay, untilReplayed } from './replay.ts'
+import { appLike } from '../../test/opened.ts'
 
 const onPostgres = { skip: testCluster === null ? 'needs PostgreSQL: set TEST_DATABASE_URL' : false }
 
@@ -128,7 +129,7 @@ test('what is stored while database and ledger are compared was not lost', onPos
       return result
     },
   })
-  const replay = startReplay({ ...world.app, db })
+  const replay = startReplay(appLike(world.app, { db }))
   await replay.look()
   await replay.stop()
   assert.ok(about !== null && stored > 0)

@@ -3,13 +3,14 @@ import { test } from 'node:test'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { sendInTurn } from './send-in-turn.ts'
+import { openedHead } from '../../test/opened.ts'
 
 /** A node that answers when told to. */
 function slowNode() {
   const inTheAir: { raw: Hex; resolve: () => void; reject: (error: Error) => void }[] = []
   const call = (_method: string, [raw]: [Hex]) =>
     new Promise<void>((resolve, reject) => inTheAir.push({ raw, resolve, reject }))
-  return { chain: { rpc: { call } } as unknown as Chain, inTheAir }
+  return { chain: { rpc: { call }, ...openedHead() } as unknown as Chain, inTheAir }
 }
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))

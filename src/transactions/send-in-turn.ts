@@ -1,5 +1,6 @@
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
+import { slot } from '../state.ts'
 
 /** transactions that leave together; as many as `chain/rpc/batch.ts` puts into one JSON-RPC batch */
 const MAX_TOGETHER = 50
@@ -11,7 +12,11 @@ type Queue = {
   isScheduled: boolean
 }
 
-const queues = new WeakMap<Chain, Queue>()
+const queues = slot('bytes on their way to a node', (_: Chain): Queue => ({
+  waiting: [],
+  busy: new Set(),
+  isScheduled: false,
+}))
 
 /**
  * Gives signed bytes to a node, those of one account in the order in which they come here: a nonce that overtakes the
@@ -21,8 +26,7 @@ const queues = new WeakMap<Chain, Queue>()
  * @throws what the node says of these bytes, RpcError | RpcUnavailable
  */
 export function sendInTurn(chain: Chain, { from, raw }: { from: Hex; raw: Hex }): Promise<unknown> {
-  const queue = queues.get(chain) ?? { waiting: [], busy: new Set(), isScheduled: false }
-  queues.set(chain, queue)
+  const queue = queues.of(chain)
   const { promise, resolve, reject } = Promise.withResolvers<unknown>()
   queue.waiting.push({ from, raw, resolve, reject })
   if (!queue.isScheduled) {

@@ -14,6 +14,7 @@ import { startFollower } from '../../src/follower/follow.ts'
 import { indexTransfers } from '../../src/history/index-transfers.ts'
 import { openEmbedded, openPostgres } from '../../src/store/db.ts'
 import { openTelemetry } from '../../src/telemetry.ts'
+import { openedHead } from '../opened.ts'
 
 const { CHAOS_DATABASE, CHAOS_FOLDER, CHAOS_NODE, CHAOS_FINALITY, CHAOS_DEVELOPMENT, CHAOS_STRICT, KILL_SEED } =
   process.env
@@ -29,7 +30,7 @@ const chain: Chain = {
   ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: Number(CHAOS_FINALITY) },
   ...{ feeCapWei: 1n, explorer: explorerAt(''), verification: CHAOS_STRICT as Chain['verification'] },
   rpc: openRpc({ url: CHAOS_NODE!, timeoutMs: 150 }),
-  head: openHead(Date.now),
+  ...openedHead(),
   faucet: CHAOS_DEVELOPMENT === 'yes' ? async () => {} : null,
 }
 

@@ -29,6 +29,7 @@ import { signerAt } from '../scripted-transactions.ts'
 import { until } from '../until.ts'
 import { empty, expireLease, type Home } from './history-home.ts'
 import { startHistoryNode, type HistoryNode } from './history-node.ts'
+import { chainLike } from '../opened.ts'
 
 /** deeper than any reorganisation here, but for a development chain, which may lose anything */
 const FINALITY = 140
@@ -280,7 +281,7 @@ async function compare({ script, outcome }: Run, db: RootDb, isStrict: boolean):
   if (wrong !== null) return `transfers: ${wrong}`
   const lived = await dump(db)
   await empty(db, ACCOUNTS)
-  const chain: Chain = { ...script.chain, head: openHead(Date.now), verification: isStrict ? 'hash' : 'bloom' }
+  const chain: Chain = chainLike(script.chain, { head: openHead(Date.now), verification: isStrict ? 'hash' : 'bloom' })
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
   const app = { config, db, telemetry: openTelemetry('scratch', 'silent'), now: Date.now } as unknown as App
   const all = script.blocks

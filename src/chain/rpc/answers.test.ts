@@ -2,13 +2,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readHeader } from './answers.ts'
 import { hasCode } from '../code.ts'
-import { currentFees } from '../fees.ts'
+import { currentFees } from '../current-fees.ts'
 import { newestBlock } from '../latest-block.ts'
 import { openHead } from '../head.ts'
 import type { Block } from '../rpc/block.ts'
 import type { Chain } from '../network.ts'
 import { readAt } from '../reads.ts'
 import { mapChainError, RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
+import { openedHead } from '../../../test/opened.ts'
 
 const HASH = `0x${'AB'.repeat(32)}`
 const good = { number: '0x10', hash: HASH, parentHash: `0x${'cd'.repeat(32)}`, timestamp: '0x65', baseFeePerGas: '0x7' }
@@ -37,7 +38,7 @@ test('a header is read with its fee or without, in lower case, and not past the 
 for (const [name, answer] of Object.entries(BAD)) {
   test(`a newest block that cannot be right is a node that is away, for readers as for the follower: ${name}`, async () => {
     assert.throws(() => readHeader(answer), { name: 'InvalidResponse' })
-    const chain = { faucet: null, head: openHead(Date.now), rpc: { call: async () => answer } } as unknown as Chain
+    const chain = { faucet: null, ...openedHead(), rpc: { call: async () => answer } } as unknown as Chain
     await assert.rejects(newestBlock(chain), (error) => {
       assert.ok(error instanceof RpcUnavailable)
       assert.equal((mapChainError(error) as { code: string }).code, 'chain_unavailable')
@@ -57,7 +58,7 @@ function chainAt(told: Block, lost: ReadonlySet<string> = new Set()): Chain {
     if (lost.has((params[1] as { blockHash: string }).blockHash)) throw new RpcError(-32000, 'unknown block', undefined)
     return '0x2a'
   }
-  return { faucet: null, head: openHead(Date.now), rpc: { call } } as unknown as Chain
+  return { faucet: null, ...openedHead(), rpc: { call } } as unknown as Chain
 }
 const balanceOf = (chain: Chain) =>
   readAt(chain, 'latest', async (reads) => {
@@ -108,7 +109,7 @@ test('code is remembered until blocks are taken back; a delegation and an answer
 test('a price that is none is a node that is away', async () => {
   for (const baseFee of [7n, null]) {
     for (const nonsense of [null, '7', {}, '0x']) {
-      const chain = { head: openHead(Date.now), rpc: { call: async () => nonsense }, feeCapWei: 1n } as unknown as Chain
+      const chain = { ...openedHead(), rpc: { call: async () => nonsense }, feeCapWei: 1n } as unknown as Chain
       await assert.rejects(currentFees(chain), RpcUnavailable)
       chain.head.set({ ...block(16, 'a'), baseFee })
       await assert.rejects(currentFees(chain), RpcUnavailable)

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { ethCall } from './call.ts'
 import { isForgottenState, isUnknownBlock } from './errors.ts'
 import { RpcError, type Rpc } from './rpc.ts'
+import { openExpensiveCalls } from './expensive-calls.ts'
 
 const TO = `0x${'11'.repeat(20)}` as const
 
@@ -14,7 +15,7 @@ test('a read asks for no more gas than a transaction may have, which is what nod
       throw new RpcError(-32000, `transaction gas limit (${gas}) is greater than the cap (16777216)`, undefined)
     return '0x01'
   }
-  const rpc = { call } as unknown as Rpc
+  const rpc = { call, expensive: openExpensiveCalls() } as unknown as Rpc
   assert.deepEqual(await ethCall(rpc, { to: TO, data: '0x', at: 'latest' }), { data: '0x01' })
 })
 

@@ -1,7 +1,6 @@
 import { AppError } from '../../errors.ts'
 import type { Hex } from '../../ids.ts'
 import { readBytes } from './answers.ts'
-import { isBomb, noteBomb } from './expensive-calls.ts'
 import { isExecutionError, isGivenUp, revertDataOf } from './errors.ts'
 import { RpcTooLarge } from './failures.ts'
 import { RpcError, type Rpc } from './rpc.ts'
@@ -40,7 +39,7 @@ export async function ethCall(
     blockParameter(at),
   ]
   try {
-    const asked = isBomb(rpc, { to, data })
+    const asked = rpc.expensive.has({ to, data })
       ? rpc.call('eth_call', params, { alone: true })
       : rpc.call('eth_call', params)
     const answer = readBytes(await asked, 'result of a call')
@@ -48,17 +47,17 @@ export async function ethCall(
     return { data: answer }
   } catch (error) {
     if (error instanceof RpcTooLarge) {
-      noteBomb(rpc, { to, data })
+      rpc.expensive.note({ to, data })
       throw tooLong('answered', error)
     }
     if (!(error instanceof RpcError)) throw error
     if (!isExecutionError(error)) {
       if (!isGivenUp(error)) throw error
       // A gateway's time-out is that of all calls with it, this is the call's own.
-      if (/execution aborted/i.test(error.message)) noteBomb(rpc, { to, data })
+      if (/execution aborted/i.test(error.message)) rpc.expensive.note({ to, data })
       throw new AppError('chain_timeout', 'The call took the node too long.', { cause: error, retryAfter: 1 })
     }
-    if (/out ?of ?gas/i.test(error.message)) noteBomb(rpc, { to, data })
+    if (/out ?of ?gas/i.test(error.message)) rpc.expensive.note({ to, data })
     const reason = typeof error.data === 'string' ? error.data : (revertDataOf(error) ?? '')
     if (reason.length > MAX_RETURN_CHARACTERS) throw tooLong('reverted')
     return { reverted: error }

@@ -11,6 +11,8 @@ import { openNode } from './node.ts'
 import { poolOf } from './pool.ts'
 import { readAt } from '../reads.ts'
 import { RpcError, RpcUnavailable, type Rpc } from './rpc.ts'
+import { openedHead } from '../../../test/opened.ts'
+import { openExpensiveCalls } from './expensive-calls.ts'
 
 type Event = [position: number, event: string]
 
@@ -143,13 +145,13 @@ test('a block that one node does not have yet is asked of another, before anybod
   early.head = 101
   for (let round = 0; round < 12; round++) assert.equal(await balance(rpc, pinned(101)), '0x2a')
   await assert.rejects(balance(rpc, pinned(102)), (error: RpcError) => error.message === 'header not found')
-  const chain: Chain = { ...network, rpc, head: openHead(Date.now) }
+  const chain: Chain = { ...network, rpc, ...openedHead() }
   chain.head.set({ number: 101, hash: hashOf(101) as `0x${string}`, parentHash: '0x', timestamp: 0, baseFee: null })
   assert.equal(await readAt(chain, 'latest', (at) => at.balance(`0x${'22'.repeat(20)}`)), 42n)
 })
 
 const chainOver = (rpc: Rpc, settings: Partial<Chain> = {}): Chain => ({
-  ...{ ...network, rpc, head: openHead(Date.now) },
+  ...{ ...network, rpc, ...openedHead() },
   ...settings,
 })
 const at = (number: number) => ({
@@ -230,7 +232,7 @@ const quantities = (number: number) => ({ number: `0x${number.toString(16)}`, ti
 test('reverts of megabytes fill the memory of a block as answers do', async () => {
   let asked = 0
   const revert = new RpcError(3, 'execution reverted', `0x${'00'.repeat(1_000_000)}`)
-  const rpc = { call: () => (asked++, Promise.reject(revert)) } as unknown as Rpc
+  const rpc = { call: () => (asked++, Promise.reject(revert)), expensive: openExpensiveCalls() } as unknown as Rpc
   const chain = chainOver(rpc)
   chain.head.set(at(100))
   chain.head.ageMs = () => 0

@@ -8,6 +8,7 @@
 
 import { AppError } from '../../errors.ts'
 import { collected } from './batch.ts'
+import { openExpensiveCalls, type ExpensiveCalls } from './expensive-calls.ts'
 import { RpcError, RpcUnavailable } from './failures.ts'
 import type { AskNode, Call } from './json-rpc.ts'
 import { openNode } from './node.ts'
@@ -23,6 +24,8 @@ export type Rpc = {
   call<T = unknown>(method: string, params: unknown[], options?: { timeoutMs?: number; alone?: boolean }): Promise<T>
   /** Several calls in one request to one node; each answered on its own, by its result or an RpcError. @throws RpcUnavailable for all of them */
   batch(calls: Call[], options?: { timeoutMs?: number }): Promise<unknown[]>
+  /** calls that are kept out of the batches of others */
+  expensive: ExpensiveCalls
   close(): void
 }
 
@@ -82,6 +85,7 @@ export function rpcOver(
       if (options?.timeoutMs !== undefined) return callAlone({ method, params }, { timeoutMs: options.timeoutMs })
       return isSend(method) ? send(method, params) : read(method, params)
     },
+    expensive: openExpensiveCalls(),
     close: () => source.close(),
   }
 }

@@ -1,0 +1,30 @@
+import { openKnownCode, type KnownCode } from './code.ts'
+import type { Fees } from './fees.ts'
+import type { Head } from './head.ts'
+import type { Block } from './rpc/block.ts'
+import { openAnswers, type Answers } from './shared-answers.ts'
+
+/** What this process has learned of a network beside its head: opened with it, and gone with it. Each part is one file's. */
+export type Memory = {
+  /** `reads.ts`: what was read at the newest block */
+  reads: Answers
+  /** `latest-block.ts`: the question for it that is under way, and the one for those who came since */
+  latest: { running: Promise<Block>; next: Promise<Block> | null } | null
+  /** `current-fees.ts`: those of the newest block */
+  fees: { blockHash: string; fees: Promise<Fees> } | null
+  /** `current-fees.ts`: the node has no `eth_maxPriorityFeePerGas` */
+  lacksTip: boolean
+  /** `code.ts` */
+  code: KnownCode
+  /** `lost.ts`: since when the node's newest block is below ours, performance.now() */
+  belowSince: number | null
+}
+
+export const openMemory = (head: Head): Memory => ({
+  reads: openAnswers(),
+  latest: null,
+  fees: null,
+  lacksTip: false,
+  code: openKnownCode(head),
+  belowSince: null,
+})

@@ -1,0 +1,22 @@
+import type { App } from '../src/app.ts'
+import { openHead } from '../src/chain/head.ts'
+import { openMemory } from '../src/chain/memory.ts'
+import type { Chain } from '../src/chain/network.ts'
+import { openState } from '../src/state.ts'
+
+/** The head of a chain and what is remembered of it, as `openChain` opens them. */
+export function openedHead(now: () => number = Date.now): Pick<Chain, 'head' | 'memory' | 'state'> {
+  const head = openHead(now)
+  return { head, memory: openMemory(head), state: openState() }
+}
+
+/** The same network, changed in a few things, that remembers nothing of what the other one has seen. */
+export const chainLike = (chain: Chain, changes: Partial<Chain> = {}): Chain => ({
+  ...chain,
+  ...changes,
+  memory: openMemory(changes.head ?? chain.head),
+  state: openState(),
+})
+
+/** The same program, changed in a few things, that remembers nothing of what the other one did. */
+export const appLike = (app: App, changes: Partial<App> = {}): App => ({ ...app, ...changes, state: openState() })
