@@ -80,7 +80,7 @@ export async function buildServer(
     cors,
     () =>
       async ({ headers: { origin }, url }: FastifyRequest) =>
-        origin !== undefined && url.startsWith('/v1/') && (await allowsOrigin(app.db, origin))
+        origin !== undefined && url.startsWith('/v1/') && (await allowsOrigin(app, origin))
           ? { origin: true, exposedHeaders: EXPOSED, methods: ['GET', 'POST'], maxAge: 600 }
           : { origin: false },
   )

@@ -328,6 +328,19 @@ async function readRows(): Promise<Record<string, string[]>> {
   return tables
 }
 
+/** What is remembered apart from its owner, and why it has to be: a request of a library's, a connection, a parsed text. */
+const apart = ['abi/item.ts', 'http/dpop.ts', 'oauth/unit-of-work.ts', 'store/pool.ts']
+
+test('state is held by what it belongs to: no map beside an App, a network, a node or a database', async () => {
+  const found = new Set<string>()
+  for (const file of await sources()) {
+    const text = await readFile(join(root, 'src', file), 'utf8')
+    if (/new Weak(Map|Set|Ref)\b/.test(text)) found.add(file)
+    assert.doesNotMatch(text, /new Weak(Map|Set)<\s*(App|Chain|Rpc|RootDb|Db|Head|Signer|FastifyRequest|FastifyInstance)\b/, file)
+  }
+  assert.deepEqual([...found].toSorted(), apart)
+})
+
 test('a bound is named MAX_ or MIN_', async () => {
   const wrong: string[] = []
   for (const file of await sources()) {

@@ -4,7 +4,6 @@ import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { TrustedIssuer } from './application.ts'
 import { readApplication, type RegisteredApplication } from './manage.ts'
-import { forgetApplication } from './registry.ts'
 
 /** What is asked for; the rest has a default. */
 export type IssuerDraft = Pick<TrustedIssuer, 'issuer' | 'audience'> & {
@@ -112,7 +111,6 @@ async function change(
         .execute()
     }),
   )
-  forgetApplication(root, clientId)
 }
 
 /** The name is this issuer's from now on. @throws invalid_request, already_exists when it is someone else's */

@@ -14,6 +14,7 @@ import {
 } from './manage.ts'
 import { bindNetwork, listNetworks, removeNetwork, templatesAt } from './networks.ts'
 import { findApplication, isSecretRight } from './registry.ts'
+import { openState } from '../state.ts'
 
 let here: TestDatabase
 before(async () => {
@@ -108,7 +109,7 @@ test('a client id is given once', async () => {
     createApplication(here.db, { ...shop, clientId: 'once', name: 'Thief' }),
     refusal('already_exists'),
   )
-  assert.equal((await findApplication(here.db, 'once'))?.name, 'Shop')
+  assert.equal((await findApplication({ db: here.db, state: openState() }, 'once'))?.name, 'Shop')
 })
 
 test('of the secrets of a confidential application the two newest are valid, and only hashes are kept', async () => {
@@ -117,7 +118,7 @@ test('of the secrets of a confidential application the two newest are valid, and
   const { secret: third, application } = await rotateSecret(here.db, 'server')
   assert.equal(application.liveSecrets, 2)
   const live = async () => {
-    const found = (await findApplication(here.db, 'server'))!
+    const found = (await findApplication({ db: here.db, state: openState() }, 'server'))!
     return [first!, second, third].map((secret) => isSecretRight(found, secret))
   }
   assert.deepEqual(await live(), [false, true, true])
@@ -130,7 +131,7 @@ test('of the secrets of a confidential application the two newest are valid, and
 test('rotations at the same moment leave two secrets that were really handed out', async () => {
   await createApplication(here.db, { ...shop, clientId: 'race', kind: 'confidential' })
   const made = await Promise.all(Array.from({ length: 6 }, () => rotateSecret(here.db, 'race')))
-  const found = (await findApplication(here.db, 'race'))!
+  const found = (await findApplication({ db: here.db, state: openState() }, 'race'))!
   assert.equal(made.filter(({ secret }) => isSecretRight(found, secret)).length, 2)
 })
 
@@ -153,7 +154,7 @@ test('a change touches what it names; a suspension survives it', async () => {
     ['Shop', ['wallet:read', 'contracts:write'], null],
   )
   assert.notEqual(changed.suspendedAt, null)
-  assert.equal((await findApplication(here.db, 'changing'))?.isSuspended, true)
+  assert.equal((await findApplication({ db: here.db, state: openState() }, 'changing'))?.isSuspended, true)
   await assert.rejects(
     updateApplication(here.db, 'changing', {
       redirectUris: ['http://a.example/', 'https://b.example/#x'],
@@ -168,7 +169,7 @@ test('suspended twice it keeps its first time; resumed it is as before', async (
   const first = await suspendApplication(here.db, 'paused')
   assert.deepEqual(await suspendApplication(here.db, 'paused'), first)
   assert.equal((await resumeApplication(here.db, 'paused')).suspendedAt, null)
-  assert.equal((await findApplication(here.db, 'paused'))?.isSuspended, false)
+  assert.equal((await findApplication({ db: here.db, state: openState() }, 'paused'))?.isSuspended, false)
   for (const act of [suspendApplication, resumeApplication])
     for (const nobody of ['nobody', 'a\0b', 'x'.repeat(300)])
       await assert.rejects(act(here.db, nobody), refusal('not_found'))

@@ -6,7 +6,6 @@ import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { TrustedIssuer } from './application.ts'
 import { explainRegistration } from './validate.ts'
-import { forgetApplication } from './registry.ts'
 
 /** An application as its operator sees it: of secrets only how many are live. */
 export type RegisteredApplication = {
@@ -106,7 +105,6 @@ export async function createApplication(
       .executeTakeFirst(),
   )
   if (inserted === undefined) throw new AppError('already_exists', `The application ${clientId} already exists.`)
-  forgetApplication(db, clientId)
   return { application: await readApplication(db, clientId), secret }
 }
 
@@ -133,7 +131,6 @@ export async function updateApplication(
         .where('client_id', '=', clientId)
         .execute(),
     )
-  forgetApplication(db, clientId)
   return readApplication(db, clientId)
 }
 
@@ -163,7 +160,6 @@ export async function suspendApplication(db: RootDb, clientId: string): Promise<
       .where('suspended_at', 'is', null)
       .execute(),
   )
-  forgetApplication(db, clientId)
   return readApplication(db, clientId)
 }
 
@@ -182,7 +178,6 @@ export async function resumeApplication(db: RootDb, clientId: string): Promise<R
       .where('suspended_at', 'is not', null)
       .execute(),
   )
-  forgetApplication(db, clientId)
   return readApplication(db, clientId)
 }
 
@@ -213,7 +208,6 @@ async function addSecret(
       return readApplication(db, clientId)
     }),
   )
-  forgetApplication(root, clientId)
   return { application, secret }
 }
 

@@ -4,6 +4,7 @@ import { testDatabase } from '../../test/database.ts'
 import type { Application } from './application.ts'
 import { coversRedirect, explainRedirect } from './redirects.ts'
 import { findApplication, isOriginAllowed, isPostLogoutAllowed, noteUser, saveApplication } from './registry.ts'
+import { openState } from '../state.ts'
 
 const shop: Application = {
   clientId: 'shop',
@@ -22,16 +23,21 @@ test('what is saved is found again, and changed by saving it again', async (t) =
   const { db, close } = await testDatabase()
   t.after(close)
   await saveApplication(db, shop)
-  assert.deepEqual(await findApplication(db, 'shop'), { ...shop, needsPkce: true, needsDpop: false, issuers: [] })
+  assert.deepEqual(await findApplication({ db, state: openState() }, 'shop'), {
+    ...shop,
+    needsPkce: true,
+    needsDpop: false,
+    issuers: [],
+  })
   await saveApplication(db, { ...shop, name: 'Other', isSuspended: true })
-  assert.deepEqual(await findApplication(db, 'shop'), {
+  assert.deepEqual(await findApplication({ db, state: openState() }, 'shop'), {
     ...shop,
     ...{ name: 'Other', needsPkce: true, needsDpop: false, isSuspended: true, issuers: [] },
   })
   await saveApplication(db, { ...shop, needsDpop: true })
-  assert.equal((await findApplication(db, 'shop'))!.needsDpop, true)
+  assert.equal((await findApplication({ db, state: openState() }, 'shop'))!.needsDpop, true)
   for (const unknown of ['nobody', 'shop\0', 'x'.repeat(300), ''])
-    assert.equal(await findApplication(db, unknown), null)
+    assert.equal(await findApplication({ db, state: openState() }, unknown), null)
   const user = { clientId: 'shop', accountId: '00000000-0000-8000-8000-000000000000' }
   await noteUser(db, user)
   await noteUser(db, user)
@@ -56,7 +62,12 @@ test('an application that cannot be used safely is not saved, and every reason i
     return true
   })
   await assert.rejects(saveApplication(db, { ...shop, redirectUris: [] }), /redirect/)
-  assert.deepEqual(await findApplication(db, 'shop'), { ...shop, needsPkce: true, needsDpop: false, issuers: [] })
+  assert.deepEqual(await findApplication({ db, state: openState() }, 'shop'), {
+    ...shop,
+    needsPkce: true,
+    needsDpop: false,
+    issuers: [],
+  })
 })
 
 test('addresses that may be registered', () => {

@@ -7,26 +7,29 @@
  */
 
 import { createHash, timingSafeEqual } from 'node:crypto'
+import type { App } from '../app.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import type { Application, TrustedIssuer } from './application.ts'
 import { explainApplication } from './validate.ts'
 import { isPermission } from './permissions.ts'
 import { coversRedirect } from './redirects.ts'
+import { slot } from '../state.ts'
 
 const CACHE_MS = 5_000
 const MAX_CACHED = 10_000
+/** What is read here, this process remembers for a moment. */
+type Reading = Pick<App, 'db' | 'state'>
 type Cached = { application: Application | null; readAt: number }
-const caches = new WeakMap<RootDb, Map<string, Cached>>()
+const caches = slot('applications', (_: Reading) => new Map<string, Cached>())
 
 /** An application as it was at most 5 seconds ago; null when there is none. Suspended ones are returned, marked so. */
-export async function findApplication(db: RootDb, clientId: string): Promise<Application | null> {
+export async function findApplication(app: Reading, clientId: string): Promise<Application | null> {
   // PostgreSQL refuses NUL, and no client id is this long.
   if (clientId.length > 255 || clientId.includes('\0')) return null
-  const cache = caches.get(db) ?? new Map<string, Cached>()
-  caches.set(db, cache)
+  const cache = caches.of(app)
   const cached = cache.get(clientId)
   if (cached !== undefined && Date.now() - cached.readAt < CACHE_MS) return cached.application
-  const application = await readApplication(db, clientId)
+  const application = await readApplication(app.db, clientId)
   if (cache.size >= MAX_CACHED) cache.clear()
   cache.set(clientId, { application, readAt: Date.now() })
   return application
@@ -62,12 +65,11 @@ export async function saveApplication(db: RootDb, application: Application): Pro
       .onConflict((on) => on.column('client_id').doUpdateSet(values))
       .execute(),
   )
-  forgetApplication(db, application.clientId)
 }
 
 /** The next look reads it again, in this process immediately. */
-export function forgetApplication(db: RootDb, clientId: string): void {
-  caches.get(db)?.delete(clientId)
+export function forgetApplication(app: Reading, clientId: string): void {
+  caches.of(app).delete(clientId)
 }
 
 /** Remembers that a user signed in to an application. */

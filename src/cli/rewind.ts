@@ -9,6 +9,7 @@ import { readBlock } from './backfill.ts'
 import { withInstallation, type Installation } from './installation.ts'
 import { commandActor } from './registry.ts'
 import { print } from './print.ts'
+import { openState } from '../state.ts'
 
 type RewindOptions = { toBlock?: number; json?: boolean }
 
@@ -39,7 +40,7 @@ export async function rewind(
 ): Promise<{ to: number; transactions: number }> {
   const to = await findShared(app, chain, toBlock)
   // What takes blocks back uses these parts and no other.
-  const part = { ...app, now: Date.now } as App
+  const part = { ...app, state: openState(), now: Date.now } as App
   const look = () => async (db: Db) =>
     (await db
       .selectFrom('cursors')

@@ -8,6 +8,7 @@ import { assertProven } from './dpop.ts'
 import type { Hex } from '../ids.ts'
 import { retrying } from '../store/db.ts'
 import { toHex } from '../store/bytes.ts'
+import { slot } from '../state.ts'
 
 /** Who asks: the user, the application and what it was allowed, read from a verified access token. */
 export type Caller = {
@@ -68,7 +69,16 @@ type BearerState = {
   reading: Promise<void> | null
   verify: ReturnType<typeof createLocalJWKSet>
 }
-const states = new WeakMap<App, BearerState>()
+const states = slot('access tokens', (app: App): BearerState => ({
+  cache: new BoundedMap(MAX_CACHED),
+  revoked: new Set(),
+  suspended: new Set(),
+  permissions: new Map(),
+  frozen: new Set(),
+  revokedReadAt: Number.NEGATIVE_INFINITY,
+  reading: null,
+  verify: createLocalJWKSet(app.tokenKeys),
+}))
 
 /**
  * Who is behind an access token, a user or an application: signature, issuer, audience, type, life and revocation are checked.
@@ -79,7 +89,7 @@ const states = new WeakMap<App, BearerState>()
  */
 export async function verifyAccessToken(app: App, token: string): Promise<Reader> {
   if (token.length > MAX_TOKEN_CHARACTERS) throw new AppError('invalid_token', 'The access token is malformed.')
-  const state = stateOf(app)
+  const state = states.of(app)
   const caller = state.cache.get(token) ?? remember(state, token, await readToken(app, state, token))
   assertNotExpired(app, state, caller)
   if (isStale(app, state)) await readRevocations(app, state)
@@ -94,7 +104,7 @@ export async function verifyAccessToken(app: App, token: string): Promise<Reader
  * Source: RFC 9449 §7
  */
 export async function readBearer(app: App, request: FastifyRequest): Promise<Reader> {
-  const state = stateOf(app)
+  const state = states.of(app)
   // The short way: what is remembered needs no reading again.
   const known = knownReader(app, request)
   if (known === undefined || known.jkt !== undefined || isStale(app, state) || isDpop(request))
@@ -137,8 +147,8 @@ export function knownReader(
   { headers: { authorization } }: { headers: IncomingHttpHeaders },
 ): Reader | undefined {
   if (authorization === undefined) return undefined
-  if (authorization.startsWith('Bearer ')) return stateOf(app).cache.get(authorization.slice(7))
-  return authorization.startsWith('DPoP ') ? stateOf(app).cache.get(authorization.slice(5)) : undefined
+  if (authorization.startsWith('Bearer ')) return states.of(app).cache.get(authorization.slice(7))
+  return authorization.startsWith('DPoP ') ? states.of(app).cache.get(authorization.slice(5)) : undefined
 }
 
 /** @throws invalid_token */
@@ -161,7 +171,7 @@ function assertInForce(state: BearerState, caller: Reader): void {
  * Scopes of OpenID Connect are no permissions and stay as they were given.
  */
 export const holds = (app: App, { clientId, scopes }: Pick<Reader, 'clientId' | 'scopes'>, scope: string): boolean =>
-  scopes.has(scope) && (!scope.includes(':') || stateOf(app).permissions.get(clientId)?.has(scope) === true)
+  scopes.has(scope) && (!scope.includes(':') || states.of(app).permissions.get(clientId)?.has(scope) === true)
 
 /** The scopes of a token that are in force. */
 export const scopesOf = (app: App, reader: Reader): string[] =>
@@ -172,7 +182,7 @@ export const scopesOf = (app: App, reader: Reader): string[] =>
  * @throws account_frozen
  */
 export function assertNotFrozen(app: App, { userId }: Caller): void {
-  if (stateOf(app).frozen.has(userId)) throw new AppError('account_frozen', 'The operator has frozen this account.')
+  if (states.of(app).frozen.has(userId)) throw new AppError('account_frozen', 'The operator has frozen this account.')
 }
 
 /**
@@ -193,24 +203,6 @@ function accessToken(request: FastifyRequest): string {
   const match = /^DPoP +([\w.~+/-]+=*) *$/i.exec(request.headers.authorization!)
   if (match === null) throw dpopRefusal('The Authorization header is not `DPoP <token>`.')
   return match[1]!
-}
-
-function stateOf(app: App): BearerState {
-  let state = states.get(app)
-  if (state === undefined) {
-    state = {
-      cache: new BoundedMap(MAX_CACHED),
-      revoked: new Set(),
-      suspended: new Set(),
-      permissions: new Map(),
-      frozen: new Set(),
-      revokedReadAt: Number.NEGATIVE_INFINITY,
-      reading: null,
-      verify: createLocalJWKSet(app.tokenKeys),
-    }
-    states.set(app, state)
-  }
-  return state
 }
 
 function remember(state: BearerState, token: string, caller: Reader): Reader {
@@ -315,5 +307,5 @@ async function readPermissions({ db }: App, { permissions }: BearerState, client
 
 /** Tells this process immediately that a grant was revoked; other processes read it from the table. */
 export function addRevokedGrant(app: App, grantId: string): void {
-  stateOf(app).revoked.add(grantId)
+  states.of(app).revoked.add(grantId)
 }

@@ -5,6 +5,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { openLimit, type Limit } from './limits.ts'
 import { openSeenProofs, type SeenProofs } from './seen-proofs.ts'
+import { slot } from '../state.ts'
 
 /** Signatures of proofs, here and at the token endpoint; discovery announces them. */
 export const PROOF_ALGORITHMS = ['ES256', 'Ed25519', 'EdDSA'] as const
@@ -118,18 +119,23 @@ function placeOf(uri: string): string | null {
 /** What is remembered of an access token that is bound to a key, a user's or an application's own. */
 type BoundToken = { token: string; jkt?: string; clientId: string; accountId?: string }
 
-type DpopState = { seen: SeenProofs; keys: WeakMap<BoundToken, CryptoKey>; limit: Limit }
-const states = new WeakMap<App, DpopState>()
+type Proofs = {
+  seen: SeenProofs
+  /** read from the first proof of each; they go when the token that is remembered goes */
+  keys: WeakMap<BoundToken, CryptoKey>
+  limit: Limit
+}
+const memories = slot('used proofs', (app: App) => openProofs(app))
 
-const stateOf = (app: App): DpopState => states.get(app) ?? rememberProofs(app)
-
-/** Begins to remember the used proofs of this process. @param most  how many at once; without it: as `openSeenProofs` has it */
-export function rememberProofs(app: App, bound: { most?: number } = {}): DpopState {
+function openProofs(app: App): Proofs {
   const { APPLICATION_PER_SECOND: perSecond } = app.config
   const limit = openLimit({ name: 'proofs', perSecond, burst: perSecond, now: app.now })
-  const state = { seen: openSeenProofs(bound), keys: new WeakMap(), limit }
-  states.set(app, state)
-  return state
+  return { seen: openSeenProofs(), keys: new WeakMap(), limit }
+}
+
+/** Begins anew to remember the used proofs of this process. @param most  how many at once */
+export function rememberProofs(app: App, { most }: { most: number }): void {
+  memories.of(app).seen = openSeenProofs({ most })
 }
 
 /**
@@ -142,7 +148,7 @@ export function rememberProofs(app: App, bound: { most?: number } = {}): DpopSta
  * Source: RFC 9449 §7
  */
 export async function assertProven(app: App, request: FastifyRequest, bound: BoundToken): Promise<void> {
-  const state = stateOf(app)
+  const state = memories.of(app)
   const now = app.now()
   const proof = await readProof({
     proof: request.headers.dpop,

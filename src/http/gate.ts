@@ -9,7 +9,6 @@ import { openKnownKeys } from './known-keys.ts'
 import { openLoopDelay } from './loop-delay.ts'
 import { problemOf } from './problems.ts'
 import { requestIdOf } from './request-id.ts'
-import { noteRefusal } from './request-log.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -305,7 +304,7 @@ function openRefusals(app: App, admission: Admission) {
       response.end(method === 'HEAD' ? undefined : body)
     },
     send(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-      noteRefusal(request, 'overloaded')
+      request.refusal = 'overloaded'
       app.telemetry.refusals.inc({ code: 'overloaded' })
       return reply
         .code(503)

@@ -7,7 +7,6 @@ import { mapDatabaseError } from '../store/db.ts'
 import type { Texts } from '../texts/en.ts'
 import { type PageParts, sendPage, textsOf } from './page.ts'
 import { challengeOf } from './dpop.ts'
-import { noteRefusal } from './request-log.ts'
 
 /** RFC 9457 with our additions. */
 export type Problem = {
@@ -110,7 +109,7 @@ export function sendProblem(app: App, request: FastifyRequest, reply: FastifyRep
   const error = toAppError(thrown)
   const { status } = describeError(error.code)
   app.telemetry.refusals.inc({ code: error.code })
-  noteRefusal(request, error.code)
+  request.refusal = error.code
   // A request id that a client quotes has to lead somewhere, also where the refusal is no fault of ours.
   if (status < 500 || error.code === 'shutting_down')
     app.telemetry.log.info('refused', {
@@ -145,12 +144,11 @@ export function sendProblem(app: App, request: FastifyRequest, reply: FastifyRep
 
 /** Every failure of every route, and every unknown route, as a problem document. */
 export function problems(server: FastifyInstance, app: App): void {
+  server.decorateRequest('refusal', null)
   server.setErrorHandler((error, request, reply) => sendProblem(app, request, reply, error))
   server.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0]!
-    const allowed = routePatterns(server)
-      .filter((route) => route.pattern.test(path))
-      .map((route) => route.method)
+    const allowed = (server.knownRoutes ?? []).filter((route) => route.pattern.test(path)).map((route) => route.method)
     if (allowed.length > 0) {
       reply.header('allow', allowed.join(', '))
       return sendProblem(app, request, reply, new AppError('method_not_allowed', `Use ${allowed.join(' or ')} here.`))
@@ -158,7 +156,7 @@ export function problems(server: FastifyInstance, app: App): void {
     const missing = new AppError('not_found', 'There is nothing at this address.')
     if (!isPerson(request)) return sendProblem(app, request, reply, missing)
     app.telemetry.refusals.inc({ code: 'not_found' })
-    noteRefusal(request, 'not_found')
+    request.refusal = 'not_found'
     return sendPage(reply, 404, nothingHere(textsOf(request)))
   })
 }
@@ -179,13 +177,19 @@ export const nothingHere = (words: Texts): PageParts => ({
   </div>`,
 })
 
-const patterns = new WeakMap<FastifyInstance, { method: string; pattern: RegExp }[]>()
-const routePatterns = (server: FastifyInstance) => patterns.get(server) ?? []
+type KnownRoute = { method: string; pattern: RegExp }
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** set by `rememberRoutes` */
+    knownRoutes?: KnownRoute[]
+  }
+}
 
 /** Remembers each route's shape, so that a wrong method is told from an unknown path. Call before the routes are added. */
 export function rememberRoutes(server: FastifyInstance): void {
-  const known: { method: string; pattern: RegExp }[] = []
-  patterns.set(server, known)
+  const known: KnownRoute[] = []
+  server.decorate('knownRoutes', known)
   server.addHook('onRoute', ({ method, url }) => {
     if (!/^\/(operator\/)?v1\//.test(url)) return
     const pattern = new RegExp(

@@ -2,10 +2,12 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import type { ErrorCode } from '../errors.ts'
 
-const refusals = new WeakMap<FastifyRequest, ErrorCode>()
-
-/** Remembers why a request was refused, for its line. */
-export const noteRefusal = (request: FastifyRequest, code: ErrorCode): void => void refusals.set(request, code)
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** why it was refused; null where it was not, or not by us */
+    refusal: ErrorCode | null
+  }
+}
 
 /**
  * A line for each request. In development for the person in front of the terminal, with the path as it was asked for;
@@ -18,7 +20,7 @@ export function logRequests(server: FastifyInstance, { config, telemetry: { log 
   if (!isOn) return
   server.addHook('onResponse', (request, reply, done) => {
     const { method, id } = request
-    const code = refusals.get(request)
+    const code = request.refusal ?? undefined
     const ms = Math.round(reply.elapsedTime)
     if (NODE_ENV === 'development')
       process.stderr.write(

@@ -8,6 +8,7 @@ import { trustIssuer } from '../applications/issuers.ts'
 import { saveApplication } from '../applications/registry.ts'
 import { issuerStandIn, type IssuerStandIn } from '../../test/issuer-stand-in.ts'
 import { issueToken } from './issue.ts'
+import { changeApplication } from '../../test/opened.ts'
 import { authorizationUrl, demoApplication, obtainCode, openBrowser, post, rehearse, textOf, type Page, type Rehearsal } from '../../test/rehearsal.ts' // prettier-ignore
 
 /** Access tokens that are bound to a key (RFC 9449), and what is asked of whom. Attacks are in dpop-attacks.test.ts. */
@@ -121,7 +122,7 @@ test('an application that is registered so is given nothing without a proof, by 
   assert.equal(boundTo(body.access_token), phone.jkt)
   await saveApplication(world.app.db, { ...world.demo, clientId: 'later' })
   const unbound = await signIn(null, { client_id: 'later' })
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'later', needsDpop: true })
+  await changeApplication(world.app, { ...world.demo, clientId: 'later', needsDpop: true })
   const form = { grant_type: 'refresh_token', client_id: 'later', refresh_token: unbound.body.refresh_token! }
   assert.equal((await token(form, null)).body.error, 'invalid_grant', 'also with what it got before')
   const old = await me({ authorization: `Bearer ${unbound.body.access_token}` })

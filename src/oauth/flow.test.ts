@@ -19,6 +19,7 @@ import {
   textOf,
   type Rehearsal,
 } from '../../test/rehearsal.ts'
+import { changeApplication } from '../../test/opened.ts'
 
 let world: Rehearsal
 before(async () => void (world = await rehearse()))
@@ -232,7 +233,7 @@ test('consent is asked once, remembered in every browser, and asked again when p
   assert.match(await asked(open()), /see your balances/)
   assert.equal(await asked(open()), '')
   assert.match(await asked(open('openid email')), /e-mail address/)
-  await saveApplication(world.app.db, { ...grows, permissions: ['wallet:read', 'contracts:write'] })
+  await changeApplication(world.app, { ...grows, permissions: ['wallet:read', 'contracts:write'] })
   assert.match(await asked(open()), /able to spend what is in your account/)
   assert.equal(await asked(open('openid email')), '')
 })
@@ -293,7 +294,7 @@ test('a confidential application proves its secret, by either of two live ones, 
 test('a suspended application gets nothing any more', async () => {
   await saveApplication(world.app.db, { ...world.demo, clientId: 'gone' })
   const { refresh } = await obtainTokens(world, { parameters: { client_id: 'gone' } })
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'gone', isSuspended: true })
+  await changeApplication(world.app, { ...world.demo, clientId: 'gone', isSuspended: true })
   assert.equal(
     (
       await post(world.origin, '/oauth/token', {

@@ -15,7 +15,7 @@ export async function issueToken(
   { keys }: PrivateKeys,
   { username, clientId }: { username: string; clientId: string },
 ): Promise<{ token: string; userId: string }> {
-  const application = await findApplication(app.db, clientId)
+  const application = await findApplication(app, clientId)
   if (application === null || app.config.NODE_ENV === 'production')
     throw new Error('tokens are issued here in development mode only')
   const { userId, accountId } = await signIn(app, {

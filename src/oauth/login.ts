@@ -28,7 +28,7 @@ import { isLinking, linkingVisitor } from './linking.ts'
 import { chooserBody } from './pages.ts'
 import type { ProviderSettings } from './federation/providers.ts'
 import type { Secrets } from './secrets.ts'
-import { networkName, backLink } from './page-context.ts'
+import { networkName } from './page-context.ts'
 
 type LoginContext = { provider: Provider; providers: ProviderSettings[]; federation: Federation; secrets: Secrets }
 type LoginParams = { uid: string }
@@ -103,10 +103,8 @@ export function loginPages(
         ? await linkingVisitor(app, provider, { purpose: visit.interactionUid, request, reply })
         : null
       const words = textsOf(request)
-      backLink.set(
-        request,
-        owner === null ? toChooser(words, visit.interactionUid) : { href: '/account', text: words.account.back, words },
-      )
+      request.backLink =
+        owner === null ? toChooser(words, visit.interactionUid) : { href: '/account', text: words.account.back, words }
       if (error === 'access_denied')
         throw new PageError('sign_in_refused', ({ refused }) => refused.cancelled(chosen.label))
       const { profile, authTime } = await federation.identify(chosen, visit, new URL(request.url, app.origin))
@@ -167,7 +165,7 @@ export function loginPages(
     reply: FastifyReply,
   ): Promise<FastifyReply> {
     const { uid } = interaction
-    backLink.set(request, toChooser(textsAt(interaction, request), uid))
+    request.backLink = toChooser(textsAt(interaction, request), uid)
     const { browser, cookie } = browserOf(request, app.origin)
     const loginHint = parameterOf(interaction, 'login_hint')
     const url = await federation.visit(chosen, {

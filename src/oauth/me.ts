@@ -21,7 +21,7 @@ export function me(server: FastifyInstance, app: App): void {
   server.addHook('onRequest', async (request, reply) => {
     const { origin } = request.headers
     reply.header('vary', 'Origin')
-    if (origin === undefined || !(await allowsOrigin(app.db, origin))) return
+    if (origin === undefined || !(await allowsOrigin(app, origin))) return
     reply.header('access-control-allow-origin', origin).header('access-control-expose-headers', 'WWW-Authenticate')
   })
   server.options('/oauth/me', { schema: { hide: true } }, (_request, reply) =>

@@ -26,7 +26,6 @@ import { errorBody } from './pages.ts'
 import { bindProviders, type ProviderSettings } from './federation/providers.ts'
 import { openSecrets } from './secrets.ts'
 import { openSignInLimit } from './sign-in-limit.ts'
-import { backLink } from './page-context.ts'
 
 /** bytes of a form; ours hold a token and an answer */
 const MAX_FORM_BYTES = 8_192
@@ -44,6 +43,7 @@ export async function oauth(
 
   const limited = isLimited ? openSignInLimit(app) : () => {}
 
+  server.decorateRequest('backLink', null)
   await server.register(async (scope) => {
     // Of the library's routes the one that begins a sign-in; clients' servers ask the others, many people behind one.
     limited(scope, (path) => path === '/oauth/auth')
@@ -102,7 +102,7 @@ function pagesOfErrors(scope: FastifyInstance, app: App): void {
         error.cause ?? error,
       )
     if (error.retryAfter !== undefined) reply.header('retry-after', String(error.retryAfter))
-    const { href, text, words = textsOf(request) } = backLink.get(request) ?? {}
+    const { href, text, words = textsOf(request) } = request.backLink ?? {}
     const { title, help, detail } = explainError(words, error)
     const body = errorBody(words, {
       code: error.code,

@@ -1,15 +1,18 @@
-import type { FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import type { Application } from '../applications/application.ts'
 import type { Texts } from '../texts/en.ts'
 import { networkTitle } from '../texts/network-names.ts'
 import { OWN_CLIENT } from './first-party.ts'
 
-/**
- * Where a page that fails may send its visitor and in which language, set as soon as the visitor is known to be the
- * right one.
- */
-export const backLink = new WeakMap<FastifyRequest, { href: string; text: string; words: Texts }>()
+declare module 'fastify' {
+  interface FastifyRequest {
+    /**
+     * Where a page that fails may send its visitor and in which language, set as soon as the visitor is known to be the
+     * right one.
+     */
+    backLink: { href: string; text: string; words: Texts } | null
+  }
+}
 
 /** The network of an application as people call it; null for our own pages, which have none. */
 export const networkName = (app: App, words: Texts, { clientId, chainId }: Application): string | null =>

@@ -21,6 +21,7 @@ import { newKey, publicKeys, type PrivateKeys } from './keys.ts'
 import { demoApplication } from '../../test/rehearsal.ts'
 import { startRevocations, type Publisher } from './revocations.ts'
 import { revokeGrant } from './revoke.ts'
+import { openState } from '../state.ts'
 
 const ORIGIN = 'http://localhost:4000'
 const USER = 'DISCORD-1'
@@ -77,6 +78,7 @@ function replica() {
     telemetry: { ...openTelemetry('test', 'silent'), log: { debug: line, info: line, warn: line, error: line } },
     tokenKeys: publicKeys(keys),
     chains: new Map(),
+    state: openState(),
     now: Date.now,
   } as App
   return Object.assign(app, { publisher: startRevocations(app, keys), logged })

@@ -6,6 +6,7 @@ import { AppError } from '../errors.ts'
 import { frozenEntry, MAX_REVOCATION_PARTS, revoked, REVOCATIONS_TYPE, type RevocationList } from '../signer/wire.ts'
 import { retrying } from '../store/db.ts'
 import type { PrivateKeys } from './keys.ts'
+import { slot } from '../state.ts'
 
 /** The signer refuses tokens when its list is older than 60 s; other processes' revocations wait for the next one. */
 const PUBLISH_EVERY_MS = 5_000
@@ -22,10 +23,12 @@ export type Publisher = {
   stop: () => void
 }
 
-const publishers = new WeakMap<App, Publisher>()
+const publishers = slot('the publisher of revocations', (_: App): { publisher: Publisher | null } => ({
+  publisher: null,
+}))
 
 /** Tells the signer of a revocation immediately; nothing happens in a process without a publisher. */
-export const publishSoon = (app: App): void => publishers.get(app)?.soon()
+export const publishSoon = (app: App): void => publishers.of(app).publisher?.soon()
 
 /**
  * Keeps the signer informed of what is revoked. The list is signed by the authorization server, so anyone who only carries it
@@ -56,10 +59,10 @@ export function startRevocations(app: App, keys: PrivateKeys): Publisher {
     stop() {
       clearInterval(timer)
       clearTimeout(soon)
-      publishers.delete(app)
+      publishers.of(app).publisher = null
     },
   }
-  publishers.set(app, publisher)
+  publishers.of(app).publisher = publisher
   return publisher
 
   /** One at a time: asked for during one, another follows, for the one under way may have read too early. */

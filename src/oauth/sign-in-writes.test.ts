@@ -57,8 +57,8 @@ const grantOf = async (code: string): Promise<string> => {
 
 const count = async (work: () => Promise<unknown>): Promise<number> => {
   // An application is remembered for a few seconds: read now, it is not read while statements are counted.
-  forgetApplication(world.app.db, 'demo')
-  await findApplication(world.app.db, 'demo')
+  forgetApplication(world.app, 'demo')
+  await findApplication(world.app, 'demo')
   let statements = 0
   watch.onStatement = () => void statements++
   await work()

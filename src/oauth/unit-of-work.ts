@@ -34,7 +34,10 @@ type KnownConsent = {
   isNoted: boolean
 }
 
-/** the session that a request came with, or has written: SHA-256 of its id. The library writes it at the end */
+/**
+ * The session that a request came with, or has written: SHA-256 of its id. The library writes it at the end. By its context of
+ * one request, which is the library's and not ours to add fields to; gone with it.
+ */
 const foundSessions = new WeakMap<object, string>()
 
 /** Remembers that a session was there when the request began. */
@@ -44,6 +47,7 @@ export function noteSession(id: string): void {
 }
 
 const ROUTES = new Set(['authorization', 'resume', 'token'])
+/** by the library's context, too */
 const open = new WeakMap<object, UnitOfWork>()
 
 /** The work of the request that is being answered; null where it is none that signs someone in or gives tokens. */

@@ -10,7 +10,6 @@ import {
   type Changes,
   type Draft,
 } from '../applications/manage.ts'
-import { forgetApplication } from '../applications/registry.ts'
 import type { UserId } from '../ids.ts'
 import { freezeAndSignOut, signOut, type SignedOut } from '../oauth/sign-out.ts'
 import type { Db, RootDb } from '../store/db.ts'
@@ -18,12 +17,14 @@ import { askToResume, type StoppedLane } from '../transactions/resume.ts'
 import { freezeAccount, readFreezable, unfreezeAccount, type FreezeState } from '../users/freeze.ts'
 import { recorded, type Actor } from './actions.ts'
 
-/** What an operator changes, by the API or by a command, each with its line in `operator_actions`. */
-export function operatorActs(root: RootDb, by: Actor) {
+/**
+ * What an operator changes, by the API or by a command, each with its line in `operator_actions`.
+ * @param onChanged  told of each application that is another now: this process may remember what it was
+ */
+export function operatorActs(root: RootDb, by: Actor, onChanged: (clientId: string) => void = () => {}) {
   const onApplication = async <T>(action: string, clientId: string, work: (db: RootDb) => Promise<T>): Promise<T> => {
     const done = await recorded(root, by, { action, target: clientId, look: application }, work)
-    // Within the transaction only its own handle was notified.
-    forgetApplication(root, clientId)
+    onChanged(clientId)
     return done
   }
   const ofUser = (action: string, userId: UserId) => ({ action, target: userId, look: account })

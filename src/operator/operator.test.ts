@@ -4,12 +4,12 @@ import { mkdtemp, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { until, world, type Answer, type World } from '../../test/world.ts'
-import { findApplication, saveApplication } from '../applications/registry.ts'
+import { findApplication } from '../applications/registry.ts'
 import { openListener } from '../http/listener.ts'
 import { obtainTokens } from '../../test/rehearsal.ts'
 import { doorOf, newOperatorToken, openOperatorDoor } from './auth.ts'
 import { operatorApi } from './routes.ts'
-import { appLike } from '../../test/opened.ts'
+import { appLike, changeApplication } from '../../test/opened.ts'
 
 let here: World
 let token: string
@@ -251,10 +251,10 @@ test('a suspended application’s tokens answer 403 on every route and in every 
 })
 
 test('requests for a network that is not served at the moment are chain_unavailable, others are served', async () => {
-  const demo = (await findApplication(here.app.db, 'demo'))!
-  await saveApplication(here.app.db, { ...demo, chainId: 5 })
+  const demo = (await findApplication(here.app, 'demo'))!
+  await changeApplication(here.app, { ...demo, chainId: 5 })
   const carol = await here.person('carol')
-  await saveApplication(here.app.db, demo)
+  await changeApplication(here.app, demo)
   const answer = await carol.get('/v1/users/DEV-carol/balance')
   assert.deepEqual([answer.status, answer.body.code, answer.body.retryable], [502, 'chain_unavailable', true])
   assert.equal((await here.alice.get(`/v1/users/${here.alice.userId}/balance`)).status, 200)

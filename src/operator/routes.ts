@@ -24,6 +24,7 @@ import { operatorActs } from './acts.ts'
 import type { Operator, OperatorDoor } from './auth.ts'
 import * as accountWire from './account-wire.ts'
 import * as wire from './wire.ts'
+import { forgetApplication } from '../applications/registry.ts'
 
 /** Requests of one IP address, per second and at once; wrong tokens count as well. */
 const PER_SECOND = 10
@@ -34,6 +35,13 @@ export type IssueToken = (whose: { username: string; clientId: string }) => Prom
 
 type OfOne = { Params: { clientId: string } }
 type OfIssuer = { Params: { clientId: string; provider: string } }
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** whose token opened a route of the operator API */
+    operator: Operator | null
+  }
+}
 
 /**
  * The operator API: what the commands do, for programs. Opened by tokens of its own and by no user's; pages of other
@@ -47,15 +55,16 @@ export async function operatorApi(
 ): Promise<void> {
   const limit = openLimit({ name: 'operator', perSecond: PER_SECOND, burst: BURST, now: () => app.now() })
   const { db } = app
-  const operators = new WeakMap<FastifyRequest, Operator>()
   const actorOf = (request: FastifyRequest): Actor => ({
-    name: operators.get(request)!.name,
+    name: request.operator!.name,
     via: 'api',
     log: app.telemetry.log,
   })
-  const acts = (request: FastifyRequest) => operatorActs(db, actorOf(request))
+  const acts = (request: FastifyRequest) =>
+    operatorActs(db, actorOf(request), (clientId) => forgetApplication(app, clientId))
 
   await server.register(async (scope) => {
+    scope.decorateRequest('operator', null)
     scope.addHook('onRoute', (route) => {
       route.config = { ...route.config, admission: 'vital' }
     })
@@ -67,7 +76,7 @@ export async function operatorApi(
       if (operator === null) throw new AppError('invalid_token', 'This is not a token of the operator.')
       if (operator.role === 'viewer' && request.method !== 'GET' && request.method !== 'HEAD')
         throw new AppError('insufficient_scope', 'This token’s role is viewer: it reads and changes nothing.')
-      operators.set(request, operator)
+      request.operator = operator
     })
 
     /** GET /operator/v1/applications */

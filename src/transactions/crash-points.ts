@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { App } from '../app.ts'
+import { slot } from '../state.ts'
 
 /**
  * Named points on the way of a write at which a proof may stop it: a hook that throws leaves everything as a killed
@@ -27,12 +28,11 @@ export type Step =
   | 'after-follow'
 
 type Hook = (step: Step) => void | Promise<void>
-const hooks = new WeakMap<App, Hook>()
+const hooks = slot('what interrupts the steps of writes', (_: App): { hook: Hook | null } => ({ hook: null }))
 
 /** Tests only: calls `hook` at every step of this App, until it is given null. */
 export function interruptSteps(app: App, hook: Hook | null): void {
-  if (hook === null) hooks.delete(app)
-  else hooks.set(app, hook)
+  hooks.of(app).hook = hook
 }
 
 const asked = process.env.NODE_ENV === 'production' ? '' : (process.env.CRASH_AT ?? '')
@@ -41,7 +41,7 @@ let left = 0
 
 export async function reach(app: App, step: Step): Promise<void> {
   crashAt(step)
-  await hooks.get(app)?.(step)
+  await hooks.of(app).hook?.(step)
 }
 
 /** The signal to this very process when this step was asked for: nothing is flushed, nothing is closed. */

@@ -2,6 +2,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { deadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
+import { slot } from '../state.ts'
 
 export type GroupLimits = {
   /** members of one group */
@@ -108,14 +109,18 @@ const tooMany = (): AppError =>
 /** A connection that was lost may have been lost at COMMIT: what it did is not done again beside it. */
 const isUnknown = (error: unknown): boolean => error instanceof AppError && error.code === 'database_unavailable'
 
-/** One group for each network of each App: a process has one App, tests have several. */
-export function oncePer<T>(open: (app: App, chain: Chain) => T): (app: App, chain: Chain) => T {
-  const apps = new WeakMap<App, WeakMap<Chain, { made: T }>>()
+/**
+ * One of something for each network of each App: a process has one App, tests have several.
+ * @param name  of what it is, among what the App remembers
+ */
+export function oncePer<T>(name: string, open: (app: App, chain: Chain) => T): (app: App, chain: Chain) => T {
+  const opened = slot(name, (_: App) => new Map<number, T>())
   return (app, chain) => {
-    const chains = apps.get(app) ?? new WeakMap<Chain, { made: T }>()
-    apps.set(app, chains)
-    const known = chains.get(chain) ?? { made: open(app, chain) }
-    chains.set(chain, known)
-    return known.made
+    const byChain = opened.of(app)
+    const known = byChain.get(chain.chainId)
+    if (known !== undefined) return known
+    const made = open(app, chain)
+    byChain.set(chain.chainId, made)
+    return made
   }
 }

@@ -21,6 +21,7 @@ import { markMined } from './states.ts'
 import { restoreSlot, type NonceSlot } from './restore-from-ledger.ts'
 import { findUse } from './nonce-used.ts'
 import { noteRejected, noteUsed } from './trouble.ts'
+import { slot } from '../state.ts'
 
 /** milliseconds between two rounds when nothing pokes */
 const ROUND_MS = 1_000
@@ -37,11 +38,12 @@ export type Keeper = {
   suspect: () => void
 }
 
-const pokes = new WeakMap<App, Map<number, () => void>>()
+/** by chain id */
+const pokes = slot('how keepers are poked', (_: App) => new Map<number, () => void>())
 
 /** Asks the keeper of a network for a round now; nothing happens in a process without one. */
 export function pokeKeeper(app: App, { chainId }: Chain): void {
-  pokes.get(app)?.get(chainId)?.()
+  pokes.of(app).get(chainId)?.()
 }
 
 /**
@@ -109,8 +111,8 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     void round()
   }
 
-  const byChain = pokes.get(app) ?? new Map<number, () => void>()
-  pokes.set(app, byChain.set(chain.chainId, poke))
+  const byChain = pokes.of(app)
+  byChain.set(chain.chainId, poke)
   void round()
   return {
     round,

@@ -7,6 +7,7 @@ import type { RecalledSince } from '../signer/wire.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { isolateRowErrors } from './recover.ts'
 import { restoreSlot } from './restore-from-ledger.ts'
+import { slot } from '../state.ts'
 
 /** milliseconds between two looks */
 const LOOK_MS = 1_000
@@ -23,7 +24,7 @@ export type Replay = {
 
 type ReplayState = Replay & { isTrusted(): boolean }
 
-const replays = new WeakMap<App, ReplayState>()
+const replays = slot('the replay of the ledger', (_: App): { replay: ReplayState | null } => ({ replay: null }))
 
 /**
  * Keeps the database level with the signer's ledger, which nobody rolls back: what was signed and is not in the
@@ -74,10 +75,10 @@ export function startReplay(app: App): Replay {
       isStopped = true
       clearTimeout(timer)
       await running?.catch(() => {})
-      replays.delete(app)
+      replays.of(app).replay = null
     },
   }
-  replays.set(app, state)
+  replays.of(app).replay = state
   void round()
   return state
 }
@@ -88,8 +89,8 @@ export function startReplay(app: App): Replay {
  * @throws overloaded  when that takes longer than 5 s
  */
 export async function untilReplayed(app: App): Promise<void> {
-  const replay = replays.get(app)
-  if (replay === undefined || replay.isTrusted()) return
+  const { replay } = replays.of(app)
+  if (replay === null || replay.isTrusted()) return
   const endsAt = performance.now() + PATIENCE_MS
   while (!replay.isTrusted()) {
     const { promise: patience, reject } = Promise.withResolvers<never>()

@@ -36,7 +36,7 @@ export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: 
 /** `queued`: too many nonces of the account are open below. `lost`: there is no such row any more. */
 type StoreOutcome = 'due' | 'queued' | 'lost'
 
-const groupOf = oncePer((app, chain) =>
+const groupOf = oncePer('commits of first bytes', (app, chain) =>
   together(LIMITS, sizeOf, (members: StoredAttempt[]) => retrying(() => insertFirst(app, chain, members))),
 )
 

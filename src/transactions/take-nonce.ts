@@ -58,7 +58,7 @@ export function takeNonce(app: App, chain: Chain, binding: Binding, first: numbe
   return groupOf(app, chain)({ ...binding, first })
 }
 
-const groupOf = oncePer((app, chain) =>
+const groupOf = oncePer('commits of nonces', (app, chain) =>
   together(LIMITS, sizeOf, (members: GroupedBinding[]) => retrying(() => commit(app, chain, members))),
 )
 

@@ -6,7 +6,7 @@ import { oncePer } from './group-commit.ts'
 /** milliseconds between two looks when nothing is told: another replica may be the one that signs */
 const LOOK_MS = 100
 
-const waitingOf = oncePer((_app, _chain) => new Map<Hex, Set<() => void>>())
+const waitingOf = oncePer('writes that wait for signatures', (_app, _chain) => new Map<Hex, Set<() => void>>())
 
 /** Resolves when this process has stored bytes of an account, or abandoned a nonce of it; after 100 ms in any case. */
 export function untilSigned(app: App, chain: Chain, from: Hex): Promise<void> {

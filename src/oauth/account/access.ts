@@ -8,7 +8,6 @@ import { ownSignIn, type ComesBackTo } from '../first-party.ts'
 import { formOf } from '../interactions.ts'
 import type { Secrets } from '../secrets.ts'
 import { readVisitor, type Visitor } from '../sessions.ts'
-import { backLink } from '../page-context.ts'
 
 /** Adding an identity, sending and deleting need a sign-in this fresh: an unlocked screen alone must not be enough, seconds. */
 const FRESH_SECONDS = 900
@@ -51,7 +50,7 @@ export function openAccountDoor(
 
   async function arrive(request: FastifyRequest, reply: FastifyReply): Promise<Visitor | null> {
     const words = textsOf(request)
-    backLink.set(request, { href: '/account', text: words.account.back, words })
+    request.backLink = { href: '/account', text: words.account.back, words }
     const visitor = await readVisitor(app, provider, request, reply)
     if (visitor !== null && config.RATE_LIMITS === 'on') spend(limit, visitor.user.accountId, reply)
     return visitor

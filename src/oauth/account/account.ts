@@ -29,7 +29,7 @@ import type { ProviderSettings } from '../federation/providers.ts'
 import type { Secrets } from '../secrets.ts'
 import { sendPages } from './send.ts'
 import { endSession, endSessions, listSessions } from '../sessions.ts'
-import { chainName, backLink } from '../page-context.ts'
+import { chainName } from '../page-context.ts'
 import { endIdentity, endIn, signOut } from '../sign-out.ts'
 
 type AccountPageParts = {
@@ -164,7 +164,7 @@ export function accountPages(
   /** POST /account/erase: `sure`. In this order: what fails half-way can be asked again, and nothing comes back. */
   actFresh('/account/erase', async ({ visitor: { user }, form, request, reply }) => {
     const words = textsOf(request)
-    backLink.set(request, { href: '/account/erase', text: words.account.back, words })
+    request.backLink = { href: '/account/erase', text: words.account.back, words }
     if (form.sure !== 'yes') throw new PageError('sign_in_refused', ({ refused }) => refused.notSure)
     await assertChangeable(db, user.accountId)
     await revokeAll(app, user)
