@@ -7,7 +7,6 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { sql } from 'kysely'
 import type { App } from '../src/app.ts'
-import { openHead } from '../src/chain/head.ts'
 import { explorerAt, type Chain } from '../src/chain/network.ts'
 import { openRpc, type Rpc } from '../src/chain/rpc/rpc.ts'
 import { readConfig } from '../src/config.ts'

@@ -3,7 +3,9 @@ import { suite, test } from 'node:test'
 import { openState, slot } from './state.ts'
 
 suite('state', () => {
-  const visits = slot('visits of a test', (_: { name: string; state: ReturnType<typeof openState> }) => ({ count: 0 }))
+  const visits = slot('visits of a test', (_owner: { name: string; state: ReturnType<typeof openState> }) => ({
+    count: 0,
+  }))
   const owner = (name: string) => ({ name, state: openState() })
 
   test('is of one owner, and of nobody else', () => {

@@ -24,6 +24,7 @@ const core = [
   'sha256',
   'deadline',
   'state',
+  'crash-at',
   'config',
   'telemetry',
   'store',
@@ -45,6 +46,7 @@ const table: Record<string, string[]> = {
   'secret-file': [],
   sha256: [],
   state: [],
+  'crash-at': [],
   config: ['errors', 'ids', 'color'],
   telemetry: ['errors', 'ids'],
   store: ['errors', 'ids'],
@@ -80,7 +82,18 @@ const table: Record<string, string[]> = {
   oauth: [...core, 'users', 'applications'],
   account: [...core, 'users', 'applications', 'tokens', 'balances', 'history', 'transactions', 'transfers', 'oauth'],
   operator: [...core, 'users', 'applications', 'oauth', 'transactions'],
-  signer: ['errors', 'ids', 'bounded-map', 'keccak', 'secp256k1', 'secret-file', 'config', 'telemetry', 'signer-wire'],
+  signer: [
+    'errors',
+    'ids',
+    'bounded-map',
+    'crash-at',
+    'keccak',
+    'secp256k1',
+    'secret-file',
+    'config',
+    'telemetry',
+    'signer-wire',
+  ],
   devnet: ['errors', 'ids', 'bounded-map', 'telemetry', 'chain', 'texts', 'http'],
 }
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'open', 'main', 'cli']
@@ -336,7 +349,11 @@ test('state is held by what it belongs to: no map beside an App, a network, a no
   for (const file of await sources()) {
     const text = await readFile(join(root, 'src', file), 'utf8')
     if (/new Weak(Map|Set|Ref)\b/.test(text)) found.add(file)
-    assert.doesNotMatch(text, /new Weak(Map|Set)<\s*(App|Chain|Rpc|RootDb|Db|Head|Signer|FastifyRequest|FastifyInstance)\b/, file)
+    assert.doesNotMatch(
+      text,
+      /new Weak(Map|Set)<\s*(App|Chain|Rpc|RootDb|Db|Head|Signer|FastifyRequest|FastifyInstance)\b/,
+      file,
+    )
   }
   assert.deepEqual([...found].toSorted(), apart)
 })

@@ -1,4 +1,3 @@
-import { openHead } from '../src/chain/head.ts'
 import { explorerAt, type Chain } from '../src/chain/network.ts'
 import { RpcError, RpcUnavailable, type Rpc } from '../src/chain/rpc/rpc.ts'
 import { bloomOf } from '../src/follower/bloom.ts'

@@ -6,7 +6,7 @@ import { slot } from '../state.ts'
 const CACHE_MS = 5_000
 const known = slot(
   'origins of all applications',
-  (_: Pick<App, 'db' | 'state'>): { origins: string[]; readAt: number } => ({
+  (_app: Pick<App, 'db' | 'state'>): { origins: string[]; readAt: number } => ({
     origins: [],
     readAt: Number.NEGATIVE_INFINITY,
   }),

@@ -18,12 +18,12 @@ import { slot } from '../state.ts'
 const CACHE_MS = 5_000
 const MAX_CACHED = 10_000
 /** What is read here, this process remembers for a moment. */
-type Reading = Pick<App, 'db' | 'state'>
+type RegistryContext = Pick<App, 'db' | 'state'>
 type Cached = { application: Application | null; readAt: number }
-const caches = slot('applications', (_: Reading) => new Map<string, Cached>())
+const caches = slot('applications', (_app: RegistryContext) => new Map<string, Cached>())
 
 /** An application as it was at most 5 seconds ago; null when there is none. Suspended ones are returned, marked so. */
-export async function findApplication(app: Reading, clientId: string): Promise<Application | null> {
+export async function findApplication(app: RegistryContext, clientId: string): Promise<Application | null> {
   // PostgreSQL refuses NUL, and no client id is this long.
   if (clientId.length > 255 || clientId.includes('\0')) return null
   const cache = caches.of(app)
@@ -68,7 +68,7 @@ export async function saveApplication(db: RootDb, application: Application): Pro
 }
 
 /** The next look reads it again, in this process immediately. */
-export function forgetApplication(app: Reading, clientId: string): void {
+export function forgetApplication(app: RegistryContext, clientId: string): void {
   caches.of(app).delete(clientId)
 }
 

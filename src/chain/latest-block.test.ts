@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Hex } from '../ids.ts'
 import { freshBlock, newestBlock } from './latest-block.ts'
-import { openHead } from './head.ts'
 import type { Chain } from './network.ts'
 import { openedHead } from '../../test/opened.ts'
 

@@ -2,12 +2,12 @@ import { openKnownCode, type KnownCode } from './code.ts'
 import type { Fees } from './fees.ts'
 import type { Head } from './head.ts'
 import type { Block } from './rpc/block.ts'
-import { openAnswers, type Answers } from './shared-answers.ts'
+import { openAnswers, type ReadAnswers } from './shared-answers.ts'
 
 /** What this process has learned of a network beside its head: opened with it, and gone with it. Each part is one file's. */
 export type Memory = {
   /** `reads.ts`: what was read at the newest block */
-  reads: Answers
+  reads: ReadAnswers
   /** `latest-block.ts`: the question for it that is under way, and the one for those who came since */
   latest: { running: Promise<Block>; next: Promise<Block> | null } | null
   /** `current-fees.ts`: those of the newest block */

@@ -9,14 +9,14 @@ type Half = { answers: Map<string, Promise<unknown>>; characters: number }
 /** What was read at one block: when the recent half is full, it takes the place of the one before. */
 export type BlockAnswers = { recent: Half; before: Half }
 /** What was read of a network at its newest block, one block at a time. */
-export type Answers = { hash: Hex | null; of: BlockAnswers }
+export type ReadAnswers = { hash: Hex | null; of: BlockAnswers }
 
 const newHalf = (): Half => ({ answers: new Map(), characters: 0 })
 export const newAnswers = (): BlockAnswers => ({ recent: newHalf(), before: newHalf() })
-export const openAnswers = (): Answers => ({ hash: null, of: newAnswers() })
+export const openAnswers = (): ReadAnswers => ({ hash: null, of: newAnswers() })
 
 /** Those of a block; what was kept of another goes. */
-export function answersAt(kept: Answers, hash: Hex): BlockAnswers {
+export function answersAt(kept: ReadAnswers, hash: Hex): BlockAnswers {
   if (kept.hash !== hash) {
     kept.hash = hash
     kept.of = newAnswers()

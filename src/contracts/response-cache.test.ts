@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { until, world, type Answer, type World } from '../../test/world.ts'
-import { openHead } from '../chain/head.ts'
 import type { Chain } from '../chain/network.ts'
 import { deploy } from '../devnet/deploy.ts'
 import type { Hex } from '../ids.ts'

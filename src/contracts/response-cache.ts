@@ -8,8 +8,8 @@ const MAX_ANSWERS = 2_000
 const MAX_KEY_CHARACTERS = 1_024
 const MAX_TEXT_CHARACTERS = 4_096
 
-type AtBlock = { hash: Hex | null; texts: BoundedMap<string, string> }
-const finished = slot('answers to contract reads', (_: Chain): AtBlock => ({
+type CachedResponses = { hash: Hex | null; texts: BoundedMap<string, string> }
+const finished = slot('answers to contract reads', (_chain: Chain): CachedResponses => ({
   hash: null,
   texts: new BoundedMap(MAX_ANSWERS),
 }))

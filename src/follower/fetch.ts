@@ -161,7 +161,7 @@ export type ReceiptSource = {
   provability?: Provability
 }
 
-const learned = slot('whether blocks can be proven', (_: Chain): Provability => ({ wasProven: false, doubts: 0 }))
+const learned = slot('whether blocks can be proven', (_chain: Chain): Provability => ({ wasProven: false, doubts: 0 }))
 
 /** How to ask the nodes of a network; what is learned of whether its blocks can be proven is learned for the whole process. */
 export function sourceOf(chain: Chain): ReceiptSource {

@@ -125,17 +125,17 @@ type Proofs = {
   keys: WeakMap<BoundToken, CryptoKey>
   limit: Limit
 }
-const memories = slot('used proofs', (app: App) => openProofs(app))
+const memories = slot('used proofs', (app: App) => openProofs(app, {}))
 
-function openProofs(app: App): Proofs {
+function openProofs(app: App, bound: { most?: number }): Proofs {
   const { APPLICATION_PER_SECOND: perSecond } = app.config
   const limit = openLimit({ name: 'proofs', perSecond, burst: perSecond, now: app.now })
-  return { seen: openSeenProofs(), keys: new WeakMap(), limit }
+  return { seen: openSeenProofs(bound), keys: new WeakMap(), limit }
 }
 
 /** Begins anew to remember the used proofs of this process. @param most  how many at once */
 export function rememberProofs(app: App, { most }: { most: number }): void {
-  memories.of(app).seen = openSeenProofs({ most })
+  Object.assign(memories.of(app), openProofs(app, { most }))
 }
 
 /**

@@ -23,7 +23,7 @@ export type Publisher = {
   stop: () => void
 }
 
-const publishers = slot('the publisher of revocations', (_: App): { publisher: Publisher | null } => ({
+const publishers = slot('the publisher of revocations', (_app: App): { publisher: Publisher | null } => ({
   publisher: null,
 }))
 

@@ -21,8 +21,11 @@ import { slot } from '../state.ts'
 const REMEMBERED_MS = 30_000
 const MAX_REMEMBERED = 10_000
 
-type Memory = { facts: BoundedMap<Hex, { facts: TokenFacts; until: number }>; asking: Map<Hex, Promise<TokenFacts>> }
-const memories = slot('what tokens call themselves', (_: Chain): Memory => ({
+type TokenCache = {
+  facts: BoundedMap<Hex, { facts: TokenFacts; until: number }>
+  asking: Map<Hex, Promise<TokenFacts>>
+}
+const memories = slot('what tokens call themselves', (_chain: Chain): TokenCache => ({
   facts: new BoundedMap(MAX_REMEMBERED),
   asking: new Map(),
 }))

@@ -15,7 +15,9 @@ const LAST_RETRY_SECONDS = 86_400
 
 type RefreshContext = Pick<App, 'db' | 'telemetry'>
 
-const running = slot('tokens that are being asked again', (_: Chain): { run: Promise<void> | null } => ({ run: null }))
+const running = slot('tokens that are being asked again', (_chain: Chain): { run: Promise<void> | null } => ({
+  run: null,
+}))
 
 /**
  * Asks the tokens that are due, in the background: new ones, and those that failed and whose time has come.

@@ -95,7 +95,7 @@ const short = (chain: Chain, binding: Binding, { reserved }: Lane): AppError =>
 
 /** For a nonce that the signer would not sign, because one far below has no bytes. */
 export const notSigned = (cause?: unknown): AppError =>
-  new AppError('overloaded', 'Earlier writes of this account are not signed yet.', {
+  new AppError('conflict', 'Earlier writes of this account are not signed yet.', {
     retryAfter: 5,
     ...(cause === undefined ? {} : { cause }),
   })
@@ -116,7 +116,7 @@ export async function refuseStopped(db: Db, { chainId, from }: Pick<Bound, 'chai
   if (lane !== undefined) throw stopped()
 }
 
-const counting = slot('counts of first writes that are being asked', (_: Chain) => new Map<Hex, Promise<number>>())
+const counting = slot('counts of first writes that are being asked', (_chain: Chain) => new Map<Hex, Promise<number>>())
 
 /**
  * The count of mined transactions of an account: where an account that we have no row of starts. Asked once for all of its

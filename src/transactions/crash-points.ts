@@ -1,12 +1,10 @@
-import { readFileSync } from 'node:fs'
 import type { App } from '../app.ts'
+import { openCrashPoints } from '../crash-at.ts'
 import { slot } from '../state.ts'
 
 /**
  * Named points on the way of a write at which a proof may stop it: a hook that throws leaves everything as a killed
- * process would; `CRASH_AT=after-store:7` kills the real one at the seventh time, `CRASH_AT=after-bind:1:SIGSTOP` stops it
- * in its tracks until someone lets it continue; `CRASH_AT=@file` reads that from a file, so that a process that runs
- * already can be given a point. In production there is no such thing.
+ * process would, and `CRASH_AT` (crash-at.ts) kills or stops the real one. In production there is no such thing.
  */
 export type Step =
   | 'before-bind'
@@ -28,28 +26,36 @@ export type Step =
   | 'after-follow'
 
 type Hook = (step: Step) => void | Promise<void>
-const hooks = slot('what interrupts the steps of writes', (_: App): { hook: Hook | null } => ({ hook: null }))
+const hooks = slot('what interrupts the steps of writes', (_app: App): { hook: Hook | null } => ({ hook: null }))
 
 /** Tests only: calls `hook` at every step of this App, until it is given null. */
 export function interruptSteps(app: App, hook: Hook | null): void {
   hooks.of(app).hook = hook
 }
 
-const asked = process.env.NODE_ENV === 'production' ? '' : (process.env.CRASH_AT ?? '')
-let read = ''
-let left = 0
+/** The signal to this very process when this step was asked for. */
+export const crashAt: (step: Step) => void = openCrashPoints(
+  process.env.NODE_ENV === 'production' ? '' : (process.env.CRASH_AT ?? ''),
+)
 
 export async function reach(app: App, step: Step): Promise<void> {
   crashAt(step)
   await hooks.of(app).hook?.(step)
 }
 
-/** The signal to this very process when this step was asked for: nothing is flushed, nothing is closed. */
-export function crashAt(step: Step): void {
-  if (asked === '') return
-  const now = asked.startsWith('@') ? readFileSync(asked.slice(1), 'utf8') : asked
-  const [wanted, times = '1', signal = 'SIGKILL'] = now.split(':')
-  if (now !== read) left = Number(times)
-  read = now
-  if (step === wanted && --left === 0) process.kill(process.pid, signal)
-}
+/**
+ * A step with the points around it: it is called as it was, and a proof may stop it there. What fails does not reach the point after it.
+ * @param points.after  by what came of it; null: no point
+ */
+export const between =
+  <Rest extends unknown[], Result>(
+    { before, after }: { before?: Step; after: Step | ((result: Result) => Step | null) },
+    step: (app: App, ...rest: Rest) => Promise<Result>,
+  ) =>
+  async (app: App, ...rest: Rest): Promise<Result> => {
+    if (before !== undefined) await reach(app, before)
+    const result = await step(app, ...rest)
+    const reached = typeof after === 'function' ? after(result) : after
+    if (reached !== null) await reach(app, reached)
+    return result
+  }

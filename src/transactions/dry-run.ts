@@ -11,6 +11,7 @@ import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
+import { notSigned } from './bind.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { wireTransaction, type WireTransaction } from './answer.ts'
@@ -18,7 +19,7 @@ import { countAt } from './nonce-count.ts'
 import { gasStrategy } from './gas.ts'
 import type { Intent, Terms } from './intent.ts'
 import { callOf, revertOf } from './prepare.ts'
-import { isTaken } from './recover.ts'
+import { isTaken } from './sign.ts'
 
 /** A write up to, but not including, its nonce: nothing is stored, signed or sent. */
 export type DryRunAnswer = {
@@ -95,15 +96,13 @@ async function askSigner(
       if (!isTaken(error)) throw explainRefusal(error)
     }
   }
-  throw new AppError('overloaded', 'The database is behind the signer’s ledger for this account. Retry.', {
+  throw new AppError('database_unavailable', 'The database is behind the signer’s ledger for this account. Retry.', {
     retryAfter: 30,
   })
 }
 
 const explainRefusal = (error: unknown): unknown =>
-  error instanceof SignerRefused && error.code === 'nonce_gap'
-    ? new AppError('overloaded', 'Earlier writes of this account are not signed yet.', { cause: error, retryAfter: 5 })
-    : error
+  error instanceof SignerRefused && error.code === 'nonce_gap' ? notSigned(error) : error
 
 /** What the nonce would be if nobody else wrote. */
 async function nextNonce({ db }: App, chain: Chain, from: Hex): Promise<number> {

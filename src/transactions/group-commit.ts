@@ -114,7 +114,7 @@ const isUnknown = (error: unknown): boolean => error instanceof AppError && erro
  * @param name  of what it is, among what the App remembers
  */
 export function oncePer<T>(name: string, open: (app: App, chain: Chain) => T): (app: App, chain: Chain) => T {
-  const opened = slot(name, (_: App) => new Map<number, T>())
+  const opened = slot(name, (_app: App) => new Map<number, T>())
   return (app, chain) => {
     const byChain = opened.of(app)
     const known = byChain.get(chain.chainId)

@@ -15,7 +15,7 @@ import { isolateRowErrors, giveUp, recoverBound } from './recover.ts'
 import { prove } from './prove.ts'
 import { isFar } from './queue.ts'
 import { lowBalance, raiseLowest } from './raise.ts'
-import { readAttempts } from './replace.ts'
+import { readAttempts } from './attempts.ts'
 import { resumeAsked } from './resume.ts'
 import { markMined } from './states.ts'
 import { restoreSlot, type NonceSlot } from './restore-from-ledger.ts'
@@ -39,7 +39,7 @@ export type Keeper = {
 }
 
 /** by chain id */
-const pokes = slot('how keepers are poked', (_: App) => new Map<number, () => void>())
+const pokes = slot('how keepers are poked', (_app: App) => new Map<number, () => void>())
 
 /** Asks the keeper of a network for a round now; nothing happens in a process without one. */
 export function pokeKeeper(app: App, { chainId }: Chain): void {

@@ -339,7 +339,7 @@ test('whoever waits for a block is told the truth, though the database loses the
   const { answer } = await world.add(world.first, writer)
   const request = { method: 'GET', url: `/v1/transactions/${answer.id}?wait=mined` } as const
   const lost = await waiting(writer, request, { back, isReplayed: false })
-  assert.deepEqual([lost.status, lost.body.code], [503, 'overloaded'])
+  assert.deepEqual([lost.status, lost.body.code], [503, 'database_unavailable'])
   await replay(world.first)
   const found = await waiting(writer, request, { back, isReplayed: true })
   assert.deepEqual([found.status, found.body.state], [200, 'MINED'])

@@ -19,7 +19,7 @@ before(async () => {
 after(() => world.close())
 
 const remember = () => rememberIn(world)
-const AGAIN = new Set<ErrorCode>(['idempotency_in_flight', 'overloaded', 'conflict'])
+const AGAIN = new Set<ErrorCode>(['idempotency_in_flight', 'overloaded', 'conflict', 'database_unavailable'])
 const refusedWith = (code: ErrorCode) => (error: unknown) => error instanceof AppError && error.code === code
 const rowsOf = ({ address }: Writer) =>
   world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()

@@ -128,10 +128,10 @@ async function balanceNow({ rpc }: Chain, from: Hex): Promise<bigint> {
 }
 
 const MAX_BALANCES = 10_000
-type Balances = BoundedMap<Hex, Promise<bigint>>
-const held = slot('balances at the newest block', (_: Chain) => ({
+type BlockBalances = BoundedMap<Hex, Promise<bigint>>
+const held = slot('balances at the newest block', (_chain: Chain) => ({
   blockHash: '',
-  balances: new BoundedMap(MAX_BALANCES) as Balances,
+  balances: new BoundedMap(MAX_BALANCES) as BlockBalances,
 }))
 
 /** What an account had at the newest block that we know, asked once: only a block changes it. */

@@ -9,7 +9,7 @@ import { slot } from '../state.ts'
 export type Provable = Block & Pick<FollowedBlock, 'prove'>
 
 /** whether the operator was notified of a network that its blocks cannot be checked */
-const doubted = slot('doubts that were reported', (_: Chain) => ({ isReported: false }))
+const doubted = slot('doubts that were reported', (_chain: Chain) => ({ isReported: false }))
 
 /**
  * Checks what the node says of these transactions, for which it may be asked once more, and tells the operator once of a

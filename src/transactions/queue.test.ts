@@ -172,14 +172,14 @@ test('never more than sixteen have no bytes: the seventeenth waits for a signatu
   const many = Promise.allSettled(upTo(40).map((index) => world.add(world.first, writer, 1, `w${index}`)))
   await until('sixteen are bound', async () => (await rowsOf(writer)).length === 16)
   await assert.rejects(world.add(second, writer), (error: unknown) => {
-    assert.ok(refusedWith('overloaded')(error))
+    assert.ok(refusedWith('conflict')(error))
     assert.equal((error as AppError).retryAfter, 5)
     return true
   })
   assert.equal((await rowsOf(writer)).filter(({ state }) => state === 'BOUND').length, 16)
   // Those of the first replica that waited as long are told the same, and their keys are free.
   goOn.resolve()
-  for (const end of await many) assert.ok(end.status === 'fulfilled' || refusedWith('overloaded')(end.reason))
+  for (const end of await many) assert.ok(end.status === 'fulfilled' || refusedWith('conflict')(end.reason))
   app.signer = real
   await keeperOf(world.first)
   const answers = await writeMany(40, writer)

@@ -9,7 +9,9 @@ import { toHex } from '../store/bytes.ts'
 import { toBound, type AttemptRow, type Bound, type TransactionRow } from './intent.ts'
 import { secondsAgo } from './stop-lane.ts'
 import { isolateRowErrors } from './recover.ts'
-import { marketOf, nextAttempt, readAttemptsOf, sendReplacement } from './replace.ts'
+import { readAttemptsOf } from './attempts.ts'
+import { marketOf } from './market.ts'
+import { nextAttempt, sendReplacement } from './replace.ts'
 import { sideBySide } from './concurrency.ts'
 import {
   giveBackLooks,
@@ -56,7 +58,7 @@ export async function raiseLowest(app: App, chain: Chain): Promise<boolean> {
 }
 
 /** performance.now() */
-const swept = slot('when waits were swept', (_: Chain) => ({ at: Number.NEGATIVE_INFINITY }))
+const swept = slot('when waits were swept', (_chain: Chain) => ({ at: Number.NEGATIVE_INFINITY }))
 const SWEEP_EVERY_MS = 60_000
 
 async function sweepSometimes({ db }: App, chain: Chain): Promise<void> {

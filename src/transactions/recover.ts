@@ -1,26 +1,21 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
-import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
-import { SignerRefused } from '../signer/client.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import { claim } from './bind.ts'
 import { broadcast } from './broadcast.ts'
 import { countAt } from './nonce-count.ts'
-import { gasStrategy } from './gas.ts'
-import { toBound, type Bound, type TransactionRow, type Attempt } from './intent.ts'
+import { toBound, type Bound, type TransactionRow } from './intent.ts'
 import { laneStopped, secondsAgo, stopLane } from './stop-lane.ts'
 import { adopt } from './recall.ts'
-import { cancelGas, marketOf } from './replace.ts'
 import { nobodysWithoutBytes } from './states.ts'
 import { sideBySide } from './concurrency.ts'
-import { reach } from './crash-points.ts'
-import { append, storeFill } from './store.ts'
+import { append } from './attempts.ts'
+import { fill } from './steps.ts'
 import { restoreSlot } from './restore-from-ledger.ts'
 import { usedForGood, type Followed } from './nonce-used.ts'
 import { slot } from '../state.ts'
@@ -31,7 +26,7 @@ const WIDTH = 32
 /** the last row that a round took up; null: the next one begins at the first */
 const rounds = slot(
   'where a round of recovery ended',
-  (_: Chain): { last: { sender: Uint8Array; nonce: number } | null } => ({ last: null }),
+  (_chain: Chain): { last: { sender: Uint8Array; nonce: number } | null } => ({ last: null }),
 )
 
 /** seconds after which an intent without bytes is abandoned and its nonce filled */
@@ -65,7 +60,9 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
   const last = rows.at(-1)
   // Those that cannot be finished keep nobody behind them from it: the next round continues where this one ends.
   round.last = rows.length < ROUND || last === undefined ? null : { sender: last.sender, nonce: last.nonce }
-  await sideBySide(rows, WIDTH, (row) => isolateRowErrors(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old)))
+  await sideBySide(rows, WIDTH, (row) =>
+    isolateRowErrors(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old)),
+  )
 }
 
 /**
@@ -100,7 +97,7 @@ async function recoverOne(app: App, chain: Chain, row: TransactionRow, isOld: bo
   const bound = toBound(row)
   const found = await adopt(app, chain, bound)
   if (found !== null) await broadcast(app, chain, { id: bound.id, from: bound.from, ...found.newest })
-  else if (isOld) await fill(app, chain, bound)
+  else if (isOld) await fillNonce(app, chain, bound)
 }
 
 /** A nonce nobody took over while a later one of the account waits behind it: bound again, to be filled. */
@@ -112,7 +109,7 @@ async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
         and later.sender = transactions.sender and later.nonce > transactions.nonce)`.execute(db)
 }
 
-async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
+async function fillNonce(app: App, chain: Chain, bound: Bound): Promise<void> {
   if ((await countAt(chain, bound.from, 'latest')) > bound.nonce) {
     // Used on the chain by bytes that we do not know: for good, or left alone until it is.
     const block = await usedForGood(app, chain, bound)
@@ -121,45 +118,16 @@ async function fill(app: App, chain: Chain, bound: Bound): Promise<void> {
     if (!(await restoreSlot(app, bound))) await giveUp(app, bound, { block, hash: null })
     return
   }
-  await reach(app, 'before-fill')
-  // Where it is unknown what a cancel takes, the nonce stays open for the next round: better late than stuck.
-  const gas = await cancelGas(chain, bound.from)
-  if (!(await claim(app.db, bound.id))) return
-  const attempt = await signCancel(app, chain, bound, gas)
-  if (attempt === null) return
-  await reach(app, 'after-fill-sign')
-  await storeFill(app, chain, bound, attempt)
-  await reach(app, 'after-fill-store')
+  const signed = await fill.sign(app, chain, bound)
+  if (signed.kind === 'denied') return putOff(app, bound, signed.error)
+  if (signed.kind !== 'signed') return
+  await fill.store(app, chain, bound, signed.attempt)
   app.telemetry.log.info('nonce_filled', { chainId: bound.chainId, id: bound.id, nonce: bound.nonce })
-  await broadcast(app, chain, { id: bound.id, from: bound.from, ...attempt })
+  await broadcast(app, chain, { id: bound.id, from: bound.from, ...signed.attempt })
 }
-
-/**
- * At the intent's own fees; at the market's for a nonce that was held for someone else's transaction, which the chain gave
- * back: nobody has offered anything for it. Null when the ledger has given the nonce to something that was told, or may have been: to the
- * intent itself, signed just now, or to one that the database has lost. That one is taken in; nothing of ours outbids it. Null too
- * when the signer's rules deny it for now.
- */
-async function signCancel(app: App, chain: Chain, bound: Bound, gas: bigint): Promise<Attempt | null> {
-  const { fees } = bound
-  const offer = highestPrice(fees) === 0n ? await marketOf(chain) : fees
-  try {
-    const { raw, hash } = await gasStrategy(chain).replace(app, bound, { kind: 'cancel', gas, fees: offer })
-    return { raw, hash, gas, fees: offer, isCancel: true }
-  } catch (error) {
-    if (isDenied(error)) return putOff(app, bound, error)
-    if (!isTaken(error)) throw error
-    await restoreSlot(app, bound)
-    return null
-  }
-}
-
-/** Refused by the signer's rules, which hold for longer than a round: the fee is too high for them, or the account is frozen. */
-const isDenied = (error: unknown): boolean =>
-  error instanceof AppError && ['policy_denied', 'account_frozen', 'application_suspended'].includes(error.code)
 
 /** Asks again in five minutes, by a time of the last look that lies ahead: each round would have the same answer, and log it. */
-async function putOff({ db, telemetry }: App, { chainId, id, from }: Bound, error: unknown): Promise<null> {
+async function putOff({ db, telemetry }: App, { chainId, id, from }: Bound, error: unknown): Promise<void> {
   telemetry.log.warn('fill_denied', { chainId, id, sender: from }, error)
   await db
     .updateTable('transactions')
@@ -167,14 +135,8 @@ async function putOff({ db, telemetry }: App, { chainId, id, from }: Bound, erro
     .where('id', '=', id)
     .where('state', '=', 'BOUND')
     .execute()
-  return null
 }
 const PUT_OFF_SECONDS = 300
-
-/** A refusal of the ledger that says: nonce or intent have a signature that our tables do not know. */
-export const isTaken = (error: unknown): boolean =>
-  error instanceof SignerRefused &&
-  ['nonce_conflict', 'intent_conflict', 'replacement_underpriced'].includes(error.code)
 
 /**
  * The nonce of an intent is used for good, by nothing that we know of: it can never be mined, and someone else has the

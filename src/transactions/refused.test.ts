@@ -149,7 +149,7 @@ test('a nonce that the signer will not sign for and knows nothing of is left beh
   assert.deepEqual([left!.nonce, left!.state, left!.request_hash], [0, 'BOUND', null])
   // It always does: someone has to look.
   world.signer.sign = () => Promise.reject(new SignerRefused('nonce_conflict', 'always'))
-  await assert.rejects(sendTransaction(world.app, callerOf(writer), intent, { idempotency: null }), refusedWith('overloaded', 5)) // prettier-ignore
+  await assert.rejects(sendTransaction(world.app, callerOf(writer), intent, { idempotency: null }), refusedWith('database_unavailable', 5)) // prettier-ignore
   assert.equal((await rowsOf(writer)).length, 2 + 64)
 })
 
@@ -163,7 +163,7 @@ test('what the signer refuses for sure frees the nonce, what it may have signed 
   const away = new AppError('signer_unavailable', 'away')
   for (const [index, [error, state, isTold]] of (
     [
-      [gap, 'VACANT', refusedWith('overloaded', 5, gap)],
+      [gap, 'VACANT', refusedWith('conflict', 5, gap)],
       [unknown, 'VACANT', (told: unknown) => told === unknown],
       [denied, 'VACANT', (told: unknown) => told === denied],
       [damaged, 'BOUND', (told: unknown) => told === damaged],
@@ -205,10 +205,10 @@ test('a dry run names the nonce that a write would get, and what the call return
   for (const nonce of [1, 0]) await world.row(writer, { nonce, state: 'VACANT' }, null)
   assert.equal((await run()).tx.nonce, 0)
   world.signer.check = () => Promise.reject(new SignerRefused('intent_conflict', 'always'))
-  await assert.rejects(run(), refusedWith('overloaded', 30))
+  await assert.rejects(run(), refusedWith('database_unavailable', 30))
   const gap = new SignerRefused('nonce_gap', 'not yet')
   world.signer.check = () => Promise.reject(gap)
-  await assert.rejects(run(), refusedWith('overloaded', 5, gap))
+  await assert.rejects(run(), refusedWith('conflict', 5, gap))
   const unknown = new SignerRefused('unknown_account', 'who')
   world.signer.check = () => Promise.reject(unknown)
   await assert.rejects(run(), (error) => error === unknown)

@@ -295,16 +295,16 @@ test('a write waits for the look that has to come first, and for none after it u
 
 test('a write is told to come again when the look fails or takes too long, and why where that is known', async (t) => {
   const { app } = world
-  const overloaded = (cause: unknown) => (error: unknown) =>
+  const notYet = (cause: unknown) => (error: unknown) =>
     error instanceof AppError &&
-    error.code === 'overloaded' &&
+    error.code === 'database_unavailable' &&
     error.retryAfter === 2 &&
     error.cause === cause &&
     'cause' in error === (cause !== undefined)
   const nonsense = new Error('nonsense')
   world.signer.recallSince = () => Promise.reject(nonsense)
   const failing = startReplay(app)
-  await assert.rejects(untilReplayed(app), overloaded(nonsense))
+  await assert.rejects(untilReplayed(app), notYet(nonsense))
   const away = new AppError('signer_unavailable', 'away')
   world.signer.recallSince = () => Promise.reject(away)
   await assert.rejects(untilReplayed(app), (error) => error === away)
@@ -325,7 +325,7 @@ test('a write is told to come again when the look fails or takes too long, and w
   passedMs = 0
   let times = 0
   t.mock.method(performance, 'now', () => real + (times++ === 0 ? 0 : 4_990))
-  await assert.rejects(untilReplayed(app), overloaded(undefined))
+  await assert.rejects(untilReplayed(app), notYet(undefined))
   t.mock.restoreAll()
   const stopping = slow.stop()
   gate.reject(new AppError('signer_unavailable', 'away'))

@@ -24,7 +24,7 @@ export type Replay = {
 
 type ReplayState = Replay & { isTrusted(): boolean }
 
-const replays = slot('the replay of the ledger', (_: App): { replay: ReplayState | null } => ({ replay: null }))
+const replays = slot('the replay of the ledger', (_app: App): { replay: ReplayState | null } => ({ replay: null }))
 
 /**
  * Keeps the database level with the signer's ledger, which nobody rolls back: what was signed and is not in the
@@ -86,7 +86,7 @@ export function startReplay(app: App): Replay {
 /**
  * Before anything new is bound: resolves immediately, except at the start and after the database was away only when everything
  * signed and unknown was taken in. In a process without a replay nothing is waited for.
- * @throws overloaded  when that takes longer than 5 s
+ * @throws database_unavailable  when that takes longer than 5 s
  */
 export async function untilReplayed(app: App): Promise<void> {
   const { replay } = replays.of(app)
@@ -106,7 +106,7 @@ export async function untilReplayed(app: App): Promise<void> {
 }
 
 const notYet = (cause?: unknown): AppError =>
-  new AppError('overloaded', 'What was signed before the database outage is being restored. Retry.', {
+  new AppError('database_unavailable', 'What was signed before the database outage is being restored. Retry.', {
     retryAfter: 2,
     ...(cause === undefined ? {} : { cause }),
   })

@@ -25,9 +25,13 @@ import { send, type TransactionRequest } from './write-wire.ts'
 
 /** Not `transaction_not_found`: it was found before the wait. */
 const lost = (): AppError =>
-  new AppError('overloaded', 'The database has lost this transaction; it is being restored from the signer’s ledger.', {
-    retryAfter: 2,
-  })
+  new AppError(
+    'database_unavailable',
+    'The database has lost this transaction; it is being restored from the signer’s ledger.',
+    {
+      retryAfter: 2,
+    },
+  )
 
 type Id = { Params: Static<typeof wire.IdParam> }
 

@@ -12,7 +12,7 @@ type Queue = {
   isScheduled: boolean
 }
 
-const queues = slot('bytes on their way to a node', (_: Chain): Queue => ({
+const queues = slot('bytes on their way to a node', (_chain: Chain): Queue => ({
   waiting: [],
   busy: new Set(),
   isScheduled: false,

@@ -4,7 +4,7 @@ import { fromHex, toWord } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import type { TransactionState, Transition } from '../store/rows.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
-import { append } from './store.ts'
+import { append } from './attempts.ts'
 
 /** One of our transactions in a block, under whichever of its hashes. */
 export type Mined = {

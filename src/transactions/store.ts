@@ -5,9 +5,9 @@ import type { Chain } from '../chain/network.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
-import type { Transition } from '../store/rows.ts'
 import { gasStrategy } from './gas.ts'
 import { feeDigits, writeFees, type Attempt, type Bound } from './intent.ts'
+import { append, keepAttempt } from './attempts.ts'
 import { holdBack, isFar } from './queue.ts'
 import { restoreSlot } from './restore-from-ledger.ts'
 import { oncePer, together } from './group-commit.ts'
@@ -154,24 +154,6 @@ async function storeLater(
   if (!isThere) assert(await restoreSlot(app, bound), 'the ledger does not hold what it signed')
 }
 
-async function keepAttempt(db: Db, chain: Chain, id: string, attempt: Attempt): Promise<void> {
-  await db
-    .insertInto('attempts')
-    .values({
-      chain_id: chain.chainId,
-      hash: fromHex(attempt.hash),
-      transaction_id: id,
-      raw: fromHex(attempt.raw),
-      gas_limit: Number(attempt.gas),
-      ...writeFees(attempt.fees),
-      is_cancel: attempt.isCancel,
-      created_block: chain.head.current()?.number ?? null,
-      broadcast_at: sql`now()`,
-    })
-    .onConflict((on) => on.columns(['chain_id', 'hash']).doNothing())
-    .execute()
-}
-
 function submitted(app: App, chain: Chain, bound: Bound, attempt: Attempt) {
   const { hash } = attempt
   return {
@@ -181,6 +163,3 @@ function submitted(app: App, chain: Chain, bound: Bound, attempt: Attempt) {
     updated_at: sql<Date>`now()`,
   }
 }
-
-/** Transitions are only ever added to. */
-export const append = (transitions: Transition[]) => sql<string>`transitions || ${JSON.stringify(transitions)}::jsonb`

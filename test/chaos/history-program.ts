@@ -5,7 +5,6 @@
  */
 import { flushCompileCache } from 'node:module'
 import { CompiledQuery } from 'kysely'
-import { openHead } from '../../src/chain/head.ts'
 import { explorerAt, type Chain } from '../../src/chain/network.ts'
 import { openRpc } from '../../src/chain/rpc/rpc.ts'
 import { readConfig } from '../../src/config.ts'

@@ -230,7 +230,7 @@ export const recordMutants: Mutant[] = [
     name: 'a cancel is stored as if it were the write',
     scenario: 'cancelled',
     caughtBy: 'hashes',
-    patches: [['transactions/store.ts', '      is_cancel: attempt.isCancel,\n', '      is_cancel: false,\n']],
+    patches: [['transactions/attempts.ts', '      is_cancel: attempt.isCancel,\n', '      is_cancel: false,\n']],
   },
   {
     name: 'what was asked to be cancelled counts as cancelled',
@@ -250,7 +250,7 @@ export const recordMutants: Mutant[] = [
     caughtBy: 'hashes',
     patches: [
       [
-        'transactions/store.ts',
+        'transactions/attempts.ts',
         '      gas_limit: Number(attempt.gas),\n',
         '      gas_limit: Number(attempt.gas) + 1,\n',
       ],

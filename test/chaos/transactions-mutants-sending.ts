@@ -16,12 +16,10 @@ const RANDOM_IDS: Mutant['patches'][number] = [
 const RANDOM_ID_ON_RETRY: Mutant['patches'][number] = [
   'transactions/send.ts',
   ': await findKey(app.db, key)',
-  ': lost === 0 ? await findKey(app.db, key) : { free: newTransactionId() }',
+  ": 'tried' in key ? { free: newTransactionId() } : (Object.assign(key, { tried: true }), await findKey(app.db, key))",
 ]
-const BROADCAST =
-  '  if (isDue) await giveToNode(app, chain, { id: bound.id, from: bound.from, raw, hash })\n  await reach'
-const STORE =
-  '  const isDue = await storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false })\n'
+const BROADCAST = '  if (isDue) await first.broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })\n'
+const STORE = '  const isDue = await first.store(app, chain, bound, signed.attempt)\n'
 
 /** Mistakes in what is stored, signed, sent and sent again, as other engines have made them. */
 export const sendingMutants: Mutant[] = [
@@ -31,11 +29,7 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'scenario',
     patches: [
       ['transactions/send.ts', STORE, '  const isDue = true\n'],
-      [
-        'transactions/send.ts',
-        "  await reach(app, 'after-broadcast')\n",
-        `  await reach(app, 'after-broadcast')\n${STORE.replace('const isDue =', '')}`,
-      ],
+      ['transactions/send.ts', BROADCAST, `${BROADCAST}${STORE.replace('const isDue =', '')}`],
     ],
   },
   {
@@ -46,11 +40,10 @@ export const sendingMutants: Mutant[] = [
       [
         'transactions/send.ts',
         BROADCAST,
-        `  if ((await giveToNode(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'unknown') {
+        `  if ((await first.broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'unknown') {
     await forget(app, bound.id)
     throw new AppError('chain_timeout', 'The node did not answer.')
-  }
-  await reach`,
+  }\n`,
       ],
       ['transactions/send.ts', '/** Sign, store, broadcast.', `${FORGET}\n/** Sign, store, broadcast.`],
       RANDOM_IDS,
@@ -64,9 +57,8 @@ export const sendingMutants: Mutant[] = [
       [
         'transactions/send.ts',
         BROADCAST,
-        `  const said = await giveToNode(app, chain, { id: bound.id, from: bound.from, raw, hash })
-  if (said !== 'sent') throw new AppError('chain_unavailable', 'The node refused it.')
-  await reach`,
+        `  const said = await first.broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })
+  if (said !== 'sent') throw new AppError('chain_unavailable', 'The node refused it.')\n`,
       ],
       RANDOM_IDS,
     ],
@@ -155,11 +147,11 @@ export const sendingMutants: Mutant[] = [
     caughtBy: 'doubled',
     patches: [
       [
-        'transactions/send.ts',
+        'transactions/sign.ts',
         '    if (!isRefused(error)) throw error\n',
         `    if (!isRefused(error)) {
       while (!(await app.signer.health().catch(() => false))) await new Promise((resolve) => setTimeout(resolve, 50))
-      return null
+      return NONCE_TAKEN
     }
 `,
       ],
@@ -183,16 +175,16 @@ export const sendingMutants: Mutant[] = [
     scenario: 'paused-filler',
     caughtBy: 'lost',
     patches: [
-      ['transactions/recover.ts', '  if (!(await claim(app.db, bound.id))) return\n', ''],
+      ['transactions/sign.ts', "  if (!(await claim(app.db, bound.id))) return { kind: 'has_bytes' }\n", ''],
       [
-        'transactions/recover.ts',
+        'transactions/sign.ts',
         '  const { fees } = bound\n',
         '  const fees = nextFee(bound.fees, bound.fees, chain.feeCapWei)\n',
       ],
       [
-        'transactions/recover.ts',
-        "import { AppError, type ErrorCode } from '../errors.ts'\n",
-        "import { AppError, type ErrorCode } from '../errors.ts'\nimport { nextFee } from '../chain/fees.ts'\n",
+        'transactions/sign.ts',
+        "import { highestPrice, type Fees } from '../chain/fees.ts'\n",
+        "import { highestPrice, nextFee, type Fees } from '../chain/fees.ts'\n",
       ],
     ],
   },
@@ -205,7 +197,7 @@ export const sendingMutants: Mutant[] = [
         'transactions/send.ts',
         STORE,
         `  const isDue = true
-  setTimeout(() => void storeFirst(app, chain, bound, { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false }), 1_000)\n`,
+  setTimeout(() => void first.store(app, chain, bound, signed.attempt), 1_000)\n`,
       ],
     ],
   },
@@ -217,7 +209,7 @@ export const sendingMutants: Mutant[] = [
       [
         'transactions/send.ts',
         BROADCAST,
-        "  if ((await giveToNode(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'nonce_too_low') return null\n  await reach",
+        "  if ((await first.broadcast(app, chain, { id: bound.id, from: bound.from, raw, hash })) === 'nonce_too_low') return { kind: 'nonce_taken' }\n",
       ],
       RANDOM_ID_ON_RETRY,
     ],

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import type { AppError } from '../../errors.ts'
-import { openHead } from '../head.ts'
 import { until } from '../../../test/until.ts'
 import { badNode, hashOf, reply, type BadNode } from '../../../test/bad-node.ts'
 import { connect } from './connect.ts'
