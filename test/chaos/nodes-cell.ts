@@ -16,6 +16,8 @@ const AGAIN = new Set([
   'chain_unavailable',
   'chain_timeout',
   'overloaded',
+  // Until what the ledger holds was compared.
+  'database_unavailable',
   'conflict',
   'idempotency_in_flight',
   'too_many_pending',
