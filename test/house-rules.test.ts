@@ -358,6 +358,25 @@ test('state is held by what it belongs to: no map beside an App, a network, a no
   assert.deepEqual([...found].toSorted(), apart)
 })
 
+test('shapes of the wire stand above verbs: their files import shapes, names of headers and types of nouns', async () => {
+  const isShapes = (file: string) => /(^|[/-])wire\.ts$/.test(file) && unitOf(file) !== 'signer-wire'
+  const nouns = ['errors.ts', 'ids.ts', 'store/rows.ts', 'abi/results.ts', 'chain/network.ts', 'applications/application.ts'] // prettier-ignore
+  const wrong: string[] = []
+  let files = 0
+  for (const [file, imports] of await product()) {
+    if (!isShapes(file)) continue
+    files++
+    for (const { to } of imports)
+      if (!isShapes(to) && to !== 'http/openapi-headers.ts' && !nouns.includes(to)) wrong.push(`${file} imports ${to}`)
+    const text = await readFile(join(root, 'src', file), 'utf8')
+    for (const noun of nouns)
+      if (new RegExp(`^import (?!type ).*/${noun.replace('.', '\\.')}'`, 'm').test(text))
+        wrong.push(`${file} imports more than types of ${noun}`)
+  }
+  assert.ok(files > 10)
+  assert.deepEqual(wrong, [])
+})
+
 test('a bound is named MAX_ or MIN_', async () => {
   const wrong: string[] = []
   for (const file of await sources()) {

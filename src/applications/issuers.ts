@@ -3,7 +3,8 @@ import { isApplicationProvider, isMutableClaim } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { TrustedIssuer } from './application.ts'
-import { readApplication, type RegisteredApplication } from './manage.ts'
+import { readApplication } from './manage.ts'
+import type { RegisteredApplication } from './wire.ts'
 
 /** What is asked for; the rest has a default. */
 export type IssuerDraft = Pick<TrustedIssuer, 'issuer' | 'audience'> & {

@@ -6,29 +6,7 @@ import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { TrustedIssuer } from './application.ts'
 import { explainRegistration } from './validate.ts'
-
-/** An application as its operator sees it: of secrets only how many are live. */
-export type RegisteredApplication = {
-  clientId: string
-  name: string
-  /** null when the network was taken out of this installation */
-  network: string | null
-  chainId: number
-  kind: 'public' | 'confidential'
-  redirectUris: string[]
-  permissions: string[]
-  allowedOrigins: string[]
-  logoUri: string | null
-  /** false: it may omit PKCE if it sends a nonce */
-  needsPkce: boolean
-  /** its access tokens are bound to a key, always */
-  needsDpop: boolean
-  liveSecrets: number
-  /** identity providers of its own */
-  issuers: TrustedIssuer[]
-  createdAt: string
-  suspendedAt: string | null
-}
+import type { RegisteredApplication } from './wire.ts'
 
 /** What is asked for. Everything but the network, the kind and the client id can be changed later. */
 export type Draft = {

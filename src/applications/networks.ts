@@ -3,23 +3,10 @@ import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import type { ExplorerTemplates } from '../store/rows.ts'
+import type { ListedNetwork } from './wire.ts'
 
 /** What people and programs have to know of a network, but for its nodes. */
-export type NetworkFacts = {
-  chainId: number
-  /** lower-case; kept forever */
-  name: string
-  symbol: string
-  coin: string
-  decimals: number
-  /** null: this service shows pages of its own */
-  explorer: ExplorerTemplates | null
-  finality: 'finalized' | number
-  /** null: as the setting BLOCK_VERIFICATION says */
-  blockVerification: Verification | null
-  /** highest maxFeePerGas (or gasPrice) ever signed; null: as the setting FEE_CAP_GWEI says */
-  feeCapGwei: number | null
-}
+export type NetworkFacts = Omit<ListedNetwork, 'applications' | 'isServed'>
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
@@ -77,10 +64,8 @@ export async function checkNetwork(
     )
 }
 
-export type ListedNetwork = NetworkFacts & { applications: number }
-
 /** All networks by name, each with how many applications are bound to it. */
-export async function listNetworks(db: RootDb): Promise<ListedNetwork[]> {
+export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isServed'>[]> {
   const rows = await retrying(() => db.selectFrom('networks').selectAll().orderBy('name').execute())
   const bound = await retrying(() =>
     db

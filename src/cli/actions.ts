@@ -1,5 +1,6 @@
 import { Command } from 'commander'
-import { listActions, verifyActions, type OperatorAction } from '../operator/actions.ts'
+import { listActions, verifyActions } from '../operator/actions.ts'
+import type { OperatorAction } from '../operator/wire.ts'
 import { withDatabaseOrServer } from './account.ts'
 import { print, table } from './print.ts'
 

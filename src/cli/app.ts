@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import type { RegisteredApplication } from '../applications/manage.ts'
+import type { RegisteredApplication } from '../applications/wire.ts'
 import { addIssuerCommands, issuerLine } from './issuer.ts'
 import { withRegistry } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'

@@ -10,7 +10,6 @@ import {
   listNetworks,
   removeNetwork,
   templatesAt,
-  type ListedNetwork,
   type NetworkFacts,
 } from '../applications/networks.ts'
 import { areNodeUrls, readNodes, writeNodes } from '../applications/nodes-file.ts'
@@ -24,7 +23,7 @@ import { readInstallationSettings, withDatabase, withRegistry, type Installation
 import { findPreset, readPresets } from './presets.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { addRewind } from './rewind.ts'
-import { commandActor } from './registry.ts'
+import { commandActor, type KnownNetwork } from './registry.ts'
 
 type NetworkOptions = JsonOption & {
   rpcUrl?: string[]
@@ -40,7 +39,7 @@ type NetworkOptions = JsonOption & {
   blockVerification?: string
   feeCapGwei?: string
 }
-type DescribedNetwork = ListedNetwork & { isServed?: boolean; nodes: number }
+type DescribedNetwork = KnownNetwork & { nodes: number }
 
 /** `chatelaine network …`: the networks of this installation. */
 export function network(): Command {

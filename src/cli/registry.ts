@@ -1,16 +1,14 @@
 import type { IssuerDraft } from '../applications/issuers.ts'
-import {
-  listApplications,
-  readApplication,
-  type Changes,
-  type Draft,
-  type RegisteredApplication,
-} from '../applications/manage.ts'
-import { listNetworks, type ListedNetwork } from '../applications/networks.ts'
+import { listApplications, readApplication, type Changes, type Draft } from '../applications/manage.ts'
+import { listNetworks } from '../applications/networks.ts'
+import type { ListedNetwork, RegisteredApplication } from '../applications/wire.ts'
 import { userInfo } from 'node:os'
 import type { Actor } from '../operator/actions.ts'
 import { operatorActs } from '../operator/acts.ts'
 import type { RootDb } from '../store/db.ts'
+
+/** Whether a server serves it only a server knows. */
+export type KnownNetwork = Omit<ListedNetwork, 'isServed'> & Partial<Pick<ListedNetwork, 'isServed'>>
 
 /** What the commands do, with the database in their own hands or through a server that holds it. */
 export type Registry = {
@@ -24,7 +22,7 @@ export type Registry = {
   distrustIssuer(clientId: string, provider: string): Promise<RegisteredApplication>
   suspend(clientId: string): Promise<RegisteredApplication>
   resume(clientId: string): Promise<RegisteredApplication>
-  networks(): Promise<(ListedNetwork & { isServed?: boolean })[]>
+  networks(): Promise<KnownNetwork[]>
 }
 
 const PAGE = 200

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox'
 import { encodeCall, readAddress } from '../abi/args.ts'
 import type { ParsedAbi } from '../abi/parse.ts'
-import { decodeResult, type Output } from '../abi/results.ts'
+import { decodeResult } from '../abi/results.ts'
 import { decodeRevert } from '../abi/reverts.ts'
 import type { App } from '../app.ts'
 import { isUnknownBlock, revertDataOf } from '../chain/rpc/errors.ts'
@@ -12,19 +12,12 @@ import { RpcError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
-import { problemOf, toAppError, type Problem } from '../http/problems.ts'
+import { problemOf, toAppError } from '../http/problems.ts'
 import type { Hex } from '../ids.ts'
 import { findFinished, keepFinished } from './response-cache.ts'
 import { parsedAbi } from './abi-cache.ts'
-import type { BatchRequest, ReadRequest } from './wire.ts'
+import type { BatchAnswer, BatchRequest, ReadAnswer, ReadRequest } from './wire.ts'
 
-export type ReadAnswer = {
-  status: 'SUCCESS'
-  explorerUrl: string
-  response: unknown
-  outputs: Output[]
-  blockNumber: number
-}
 type CallRequest = Pick<Static<typeof ReadRequest>, 'address' | 'abi' | 'args' | 'sender'>
 
 /**
@@ -66,7 +59,7 @@ export async function readContracts(
   caller: Caller,
   { calls, blockTag }: Static<typeof BatchRequest>,
   context: { instance: string; requestId: string },
-): Promise<{ blockNumber: number; results: (ReadAnswer | Problem)[] }> {
+): Promise<BatchAnswer> {
   const chain = chainOf(app, caller)
   return readAt(chain, readTag(blockTag), async (reads) => {
     const asked = await Promise.allSettled(

@@ -1,6 +1,7 @@
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
+import type { Output as DecodedOutput } from '../abi/results.ts'
 import { sends } from '../http/openapi-headers.ts'
-import { answers, Problem, shownAs } from '../http/wire.ts'
+import { answers, exactly, Problem, shownAs } from '../http/wire.ts'
 
 const abi = Type.String({
   maxLength: 8192,
@@ -47,9 +48,15 @@ export const ReadRequest = Type.Object(
   { title: 'ReadRequest', additionalProperties: false, examples: [CALL] },
 )
 
-const Output = Type.Object(
-  { name: Type.String(), type: Type.String(), value: Type.Unknown({ description: 'Integers as big-number objects' }) },
-  { title: 'Output', description: 'One return value' },
+const Output = exactly<DecodedOutput>()(
+  Type.Object(
+    {
+      name: Type.String(),
+      type: Type.String(),
+      value: Type.Unknown({ description: 'Integers as big-number objects' }),
+    },
+    { title: 'Output', description: 'One return value' },
+  ),
 )
 
 const ReadResponse = Type.Object(
@@ -62,6 +69,7 @@ const ReadResponse = Type.Object(
   },
   { title: 'ReadAnswer', examples: [ANSWER] },
 )
+export type ReadAnswer = Static<typeof ReadResponse>
 
 export const BatchRequest = Type.Object(
   {
@@ -79,9 +87,15 @@ export const BatchRequest = Type.Object(
 
 /** Each call is answered on its own: what the single read answers, or its problem document. */
 const BatchResponse = Type.Object(
-  { blockNumber: Type.Integer(), results: Type.Array(Type.Unknown(shownAs({ anyOf: [ReadResponse, Problem] }))) },
+  {
+    blockNumber: Type.Integer(),
+    results: Type.Array(
+      Type.Unsafe<ReadAnswer | Static<typeof Problem>>(Type.Unknown(shownAs({ anyOf: [ReadResponse, Problem] }))),
+    ),
+  },
   { title: 'BatchAnswer', examples: [{ blockNumber: ANSWER.blockNumber, results: [ANSWER] }] },
 )
+export type BatchAnswer = Static<typeof BatchResponse>
 
 const shared = { tags: ['Contracts'] }
 export const read = {

@@ -1,5 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'ghtml'
+import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { AppError, describeError, type ErrorCode, type FieldError } from '../errors.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
@@ -7,22 +8,10 @@ import { mapDatabaseError } from '../store/db.ts'
 import type { Texts } from '../texts/en.ts'
 import { type PageParts, sendPage, textsOf } from './page.ts'
 import { challengeOf } from './dpop.ts'
+import type * as wire from './wire.ts'
 
 /** RFC 9457 with our additions. */
-export type Problem = {
-  type: string
-  title: string
-  status: number
-  detail: string
-  instance: string
-  code: ErrorCode
-  requestId: string
-  retryable: boolean
-  error: string
-  errors?: FieldError[]
-  funds?: AppError['funds']
-  revert?: AppError['revert']
-}
+export type Problem = Static<typeof wire.Problem>
 
 /** Anything thrown, as an AppError: ours, the framework's, the database's, the node's; the rest is our bug. */
 export function toAppError(thrown: unknown): AppError {

@@ -1,13 +1,30 @@
-import Type from 'typebox'
+import Type, { type Static, type TSchema } from 'typebox'
+import type { ErrorCode, FieldError, Funds, Revert as ErrorRevert } from '../errors.ts'
+import type { Hex } from '../ids.ts'
 
-/** Nouns that several slices put on the wire. Schemas validate requests, filter responses and write the OpenAPI document. */
+/**
+ * Nouns that several slices put on the wire. Schemas validate requests, filter responses and write the OpenAPI document.
+ * What a verb answers is the `Static` of its schema: a field that only the code knows would be filtered away, silently.
+ */
 
-export const Address = Type.String({
-  title: 'Address',
-  pattern: '^0x[0-9a-fA-F]{40}$',
-  description: 'EIP-55 checksummed address',
-  examples: ['0x70997970C51812dc3A010C7d01b50e0d17dc79C8'],
-})
+type Same<A, B> = [A, B, keyof A, keyof B] extends [B, A, keyof B, keyof A] ? unknown : never
+
+/** The schema of a shape that stands below all schemas: a field that only one of the two has is a compile error. */
+export const exactly =
+  <Shape>() =>
+  <S extends TSchema>(schema: S & Same<Static<S>, Shape>): S =>
+    schema
+
+export const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
+
+export const Address = Type.Unsafe<Hex>(
+  Type.String({
+    title: 'Address',
+    pattern: '^0x[0-9a-fA-F]{40}$',
+    description: 'EIP-55 checksummed address',
+    examples: ['0x70997970C51812dc3A010C7d01b50e0d17dc79C8'],
+  }),
+)
 
 /** Same JSON as ethers 5's BigNumber. */
 export const BigNumber = Type.Object(
@@ -26,12 +43,14 @@ export const UserIdParam = Type.String({
   examples: ['DEV-alice'],
 })
 
-export const Hash = Type.String({
-  title: 'Hash',
-  pattern: '^0x[0-9a-f]{64}$',
-  description: 'Of a transaction or a block',
-  examples: [`0x${'5e'.repeat(32)}`],
-})
+export const Hash = Type.Unsafe<Hex>(
+  Type.String({
+    title: 'Hash',
+    pattern: '^0x[0-9a-f]{64}$',
+    description: 'Of a transaction or a block',
+    examples: [`0x${'5e'.repeat(32)}`],
+  }),
+)
 
 /** A value of a query: text on the wire, and something else to those who generate clients (http/openapi.ts). */
 export const shownAs = (shown: object): { 'x-shown-as': object } => ({ 'x-shown-as': shown })
@@ -47,16 +66,18 @@ export const Limit = (standard: number, description = 'Entries of a page') =>
 export const NoQuery = Type.Object({}, { additionalProperties: false })
 
 /** Why a call or a transaction failed, as far as the contract says it. */
-export const Revert = Type.Object(
-  {
-    name: Type.Union([Type.String(), Type.Null()]),
-    signature: Type.Union([Type.String(), Type.Null()]),
-    args: Type.Unknown(),
-    selector: Type.Union([Type.String(), Type.Null()]),
-    data: Type.String(),
-    reason: Type.String(),
-  },
-  { title: 'Revert', description: 'The contract’s revert reason, decoded as far as possible' },
+export const Revert = exactly<ErrorRevert>()(
+  Type.Object(
+    {
+      name: Nullable(Type.String()),
+      signature: Nullable(Type.String()),
+      args: Type.Unsafe<unknown[] | null>(Type.Unknown()),
+      selector: Nullable(Type.String()),
+      data: Type.String(),
+      reason: Type.String(),
+    },
+    { title: 'Revert', description: 'The contract’s revert reason, decoded as far as possible' },
+  ),
 )
 
 export const Problem = Type.Object(
@@ -66,27 +87,31 @@ export const Problem = Type.Object(
     status: Type.Integer(),
     detail: Type.String(),
     instance: Type.String(),
-    code: Type.String({ description: 'Stable; see the list of errors' }),
+    code: Type.Unsafe<ErrorCode>(Type.String({ description: 'Stable; see the list of errors' })),
     requestId: Type.String(),
     retryable: Type.Boolean({ description: 'The same request may be retried' }),
     error: Type.String({ description: 'Same text as detail' }),
     errors: Type.Optional(
       Type.Array(
-        Type.Object({
-          pointer: Type.Optional(Type.String()),
-          parameter: Type.Optional(Type.String()),
-          code: Type.String(),
-          detail: Type.String(),
-        }),
+        exactly<FieldError>()(
+          Type.Object({
+            pointer: Type.Optional(Type.String()),
+            parameter: Type.Optional(Type.String()),
+            code: Type.String(),
+            detail: Type.String(),
+          }),
+        ),
       ),
     ),
     funds: Type.Optional(
-      Type.Object(
-        { address: Type.String(), needed: Type.String(), available: Type.String() },
-        {
-          description:
-            'For `insufficient_funds`: the account, and amounts in the smallest unit in decimal digits; `needed` covers this write and its pending ones',
-        },
+      exactly<Funds>()(
+        Type.Object(
+          { address: Type.String(), needed: Type.String(), available: Type.String() },
+          {
+            description:
+              'For `insufficient_funds`: the account, and amounts in the smallest unit in decimal digits; `needed` covers this write and its pending ones',
+          },
+        ),
       ),
     ),
     revert: Type.Optional(Revert),

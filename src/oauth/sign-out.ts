@@ -2,18 +2,17 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import { findUser } from '../users/find.ts'
-import { freezeAccount, noteSignedOut, type FreezeState } from '../users/freeze.ts'
+import { freezeAccount, noteSignedOut } from '../users/freeze.ts'
+import type { FreezeState } from '../users/wire.ts'
 import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import { endGrant, revokeGrant } from './revoke.ts'
 import { endSessions } from './sessions.ts'
+import type { SignedOut } from './wire.ts'
 
 type SignedInAccount = { accountId: string; userId: UserId }
 /** How an end of a grant is made known: to this process and the signer, or in the database alone. */
 type End = (grantId: string) => Promise<void>
-
-/** What was ended: browsers, and sign-ins of applications. */
-export type SignedOut = { userId: UserId; browsers: number; applications: number }
 
 /** In a server, which tells its own doors and the signer immediately. */
 export const endIn =

@@ -1,8 +1,9 @@
 import Type from 'typebox'
-import { Address, answers, NoQuery } from '../http/wire.ts'
-import { answersWith, Nullable, shared } from './wire.ts'
-
-const ADDRESS = '0x70997970C51812dc3A010C7d01b50e0d17dc79C8'
+import { answers, NoQuery } from '../http/wire.ts'
+import { SignedOut } from '../oauth/wire.ts'
+import { StoppedLane } from '../transactions/lane-wire.ts'
+import { FreezeState, Pregenerated } from '../users/wire.ts'
+import { answersWith, shared } from './wire.ts'
 
 export const NewAccount = Type.Object(
   {
@@ -18,14 +19,6 @@ export const NewAccount = Type.Object(
     examples: [{ provider: 'DISCORD', providerUserId: '80351110224678912' }],
   },
 )
-const Account = Type.Object(
-  {
-    userId: Type.String({ description: 'Id of the user; of the account that the identity was added to, if it was' }),
-    address: Address,
-    isNew: Type.Boolean({ description: 'Created by this request' }),
-  },
-  { title: 'Account', examples: [{ userId: 'DISCORD-80351110224678912', address: ADDRESS, isNew: true }] },
-)
 export const createAccount = {
   ...shared,
   operationId: 'createAccount',
@@ -34,16 +27,9 @@ export const createAccount = {
     'Its owner gets exactly this account at the first sign-in. The same request again returns the same account.',
   querystring: NoQuery,
   body: NewAccount,
-  ...answersWith(201, Account, 413, 415),
+  ...answersWith(201, Pregenerated, 413, 415),
 }
 
-const FreezableAccount = Type.Object(
-  {
-    userId: Type.String(),
-    frozenAt: Nullable(Type.String({ description: 'When it was frozen' })),
-  },
-  { title: 'FreezableAccount', examples: [{ userId: 'GITHUB-583231', frozenAt: '2026-01-31T12:00:00.000Z' }] },
-)
 const ofOneAccount = {
   ...shared,
   querystring: NoQuery,
@@ -55,7 +41,7 @@ export const listFrozen = {
   summary: 'Frozen accounts',
   description: 'All of them, longest frozen first.',
   querystring: NoQuery,
-  ...answers(Type.Array(FreezableAccount)),
+  ...answers(Type.Array(FreezeState)),
 }
 export const freeze = {
   ...ofOneAccount,
@@ -63,44 +49,15 @@ export const freeze = {
   summary: 'Freeze an account',
   description:
     'It sends nothing: writes answer 403 `account_frozen`, and the signer refuses its tokens, everywhere within seconds. Its owner is signed out everywhere, may sign in again to view it, and cannot change the ways to sign in.',
-  ...answers(FreezableAccount, 404, 413, 415),
+  ...answers(FreezeState, 404, 413, 415),
 }
 export const unfreeze = {
   ...ofOneAccount,
   operationId: 'unfreezeAccount',
   summary: 'Unfreeze an account',
   description: 'Within seconds. Its owner signs in again.',
-  ...answers(FreezableAccount, 404, 413, 415),
+  ...answers(FreezeState, 404, 413, 415),
 }
-const StoppedLane = Type.Object(
-  {
-    userId: Type.String(),
-    address: Address,
-    chainId: Type.Integer(),
-    nonce: Type.Integer({ description: 'The nonce that a foreign transaction used' }),
-    hash: Nullable(Type.String({ description: 'The transaction that used it, if it is known' })),
-    reason: Type.String({ description: '`foreign_nonce`: someone else holds the key of the account' }),
-    stoppedAt: Type.String(),
-    resumeAskedAt: Nullable(
-      Type.String({ description: 'When an operator resumed it; it takes effect within seconds' }),
-    ),
-  },
-  {
-    title: 'StoppedAccount',
-    examples: [
-      {
-        userId: 'GITHUB-583231',
-        address: ADDRESS,
-        chainId: 11_155_111,
-        nonce: 7,
-        hash: `0x${'5e'.repeat(32)}`,
-        reason: 'foreign_nonce',
-        stoppedAt: '2026-01-31T12:00:00.000Z',
-        resumeAskedAt: null,
-      },
-    ],
-  },
-)
 export const listStopped = {
   ...shared,
   operationId: 'listStoppedAccounts',
@@ -124,17 +81,5 @@ export const signOut = {
   summary: 'Sign a user out everywhere',
   description:
     'Every browser and every application with all its tokens, everywhere within seconds. What the person allowed stays allowed.',
-  ...answers(
-    Type.Object(
-      {
-        userId: Type.String(),
-        browsers: Type.Integer({ description: 'How many browsers were signed in' }),
-        applications: Type.Integer({ description: 'How many sign-ins of applications worked' }),
-      },
-      { title: 'SignedOut', examples: [{ userId: 'GITHUB-583231', browsers: 1, applications: 2 }] },
-    ),
-    404,
-    413,
-    415,
-  ),
+  ...answers(SignedOut, 404, 413, 415),
 }

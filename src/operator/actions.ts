@@ -2,23 +2,10 @@ import { createHash } from 'node:crypto'
 import { AppError } from '../errors.ts'
 import type { Logger } from '../telemetry.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
+import type { OperatorAction, VerifiedActions } from './wire.ts'
 
 /** Who acts: the name of an operator's token, or the user of this machine who runs a command. */
 export type Actor = { name: string; via: 'api' | 'command'; log?: Logger }
-
-/** One thing an operator did. `before` and `after` hold what changed and nothing else; null where there was nothing. */
-export type OperatorAction = {
-  seq: number
-  at: string
-  actor: string
-  via: Actor['via']
-  action: string
-  target: string
-  before: Record<string, unknown> | null
-  after: Record<string, unknown> | null
-  /** SHA-256 over this row and the record before it, hexadecimal */
-  record: string
-}
 
 type ReadState = (db: Db) => Promise<object | null>
 
@@ -93,9 +80,7 @@ export async function listActions(
  * Walks the whole chain.
  * @returns how many actions there are, the newest record, and the first that is not as it was written, or null
  */
-export async function verifyActions(
-  db: RootDb,
-): Promise<{ actions: number; newest: string; firstWrong: number | null }> {
+export async function verifyActions(db: RootDb): Promise<VerifiedActions> {
   let previous: Uint8Array = new Uint8Array(32)
   let last = 0
   // From below the first: what someone put before it is listed, too.

@@ -11,10 +11,13 @@ import {
   type Draft,
 } from '../applications/manage.ts'
 import type { UserId } from '../ids.ts'
-import { freezeAndSignOut, signOut, type SignedOut } from '../oauth/sign-out.ts'
+import { freezeAndSignOut, signOut } from '../oauth/sign-out.ts'
+import type { SignedOut } from '../oauth/wire.ts'
 import type { Db, RootDb } from '../store/db.ts'
-import { askToResume, type StoppedLane } from '../transactions/resume.ts'
-import { freezeAccount, readFreezable, unfreezeAccount, type FreezeState } from '../users/freeze.ts'
+import { askToResume } from '../transactions/resume.ts'
+import type { StoppedLane } from '../transactions/lane-wire.ts'
+import { freezeAccount, readFreezable, unfreezeAccount } from '../users/freeze.ts'
+import type { FreezeState } from '../users/wire.ts'
 import { recorded, type Actor } from './actions.ts'
 
 /**

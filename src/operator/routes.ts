@@ -19,6 +19,7 @@ import { endIn } from '../oauth/sign-out.ts'
 import { listFrozen } from '../users/freeze.ts'
 import { listStopped } from '../transactions/resume.ts'
 import { pregenerate } from '../users/pregenerate.ts'
+import type { Pregenerated } from '../users/wire.ts'
 import { listActions, recorded, verifyActions, type Actor } from './actions.ts'
 import { operatorActs } from './acts.ts'
 import type { Operator, OperatorDoor } from './auth.ts'
@@ -159,7 +160,8 @@ export async function operatorApi(
           { action: 'create-account', target: userIdOf(provider, providerUserId) },
           (db) => pregenerate({ db, signer: app.signer }, request.body),
         )
-        return reply.code(201).send({ ...made, address: checksumAddress(made.address) })
+        const shown: Pregenerated = { userId: made.userId, address: checksumAddress(made.address), isNew: made.isNew }
+        return reply.code(201).send(shown)
       },
     )
 

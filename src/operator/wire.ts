@@ -1,129 +1,16 @@
-import Type, { type TSchema } from 'typebox'
+import Type, { type Static } from 'typebox'
+import { Application, issuer, ISSUER, ListedNetwork, SHOP } from '../applications/wire.ts'
 import { sends } from '../http/openapi-headers.ts'
-import { answers, Limit, NoQuery, shownAs } from '../http/wire.ts'
+import { answers, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
 
 const Uri = Type.String({ maxLength: 2_000 })
 const Text = Type.String({ maxLength: 200 })
-export const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
-
-const issuer = {
-  issuer: Type.String({ maxLength: 2_000, description: 'The tokens’ `iss` claim, exactly' }),
-  audience: Type.String({ maxLength: 300, description: 'The `aud` claim they must have' }),
-  jwksUri: Nullable(Type.String({ maxLength: 2_000, description: 'JWKS URL; null: found by discovery' })),
-  algorithms: Type.Array(Type.String(), { maxItems: 20, description: 'Default RS256 and ES256' }),
-  subjectClaim: Type.String({ maxLength: 300, description: 'Claim with the immutable id of a person, default sub' }),
-  usernameClaims: Type.Array(Type.String({ maxLength: 300 }), { maxItems: 10 }),
-  pictureClaim: Type.String({ maxLength: 300 }),
-  maxAgeSeconds: Type.Integer({ description: 'How long ago a token may have been issued, 60 to 86400, default 3600' }),
-  isReusable: Type.Boolean({ description: 'One token may be exchanged more than once; default false' }),
-  allowsPrivate: Type.Boolean({ description: 'The issuer may be in your own network; default false' }),
-}
-
-const ISSUER = {
-  issuer: 'https://login.example.com/',
-  audience: 'shop',
-  jwksUri: null,
-  algorithms: ['RS256', 'ES256'],
-  subjectClaim: 'sub',
-  usernameClaims: ['preferred_username', 'name'],
-  pictureClaim: 'picture',
-  maxAgeSeconds: 3_600,
-  isReusable: false,
-  allowsPrivate: false,
-}
-const SHOP = {
-  clientId: 'shop',
-  name: 'Shop',
-  network: 'sepolia',
-  chainId: 11_155_111,
-  kind: 'confidential',
-  redirectUris: ['https://shop.example.com/callback'],
-  permissions: ['wallet:read', 'contracts:write'],
-  allowedOrigins: [],
-  logoUri: null,
-  needsPkce: true,
-  needsDpop: false,
-  liveSecrets: 1,
-  issuers: [{ provider: 'APP_SHOP', ...ISSUER }],
-  createdAt: '2026-01-31T12:00:00.000Z',
-  suspendedAt: null,
-}
-
-/** An identity provider that an application brings (RFC 8693). */
-const Issuer = Type.Object(
-  { provider: Type.String({ description: 'First part of user ids: `APP_…`' }), ...issuer },
-  { title: 'Issuer' },
-)
-
-/** An application as its operator sees it. */
-const Application = Type.Object(
-  {
-    clientId: Type.String(),
-    name: Type.String(),
-    network: Nullable(Type.String()),
-    chainId: Type.Integer(),
-    kind: Type.Union([Type.Literal('public'), Type.Literal('confidential')]),
-    redirectUris: Type.Array(Type.String()),
-    permissions: Type.Array(Type.String()),
-    allowedOrigins: Type.Array(Type.String()),
-    logoUri: Nullable(Type.String()),
-    needsPkce: Type.Boolean({ description: 'false: it may omit PKCE if it sends a nonce' }),
-    needsDpop: Type.Boolean({
-      description: 'true: every access token is bound to a key of the application (RFC 9449)',
-    }),
-    liveSecrets: Type.Integer({ description: 'How many secrets are valid: 0, 1 or, while one is being replaced, 2' }),
-    issuers: Type.Array(Issuer, { description: 'Identity providers of its own, whose tokens it exchanges' }),
-    createdAt: Type.String(),
-    suspendedAt: Nullable(Type.String()),
-  },
-  { title: 'Application', examples: [SHOP] },
-)
 
 const Secret = Type.String({
   examples: ['chs_…'],
   description: 'Shown only once; only its hash is stored',
 })
 const WithSecret = Type.Object({ application: Application, secret: Secret }, { title: 'ApplicationWithSecret' })
-
-const Network = Type.Object(
-  {
-    name: Type.String(),
-    chainId: Type.Integer(),
-    symbol: Type.String(),
-    coin: Type.String(),
-    decimals: Type.Integer(),
-    explorer: Nullable(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() })),
-    finality: Type.Union([Type.Literal('finalized'), Type.Integer()]),
-    blockVerification: Nullable(
-      Type.String({ description: '`hash`, `bloom` or `count`; null: as the setting BLOCK_VERIFICATION says' }),
-    ),
-    feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
-    applications: Type.Integer({ description: 'How many applications are bound to it' }),
-    isServed: Type.Boolean({ description: 'This process is connected to it' }),
-  },
-  {
-    title: 'Network',
-    examples: [
-      {
-        name: 'sepolia',
-        chainId: 11_155_111,
-        symbol: 'ETH',
-        coin: 'Ether',
-        decimals: 18,
-        explorer: {
-          tx: 'https://sepolia.etherscan.io/tx/{hash}',
-          address: 'https://sepolia.etherscan.io/address/{address}',
-          block: 'https://sepolia.etherscan.io/block/{number}',
-        },
-        finality: 'finalized',
-        blockVerification: null,
-        feeCapGwei: null,
-        applications: 1,
-        isServed: true,
-      },
-    ],
-  },
-)
 
 const changeable = {
   name: Type.String({
@@ -194,7 +81,8 @@ export const ActionsQuery = Type.Object(
 )
 
 const Changed = Nullable(Type.Record(Type.String(), Type.Unknown(), { description: 'What changed, and nothing else' }))
-const Action = Type.Object(
+/** One thing an operator did. `before` and `after` hold what changed and nothing else; null where there was nothing. */
+const OperatorAction = Type.Object(
   {
     seq: Type.Integer(),
     at: Type.String({ format: 'date-time' }),
@@ -224,6 +112,18 @@ const Action = Type.Object(
   },
 )
 
+export type OperatorAction = Static<typeof OperatorAction>
+
+const VerifiedActions = Type.Object(
+  {
+    actions: Type.Integer({ description: 'Actions up to the first that differs from what was written' }),
+    newest: Type.String({ description: 'Record of the last of these' }),
+    firstWrong: Nullable(Type.Integer()),
+  },
+  { title: 'Verification', examples: [{ actions: 12, newest: 'b1'.repeat(32), firstWrong: null }] },
+)
+export type VerifiedActions = Static<typeof VerifiedActions>
+
 export const NewToken = Type.Object(
   { user: Type.String({ minLength: 1, maxLength: 300 }), clientId: Type.Optional(Type.String({ maxLength: 255 })) },
   { additionalProperties: false },
@@ -247,7 +147,7 @@ export const listActions = {
   summary: 'Actions of operators, newest first',
   description: 'By the operator API and by commands. The next page begins `before` the last `seq` of this one.',
   querystring: ActionsQuery,
-  ...answers(Type.Array(Action)),
+  ...answers(Type.Array(OperatorAction)),
 }
 export const verifyActions = {
   ...shared,
@@ -256,16 +156,7 @@ export const verifyActions = {
   description:
     'Reads all of it. Compare `newest` with the last `operator_acted` in your logs: a record that was rewritten as a whole is consistent with itself, but not with them.',
   querystring: NoQuery,
-  ...answers(
-    Type.Object(
-      {
-        actions: Type.Integer({ description: 'Actions up to the first that differs from what was written' }),
-        newest: Type.String({ description: 'Record of the last of these' }),
-        firstWrong: Nullable(Type.Integer()),
-      },
-      { title: 'Verification', examples: [{ actions: 12, newest: 'b1'.repeat(32), firstWrong: null }] },
-    ),
-  ),
+  ...answers(VerifiedActions),
 }
 export const createApplication = {
   ...shared,
@@ -375,7 +266,7 @@ export const listNetworks = {
   summary: 'Networks',
   description: 'All of this installation, including those that this process is not connected to.',
   querystring: NoQuery,
-  ...answers(Type.Array(Network)),
+  ...answers(Type.Array(ListedNetwork)),
 }
 
 /** The response table of a route whose success is not 200. */

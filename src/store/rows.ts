@@ -1,4 +1,5 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
+import type { Hex } from '../ids.ts'
 
 /**
  * The tables as they are, column by column; `migrations/` makes them. bytea is a Uint8Array on both databases
@@ -254,4 +255,4 @@ export type TransactionState =
   | 'FAILED'
   | 'REPLACED'
   | 'CANCELLED'
-export type Transition = { state: TransactionState; at: string; hash?: string; blockNumber?: number }
+export type Transition = { state: TransactionState; at: string; hash?: Hex; blockNumber?: number }

@@ -1,36 +1,14 @@
 import { readAddress } from '../abi/address.ts'
-import { bigNumber, type BigNumber } from '../abi/bignumber.ts'
+import { bigNumber } from '../abi/bignumber.ts'
 import type { Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
-import type { TransactionState } from '../store/rows.ts'
 import type { Bound } from './intent.ts'
+import type { WireTransaction } from './wire.ts'
+import type { WriteAnswer } from './write-wire.ts'
 
 /** Gas prices on the wire: one of the two forms. */
-export type WireFees = { maxFeePerGas: BigNumber; maxPriorityFeePerGas: BigNumber } | { gasPrice: BigNumber }
-
-/** The submitted transaction without its signature. */
-export type WireTransaction = {
-  type: number
-  chainId: number
-  nonce: number
-  from: Hex
-  to: Hex
-  data: Hex
-  value: BigNumber
-  gasLimit: BigNumber
-  accessList: never[]
-} & WireFees
-
-/** What a write answers with, the first time and whenever its idempotency key is sent again. */
-export type WriteAnswer = {
-  status: 'SUCCESS'
-  hash: Hex
-  explorerUrl: string
-  tx: WireTransaction & { hash: Hex }
-  id: string
-  state: TransactionState
-}
+type WireFees = Pick<WireTransaction, 'maxFeePerGas' | 'maxPriorityFeePerGas' | 'gasPrice'>
 
 export function answerOf(chain: Chain, bound: Bound, hash: Hex): WriteAnswer {
   return {

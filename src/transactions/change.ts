@@ -4,7 +4,8 @@ import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { toBound, type TransactionRow } from './intent.ts'
-import { findTransaction, readTransaction, type Transaction } from './read.ts'
+import { findTransaction, readTransaction } from './read.ts'
+import type { Transaction } from './wire.ts'
 import { raiseFee, sendCancel } from './replace.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { bigNumber, type BigNumber } from '../abi/bignumber.ts'
+import { bigNumber } from '../abi/bignumber.ts'
 import { decodeResult, type Output } from '../abi/results.ts'
 import type { App } from '../app.ts'
 import { readBytes } from '../chain/rpc/answers.ts'
@@ -14,29 +14,16 @@ import { SignerRefused } from '../signer/client.ts'
 import { notSigned } from './bind.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import { wireTransaction, type WireTransaction } from './answer.ts'
+import { wireTransaction } from './answer.ts'
 import { countAt } from './nonce-count.ts'
 import { gasStrategy } from './gas.ts'
 import type { Intent, Terms } from './intent.ts'
 import { callOf, revertOf } from './prepare.ts'
 import { isTaken } from './sign.ts'
-
-/** A write up to, but not including, its nonce: nothing is stored, signed or sent. */
-export type DryRunAnswer = {
-  status: 'SUCCESS'
-  explorerUrl: string
-  tx: WireTransaction
-  /** what the function would return now; null when that does not decode as the ABI says */
-  response: unknown
-  outputs: Output[]
-  gas: BigNumber
-  /** wei: the most it can cost beside the value */
-  fee: BigNumber
-  /** the signer's rule that decided */
-  rule: string
-}
+import type { DryRunAnswer } from './write-wire.ts'
 
 /**
+ * A write up to, but not including, its nonce: nothing is stored, signed or sent.
  * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, policy_denied and what else the signer
  *         refuses a token for, chain_unavailable, chain_timeout, signer_unavailable
  */

@@ -9,7 +9,8 @@ import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
-import { readTransaction, type Transaction } from './read.ts'
+import { readTransaction } from './read.ts'
+import type { Transaction } from './wire.ts'
 
 let world: Writing
 before(async () => {

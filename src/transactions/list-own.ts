@@ -5,7 +5,7 @@ import { isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { publicStates } from './read.ts'
+import { publicStates } from './wire.ts'
 
 /** A transaction as the person sees it whose account it is. */
 export type OwnTransaction = {

@@ -1,5 +1,6 @@
+import assert from 'node:assert/strict'
 import { checksumAddress } from '../abi/address.ts'
-import { bigNumber, type BigNumber } from '../abi/bignumber.ts'
+import { bigNumber } from '../abi/bignumber.ts'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError, type Revert } from '../errors.ts'
@@ -9,49 +10,14 @@ import { isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
-import type { TransactionState, Transition } from '../store/rows.ts'
-import { wireFees, type WireFees } from './answer.ts'
+import type { TransactionState } from '../store/rows.ts'
+import { wireFees } from './answer.ts'
 import { readFees, toBound, type AttemptRow, type TransactionRow } from './intent.ts'
 import { readAttempts, readAttemptsOf } from './attempts.ts'
 import { readReasons, type Reason } from './reason.ts'
 import { explainRevert } from './revert.ts'
 import { readTransitions } from './transitions.ts'
-
-/** A transaction as the API shows it. */
-export type Transaction = {
-  id: string
-  state: TransactionState
-  /** the hash that is mined, or else the newest */
-  hash: Hex
-  /** every hash that it was sent under, newest first */
-  hashes: Hex[]
-  explorerUrl: string
-  network: string
-  chainId: number
-  nonce: number
-  from: Hex
-  to: Hex
-  value: BigNumber
-  data: Hex
-  gasLimit: BigNumber
-  /** the newest bytes, or the mined ones, do nothing but use the nonce */
-  isCancel: boolean
-  /** its block can no longer be retracted */
-  isFinal: boolean
-  createdAt: string
-  updatedAt: string
-  transitions: Transition[]
-  receipt: {
-    blockNumber: number
-    blockHash: Hex
-    status: 'SUCCESS' | 'REVERTED'
-    gasUsed: BigNumber
-    effectiveGasPrice: BigNumber
-  } | null
-  revert: Revert | null
-  /** why it is not mined yet, where it waits for longer than a minute */
-  reason: Reason | null
-} & WireFees
+import { publicStates, type Transaction } from './wire.ts'
 
 /**
  * One transaction that this application sent for the caller, by id or by any hash it was sent under.
@@ -98,17 +64,6 @@ async function findId(db: App['db'], { chainId }: Caller, idOrHash: string): Pro
  * taken in, so its contents are public: every application of the account may find it, and the right one looks for it.
  */
 const UNKNOWN_CLIENT = ''
-
-/** States that a caller can meet; an intent without bytes is nobody's business yet. */
-export const publicStates = [
-  'SUBMITTED',
-  'MINED',
-  'FINALIZED',
-  'REVERTED',
-  'FAILED',
-  'REPLACED',
-  'CANCELLED',
-] as const satisfies TransactionState[]
 
 /**
  * What the application sent for the caller, newest first, over the index (account, network, time, id).
@@ -182,7 +137,7 @@ function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[], reaso
   const current = attempts.find((attempt) => toHex(attempt.hash) === hash)
   return {
     id,
-    state: row.state,
+    state: publicStateOf(row),
     hash,
     hashes: attempts.map((attempt) => toHex(attempt.hash)),
     explorerUrl: chain.explorer.tx(hash),
@@ -204,6 +159,13 @@ function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[], reaso
     revert: row.revert as Revert | null,
     reason,
   }
+}
+
+/** What has bytes was sent: `findTransaction` and `listTransactions` ask for a hash. */
+function publicStateOf({ id, state }: TransactionRow): Transaction['state'] {
+  const shown = publicStates.find((one) => one === state)
+  assert(shown !== undefined, `${id} has a hash and is ${state}`)
+  return shown
 }
 
 function readReceipt(row: TransactionRow): Transaction['receipt'] {

@@ -3,9 +3,9 @@ import type { App } from '../app.ts'
 import { underDeadline } from '../deadline.ts'
 import { chainOf } from '../http/caller.ts'
 import { readPrefer } from '../http/prefer.ts'
-import type { WriteAnswer } from './answer.ts'
 import { readIdempotencyKey } from './key.ts'
 import { isSettled, WAIT_MS, waitUntilMined } from './wait.ts'
+import type { WriteAnswer } from './write-wire.ts'
 
 /** milliseconds in which a write that is not begun by then is refused */
 const WRITE_MS = 20_000

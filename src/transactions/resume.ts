@@ -9,23 +9,10 @@ import { retrying, type Db } from '../store/db.ts'
 import type { Transition } from '../store/rows.ts'
 import { findUser } from '../users/find.ts'
 import { countAt } from './nonce-count.ts'
+import type { StoppedLane } from './lane-wire.ts'
 import { MIN_GAS } from './limits.ts'
 import { isolateRowErrors } from './recover.ts'
 import { provenLeast, usedForGood } from './nonce-used.ts'
-
-/** A stopped account on a network, as its operator sees it. */
-export type StoppedLane = {
-  userId: UserId
-  address: Hex
-  chainId: number
-  /** which nonce someone else used, the newest of them, and by which transaction if that is known */
-  nonce: number
-  hash: Hex | null
-  reason: string
-  stoppedAt: string
-  /** when an operator asked for it to continue; it does at the next round of the network's keeper */
-  resumeAskedAt: string | null
-}
 
 /** Every account that is stopped on a network, the longest stopped first. */
 export async function listStopped(db: Db): Promise<StoppedLane[]> {

@@ -4,7 +4,7 @@ import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { newTransactionId } from '../ids.ts'
-import { answerOf, type WriteAnswer } from './answer.ts'
+import { answerOf } from './answer.ts'
 import { claim, refuseStopped } from './bind.ts'
 import { broadcast } from './broadcast.ts'
 import { between } from './crash-points.ts'
@@ -16,6 +16,7 @@ import { adopt } from './recall.ts'
 import { untilReplayed } from './replay.ts'
 import { restoreIntent } from './sign.ts'
 import { first } from './steps.ts'
+import type { WriteAnswer } from './write-wire.ts'
 
 export type SendOptions = {
   /** the caller's key, its route and the hash of what was asked; a key without a request hash makes no sense */

@@ -6,13 +6,13 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
-import type { WriteAnswer } from './answer.ts'
-import { dryRun, type DryRunAnswer } from './dry-run.ts'
+import { dryRun } from './dry-run.ts'
 import type { Intent } from './intent.ts'
 import { readGasLimit } from './limits.ts'
 import { sendTransaction } from './send.ts'
 import { readValue, refuseView } from './value.ts'
 import { MAX_DATA_BYTES, type TransactionRequest } from './write-wire.ts'
+import type { DryRunAnswer, WriteAnswer } from './write-wire.ts'
 
 type TransactionBody = Static<typeof TransactionRequest>
 

@@ -1,11 +1,12 @@
 import { strict as assert } from 'node:assert'
 import { test } from 'node:test'
+import type { Hex } from '../ids.ts'
 import { toWord } from '../store/bytes.ts'
 import type { Transition } from '../store/rows.ts'
 import type { AttemptRow } from './intent.ts'
 import { readTransitions } from './transitions.ts'
 
-const [A, B, C] = ['aa', 'bb', 'cc'].map((byte) => `0x${byte.repeat(32)}`) as [string, string, string]
+const [A, B, C] = ['aa', 'bb', 'cc'].map((byte) => `0x${byte.repeat(32)}`) as [Hex, Hex, Hex]
 const attempt = (hash: string, fee: bigint, isCancel = false) =>
   ({ hash: Buffer.from(hash.slice(2), 'hex'), max_fee: toWord(fee), is_cancel: isCancel }) as unknown as AttemptRow
 const at = (second: number) => `2026-01-01T00:00:0${second}.000Z`

@@ -29,4 +29,4 @@ function firstHash(attempts: AttemptRow[]): Hex | undefined {
 }
 
 /** In the order in which the database keeps fields. */
-const withHash = ({ at, state, ...more }: Transition, hash: string): Transition => ({ at, hash, state, ...more })
+const withHash = ({ at, state, ...more }: Transition, hash: Hex): Transition => ({ at, hash, state, ...more })

@@ -1,16 +1,33 @@
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
-import { Address, answers, BigNumber, Hash, Limit, Revert } from '../http/wire.ts'
-import { publicStates } from './read.ts'
+import { Address, answers, BigNumber, exactly, Hash, Limit, Nullable, Revert } from '../http/wire.ts'
+import type { Hex } from '../ids.ts'
+import type { TransactionState, Transition as StoredTransition } from '../store/rows.ts'
 
-export const State = Type.Union(
-  publicStates.map((state) => Type.Literal(state)),
-  {
-    title: 'TransactionState',
-    description:
-      'SUBMITTED → MINED → FINALIZED; or REVERTED (mined and failed), CANCELLED (the cancel was mined), REPLACED (its nonce was used by a foreign transaction), FAILED (can never be mined)',
-  },
+/** States that a caller can meet; an intent without bytes is nobody's business yet. */
+export const publicStates = [
+  'SUBMITTED',
+  'MINED',
+  'FINALIZED',
+  'REVERTED',
+  'FAILED',
+  'REPLACED',
+  'CANCELLED',
+] as const satisfies TransactionState[]
+
+export const State = Type.Unsafe<(typeof publicStates)[number]>(
+  Type.Union(
+    publicStates.map((state) => Type.Literal(state)),
+    {
+      title: 'TransactionState',
+      description:
+        'SUBMITTED → MINED → FINALIZED; or REVERTED (mined and failed), CANCELLED (the cancel was mined), REPLACED (its nonce was used by a foreign transaction), FAILED (can never be mined)',
+    },
+  ),
 )
+
+/** 0x-hex */
+const Bytes = Type.Unsafe<Hex>(Type.String())
 
 /** gas prices: one of the two forms */
 const fees = {
@@ -27,7 +44,7 @@ export const SubmittedTransaction = Type.Object(
     nonce: Type.Integer(),
     from: Address,
     to: Address,
-    data: Type.String(),
+    data: Bytes,
     value: BigNumber,
     gasLimit: BigNumber,
     ...fees,
@@ -37,14 +54,19 @@ export const SubmittedTransaction = Type.Object(
   { title: 'SubmittedTransaction' },
 )
 
-const Transition = Type.Object(
-  {
-    state: Type.String(),
-    at: Type.String(),
-    hash: Type.Optional(Hash),
-    blockNumber: Type.Optional(Type.Integer()),
-  },
-  { title: 'Transition' },
+/** The submitted transaction without its signature; a rehearsed one has no hash. */
+export type WireTransaction = Static<typeof SubmittedTransaction>
+
+const Transition = exactly<StoredTransition>()(
+  Type.Object(
+    {
+      state: Type.Unsafe<TransactionState>(Type.String()),
+      at: Type.String(),
+      hash: Type.Optional(Hash),
+      blockNumber: Type.Optional(Type.Integer()),
+    },
+    { title: 'Transition' },
+  ),
 )
 
 const Receipt = Type.Object(
@@ -129,7 +151,7 @@ const Transaction = Type.Object(
     from: Address,
     to: Address,
     value: BigNumber,
-    data: Type.String(),
+    data: Bytes,
     gasLimit: BigNumber,
     ...fees,
     isCancel: Type.Boolean({ description: 'The newest, or the mined, transaction only uses the nonce' }),
@@ -137,7 +159,7 @@ const Transaction = Type.Object(
     createdAt: Type.String(),
     updatedAt: Type.String(),
     transitions: Type.Array(Transition),
-    receipt: Type.Union([Receipt, Type.Null()]),
+    receipt: Nullable(Receipt),
     revert: Type.Union([Revert, Type.Null()], { description: 'Why a mined transaction failed' }),
     reason: Type.Union([WaitReason, Type.Null()], {
       description: 'Why it is not mined yet, if it has waited for longer than a minute; otherwise null',
@@ -145,6 +167,9 @@ const Transaction = Type.Object(
   },
   { title: 'Transaction', examples: [MINED] },
 )
+
+/** A transaction as the API shows it. */
+export type Transaction = Static<typeof Transaction>
 
 export const WaitQuery = Type.Object(
   { wait: Type.Optional(Type.Literal('mined', { description: 'Respond when it is mined, or after 30 s with 202' })) },

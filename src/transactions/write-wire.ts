@@ -1,6 +1,8 @@
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
+import type { Output } from '../abi/results.ts'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { answers, BigNumber } from '../http/wire.ts'
+import { answers, BigNumber, exactly } from '../http/wire.ts'
+import type { Hex } from '../ids.ts'
 import { SENT, SENT_ID, State, SubmittedTransaction, withAccepted } from './wire.ts'
 
 export const Value = Type.Optional(
@@ -57,16 +59,17 @@ export const TransactionRequest = Type.Object(
 export const WriteResponse = Type.Object(
   {
     status: Type.Literal('SUCCESS'),
-    hash: Type.Optional(Type.String({ description: 'Transaction hash' })),
+    hash: Type.Optional(Type.Unsafe<Hex>(Type.String({ description: 'Transaction hash' }))),
     explorerUrl: Type.String({ description: 'Block-explorer address of the transaction' }),
     tx: SubmittedTransaction,
     id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id returns its state' })),
     state: Type.Optional(State),
     response: Type.Optional(Type.Unknown({ description: 'Dry run: the return value' })),
     outputs: Type.Optional(
-      Type.Array(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() })),
+      Type.Array(exactly<Output>()(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() }))),
     ),
     gas: Type.Optional(BigNumber),
+    /** wei: the most it can cost beside the value */
     fee: Type.Optional(BigNumber),
     rule: Type.Optional(Type.String({ description: 'Dry run: the policy rule of the signer that decided' })),
   },
@@ -84,6 +87,18 @@ export const WriteResponse = Type.Object(
     ],
   },
 )
+
+type EitherWrite = Static<typeof WriteResponse>
+
+/** What a write answers with, the first time and whenever its idempotency key is sent again. */
+export type WriteAnswer = Required<Pick<EitherWrite, 'status' | 'hash' | 'explorerUrl' | 'id' | 'state'>> & {
+  tx: EitherWrite['tx'] & { hash: Hex }
+}
+
+/** What a dry run answers with. `response`: what the function would return now; null when that does not decode as the ABI says. */
+export type DryRunAnswer = Required<
+  Pick<EitherWrite, 'status' | 'explorerUrl' | 'tx' | 'response' | 'outputs' | 'gas' | 'fee' | 'rule'>
+>
 
 /** Of every write. */
 export const KeyHeaders = Type.Object({

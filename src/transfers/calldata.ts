@@ -1,8 +1,8 @@
 import { encodeCall } from '../abi/args.ts'
 import { parseAbi } from '../abi/parse.ts'
 import type { Hex } from '../ids.ts'
-import type { WriteAnswer } from '../transactions/answer.ts'
 import type { Intent } from '../transactions/intent.ts'
+import type { WriteAnswer } from '../transactions/write-wire.ts'
 import type { Asset } from './order.ts'
 
 const ABIS = {

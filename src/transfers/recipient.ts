@@ -3,11 +3,12 @@ import { bringsPeople } from '../applications/issuers.ts'
 import { checksumAddress } from '../abi/address.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
-import { isApplicationProvider, userIdOf, type Hex, type UserId } from '../ids.ts'
+import { isApplicationProvider, userIdOf, type Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { findUser } from '../users/find.ts'
 import type { Addressee } from './order.ts'
+import type { Recipient } from './wire.ts'
 
 /** What ids of people look like by provider; null where there is no telling. Every provider of the installation. */
 export type SubjectForms = ReadonlyMap<string, RegExp | null>
@@ -73,13 +74,11 @@ function unknown(to: Addressee, detail: string): AppError {
   return new AppError('unknown_recipient', detail, { errors: [{ pointer, code: 'unknown', detail }] })
 }
 
-export type WireRecipient = { userId: UserId | null; address: Hex | null; hasSignedIn: boolean | null }
-
 /**
  * The recipient of what was sent, as the request named them; what else is known of them stays here.
  * @param address  by the transaction itself; null while there is none
  */
-export async function showRecipient(db: Db, to: Addressee, address: Hex | null): Promise<WireRecipient> {
+export async function showRecipient(db: Db, to: Addressee, address: Hex | null): Promise<Recipient> {
   const shown = address === null ? null : checksumAddress(address.toLowerCase())
   if (to.by === 'address') return { userId: null, address: shown, hasSignedIn: null }
   if (address === null && to.by === 'userId')

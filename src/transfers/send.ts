@@ -1,12 +1,11 @@
-import { bigNumber, type BigNumber } from '../abi/bignumber.ts'
+import { bigNumber } from '../abi/bignumber.ts'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import type { Hex } from '../ids.ts'
-import type { WriteAnswer } from '../transactions/answer.ts'
 import { findBegun } from '../transactions/repeated-request.ts'
-import { dryRun, type DryRunAnswer } from '../transactions/dry-run.ts'
+import { dryRun } from '../transactions/dry-run.ts'
 import { gasStrategy } from '../transactions/gas.ts'
 import type { Intent } from '../transactions/intent.ts'
 import { sendTransaction } from '../transactions/send.ts'
@@ -14,13 +13,9 @@ import { readValueOf } from './amount.ts'
 import { intentOf, movedBy } from './calldata.ts'
 import { explaining, refuseFalse, type TokenMove } from './explain-refusal.ts'
 import { readOrder, type TransferBody, type TransferOrder } from './order.ts'
-import { findRecipient, showRecipient, type Stranger, type SubjectForms, type WireRecipient } from './recipient.ts'
+import { findRecipient, showRecipient, type Stranger, type SubjectForms } from './recipient.ts'
 import { standInOf, welcome } from './strangers.ts'
-
-type TransferAnswerPart = { recipient: WireRecipient; amount: { value: string; valueBn: BigNumber } }
-
-export type TransferAnswer = Pick<WriteAnswer, 'status' | 'hash' | 'explorerUrl' | 'id' | 'state'> & TransferAnswerPart
-export type RehearsedTransfer = Pick<DryRunAnswer, 'status' | 'gas' | 'fee' | 'rule'> & TransferAnswerPart
+import type { RehearsedTransfer, TransferAnswer } from './wire.ts'
 
 /** Scope of the idempotency keys of this operation; also the path. */
 export const TRANSFER_ROUTE = '/v1/tokens/transfers'
@@ -107,4 +102,4 @@ async function invite(app: App, chain: Chain, caller: Caller, move: TokenMove, s
   return welcome(app, caller, stranger)
 }
 
-const amountOf = (value: bigint): TransferAnswerPart['amount'] => ({ value: String(value), valueBn: bigNumber(value) })
+const amountOf = (value: bigint): TransferAnswer['amount'] => ({ value: String(value), valueBn: bigNumber(value) })

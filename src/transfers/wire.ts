@@ -1,6 +1,7 @@
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
 import { Address, answers, BigNumber } from '../http/wire.ts'
+import type { Hex, UserId } from '../ids.ts'
 import { State, WaitQuery, withAccepted } from '../transactions/wire.ts'
 import { DryRun, KeyHeaders } from '../transactions/write-wire.ts'
 
@@ -65,7 +66,9 @@ export const TransferRequest = Type.Object(
 
 const Recipient = Type.Object(
   {
-    userId: Type.Union([Type.String(), Type.Null()], { description: 'User id as requested; null for an address' }),
+    userId: Type.Union([Type.Unsafe<UserId>(Type.String()), Type.Null()], {
+      description: 'User id as requested; null for an address',
+    }),
     address: Type.Union([Address, Type.Null()], {
       description: 'Recipient address; null in a dry run for someone who has no account yet',
     }),
@@ -73,11 +76,12 @@ const Recipient = Type.Object(
   },
   { title: 'Recipient' },
 )
+export type Recipient = Static<typeof Recipient>
 
 const TransferResponse = Type.Object(
   {
     status: Type.Literal('SUCCESS'),
-    hash: Type.Optional(Type.String({ description: 'Transaction hash' })),
+    hash: Type.Optional(Type.Unsafe<Hex>(Type.String({ description: 'Transaction hash' }))),
     explorerUrl: Type.Optional(Type.String({ description: 'Block-explorer address of the transaction' })),
     id: Type.Optional(Type.String({ description: 'GET /v1/transactions/:id returns its state' })),
     state: Type.Optional(State),
@@ -109,6 +113,12 @@ const TransferResponse = Type.Object(
     ],
   },
 )
+
+type EitherTransfer = Static<typeof TransferResponse>
+type InEach = 'status' | 'recipient' | 'amount'
+
+export type TransferAnswer = Required<Pick<EitherTransfer, InEach | 'hash' | 'explorerUrl' | 'id' | 'state'>>
+export type RehearsedTransfer = Required<Pick<EitherTransfer, InEach | 'gas' | 'fee' | 'rule'>>
 
 export const transfer = {
   tags: ['Transfers'],

@@ -1,6 +1,4 @@
-import { getAddress } from 'viem'
 import { sql } from 'kysely'
-import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller, Machine } from '../http/bearer.ts'
@@ -9,9 +7,8 @@ import { isProviderName, parseUserId, type UserId } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { isReadable } from './authorize.ts'
-import type { User } from './wire.ts'
-
-type DirectoryProfile = Static<typeof User>
+import { userWire } from './find.ts'
+import type { UserProfile } from './wire.ts'
 
 /** People of one name, at most. */
 const MAX_FOUND = 20
@@ -25,7 +22,7 @@ export async function findByName(
   { db }: Pick<App, 'db'>,
   { clientId }: Pick<Caller, 'clientId'>,
   { username, provider }: { username: string; provider?: string | undefined },
-): Promise<DirectoryProfile[]> {
+): Promise<UserProfile[]> {
   if (provider !== undefined && !isProviderName(provider)) throw refuse('provider', 'Upper-case name of a provider.')
   // PostgreSQL refuses NUL, and no name holds one.
   if (username.includes('\0') || !username.isWellFormed()) return []
@@ -45,7 +42,7 @@ export async function findMember(
   { db }: Pick<App, 'db'>,
   { clientId }: Pick<Caller, 'clientId'>,
   userId: UserId,
-): Promise<DirectoryProfile | null> {
+): Promise<UserProfile | null> {
   const identity = parseUserId(userId)
   if (identity === null) return null
   const row = await retrying(() =>
@@ -66,7 +63,7 @@ export async function listUsers(
   { db }: Pick<App, 'db'>,
   { clientId }: Pick<Machine, 'clientId'>,
   { limit, cursor }: { limit: number; cursor?: string | undefined },
-): Promise<{ users: DirectoryProfile[]; nextCursor: string | null }> {
+): Promise<{ users: UserProfile[]; nextCursor: string | null }> {
   const after = cursor === undefined ? null : readPageCursor(cursor, ['string', 'string'])
   if (after !== null && !isPlace(after[0] as string, after[1] as string))
     throw new AppError('invalid_cursor', 'The cursor belongs to another query.', {
@@ -120,13 +117,8 @@ type DirectoryRow = {
   image_src: string | null
 }
 
-const toProfile = ({ user_id, address, provider, username, image_src }: DirectoryRow): DirectoryProfile => ({
-  id: user_id,
-  provider,
-  username,
-  address: getAddress(toHex(address)),
-  imageSrc: image_src,
-})
+const toProfile = ({ user_id, address, provider, username, image_src }: DirectoryRow): UserProfile =>
+  userWire({ userId: user_id, provider, username, address: toHex(address), imageSrc: image_src })
 
 /** What a cursor of ours holds; others are forged, and the database knows no such time or id. */
 const isPlace = (since: string, accountId: string): boolean =>

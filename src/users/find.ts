@@ -4,6 +4,7 @@ import { parseUserId, type Hex, type UserId } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
+import type { UserProfile } from './wire.ts'
 
 export type User = {
   accountId: string
@@ -94,8 +95,12 @@ export function userOf(row: UserRow): User {
 }
 
 /** The User object of the API. */
-export function userWire({ userId, provider, username, address, imageSrc }: User): UserWire {
+export function userWire({
+  userId,
+  provider,
+  username,
+  address,
+  imageSrc,
+}: Pick<User, 'userId' | 'provider' | 'username' | 'address' | 'imageSrc'>): UserProfile {
   return { id: userId, provider, username, address: checksumAddress(address), imageSrc }
 }
-
-export type UserWire = { id: UserId; provider: string; username: string; address: Hex; imageSrc: string | null }

@@ -3,9 +3,7 @@ import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import { findUser } from './find.ts'
-
-/** An account as its operator sees it when it is frozen or unfrozen. `frozenAt`: since when it is frozen, or null. */
-export type FreezeState = { userId: UserId; frozenAt: string | null }
+import type { FreezeState } from './wire.ts'
 
 /**
  * Freezes an account: it moves nothing any more, here and in the signer, everywhere within seconds, and its ways to sign

@@ -5,14 +5,13 @@ import { accountIdOf, isProviderName, isSubject, parseUserId, userIdOf, type Hex
 import type { Db } from '../store/db.ts'
 import { findUser } from './find.ts'
 import { insertAccount, insertIdentity } from './sign-in.ts'
-
-/** An account as its operator sees it. `isNew`: this call made it. */
-export type Pregenerated = { userId: UserId; address: Hex; isNew: boolean }
+import type { Pregenerated } from './wire.ts'
 
 /**
  * The account of someone who has not signed in yet: its owner gets exactly it at the first sign-in. By the provider's
  * immutable id of them, never by a name: names change hands, and what was sent would go to someone else.
  * Twice is the same as once; where the identity was added to an account, that account is the answer.
+ * @returns the address in lower case; `isNew`: this call made it
  * @throws invalid_request, signer_unavailable, database_unavailable
  */
 export async function pregenerate(

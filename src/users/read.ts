@@ -1,5 +1,3 @@
-import { getAddress } from 'viem'
-import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { holds, scopesOf, type Caller, type Reader } from '../http/bearer.ts'
@@ -8,13 +6,14 @@ import { parseUserId, userIdOf } from '../ids.ts'
 import { retrying } from '../store/db.ts'
 import { findMember } from './directory.ts'
 import { ownAccount, type Account } from './authorize.ts'
-import type { Me, User } from './wire.ts'
+import { userWire } from './find.ts'
+import type { Me, UserProfile } from './wire.ts'
 
 /**
  * The profile a path names: one's own, and with `users:directory` those of others of the application.
  * @throws forbidden_user | invalid_user_id
  */
-export async function readUser(app: App, reader: Reader, { userId }: { userId: string }): Promise<Static<typeof User>> {
+export async function readUser(app: App, reader: Reader, { userId }: { userId: string }): Promise<UserProfile> {
   try {
     return (await readIdentities(app, await ownAccount(app, reader, userId))).user
   } catch (error) {
@@ -27,14 +26,14 @@ export async function readUser(app: App, reader: Reader, { userId }: { userId: s
 }
 
 /** The caller's own profile, the network of the application and what the token allows. */
-export async function readMe(app: App, caller: Caller): Promise<Static<typeof Me>> {
+export async function readMe(app: App, caller: Caller): Promise<Me> {
   const chain = chainOf(app, caller)
   const { user, linked } = await readIdentities(app, caller)
   return { ...user, network: chain.name, chainId: chain.chainId, scopes: scopesOf(app, caller).toSorted(), linked }
 }
 
 /** The account shows itself as its first identity; that id stays when others are linked. */
-async function readIdentities({ db }: App, account: Account): Promise<{ user: Static<typeof User>; linked: string[] }> {
+async function readIdentities({ db }: App, account: Account): Promise<{ user: UserProfile; linked: string[] }> {
   const first = parseUserId(account.userId)!
   const rows = await retrying(() =>
     db
@@ -47,13 +46,13 @@ async function readIdentities({ db }: App, account: Account): Promise<{ user: St
   const own = rows.find((row) => row.provider === first.provider && row.subject === first.subject)
   const others = rows.filter((row) => row !== own)
   return {
-    user: {
-      id: account.userId,
+    user: userWire({
+      userId: account.userId,
       provider: first.provider,
       username: own?.username ?? first.subject,
-      address: getAddress(account.address),
+      address: account.address,
       imageSrc: own?.image_src ?? null,
-    },
+    }),
     linked: [account.userId, ...others.map((row) => userIdOf(row.provider, row.subject))],
   }
 }

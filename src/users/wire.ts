@@ -1,6 +1,6 @@
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
-import { Address, answers, Limit, NoQuery, UserIdParam } from '../http/wire.ts'
+import { Address, answers, Limit, NoQuery, Nullable, UserIdParam } from '../http/wire.ts'
 
 const user = {
   id: Type.String({ description: '`<PROVIDER>-<provider_user_id>`', examples: ['DEV-alice'] }),
@@ -22,6 +22,7 @@ const ALICE = {
 
 /** 2.1. */
 export const User = Type.Object(user, { title: 'User', examples: [ALICE] })
+export type UserProfile = Static<typeof User>
 
 /** The caller's own user, with what the token is good for. */
 export const Me = Type.Object(
@@ -39,6 +40,7 @@ export const Me = Type.Object(
     ],
   },
 )
+export type Me = Static<typeof Me>
 
 const shared = { tags: ['Users'], querystring: NoQuery }
 export const readUser = {
@@ -76,3 +78,24 @@ export const readMe = {
   description: 'With the network of the application and the permissions of the token.',
   ...answers(Me),
 }
+
+/** An account made ahead, as its operator sees it. */
+export const Pregenerated = Type.Object(
+  {
+    userId: Type.String({ description: 'Id of the user; of the account that the identity was added to, if it was' }),
+    address: Address,
+    isNew: Type.Boolean({ description: 'Created by this request' }),
+  },
+  { title: 'Account', examples: [{ userId: 'DISCORD-80351110224678912', address: ALICE.address, isNew: true }] },
+)
+export type Pregenerated = Static<typeof Pregenerated>
+
+/** An account as its operator sees it when it is frozen or unfrozen. */
+export const FreezeState = Type.Object(
+  {
+    userId: Type.String(),
+    frozenAt: Nullable(Type.String({ description: 'When it was frozen' })),
+  },
+  { title: 'FreezableAccount', examples: [{ userId: 'GITHUB-583231', frozenAt: '2026-01-31T12:00:00.000Z' }] },
+)
+export type FreezeState = Static<typeof FreezeState>

@@ -1,0 +1,127 @@
+import Type, { type Static } from 'typebox'
+import type { Verification } from '../chain/network.ts'
+import { exactly, Nullable } from '../http/wire.ts'
+import type { ExplorerTemplates } from '../store/rows.ts'
+import type { TrustedIssuer } from './application.ts'
+
+/** What applications and networks look like to their operator, in the operator API and in commands. */
+
+export const issuer = {
+  issuer: Type.String({ maxLength: 2_000, description: 'The tokens’ `iss` claim, exactly' }),
+  audience: Type.String({ maxLength: 300, description: 'The `aud` claim they must have' }),
+  jwksUri: Nullable(Type.String({ maxLength: 2_000, description: 'JWKS URL; null: found by discovery' })),
+  algorithms: Type.Array(Type.String(), { maxItems: 20, description: 'Default RS256 and ES256' }),
+  subjectClaim: Type.String({ maxLength: 300, description: 'Claim with the immutable id of a person, default sub' }),
+  usernameClaims: Type.Array(Type.String({ maxLength: 300 }), { maxItems: 10 }),
+  pictureClaim: Type.String({ maxLength: 300 }),
+  maxAgeSeconds: Type.Integer({ description: 'How long ago a token may have been issued, 60 to 86400, default 3600' }),
+  isReusable: Type.Boolean({ description: 'One token may be exchanged more than once; default false' }),
+  allowsPrivate: Type.Boolean({ description: 'The issuer may be in your own network; default false' }),
+}
+
+export const ISSUER = {
+  issuer: 'https://login.example.com/',
+  audience: 'shop',
+  jwksUri: null,
+  algorithms: ['RS256', 'ES256'],
+  subjectClaim: 'sub',
+  usernameClaims: ['preferred_username', 'name'],
+  pictureClaim: 'picture',
+  maxAgeSeconds: 3_600,
+  isReusable: false,
+  allowsPrivate: false,
+}
+export const SHOP = {
+  clientId: 'shop',
+  name: 'Shop',
+  network: 'sepolia',
+  chainId: 11_155_111,
+  kind: 'confidential',
+  redirectUris: ['https://shop.example.com/callback'],
+  permissions: ['wallet:read', 'contracts:write'],
+  allowedOrigins: [],
+  logoUri: null,
+  needsPkce: true,
+  needsDpop: false,
+  liveSecrets: 1,
+  issuers: [{ provider: 'APP_SHOP', ...ISSUER }],
+  createdAt: '2026-01-31T12:00:00.000Z',
+  suspendedAt: null,
+}
+
+/** An identity provider that an application brings (RFC 8693). */
+const Issuer = exactly<TrustedIssuer>()(Type.Object(
+  { provider: Type.String({ description: 'First part of user ids: `APP_…`' }), ...issuer },
+  { title: 'Issuer' },
+))
+
+/** An application as its operator sees it: of secrets only how many are live. */
+export const Application = Type.Object(
+  {
+    clientId: Type.String(),
+    name: Type.String(),
+    /** null when the network was taken out of this installation */
+    network: Nullable(Type.String()),
+    chainId: Type.Integer(),
+    kind: Type.Union([Type.Literal('public'), Type.Literal('confidential')]),
+    redirectUris: Type.Array(Type.String()),
+    permissions: Type.Array(Type.String()),
+    allowedOrigins: Type.Array(Type.String()),
+    logoUri: Nullable(Type.String()),
+    needsPkce: Type.Boolean({ description: 'false: it may omit PKCE if it sends a nonce' }),
+    needsDpop: Type.Boolean({
+      description: 'true: every access token is bound to a key of the application (RFC 9449)',
+    }),
+    liveSecrets: Type.Integer({ description: 'How many secrets are valid: 0, 1 or, while one is being replaced, 2' }),
+    issuers: Type.Array(Issuer, { description: 'Identity providers of its own, whose tokens it exchanges' }),
+    createdAt: Type.String(),
+    suspendedAt: Nullable(Type.String()),
+  },
+  { title: 'Application', examples: [SHOP] },
+)
+export type RegisteredApplication = Static<typeof Application>
+
+/** A network as its operator sees it: what people and programs have to know of it, but for its nodes. */
+export const ListedNetwork = Type.Object(
+  {
+    /** lower-case; kept forever */
+    name: Type.String(),
+    chainId: Type.Integer(),
+    symbol: Type.String(),
+    coin: Type.String(),
+    decimals: Type.Integer(),
+    /** null: this service shows pages of its own */
+    explorer: Nullable(exactly<ExplorerTemplates>()(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() }))),
+    finality: Type.Union([Type.Literal('finalized'), Type.Integer()]),
+    blockVerification: Nullable(
+      Type.Unsafe<Verification>(Type.String({ description: '`hash`, `bloom` or `count`; null: as the setting BLOCK_VERIFICATION says' })),
+    ),
+    /** highest maxFeePerGas (or gasPrice) ever signed */
+    feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
+    applications: Type.Integer({ description: 'How many applications are bound to it' }),
+    isServed: Type.Boolean({ description: 'This process is connected to it' }),
+  },
+  {
+    title: 'Network',
+    examples: [
+      {
+        name: 'sepolia',
+        chainId: 11_155_111,
+        symbol: 'ETH',
+        coin: 'Ether',
+        decimals: 18,
+        explorer: {
+          tx: 'https://sepolia.etherscan.io/tx/{hash}',
+          address: 'https://sepolia.etherscan.io/address/{address}',
+          block: 'https://sepolia.etherscan.io/block/{number}',
+        },
+        finality: 'finalized',
+        blockVerification: null,
+        feeCapGwei: null,
+        applications: 1,
+        isServed: true,
+      },
+    ],
+  },
+)
+export type ListedNetwork = Static<typeof ListedNetwork>
