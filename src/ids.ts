@@ -6,6 +6,12 @@ export type UserId = string
 /** 0x-prefixed hexadecimal. */
 export type Hex = `0x${string}`
 
+/** A number as nodes take it: no leading zeros. Source: Ethereum JSON-RPC, QUANTITY */
+export const quantityOf = (number: number | bigint): Hex => `0x${number.toString(16)}`
+
+/** The 64 hexadecimal digits of a uint256. */
+export const wordDigits = (value: bigint): string => value.toString(16).padStart(64, '0')
+
 export const userIdOf = (provider: string, subject: string): UserId => `${provider}-${subject}`
 
 const PROVIDER = /^[A-Z0-9_]{1,32}$/

@@ -3,9 +3,9 @@ import { RpcError, RpcUnavailable } from './chain/rpc/rpc.ts'
 import { ConfigError, readConfig, type Config } from './config.ts'
 import { ChainStartError } from './devnet/anvil-binary.ts'
 import { banner } from './devnet/development.ts'
+import { FolderInUse } from './folder-lock.ts'
 import { open, type OpenedProgram } from './open.ts'
 import { isInReach } from './secret-file.ts'
-import { FolderInUse } from './store/folder-lock.ts'
 
 /**
  * The server: settings → open → start → wait for a signal → close in reverse order. Without settings it is a
@@ -100,7 +100,7 @@ function explain(error: unknown): void {
   const { DATA_DIR, PORT } = config
   if (error instanceof FolderInUse)
     console.error(
-      `Another Chatelaine is using DATA_DIR ${DATA_DIR} (process ${error.pid}). Stop it, or choose another DATA_DIR and PORT.`,
+      `Another Chatelaine is using DATA_DIR ${DATA_DIR} (process ${error.holder}). Stop it, or choose another DATA_DIR and PORT.`,
     )
   else if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE')
     console.error(`PORT ${PORT} is in use. Choose another: PORT=${PORT + 1} npm start`)

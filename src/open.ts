@@ -17,6 +17,7 @@ import { closeChain } from './chain/open.ts'
 import { databaseOf, type Config } from './config.ts'
 import { openEmbeddedChain, writeFacts, type DevelopmentFacts, type EmbeddedChain } from './devnet/development.ts'
 import { startSigner } from './devnet/signer.ts'
+import { lockFolder } from './folder-lock.ts'
 import { openOperatorsListener } from './http/health.ts'
 import { issueToken } from './oauth/issue.ts'
 import { loadKeys, publicKeys } from './oauth/keys.ts'
@@ -30,7 +31,6 @@ import { toHex } from './store/bytes.ts'
 import { reasonOf } from './store/away.ts'
 import { openState } from './state.ts'
 import { openEmbedded, openPostgres, type RootDb } from './store/db.ts'
-import { lockFolder } from './store/folder-lock.ts'
 import { migrate } from './store/migrate.ts'
 import type { PoolOptions } from './store/pool.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
@@ -75,7 +75,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
   }
   try {
     if (isDevelopment || config.DATABASE_URL === undefined)
-      opened('lock', await lockFolder(config.DATA_DIR), (unlock) => unlock())
+      opened('lock', lockFolder(config.DATA_DIR), (unlock) => unlock())
     // What the last run wrote there may be true no more: another port, another chain.
     if (isDevelopment) await rm(join(config.DATA_DIR, 'dev.json'), { force: true })
     const port = await freePort(config)

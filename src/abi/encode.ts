@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert'
 import type { Leaf, Shape, Value } from './shape.ts'
+import { wordDigits } from '../ids.ts'
 
 /**
  * Encodes values that `readArgument` made, as hexadecimal digits without 0x.
@@ -54,4 +55,4 @@ function withLength(digits: string): string {
 }
 
 /** 32 bytes, big-endian; a negative integer in two's complement. */
-const word = (value: bigint): string => BigInt.asUintN(256, value).toString(16).padStart(64, '0')
+const word = (value: bigint): string => wordDigits(BigInt.asUintN(256, value))

@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import { readAt, type Reads } from '../chain/reads.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
-import type { Hex } from '../ids.ts'
+import { wordDigits, type Hex } from '../ids.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
@@ -84,7 +84,7 @@ async function seenOf(
   }))
 }
 
-const word = (value: bigint | Hex): string => BigInt(value).toString(16).padStart(64, '0')
+const word = (value: bigint | Hex): string => wordDigits(BigInt(value))
 
 /** `ownerOf(uint256)` and `balanceOf(address,uint256)`; a contract that does not answer holds nothing back but itself. */
 async function countOf(reads: Reads, { tokenType, token, tokenId }: CollectibleKey, owner: Hex): Promise<bigint> {

@@ -1,4 +1,5 @@
 import { AppError } from '../errors.ts'
+import { quantityOf } from '../ids.ts'
 import { readHeader } from './rpc/answers.ts'
 import { isRateLimited, isUnknownBlock } from './rpc/errors.ts'
 import { newestBlock } from './latest-block.ts'
@@ -27,7 +28,7 @@ export async function oldBlock(chain: Chain, tag: 'finalized' | number): Promise
 async function numbered(chain: Chain, number: number): Promise<Block | null> {
   const newest = chain.head.current()
   if (newest?.number === number) return newest
-  const block = await fetchTagged(chain, `0x${number.toString(16)}`)
+  const block = await fetchTagged(chain, quantityOf(number))
   if (block !== null || number <= (chain.head.current()?.number ?? -1)) return block
   throw new AppError('invalid_request', 'The chain does not have this block yet.', {
     errors: [{ pointer: '/blockTag', code: 'unknown_block', detail: 'The chain does not have this block yet.' }],

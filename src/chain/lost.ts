@@ -1,6 +1,6 @@
 import type { Hex } from '../ids.ts'
 import { isUnknownBlock } from './rpc/errors.ts'
-import { isDevelopment, type Chain } from './network.ts'
+import { isDevelopment, isEmbedded, type Chain } from './network.ts'
 import { RpcError } from './rpc/rpc.ts'
 
 /** milliseconds for which a node's newest block stays below ours before it is asked whether it has lost it */
@@ -23,7 +23,7 @@ export async function hasLost(
     chain.memory.belowSince = null
     return false
   }
-  if (chain.faucet !== null) return true
+  if (isEmbedded(chain)) return true
   const now = performance.now()
   const since = (chain.memory.belowSince ??= now)
   const { lostAfterMs = isDevelopment(chain) ? 0 : LOST_AFTER_MS } = chain

@@ -43,8 +43,11 @@ export type Chain = {
   lostAfterMs?: number
 }
 
+/** Our own chain, which this process started and which begins anew when its state is lost. */
+export const isEmbedded = ({ faucet }: Pick<Chain, 'faucet'>): boolean => faucet !== null
+
 /** True on a chain that may lose any number of blocks: our own after a crash, or someone's snapshot that was reverted. */
-export const isDevelopment = ({ faucet, isDevelopment: isSo = false }: Chain): boolean => faucet !== null || isSo
+export const isDevelopment = ({ faucet, isDevelopment: isSo = false }: Chain): boolean => isEmbedded({ faucet }) || isSo
 
 /**
  * How far a node's blocks are believed: `hash` checks transactions and receipts against the block's hash; `bloom` the logs

@@ -3,8 +3,6 @@ import { checksumAddress } from '../abi/address.ts'
 import { readSome } from '../config.ts'
 import type { Hex } from '../ids.ts'
 import { connectSigner } from '../signer/client.ts'
-import type { RootDb } from '../store/db.ts'
-import { FolderInUse } from '../store/folder-lock.ts'
 import { userIdOf } from '../ids.ts'
 import { endInDatabase } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
@@ -15,9 +13,8 @@ import type { StoppedLane } from '../transactions/lane-wire.ts'
 import { listFrozen } from '../users/freeze.ts'
 import type { FreezeState, Pregenerated } from '../users/wire.ts'
 import { pregenerate } from '../users/pregenerate.ts'
-import { readInstallationSettings, withDatabase } from './database.ts'
+import { withDatabaseOrServer } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
-import { openOperator, type AskOperator } from './reach.ts'
 import { commandActor } from './registry.ts'
 
 type CreateAccountOptions = JsonOption & { provider: string; userId: string }
@@ -106,20 +103,6 @@ function printStopped(given: JsonOption, stopped: StoppedLane[], none: string): 
     stopped,
     stopped.length === 0 ? none : table(['user', 'chain', 'nonce', 'used by', 'since', 'resume requested'], rows),
   )
-}
-
-/** On the database, or through the running server where that holds the embedded one. */
-export async function withDatabaseOrServer<T>(
-  work: (db: RootDb) => Promise<T>,
-  through: (ask: AskOperator) => Promise<T>,
-): Promise<T> {
-  const settings = readInstallationSettings()
-  try {
-    return await withDatabase(settings, work)
-  } catch (error) {
-    if (!(error instanceof FolderInUse)) throw error
-    return through(await openOperator(settings.dataDir, error.pid))
-  }
 }
 
 async function change(user: string, given: JsonOption, action: 'freeze' | 'unfreeze'): Promise<void> {

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { listActions, verifyActions } from '../operator/actions.ts'
 import type { OperatorAction } from '../operator/wire.ts'
-import { withDatabaseOrServer } from './account.ts'
+import { withDatabaseOrServer } from './database.ts'
 import { print, table } from './print.ts'
 
 type ListActionsOptions = { json?: boolean; limit?: string; before?: string }

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { readSome } from '../config.ts'
+import { FolderInUse, lockFolder } from '../folder-lock.ts'
 import { openEmbedded, openPostgres, type RootDb } from '../store/db.ts'
-import { FolderInUse, lockFolder } from '../store/folder-lock.ts'
 import { migrate } from '../store/migrate.ts'
-import { reachOperator } from './reach.ts'
+import { openOperator, registryThrough, type AskOperator } from './reach.ts'
 import { registryIn, type Registry } from './registry.ts'
 
 export type InstallationSettings = {
@@ -33,17 +33,24 @@ export function readInstallationSettings(env: Record<string, string | undefined>
   }
 }
 
-/**
- * Works on the registry: in the database, or through the running server where that holds the embedded database, which
- * lets one process in.
- */
-export async function withRegistry<T>(work: (registry: Registry) => Promise<T>): Promise<T> {
+/** Works on the registry: in the database, or through the running server. */
+export const withRegistry = <T>(work: (registry: Registry) => Promise<T>): Promise<T> =>
+  withDatabaseOrServer(
+    (db) => work(registryIn(db)),
+    (ask) => work(registryThrough(ask)),
+  )
+
+/** On the database, or through the running server where that holds the embedded one, which lets one process in. */
+export async function withDatabaseOrServer<T>(
+  work: (db: RootDb) => Promise<T>,
+  through: (ask: AskOperator) => Promise<T>,
+): Promise<T> {
   const settings = readInstallationSettings()
   try {
-    return await withDatabase(settings, (db) => work(registryIn(db)))
+    return await withDatabase(settings, work)
   } catch (error) {
     if (!(error instanceof FolderInUse)) throw error
-    return work(await reachOperator(settings.dataDir, error.pid))
+    return through(await openOperator(settings.dataDir, error.holder))
   }
 }
 
@@ -57,11 +64,11 @@ export async function withDatabase<T>(settings: InstallationSettings, work: (db:
     throw new Error(
       `There is no installation in ${settings.dataDir}: start the server once, or set DATA_DIR or DATABASE_URL.`,
     )
-  const unlock = await lockFolder(settings.dataDir)
+  const unlock = lockFolder(settings.dataDir)
   try {
     return await using(await openEmbedded({ dir }), work)
   } finally {
-    await unlock()
+    unlock()
   }
 }
 

@@ -2,7 +2,7 @@ import { CommanderError } from 'commander'
 import { ConfigError } from '../config.ts'
 import { AppError } from '../errors.ts'
 import { sqlState } from '../store/away.ts'
-import { FolderInUse } from '../store/folder-lock.ts'
+import { FolderInUse } from '../folder-lock.ts'
 import { openProgram } from './program.ts'
 
 try {
@@ -30,7 +30,7 @@ function explain(error: unknown): void {
 /** Foreign errors may hold addresses with passwords: only sentences of ours are shown. */
 function messageOf(error: unknown): string {
   if (error instanceof FolderInUse)
-    return `Process ${error.pid} has the embedded database in DATA_DIR open: stop it first, or use PostgreSQL.`
+    return `Process ${error.holder} has the embedded database in DATA_DIR open: stop it first, or use PostgreSQL.`
   if (error instanceof AppError && error.code === 'database_unavailable')
     return `The database at DATABASE_URL is not responding (${sqlState(error.cause) ?? 'no error code'}).`
   if (error instanceof AppError || error instanceof ConfigError) return error.message

@@ -15,8 +15,8 @@ import {
 import { areNodeUrls, readNodes, writeNodes } from '../applications/nodes-file.ts'
 import { readSome } from '../config.ts'
 import { AppError } from '../errors.ts'
+import { FolderInUse } from '../folder-lock.ts'
 import type { Hex } from '../ids.ts'
-import { FolderInUse } from '../store/folder-lock.ts'
 import { recorded } from '../operator/actions.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { readInstallationSettings, withDatabase, withRegistry, type InstallationSettings } from './database.ts'
@@ -203,7 +203,7 @@ async function alone<T>(settings: InstallationSettings, work: (db: RootDb) => Pr
   } catch (error) {
     if (!(error instanceof FolderInUse)) throw error
     throw new Error(
-      `Process ${error.pid} is using DATA_DIR ${settings.dataDir}. Stop it, run this again, and restart it: networks are opened at the start.`,
+      `Process ${error.holder} is using DATA_DIR ${settings.dataDir}. Stop it, run this again, and restart it: networks are opened at the start.`,
     )
   }
 }

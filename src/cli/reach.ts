@@ -11,16 +11,16 @@ export type AskOperator = <T>(method: string, path: string, body?: unknown) => P
 
 /**
  * The operator API of a running development server: its address and a token are in DATA_DIR.
- * @param pid  the process that holds the folder; null where nobody looked
+ * @param holder  the process that holds the folder; null where nobody looked
  * @throws Error when that is no server that can be reached
  */
-export async function openOperator(dataDir: string, pid: number | null): Promise<AskOperator> {
+export async function openOperator(dataDir: string, holder: string | null): Promise<AskOperator> {
   const [facts, token] = await Promise.all([
     readFile(join(dataDir, 'dev.json'), 'utf8').catch(() => '{}'),
     readFile(ownTokenFile(dataDir), 'utf8').catch(() => ''),
   ])
   const { origin } = JSON.parse(facts) as { origin?: string }
-  if (origin === undefined || token === '') throw busy(dataDir, pid)
+  if (origin === undefined || token === '') throw busy(dataDir, holder)
 
   return async <T>(method: string, path: string, body?: unknown): Promise<T> => {
     const response = await fetch(`${origin}/operator/v1${path}`, {
@@ -32,7 +32,7 @@ export async function openOperator(dataDir: string, pid: number | null): Promise
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(TIMEOUT_MS),
     }).catch(() => {
-      throw busy(dataDir, pid)
+      throw busy(dataDir, holder)
     })
     const answer = (await response.json()) as T & { code?: string; detail?: string; errors?: FieldError[] }
     if (response.ok) return answer
@@ -41,9 +41,8 @@ export async function openOperator(dataDir: string, pid: number | null): Promise
   }
 }
 
-/** The registry behind a running development server. @throws Error when it cannot be reached */
-export async function reachOperator(dataDir: string, pid: number): Promise<Registry> {
-  const ask = await openOperator(dataDir, pid)
+/** The registry behind a running development server. */
+export function registryThrough(ask: AskOperator): Registry {
   const of = (clientId: string): string => `/applications/${encodeURIComponent(clientId)}`
   const issuerOf = (clientId: string, provider: string): string =>
     `${of(clientId)}/issuers/${encodeURIComponent(provider)}`
@@ -66,9 +65,9 @@ export async function reachOperator(dataDir: string, pid: number): Promise<Regis
   }
 }
 
-const busy = (dataDir: string, pid: number | null): Error =>
+const busy = (dataDir: string, holder: string | null): Error =>
   new Error(
-    pid === null
+    holder === null
       ? `No development server runs on DATA_DIR ${dataDir}: start one with npm start, or set DATA_DIR to that of a running one.`
-      : `Process ${pid} is using DATA_DIR ${dataDir} and cannot be reached: wait until it has started or finished, or stop it, and try again.`,
+      : `Process ${holder} is using DATA_DIR ${dataDir} and cannot be reached: wait until it has started or finished, or stop it, and try again.`,
   )

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import { getAddress, isAddress } from 'viem'
 import { FALLBACK_FINALITY } from '../chain/block-at.ts'
 import { type PageParts, sendPage } from '../http/page.ts'
-import type { Hex } from '../ids.ts'
+import { quantityOf, type Hex } from '../ids.ts'
 import * as pages from './explorer-pages.ts'
 import type {
   ExplorerBlock,
@@ -96,7 +96,7 @@ export async function explorer(
 
   function readBlock(id: string): Promise<WithTransactions | null> | null {
     if (isHash(id)) return callNode('eth_getBlockByHash', id, true)
-    if (/^\d{1,12}$/.test(id)) return callNode('eth_getBlockByNumber', quantity(Number(id)), true)
+    if (/^\d{1,12}$/.test(id)) return callNode('eth_getBlockByNumber', quantityOf(Number(id)), true)
     return id === 'latest' || id === 'finalized' ? callNode('eth_getBlockByNumber', id, true) : null
   }
 
@@ -106,7 +106,7 @@ export async function explorer(
   async function blocksDown(newest: number, count: number, full: boolean): Promise<ExplorerBlock[]> {
     const numbers = Array.from({ length: Math.min(count, newest + 1) }, (_, i) => newest - i)
     const blocks = await Promise.all(
-      numbers.map((number) => callNode<ExplorerBlock | null>('eth_getBlockByNumber', quantity(number), full)),
+      numbers.map((number) => callNode<ExplorerBlock | null>('eth_getBlockByNumber', quantityOf(number), full)),
     )
     return blocks.filter((block) => block !== null)
   }
@@ -154,4 +154,3 @@ async function show(
 }
 
 const isHash = (text: string): text is Hex => /^0x[0-9a-fA-F]{64}$/.test(text)
-const quantity = (number: number): Hex => `0x${number.toString(16)}`

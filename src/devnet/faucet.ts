@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Hex } from '../ids.ts'
+import { quantityOf, type Hex } from '../ids.ts'
 import { rpc } from './rpc.ts'
 
 const TEN_COINS = 10n * 10n ** 18n
@@ -14,7 +14,7 @@ const TEN_COINS = 10n * 10n ** 18n
 export async function giveCoins(rpcUrl: string, address: Hex, wei: bigint = TEN_COINS): Promise<boolean> {
   const held = BigInt(await rpc<Hex>(rpcUrl, 'eth_getBalance', address, 'latest'))
   if (held >= wei / 10n) return false
-  await rpc(rpcUrl, 'anvil_setBalance', address, `0x${wei.toString(16)}`)
+  await rpc(rpcUrl, 'anvil_setBalance', address, quantityOf(wei))
   await mineSoon(rpcUrl)
   return true
 }

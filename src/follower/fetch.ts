@@ -4,7 +4,7 @@ import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import type { Chain, Verification } from '../chain/network.ts'
 import { RpcError, type Rpc } from '../chain/rpc/rpc.ts'
-import type { Hex } from '../ids.ts'
+import { quantityOf, type Hex } from '../ids.ts'
 import { readBlock, readReceipt, type RawBlock } from './answers.ts'
 import type { FollowedBlock, Ours, Receipt } from './block.ts'
 import { bloomOf } from './bloom.ts'
@@ -16,7 +16,7 @@ const BATCH = 50
 
 /** The header at a number or tag; null when the node has none there. @throws RpcError | RpcUnavailable | InvalidResponse */
 export async function fetchHeader(rpc: Rpc, at: number | 'latest' | 'finalized'): Promise<Block | null> {
-  const answer = await rpc.call('eth_getBlockByNumber', [typeof at === 'number' ? hexOf(at) : at, false])
+  const answer = await rpc.call('eth_getBlockByNumber', [typeof at === 'number' ? quantityOf(at) : at, false])
   return answer === null ? null : readHeader(answer)
 }
 
@@ -27,7 +27,7 @@ export async function fetchHeader(rpc: Rpc, at: number | 'latest' | 'finalized')
 export async function fetchHeaders(rpc: Rpc, numbers: number[]): Promise<(Block | null)[]> {
   const answers = await inBatches(
     rpc,
-    numbers.map((number) => ({ method: 'eth_getBlockByNumber', params: [hexOf(number), false] })),
+    numbers.map((number) => ({ method: 'eth_getBlockByNumber', params: [quantityOf(number), false] })),
   )
   return answers.map((answer, index) => {
     if (answer === null) return null
@@ -227,8 +227,6 @@ const headerOf = ({ number, hash, parentHash, timestamp, baseFee }: Block): Bloc
   timestamp,
   baseFee,
 })
-
-const hexOf = (number: number): Hex => `0x${number.toString(16)}`
 
 /** Many calls as several batches, one after another. @throws the first error among them */
 async function inBatches(rpc: Rpc, calls: { method: string; params: unknown[] }[]): Promise<unknown[]> {

@@ -1,4 +1,5 @@
 import { InvalidResponse } from '../chain/rpc/failures.ts'
+import { decodeRlp, type Decoded } from '../rlp.ts'
 
 /** Bytes of any length as a node writes them. @throws InvalidResponse */
 export function bytes(value: unknown): Buffer {
@@ -21,4 +22,11 @@ export function quantity(value: unknown): Buffer {
 export function list(value: unknown): readonly unknown[] {
   if (!Array.isArray(value)) throw new InvalidResponse('a field is not a list')
   return value
+}
+
+/** What a node encoded. @throws InvalidResponse  when it is cut off, or bytes are left over */
+export function readRlp(all: Buffer): Decoded {
+  const item = decodeRlp(all)
+  if (item === null) throw new InvalidResponse('the RLP is truncated, or has trailing bytes')
+  return item
 }

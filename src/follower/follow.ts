@@ -13,7 +13,7 @@ import { hostname } from 'node:os'
 import type { App } from '../app.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
-import { isDevelopment, type Chain } from '../chain/network.ts'
+import { isDevelopment, isEmbedded, type Chain } from '../chain/network.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { advance } from './advance.ts'
 import type { BlockListener } from './block.ts'
@@ -216,7 +216,7 @@ async function lead(follower: Follower): Promise<void> {
 
 /** Where a network that was never followed starts: our own chain at its beginning, others at finality. */
 async function findStart(follower: Follower, latest: Block): Promise<{ number: number; hash: Block['hash'] }> {
-  if (follower.chain.faucet !== null) return BEFORE_GENESIS
+  if (isEmbedded(follower.chain)) return BEFORE_GENESIS
   const finality = await untilStopped(follower, findFinality(follower, latest))
   const first = await untilStopped(follower, fetchHeader(follower.chain.rpc, Math.max(0, finality.number)))
   if (first === null) throw new InvalidResponse('the node lacks its own finalized block')

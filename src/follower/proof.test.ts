@@ -5,8 +5,8 @@ import { writing, type Writing } from '../../test/writing.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
+import { encodeRlp } from '../rlp.ts'
 import { provenCount } from './proof.ts'
-import { encodeRlp } from './rlp.ts'
 import { headerHash } from './strict.ts'
 
 let world: Writing

@@ -2,8 +2,8 @@ import { readObject } from '../chain/rpc/answers.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
-import { bytes } from './fields.ts'
-import { decodeRlp, type Decoded } from './rlp.ts'
+import type { Decoded } from '../rlp.ts'
+import { bytes, readRlp } from './fields.ts'
 
 /**
  * How many transactions of an account are mined at a block, proven against the state root of that block: nobody can say
@@ -21,7 +21,7 @@ export function provenCount(stateRoot: Hex, address: Hex, answer: unknown): bigi
   const path = [...keccak(bytes(address))].flatMap((byte) => [byte >> 4, byte & 15])
   const value = walk({ nodes, next: 0 }, bytes(stateRoot), path)
   if (value === null) return 0n
-  const account = decodeRlp(value)
+  const account = readRlp(value)
   const nonce = Array.isArray(account) && account.length === 4 ? account[0] : null
   if (!Buffer.isBuffer(nonce) || nonce.length > 8) throw new InvalidResponse('the proof holds no account')
   return nonce.length === 0 ? 0n : BigInt(`0x${nonce.toString('hex')}`)
@@ -54,7 +54,7 @@ function resolve(proof: { nodes: Buffer[]; next: number }, reference: Decoded): 
   const node = proof.nodes[proof.next++]
   if (node === undefined || !keccak(node).equals(reference))
     throw new InvalidResponse('the proof does not lead to the account')
-  const decoded = decodeRlp(node)
+  const decoded = readRlp(node)
   if (!Array.isArray(decoded)) throw new InvalidResponse('a node of the proof is malformed')
   return decoded
 }

@@ -2,7 +2,7 @@ import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { openCurve } from '../secp256k1.ts'
-import { encodeRlp } from './rlp.ts'
+import { encodeRlp } from '../rlp.ts'
 
 /**
  * The account whose signature a digest carries, by the signer's library: 30 to 60 µs, a tenth of what JavaScript takes.
@@ -25,7 +25,7 @@ export function recoverSender(digest: Buffer, { r, s, parity }: { r: Buffer; s: 
 }
 
 /** The address of a contract that a transaction without recipient creates. Source: Ethereum yellow paper, section 7 */
-export const createdBy = (sender: Hex, nonce: Buffer): Hex =>
+export const createdBy = (sender: Hex, nonce: number): Hex =>
   addressIn(keccak(encodeRlp([Buffer.from(sender.slice(2), 'hex'), nonce])))
 
 const addressIn = (hash: Buffer): Hex => `0x${hash.toString('hex', 12)}`

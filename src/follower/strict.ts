@@ -1,13 +1,13 @@
-import type { Hex } from '../ids.ts'
+import { quantityOf, type Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { isAbsent, readAddress, readHash, readNumber, readObject } from '../chain/rpc/answers.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Block } from '../chain/rpc/block.ts'
+import { encodeRlp, type Rlp } from '../rlp.ts'
 import { readLog } from './answers.ts'
 import { bloomOf } from './bloom.ts'
 import type { Log, Receipt } from './block.ts'
 import { bytes, list, quantity } from './fields.ts'
-import { encodeRlp, type Rlp } from './rlp.ts'
 import { isEthereums, readSent, typeOf, withType, type EncodedTransaction } from './transaction.ts'
 import { listRoot } from './trie.ts'
 
@@ -25,7 +25,7 @@ export function computeBlock(block: unknown, receipts: readonly unknown[]): Comp
     .find((type) => !isEthereums(type))
   if (foreign !== undefined)
     throw new InvalidResponse(
-      `blocks can be checked with the types 0 to 4 of Ethereum, not with 0x${foreign.toString(16)}`,
+      `blocks can be checked with the types 0 to 4 of Ethereum, not with ${quantityOf(foreign)}`,
     )
   const sent = readTransactions(block).map(readSent)
   const hash = headerHash(readObject(block, 'a block'))
@@ -123,7 +123,7 @@ export function receiptsRoot(receipts: readonly unknown[]): Hex {
 function encodeReceipt(answer: unknown): Buffer {
   const receipt = readObject(answer, 'a receipt')
   const type = typeOf(receipt)
-  if (!isEthereums(type)) throw new InvalidResponse(`the receipt has the unknown type 0x${type.toString(16)}`)
+  if (!isEthereums(type)) throw new InvalidResponse(`the receipt has the unknown type ${quantityOf(type)}`)
   const logs = logsOf(receipt)
   const body = encodeRlp([
     // Before Byzantium (EIP-658) a state root stood in the place of the status.

@@ -1,9 +1,9 @@
 import { readNumber, readObject } from '../chain/rpc/answers.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
-import type { Hex } from '../ids.ts'
+import { quantityOf, type Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
-import { bytes, list, quantity } from './fields.ts'
-import { bytesOf, decodeRlp, encodeRlp, type Decoded, type Encoded, type Rlp } from './rlp.ts'
+import { encodeRlp, type Decoded, type Encoded, type Rlp } from '../rlp.ts'
+import { bytes, list, quantity, readRlp } from './fields.ts'
 import { createdBy, recoverSender } from './sender.ts'
 
 /** A transaction as its own bytes say it: nothing here is the node's word. All hex is lower-case. */
@@ -76,7 +76,7 @@ export function readRaw(raw: Buffer): EncodedTransaction {
   // A list begins with 0xc0 or more, and is of the oldest type.
   const type = raw[0]! < 0xc0 ? raw[0]! : 0
   const names = fieldsOf(type).map(([name]) => name)
-  const items = decodeRlp(type === 0 ? raw : raw.subarray(1))
+  const items = readRlp(type === 0 ? raw : raw.subarray(1))
   if (!Array.isArray(items) || items.length !== names.length + 3)
     throw new InvalidResponse('a transaction is truncated')
   const bytesIn = (name: string): Buffer => onlyBytes(items[names.indexOf(name)]!)
@@ -128,7 +128,7 @@ function sentOf(
     nonce,
     contractAddress: () => {
       const creator = to.length === 0 ? from() : null
-      return creator === null ? null : createdBy(creator, bytesOf(nonce))
+      return creator === null ? null : createdBy(creator, nonce)
     },
     priceAt: (baseFee) => priceOf(priceIn, type, baseFee),
   }
@@ -136,7 +136,7 @@ function sentOf(
 
 function fieldsOf(type: number): readonly RlpField[] {
   const fields = FIELDS[type]
-  if (fields === undefined) throw new InvalidResponse(`the transaction has the type 0x${type.toString(16)}`)
+  if (fields === undefined) throw new InvalidResponse(`the transaction has the type ${quantityOf(type)}`)
   return fields
 }
 
@@ -153,7 +153,7 @@ function legacySignature(v: Buffer): SignatureFields {
   // Below comes what nobody signed; recovering a sender from it gives another one than was told, or none.
   if (number < 35n) return { parity: 0, signedToo: [] }
   const parity = (number - 35n) % 2n === 0n ? 0 : 1
-  return { parity, signedToo: [bytesOf((number - 35n) / 2n), Buffer.alloc(0), Buffer.alloc(0)] }
+  return { parity, signedToo: [(number - 35n) / 2n, 0, 0] }
 }
 
 /** Nodes write the parity as `yParity`, as `v`, or as both. */

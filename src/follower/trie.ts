@@ -1,5 +1,5 @@
 import { keccak } from '../keccak.ts'
-import { bytesOf, encodeRlp, type Rlp } from './rlp.ts'
+import { encodeRlp, type Rlp } from '../rlp.ts'
 
 type TrieLeaf = { nibbles: number[]; value: Buffer }
 
@@ -8,7 +8,7 @@ type TrieLeaf = { nibbles: number[]; value: Buffer }
  * RLP of the index. Source: Ethereum yellow paper, appendix D
  */
 export function listRoot(values: readonly Buffer[]): Buffer {
-  const leaves = values.map((value, index) => ({ nibbles: nibblesOf(encodeRlp(bytesOf(index))), value }))
+  const leaves = values.map((value, index) => ({ nibbles: nibblesOf(encodeRlp(index)), value }))
   return keccak(leaves.length === 0 ? encodeRlp(Buffer.alloc(0)) : encodeNode(leaves, 0))
 }
 

@@ -6,7 +6,7 @@ import { readAddress, readHash, readHeader, readNumber, readObject } from '../ch
 import { InvalidResponse, RpcTooLarge } from '../chain/rpc/failures.ts'
 import { readLog } from '../follower/answers.ts'
 import { fetchBlock, fetchHeaders, type ReceiptSource } from '../follower/fetch.ts'
-import type { Hex } from '../ids.ts'
+import { quantityOf, type Hex } from '../ids.ts'
 import { addTransfers, findTransfers, type FoundTransfer } from './rows.ts'
 
 /** calls of one JSON-RPC batch */
@@ -33,7 +33,7 @@ export async function fetchPast(
   rpc: Rpc,
   { from, to, addresses }: { from: number; to: number; addresses: readonly Hex[] },
 ): Promise<FoundTransfer[]> {
-  const range = { fromBlock: hexOf(from), toBlock: hexOf(to) }
+  const range = { fromBlock: quantityOf(from), toBlock: quantityOf(to) }
   const some = addresses.map((address) => `0x${'0'.repeat(24)}${address.slice(2)}`)
   const all = [TRANSFER_TOPIC, TRANSFER_SINGLE_TOPIC, TRANSFER_BATCH_TOPIC]
   const filters = [
@@ -42,7 +42,7 @@ export async function fetchPast(
     [all.slice(1), null, null, some],
   ]
   const [last, ...lists] = await rpc.batch([
-    { method: 'eth_getBlockByNumber', params: [hexOf(to), false] },
+    { method: 'eth_getBlockByNumber', params: [quantityOf(to), false] },
     ...filters.map((topics) => ({ method: 'eth_getLogs', params: [{ ...range, topics }] })),
   ])
   for (const answer of [last, ...lists]) if (answer instanceof RpcError) throw isHurried(answer) ? answer : new TooMuch({ cause: answer }) // prettier-ignore
@@ -138,5 +138,3 @@ export async function fetchWhole(rpc: Rpc, number: number, source: ReceiptSource
 /** True when a smaller range may get through: a limit in whatever words, an answer too long, a query too slow. */
 export const isTooMuch = (error: unknown): boolean =>
   error instanceof TooMuch || error instanceof RpcTooLarge || (error instanceof RpcUnavailable && error.timedOut)
-
-const hexOf = (number: number): Hex => `0x${number.toString(16)}`

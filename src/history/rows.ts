@@ -1,7 +1,7 @@
 import { decodeTransferLog, type DecodedTransfer } from '../abi/transfers.ts'
 import type { Chain } from '../chain/network.ts'
 import type { FollowedBlock, Log } from '../follower/block.ts'
-import type { Hex } from '../ids.ts'
+import { wordDigits, type Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
@@ -148,7 +148,7 @@ function rowOf(
   }
 }
 
-const wordOf = (value: bigint): Hex => `0x${value.toString(16).padStart(64, '0')}`
+const wordOf = (value: bigint): Hex => `0x${wordDigits(value)}`
 
 /** Accounts by address, of those addresses that are ours. Index: accounts (address). */
 async function findAccounts(db: Db, found: FoundTransfer[]): Promise<Map<Hex, string>> {

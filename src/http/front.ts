@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { html } from 'ghtml'
 import type { App } from '../app.ts'
+import { isEmbedded } from '../chain/network.ts'
 import { issuerOf } from '../app.ts'
 import type { Texts } from '../texts/en.ts'
 import { networkTitle } from '../texts/network-names.ts'
@@ -19,7 +20,7 @@ export function front(server: FastifyInstance, app: App): void {
       body: frontBody(words, {
         issuer: issuerOf(app.origin),
         networks: chains.map((chain) => ({ title: networkTitle(words, chain), chainId: chain.chainId })),
-        hasExplorer: isDevelopment && chains.some((chain) => chain.faucet !== null),
+        hasExplorer: isDevelopment && chains.some(isEmbedded),
       }),
     })
   })

@@ -1,6 +1,7 @@
 import { chmodSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { FolderInUse, lockFolder } from '../folder-lock.ts'
 import { syncFolder } from './kek.ts'
 import { LedgerDamaged, StartError } from './refusal.ts'
 
@@ -145,7 +146,7 @@ function makeFolder(folder: string): void {
  */
 export function openStore(folder: string): Store {
   makeFolder(folder)
-  const lock = takeLock(folder)
+  const unlock = takeLock(folder)
   try {
     const db = new DatabaseSync(join(folder, DATABASE_FILE), { timeout: 1_000 })
     db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF')
@@ -155,11 +156,11 @@ export function openStore(folder: string): Store {
       witnessPath: join(folder, WITNESS_FILE),
       close() {
         db.close()
-        lock.close()
+        unlock()
       },
     }
   } catch (error) {
-    lock.close()
+    unlock()
     if (isSqliteError(error) && PASSING.has(error.errcode & 0xff)) {
       throw new StartError('The store cannot be opened now: SIGNER_DIR is in use, full or not writable.', error)
     }
@@ -175,27 +176,21 @@ export function openStoreForReading(folder: string): { db: DatabaseSync; witness
   return { db, witnessPath: join(folder, WITNESS_FILE) }
 }
 
-/**
- * Two signers on one ledger could each sign a first effect for one nonce. The lock is one of the operating system,
- * on a file of its own that SQLite holds open: it ends with the process, however that ends.
- */
-function takeLock(folder: string): DatabaseSync {
-  const lock = new DatabaseSync(join(folder, LOCK_FILE), { timeout: 0 })
+/** Two signers on one ledger could each sign a first effect for one nonce. */
+function takeLock(folder: string): () => void {
   try {
-    lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
-    return lock
+    return lockFolder(folder, LOCK_FILE)
   } catch (error) {
-    lock.close()
-    if (isSqliteError(error) && error.errcode === SQLITE_BUSY) {
-      throw new StartError('Another signer is using this store: SIGNER_DIR belongs to one process.')
-    }
+    if (error instanceof FolderInUse)
+      throw new StartError(
+        `Another signer is using this store (process ${error.holder}): SIGNER_DIR belongs to one process.`,
+      )
     throw new StartError('The lock of the store cannot be taken.', error)
   }
 }
 
-const SQLITE_BUSY = 5
 /** BUSY, LOCKED, NOMEM, READONLY, FULL, CANTOPEN: they say nothing about what is in the store. */
-const PASSING = new Set([SQLITE_BUSY, 6, 7, 8, 13, 14])
+const PASSING = new Set([5, 6, 7, 8, 13, 14])
 
 export const isSqliteError = (error: unknown): error is Error & { errcode: number } =>
   error instanceof Error && (error as { code?: unknown }).code === 'ERR_SQLITE_ERROR'

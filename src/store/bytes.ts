@@ -1,4 +1,4 @@
-import type { Hex } from '../ids.ts'
+import { wordDigits, type Hex } from '../ids.ts'
 
 /** 0x-hex of a bytea column, lower-case. */
 export const toHex = (bytes: Uint8Array): Hex =>
@@ -6,9 +6,6 @@ export const toHex = (bytes: Uint8Array): Hex =>
 
 /** Bytes of 0x-hex; the text must be well-formed, of even length. */
 export const fromHex = (hex: Hex): Buffer => Buffer.from(hex.slice(2), 'hex')
-
-/** The 64 hexadecimal digits of a uint256. */
-export const wordDigits = (value: bigint): string => value.toString(16).padStart(64, '0')
 
 /** uint256 as the 32 big-endian bytes that the database holds. */
 export const toWord = (value: bigint): Buffer => Buffer.from(wordDigits(value), 'hex')

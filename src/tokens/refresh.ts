@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import type { Chain } from '../chain/network.ts'
-import type { Hex } from '../ids.ts'
+import { isDevelopment, type Chain } from '../chain/network.ts'
+import { quantityOf, type Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db, RootDb } from '../store/db.ts'
@@ -69,15 +69,14 @@ async function readPlace({ db }: RefreshContext, chain: Chain): Promise<ReadBloc
     .where('chain_id', '=', chain.chainId)
     .executeTakeFirst()
   if (row === undefined || row.block_number < 0) return null
-  const isDevelopment = chain.faucet !== null
   const { block_number: number } = row
-  if (isDevelopment || number > row.finalized_number) {
+  if (isDevelopment(chain) || number > row.finalized_number) {
     const hash = toHex(row.block_hash)
     return { at: { blockHash: hash }, number, hash }
   }
   if (chain.finality === 'finalized') return { at: 'finalized', number, hash: null }
   const newest = chain.head.current()?.number ?? number
-  return { at: `0x${Math.max(number, newest - chain.finality).toString(16)}`, number, hash: null }
+  return { at: quantityOf(Math.max(number, newest - chain.finality)), number, hash: null }
 }
 
 type Answered = Token & { answer: TokenAnswer }

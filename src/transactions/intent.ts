@@ -1,8 +1,8 @@
 import type { Selectable } from 'kysely'
 import type { AbiErrorItem, AbiFunction } from '../abi/parse.ts'
 import type { Fees } from '../chain/fees.ts'
-import type { Hex } from '../ids.ts'
-import { fromWord, toHex, toWord, wordDigits } from '../store/bytes.ts'
+import { wordDigits, type Hex } from '../ids.ts'
+import { fromWord, toHex, toWord } from '../store/bytes.ts'
 import type { Database } from '../store/rows.ts'
 
 /** What a caller wants to happen on the chain. `to` and `data` are lower-case; `value` is wei. */

@@ -6,7 +6,7 @@ import { isDevelopment, type Chain } from '../chain/network.ts'
 import { fetchBlock, sourceOf } from '../follower/fetch.ts'
 import { provenCount } from '../follower/proof.ts'
 import { headerHash } from '../follower/strict.ts'
-import type { Hex } from '../ids.ts'
+import { quantityOf, type Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { retrying } from '../store/db.ts'
 import { countAt } from './nonce-count.ts'
@@ -85,7 +85,7 @@ async function firstAbove(
   { from, nonce, final }: { from: Hex; nonce: number; final: Followed },
 ): Promise<Followed | null> {
   const { chainId } = chain
-  const isAbove = async (number: number) => (await countAt(chain, from, hexOf(number))) > nonce
+  const isAbove = async (number: number) => (await countAt(chain, from, quantityOf(number))) > nonce
   const followed = async (number: number): Promise<Followed> => {
     const hash = await retrying(() => storedBlockHash(db, chainId, number))
     if (hash === null) throw new InvalidResponse('a block between those that are kept is not')
@@ -107,8 +107,6 @@ async function firstAbove(
   }
   return followed(above)
 }
-
-const hexOf = (number: number): Hex => `0x${number.toString(16)}`
 
 /**
  * The nonce that an account without a row starts at. Nothing mends one that is too high: what is below would have to be
@@ -154,7 +152,7 @@ async function askProof(
 ): Promise<{ header: unknown; proof: unknown }> {
   const [header, proof] = await rpc.batch([
     { method: 'eth_getBlockByHash', params: [hash, false] },
-    { method: 'eth_getProof', params: [from, [], hexOf(number)] },
+    { method: 'eth_getProof', params: [from, [], quantityOf(number)] },
   ])
   return { header, proof }
 }

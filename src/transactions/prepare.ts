@@ -8,7 +8,7 @@ import type { Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
-import type { Hex } from '../ids.ts'
+import { quantityOf, type Hex } from '../ids.ts'
 import { costOf, fundsOf, insufficientFunds, type Budget } from './funds.ts'
 import type { Intent, Terms } from './intent.ts'
 import { invalidGas, MAX_GAS, readGas } from './limits.ts'
@@ -158,8 +158,8 @@ export const callOf = (from: Hex, { to, data, value, gas }: Pick<Intent, 'to' | 
   from,
   to,
   data,
-  value: `0x${value.toString(16)}`,
-  ...(gas === undefined ? {} : { gas: `0x${gas.toString(16)}` }),
+  value: quantityOf(value),
+  ...(gas === undefined ? {} : { gas: quantityOf(gas) }),
 })
 
 const isShort = ({ gas, balance, fees }: ChainFacts, intent: Intent): boolean =>

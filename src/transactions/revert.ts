@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import { revertDataOf } from '../chain/rpc/errors.ts'
 import type { Chain } from '../chain/network.ts'
 import type { Revert } from '../errors.ts'
-import type { Hex } from '../ids.ts'
+import { quantityOf, type Hex } from '../ids.ts'
 import { retrying } from '../store/db.ts'
 import { toHex } from '../store/bytes.ts'
 import { toBound, type TransactionRow } from './intent.ts'
@@ -56,7 +56,7 @@ async function repeatCall({ rpc }: Chain, row: TransactionRow): Promise<Hex | nu
   const call = callOf(bound.from, bound)
   for (const block of [row.block_number! - 1, row.block_number!]) {
     try {
-      await rpc.call('eth_call', [call, `0x${block.toString(16)}`])
+      await rpc.call('eth_call', [call, quantityOf(block)])
     } catch (error) {
       const data = revertDataOf(error)
       if (data !== undefined) return data

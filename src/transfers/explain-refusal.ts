@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import { ethCall } from '../chain/rpc/call.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
-import type { Hex } from '../ids.ts'
+import { wordDigits, type Hex } from '../ids.ts'
 import { readTokenFacts } from '../tokens/read.ts'
 import type { Intent } from '../transactions/intent.ts'
 import { notToken } from './amount.ts'
@@ -41,7 +41,7 @@ export async function refuseFalse({ rpc }: Chain, { asset, from }: TokenMove, { 
   throw new AppError('transfer_refused', 'The token returns that it does not move this.')
 }
 
-const word = (value: bigint | Hex): string => BigInt(value).toString(16).padStart(64, '0')
+const word = (value: bigint | Hex): string => wordDigits(BigInt(value))
 
 async function findShortage(
   app: App,

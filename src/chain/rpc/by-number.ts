@@ -1,5 +1,5 @@
 import { BoundedMap } from '../../bounded-map.ts'
-import type { Hex } from '../../ids.ts'
+import { quantityOf, type Hex } from '../../ids.ts'
 import { readHeader } from './answers.ts'
 import { RpcError, RpcUnavailable } from './failures.ts'
 import type { AskNode, Call } from './json-rpc.ts'
@@ -43,7 +43,7 @@ export function pinnedByNumber(
     const known = hashes.filter((hash) => numbers.has(hash))
     const checks = known.map((hash) => ({
       method: 'eth_getBlockByNumber',
-      params: [quantity(numbers.get(hash)!), false],
+      params: [quantityOf(numbers.get(hash)!), false],
     }))
     const isAsked = calls.map((call) => {
       const hash = pinOf(call)
@@ -82,10 +82,8 @@ const atNumber = (call: Call, numbers: ReadonlyMap<Hex, number>): Call => {
   const hash = pinOf(call)
   if (hash === null) return call
   const isPin = (param: unknown) => typeof param === 'object' && param !== null && 'blockHash' in param
-  return { ...call, params: call.params.map((param) => (isPin(param) ? quantity(numbers.get(hash)!) : param)) }
+  return { ...call, params: call.params.map((param) => (isPin(param) ? quantityOf(numbers.get(hash)!) : param)) }
 }
 
 const isBlock = (answer: unknown, hash: Hex): boolean =>
   typeof answer === 'object' && answer !== null && (answer as { hash?: unknown }).hash === hash
-
-const quantity = (number: number): Hex => `0x${number.toString(16)}`

@@ -1,5 +1,5 @@
 import { AppError } from '../../errors.ts'
-import type { Hex } from '../../ids.ts'
+import { quantityOf, type Hex } from '../../ids.ts'
 import { readBytes } from './answers.ts'
 import { isExecutionError, isGivenUp, revertDataOf } from './errors.ts'
 import { RpcTooLarge } from './failures.ts'
@@ -10,7 +10,7 @@ export type At = { blockHash: Hex } | { blockNumber: number } | 'latest' | 'fina
 
 const blockParameter = (at: At): unknown => {
   if (typeof at === 'string') return at
-  return 'blockHash' in at ? { blockHash: at.blockHash } : `0x${at.blockNumber.toString(16)}`
+  return 'blockHash' in at ? { blockHash: at.blockHash } : quantityOf(at.blockNumber)
 }
 
 /** gas: what one transaction may have (EIP-7825). Nodes refuse calls with more, whatever they would burn: go-ethereum #32625, EDR */
@@ -34,10 +34,7 @@ export async function ethCall(
   rpc: Rpc,
   { to, data, from, at, gas = CALL_GAS }: { to: Hex; data: Hex; from?: Hex; at: At; gas?: number },
 ): Promise<CallResult> {
-  const params = [
-    { to, data, ...(from === undefined ? {} : { from }), gas: `0x${gas.toString(16)}` },
-    blockParameter(at),
-  ]
+  const params = [{ to, data, ...(from === undefined ? {} : { from }), gas: quantityOf(gas) }, blockParameter(at)]
   try {
     const asked = rpc.expensive.has({ to, data })
       ? rpc.call('eth_call', params, { alone: true })

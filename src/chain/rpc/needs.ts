@@ -2,6 +2,7 @@ import { isMissingMethod, isRateLimited, isUnknownBlock } from './errors.ts'
 import { CALL_GAS } from './call.ts'
 import { RpcError } from './failures.ts'
 import type { AskNode, Call } from './json-rpc.ts'
+import { quantityOf } from '../../ids.ts'
 
 const NOBODY = `0x${'00'.repeat(20)}`
 const NOTHING = `0x${'00'.repeat(32)}`
@@ -11,7 +12,7 @@ const needed: readonly Call[] = [
   { method: 'eth_getBalance', params: [NOBODY, 'latest'] },
   { method: 'eth_getCode', params: [NOBODY, 'latest'] },
   { method: 'eth_getTransactionCount', params: [NOBODY, 'latest'] },
-  { method: 'eth_call', params: [{ to: NOBODY, data: '0x', gas: `0x${CALL_GAS.toString(16)}` }, 'latest'] },
+  { method: 'eth_call', params: [{ to: NOBODY, data: '0x', gas: quantityOf(CALL_GAS) }, 'latest'] },
   { method: 'eth_estimateGas', params: [{ from: NOBODY, to: NOBODY }] },
   { method: 'eth_getBlockByHash', params: [NOTHING, false] },
   { method: 'eth_getTransactionByHash', params: [NOTHING] },

@@ -1,13 +1,12 @@
-import { InvalidResponse } from '../chain/rpc/failures.ts'
-
-/** What RLP can hold: bytes, or a list of the same. */
-export type Rlp = Uint8Array | readonly Rlp[] | Encoded
+/** What RLP can hold: bytes, a number as its shortest big-endian bytes (zero as none), or a list of the same. */
+export type Rlp = Uint8Array | bigint | number | readonly Rlp[] | Encoded
 
 /** Something that is encoded already, to be taken as it is. */
 export type Encoded = { encoded: Buffer }
 
-/** Recursive length prefix encoding. Source: Ethereum yellow paper, appendix B */
+/** Recursive length prefix encoding. @param item  numbers not below zero Source: Ethereum yellow paper, appendix B */
 export function encodeRlp(item: Rlp): Buffer {
+  if (typeof item === 'number' || typeof item === 'bigint') return encodeRlp(bytesOf(item))
   if ('encoded' in item) return item.encoded
   if (item instanceof Uint8Array) {
     if (item.length === 1 && item[0]! < 0x80) return Buffer.from(item)
@@ -24,8 +23,7 @@ function prefixOf(size: number, base: number): Buffer {
   return Buffer.concat([Buffer.of(base + 55 + length.length), length])
 }
 
-/** A number in as few bytes as it needs; zero in none. */
-export function bytesOf(number: number | bigint): Buffer {
+function bytesOf(number: number | bigint): Buffer {
   const digits = number.toString(16)
   return digits === '0' ? Buffer.alloc(0) : Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, 'hex')
 }
@@ -33,32 +31,30 @@ export function bytesOf(number: number | bigint): Buffer {
 /** Bytes are parts of what was decoded, not copies. */
 export type Decoded = Buffer | Decoded[]
 
-/** @throws InvalidResponse  when it is cut off, or bytes are left over */
-export function decodeRlp(all: Buffer): Decoded {
-  const { item, end } = decodeAt(all, 0)
-  if (end !== all.length) throw new InvalidResponse('the RLP has trailing bytes')
-  return item
+/** @returns null when it is cut off, or bytes are left over */
+export function decodeRlp(all: Buffer): Decoded | null {
+  const read = decodeAt(all, 0)
+  return read === null || read.end !== all.length ? null : read.item
 }
 
-function decodeAt(all: Buffer, at: number): { item: Decoded; end: number } {
+function decodeAt(all: Buffer, at: number): { item: Decoded; end: number } | null {
   const first = all[at]
-  if (first === undefined) throw cutOff()
+  if (first === undefined) return null
   if (first < 0x80) return { item: all.subarray(at, at + 1), end: at + 1 }
   const isList = first >= 0xc0
   const size = first - (isList ? 0xc0 : 0x80)
   const sizeBytes = size < 56 ? 0 : size - 55
   const start = at + 1 + sizeBytes
-  if (start > all.length || sizeBytes > 4) throw cutOff()
+  if (start > all.length || sizeBytes > 4) return null
   const end = start + (sizeBytes === 0 ? size : all.readUIntBE(at + 1, sizeBytes))
-  if (end > all.length) throw cutOff()
+  if (end > all.length) return null
   if (!isList) return { item: all.subarray(start, end), end }
   const items: Decoded[] = []
   for (let next = start; next < end;) {
     const read = decodeAt(all.subarray(0, end), next)
+    if (read === null) return null
     items.push(read.item)
     next = read.end
   }
   return { item: items, end }
 }
-
-const cutOff = () => new InvalidResponse('the RLP is truncated')
