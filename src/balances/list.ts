@@ -2,10 +2,9 @@ import { sql, type RawBuilder } from 'kysely'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { readAt } from '../chain/reads.ts'
-import { AppError } from '../errors.ts'
 import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
-import { readPageCursor, writeCursor } from '../http/cursor.ts'
+import { foreignCursor, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
@@ -87,9 +86,7 @@ export async function listBalances(
 function readPlace(cursor: string): Hex {
   const [kind, token] = readPageCursor(cursor, ['string', 'string']) as [string, string]
   if (kind === 'balances' && /^0x[0-9a-f]{40}$/.test(token)) return token as Hex
-  throw new AppError('invalid_cursor', 'The cursor was given for another query.', {
-    errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Use the one from X-Next-Cursor of the same query.' }],
-  })
+  throw foreignCursor()
 }
 
 async function readIndexedTo(db: Db, chainId: number): Promise<number | null> {

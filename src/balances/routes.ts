@@ -8,6 +8,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
+import { linkNext } from '../http/cursor.ts'
 import { listBalances } from './list.ts'
 import { readNativeBalance, readTokenBalance } from './read.ts'
 import * as wire from './wire.ts'
@@ -50,14 +51,8 @@ export function balances(server: FastifyInstance, app: App): void {
       })
       reply.header('x-block-number', page.blockNumber).header('x-unanswered-tokens', page.unanswered)
       if (page.indexedTo !== null) reply.header('x-indexed-to-block', page.indexedTo)
-      if (page.nextCursor !== null) {
-        const query = new URLSearchParams({ ...request.query, cursor: page.nextCursor })
-        reply.header('x-next-cursor', page.nextCursor)
-        reply.header(
-          'link',
-          `<${app.origin}/v1/users/${encodeURIComponent(userId)}/balances?${query.toString()}>; rel="next"`,
-        )
-      }
+      const path = `/v1/users/${encodeURIComponent(userId)}/balances`
+      linkNext(reply, app, { path, query: request.query, cursor: page.nextCursor })
       return page.entries
     },
   )

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { explainAddress } from '../abi/address.ts'
 import { AppError, type FieldError } from '../errors.ts'
-import { readPageCursor, writeCursor } from '../http/cursor.ts'
+import { foreignCursor, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import type { TokenType } from '../tokens/record.ts'
 
@@ -163,15 +163,7 @@ export function readPlace(scope: CursorScope, cursor: string): HistoryPosition {
   ]
   const isPlace = block >= 0 && isInt(logIndex) && isInt(batchIndex)
   if (isPlace && digest === digestOf(scope)) return { block, logIndex, batchIndex }
-  throw new AppError('invalid_cursor', 'The cursor was given for another query.', {
-    errors: [
-      {
-        parameter: 'cursor',
-        code: 'invalid',
-        detail: 'Use the one from X-Next-Cursor of the same query; only `limit` may change.',
-      },
-    ],
-  })
+  throw foreignCursor()
 }
 
 const isInt = (number: number): boolean => number >= 0 && number <= MAX_INT

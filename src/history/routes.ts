@@ -9,6 +9,7 @@
 
 import type { FastifyInstance } from 'fastify'
 import type { App } from '../app.ts'
+import { linkNext } from '../http/cursor.ts'
 import type { HistoryParameters } from './query.ts'
 import { readHistory } from './read.ts'
 import * as wire from './wire.ts'
@@ -23,14 +24,8 @@ export function history(server: FastifyInstance, app: App): void {
       const page = await readHistory(app, request.reader, userId, request.query)
       if (page.indexedTo !== null) reply.header('x-indexed-to-block', String(page.indexedTo))
       if (page.finalizedTo !== null) reply.header('x-finalized-to-block', String(page.finalizedTo))
-      if (page.nextCursor !== null) {
-        const query = new URLSearchParams({ ...request.query, cursor: page.nextCursor })
-        reply.header('x-next-cursor', page.nextCursor)
-        reply.header(
-          'link',
-          `<${app.origin}/v1/users/${encodeURIComponent(userId)}/history?${query.toString()}>; rel="next"`,
-        )
-      }
+      const path = `/v1/users/${encodeURIComponent(userId)}/history`
+      linkNext(reply, app, { path, query: request.query, cursor: page.nextCursor })
       return page.entries
     },
   )

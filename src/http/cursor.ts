@@ -1,4 +1,20 @@
+import type { FastifyReply } from 'fastify'
+import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
+
+/** `X-Next-Cursor` and `Link` of a page (RFC 8288), and neither of the last one. @param query  of the page, as it was asked for */
+export function linkNext(
+  reply: FastifyReply,
+  { origin }: Pick<App, 'origin'>,
+  { path, query, cursor }: { path: string; query: Record<string, string | undefined>; cursor: string | null },
+): void {
+  if (cursor === null) return
+  const given = Object.entries({ ...query, cursor }).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined,
+  )
+  reply.header('x-next-cursor', cursor)
+  reply.header('link', `<${origin}${path}?${new URLSearchParams(given).toString()}>; rel="next"`)
+}
 
 /** An opaque cursor: what the page was asked for (so that it cannot be used elsewhere) and where it ended. */
 export function writeCursor(parts: (string | number)[]): string {
@@ -10,10 +26,7 @@ export function writeCursor(parts: (string | number)[]): string {
  * @throws invalid_cursor
  */
 export function readPageCursor(cursor: string, kinds: ('string' | 'number')[]): (string | number)[] {
-  const refuse = () =>
-    new AppError('invalid_cursor', 'The cursor is not valid.', {
-      errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Use the one from X-Next-Cursor of the same query.' }],
-    })
+  const refuse = () => invalidCursor('The cursor is not valid.')
   try {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))
     if (!Array.isArray(parts) || parts.length !== kinds.length) throw refuse()
@@ -25,6 +38,20 @@ export function readPageCursor(cursor: string, kinds: ('string' | 'number')[]): 
     throw error instanceof AppError ? error : refuse()
   }
 }
+
+/** A cursor of ours that was given for something else. */
+export const foreignCursor = (): AppError => invalidCursor('The cursor was given for another query.')
+
+const invalidCursor = (message: string): AppError =>
+  new AppError('invalid_cursor', message, {
+    errors: [
+      {
+        parameter: 'cursor',
+        code: 'invalid',
+        detail: 'Use the one from X-Next-Cursor of the same query; only `limit` may change.',
+      },
+    ],
+  })
 
 /**
  * Whether a part of a cursor is a time as ours are, of the years 1000 to 9999 and to the second or finer. Date.parse turns

@@ -1,7 +1,6 @@
 /**
  * store: PostgreSQL or the embedded database as one handle.
- * Owns: connections and failover between hosts, retries, migrations, the types of all rows (`rows.ts`), the lock of a
- *   data folder.
+ * Owns: connections and failover between hosts, retries, migrations, the types of all rows (`rows.ts`).
  * Does not own: queries. SQL is in the verb that needs it.
  * Tables: migrations.
  */

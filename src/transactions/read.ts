@@ -6,7 +6,7 @@ import type { Chain } from '../chain/network.ts'
 import { AppError, type Revert } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
-import { isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
+import { foreignCursor, isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
@@ -76,11 +76,8 @@ export async function listTransactions(
 ): Promise<{ transactions: Transaction[]; nextCursor: string | null }> {
   const chain = chainOf(app, caller)
   const after = cursor === undefined ? null : readPageCursor(cursor, ['string', 'string', 'string'])
-  if (after !== null && (after[0] !== (state ?? '') || !isPlace(after[1] as string, after[2] as string))) {
-    throw new AppError('invalid_cursor', 'The cursor belongs to another query.', {
-      errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Use the one from X-Next-Cursor of the same query.' }],
-    })
-  }
+  if (after !== null && (after[0] !== (state ?? '') || !isPlace(after[1] as string, after[2] as string)))
+    throw foreignCursor()
   const rows = await retrying(() => {
     let query = app.db
       .selectFrom('transactions')

@@ -13,6 +13,7 @@ import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { chainOf } from '../http/caller.ts'
+import { linkNext } from '../http/cursor.ts'
 import { readPrefer } from '../http/prefer.ts'
 import { NoQuery } from '../http/wire.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
@@ -57,12 +58,7 @@ export function transactions(server: FastifyInstance, app: App): void {
     async (request, reply) => {
       const { limit = '50', cursor, state } = request.query
       const page = await listTransactions(app, request.caller, { limit: Number(limit), cursor, state })
-      if (page.nextCursor !== null) {
-        const query = new URLSearchParams({ limit, cursor: page.nextCursor })
-        if (state !== undefined) query.set('state', state)
-        reply.header('x-next-cursor', page.nextCursor)
-        reply.header('link', `<${app.origin}/v1/transactions?${query.toString()}>; rel="next"`)
-      }
+      linkNext(reply, app, { path: '/v1/transactions', query: { limit, state }, cursor: page.nextCursor })
       return page.transactions
     },
   )

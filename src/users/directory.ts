@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller, Machine } from '../http/bearer.ts'
-import { isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
+import { foreignCursor, isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
 import { isProviderName, parseUserId, type UserId } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
@@ -65,10 +65,7 @@ export async function listUsers(
   { limit, cursor }: { limit: number; cursor?: string | undefined },
 ): Promise<{ users: UserProfile[]; nextCursor: string | null }> {
   const after = cursor === undefined ? null : readPageCursor(cursor, ['string', 'string'])
-  if (after !== null && !isPlace(after[0] as string, after[1] as string))
-    throw new AppError('invalid_cursor', 'The cursor belongs to another query.', {
-      errors: [{ parameter: 'cursor', code: 'invalid', detail: 'Use the one from X-Next-Cursor of the same query.' }],
-    })
+  if (after !== null && !isPlace(after[0] as string, after[1] as string)) throw foreignCursor()
   const rows = await retrying(() =>
     members(db, clientId)
       // As text, with the microseconds that a Date would lose: a page ends exactly where the next begins.

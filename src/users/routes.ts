@@ -9,6 +9,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
+import { linkNext } from '../http/cursor.ts'
 import { openLimit, spend } from '../http/limits.ts'
 import { findByName, listUsers, refuse } from './directory.ts'
 import { readMe, readUser } from './read.ts'
@@ -44,11 +45,7 @@ export function users(server: FastifyInstance, app: App): void {
       if (username !== undefined || provider !== undefined)
         throw refuse('username', 'An application lists its users and does not look them up by name.')
       const page = await listUsers(app, reader, { limit: Number(asked ?? '50'), cursor })
-      if (page.nextCursor !== null) {
-        const next = new URLSearchParams({ limit: asked ?? '50', cursor: page.nextCursor })
-        reply.header('x-next-cursor', page.nextCursor)
-        reply.header('link', `<${app.origin}/v1/users?${next.toString()}>; rel="next"`)
-      }
+      linkNext(reply, app, { path: '/v1/users', query: { limit: asked ?? '50' }, cursor: page.nextCursor })
       return page.users
     },
   )
