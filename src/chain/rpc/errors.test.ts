@@ -141,6 +141,9 @@ const reverts: [string, number, string, unknown, string | null | undefined][] = 
     REASON,
   ],
   ['wrapped', -32603, 'execution reverted', { originalError: { code: 3, data: REASON } }, REASON],
+  ['geth, too little to begin', -32000, 'intrinsic gas too low: have 21000, want 21644', undefined, null],
+  ['anvil, memory', -32603, 'EVM error OutOfGas(MemoryLimit): memory limit', undefined, null],
+  ['erigon, opcode', -32000, 'opcode 0xef not defined', undefined, null],
   ['no revert', -32000, 'insufficient funds for transfer', undefined, undefined],
   ['no revert', -32000, 'header not found', undefined, undefined],
   ['no revert', -32602, 'invalid argument 0', undefined, undefined],
@@ -148,7 +151,9 @@ const reverts: [string, number, string, unknown, string | null | undefined][] = 
 
 for (const [program, code, text, data, found] of reverts) {
   test(`${program}: revert data of "${text.slice(0, 40)}"`, () => {
-    assert.equal(revertDataOf(new RpcError(code, text, data)), found)
+    const error = new RpcError(code, text, data)
+    assert.equal(revertDataOf(error), found)
+    assert.equal(isExecutionError(error), found !== undefined, 'what a write takes for a revert, a read does')
   })
 }
 
@@ -182,6 +187,8 @@ const reads: [string, number, string][] = [
   ['execution', 3, 'execution reverted: rate limit exceeded'],
   ['execution', -32000, 'execution reverted: too many requests'],
   ['execution', -32000, 'out of gas'],
+  ['execution', -32000, 'gas required exceeds allowance (30000000)'],
+  ['execution', -32000, 'intrinsic gas too low: have 21000, want 21644'],
   ['execution', -32603, 'EVM error InvalidFEOpcode'],
   ['execution', -32015, 'VM execution error.'],
   ['given up', -32000, 'execution aborted (timeout = 5s)'],

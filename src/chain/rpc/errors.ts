@@ -79,7 +79,7 @@ export function classifySendError(error: unknown): SendRefusal {
 
 /** True when `eth_call` or `eth_estimateGas` failed because the account cannot pay for value or gas. */
 export const isInsufficientFunds = (error: unknown): boolean =>
-  classifySendError(error) === 'insufficient_funds' && !isRevertText((error as RpcError).message)
+  classifySendError(error) === 'insufficient_funds' && !isExecutionText((error as RpcError).message)
 
 /**
  * The revert in an error of `eth_call` or `eth_estimateGas`.
@@ -91,18 +91,24 @@ export function revertDataOf(error: unknown): `0x${string}` | null | undefined {
   // Code 3 is geth's (internal/ethapi, revertError), taken over by reth, erigon, anvil, besu and nethermind;
   // -32015 is what OpenEthereum and older nethermind call "VM execution error".
   if (error.rpcCode === 3 || error.rpcCode === -32015) return data ?? null
-  if (isRevertText(error.message)) return data ?? null
+  if (isExecutionText(error.message)) return data ?? null
   // besu and others under -32000 with nothing but data
   if (data !== undefined && data.length >= 10 && /^0x(08c379a0|4e487b71)/.test(data)) return data
   return undefined
 }
 
-// geth vm.ErrExecutionReverted, ErrOutOfGas, ErrInvalidJump, ErrInvalidOpCode…; geth estimation: "gas required exceeds
-// allowance"; anvil "EVM error InvalidFEOpcode"; hardhat "VM Exception while processing transaction".
-const isRevertText = (text: string): boolean =>
-  /revert|out of gas|gas required exceeds|invalid opcode|invalid jump|stack (under|over)flow|opcode .* not defined|EVM error|VM (execution|exception)|max code size|write protection|call depth/i.test(
-    text,
-  )
+/** The call itself failed in the EVM, or could not begin there with its gas. Anything else is the node's failure. */
+export const isExecutionError = (error: RpcError): boolean => revertDataOf(error) !== undefined
+
+const executionPatterns: readonly RegExp[] = [
+  // geth core/vm/errors.go, quoted as they are by reth, erigon, nethermind and besu
+  /revert|out of ?gas|invalid opcode|invalid jump|opcode .* not defined|stack (under|over)flow|stack limit|write protection|return data out of bounds|gas uint64 overflow|max code size|invalid code|call depth/i,
+  // geth and erigon, of an estimate: internal/ethapi "gas required exceeds allowance"; core/error.go ErrIntrinsicGas
+  /gas required exceeds|intrinsic gas/i,
+  // anvil, revm's halt reasons; nethermind and OpenEthereum; hardhat and ganache "VM Exception while processing transaction"
+  /EVM error|OpcodeNotFound|InvalidFEOpcode|InvalidJump|StackUnderflow|StackOverflow|OutOfOffset|CreateContract|NotActivated|memory limit|VM (execution|exception)/i,
+]
+const isExecutionText = (text: string): boolean => executionPatterns.some((pattern) => pattern.test(text))
 
 /**
  * Hexadecimal in an error's `data`, which is a string (geth, reth, erigon, besu, anvil), text around it
@@ -157,18 +163,6 @@ export function isGivenUp({ message }: RpcError): boolean {
   // geth and erigon: "execution aborted (timeout = 5s)"; nethermind: "… was canceled due to enabled timeout"; besu:
   // "Timeout expired"
   return /execution aborted|timeout|timed out/i.test(message)
-}
-
-/** The call itself failed in the EVM: reverted, out of gas, invalid code. Anything else is the node's failure. */
-export function isExecutionError(error: RpcError): boolean {
-  // Code 3 is geth's and anvil's for reverts (EIP-1474 leaves it open); the texts are geth's core/vm/errors.go,
-  // revm's halt reasons as anvil prints them, nethermind's and besu's.
-  return (
-    error.rpcCode === 3 ||
-    /revert|out of ?gas|invalid opcode|invalid jump|stack (under|over)flow|stack limit|write protection|return data out of bounds|gas uint64 overflow|max code size|invalid code|EVM error|VM execution error|OpcodeNotFound|InvalidFEOpcode|InvalidJump|StackUnderflow|StackOverflow|OutOfOffset|CreateContract|NotActivated|intrinsic gas|memory limit/i.test(
-      error.message,
-    )
-  )
 }
 
 /** JSON-RPC 2.0 §5.1: internal error. Some nodes revert under this code. */
