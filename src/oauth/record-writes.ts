@@ -150,30 +150,26 @@ export async function redeem(app: App, { kind, id }: RecordKey, follower: Depend
 
 /** The key that the refresh token is bound to which someone was given before; null for none. */
 async function keyOfSuccessor(db: RootDb, { kind, id_hash: hash }: NewRecord): Promise<unknown> {
-  const row = await retrying(() =>
-    db
-      .selectFrom('oauth_records')
-      .select('payload')
-      .where('kind', '=', kind)
-      .where('id_hash', '=', Buffer.from(hash, 'hex'))
-      .executeTakeFirst(),
-  )
+  const row = await find(db, kind, Buffer.from(hash, 'hex'))
   return (row?.payload as { jkt?: unknown } | undefined)?.jkt ?? null
 }
 
 /** It was used before, or its grant has ended: then nothing is left to revoke. @throws invalid_grant */
 async function refuse(app: App, { kind, id }: RecordKey): Promise<never> {
-  const before = await retrying(() =>
-    app.db
-      .selectFrom('oauth_records')
-      .select('grant_id')
-      .where('kind', '=', kind)
-      .where('id_hash', '=', sha256(id))
-      .executeTakeFirst(),
-  )
+  const before = await find(app.db, kind, sha256(id))
   if (before?.grant_id) await revokeGrant(app, before.grant_id)
   throw new errors.InvalidGrant('it was already used')
 }
+
+const find = (db: RootDb, kind: string, hash: Buffer) =>
+  retrying(() =>
+    db
+      .selectFrom('oauth_records')
+      .select(['grant_id', 'payload'])
+      .where('kind', '=', kind)
+      .where('id_hash', '=', hash)
+      .executeTakeFirst(),
+  )
 
 /** seconds within which one of a kind may be used again */
 export const graceOf = ({ config }: Pick<App, 'config'>, kind: string): number =>
