@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { until } from '../test/world.ts'
+import { until } from '../test/until.ts'
 import { freePort, installation } from './start.ts'
 import { walk } from './walk.ts'
 

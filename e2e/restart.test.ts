@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { until } from '../test/world.ts'
+import { until } from '../test/until.ts'
 import { launch, place, processesOf, start, type Program } from './start.ts'
 
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape

@@ -8,7 +8,7 @@ import { after, before } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { DevelopmentFacts } from '../src/devnet/development.ts'
 import { emptyPostgres, testCluster } from '../test/database.ts'
-import { until } from '../test/world.ts'
+import { until } from '../test/until.ts'
 
 const launcher = fileURLToPath(new URL('../scripts/run.mjs', import.meta.url))
 

@@ -130,18 +130,3 @@ async function start(config: Config, clear: () => Promise<void>): Promise<World>
     },
   }
 }
-
-/** Asks again until `look` gives something; a state that never comes is a failure, not a sleep. */
-export async function until<T>(
-  what: string,
-  look: () => Promise<T | null | undefined | false>,
-  timeoutMs = 15_000,
-): Promise<T> {
-  const end = Date.now() + timeoutMs
-  for (;;) {
-    const found = await look()
-    if (found) return found
-    if (Date.now() > end) throw new Error(`did not happen within ${timeoutMs} ms: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-}

@@ -5,7 +5,8 @@ import { rpc as callNode } from '../devnet/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { openBrowser, textOf, type Page } from '../../test/rehearsal.ts'
 import { en } from '../texts/en.ts'
-import { until, world, type World } from '../../test/world.ts'
+import { until } from '../../test/until.ts'
+import { world, type World } from '../../test/world.ts'
 
 let here: World
 let contracts: Record<'erc20' | 'erc721' | 'erc1155', Hex>

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { RpcError } from '../chain/rpc/rpc.ts'
-import { world, until, type Person, type World } from '../../test/world.ts'
+import { until } from '../../test/until.ts'
+import { world, type Person, type World } from '../../test/world.ts'
 
 let here: World
 let carol: Person

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
+import { until } from '../../test/until.ts'
 import type { Logger } from '../telemetry.ts'
 import { type ChainOptions, startChain } from './chain.ts'
 import { isDue } from './miner.ts'
@@ -24,9 +25,11 @@ test('a transaction is mined and becomes final without anybody asking, and then 
   const { rpcUrl } = await chain(t, folder(t))
   const [from, to] = await rpc<string[]>(rpcUrl, 'eth_accounts')
   const hash = await rpc(rpcUrl, 'eth_sendTransaction', { from, to, value: '0x1' })
-  const { blockNumber } = await until(() => rpc<{ blockNumber: string }>(rpcUrl, 'eth_getTransactionReceipt', hash))
-  await until(async () => Number(await numberOf(rpcUrl, 'finalized')) >= Number(blockNumber))
-  const rested = await until(async () => {
+  const { blockNumber } = await until('the receipt', () =>
+    rpc<{ blockNumber: string } | null>(rpcUrl, 'eth_getTransactionReceipt', hash),
+  )
+  await until('its block is final', async () => Number(await numberOf(rpcUrl, 'finalized')) >= Number(blockNumber))
+  const rested = await until('the chain rests', async () => {
     const before = await numberOf(rpcUrl, 'latest')
     await wait(250)
     return (await numberOf(rpcUrl, 'latest')) === before ? before : null
@@ -61,7 +64,7 @@ test('restarts change neither the genesis nor the clock', async (t) => {
     geneses.add(hash)
     await stop()
     // A genesis is distinguished by its second.
-    await until(() => Math.floor(Date.now() / 1_000) > second)
+    await until('the next second', () => Math.floor(Date.now() / 1_000) > second)
   }
   assert.equal(geneses.size, 1)
 })
@@ -119,7 +122,7 @@ test('a wanted port that is taken is refused by name', async (t) => {
 test('a state torn at exit falls back to the last saved one', async (t) => {
   const dir = folder(t)
   const first = await chain(t, dir)
-  await until(() => existsSync(join(dir, 'chain-state.json.gz')))
+  await until('the state is written', () => existsSync(join(dir, 'chain-state.json.gz')))
   const genesis = await rpc(first.rpcUrl, 'eth_getBlockByNumber', '0x1', false)
   await first.stop()
   truncateSync(join(dir, 'chain-exit.json'), 700)
@@ -163,15 +166,6 @@ async function mineTo(rpcUrl: string, number: number): Promise<unknown> {
 
 async function numberOf(rpcUrl: string, tag: string): Promise<number> {
   return Number((await rpc<{ number: string }>(rpcUrl, 'eth_getBlockByNumber', tag, false)).number)
-}
-
-/** Looks again until there is something to see. */
-async function until<Seen>(look: () => Promise<Seen | null> | Seen | null): Promise<Seen> {
-  for (;;) {
-    const seen = await look()
-    if (seen !== null && seen !== false) return seen
-    await wait(20)
-  }
 }
 
 function commandLine(pid: string): string {

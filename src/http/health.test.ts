@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { until, world } from '../../test/world.ts'
+import { until } from '../../test/until.ts'
+import { world } from '../../test/world.ts'
 import type { App } from '../app.ts'
 import { readAt } from '../chain/reads.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'

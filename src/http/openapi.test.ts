@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { userPermissions, machinePermissions } from '../applications/permissions.ts'
-import { until, world, type Answer, type World } from '../../test/world.ts'
+import { until } from '../../test/until.ts'
+import { world, type Answer, type World } from '../../test/world.ts'
 
 type Media = { schema: object; example?: unknown; examples?: Record<string, { value: unknown }> }
 type Operation = {

@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { startCable } from '../../test/chaos/cable.ts'
 import { findPrograms, startPair } from '../../test/chaos/failover-pair.ts'
 import { emptyPostgres, testCluster, testPooler } from '../../test/database.ts'
+import { until } from '../../test/until.ts'
 import { reasonOf } from './away.ts'
 import { openPostgres, type RootDb } from './db.ts'
 import { distinct, isOther, lastPromoted, readHosts } from './hosts.ts'
@@ -126,7 +127,7 @@ test(
     await assert.rejects(portOf(db), { code: 'database_unavailable' })
     await pair.standby.promote()
     const startedAt = performance.now()
-    await until(async () => (await portOf(db)) === pair.standby.port)
+    await untilSo(async () => (await portOf(db)) === pair.standby.port)
     assert.ok(performance.now() - startedAt < 5_000)
     await sql`insert into things values (1)`.execute(db)
 
@@ -153,7 +154,7 @@ test(
     t.after(() => db.destroy())
     assert.equal(await portOf(db), pair.primary.port)
     await pair.standby.promote()
-    await until(async () => (await portOf(db)) === pair.standby.port)
+    await untilSo(async () => (await portOf(db)) === pair.standby.port)
   },
 )
 
@@ -186,7 +187,7 @@ test(
     cable.hang()
     // The pool fills with connections that are begun to the old primary and hang, until the servers are asked again.
     const asked: Promise<number | null>[] = []
-    await until(async () => {
+    await untilSo(async () => {
       asked.push(portOf(db).catch(() => null))
       return told.length === 2
     })
@@ -219,7 +220,7 @@ async function withheld(t: TestContext, ...withdrawn: string[]) {
     return db
   }
   // What is promoted has to have the role.
-  await until(async () => (await pair.standby.ask(`select 1 from pg_roles where rolname = 'plain'`)).length === 1)
+  await untilSo(async () => (await pair.standby.ask(`select 1 from pg_roles where rolname = 'plain'`)).length === 1)
   const [old, promoted] = [pair.primary.port, pair.standby.port].map((port) => `127.0.0.1:${port}`)
   return { pair, told, open, old: old!, promoted: promoted! }
 }
@@ -248,7 +249,7 @@ test(
     const db = await open()
     assert.equal(await portOf(db), pair.primary.port)
     await pair.standby.promote()
-    await until(async () => {
+    await untilSo(async () => {
       await portOf(db).catch(() => null)
       return told.undecided.length > 0
     })
@@ -264,8 +265,8 @@ test(
     assert.deepEqual(told.rivals, [])
 
     await pair.primary.kill()
-    await until(async () => (await portOf(db)) === pair.standby.port)
-    await until(async () => (await portOf(fresh)) === pair.standby.port)
+    await untilSo(async () => (await portOf(db)) === pair.standby.port)
+    await untilSo(async () => (await portOf(fresh)) === pair.standby.port)
   },
 )
 
@@ -288,15 +289,11 @@ test(
     t.after(() => db.destroy())
     const port = await portOf(db)
     cable.cut()
-    await until(async () => (await portOf(db)) === port)
+    await untilSo(async () => (await portOf(db)) === port)
     assert.deepEqual(told, [`127.0.0.1:${cable.port}`])
   },
 )
 
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  const endsAt = performance.now() + 20_000
-  while (!(await isSo().catch(() => false))) {
-    assert.ok(performance.now() < endsAt, 'it took more than 20 s')
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-}
+/** A connection that breaks meanwhile says nothing. */
+const untilSo = (isSo: () => Promise<boolean>) =>
+  until('what the test waits for', () => isSo().catch(() => false), 20_000)

@@ -5,6 +5,7 @@ import { test, type TestContext } from 'node:test'
 import { sql } from 'kysely'
 import { startCable } from '../../test/chaos/cable.ts'
 import { emptyPostgres, testCluster } from '../../test/database.ts'
+import { until } from '../../test/until.ts'
 import { AppError } from '../errors.ts'
 import type { Absence } from './away.ts'
 import { openPostgres, retrying, type RootDb } from './db.ts'
@@ -48,7 +49,7 @@ test(
     assert.ok(refused.every((one) => one.status === 'rejected' && isUnavailable(one.reason)))
     assert.equal(told.away.length, 1)
     cable.lead(port)
-    await until(async () => (await ask(db)) === 1 && told.back.length === 1)
+    await untilSo(async () => (await ask(db)) === 1 && told.back.length === 1)
     assert.equal(told.away.length, 1)
     assert.ok(told.back[0]!.failures >= 200)
   },
@@ -63,7 +64,7 @@ test(
     const before = told.lost
     assert.ok(before > 0, 'the first connection of all')
     cable.cut()
-    await until(async () => told.lost > before)
+    await untilSo(async () => told.lost > before)
     cable.lead(port)
     const lost = told.lost
     assert.equal(await ask(db), 1)
@@ -130,7 +131,7 @@ test('a connection that is ended in the middle of a statement is away, whoever e
   t.after(() => admin.destroy())
   const pid = await pidOf(db)
   const asked = assert.rejects(sql`select pg_sleep(20)`.execute(db), isUnavailable)
-  await until(async () => {
+  await untilSo(async () => {
     const { rows } = await sql`select 1 from pg_stat_activity where pid = ${pid}::int and state = 'active'`.execute(
       admin,
     )
@@ -217,11 +218,6 @@ test('what is wrong with a statement stays an error of ours', async () => {
   )
 })
 
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  const endsAt = performance.now() + 15_000
-  for (;;) {
-    if (await isSo().catch(() => false)) return
-    assert.ok(performance.now() < endsAt, 'it took more than 15 s')
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-}
+/** A connection that breaks meanwhile says nothing. */
+const untilSo = (isSo: () => Promise<boolean>) =>
+  until('what the test waits for', () => isSo().catch(() => false), 15_000)

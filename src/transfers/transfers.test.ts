@@ -8,7 +8,8 @@ import { accountIdOf } from '../ids.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { parseUnits } from 'viem'
 import { fractionsOf } from '../../test/random.ts'
-import { until, world, type Answer, type Person, type World } from '../../test/world.ts'
+import { until } from '../../test/until.ts'
+import { world, type Answer, type Person, type World } from '../../test/world.ts'
 import { standInOf } from './strangers.ts'
 
 /** Strangers of the long form: 500. */

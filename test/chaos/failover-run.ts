@@ -1,10 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { fractionsOf } from '../random.ts'
+import { until } from '../until.ts'
 import { findAll, repeatAll, startLoad, type Answered, type Load } from './failover-load.ts'
 import { startPair, type Pair } from './failover-pair.ts'
 import { judge, type Verdict } from './transactions-oracle.ts'
 import { miner } from './transactions-run.ts'
 import { chaosWorld, type ChaosWorld } from './transactions-world.ts'
+
+/** milliseconds */
+const WAIT_MS = 60_000
 
 export type FailoverOptions = {
   seed: number
@@ -127,7 +131,7 @@ export const failovers = {
       await Promise.all(world.servers.map((server) => server.gone()))
       await Promise.all(world.servers.map((server) => server.ready()))
       const told = isTold()
-      await until('writes go on', () => isTold() > told + WARM)
+      await until('writes go on', () => isTold() > told + WARM, WAIT_MS)
       const [after] = await rows()
       if (after!.count !== before!.count) problems.push('the old primary was written to')
       if (load.faults.length > 0) problems.push(`answers of ${load.faults.join(', ')}`)
@@ -226,13 +230,13 @@ export async function observe(
   const { pair, world, load } = stage
   const failover: Failover = failovers[name]
   const problems: string[] = []
-  await until('the clients write', () => load.answered.length >= from + WARM)
+  await until('the clients write', () => load.answered.length >= from + WARM, WAIT_MS)
 
   const upAt = await failover.strike(stage)
   const before = load.answered.slice(from).filter(({ at }) => at < upAt)
   const forgotten = await countForgotten(name === 'restored' ? pair.primary : pair.standby, before)
   const firstNew = () => load.answered.slice(from).find(({ askedAt }) => askedAt > upAt)
-  await until('writes are back', () => firstNew() !== undefined, 60_000).catch((error: unknown) =>
+  await until('writes are back', () => firstNew() !== undefined, WAIT_MS).catch((error: unknown) =>
     problems.push((error as Error).message),
   )
   const backMs = Math.round((firstNew()?.at ?? Number.POSITIVE_INFINITY) - upAt)
@@ -276,14 +280,6 @@ function startMining(world: ChaosWorld): Mining & { stop(): Promise<void> } {
       end = new AbortController()
       running = miner(world, end.signal)
     },
-  }
-}
-
-async function until(what: string, isSo: () => boolean, withinMs = 60_000): Promise<void> {
-  const endsAt = performance.now() + withinMs
-  while (!isSo()) {
-    if (performance.now() > endsAt) throw new Error(`did not happen within ${withinMs} ms: ${what}`)
-    await pause(20)
   }
 }
 

@@ -1,7 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { rewind } from '../../src/cli/rewind.ts'
 import type { Hex } from '../../src/ids.ts'
-import { until, type Answer, type Person } from '../world.ts'
+import { until } from '../until.ts'
+import type { Answer, Person } from '../world.ts'
 import type { Fault } from './nodes-faults.ts'
 import type { Stage } from './nodes-stage.ts'
 

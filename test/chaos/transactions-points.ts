@@ -176,7 +176,7 @@ async function mined(stage: Stage, write: Write): Promise<void> {
   })
 }
 
-const dies = (some: Supervised[], step: string): Promise<void> =>
+const dies = (some: Supervised[], step: string): Promise<unknown> =>
   until(`somebody dies at ${step}`, () => some.some(({ fired }) => fired.at(-1) === step), FIRE_MS)
 
 /** Two writes of an account at once, one of them on the replica that dies. */

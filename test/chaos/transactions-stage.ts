@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { until as lookAgain } from '../until.ts'
 import { insist, newWrite, readBack, type Want, type Write } from './transactions-client.ts'
 import type { Account, ChaosWorld, Server } from './transactions-world.ts'
 
@@ -57,13 +58,9 @@ export function stageOf(world: ChaosWorld, account: Account): Stage {
 /** milliseconds; a paused process may hold a lock that the database takes away only after 30 s */
 export const WAIT_MS = 50_000
 
-export async function until(what: string, isSo: () => Promise<boolean> | boolean, withinMs = WAIT_MS): Promise<void> {
-  const endsAt = performance.now() + withinMs
-  while (!(await isSo())) {
-    if (performance.now() > endsAt) throw new Error(`did not happen within ${withinMs} ms: ${what}`)
-    await pause(20)
-  }
-}
+/** As test/until.ts, and longer. */
+export const until = (what: string, isSo: () => Promise<boolean> | boolean, withinMs = WAIT_MS): Promise<boolean> =>
+  lookAgain(what, isSo, withinMs)
 
 export const first = ({ servers }: ChaosWorld): Server => servers[0]!
 export const second = ({ servers }: ChaosWorld): Server => servers[1]!

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { findAnvil } from '../../src/devnet/anvil-binary.ts'
 import type { Hex } from '../../src/ids.ts'
-import { until } from '../world.ts'
+import { until } from '../until.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const packaged = (path: string): string => join(ROOT, 'node_modules', path)
