@@ -3,10 +3,8 @@
  * before the first question. Says its URL over the channel to its parent.
  * Environment: BLOCKS, TRANSFERS of a block, PER_TRANSACTION transfers of a transaction, PARTIES who transfer.
  */
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { text } from 'node:stream/consumers'
 import { bloomOf } from '../src/follower/bloom.ts'
+import { serveRpc } from '../test/rpc-server.ts'
 import { addressOf, scriptedChain } from '../test/scripted-chain.ts'
 import { signerAt } from '../test/scripted-transactions.ts'
 import { randomOf } from '../test/random.ts'
@@ -68,20 +66,7 @@ function answer(method: string, params: unknown[]): string {
   return '"0x"'
 }
 
-const server = http.createServer((request, response) => {
-  void text(request).then((body) => {
-    const asked = JSON.parse(body) as
-      | { id: number; method: string; params: unknown[] }
-      | { id: number; method: string; params: unknown[] }[]
-    const one = (call: { id: number; method: string; params: unknown[] }) =>
-      `{"jsonrpc":"2.0","id":${call.id},"result":${answer(call.method, call.params)}}`
-    response
-      .writeHead(200, { 'content-type': 'application/json' })
-      .end(Array.isArray(asked) ? `[${asked.map(one).join()}]` : one(asked))
-  })
-})
-server.listen(0, '127.0.0.1', () => {
-  const bytes = [...answers.values()].reduce((sum, one) => sum + one.length, 0)
-  process.send!({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, bytes })
-})
+const { url } = await serveRpc({ answer: ({ method, params }) => answer(method, params) })
+const bytes = [...answers.values()].reduce((sum, one) => sum + one.length, 0)
+process.send!({ url, bytes })
 process.on('disconnect', () => process.exit())

@@ -2,11 +2,9 @@
  * A node for `bench:lanes`, in a process of its own: takes whatever it is sent, and answers every request after
  * DELAY_MS. Says its URL over the channel to its parent and, asked there, when what it was sent had come.
  */
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
 import { keccak } from '../src/keccak.ts'
+import { serveRpc } from '../test/rpc-server.ts'
 
 const DELAY_MS = Number(process.env.DELAY_MS)
 const GWEI = 1_000_000_000n
@@ -28,18 +26,15 @@ function answer(method: string, params: unknown[]): string {
   return hash
 }
 
-type Asked = { id: number; method: string; params: unknown[] }
-const server = http.createServer(async (request, response) => {
-  requests++
-  const body = JSON.parse(await text(request)) as Asked | Asked[]
-  await wait(DELAY_MS)
-  const one = ({ id, method, params }: Asked) => ({ jsonrpc: '2.0', id, result: answer(method, params) })
-  response.setHeader('content-type', 'application/json')
-  response.end(JSON.stringify(Array.isArray(body) ? body.map(one) : one(body)))
+const { url } = await serveRpc({
+  answer: ({ method, params }) => ({ result: answer(method, params) }),
+  async interfere() {
+    requests++
+    await wait(DELAY_MS)
+    return false
+  },
 })
-server.listen(0, '127.0.0.1', () =>
-  process.send!({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }),
-)
+process.send!({ url })
 
 process.on('message', (message: { poor?: string[] }) => {
   if (message.poor !== undefined) {

@@ -7,7 +7,8 @@ import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { emptyPostgres, testCluster } from '../test/database.ts'
-import { openSilentNode, type SilentNode } from '../test/silent-node.ts'
+import type { RpcServer } from '../test/rpc-server.ts'
+import { openSilentNode } from '../test/silent-node.ts'
 import { until } from '../test/until.ts'
 import { endAll, startProgram } from './programs.ts'
 import { freePort } from './start.ts'
@@ -18,7 +19,7 @@ const MAIN = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
 
 let folder: string
 let drop: () => Promise<void> = async () => {}
-let nodes: SilentNode[] = []
+let nodes: RpcServer[] = []
 let replace: (text: string) => string
 before(async () => {
   if (testCluster === null) return

@@ -1,9 +1,6 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { TestContext } from 'node:test'
-
-type Asked = { jsonrpc: string; id: number; method: string; params: unknown[] }
-type Told = { result: unknown } | { error: { code: number; message: string; data?: unknown } }
+import { sendJson, serveRpc, type Asked, type Said } from './rpc-server.ts'
 
 /** A node of a test: it has a short chain and does what the test says. */
 export type BadNode = {
@@ -19,7 +16,7 @@ export type BadNode = {
   /** milliseconds before every answer */
   delayMs: number
   /** answers one call; undefined leaves it to the node's chain */
-  answer: (call: Asked) => Told | undefined
+  answer: (call: Asked) => Said | undefined
   /** answers a whole request instead of the node; true when it did */
   interfere: (calls: Asked[], response: ServerResponse, request: IncomingMessage) => boolean
   close(): Promise<void>
@@ -29,10 +26,18 @@ export const hashOf = (number: number): string => `0x${number.toString(16).padSt
 
 /** Starts one on a free port; it is closed when the test ends. */
 export async function badNode(t: TestContext, behaviour: Partial<BadNode> = {}): Promise<BadNode> {
-  const server = createServer((request, response) => void serve(request, response))
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { url, close } = await serveRpc({
+    answer: (call) => node.answer(call) ?? known(call),
+    async interfere(calls, response, request) {
+      node.asked.push(...calls)
+      node.requests.push(calls.length)
+      if (node.interfere(calls, response, request)) return true
+      if (node.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, node.delayMs))
+      return false
+    },
+  })
   const node: BadNode = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/key-${'k'.repeat(40)}`,
+    url: `${url}/key-${'k'.repeat(40)}`,
     asked: [],
     requests: [],
     chainId: 31_337,
@@ -41,28 +46,12 @@ export async function badNode(t: TestContext, behaviour: Partial<BadNode> = {}):
     delayMs: 0,
     answer: () => undefined,
     interfere: () => false,
-    close: async () => {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
+    close,
     ...behaviour,
   }
   t.after(() => node.close())
 
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    let text = ''
-    for await (const chunk of request) text += chunk
-    const body = JSON.parse(text) as Asked | Asked[]
-    const calls = [body].flat()
-    node.asked.push(...calls)
-    node.requests.push(calls.length)
-    if (node.interfere(calls, response, request)) return
-    if (node.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, node.delayMs))
-    const answers = calls.map((call) => ({ jsonrpc: '2.0', id: call.id, ...(node.answer(call) ?? known(call)) }))
-    reply(response, Array.isArray(body) ? answers : answers[0])
-  }
-
-  function known({ method, params }: Asked): Told {
+  function known({ method, params }: Asked): Said {
     const at = (params.find((one) => typeof one === 'object' && one !== null && 'blockHash' in one) ?? {}) as {
       blockHash?: string
     }
@@ -94,8 +83,5 @@ export async function badNode(t: TestContext, behaviour: Partial<BadNode> = {}):
   return node
 }
 
-export function reply(response: ServerResponse, body: unknown, status = 200): void {
-  response
-    .writeHead(status, { 'content-type': 'application/json' })
-    .end(typeof body === 'string' ? body : JSON.stringify(body))
-}
+export const reply = (response: ServerResponse, body: unknown, status = 200): void =>
+  sendJson(response, typeof body === 'string' ? body : JSON.stringify(body), status)

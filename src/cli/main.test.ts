@@ -5,14 +5,15 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { command, type Ended } from '../../test/command.ts'
 import { emptyPostgres, migratedFolder, testCluster, testPooler } from '../../test/database.ts'
-import { openSilentNode, type SilentNode } from '../../test/silent-node.ts'
+import type { RpcServer } from '../../test/rpc-server.ts'
+import { openSilentNode } from '../../test/silent-node.ts'
 import { world, type World } from '../../test/world.ts'
 import { openOperatorDoor } from '../operator/auth.ts'
 
 describe('beside a database that nobody holds', () => {
   let folder: string
   let settings: Record<string, string>
-  let node: SilentNode
+  let node: RpcServer
   let drop: () => Promise<void> = async () => {}
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), 'chatelaine-cli-'))

@@ -1,49 +1,22 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, suite, test } from 'node:test'
-import type { App } from '../app.ts'
-import { readConfig } from '../config.ts'
-import { toHex } from '../store/bytes.ts'
-import { openTelemetry } from '../telemetry.ts'
-import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { suite, test } from 'node:test'
+import { followerStage } from '../../test/follower-stage.ts'
 import { scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
 import type { BlockListener } from './block.ts'
-import { startFollower } from './follow.ts'
 
 // What happens exactly at the final block, and one beside it.
 
 suite('at the edge of what is final', () => {
-  let database: TestDatabase
-  let app: App
-  before(async () => {
-    database = await testDatabase()
-    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
-    app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
-  })
-  beforeEach(async () => {
-    for (const table of ['blocks', 'cursors', 'networks'] as const) await app.db.deleteFrom(table).execute()
-  })
-  after(() => database.close())
-
-  const cursor = () => app.db.selectFrom('cursors').selectAll().executeTakeFirst()
-  const settled = (script: ScriptedChain) =>
-    until('the cursor is at the head', async () => {
-      const row = await cursor()
-      return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
-    })
-  const following = async (script: ScriptedChain, work: (events: string[]) => Promise<void>) => {
+  const { cursor, settled, following: follows } = followerStage()
+  const following = (script: ScriptedChain, work: (events: string[]) => Promise<void>) => {
     const events: string[] = []
     const listener: BlockListener = {
       onBlock: async () => {},
       onRetract: async (_db, _app, _chain, number) => void events.push(`retract ${number}`),
       onFinalize: async (_db, _app, _chain, number) => void events.push(`finalize ${number}`),
     }
-    const follower = startFollower(app, script.chain, [listener])
-    try {
-      await work(events)
-    } finally {
-      await follower.stop()
-    }
+    return follows(script, listener, () => work(events))
   }
   const mine = (script: ScriptedChain, count: number) => {
     for (let block = 0; block < count; block++) script.mine()
@@ -61,7 +34,7 @@ suite('at the edge of what is final', () => {
         await settled(script)
         mine(script, 10)
         await settled(script)
-        assert.equal((await cursor())!.finalized_number, 30 - depth)
+        assert.equal((await cursor()).finalized_number, 30 - depth)
         // All that is not final, and not one more.
         script.lose(depth)
         mine(script, depth)
@@ -70,8 +43,8 @@ suite('at the edge of what is final', () => {
           events.filter((event) => event.startsWith('retract')),
           [`retract ${31 - depth}`],
         )
-        assert.equal((await cursor())!.halted, null)
-        assert.equal((await cursor())!.finalized_number, 30 - depth)
+        assert.equal((await cursor()).halted, null)
+        assert.equal((await cursor()).finalized_number, 30 - depth)
       })
     })
 
@@ -85,12 +58,12 @@ suite('at the edge of what is final', () => {
         await settled(script)
         script.lose(depth + 1)
         mine(script, depth + 1)
-        await until('the follower halted', async () => (await cursor())!.halted !== null)
+        await until('the follower halted', async () => (await cursor()).halted !== null)
         assert.deepEqual(
           events.filter((event) => event.startsWith('retract')),
           [],
         )
-        assert.deepEqual([(await cursor())!.block_number, (await cursor())!.finalized_number], [30, 30 - depth])
+        assert.deepEqual([(await cursor()).block_number, (await cursor()).finalized_number], [30, 30 - depth])
       })
     })
 
@@ -105,7 +78,7 @@ suite('at the edge of what is final', () => {
         mine(script, 1)
         await settled(script)
         assert.equal(events.at(-1), `finalize ${31 - depth}`)
-        assert.equal((await cursor())!.finalized_number, 31 - depth)
+        assert.equal((await cursor()).finalized_number, 31 - depth)
       })
     })
   }
@@ -115,10 +88,10 @@ suite('at the edge of what is final', () => {
     mine(script, 3)
     await following(script, async (events) => {
       await settled(script)
-      assert.equal((await cursor())!.finalized_number, 3)
+      assert.equal((await cursor()).finalized_number, 3)
       script.lose(1)
       mine(script, 2)
-      await until('the follower halted', async () => (await cursor())!.halted !== null)
+      await until('the follower halted', async () => (await cursor()).halted !== null)
       assert.equal(
         events.some((event) => event.startsWith('retract')),
         false,

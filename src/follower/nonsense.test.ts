@@ -1,12 +1,9 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, suite, test } from 'node:test'
-import type { App } from '../app.ts'
-import { readConfig } from '../config.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
-import { openTelemetry } from '../telemetry.ts'
-import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { suite, test } from 'node:test'
+import { fromHex } from '../store/bytes.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
+import { followerStage } from '../../test/follower-stage.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import { readBlock, readLog, readReceipt } from './answers.ts'
 import { bytes, quantity } from './fields.ts'
@@ -36,17 +33,7 @@ function misanswer(script: ScriptedChain, change: (at: unknown, answer: Header |
 }
 
 suite('a follower of a node that answers nonsense', () => {
-  let database: TestDatabase
-  let app: App
-  before(async () => {
-    database = await testDatabase()
-    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
-    app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
-  })
-  beforeEach(async () => {
-    for (const table of ['blocks', 'cursors', 'networks'] as const) await app.db.deleteFrom(table).execute()
-  })
-  after(() => database.close())
+  const { app, cursor, settled, following: follows } = followerStage()
 
   const events: string[] = []
   const listener: BlockListener = {
@@ -54,20 +41,9 @@ suite('a follower of a node that answers nonsense', () => {
     onRetract: async (_db, _app, _chain, number) => void events.push(`retract ${number}`),
     onFinalize: async (_db, _app, _chain, number) => void events.push(`finalize ${number}`),
   }
-  const cursor = () => app.db.selectFrom('cursors').selectAll().executeTakeFirstOrThrow()
-  const settled = (script: ScriptedChain) =>
-    until('the cursor is at the head', async () => {
-      const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
-      return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
-    })
-  const following = async (script: ScriptedChain, work: () => Promise<void>) => {
+  const following = (script: ScriptedChain, work: () => Promise<unknown>) => {
     events.length = 0
-    const follower = startFollower(app, script.chain, [listener])
-    try {
-      await work()
-    } finally {
-      await follower.stop()
-    }
+    return follows(script, listener, work)
   }
 
   test('a final block above the newest makes nothing final', async () => {

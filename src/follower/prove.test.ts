@@ -1,20 +1,15 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, suite, test } from 'node:test'
+import { suite, test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
-import type { App } from '../app.ts'
 import type { Rpc } from '../chain/rpc/rpc.ts'
 import type { Verification } from '../chain/network.ts'
-import { readConfig } from '../config.ts'
 import type { Hex } from '../ids.ts'
-import { toHex } from '../store/bytes.ts'
-import { openTelemetry } from '../telemetry.ts'
-import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { followerStage } from '../../test/follower-stage.ts'
 import { addressOf, scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { signerAt, type WholeTransaction } from '../../test/scripted-transactions.ts'
 import { until } from '../../test/until.ts'
 import type { BlockListener, FollowedBlock, Ours } from './block.ts'
 import { fetchBlock, type ReceiptSource } from './fetch.ts'
-import { startFollower } from './follow.ts'
 import { chainLike } from '../../test/opened.ts'
 
 // A node that says something else than its block holds, one field at a time.
@@ -156,17 +151,7 @@ const LIES: Record<string, Lie> = {
 const OF_SENDER = new Set(['another sender', 'a contract that nobody created'])
 
 suite('a follower in strict mode', () => {
-  let database: TestDatabase
-  let app: App
-  before(async () => {
-    database = await testDatabase()
-    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
-    app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
-  })
-  beforeEach(async () => {
-    for (const table of ['blocks', 'cursors', 'networks'] as const) await app.db.deleteFrom(table).execute()
-  })
-  after(() => database.close())
+  const { app, settled, following } = followerStage()
 
   for (const [name, lie] of Object.entries(LIES)) {
     test(`stores nothing of a block with ${name}, and follows when the node is honest again`, async () => {
@@ -185,8 +170,7 @@ suite('a follower in strict mode', () => {
         lie(block, receipts)
       })
       mineAll(script)
-      const follower = startFollower(app, chainLike(script.chain, { rpc, verification: 'hash' }), [listener])
-      try {
+      const work = async () => {
         await until('it was lied to again and again', () => lies > 1)
         assert.deepEqual(
           told.map(({ number }) => number),
@@ -198,13 +182,9 @@ suite('a follower in strict mode', () => {
           [0],
         )
         isLying = false
-        await until('the cursor is at the head', async () => {
-          const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
-          return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
-        })
-      } finally {
-        await follower.stop()
+        await settled(script)
       }
+      await following(script, listener, work, chainLike(script.chain, { rpc, verification: 'hash' }))
       const { receipts } = told[1]!
       assert.deepEqual(
         receipts.map(({ from }) => from),

@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, suite, test } from 'node:test'
-import type { App } from '../app.ts'
+import { before, suite, test } from 'node:test'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
-import { readConfig } from '../config.ts'
-import { startFollower } from '../follower/follow.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
-import { openTelemetry } from '../telemetry.ts'
-import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { fromHex } from '../store/bytes.ts'
+import { followerStage } from '../../test/follower-stage.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
-import { until } from '../../test/until.ts'
 import { audit, type Difference } from './audit.ts'
 import { backfill } from './backfill.ts'
 import { indexTransfers } from './index-transfers.ts'
@@ -45,18 +40,7 @@ function busyChain(): ScriptedChain {
 }
 
 suite('transfers of accounts that existed before', () => {
-  let database: TestDatabase
-  let app: App
-  before(async () => {
-    database = await testDatabase()
-    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
-    app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
-  })
-  beforeEach(async () => {
-    for (const table of ['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const)
-      await app.db.deleteFrom(table).execute()
-  })
-  after(() => database.close())
+  const { app, followed } = followerStage(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'])
 
   const addAccounts = async (addresses = ACCOUNTS) => {
     const rows = addresses.map((address) => ({
@@ -66,15 +50,8 @@ suite('transfers of accounts that existed before', () => {
     }))
     await app.db.insertInto('accounts').values(rows).execute()
   }
-  /** Follows a chain to its newest block, from block 0 when the follower begins with it. */
-  const follow = async (script: ScriptedChain) => {
-    const follower = startFollower(app, script.chain, [indexTransfers])
-    await until('the cursor is at the head', async () => {
-      const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
-      return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
-    })
-    await follower.stop()
-  }
+  /** From block 0 when the follower begins with it. */
+  const follow = (script: ScriptedChain) => followed(script, indexTransfers)
   const dump = async (throughBlock = Number.MAX_SAFE_INTEGER) =>
     app.db
       .selectFrom('transfers')

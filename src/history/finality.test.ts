@@ -1,16 +1,12 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, suite, test } from 'node:test'
+import { suite, test } from 'node:test'
 import type { App } from '../app.ts'
 import type { Rpc } from '../chain/rpc/rpc.ts'
-import { readConfig } from '../config.ts'
-import { startFollower } from '../follower/follow.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
-import { openTelemetry } from '../telemetry.ts'
-import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { fromHex } from '../store/bytes.ts'
+import { followerStage } from '../../test/follower-stage.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
-import { until } from '../../test/until.ts'
 import { backfill } from './backfill.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { readHistory } from './read.ts'
@@ -25,34 +21,12 @@ const coins = (value: bigint): ScriptedTransfer => ({
 })
 
 suite('the history at the edge of what is final, and of what failed', () => {
-  let database: TestDatabase
-  let app: App
-  before(async () => {
-    database = await testDatabase()
-    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
-    app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
-  })
-  beforeEach(async () => {
-    for (const table of ['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const)
-      await app.db.deleteFrom(table).execute()
-  })
-  after(() => database.close())
+  const { app, followed } = followerStage(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'])
 
   const addAccount = () =>
     app.db.insertInto('accounts').values({ account_id: ACCOUNT, user_id: 'DEV-alice', address: fromHex(ALICE) }).execute() // prettier-ignore
-  const follow = async ({ chain, blocks }: ScriptedChain, rpc: Rpc = chain.rpc, verification = chain.verification) => {
-    const follower = startFollower(app, chainLike(chain, { rpc, verification }), [
-      { ...indexTransfers, afterCommit: () => {} },
-    ])
-    try {
-      await until('the cursor is at the head', async () => {
-        const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
-        return row !== undefined && toHex(row.block_hash) === blocks.at(-1)!.hash
-      })
-    } finally {
-      await follower.stop()
-    }
-  }
+  const follow = (script: ScriptedChain, rpc: Rpc = script.chain.rpc, verification = script.chain.verification) =>
+    followed(script, { ...indexTransfers, afterCommit: () => {} }, chainLike(script.chain, { rpc, verification }))
   /** Ten blocks with a transfer each, whose amount is the block's number. */
   const tenBlocks = () => {
     const script = scriptedChain({ isDevelopment: true, finality: FINALITY })

@@ -1,12 +1,8 @@
 import assert from 'node:assert/strict'
-import { after, before, beforeEach, suite, test } from 'node:test'
-import type { App } from '../app.ts'
-import { readConfig } from '../config.ts'
+import { before, suite, test } from 'node:test'
 import { startFollower } from '../follower/follow.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex, toWord } from '../store/bytes.ts'
-import { openTelemetry } from '../telemetry.ts'
-import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import {
   addressOf,
   logOf,
@@ -15,9 +11,9 @@ import {
   type ScriptedChain,
   type ScriptedTransfer,
 } from '../../test/scripted-chain.ts'
+import { followerStage } from '../../test/follower-stage.ts'
 import { expectedTransfers, storedTransfers } from '../../test/expected-transfers.ts'
 import { randomOf } from '../../test/random.ts'
-import { until } from '../../test/until.ts'
 import { indexTransfers } from './index-transfers.ts'
 
 /** HISTORY_SEEDS=200 is the long form. */
@@ -56,12 +52,15 @@ const piece = (from: Hex, to: Hex, id: bigint): ScriptedTransfer => ({
 })
 
 suite('the index of transfers', () => {
-  let database: TestDatabase
-  let app: App
+  const { app, settled, following } = followerStage([
+    'blocks',
+    'cursors',
+    'transfers',
+    'tokens',
+    'attempts',
+    'transactions',
+  ])
   before(async () => {
-    database = await testDatabase()
-    const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
-    app = { config, db: database.db, telemetry: openTelemetry('test', 'silent'), now: Date.now } as App
     for (const [address, account_id] of Object.entries(ACCOUNTS)) {
       await app.db
         .insertInto('accounts')
@@ -69,26 +68,12 @@ suite('the index of transfers', () => {
         .execute()
     }
   })
-  beforeEach(async () => {
-    for (const table of ['blocks', 'cursors', 'transfers', 'tokens', 'attempts', 'transactions'] as const)
-      await app.db.deleteFrom(table).execute()
-  })
-  after(() => database.close())
 
-  const settled = (script: ScriptedChain) =>
-    until('the cursor is at the head', async () => {
-      const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
-      return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
-    })
-  const index = async (script: ScriptedChain, work: () => Promise<void> = async () => {}) => {
-    const follower = startFollower(app, script.chain, [indexTransfers])
-    try {
+  const index = (script: ScriptedChain, work: () => Promise<void> = async () => {}) =>
+    following(script, indexTransfers, async () => {
       await work()
       await settled(script)
-    } finally {
-      await follower.stop()
-    }
-  }
+    })
   const storedRows = () => storedTransfers(app.db)
   const expectedRows = (blocks: ScriptedBlock[]) => expectedTransfers(blocks, ACCOUNTS)
 

@@ -1,9 +1,7 @@
-import http from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { text } from 'node:stream/consumers'
 import { RpcError } from '../../src/chain/rpc/rpc.ts'
 import { bloomOf } from '../../src/follower/bloom.ts'
 import type { Hex } from '../../src/ids.ts'
+import { serveRpc, type Asked, type Said } from '../rpc-server.ts'
 import type { ScriptedBlock, ScriptedChain } from '../scripted-chain.ts'
 
 /** The node of a scripted chain as a real server, which lies and fails while it is told to. */
@@ -18,7 +16,6 @@ export type HistoryNode = {
   close(): Promise<void>
 }
 
-type Asked = { id: number; method: string; params: unknown[] }
 type Log = { address: Hex; topics: Hex[]; data: Hex; logIndex: Hex }
 type Receipt = {
   logs: Log[]
@@ -53,30 +50,6 @@ export async function startHistoryNode(
   const count = (what: string) => void (node.counts[what] = (node.counts[what] ?? 0) + 1)
   const pick = <T>(list: readonly T[]): T => list[random(list.length)]!
 
-  const server = http.createServer((request, response) => {
-    serve(request, response).catch(() => response.destroy())
-  })
-
-  async function serve(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
-    const body = JSON.parse(await text(request)) as Asked | Asked[]
-    if (node.isBad && random(BAD_REQUEST) === 0) {
-      const what = pick(['dropped', '503', 'hangs', 'half'])
-      count(what)
-      if (what === 'dropped') return void response.destroy()
-      if (what === '503') return void response.writeHead(503).end('{"error":"bad gateway"}')
-      if (what === 'half') return void response.writeHead(200).end('[{"jsonrpc":"2.0","id":0,"resu')
-      return
-    }
-    const answers = onFork(() => [body].flat().map(answer))
-    if (node.isBad && random(BAD_REQUEST) === 0 && answers.length > 1) {
-      count('answer left out')
-      answers.splice(random(answers.length), 1)
-    }
-    if (node.isBad && random(BAD_REQUEST) === 0) answers.reverse()
-    response.writeHead(200, { 'content-type': 'application/json' })
-    response.end(JSON.stringify(Array.isArray(body) ? answers : answers[0]))
-  }
-
   /** The whole request from one of the branches, sometimes with an older head. */
   function onFork<T>(work: () => T): T {
     const { blocks } = script
@@ -97,17 +70,15 @@ export async function startHistoryNode(
     }
   }
 
-  function answer({ id, method, params }: Asked): object {
+  function answer({ method, params }: Asked): Said {
     try {
       const result = structuredClone(script.respond(method, params))
       return {
-        jsonrpc: '2.0',
-        id,
         result: node.isBad && random(lies === null ? BAD_CALL : 4) === 0 ? lie(method, result) : result,
       }
     } catch (error) {
       if (!(error instanceof RpcError)) throw error
-      return { jsonrpc: '2.0', id, error: { code: error.rpcCode, message: error.message } }
+      return { error: { code: error.rpcCode, message: error.message } }
     }
   }
 
@@ -148,13 +119,27 @@ export async function startHistoryNode(
     return changed
   }
 
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  node.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  node.close = async () => {
-    server.closeAllConnections()
-    await new Promise((resolve) => server.close(resolve))
-  }
-  return node
+  const { url, close } = await serveRpc({
+    answer,
+    interfere(_, response) {
+      if (!node.isBad || random(BAD_REQUEST) !== 0) return false
+      const what = pick(['dropped', '503', 'hangs', 'half'])
+      count(what)
+      if (what === 'dropped') response.destroy()
+      if (what === '503') response.writeHead(503).end('{"error":"bad gateway"}')
+      if (what === 'half') response.writeHead(200).end('[{"jsonrpc":"2.0","id":0,"resu')
+      return true
+    },
+    around(answerAll) {
+      const answers = onFork(answerAll)
+      if (node.isBad && random(BAD_REQUEST) === 0 && answers.length > 1) {
+        count('answer left out')
+        answers.splice(random(answers.length), 1)
+      }
+      return node.isBad && random(BAD_REQUEST) === 0 ? answers.toReversed() : answers
+    },
+  })
+  return Object.assign(node, { url, close })
 }
 
 /** What a follower without strict mode can see of logs: the filter, and whether the indexes count. */
