@@ -12,6 +12,7 @@ import { keccak256 } from 'viem/utils'
 import { openNode } from '../src/chain/rpc/node.ts'
 import { deploy } from '../src/devnet/deploy.ts'
 import type { Hex } from '../src/ids.ts'
+import { httpClients } from './http-clients.ts'
 import { load, type Outcome, type Request } from './load.ts'
 import { nodeCosts } from './node-costs.ts'
 import { partsOf } from './parts.ts'
@@ -100,6 +101,7 @@ try {
   await printParts('read, all different', () => read(call(nextAddress())))
   await printParts('read, repeating', (number) => read(call(addressOf(number % REPEATED))))
   await printNodeCosts()
+  await printHttpClients()
   await printMemory(Number(flags.memory))
 
   /** Every path is compiled, every token was checked once. */
@@ -130,6 +132,15 @@ try {
     for (const { way, rate, nodeMicros, ownMicros } of await nodeCosts(node, erc20)) {
       console.log(
         `  ${way.padEnd(34)} ${nodeMicros.toFixed(1).padStart(6)} µs  ${ownMicros.toFixed(1).padStart(6)} µs  ${rate.toFixed(0).padStart(8)}/s`,
+      )
+    }
+  }
+
+  async function printHttpClients(): Promise<void> {
+    console.log('\nCPU of the asking process per request to the node, by HTTP client (docs/decisions/0055)')
+    for (const { load: of, client, rate, micros } of await httpClients(node.url, erc20)) {
+      console.log(
+        `  ${of.padEnd(28)} ${client.padEnd(24)} ${micros.toFixed(1).padStart(8)} µs  ${rate.toFixed(0).padStart(8)}/s`,
       )
     }
   }
