@@ -5,7 +5,7 @@ import { slot } from '../state.ts'
 /**
  * Named points on the way of a write at which a proof may stop it: a hook that throws leaves everything as a killed
  * process would, and `CRASH_AT` (crash-at.ts) kills or stops the real one. In production there is no such thing.
- * They stand around the steps (steps.ts); only those within a database transaction (`in-…`) stand in its body.
+ * They stand around the steps (steps.ts); only those within a database transaction (`in-…`) are in its body.
  */
 export type Step =
   | 'before-bind'
