@@ -50,10 +50,12 @@ export const SHOP = {
 }
 
 /** An identity provider that an application brings (RFC 8693). */
-const Issuer = exactly<TrustedIssuer>()(Type.Object(
-  { provider: Type.String({ description: 'First part of user ids: `APP_…`' }), ...issuer },
-  { title: 'Issuer' },
-))
+const Issuer = exactly<TrustedIssuer>()(
+  Type.Object(
+    { provider: Type.String({ description: 'First part of user ids: `APP_…`' }), ...issuer },
+    { title: 'Issuer' },
+  ),
+)
 
 /** An application as its operator sees it: of secrets only how many are live. */
 export const Application = Type.Object(
@@ -91,10 +93,14 @@ export const ListedNetwork = Type.Object(
     coin: Type.String(),
     decimals: Type.Integer(),
     /** null: this service shows pages of its own */
-    explorer: Nullable(exactly<ExplorerTemplates>()(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() }))),
+    explorer: Nullable(
+      exactly<ExplorerTemplates>()(Type.Object({ tx: Type.String(), address: Type.String(), block: Type.String() })),
+    ),
     finality: Type.Union([Type.Literal('finalized'), Type.Integer()]),
     blockVerification: Nullable(
-      Type.Unsafe<Verification>(Type.String({ description: '`hash`, `bloom` or `count`; null: as the setting BLOCK_VERIFICATION says' })),
+      Type.Unsafe<Verification>(
+        Type.String({ description: '`hash`, `bloom` or `count`; null: as the setting BLOCK_VERIFICATION says' }),
+      ),
     ),
     /** highest maxFeePerGas (or gasPrice) ever signed */
     feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { before, suite, test } from 'node:test'
+import { suite, test } from 'node:test'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'

@@ -2,11 +2,11 @@ import Type, { type Static } from 'typebox'
 
 /** What was ended of someone who was signed out everywhere, as an operator sees it. */
 export const SignedOut = Type.Object(
-      {
-        userId: Type.String(),
-        browsers: Type.Integer({ description: 'How many browsers were signed in' }),
-        applications: Type.Integer({ description: 'How many sign-ins of applications worked' }),
-      },
-      { title: 'SignedOut', examples: [{ userId: 'GITHUB-583231', browsers: 1, applications: 2 }] },
-    )
+  {
+    userId: Type.String(),
+    browsers: Type.Integer({ description: 'How many browsers were signed in' }),
+    applications: Type.Integer({ description: 'How many sign-ins of applications worked' }),
+  },
+  { title: 'SignedOut', examples: [{ userId: 'GITHUB-583231', browsers: 1, applications: 2 }] },
+)
 export type SignedOut = Static<typeof SignedOut>

@@ -30,7 +30,7 @@ export type Freezes = {
   list: () => FrozenSubject[]
 }
 
-export const EVERYTHING = 'everything'
+const EVERYTHING = 'everything'
 const networkOf = (chainId: number): string => `network ${chainId}`
 
 /** Before all sign requests of a group: what is frozen in it is frozen for them. */

@@ -33,7 +33,7 @@ const rules: readonly Rule[] = [
 ]
 
 /** wei: the most that a transaction can cost besides its value. */
-export const totalFee = ({ gas, fees }: Pick<UnsignedTransaction, 'gas' | 'fees'>): bigint => gas * feePair(fees).max
+const totalFee = ({ gas, fees }: Pick<UnsignedTransaction, 'gas' | 'fees'>): bigint => gas * feePair(fees).max
 
 /**
  * The gate that a cancel passes besides, when the ledger says that it fills a nonce for nobody. Its user is not there, so

@@ -21,7 +21,7 @@ const ALICE = {
 }
 
 /** 2.1. */
-export const User = Type.Object(user, { title: 'User', examples: [ALICE] })
+const User = Type.Object(user, { title: 'User', examples: [ALICE] })
 export type UserProfile = Static<typeof User>
 
 /** The caller's own user, with what the token is good for. */

@@ -4,7 +4,6 @@ import { chownSync, existsSync, globSync, mkdtempSync, readFileSync, rmSync } fr
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
 import { until } from '../until.ts'

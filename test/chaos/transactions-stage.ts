@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { until as lookAgain } from '../until.ts'
 import { insist, newWrite, readBack, type Want, type Write } from './transactions-client.ts'
 import type { Account, ChaosWorld, Server } from './transactions-world.ts'
