@@ -8,6 +8,8 @@ export type Oracle = {
   mined: Map<number, number>
   /** blocks in the order they were seen: when (performance.now, ms) and how many transactions they hold */
   blocks: { number: number; at: number; count: number }[]
+  /** Reads the blocks that were seen so far. */
+  read(): Promise<void>
   /** Reads blocks until all of these are mined, or nothing was for 15 s. @returns those that are not */
   settle(numbers: ReadonlySet<number>): Promise<number[]>
   stop(): Promise<void>
@@ -58,6 +60,7 @@ export async function watchChain(url: string, numberOf: (input: Hex) => number |
   return {
     mined,
     blocks,
+    read: readOn,
     settle: async (numbers) => {
       let left = Number.POSITIVE_INFINITY
       for (let movedAt = performance.now(); ; await wait(100)) {

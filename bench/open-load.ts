@@ -25,19 +25,21 @@ export type OpenOutcome = {
 const GOOD_MS = 1_000
 /** what is not answered so long after the end never is */
 const DRAIN_MS = 45_000
+/** A connection idle for as long is not used again, as HTTP clients do: the server may be closing it (after 72 s). */
+const MAX_IDLE_MS = 60_000
 
 /**
  * Requests that arrive at a rate, whatever the server does: what comes while all connections are busy waits for one, and
  * its wait counts. The closed loop of `load.ts` waits with the server, and so never asks for more than it can do.
  * @param rate      arrivals per second
  * @param next      makes the request of the given number
- * @param answered  told of each answer
+ * @param answered  told of each answer; its status is 0 where the connection was closed instead
  */
 export async function openLoad(
   url: string,
   { rate, connections, seconds }: { rate: number; connections: number; seconds: number },
   next: (number: number) => Request,
-  answered: (number: number, status: number, ms: number) => void = () => {},
+  answered: (number: number, status: number, ms: number, text: () => string) => void = () => {},
 ): Promise<OpenOutcome> {
   const { hostname, port } = new URL(url)
   const host = `${hostname}:${port}`
@@ -51,7 +53,7 @@ export async function openLoad(
   let firstOther: string | null = null
 
   type Client = { send(arrival: { number: number; at: number }): void; isOpen(): boolean }
-  /** A connection that was not used for long is closed by the server, as 408: then there is another. */
+  /** What is closed here or by the server is followed by another. */
   const takeFree = () => {
     for (let client = free.pop(); client !== undefined; client = free.pop()) if (client.isOpen()) return client
     return undefined
@@ -63,15 +65,20 @@ export async function openLoad(
       sockets.push(socket)
       let current: { number: number; at: number } | null = null
       let sentAt = 0
+      let idleSince = performance.now()
       const client: Client = {
         send(arrival) {
           current = arrival
           sentAt = performance.now()
           socket.write(textOf(next(arrival.number), host))
         },
-        isOpen: () => socket.writable,
+        isOpen: () => {
+          if (current === null && performance.now() - idleSince > MAX_IDLE_MS) socket.destroy()
+          return socket.writable
+        },
       }
       const goOn = () => {
+        if (head === waiting.length) waiting.length = head = 0
         if (head < waiting.length && client.isOpen()) client.send(waiting[head++]!)
         else free.push(client)
       }
@@ -80,6 +87,7 @@ export async function openLoad(
         const { number, at } = current
         current = null
         const now = performance.now()
+        idleSince = now
         open--
         if (status === 200) good.push(now - at)
         else if (status === 503 && text().includes('"overloaded"')) refusals.push(now - sentAt)
@@ -87,7 +95,7 @@ export async function openLoad(
           others++
           firstOther ??= text().slice(-600)
         }
-        answered(number, status, now - at)
+        answered(number, status, now - at, text)
         goOn()
       })
       socket.once('close', () => {
@@ -96,6 +104,7 @@ export async function openLoad(
           open--
           others++
           firstOther ??= 'closed without an answer'
+          answered(current.number, 0, performance.now() - current.at, () => '')
         }
         void begin().catch(() => {})
       })

@@ -63,6 +63,8 @@ export type Program = Started & {
   people(names: string[], application?: string): Promise<Person[]>
   /** bytes, after a garbage collection */
   memory(): Promise<NodeJS.MemoryUsage>
+  /** by how much its event loop came late since the last time it was asked, 99th percentile, milliseconds */
+  loopDelayMs(): Promise<number>
   /** the signer's process, which the program has started */
   signerPid: number
   /** null on the embedded database */
@@ -130,6 +132,7 @@ export async function startProgram(
     people: async (users, application) =>
       (await ask<{ tokens: Person[] }>({ users, ...(application === undefined ? {} : { application }) })).tokens,
     memory: async () => (await ask<{ memory: NodeJS.MemoryUsage }>({ memory: true })).memory,
+    loopDelayMs: async () => (await ask<{ delayMs: number }>({ loop: true })).delayMs,
     settled: async () => {
       while ((await ask<{ open: number }>({ open: true })).open > 0) await sleep(100)
     },
@@ -150,6 +153,15 @@ export async function startProgram(
 export function cpuMillis(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
   return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
+/** Resident memory of a process, bytes; proc(5), VmRSS. Linux only; 0 where it has ended. */
+export function residentBytes(pid: number): number {
+  try {
+    return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1_024
+  } catch {
+    return 0
+  }
 }
 
 function handleOf(child: ChildProcess): { pid: number; end(): Promise<void> } {

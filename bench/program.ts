@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import net from 'node:net'
 import { Session } from 'node:inspector/promises'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import pg from 'pg'
 import { saveApplication } from '../src/applications/registry.ts'
 import { readConfig } from '../src/config.ts'
@@ -24,6 +25,8 @@ if (process.env.BENCH_NETWORK === 'public') for (const chain of app.chains.value
 
 const inspector = new Session()
 inspector.connect()
+const delays = monitorEventLoopDelay({ resolution: 10 })
+delays.enable()
 
 process.on(
   'message',
@@ -32,6 +35,7 @@ process.on(
     users,
     application,
     memory,
+    loop,
     profile,
     counts: isCounting,
     open: isAskedForOpen,
@@ -40,6 +44,7 @@ process.on(
     users?: string[]
     application?: string
     memory?: true
+    loop?: true
     profile?: 'start' | 'stop'
     counts?: true
     open?: true
@@ -65,6 +70,13 @@ process.on(
     }
     if (profile === 'stop') {
       process.send!({ id, profile: (await inspector.post('Profiler.stop')).profile })
+      return
+    }
+    if (loop) {
+      // The histogram holds whole turns of its timer: what is more than the timer's 10 ms is delay.
+      const delayMs = Math.max(0, delays.percentile(99) / 1e6 - 10)
+      delays.reset()
+      process.send!({ id, delayMs })
       return
     }
     if (memory) {
