@@ -15,7 +15,7 @@ import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { askTokens, MAX_TOKENS, type AtBlock, type Token, type TokenFacts } from './ask.ts'
 import { noteTokens } from './record.ts'
-import { askAll, refreshTokens, typeOf } from './refresh.ts'
+import { askAll, refreshAfter, typeOf, type Answered, type AnswersAt } from './refresh.ts'
 import { slot } from '../state.ts'
 
 const REMEMBERED_MS = 30_000
@@ -84,13 +84,9 @@ export async function readFactsOfTokens(app: App, chain: Chain, addresses: Hex[]
   const unasked = missing.filter((address) => !known.has(address))
   for (let start = 0; start < unasked.length; start += MAX_TOKENS) {
     const tokens = unasked.slice(start, start + MAX_TOKENS).map((address) => tokenOf(address, stored.get(address)))
-    const told = await atNewest(chain, (at) => askAll(app, chain, tokens, at))
-    await storeTokens(
-      app,
-      chain,
-      told.filter(({ answer }) => answer.isContract),
-    )
-    for (const { address, answer } of told) learn(address, answer.facts)
+    const answered = await atNewest(chain, (at) => askAll(app, chain, tokens, at))
+    await storeTokens(app, chain, answered)
+    for (const { address, answer } of answered.answers) learn(address, answer.facts)
   }
   for (const address of missing) if (!known.has(address)) known.set(address, { symbol: '', name: '', decimals: 0 })
   return known
@@ -107,18 +103,20 @@ async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts>
   )
   if (row !== undefined && row.state !== 'NEW') return { symbol: row.symbol, name: row.name, decimals: row.decimals }
   const token = tokenOf(address, row)
-  const answers = await atNewest(chain, (at) => askTokens(chain, [token], at))
-  const { facts, isContract } = answers[0]!
-  // An address without code is no token: callers could fill the table with them.
-  if (isContract) await storeTokens(app, chain, [token])
-  return facts
+  const answered = await atNewest(chain, async (at) => [
+    { ...token, answer: (await askTokens(chain, [token], at))[0]! },
+  ])
+  await storeTokens(app, chain, answered)
+  return answered.answers[0]!.answer.facts
 }
 
 /** At the newest block that the node knows, too. @throws chain_unavailable | chain_timeout */
-function atNewest<T>(chain: Chain, ask: (at: AtBlock) => Promise<T>): Promise<T> {
-  return readAt(chain, 'latest', ({ block }) => ask({ blockHash: block.hash })).catch((error: unknown) => {
-    throw mapChainError(error)
-  })
+function atNewest(chain: Chain, ask: (at: AtBlock) => Promise<Answered[]>): Promise<AnswersAt> {
+  return readAt(chain, 'latest', async ({ block }) => ({ block, answers: await ask({ blockHash: block.hash }) })).catch(
+    (error: unknown) => {
+      throw mapChainError(error)
+    },
+  )
 }
 
 const tokenOf = (address: Hex, row: { token_type: number } | undefined): Token => ({
@@ -127,10 +125,13 @@ const tokenOf = (address: Hex, row: { token_type: number } | undefined): Token =
 })
 
 /**
- * What was answered at the newest block is not what is stored: that block may never be one of ours, and then nobody would
- * take the answer back. The tokens are asked again in the background, at a stored block.
+ * What was answered at the newest block is stored in the background if the follower has stored that block; otherwise the
+ * tokens are asked again, at a stored block, because nobody would take back what was said in a block that never becomes
+ * ours. An address without code is no token: callers could fill the table with them.
  */
-async function storeTokens(app: App, chain: Chain, tokens: Token[]): Promise<void> {
+async function storeTokens(app: App, chain: Chain, { block, answers }: AnswersAt): Promise<void> {
+  const tokens = answers.filter(({ answer }) => answer.isContract)
+  if (tokens.length === 0) return
   await retrying(() => noteTokens(app.db, chain, tokens))
-  void refreshTokens(app, chain)
+  void refreshAfter(app, chain, { block, answers: tokens })
 }

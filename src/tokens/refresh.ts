@@ -26,11 +26,37 @@ const running = slot('tokens that are being asked again', (_chain: Chain): { run
  * @returns when nothing is due any more
  */
 export function refreshTokens(app: RefreshContext, chain: Chain): Promise<void> {
-  const now = running.of(chain)
-  now.run ??= refreshAll(app, chain)
+  return running.of(chain).run ?? run(app, chain, Promise.resolve())
+}
+
+/** What tokens answered at a block that may not be stored, now or ever. */
+export type AnswersAt = { block: { number: number; hash: Hex }; answers: Answered[] }
+
+/** The same, after storing what some of them have just answered: if its block is stored, they are not asked again. */
+export function refreshAfter(
+  app: RefreshContext,
+  chain: Chain,
+  { block: { number, hash }, answers }: AnswersAt,
+): Promise<void> {
+  const before = running.of(chain).run
+  const stored = storeAnswers(app.db, chain, { at: { blockHash: hash }, number, hash }, answers)
+  return run(
+    app,
+    chain,
+    // What could not be stored is due still.
+    stored.catch(() => {}).then(() => before),
+  )
+}
+
+function run(app: RefreshContext, chain: Chain, first: Promise<void>): Promise<void> {
+  const one = first
+    .then(() => refreshAll(app, chain))
     .catch((error: unknown) => app.telemetry.log.debug('token_refresh_failed', { chainId: chain.chainId }, error))
-    .finally(() => (now.run = null))
-  return now.run
+    .finally(() => {
+      if (running.of(chain).run === one) running.of(chain).run = null
+    })
+  running.of(chain).run = one
+  return one
 }
 
 async function refreshAll(app: RefreshContext, chain: Chain): Promise<void> {
@@ -79,7 +105,7 @@ async function readPlace({ db }: RefreshContext, chain: Chain): Promise<ReadBloc
   return { at: quantityOf(Math.max(number, newest - chain.finality)), number, hash: null }
 }
 
-type Answered = Token & { answer: TokenAnswer }
+export type Answered = Token & { answer: TokenAnswer }
 
 /**
  * What tokens say of themselves: all at once; when that fails, one by one, so that a token that takes the node down
