@@ -18,16 +18,16 @@ export type SendRefusal =
 const sendPatterns: readonly [SendRefusal, RegExp][] = [
   // geth core/txpool/errors.go ErrAlreadyKnown, reth and erigon the same; anvil "transaction already imported";
   // besu "Known transaction"; nethermind AcceptTxResult.AlreadyKnown; zkSync "known transaction. transaction with hash … is
-  // already in the system"; erigon "existing tx with same hash"; Sei "tx already exists in cache"
+  // already in the system"; erigon "existing tx with same hash"; Sei "tx already exists in cache"; EthereumJS (service/txpool)
   [
     'known',
-    /already known|already imported|\bknown transaction|alreadyknown|existing tx with same hash|already exists in cache/i,
+    /already known|already imported|\bknown transaction|alreadyknown|existing tx with same hash|already exists in cache|already in the txpool/i,
   ],
   // geth and reth "replacement transaction underpriced"; erigon "could not replace existing tx";
-  // nethermind AcceptTxResult.ReplacementNotAllowed. Before `underpriced`, whose text it contains.
+  // nethermind AcceptTxResult.ReplacementNotAllowed; EthereumJS "replacement gas too low". Before `underpriced`, whose text it contains.
   [
     'replacement_underpriced',
-    /replacement (transaction )?underpriced|could not replace existing|replacementnotallowed/i,
+    /replacement (transaction )?underpriced|could not replace existing|replacementnotallowed|replacement (blob )?gas too low/i,
   ],
   // geth core/error.go ErrNonceTooLow, reth, erigon, anvil; besu "Nonce too low"; nethermind OldNonce, OwnNonceAlreadyUsed;
   // OpenEthereum "Transaction nonce is too low"; zkSync "nonce too low. allowed nonce range: 427 - 447, actual: 426"
@@ -44,14 +44,17 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
   ],
   // geth core/txpool/errors.go ErrTxPoolOverflow, ErrAccountLimitExceeded, and ErrInflightTxLimitReached of delegated
   // accounts; reth "txpool is full"; erigon "pending sub-pool is full"; nethermind FeeTooLowToCompete: its pool is full;
-  // Nitro "sequencer pending tx pool full, please try again", "queue full"
+  // Nitro "sequencer pending tx pool full, please try again", "queue full"; EthereumJS "already have max amount of txs"
   [
     'pool_full',
-    /pool (is )?full|queue full|sub-pool is full|account limit exceeded|in-flight transaction limit|feetoolowtocompete/i,
+    /pool (is )?full|queue full|sub-pool is full|account limit exceeded|in-flight transaction limit|feetoolowtocompete|max amount of txs/i,
   ],
   // geth "transaction underpriced" and "max fee per gas less than block base fee"; erigon "fee too low", "underpriced";
-  // besu "Gas price below configured minimum gas price"; nethermind FeeTooLow; Nitro "gas price too low"
-  ['underpriced', /underpriced|less than block base fee|(gas )?price (below|(is )?too low)|fee ?too ?low/i],
+  // besu "Gas price below configured minimum gas price"; nethermind FeeTooLow; Nitro "gas price too low"; EthereumJS
+  [
+    'underpriced',
+    /underpriced|less than block base fee|(gas )?price (below|(is )?too low)|fee ?too ?low|pay (the minimum gas price|basefee)/i,
+  ],
   // geth, reth, erigon core/error.go; besu TransactionInvalidReason; nethermind GasLimitExceeded, Invalid;
   // anvil "Out of gas: gas required exceeds…", "intrinsic gas too low"
   [
