@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises'
 import { RpcError, RpcUnavailable } from './chain/rpc/rpc.ts'
 import { ConfigError, readConfig, type Config } from './config.ts'
 import { ChainStartError } from './devnet/anvil-binary.ts'
@@ -6,6 +5,7 @@ import { banner } from './devnet/development.ts'
 import { FolderInUse } from './folder-lock.ts'
 import { open, type OpenedProgram } from './open.ts'
 import { isInReach } from './secret-file.ts'
+import { makeFolder } from './store/folder.ts'
 
 /**
  * The server: settings → open → start → wait for a signal → close in reverse order. Without settings it is a
@@ -39,7 +39,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 try {
   await refuseKeysInReach(config)
   // Production keeps nothing there: its folder may be one that nobody can write to.
-  if (config.NODE_ENV !== 'production') await mkdir(config.DATA_DIR, { recursive: true, mode: 0o700 })
+  if (config.NODE_ENV !== 'production') await makeFolder(config.DATA_DIR, 'DATA_DIR')
   opened = await open(config)
   if (opened.development !== null) await greet(opened.development)
   await opened.untilOver(closing.signal)

@@ -1,0 +1,35 @@
+import { mkdir } from 'node:fs/promises'
+import { dirname } from 'node:path'
+
+/**
+ * Makes a folder that only its owner opens, with those above it that are missing.
+ * @param setting  which names it, for the message
+ * @throws Error naming setting and reason
+ */
+export async function makeFolder(path: string, setting: string): Promise<void> {
+  try {
+    await makeWithParents(path)
+  } catch (error) {
+    const { code = 'it failed' } = error as NodeJS.ErrnoException
+    throw new Error(`${setting} ${path} cannot be made: ${code}`, { cause: error })
+  }
+}
+
+/**
+ * Level by level: Node's own `recursive` takes an ENOENT for a missing parent, and tries for ever where the file system says
+ * so of a folder whose parent exists, as /proc does.
+ */
+async function makeWithParents(path: string): Promise<void> {
+  try {
+    await mkdir(path, { mode: 0o700 })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST') return
+    const parent = dirname(path)
+    if (code !== 'ENOENT' || parent === path) throw error
+    await makeWithParents(parent)
+    await mkdir(path, { mode: 0o700 }).catch((again: NodeJS.ErrnoException) => {
+      if (again.code !== 'EEXIST') throw again
+    })
+  }
+}
