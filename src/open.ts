@@ -19,6 +19,7 @@ import { openEmbeddedChain, writeFacts, type DevelopmentFacts, type EmbeddedChai
 import { startSigner } from './devnet/signer.ts'
 import { lockFolder } from './folder-lock.ts'
 import { openOperatorsListener } from './http/health.ts'
+import { listenAt } from './http/listener.ts'
 import { issueToken } from './oauth/issue.ts'
 import { loadKeys, publicKeys } from './oauth/keys.ts'
 import { developmentProvider, readProviders } from './oauth/federation/providers.ts'
@@ -179,7 +180,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       )
     // Before the door opens: what waits for /readyz finds the file.
     const facts = main === null ? null : await announce(app, main, embedded)
-    await server.listen({ host: config.HOST, port })
+    await listenAt(server, { host: config.HOST, port })
     // Not ready immediately, so that a balancer stops sending before the door closes.
     opened('drain', null, async () => {
       isDraining = true

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect, type AddressInfo, type Socket } from 'node:net'
+import { connect, isIP, type AddressInfo, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { fakeApp } from '../../test/fake-app.ts'
 import { until } from '../../test/until.ts'
 import { documentation } from './documentation.ts'
 import { openOperatorsListener } from './health.ts'
-import { openListener } from './listener.ts'
+import { listenAt, openListener } from './listener.ts'
 
 const open = async (port: number): Promise<Socket> => {
   const socket = connect(port, '127.0.0.1')
@@ -78,4 +78,18 @@ test('the page of the API reference has another nonce each time, in its header a
     assert.equal(headers['cache-control'], 'no-store')
   }
   assert.equal(seen.size, 3)
+})
+
+test('by the name localhost it listens at one address, so that the bound holds for every connection', async (t) => {
+  const here = await fakeApp({ MAX_CONNECTIONS: '16' })
+  const server = openListener(here.app)
+  t.after(async () => {
+    await server.close()
+    await here.close()
+  })
+  const listen = t.mock.method(server, 'listen')
+  await listenAt(server, { host: 'localhost', port: 0 })
+  // Of a machine where the name has one address alone nothing else would tell.
+  assert.ok(isIP((listen.mock.calls[0]!.arguments[0] as { host: string }).host))
+  assert.equal(server.addresses().length, 1)
 })

@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import { readNumber } from '../chain/rpc/answers.ts'
 import { WrongChain } from '../chain/rpc/failures.ts'
 import type { Listen } from '../config.ts'
-import { boundConnections } from './listener.ts'
+import { boundConnections, listenAt } from './listener.ts'
 
 /** Milliseconds without news of a network after which it does not count as healthy. */
 const HEAD_STALE_MS = 15_000
@@ -34,7 +34,7 @@ export async function openOperatorsListener(app: App, { host, port }: Listen, qu
   boundConnections(server, app, MAX_CONNECTIONS)
   routes(server, app, { ...questions, tells: true })
   metrics(server, app)
-  await server.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {
+  await listenAt(server, { host, port }).catch((error: NodeJS.ErrnoException) => {
     throw new Error(`OPS_LISTEN cannot be listened on: ${error.code ?? 'failed'}`, { cause: error })
   })
   return server

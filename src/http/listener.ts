@@ -6,6 +6,7 @@
  * Way of a request: `gate.ts`, `caller.ts`, the route, `problems.ts`.
  */
 
+import { lookup } from 'node:dns/promises'
 import { STATUS_CODES } from 'node:http'
 import { BlockList, isIPv6, type Socket } from 'node:net'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
@@ -83,6 +84,15 @@ export function openListener(app: App): FastifyInstance {
     done()
   })
   return server
+}
+
+/**
+ * Listens at one address. Of the name `localhost` Fastify would listen at each of its addresses, with a server of its own
+ * that no bound holds for.
+ */
+export async function listenAt(server: FastifyInstance, { host, port }: { host: string; port: number }): Promise<void> {
+  const { address } = await lookup(host)
+  await server.listen({ host: address, port })
 }
 
 /** milliseconds between two lines that say so */
