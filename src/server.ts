@@ -134,7 +134,8 @@ export function startWorkers(app: App): Workers {
   const serve = (chain: Chain) => {
     const keeper = startKeeper(app, chain)
     keepers.push(keeper)
-    running.push(keeper, startFollower(app, chain, [followTransactions, indexTransfers]))
+    const onNodeBack = keeper.nodeIsBack
+    running.push(keeper, startFollower(app, chain, [followTransactions, indexTransfers], { onNodeBack }))
   }
   app.chains.forEach(serve)
   const timer = setInterval(() => {

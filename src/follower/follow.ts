@@ -47,13 +47,22 @@ const MAX_UNANNOUNCED = 2
 /** A node may announce what it likes: it sets no faster pace than this. */
 const MIN_PAUSE_MS = 20
 
+/** Looks in a row without an answer, 1.5 s: such a node may have been started again, without the transactions it was given. */
+const MIN_UNANSWERED = 5
+
 /**
  * Follows one network until stopped: every block of its canonical chain is given to the listeners exactly once and
  * in order, and retracted when the chain reorganises. One process follows, the others keep their head in step.
  * Failures of node and database are waited out.
+ * @param onNodeBack  called when the node answers again after it was away
  * @returns the way to stop: resolves when what was in flight is finished and the lease is given back
  */
-export function startFollower(app: App, chain: Chain, listeners: BlockListener[]): { stop(): Promise<void> } {
+export function startFollower(
+  app: App,
+  chain: Chain,
+  listeners: BlockListener[],
+  { onNodeBack = () => {} }: { onNodeBack?: () => void } = {},
+): { stop(): Promise<void> } {
   const stopping = new AbortController()
   const follower: Follower = {
     app,
@@ -76,7 +85,7 @@ export function startFollower(app: App, chain: Chain, listeners: BlockListener[]
     ahead: null,
     hasWarnedOfFinality: false,
   }
-  const done = run(follower)
+  const done = run(follower, onNodeBack)
   return {
     stop: async () => {
       stopping.abort()
@@ -85,9 +94,10 @@ export function startFollower(app: App, chain: Chain, listeners: BlockListener[]
   }
 }
 
-async function run(follower: Follower): Promise<void> {
+async function run(follower: Follower, onNodeBack: () => void): Promise<void> {
   const { app, chain, stopping } = follower
   let failures = 0
+  let unanswered = 0
   const unlisten = listen(follower)
   while (!stopping.aborted) {
     let waitMs: number
@@ -96,10 +106,13 @@ async function run(follower: Follower): Promise<void> {
       warnOfReceipts(follower)
       if (failures > 0) app.telemetry.log.info('follower_recovered', { chainId: chain.chainId, failures })
       failures = 0
+      if (unanswered >= MIN_UNANSWERED) onNodeBack()
+      unanswered = 0
       waitMs = isBehind ? 0 : Math.min(patience(follower), follower.held === null ? Infinity : RENEW_EVERY_MS)
     } catch (error) {
       if (stopping.aborted) break
       waitMs = Math.min(MAX_BACKOFF_MS, 50 * 2 ** Math.min(failures, 10))
+      if (error instanceof RpcUnavailable) unanswered++
       recover(follower, error, failures++)
     }
     chain.head.setFollowed(aloneMs(follower))

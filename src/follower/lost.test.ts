@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Chain } from '../chain/network.ts'
+import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
 import { indexedTo } from './cursor.ts'
+import { startFollower } from './follow.ts'
 
 const { app, settled, following } = followerStage()
 
@@ -58,3 +60,30 @@ test('in development the chain may lose more than was followed: it is followed f
     await settled(script)
     assert.equal((await indexedTo(app.db, 31337)).indexedTo, 1)
   }))
+
+test('whoever must know is told when a node that was away answers again, not of a failure that passes at once', async () => {
+  const script = scriptedChain({ finality: 4 })
+  script.mine()
+  let returns = 0
+  const follower = startFollower(app, script.chain, [], { onNodeBack: () => returns++ })
+  try {
+    await settled(script)
+    const { rpc } = script.chain
+    const away = () => Promise.reject(new RpcUnavailable('away', { timedOut: false }))
+    const failing = async (times: number) => {
+      let asked = 0
+      const refuse = () => (asked++, away())
+      script.chain.rpc = { ...rpc, call: refuse, batch: refuse }
+      await until('the node was asked', () => asked >= times)
+      script.chain.rpc = rpc
+      script.mine()
+      await settled(script)
+    }
+    await failing(1)
+    assert.equal(returns, 0)
+    await failing(6)
+    await until('it is told', () => returns === 1)
+  } finally {
+    await follower.stop()
+  }
+})

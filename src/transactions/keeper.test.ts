@@ -74,6 +74,26 @@ test('at the start everything that is under way on the network is sent, by accou
   assert.equal(broadcast_at, null)
 })
 
+test('what a node has taken is sent again as soon as it is back, once', async () => {
+  takesEverything()
+  const writer = await world.account('node-back')
+  await world.row(writer, { updated_at: ago(5), hash: Buffer.alloc(32) }, { broadcast_at: ago(5), created_at: ago(5) })
+  const keeper = startKeeper(world.app, world.chain)
+  await keeper.round()
+  const before = sent().length
+  await sql`update attempts set broadcast_at = now() - interval '5 seconds'`.execute(world.db)
+  await sql`update transactions set updated_at = now() - interval '5 seconds'`.execute(world.db)
+  await keeper.round()
+  assert.equal(sent().length, before)
+  keeper.nodeIsBack()
+  await keeper.round()
+  assert.equal(sent().length, before + 1)
+  await sql`update attempts set broadcast_at = now() - interval '5 seconds'`.execute(world.db)
+  await keeper.round()
+  assert.equal(sent().length, before + 1)
+  await keeper.stop()
+})
+
 test('after the start bytes are sent again after 15 s without a word of them, or at once where nobody is sure', async () => {
   const writer = await world.account('later')
   const cases = [

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { BoundedMap } from '../bounded-map.ts'
 import { readHash, readNumber, readObject } from '../chain/rpc/answers.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Chain } from '../chain/network.ts'
@@ -36,6 +37,8 @@ export type Keeper = {
   round: () => Promise<void>
   /** the database was away, and may have come back older: the next round takes everything up, as the first one does */
   suspect: () => void
+  /** the node was away, and may have lost what it was given: the next round sends again everything that is in flight */
+  nodeIsBack: () => void
 }
 
 /** by chain id */
@@ -57,6 +60,8 @@ export function startKeeper(app: App, chain: Chain): Keeper {
   // Losses of the database that were noticed, and how many of them a round came after. The start is one.
   let losses = 1
   let tended = 0
+  let returns = 0
+  let greeted = 0
   let timer: NodeJS.Timeout | undefined
   let running: Promise<void> | null = null
   let next: Promise<void> | null = null
@@ -68,8 +73,10 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     const before = losses
     const first = tended !== before
     await recoverBound(app, chain, { idleSeconds: first ? 0 : IDLE_SECONDS })
-    await resend(app, chain, { afterSeconds: first ? 0 : RESEND_AFTER_SECONDS })
+    const seen = returns
+    await resend(app, chain, { afterSeconds: first || greeted !== seen ? 0 : RESEND_AFTER_SECONDS })
     tended = before
+    greeted = seen
     await resumeAsked(app, chain)
     return raiseLowest(app, chain)
   }
@@ -118,6 +125,10 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     round,
     suspect: () => {
       losses++
+      if (!isStopped) void round()
+    },
+    nodeIsBack: () => {
+      returns++
       if (!isStopped) void round()
     },
     stop: async () => {
@@ -225,11 +236,18 @@ async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<v
  * A rewind has given a write back whose bytes were dropped, long after it was final: the signer's ledger has them. They are
  * sent in the next round.
  */
-async function bringBack(app: App, { id, ...slot }: NonceSlot & { id: string }): Promise<void> {
-  if (await restoreSlot(app, slot)) return
-  const { chainId, from: sender, nonce } = slot
+async function bringBack(app: App, { id, ...of }: NonceSlot & { id: string }): Promise<void> {
+  if (await restoreSlot(app, of)) return void lostBytes.of(app).delete(id)
+  const lost = lostBytes.of(app)
+  if (lost.has(id)) return
+  lost.set(id, true)
+  const { chainId, from: sender, nonce } = of
   app.telemetry.log.error('bytes_lost', { chainId, id, sender, nonce })
 }
+
+/** writes whose bytes are lost, as this process has logged: they stay lost, and are looked for again each time they are due */
+const MAX_LOST = 10_000
+const lostBytes = slot('writes whose bytes are lost', (_app: App) => new BoundedMap<string, true>(MAX_LOST))
 
 /** A block that a node says one of our attempts is in. */
 type ReceiptLocation = { hash: Hex; blockNumber: number; blockHash: Hex }

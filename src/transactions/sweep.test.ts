@@ -186,6 +186,14 @@ test('bytes that the ledger does not have either are told of, and nothing is sen
   await keeper.stop()
   const { fields } = world.told('bytes_lost')[0]!
   assert.deepEqual(fields, { chainId: world.chain.chainId, id, sender: writer.address, nonce: 0 })
+  // Each time they are due the ledger is asked again, and the log has it once.
+  for (let turn = 0; turn < 2; turn++) {
+    await world.db.updateTable('attempts').set({ broadcast_at: null }).execute()
+    const again = startKeeper(world.app, world.chain)
+    await again.round()
+    await again.stop()
+  }
+  assert.equal(world.told('bytes_lost').length, 1)
   assert.deepEqual(world.asked('eth_sendRawTransaction'), [])
 })
 

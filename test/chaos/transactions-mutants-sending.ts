@@ -136,7 +136,7 @@ export const sendingMutants: Mutant[] = [
     patches: [
       [
         'transactions/keeper.ts',
-        '    await resend(app, chain, { afterSeconds: first ? 0 : RESEND_AFTER_SECONDS })\n',
+        '    await resend(app, chain, { afterSeconds: first || greeted !== seen ? 0 : RESEND_AFTER_SECONDS })\n',
         '',
       ],
     ],
