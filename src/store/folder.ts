@@ -16,7 +16,7 @@ export async function makeFolder(path: string, setting: string): Promise<void> {
 }
 
 /**
- * Level by level: Node's own `recursive` takes an ENOENT for a missing parent, and tries for ever where the file system says
+ * Level by level: Node's own `recursive` takes an ENOENT for a missing parent, and tries forever where the file system says
  * so of a folder whose parent exists, as /proc does.
  */
 async function makeWithParents(path: string): Promise<void> {
