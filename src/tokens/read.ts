@@ -126,8 +126,8 @@ const tokenOf = (address: Hex, row: { token_type: number } | undefined): Token =
 
 /**
  * What was answered at the newest block is stored in the background if the follower has stored that block; otherwise the
- * tokens are asked again, at a stored block, because nobody would take back what was said in a block that never becomes
- * ours. An address without code is no token: callers could fill the table with them.
+ * tokens are asked again, at a stored block, because nothing would retract an answer of a block that is never stored. An
+ * address without code is no token: callers could fill the table with them.
  */
 async function storeTokens(app: App, chain: Chain, { block, answers }: AnswersAt): Promise<void> {
   const tokens = answers.filter(({ answer }) => answer.isContract)
