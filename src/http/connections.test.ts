@@ -90,6 +90,6 @@ test('by the name localhost it listens at one address, so that the bound holds f
   const listen = t.mock.method(server, 'listen')
   await listenAt(server, { host: 'localhost', port: 0 })
   // Of a machine where the name has one address alone nothing else would tell.
-  assert.ok(isIP((listen.mock.calls[0]!.arguments[0] as { host: string }).host))
+  assert.ok(isIP((listen.mock.calls[0]!.arguments[0] as unknown as { host: string }).host))
   assert.equal(server.addresses().length, 1)
 })
