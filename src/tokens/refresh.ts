@@ -44,7 +44,7 @@ export function refreshAfter(
     app,
     chain,
     // What could not be stored is due still.
-    stored.catch(() => {}).then(() => before),
+    stored.catch(() => {}).then(() => before ?? undefined),
   )
 }
 
