@@ -75,7 +75,9 @@ async function drop(): Promise<void> {
     assertUnderWay(keys)
     return signingOf(keys)
   })
-  console.log('The old keys are removed. Restart every server; what they signed is not accepted from then on.')
+  console.log(
+    'The old keys are removed. Restart every server; what they signed is not accepted from then on, nor by the signer after signer trust-key --remove.',
+  )
 }
 
 /** The first of each algorithm signs. */

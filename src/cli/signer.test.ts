@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { fingerprintOf, readTokenKeys } from '../signer/anchor.ts'
 import { connectSigner } from '../signer/client.ts'
 import { ALICE, makePlace } from '../../test/spawned-signer.ts'
 
@@ -24,7 +25,7 @@ function chatelaine(env: Record<string, string>, ...args: string[]) {
 test('the signer is run, verified and asked what it lost by commands; it is the very process that was started', async (t) => {
   const place = await makePlace()
   t.after(() => place.clear())
-  const settings = { ...place.env, LOG_LEVEL: 'silent', SIGNER_REVOCATIONS_SECONDS: '60' }
+  const settings = { ...place.env, LOG_LEVEL: 'silent', SIGNER_REVOCATIONS_SECONDS: '60', SIGNER_CHAINS: '31337' }
   const early = await chatelaine(settings, 'signer', 'run').ended
   assert.deepEqual([early.code, /master key \(KEK\) cannot be opened/.test(early.output)], [1, true])
   // The store is there by now, and empty: a key made for another one would not do.
@@ -33,6 +34,12 @@ test('the signer is run, verified and asked what it lost by commands; it is the 
   assert.deepEqual([made.code, /A master key \(KEK\) of 32 bytes/.test(made.output)], [0, true])
   const key = readFileSync(place.env.SIGNER_KEK_FILE!)
   assert.deepEqual([key.length, statSync(place.env.SIGNER_KEK_FILE!).mode & 0o777], [32, 0o600])
+
+  const untrusting = await chatelaine(settings, 'signer', 'run').ended
+  assert.deepEqual([untrusting.code, /trusts no key of an authorization server yet/.test(untrusting.output)], [1, true])
+  const [offered] = readTokenKeys(readFileSync(place.env.SIGNER_JWKS_FILE!, 'utf8'))
+  const trusted = await chatelaine(settings, 'signer', 'trust-key', '--accept', fingerprintOf(offered!)).ended
+  assert.deepEqual(trusted.code, 0)
 
   // A module that Node's own options load says which programs it was loaded into.
   const spy = join(place.folder, 'spy.cjs')
@@ -74,6 +81,6 @@ test('the signer is run, verified and asked what it lost by commands; it is the 
 test('without settings it names all that is missing', async () => {
   const { code, output } = await chatelaine({}, 'signer', 'run').ended
   assert.equal(code, 1)
-  for (const name of ['SIGNER_SOCKET', 'SIGNER_DIR', 'SIGNER_KEK_FILE', 'SIGNER_JWKS_FILE'])
+  for (const name of ['SIGNER_SOCKET', 'SIGNER_DIR', 'SIGNER_KEK_FILE', 'SIGNER_ISSUER'])
     assert.match(output, new RegExp(`${name} is missing`))
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { test, type TestContext } from 'node:test'
@@ -25,22 +25,27 @@ async function production(t: TestContext) {
   async function newKey(kid: string) {
     const { publicKey, privateKey } = await generateKeyPair('ES256')
     const jwk = { ...(await exportJWK(publicKey)), kid, alg: 'ES256', use: 'sig' }
-    const sign = (typ: string, claims: object, audience?: string) => {
+    const sign = (
+      typ: string,
+      claims: object,
+      { audience, isDated = true }: { audience?: string; isDated?: boolean } = {},
+    ) => {
       const jwt = new SignJWT({ jti: randomUUID(), ...claims })
-        .setProtectedHeader({ alg: 'ES256', typ, kid })
+        .setProtectedHeader({ alg: 'ES256', typ, kid: fingerprintOf(jwk as unknown as TokenKey) })
         .setIssuer(ISSUER)
         .setSubject(ALICE)
-      if (audience !== undefined) jwt.setAudience(audience).setIssuedAt().setExpirationTime('1h')
+      if (audience !== undefined) jwt.setAudience(audience)
+      if (!isDated) jwt.setIssuedAt().setExpirationTime('1h')
       return jwt.sign(privateKey)
     }
     return {
       jwk,
       fingerprint: fingerprintOf(jwk as unknown as TokenKey),
-      token: () =>
+      token: (times?: { iat?: number; exp: number }) =>
         sign(
           'at+jwt',
-          { client_id: 'shop', scope: 'contracts:write', chain_id: CHAIN_ID, gid: 'g' },
-          env.SIGNER_AUDIENCE,
+          { client_id: 'shop', scope: 'contracts:write', chain_id: CHAIN_ID, gid: 'g', ...times },
+          { audience: env.SIGNER_AUDIENCE, isDated: times !== undefined },
         ),
       list: () => sign(REVOCATIONS_TYPE, { iat: Date.now() / 1_000, part: 0, parts: 1, entries: [] }),
     }
@@ -132,6 +137,57 @@ test('what cannot be trusted or dropped is said, and nothing is changed', async 
   assert.equal(readFileSync(anchorOf(env.SIGNER_DIR!), 'utf8'), before)
 })
 
+test('a key can be dropped whatever is offered', async (t) => {
+  const { env, newKey, offer, trust } = await production(t)
+  const [own, next] = [await newKey('own'), await newKey('next')]
+  offer(own.jwk, next.jwk)
+  await trust('--accept', own.fingerprint, '--accept', next.fingerprint)
+  writeFileSync(env.SIGNER_JWKS_FILE!, 'nonsense')
+  assert.equal((await trust('--remove', own.fingerprint)).out, `trusted      ${next.fingerprint}\n`)
+  rmSync(env.SIGNER_JWKS_FILE!)
+  mkdirSync(env.SIGNER_JWKS_FILE!)
+  assert.match((await trust()).err, /SIGNER_JWKS_FILE cannot be read/)
+})
+
+test(
+  'another user than the signer’s changes nothing',
+  { skip: process.getuid?.() !== 0 && 'needs root' },
+  async (t) => {
+    const { env, newKey, offer, trust } = await production(t)
+    const own = await newKey('own')
+    offer(own.jwk)
+    // As root, before the store is there and after.
+    chownSync(env.SIGNER_KEK_FILE!, 12_345, 12_345)
+    assert.match((await trust('--accept', own.fingerprint)).err, /belongs to another user/)
+    assert.equal(existsSync(env.SIGNER_DIR!), false)
+    mkdirSync(env.SIGNER_DIR!)
+    chownSync(env.SIGNER_DIR!, 12_345, 12_345)
+    assert.match((await trust('--accept', own.fingerprint)).err, /belongs to another user/)
+    assert.deepEqual(readdirSync(env.SIGNER_DIR!), [])
+  },
+)
+
+test('a token’s life is bounded by its own word and by our clock, and it says when it began', async (t) => {
+  const { newKey, offer, trust, start } = await production(t)
+  const own = await newKey('own')
+  offer(own.jwk)
+  await trust('--accept', own.fingerprint)
+  const signer = await start()
+  t.after(() => signer.end('SIGKILL'))
+  await signer.bringRevocations([await own.list()])
+  const { address } = await signer.createAccount({ userId: ALICE })
+  const now = Math.floor(Date.now() / 1_000)
+  const check = async (times: { iat?: number; exp: number }) =>
+    signer.check(ask(address, { accessToken: await own.token(times) }))
+  await check({ iat: now, exp: now + 86_400 })
+  for (const times of [
+    { iat: now, exp: now + 86_401 },
+    { iat: now + 315_360_000 - 86_400, exp: now + 315_360_000 },
+    { exp: now + 3_600 },
+  ])
+    await assert.rejects(check(times), refusal('invalid_token'), JSON.stringify(times))
+})
+
 test('a key is known by what it is, whatever it is called, and of a private one only the public half is kept', async (t) => {
   const { env, newKey, offer, trust } = await production(t)
   const { jwk, fingerprint } = await newKey('own')
@@ -143,6 +199,7 @@ test('a key is known by what it is, whatever it is called, and of a private one 
   )
   assert.equal((await trust('--accept', fingerprint)).out, `trusted      ${fingerprint}\n`)
   const kept = readFileSync(anchorOf(env.SIGNER_DIR!), 'utf8')
-  assert.deepEqual(Object.keys(JSON.parse(kept).keys[0]).toSorted(), ['crv', 'kid', 'kty', 'x', 'y'])
+  // By its fingerprint: a name that the offer chose could be another key's.
+  assert.deepEqual(JSON.parse(kept).keys, [{ kty: 'EC', crv: 'P-256', x: jwk.x, y: jwk.y, kid: fingerprint }])
   assert.deepEqual(readTokenKeys('{"keys": [null, 7, {"kty": "EC", "crv": "P-256"}]}'), [])
 })

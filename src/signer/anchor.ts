@@ -41,7 +41,9 @@ export function writeAnchor(folder: string, keys: TokenKey[]): void {
   rmSync(draft, { force: true })
   const fd = openSync(draft, 'wx', 0o600)
   try {
-    writeSync(fd, JSON.stringify({ keys }, null, 2))
+    // By the name that the authorization server gives its own keys: one that an offer chose could stand for another key.
+    const named = keys.map((key) => ({ ...key, kid: fingerprintOf(key) }))
+    writeSync(fd, JSON.stringify({ keys: named }, null, 2))
     fsyncSync(fd)
   } finally {
     closeSync(fd)

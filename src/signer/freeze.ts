@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { ConfigError, readConfig } from '../config.ts'
-import type { FrozenSubject } from './freezes.ts'
+import type { FrozenList } from './freezes.ts'
 import { encodeFrame, frameReader, type AnswerFrame } from './wire.ts'
 
 /**
@@ -12,17 +12,18 @@ async function main([verb = '', ...words]: string[]): Promise<void> {
   const config = readConfig(process.env, 'signer')
   const path = config.SIGNER_ADMIN_SOCKET ?? (config.SIGNER_DIR && join(config.SIGNER_DIR, 'admin.sock'))
   if (path === undefined) throw new ConfigError(['SIGNER_DIR is missing: the socket is in it'])
-  const frozen = await ask(path, { verb, request: verb === 'frozen' ? {} : { subject: words.join(' ') } })
-  if (frozen.length === 0) process.stdout.write('Nothing is frozen.\n')
-  for (const { subject, by, at } of frozen) {
+  const { subjects, total } = await ask(path, { verb, request: verb === 'frozen' ? {} : { subject: words.join(' ') } })
+  if (total === 0) process.stdout.write('Nothing is frozen.\n')
+  for (const { subject, by, at } of subjects) {
     const whose = by === 'admin' ? 'frozen here' : 'frozen by the server'
     process.stdout.write(`${subject}  ${whose}, since ${new Date(at).toISOString()}\n`)
   }
+  if (total > subjects.length) process.stdout.write(`and ${total - subjects.length} more, frozen by the server\n`)
 }
 
 const ANSWER_MS = 10_000
 
-function ask(path: string, question: { verb: string; request: object }): Promise<FrozenSubject[]> {
+function ask(path: string, question: { verb: string; request: object }): Promise<FrozenList> {
   return new Promise((resolve, reject) => {
     const socket = connect(path)
     const end = (error: Error) => {
@@ -43,7 +44,7 @@ function ask(path: string, question: { verb: string; request: object }): Promise
       const frame = message as AnswerFrame
       if ('error' in frame) return end(new Error(frame.error.detail))
       socket.end()
-      resolve(frame.answer as FrozenSubject[])
+      resolve(frame.answer as FrozenList)
     })
     socket.on('data', (chunk) => {
       try {

@@ -10,6 +10,8 @@ type Frozen = { by: By; at: number }
 
 /** What is frozen, as the admin socket shows it; `at` is milliseconds since 1970. */
 export type FrozenSubject = { subject: string; by: By; at: number }
+/** At most 500 of them, and how many there are. */
+export type FrozenList = { subjects: FrozenSubject[]; total: number }
 
 /**
  * What moves nothing, whatever token is shown and whatever is asked: a person, an application, a network, or everything.
@@ -25,15 +27,20 @@ export type Freezes = {
   /** what a list says of freezes, all of it kept before this resolves */
   takeList: (entries: readonly string[], issuedAt: number) => Promise<void>
   /** @param subject  `user ID`, `application ID`, `network CHAIN_ID` or `everything` */
-  freeze: (subject: string) => Promise<FrozenSubject[]>
-  unfreeze: (subject: string) => Promise<FrozenSubject[]>
-  list: () => FrozenSubject[]
+  freeze: (subject: string) => Promise<FrozenList>
+  /** @param subject  one of these, or `lists`: whatever lists froze. @throws bad_request  where it is not frozen */
+  unfreeze: (subject: string) => Promise<FrozenList>
+  list: () => FrozenList
 }
 
 const EVERYTHING = 'everything'
 const networkOf = (chainId: number): string => `network ${chainId}`
 
-/** Before all sign requests of a group: what is frozen in it is frozen for them. */
+/** in an answer, which a frame has to hold: a name is 288 characters at most */
+const MAX_LISTED = 500
+const LISTED = 'lists'
+
+/** Before all sign requests of a group, and before those that wait for one: what is frozen in it is frozen for them. */
 const FREEZES_FIRST = -2
 /** milliseconds that the clock behind a list may be ahead of ours */
 const MAX_AHEAD_MS = 10_000
@@ -53,8 +60,14 @@ export function openFreezes({
   const remove = db.prepare('DELETE FROM frozen WHERE subject = ?')
   const rows = db.prepare('SELECT subject, by, at FROM frozen').all() as FrozenSubject[]
   const frozen = new Map(rows.map(({ subject, by, at }) => [subject, { by, at } as Frozen]))
-  const list = (): FrozenSubject[] =>
-    [...frozen].map(([subject, { by, at }]) => ({ subject, by, at })).toSorted((a, b) => a.at - b.at)
+  const list = (): FrozenList => ({
+    subjects: [...frozen]
+      .map(([subject, { by, at }]) => ({ subject, by, at }))
+      // What was frozen here first: a list may hold more than an answer.
+      .toSorted((a, b) => a.by.localeCompare(b.by) || b.at - a.at)
+      .slice(0, MAX_LISTED),
+    total: frozen.size,
+  })
 
   return {
     assertMoves({ chainId, userId }) {
@@ -65,45 +78,53 @@ export function openFreezes({
     },
     isApplicationFrozen: (clientId) => frozen.has(revoked.application(clientId)),
     async takeList(entries, issuedAt) {
-      const told = new Map<string, FrozenEntry>()
-      for (const entry of entries.map(readFrozenEntry))
-        if (entry !== null && entry.at >= (told.get(entry.subject)?.at ?? 0)) told.set(entry.subject, entry)
-      const changes = [...told.values()].filter(({ subject, isFrozen, at }) => {
-        const known = frozen.get(subject)
-        if (isFrozen) return known === undefined || (known.by === 'list' && known.at < at)
-        return known?.by === 'list' && known.at < at
-      })
-      if (changes.length === 0) return
       // A freeze from the future could not be lifted before its time came.
       const latest = issuedAt * 1_000 + MAX_AHEAD_MS
+      const told = new Map<string, FrozenEntry>()
+      for (const entry of entries.map(readFrozenEntry))
+        if (entry !== null && entry.at >= (told.get(entry.subject)?.at ?? 0))
+          told.set(entry.subject, { ...entry, at: entry.isFrozen ? Math.min(entry.at, latest) : entry.at })
+      if (![...told.values()].some(isNews)) return
+      // Judged anew inside the group: what is frozen here, or by a newer list, may have changed while this waited.
       await group(FREEZES_FIRST, () => {
-        for (const { subject, isFrozen, at } of changes)
-          if (isFrozen) put.run(subject, 'list', Math.min(at, latest))
-          else remove.run(subject)
+        for (const entry of told.values())
+          if (isNews(entry)) set(entry.subject, entry.isFrozen ? { by: 'list', at: entry.at } : null)
       })
-      for (const { subject, isFrozen, at } of changes) set(subject, isFrozen ? { by: 'list', at: Math.min(at, latest) } : null) // prettier-ignore
     },
     async freeze(subject) {
-      const at = now()
-      await group(FREEZES_FIRST, () => void put.run(subject, 'admin', at))
-      set(subject, { by: 'admin', at })
+      await group(FREEZES_FIRST, () => set(subject, { by: 'admin', at: now() }))
       return list()
     },
     async unfreeze(subject) {
-      if (!frozen.has(subject)) throw new Refusal('bad_request', 'That is not frozen here.')
-      await group(FREEZES_FIRST, () => void remove.run(subject))
-      set(subject, null)
+      await group(FREEZES_FIRST, () => {
+        const subjects =
+          subject === LISTED ? [...frozen].filter(([, { by }]) => by === 'list').map(([one]) => one) : [subject]
+        if (subjects.length === 0 || !frozen.has(subjects[0]!)) throw new Refusal('bad_request', 'That is not frozen.')
+        for (const one of subjects) set(one, null)
+      })
       return list()
     },
     list,
   }
 
+  /** Whether an entry of a list changes anything. What was frozen here no list touches. */
+  function isNews({ subject, isFrozen, at }: FrozenEntry): boolean {
+    const known = frozen.get(subject)
+    if (known === undefined) return isFrozen
+    return known.by === 'list' && known.at < at
+  }
+
+  /** Inside the group: what is asked in the same transaction after it finds it so. */
   function set(subject: string, to: Frozen | null): void {
-    const isNews = (to === null) === frozen.has(subject)
-    if (to === null) frozen.delete(subject)
-    else frozen.set(subject, to)
-    if (!isNews) return
-    // Which user or application is in the list; the log says that there was a change.
-    log.warn(to === null ? 'unfrozen' : 'frozen', { kind: subject.split(' ', 1)[0]!, by: to?.by ?? null })
+    const isChange = (to === null) === frozen.has(subject)
+    if (to === null) {
+      frozen.delete(subject)
+      remove.run(subject)
+    } else {
+      frozen.set(subject, to)
+      put.run(subject, to.by, to.at)
+    }
+    // Which person or application it is stays in the store; the log says that there was a change.
+    if (isChange) log.warn(to === null ? 'unfrozen' : 'frozen', { kind: subject.split(' ', 1)[0]!, by: to?.by ?? null })
   }
 }

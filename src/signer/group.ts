@@ -41,7 +41,10 @@ export function openGroup({
 
   return (order, job) =>
     new Promise((resolve, reject) => {
-      queue.push({ order, job, resolve: resolve as (value: unknown) => void, reject })
+      const waiting = { order, job, resolve: resolve as (value: unknown) => void, reject }
+      // A freeze waits behind nobody: under load the queue is thousands of signatures long.
+      if (order < -1) queue.unshift(waiting)
+      else queue.push(waiting)
       plan()
     })
 

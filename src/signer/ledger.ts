@@ -38,6 +38,8 @@ export type LedgerAttempt = SignedAttempt & {
   /** number of the record, and when it was written; 0 before it is */
   seq: number
   at: number
+  /** the user's token was shown for it */
+  hasToken: boolean
   userId: string
   clientId: string | null
   requestHash: Buffer | null
@@ -56,7 +58,7 @@ type NewEntry = { at: number; userId: string; address: Buffer; rule: string } & 
   | { kind: 'restore'; restored: Restored }
   | {
       kind: SignRequest['kind']
-      held: Omit<LedgerAttempt, 'seq' | 'at' | 'userId' | 'clientId'>
+      held: Omit<LedgerAttempt, 'seq' | 'at' | 'hasToken' | 'userId' | 'clientId'>
       /** who asked, with which token; null for what needs none */
       clientId: string | null
       tokenId: string | null
@@ -86,6 +88,9 @@ export type Ledger = {
   /** adds a record to the chain; inside a transaction */
   append: (entry: NewEntry) => void
 }
+
+/** records in a row before a time, after which all are */
+const MAX_MISDATED = 1_000
 
 /** Records checked at every start; `verify` checks all of them. */
 const TAIL = 1_000
@@ -151,11 +156,15 @@ export function openUnwitnessed(db: DatabaseSync): Ledger {
       (unvouched.all(address, chainId, low, high) as { nonce: number }[]).map(({ nonce }) => nonce),
     floor: ({ address, chainId }) => floors.get(slotKey(address.toString('hex'), chainId)) ?? 0,
     *unattendedSince(time) {
+      let older = 0
       for (const row of newestFirst.iterate() as Iterable<LedgerRow>) {
-        if (row.at < time) return
+        // A few may have been dated by a clock that was wrong.
+        older = row.at < time ? older + 1 : 0
+        if (older > MAX_MISDATED) return
+        if (older > 0) continue
         if (row.token_id !== null || row.kind === 'account' || row.kind === 'restore') continue
         const held = readHeld(row)
-        const before = attemptsOf(held).filter(({ seq }) => seq < held.seq)
+        const before = attemptsOf(held).filter(({ seq, hasToken }) => seq < held.seq && !hasToken)
         yield { chainId: held.chainId, at: held.at, wei: dearerBy(held, before) }
       }
     },
@@ -324,6 +333,7 @@ function readHeld(row: LedgerRow): LedgerAttempt {
     seq: row.seq,
     at: row.at,
     kind: row.kind as LedgerAttempt['kind'],
+    hasToken: row.token_id !== null,
     userId: row.user_id,
     clientId: row.client_id,
     requestHash: row.request_hash === null ? null : Buffer.from(row.request_hash),

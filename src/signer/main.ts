@@ -26,7 +26,7 @@ import { readFreezeRequest } from './request.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
 import { check, sign, type Inside } from './sign.ts'
-import { listen, type AdminHandlers, type Handlers } from './socket.ts'
+import { listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
 import { openTokens } from './tokens.ts'
 import { openUnattendedFees } from './unattended.ts'
@@ -53,13 +53,7 @@ async function main(): Promise<void> {
   if (curve === 'wasm') log.warn('curve_in_webassembly', { platform: `${process.platform}-${process.arch}` })
 
   const signer = openSigner(settings, log)
-  const admin = await listen({
-    path: settings.adminSocket,
-    setting: 'SIGNER_ADMIN_SOCKET',
-    mode: 0o600,
-    handlers: signer.admin,
-    log,
-  })
+  const admin = await listenForAdmin(settings, signer.admin, log)
   const server = await listen({
     path: settings.socket,
     mode: settings.socketMode,
@@ -72,7 +66,7 @@ async function main(): Promise<void> {
   await stopSignal()
   // A peer that does not read its answers may not keep the store open.
   setTimeout(() => process.exit(1), 5_000).unref()
-  await Promise.all([server.close(), admin.close()])
+  await Promise.all([server.close(), admin?.close()])
   signer.close()
   log.info('signer_stopped')
   process.exit(0)
@@ -82,8 +76,8 @@ type SignerConfig = {
   socket: string
   /** permissions of the socket */
   socketMode: number
-  /** the signer's own user only */
-  adminSocket: string
+  /** null: beside the store */
+  adminSocket: string | null
   folder: string
   kekFile: string
   /** what the authorization server writes: believed in development only */
@@ -133,7 +127,7 @@ function readSettings(env: NodeJS.ProcessEnv): SignerConfig {
     socket: config.SIGNER_SOCKET!,
     socketMode: Number.parseInt(config.SIGNER_SOCKET_MODE, 8),
     folder: config.SIGNER_DIR!,
-    adminSocket: config.SIGNER_ADMIN_SOCKET ?? join(config.SIGNER_DIR!, 'admin.sock'),
+    adminSocket: config.SIGNER_ADMIN_SOCKET ?? null,
     kekFile: config.SIGNER_KEK_FILE!,
     jwksFile: config.SIGNER_JWKS_FILE,
     issuer: config.SIGNER_ISSUER!,
@@ -143,7 +137,7 @@ function readSettings(env: NodeJS.ProcessEnv): SignerConfig {
       maxFillFeeWei: config.SIGNER_MAX_FILL_FEE_WEI ?? FILL_FEE_WEI,
       maxFills: config.SIGNER_MAX_FILLS,
       maxRaise: BigInt(config.SIGNER_MAX_RAISE),
-      maxUnattendedFeeWei: config.SIGNER_MAX_UNATTENDED_FEE_WEI ?? 10n ** 19n,
+      maxUnattendedFeeWei: config.SIGNER_MAX_UNATTENDED_FEE_WEI ?? 10n ** 20n,
       chains: config.SIGNER_CHAINS === undefined ? null : new Set(config.SIGNER_CHAINS),
     },
     maxTokenSeconds: config.SIGNER_MAX_TOKEN_SECONDS,
@@ -235,7 +229,14 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
       }),
     },
     admin: {
-      freeze: async (request) => freezes.freeze(readFreezeRequest(request).subject),
+      freeze: async (request) => {
+        const { subject } = readFreezeRequest(request)
+        const [kind, id] = [subject.slice(0, subject.indexOf(' ')), subject.slice(subject.indexOf(' ') + 1)]
+        // A misspelt name would be frozen, and nobody with it.
+        if (kind === 'user' && keys.ofUser(id) === null)
+          throw new Refusal('bad_request', 'The signer has no account of this user: `chatelaine account freeze` knows other names of theirs.') // prettier-ignore
+        return freezes.freeze(subject)
+      },
       unfreeze: async (request) => freezes.unfreeze(readFreezeRequest(request).subject),
       frozen: () => freezes.list(),
     },
@@ -271,6 +272,16 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
     },
     admin: { freeze: refuse, unfreeze: refuse, frozen: refuse },
   }
+}
+
+/** Of the signer's own user alone. A folder too deep for a socket in it keeps nobody from signing: that is logged. */
+async function listenForAdmin({ adminSocket, folder }: SignerConfig, handlers: AdminHandlers, log: Logger) {
+  const path = adminSocket ?? join(folder, 'admin.sock')
+  if (adminSocket === null && Buffer.byteLength(path) > MAX_SOCKET_PATH) {
+    log.warn('admin_socket_absent', { hint: 'set SIGNER_ADMIN_SOCKET to a shorter path' })
+    return null
+  }
+  return listen({ path, setting: 'SIGNER_ADMIN_SOCKET', mode: 0o600, handlers, log })
 }
 
 function stopSignal(): Promise<void> {

@@ -48,16 +48,17 @@ export const decideFill = (tx: UnsignedTransaction, { maxFillFeeWei }: PolicyLim
  * The gate of what takes the place of an earlier attempt. Without a token its user is not there: a raise by so much that
  * nobody would have agreed to it is refused, and where the first attempt was nearly free, because the network was, it may
  * cost what filling a nonce may. Gas below the first attempt's could turn a success into a failure.
- * @param first  the first attempt of the nonce, which its user's token was shown for
+ * @param first   the first attempt of the nonce
+ * @param agreed  wei: the most that an attempt with its user's token could cost
  */
 export function decideReplacement(
   tx: UnsignedTransaction,
-  { kind, first, hasToken }: { kind: 'replace' | 'cancel'; first: { gas: bigint; max: bigint }; hasToken: boolean },
+  { kind, first, agreed, hasToken }: { kind: 'replace' | 'cancel'; first: { gas: bigint }; agreed: bigint; hasToken: boolean }, // prettier-ignore
   { maxRaise, maxFillFeeWei }: PolicyLimits,
 ): Decision | null {
   if (kind === 'replace' && tx.gas < first.gas) return { allowed: false, rule: 'gas-below-first' }
   if (hasToken) return null
-  const raised = first.gas * first.max * maxRaise
+  const raised = agreed * maxRaise
   const most = raised > maxFillFeeWei ? raised : maxFillFeeWei
   return totalFee(tx) > most ? { allowed: false, rule: 'max-raise' } : null
 }

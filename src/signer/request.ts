@@ -116,7 +116,7 @@ export function readCreateAccountRequest(request: unknown): { userId: string } {
 /** `user ID`, `application ID`, `network CHAIN_ID` or `everything`. @throws bad_request */
 export function readFreezeRequest(request: unknown): { subject: string } {
   const { subject } = readFields(request, new Set(['subject']))
-  const isOne = typeof subject === 'string' && /^(?:everything|network [1-9]\d{0,15}|user [A-Z0-9_]{1,32}-\P{Cc}{1,255}|application [\x21-\x7e]{1,255})$/u.test(subject) // prettier-ignore
+  const isOne = typeof subject === 'string' && /^(?:everything|lists|network [1-9]\d{0,15}|user [A-Z0-9_]{1,32}-\P{Cc}{1,255}|application [\x21-\x7e]{1,255})$/u.test(subject) // prettier-ignore
   if (!isOne || !(subject as string).isWellFormed())
     throw bad('subject is not everything, network CHAIN_ID, user ID or application ID')
   return { subject: subject as string }

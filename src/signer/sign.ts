@@ -106,13 +106,26 @@ function judgeNow({ ledger, limits, unattended, freezes }: Inside, { ask, caller
   else if (kind !== 'send' && attempts.length > 0) {
     // A cancel only frees the lane, which the person's other applications need.
     if (kind === 'replace') assertNotSuspended(freezes, attempts[0]!.clientId)
-    const refused = decideReplacement(ask.tx, { kind, first: attempts[0]!, hasToken }, limits)
+    const refused = decideReplacement(
+      ask.tx,
+      { kind, first: attempts[0]!, agreed: agreedTo(attempts), hasToken },
+      limits,
+    )
     if (refused !== null) pass(refused)
   }
-  const unattendedWei = hasToken ? 0n : dearerBy(terms, attempts)
+  const unattendedWei = hasToken
+    ? 0n
+    : dearerBy(
+        terms,
+        attempts.filter(({ hasToken: had }) => !had),
+      )
   if (!unattended.hasRoom(slot.chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
   return { kind, terms, rule, unattendedWei }
 }
+
+/** wei: the most that the user agreed to for a nonce, by any attempt that a token was shown for. */
+const agreedTo = (attempts: LedgerAttempt[]): bigint =>
+  attempts.reduce((most, { gas, max, hasToken }) => (hasToken && gas * max > most ? gas * max : most), 0n)
 
 function assertNotSuspended(freezes: Freezes, clientId: string | null): void {
   if (clientId !== null && freezes.isApplicationFrozen(clientId))

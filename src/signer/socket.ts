@@ -22,7 +22,7 @@ const MAX_BYTES_UNDER_WAY = 8_388_608
 /** A server has one; the rest is for replicas, and for those that hang. */
 const MAX_CONNECTIONS = 64
 /** sun_path of Linux is 108 bytes with its NUL; a longer one is cut off silently. */
-const MAX_PATH = 107
+export const MAX_SOCKET_PATH = 107
 
 /**
  * Listens on a Unix socket that only this user of the machine may open, or its group too: never wider than `mode`,
@@ -203,8 +203,8 @@ function makeFolder(folder: string, mode: number): void {
 
 /** A signer that was killed leaves its socket behind; one that lives answers at it. */
 async function clearPath(path: string, setting: string): Promise<void> {
-  if (Buffer.byteLength(path) > MAX_PATH) {
-    throw new StartError(`${setting} is longer than ${MAX_PATH} bytes, the limit of Unix sockets.`)
+  if (Buffer.byteLength(path) > MAX_SOCKET_PATH) {
+    throw new StartError(`${setting} is longer than ${MAX_SOCKET_PATH} bytes, the limit of Unix sockets.`)
   }
   if (!existsSync(path)) return
   if (!lstatSync(path).isSocket()) throw new StartError(`The file at ${setting} is not a socket.`)

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
 import { fingerprintOf, readAnchor, readTokenKeys, writeAnchor, type TokenKey } from './anchor.ts'
@@ -16,10 +16,16 @@ function main(): void {
       remove: { type: 'string', multiple: true, default: [] },
     },
   })
-  const { SIGNER_DIR: folder, SIGNER_JWKS_FILE: file } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
+  const {
+    SIGNER_DIR: folder,
+    SIGNER_KEK_FILE: kekFile,
+    SIGNER_JWKS_FILE: file,
+  } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the trusted keys are kept there'])
   const trusted = byFingerprint(readAnchor(folder))
-  const offered = byFingerprint(file === undefined ? [] : readOffer(file))
+  assertOwn(folder, kekFile)
+  // Those who write the offer must not be able to keep a key trusted.
+  const offered = values.accept.length === 0 && values.remove.length > 0 ? new Map() : byFingerprint(readOffer(file))
   const next = new Map(trusted)
   for (const fingerprint of values.remove)
     if (!next.delete(fingerprint)) throw new StartError(`No trusted key has the fingerprint ${fingerprint}.`)
@@ -43,15 +49,28 @@ function main(): void {
 
 const byFingerprint = (keys: TokenKey[]): Map<string, TokenKey> => new Map(keys.map((key) => [fingerprintOf(key), key]))
 
-function readOffer(file: string): TokenKey[] {
+function readOffer(file: string | undefined): TokenKey[] {
+  if (file === undefined || !existsSync(file)) return []
   let text: string
   try {
+    // A pipe would keep this waiting.
+    if (!statSync(file).isFile()) throw new Error('not a file')
     text = readFileSync(file, 'utf8')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw new StartError('SIGNER_JWKS_FILE cannot be read.', error)
   }
   return readTokenKeys(text)
+}
+
+/** Files of another user the signer could not read: it would keep the old keys, or not start. */
+function assertOwn(folder: string, kekFile: string | undefined): void {
+  const uid = process.getuid?.()
+  const [path] = [folder, kekFile].filter((one) => one !== undefined && existsSync(one))
+  if (uid === undefined || path === undefined) return
+  const owner = statSync(path).uid
+  // The master key may be root's, and readable by a group.
+  if (owner === uid || (path === kekFile && owner === 0)) return
+  throw new StartError('SIGNER_DIR belongs to another user: run this as the signer’s user.')
 }
 
 try {

@@ -39,7 +39,9 @@ describe('without a token', () => {
     await assert.rejects(strict.sign(cancelOf(address, fees(8_800))), /max-raise/)
     // More gas is more of the account's coins, too.
     await assert.rejects(raise(8_800, { gas: '84000' }), /max-raise/)
+    // With their token the user agrees to more, and that is what the next raises are measured by.
     assert.equal((await raise(8_800, { accessToken })).kind, 'replace')
+    assert.equal((await raise(9_700)).kind, 'replace')
   })
 
   test('a first attempt that was nearly free may be raised to what a fill may cost', async (t) => {
@@ -65,7 +67,7 @@ describe('without a token', () => {
     const { signer, address, place, again } = await world(t)
     const { address: bob } = await signer.createAccount({ userId: BOB })
     await signer.end('SIGTERM')
-    const more = { SIGNER_MAX_UNATTENDED_FEE_WEI: String(21_000n * 5_000n) }
+    const more = { SIGNER_MAX_UNATTENDED_FEE_WEI: String(21_000n * 6_600n) }
     const first = await again({ more })
     for (const [from, user] of [
       [address, ALICE],
@@ -93,6 +95,28 @@ describe('without a token', () => {
     assert.equal((await second.sign(fill)).kind, 'cancel')
     const accessToken = await place.token(BOB)
     await second.sign(ask(bob, { intentId: BOB, kind: 'replace', ...fees(9_000), accessToken }))
+  })
+
+  test('a fee that the user agreed to counts in full where an attempt without a token may spend it', async (t) => {
+    const { signer, address, accessToken, again } = await world(t)
+    await signer.end('SIGTERM')
+    const strict = await again({ more: { SIGNER_MAX_UNATTENDED_FEE_WEI: String(21_000n * 47_000n - 1n) } })
+    // A large limit of gas at a high maximum, of which the transaction itself would have paid a fiftieth.
+    await strict.sign(ask(address, { accessToken, gas: '10000000', maxFeePerGas: '100000', maxPriorityFeePerGas: '1' }))
+    await assert.rejects(strict.sign(cancelOf(address, { maxFeePerGas: '110000', maxPriorityFeePerGas: '47000' })), /max-unattended-fee/) // prettier-ignore
+  })
+
+  test('fills count, and a fill that is raised counts once', async (t) => {
+    const { signer, address, accessToken, again } = await world(t)
+    await signer.sign(ask(address, { accessToken }))
+    await signer.end('SIGTERM')
+    const strict = await again({ more: { SIGNER_MAX_UNATTENDED_FEE_WEI: String(21_000n * 250n) } })
+    const fill = (nonce: number, fee: number) =>
+      strict.sign(cancelOf(address, { intentId: `fill-${nonce}`, nonce, ...fees(fee) }))
+    await fill(1, 100)
+    await fill(1, 200)
+    await assert.rejects(fill(2, 51), /max-unattended-fee/)
+    await fill(2, 50)
   })
 
   test('a frozen person’s transaction is not raised, cancelled or filled beside, with a token or without', async (t) => {
@@ -124,9 +148,11 @@ describe('the hour of unattended fees', () => {
   test('what was charged counts for an hour at least, and a minute more at most', () => {
     const { clock, open } = hour(100n)
     const fees = open()
+    clock.ms += 59_999
     fees.charge(1, 100n)
     assert.equal(fees.hasRoom(1, 1n), false)
     assert.equal(fees.hasRoom(1, 0n), true)
+    clock.ms -= 59_999
     clock.ms += 3_599_999
     assert.equal(fees.hasRoom(1, 1n), false)
     clock.ms += 60_001

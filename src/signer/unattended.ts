@@ -63,7 +63,11 @@ export function openUnattendedFees({
   }
 }
 
-/** wei by which one more attempt makes a nonce dearer than the dearest before it: of all of them one is mined. */
+/**
+ * wei by which one more attempt without a token makes a nonce dearer than the dearest such attempt before it: of all of them one
+ * is mined. Attempts with a token are not deducted: their user agreed to a limit, of which they might have paid little.
+ * @param before  without a token
+ */
 export function dearerBy(
   next: Pick<SignedAttempt, 'gas' | 'max'>,
   before: Pick<SignedAttempt, 'gas' | 'max'>[],

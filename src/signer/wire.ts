@@ -122,7 +122,9 @@ export type FrozenEntry = { subject: string; isFrozen: boolean; at: number }
 
 /** @returns null for an entry of another kind */
 export function readFrozenEntry(entry: string): FrozenEntry | null {
-  const [, word, at, subject] = /^(frozen|unfrozen) (\d{1,15}) ((?:user|application) .+)$/s.exec(entry) ?? []
+  const [, word, at, subject] =
+    /^(frozen|unfrozen) (\d{1,15}) (user [A-Z0-9_]{1,32}-\P{Cc}{1,255}|application [\x21-\x7e]{1,255})$/u.exec(entry) ??
+    []
   return subject === undefined ? null : { subject, isFrozen: word === 'frozen', at: Number(at) }
 }
 
