@@ -9,7 +9,7 @@ type By = 'list' | 'admin'
 type Frozen = { by: By; at: number }
 
 /** What is frozen, as the admin socket shows it; `at` is milliseconds since 1970. */
-export type FrozenSubject = { subject: string; by: By; at: number }
+type FrozenSubject = { subject: string; by: By; at: number }
 /** At most 500 of them, and how many there are. */
 export type FrozenList = { subjects: FrozenSubject[]; total: number }
 

@@ -178,6 +178,7 @@ test('who signed in without being asked for it is not read, and who is asked is 
   await browser.signIn(authorizationUrl(origin, at).url, 'walt')
   // The permission comes later: nobody was asked for it yet.
   await updateApplication(here.app.db, 'quiet', { permissions: ['users:read'] })
+  forgetApplication(here.app, 'quiet')
   const quietly = (await ask('quiet', quiet)).body.access_token
   assert.equal((await get('/v1/users/DEV-walt', quietly)).body.code, 'forbidden_user')
   // An application that wants nothing else asks, too: nothing of `users:read` goes without a page.
@@ -208,5 +209,6 @@ test('it can be looked at and taken back by its application only, and ends with 
   assert.equal((await get('/v1/users/DEV-alice', machine)).status, 200)
 
   await updateApplication(here.app.db, 'backend', { permissions: ['wallet:read'] })
+  forgetApplication(here.app, 'backend')
   assert.equal((await ask('backend', secret)).body.error, 'invalid_request')
 })
