@@ -204,7 +204,7 @@ test('a start that fails names the setting, the reason, and no secret', async (t
     [{ RPC_URL: nowhere }, /^Cannot start: no EVM node responds at RPC_URL/m],
     [
       { RPC_URL: nowhere, DATABASE_URL: 'postgres://someone:hunter2secret@127.0.0.1:1/none' },
-      /^Cannot start: the database of DATABASE_URL cannot be used: .*ECONNREFUSED/m,
+      /^Cannot start: the database at DATABASE_URL cannot be used: .*ECONNREFUSED/m,
     ],
     [{ RPC_URL: nowhere, PROVIDERS_FILE: join(here.dataDir, 'none.json') }, /^Cannot start: /m],
   ]

@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test'
 import fc from 'fast-check'
 import { updateApplication } from '../../src/applications/manage.ts'
 import { userPermissions } from '../../src/applications/permissions.ts'
+import { forgetApplication } from '../../src/applications/registry.ts'
 import { parseAbi, selectorOf } from '../../src/abi/parse.ts'
 import { deploy } from '../../src/devnet/deploy.ts'
 import { world, type World } from '../world.ts'
@@ -29,6 +30,7 @@ before(async () => {
   here = await world({ LOG_LEVEL: 'silent' })
   // Every permission that a user's token can carry, so that every route can accept something.
   await updateApplication(here.app.db, here.facts.clientId, { permissions: [...userPermissions] })
+  forgetApplication(here.app, here.facts.clientId)
   here = { ...here, alice: await here.person('alice'), bob: await here.person('bob') }
 })
 after(async () => {
