@@ -321,7 +321,7 @@ test('a read that is later than usual is asked a second time, at most one in twe
   nodes[0]!.interfere = hang
   const startedAt = performance.now()
   assert.deepEqual(await ask(calls, { timeoutMs: 5_000 }), ['0x2a'])
-  assert.ok(performance.now() - startedAt < 1_000, 'the answer of the second node counts, though the first one hangs')
+  assert.ok(performance.now() - startedAt < 4_000, 'the answer of the second node counts, though the first one hangs')
   nodes[0]!.interfere = () => false
   nodes[0]!.delayMs = 40
   members[0]!.latencyMs = 1
