@@ -43,7 +43,7 @@ suite('a mutant', { concurrency: false }, () => {
     const reach = [await reachOf(bench, 'program.test.ts', ['program.ts'])]
     const fates = new Map<string, string>()
     for (const mutant of mutantsOf('program.ts', PROGRAM)) {
-      const { fate } = await tryMutant(bench, copy, mutant, reach, { leastTimeoutMs: 2_000 })
+      const { fate } = await tryMutant(bench, copy, mutant, reach, { leastTimeoutMs: 8_000 })
       fates.set(mutant.change, fate)
     }
     assert.deepEqual(Object.fromEntries(fates), {
