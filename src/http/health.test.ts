@@ -141,3 +141,25 @@ test('a network without news of its head is told after fifteen seconds and two b
   assert.equal(await detailOf(38_900, 12_000), undefined)
   assert.equal(await detailOf(39_100, 12_000), 'no new head')
 })
+
+test('a signer that does not trust the key in use, or does not sign for a network, is named', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const checksWith = async (changes: object) => {
+    const signer = { ...here.app.signer, health: async () => ({ ...(await here.app.signer.health()), ...changes }) }
+    const app = { ...here.app, signer } as App
+    const open = openListener(app)
+    health(open, app, serving())
+    try {
+      const { checks } = (await open.inject('/readyz')).json() as { checks: { name: string; detail?: string }[] }
+      return checks.flatMap(({ name, detail }) => (detail === undefined ? [] : [`${name}: ${detail}`]))
+    } finally {
+      await open.close()
+    }
+  }
+  await until('all is well', async () => (await checksWith({})).length === 0)
+  const [untrusted] = await checksWith({ tokenKeys: ['another'] })
+  assert.match(untrusted!, /^signer: .*does not trust the key that tokens are signed with/)
+  const [unlisted] = await checksWith({ chains: [1] })
+  assert.match(unlisted!, /^chain devnet: .*SIGNER_CHAINS/)
+})

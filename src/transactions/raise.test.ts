@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { fakeApp, signed, type FakeApp } from '../../test/fake-app.ts'
 import { until } from '../../test/until.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
-import { AppError } from '../errors.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import type { SignRequest } from '../signer/wire.ts'
 import { toHex, toWord } from '../store/bytes.ts'
@@ -158,8 +158,20 @@ test('at the cap, and above what the signer allows, the reason is noted and noth
   const asked = willing()
   const row = await world.row(await world.account('capped'), {}, { ...old, max_fee: toWord(world.chain.feeCapWei) })
   const denied = await world.row(await world.account('denied'), { nonce: 1 }, old)
-  world.signer.sign = () => Promise.reject(new AppError('policy_denied', 'too dear'))
+  const frozen = await world.row(await world.account('frozen person'), { nonce: 1 }, old)
+  const suspended = await world.row(await world.account('suspended'), { nonce: 1 }, old)
+  const refusals = new Map<string, ErrorCode>([
+    [toHex((await world.rowOf(frozen.id)).sender), 'account_frozen'],
+    [toHex((await world.rowOf(suspended.id)).sender), 'application_suspended'],
+  ])
+  world.signer.sign = ({ from }) => Promise.reject(new AppError(refusals.get(from) ?? 'policy_denied', 'no'))
   await raise()
+  for (const [row, code] of [
+    [frozen, 'account_frozen'],
+    [suspended, 'application_suspended'],
+  ] as const)
+    // prettier-ignore
+    assert.equal((await wait(row.id))!.trouble, code)
   assert.deepEqual([(await wait(row.id))!.trouble, (await wait(denied.id))!.trouble], ['fee_cap_reached', 'policy_denied']) // prettier-ignore
   assert.deepEqual(asked, [])
 })
