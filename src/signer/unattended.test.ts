@@ -67,7 +67,7 @@ describe('without a token', () => {
     const { signer, address, place, again } = await world(t)
     const { address: bob } = await signer.createAccount({ userId: BOB })
     await signer.end('SIGTERM')
-    const more = { SIGNER_MAX_UNATTENDED_FEE_WEI: String(21_000n * 6_600n) }
+    const more = { SIGNER_MAX_UNATTENDED_FEE_WEI: String(21_000n * 6_800n) }
     const first = await again({ more })
     for (const [from, user] of [
       [address, ALICE],
@@ -77,6 +77,7 @@ describe('without a token', () => {
       await first.sign(ask(from, { intentId: user, accessToken: await place.token(user), ...fees(1_000) }))
     const raise = (server: typeof first, from: Hex, user: string, fee: number) =>
       server.sign(ask(from, { intentId: user, kind: 'replace', ...fees(fee) }))
+    await raise(first, address, ALICE, 2_000)
     await raise(first, address, ALICE, 4_000)
     await assert.rejects(raise(first, bob, BOB, 3_100), /max-unattended-fee/)
     await assert.rejects(
@@ -90,6 +91,8 @@ describe('without a token', () => {
 
     const second = await again({ more })
     await assert.rejects(raise(second, bob, BOB, 3_100), /max-unattended-fee/)
+    // Of the attempts at a nonce the dearest alone was counted again.
+    await raise(second, bob, BOB, 2_750)
     // Another network has an hour of its own, and so has its user, who is there.
     const fill = cancelOf(bob, { intentId: 'other-chain', chainId: 10, ...fees(4_000) })
     assert.equal((await second.sign(fill)).kind, 'cancel')
@@ -155,7 +158,9 @@ describe('the hour of unattended fees', () => {
     clock.ms -= 59_999
     clock.ms += 3_599_999
     assert.equal(fees.hasRoom(1, 1n), false)
-    clock.ms += 60_001
+    clock.ms += 59_999
+    assert.equal(fees.hasRoom(1, 1n), false)
+    clock.ms += 2
     assert.equal(fees.hasRoom(1, 100n), true)
     assert.equal(fees.hasRoom(1, 101n), false)
   })
