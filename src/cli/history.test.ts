@@ -79,7 +79,7 @@ suite(
       assert.deepEqual([before.code, before.out.match(/^missing/gm)?.length], [1, 7], before.err)
       const filled = await run('backfill', '--from-block', '0', '--account', 'DEV-a', '--no-wait')
       assert.equal(filled.code, 0, filled.err)
-      assert.match(filled.out, /block 7 of 10, 7 new transfers\nBlocks from 8 to 10 are left/)
+      assert.match(filled.out, /block 7 of 10, 7 new transfers\nBlocks from 8 to 10 remain/)
       const after = await audit('--rpc', node.url)
       assert.deepEqual([after.code, after.out], [0, '8 blocks, 7 transfers, 0 differences\n'], after.err)
       await db
