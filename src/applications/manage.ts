@@ -1,8 +1,8 @@
-import { sql } from 'kysely'
 import { createHash, randomInt } from 'node:crypto'
 import { AppError, type FieldError } from '../errors.ts'
 import { newSecret } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { laterThan } from '../store/later-than.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { TrustedIssuer } from './application.ts'
 import { explainRegistration } from './validate.ts'
@@ -140,10 +140,6 @@ export async function suspendApplication(db: RootDb, clientId: string): Promise<
   )
   return readApplication(db, clientId)
 }
-
-/** By the clock of the database: the signer takes of two times the later one, and keeps a suspension until it hears of a resumption. */
-const laterThan = (column: 'suspended_at' | 'resumed_at') =>
-  sql<Date>`greatest(clock_timestamp(), ${sql.ref(column)} + interval '1 millisecond')`
 
 /** Lets a suspended application continue; its unexpired tokens are good again. */
 export async function resumeApplication(db: RootDb, clientId: string): Promise<RegisteredApplication> {

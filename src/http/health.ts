@@ -77,9 +77,12 @@ function looker(app: App): () => Promise<Health> {
 }
 
 async function lookAt(app: App, stalls: Stalls): Promise<Health> {
+  // Asked once for all checks; each says by itself what it makes of a signer that is away.
+  const signer = app.signer.health()
+  signer.catch(() => {})
   const [own, chains] = await Promise.all([
-    Promise.all([checkDatabase(app), checkSigner(app)]),
-    Promise.all([...app.chains.keys()].map((chainId) => checkChain(app, chainId, stalls))),
+    Promise.all([checkDatabase(app), checkSigner(app, signer)]),
+    Promise.all([...app.chains.keys()].map((chainId) => checkChain(app, chainId, { stalls, signer }))),
   ])
   return { own, chains }
 }
@@ -90,9 +93,11 @@ async function checkDatabase({ db }: App): Promise<Check> {
   })
 }
 
-async function checkSigner({ signer, tokenKeys }: App): Promise<Check> {
+type SignerHealth = ReturnType<App['signer']['health']>
+
+async function checkSigner({ tokenKeys }: App, signer: SignerHealth): Promise<Check> {
   return settle('signer', async () => {
-    const { revocations, tokenKeys: trusted } = await signer.health()
+    const { revocations, tokenKeys: trusted } = await signer
     const inUse = tokenKeys.keys.find(({ kty }) => kty === 'EC')?.kid
     if (inUse !== undefined && trusted !== undefined && !trusted.includes(inUse))
       throw new NotReady('the signer does not trust the key that tokens are signed with: chatelaine signer trust-key')
@@ -105,7 +110,11 @@ async function checkSigner({ signer, tokenKeys }: App): Promise<Check> {
 type Stalls = Map<number, { at: number; since: number }>
 
 /** The node answers, a head was stored or confirmed lately, and the follower moves while there is something to follow. */
-async function checkChain({ chains, db, signer }: App, chainId: number, stalls: Stalls): Promise<Check> {
+async function checkChain(
+  { chains, db }: App,
+  chainId: number,
+  { stalls, signer }: { stalls: Stalls; signer: SignerHealth },
+): Promise<Check> {
   const chain = chains.get(chainId)!
   return settle(`chain ${chain.name}`, async () => {
     const cursor = await db
@@ -115,7 +124,7 @@ async function checkChain({ chains, db, signer }: App, chainId: number, stalls: 
       .executeTakeFirst()
     if (cursor === undefined) throw new NotReady('no block followed yet')
     // A signer that is away has a check of its own.
-    const signs = await signer.health().catch(() => null)
+    const signs = await signer.catch(() => null)
     if (signs?.chains?.includes(chainId) === false)
       throw new NotReady('the signer signs nothing for it: its SIGNER_CHAINS does not list the chain id')
     if (cursor.halted !== null) throw new NotReady(`the follower has stopped: chatelaine network rewind ${chain.name}`)

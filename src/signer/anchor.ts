@@ -61,7 +61,7 @@ export function readTokenKeys(text: string): TokenKey[] {
   return readJson(text)
     .keys.filter(
       ({ kty, crv, use = 'sig', x, y }) => kty === 'EC' && crv === 'P-256' && use === 'sig' && isText(x) && isText(y),
-    ) // prettier-ignore
+    )
     .map(({ x, y, kid }) => ({ kty: 'EC', crv: 'P-256', x: x!, y: y!, ...(isText(kid) ? { kid } : {}) }))
 }
 

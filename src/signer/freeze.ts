@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
-import { join } from 'node:path'
 import { ConfigError, readConfig } from '../config.ts'
 import type { FrozenList } from './freezes.ts'
+import { adminSocketIn } from './socket.ts'
 import { encodeFrame, frameReader, type AnswerFrame } from './wire.ts'
 
 /**
@@ -10,7 +10,7 @@ import { encodeFrame, frameReader, type AnswerFrame } from './wire.ts'
  */
 async function main([verb = '', ...words]: string[]): Promise<void> {
   const config = readConfig(process.env, 'signer')
-  const path = config.SIGNER_ADMIN_SOCKET ?? (config.SIGNER_DIR && join(config.SIGNER_DIR, 'admin.sock'))
+  const path = config.SIGNER_ADMIN_SOCKET ?? (config.SIGNER_DIR && adminSocketIn(config.SIGNER_DIR))
   if (path === undefined) throw new ConfigError(['SIGNER_DIR is missing: the socket is in it'])
   const { subjects, total } = await ask(path, { verb, request: verb === 'frozen' ? {} : { subject: words.join(' ') } })
   if (total === 0) process.stdout.write('Nothing is frozen.\n')

@@ -8,7 +8,6 @@
  */
 
 import { randomBytes } from 'node:crypto'
-import { join } from 'node:path'
 import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
 import { openTelemetry, type Logger } from '../telemetry.ts'
 import { anchorOf, assertAnchored } from './anchor.ts'
@@ -26,7 +25,7 @@ import { readFreezeRequest } from './request.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
 import { check, sign, type Inside } from './sign.ts'
-import { listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
+import { adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
 import { openTokens } from './tokens.ts'
 import { openUnattendedFees } from './unattended.ts'
@@ -231,9 +230,8 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
     admin: {
       freeze: async (request) => {
         const { subject } = readFreezeRequest(request)
-        const [kind, id] = [subject.slice(0, subject.indexOf(' ')), subject.slice(subject.indexOf(' ') + 1)]
         // A misspelt name would be frozen, and nobody with it.
-        if (kind === 'user' && keys.ofUser(id) === null)
+        if (subject.startsWith('user ') && keys.ofUser(subject.slice('user '.length)) === null)
           throw new Refusal('bad_request', 'The signer has no account of this user: `chatelaine account freeze` knows other names of theirs.') // prettier-ignore
         return freezes.freeze(subject)
       },
@@ -276,7 +274,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
 
 /** Of the signer's own user alone. A folder too deep for a socket in it keeps nobody from signing: that is logged. */
 async function listenForAdmin({ adminSocket, folder }: SignerConfig, handlers: AdminHandlers, log: Logger) {
-  const path = adminSocket ?? join(folder, 'admin.sock')
+  const path = adminSocket ?? adminSocketIn(folder)
   if (adminSocket === null && Buffer.byteLength(path) > MAX_SOCKET_PATH) {
     log.warn('admin_socket_absent', { hint: 'set SIGNER_ADMIN_SOCKET to a shorter path' })
     return null

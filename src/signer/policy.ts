@@ -1,6 +1,6 @@
 import { feePair, type UnsignedTransaction } from './transaction.ts'
 
-/** What the rules measure against. Lists of contracts and limits per user will stand here. */
+/** What the rules measure against. Lists of contracts and limits per user will be here. */
 export type PolicyLimits = {
   /** chain ids that are signed for; null in development: every one */
   chains: ReadonlySet<number> | null
@@ -10,7 +10,7 @@ export type PolicyLimits = {
   maxFillFeeWei: bigint
   /** nonces of an account in a row that are filled so */
   maxFills: number
-  /** times the fee of a nonce's first attempt that a later one may cost without a token */
+  /** times the fee that the user agreed to for a nonce that an attempt may cost without a token */
   maxRaise: bigint
   /** wei: what is signed without a token may cost on one network within an hour, over all accounts */
   maxUnattendedFeeWei: bigint

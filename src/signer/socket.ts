@@ -1,6 +1,6 @@
 import { chmodSync, existsSync, lstatSync, mkdirSync, rmSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { once } from 'node:events'
 import type { Logger } from '../telemetry.ts'
 import { Refusal, StartError } from './refusal.ts'
@@ -23,6 +23,9 @@ const MAX_BYTES_UNDER_WAY = 8_388_608
 const MAX_CONNECTIONS = 64
 /** sun_path of Linux is 108 bytes with its NUL; a longer one is cut off silently. */
 export const MAX_SOCKET_PATH = 107
+
+/** The socket of the signer's own user, where SIGNER_ADMIN_SOCKET names no other. */
+export const adminSocketIn = (folder: string): string => join(folder, 'admin.sock')
 
 /**
  * Listens on a Unix socket that only this user of the machine may open, or its group too: never wider than `mode`,

@@ -1,7 +1,7 @@
-import { sql } from 'kysely'
 import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import { retrying, type RootDb } from '../store/db.ts'
+import { laterThan } from '../store/later-than.ts'
 import { findUser } from './find.ts'
 import type { FreezeState } from './wire.ts'
 
@@ -62,10 +62,7 @@ export async function assertChangeable(db: RootDb, accountId: string): Promise<v
   if ((row?.frozen_at ?? null) !== null) throw new AppError('account_frozen', 'The operator has frozen this account.')
 }
 
-/**
- * By the clock of the database, and each time after the one before: the signer takes of two times the later one, and the clocks
- * of two databases, or of one before and after a failover, may differ.
- */
+/** Each time after the one before (later-than.ts). */
 async function set(db: RootDb, wanted: UserId, { isFrozen }: { isFrozen: boolean }): Promise<FreezeState> {
   const user = await findUser(db, wanted)
   if (user === null) throw new AppError('not_found', 'This user has no account.')
@@ -82,6 +79,3 @@ async function set(db: RootDb, wanted: UserId, { isFrozen }: { isFrozen: boolean
   )
   return readFreezable(db, userId)
 }
-
-const laterThan = (column: 'frozen_at' | 'unfrozen_at') =>
-  sql<Date>`greatest(clock_timestamp(), ${sql.ref(column)} + interval '1 millisecond')`
