@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import { readQuantity } from '../chain/rpc/answers.ts'
 import { highestPrice, nextFee, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
-import { AppError, type ErrorCode } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { toBound, type AttemptRow, type Bound, type TransactionRow } from './intent.ts'
@@ -22,6 +22,8 @@ import {
   takeLooks,
   USED,
   type Trouble,
+  denialOf,
+  type Denial,
 } from './trouble.ts'
 import { slot } from '../state.ts'
 
@@ -249,10 +251,10 @@ async function sendRaised(
     await lowBalance(app, chain, bound)
     return SHORT
   } catch (error) {
-    const denied = error instanceof AppError ? DENIED.get(error.code) : undefined
-    if (denied === undefined) throw error
+    const denial = denialOf(error)
+    if (denial === null) throw error
     app.telemetry.log.warn('raise_denied', { chainId: bound.chainId, id: bound.id, sender: bound.from }, error)
-    return denied
+    return DENIED[denial]
   }
 }
 
@@ -277,15 +279,15 @@ const AT_CAP: Trouble = {
   detail:
     'The fee is as high as the operator allows on this network. The transaction waits until the network requires less.',
 }
-/** What the signer refuses by its rules, and not because of what was signed before. */
-const DENIED: ReadonlyMap<ErrorCode, Trouble> = new Map([
-  ['policy_denied', { code: 'policy_denied', detail: 'A higher fee is more than the signer allows.' }],
-  ['account_frozen', { code: 'account_frozen', detail: 'The operator froze this account: its fees are not raised.' }],
-  [
+const denied = (code: Denial, detail: string): Trouble => ({ code, detail })
+const DENIED: Readonly<Record<Denial, Trouble>> = {
+  policy_denied: denied('policy_denied', 'A higher fee is more than the signer allows.'),
+  account_frozen: denied('account_frozen', 'The operator froze this account: its fees are not raised.'),
+  application_suspended: denied(
     'application_suspended',
-    { code: 'application_suspended', detail: 'The operator suspended the application: its fees are not raised.' },
-  ],
-])
+    'The operator suspended the application: its fees are not raised.',
+  ),
+}
 const SIGNER_AWAY: Trouble = {
   code: 'signer_unavailable',
   detail: 'The fee has to be raised, but the signer cannot be reached.',

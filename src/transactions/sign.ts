@@ -10,6 +10,7 @@ import type { Attempt, Bound } from './intent.ts'
 import { marketOf } from './market.ts'
 import { adopt } from './recall.ts'
 import { restoreSlot } from './restore-from-ledger.ts'
+import { denialOf } from './trouble.ts'
 import { tellSigned } from './unsigned.ts'
 
 /**
@@ -124,13 +125,9 @@ export async function signFill(
     const { raw, hash } = await gasStrategy(chain).replace(app, bound, { kind: 'cancel', gas, fees: offer })
     return { kind: 'signed', attempt: { raw, hash, gas, fees: offer, isCancel: true } }
   } catch (error) {
-    if (isDenied(error)) return { kind: 'denied', error }
+    if (denialOf(error) !== null) return { kind: 'denied', error }
     if (!isTaken(error)) throw error
     await restoreSlot(app, bound)
     return NONCE_TAKEN
   }
 }
-
-/** Refused by the signer's rules, which hold for longer than a round: the fee is too high for them, or the account is frozen. */
-const isDenied = (error: unknown): boolean =>
-  error instanceof AppError && ['policy_denied', 'account_frozen', 'application_suspended'].includes(error.code)

@@ -1,5 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
@@ -16,6 +17,14 @@ export type TroubleCode =
   | 'nonce_used_elsewhere'
   | 'node_unreachable'
   | 'signer_unavailable'
+/** What the signer refuses by its rules, which hold for longer than a round, and not because of what was signed before. */
+const DENIALS = ['policy_denied', 'account_frozen', 'application_suspended'] as const satisfies TroubleCode[]
+export type Denial = (typeof DENIALS)[number]
+
+/** @returns null for any other failure */
+export const denialOf = (error: unknown): Denial | null =>
+  (error instanceof AppError && DENIALS.find((code) => code === error.code)) || null
+
 export type Trouble = { code: TroubleCode; detail: string }
 
 type NonceOfAccount = { chainId: number; from: Hex; nonce: number }
