@@ -10,6 +10,9 @@ type Held = Recalled & { to: Hex; value: bigint; data: Hex }
  * The ledger of a signer in memory, behind its two verbs.
  * @param page  signatures or attempts per answer
  */
+/** Of nobody: what is read out of these bytes is what they do, not who signed them. */
+const SIGNATURE = { r: `0x${'11'.repeat(32)}`, s: `0x${'22'.repeat(32)}`, yParity: 1, v: 27n } as const
+
 export function fakeLedger(signer: Partial<Signer>, page = 500) {
   const held: Recalled[] = []
   const asked: { recall: object[]; since: number[] } = { recall: [], since: [] }
@@ -51,8 +54,8 @@ export function fakeLedger(signer: Partial<Signer>, page = 500) {
       const isLegacy = more.gasPrice !== undefined
       const { nonce, chainId = 31_337 } = more
       const raw = isLegacy
-        ? serializeTransaction({ type: 'legacy', chainId, nonce, to, value, data, gas: 21_000n, gasPrice: 7n })
-        : serializeTransaction({ type: 'eip1559', chainId, nonce, to, value, data, gas: 21_000n, maxFeePerGas: BigInt(max), maxPriorityFeePerGas: BigInt(tip) }) // prettier-ignore
+        ? serializeTransaction({ type: 'legacy', chainId, nonce, to, value, data, gas: 21_000n, gasPrice: 7n }, SIGNATURE)
+        : serializeTransaction({ type: 'eip1559', chainId, nonce, to, value, data, gas: 21_000n, maxFeePerGas: BigInt(max), maxPriorityFeePerGas: BigInt(tip) }, SIGNATURE) // prettier-ignore
       const one: Recalled = {
         ...{ raw, hash: `0x${createHash('sha256').update(`${seq}`).digest('hex')}`, kind: 'send', stored: true },
         ...{ rule: 'none', seq, signedAt: 1_700_000_000_000 + seq * 1_000, userId, clientId: 'demo' },

@@ -100,7 +100,7 @@ const table: Record<string, string[]> = {
     'telemetry',
     'signer-wire',
   ],
-  devnet: ['errors', 'ids', 'bounded-map', 'telemetry', 'chain', 'texts', 'http'],
+  devnet: ['errors', 'ids', 'bounded-map', 'telemetry', 'chain', 'abi', 'texts', 'http'],
 }
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'open', 'main', 'cli']
 for (const unit of ['server', 'open', 'main', 'cli']) table[unit] = everything

@@ -1,5 +1,6 @@
 import { html } from 'ghtml'
-import { formatUnits, getAddress } from 'viem'
+import { checksumAddress } from '../abi/address.ts'
+import { formatUnits } from '../abi/units.ts'
 import type { PageParts } from '../http/page.ts'
 import { en } from '../texts/en.ts'
 import type { Hex } from '../ids.ts'
@@ -357,7 +358,7 @@ function statusBadge(receipt: ExplorerReceipt | null): string {
 const blockLink = (number: Hex): string => html`<a href="/explorer/block/${Number(number)}">${Number(number)}</a>`
 
 function addressLink(address: Hex, shown: (address: string) => string = (whole) => whole): string {
-  const checksummed = getAddress(address)
+  const checksummed = checksumAddress(address.toLowerCase())
   return html`<a class="mono" href="/explorer/address/${checksummed}" title="${checksummed}">${shown(checksummed)}</a>`
 }
 

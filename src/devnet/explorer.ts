@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { getAddress, isAddress } from 'viem'
+import { checksumAddress } from '../abi/address.ts'
 import { FALLBACK_FINALITY } from '../chain/block-at.ts'
 import { type PageParts, sendPage } from '../http/page.ts'
 import { quantityOf, type Hex } from '../ids.ts'
@@ -43,7 +43,7 @@ export async function explorer(
 
   server.get<{ Querystring: { q?: string } }>('/explorer/search', hidden, ({ query }, reply) => {
     const text = String(query.q ?? '').trim()
-    if (isAddress(text, { strict: false })) return reply.redirect(`/explorer/address/${text}`)
+    if (isAddress(text)) return reply.redirect(`/explorer/address/${text}`)
     if (/^\d{1,12}$/.test(text)) return reply.redirect(`/explorer/block/${text}`)
     return show(reply, coin, async () => {
       if (!isHash(text)) return null
@@ -76,7 +76,7 @@ export async function explorer(
 
   server.get<{ Params: { address: string } }>('/explorer/address/:address', hidden, ({ params: { address } }, reply) =>
     show(reply, coin, async () => {
-      if (!isAddress(address, { strict: false })) return null
+      if (!isAddress(address)) return null
       const [balance, code, nonce, head] = await Promise.all([
         callNode<Hex>('eth_getBalance', address, 'latest'),
         callNode<Hex>('eth_getCode', address, 'latest'),
@@ -84,7 +84,7 @@ export async function explorer(
         callNode<Hex>('eth_blockNumber'),
       ])
       const found = await transactionsOf(address, Number(head))
-      return pages.address({ address: getAddress(address), balance, code, nonce, ...found, ...coin })
+      return pages.address({ address: checksumAddress(address.toLowerCase()), balance, code, nonce, ...found, ...coin })
     }),
   )
 
@@ -153,4 +153,5 @@ async function show(
   }
 }
 
+const isAddress = (text: string): text is Hex => /^0x[0-9a-fA-F]{40}$/.test(text)
 const isHash = (text: string): text is Hex => /^0x[0-9a-fA-F]{64}$/.test(text)

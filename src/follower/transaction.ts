@@ -16,6 +16,9 @@ export type EncodedTransaction = {
   /** @returns null where nobody signed; recovered when it is first asked for, the dearest part of all @throws InvalidResponse */
   from(): Hex | null
   to: Hex | null
+  /** wei */
+  value(): bigint
+  data: Buffer
   nonce: number
   /** @returns null where it creates none @throws InvalidResponse */
   contractAddress(): Hex | null
@@ -66,8 +69,9 @@ export function readSent(answer: unknown): EncodedTransaction {
   return sentOf(withType(type, encodeRlp([...parts, last, r, s])), {
     ...{ type, parts, last, r, s },
     to: TO[1](transaction.to) as Buffer,
+    data: bytes(transaction.input),
     nonce: readNumber(transaction.nonce, 'nonce of a transaction'),
-    priceIn: (name) => BigInt(transaction[name] as string),
+    amountIn: (name) => BigInt(transaction[name] as string),
   })
 }
 
@@ -84,8 +88,9 @@ export function readRaw(raw: Buffer): EncodedTransaction {
   return sentOf(raw, {
     ...{ type, parts: items.slice(0, names.length), last, r, s },
     to: bytesIn('to'),
+    data: bytesIn('input'),
     nonce: Number(numberIn(bytesIn('nonce'))),
-    priceIn: (name) => numberIn(bytesIn(name)),
+    amountIn: (name) => numberIn(bytesIn(name)),
   })
 }
 
@@ -103,13 +108,14 @@ type TransactionParts = {
   r: Buffer
   s: Buffer
   to: Buffer
+  data: Buffer
   nonce: number
-  priceIn: (name: string) => bigint
+  amountIn: (name: string) => bigint
 }
 
 function sentOf(
   encoded: Buffer,
-  { type, parts, last, r, s, to, nonce, priceIn }: TransactionParts,
+  { type, parts, last, r, s, to, data, nonce, amountIn }: TransactionParts,
 ): EncodedTransaction {
   const { parity, signedToo } = type === 0 ? legacySignature(last) : typedSignature(last)
   const isSigned = r.length + s.length > 0
@@ -125,12 +131,14 @@ function sentOf(
     isSigned,
     from,
     to: to.length === 0 ? null : hexOf(to),
+    value: () => amountIn('value'),
+    data,
     nonce,
     contractAddress: () => {
       const creator = to.length === 0 ? from() : null
       return creator === null ? null : createdBy(creator, nonce)
     },
-    priceAt: (baseFee) => priceOf(priceIn, type, baseFee),
+    priceAt: (baseFee) => priceOf(amountIn, type, baseFee),
   }
 }
 
@@ -174,9 +182,9 @@ function encodeAuthorization(answer: unknown): Rlp {
 }
 
 /** EIP-1559: the base fee and what is offered on top, up to what is paid at most. */
-function priceOf(priceIn: TransactionParts['priceIn'], type: number, baseFee: bigint | null): bigint {
-  if (type < 2) return priceIn('gasPrice')
-  const [most, offered] = [priceIn('maxFeePerGas'), priceIn('maxPriorityFeePerGas')]
+function priceOf(amountIn: TransactionParts['amountIn'], type: number, baseFee: bigint | null): bigint {
+  if (type < 2) return amountIn('gasPrice')
+  const [most, offered] = [amountIn('maxFeePerGas'), amountIn('maxPriorityFeePerGas')]
   const wanted = (baseFee ?? 0n) + offered
   return wanted < most ? wanted : most
 }

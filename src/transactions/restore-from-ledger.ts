@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import { parseTransaction } from 'viem'
 import type { App } from '../app.ts'
+import { readRaw } from '../follower/transaction.ts'
 import type { Hex } from '../ids.ts'
 import type { Recalled } from '../signer/wire.ts'
 import { byteaArray } from '../store/bytea-array.ts'
@@ -156,13 +156,13 @@ async function freeId(db: Db, { chainId, from, nonce }: NonceSlot, id: string): 
 }
 
 function effectOf(first: Recalled) {
-  const { to, value = 0n, data = '0x' } = parseTransaction(first.raw)
+  const { to, value, data } = readRaw(fromHex(first.raw))
   const { gas, fees } = readRecalled(first)
-  const effect = { target: fromHex(to!.toLowerCase() as Hex), value: toWord(value), data: fromHex(data) }
+  const effect = { target: fromHex(to!), value: toWord(value()), data }
   return { ...effect, gas_limit: Number(gas), ...writeFees(fees) }
 }
 
-const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: parseTransaction(raw).value ?? 0n })
+const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: readRaw(fromHex(raw)).value() })
 
 /** Business event: something that the database had lost was found in the signer's ledger. */
 function takenIn({ telemetry }: App, slot: NonceSlot, { id, hash }: { id: string; hash: Hex }): void {
