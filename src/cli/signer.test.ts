@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { fingerprintOf, readTokenKeys } from '../signer/anchor.ts'
+import { jwkThumbprint } from '../jwk-thumbprint.ts'
+import { readTokenKeys } from '../signer/anchor.ts'
 import { connectSigner } from '../signer/client.ts'
 import { ALICE, makePlace } from '../../test/spawned-signer.ts'
 
@@ -38,7 +39,7 @@ test('the signer is run, verified and asked what it lost by commands; it is the 
   const untrusting = await chatelaine(settings, 'signer', 'run').ended
   assert.deepEqual([untrusting.code, /trusts no key of an authorization server yet/.test(untrusting.output)], [1, true])
   const [offered] = readTokenKeys(readFileSync(place.env.SIGNER_JWKS_FILE!, 'utf8'))
-  const trusted = await chatelaine(settings, 'signer', 'trust-key', '--accept', fingerprintOf(offered!)).ended
+  const trusted = await chatelaine(settings, 'signer', 'trust-key', '--accept', jwkThumbprint(offered!)).ended
   assert.deepEqual(trusted.code, 0)
 
   // A module that Node's own options load says which programs it was loaded into.

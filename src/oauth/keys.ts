@@ -1,8 +1,9 @@
-import { createHash, generateKeyPairSync, hkdfSync } from 'node:crypto'
+import { generateKeyPairSync, hkdfSync } from 'node:crypto'
 import { constants } from 'node:fs'
 import { mkdir, open, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { JSONWebKeySet, JWK } from 'jose'
+import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { whoElseReads } from '../secret-file.ts'
 
 /** Private keys of the authorization server; the first of each algorithm signs, the others still verify. */
@@ -87,12 +88,7 @@ export function newKey(alg: PrivateKey['alg']): PrivateKey {
       ? generateKeyPairSync('ec', { namedCurve: 'P-256' })
       : generateKeyPairSync('rsa', { modulusLength: 2_048 })
   const jwk = privateKey.export({ format: 'jwk' }) as JWK & { d: string }
-  return { ...jwk, kid: thumbprint(jwk), alg, use: 'sig' }
-}
-
-function thumbprint({ kty, crv, x, y, n, e }: JWK): string {
-  const members = kty === 'EC' ? { crv, kty, x, y } : { e, kty, n }
-  return createHash('sha256').update(JSON.stringify(members)).digest('base64url')
+  return { ...jwk, kid: jwkThumbprint(jwk), alg, use: 'sig' }
 }
 
 function readKeys(text: string): PrivateKeys {

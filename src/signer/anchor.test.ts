@@ -8,7 +8,8 @@ import { test, type TestContext } from 'node:test'
 import { exportJWK, generateKeyPair, SignJWT, type JWK } from 'jose'
 import { ALICE, ask, CHAIN_ID, ISSUER, makePlace, refusal, startSigner } from '../../test/spawned-signer.ts'
 import { until } from '../../test/until.ts'
-import { anchorOf, fingerprintOf, readTokenKeys, type TokenKey } from './anchor.ts'
+import { jwkThumbprint } from '../jwk-thumbprint.ts'
+import { anchorOf, readTokenKeys } from './anchor.ts'
 import { REVOCATIONS_TYPE } from './wire.ts'
 
 /** The signer as production has it, and an authorization server that can offer keys and sign with any. */
@@ -31,7 +32,7 @@ async function production(t: TestContext) {
       { audience, isDated = true }: { audience?: string; isDated?: boolean } = {},
     ) => {
       const jwt = new SignJWT({ jti: randomUUID(), ...claims })
-        .setProtectedHeader({ alg: 'ES256', typ, kid: fingerprintOf(jwk as unknown as TokenKey) })
+        .setProtectedHeader({ alg: 'ES256', typ, kid: jwkThumbprint(jwk) })
         .setIssuer(ISSUER)
         .setSubject(ALICE)
       if (audience !== undefined) jwt.setAudience(audience)
@@ -40,7 +41,7 @@ async function production(t: TestContext) {
     }
     return {
       jwk,
-      fingerprint: fingerprintOf(jwk as unknown as TokenKey),
+      fingerprint: jwkThumbprint(jwk),
       token: (times?: { iat?: number; exp: number }) =>
         sign(
           'at+jwt',

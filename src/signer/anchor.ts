@@ -1,6 +1,6 @@
-import { createHash } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { syncFolder } from './kek.ts'
 import { StartError } from './refusal.ts'
 
@@ -42,7 +42,7 @@ export function writeAnchor(folder: string, keys: TokenKey[]): void {
   const fd = openSync(draft, 'wx', 0o600)
   try {
     // By the name that the authorization server gives its own keys: one that an offer chose could stand for another key.
-    const named = keys.map((key) => ({ ...key, kid: fingerprintOf(key) }))
+    const named = keys.map((key) => ({ ...key, kid: jwkThumbprint(key) }))
     writeSync(fd, JSON.stringify({ keys: named }, null, 2))
     fsyncSync(fd)
   } finally {
@@ -77,7 +77,3 @@ function readJson(text: string): { keys: Record<string, string>[] } {
   }
   throw new Error('the file of token keys is no JSON web key set')
 }
-
-/** What a key is known by, whatever name it was given: base64url of SHA-256 over its members (RFC 7638). */
-export const fingerprintOf = ({ crv, kty, x, y }: TokenKey): string =>
-  createHash('sha256').update(JSON.stringify({ crv, kty, x, y })).digest('base64url')

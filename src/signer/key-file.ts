@@ -1,7 +1,8 @@
 import { readFileSync, statSync } from 'node:fs'
 import { createLocalJWKSet, errors, jwtVerify, type JWTPayload, type JWTVerifyGetKey } from 'jose'
 import type { Logger } from '../telemetry.ts'
-import { fingerprintOf, readTokenKeys } from './anchor.ts'
+import { jwkThumbprint } from '../jwk-thumbprint.ts'
+import { readTokenKeys } from './anchor.ts'
 import { Refusal } from './refusal.ts'
 
 /** How often the key file is looked at, and how often an unknown key may make us look again. */
@@ -90,7 +91,7 @@ export function openKeyFile(file: string, log: Logger, now: () => number): KeyFi
         const keys = readTokenKeys(text)
         // None at all takes every token's key away.
         set = keys.length === 0 ? null : createLocalJWKSet({ keys })
-        const now = keys.map(fingerprintOf)
+        const now = keys.map(jwkThumbprint)
         const [added, removed] = [now.filter((one) => !known.includes(one)), known.filter((one) => !now.includes(one))]
         if (seen.text !== '' && added.length + removed.length > 0)
           log.warn('token_keys_changed', { added: added.join(' '), removed: removed.join(' ') })

@@ -1,7 +1,8 @@
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
-import { fingerprintOf, readAnchor, readTokenKeys, writeAnchor, type TokenKey } from './anchor.ts'
+import { jwkThumbprint } from '../jwk-thumbprint.ts'
+import { readAnchor, readTokenKeys, writeAnchor, type TokenKey } from './anchor.ts'
 import { StartError } from './refusal.ts'
 
 /**
@@ -47,7 +48,7 @@ function main(): void {
   if (next.size + offered.size === 0) process.stdout.write('No key is trusted, and none is offered.\n')
 }
 
-const byFingerprint = (keys: TokenKey[]): Map<string, TokenKey> => new Map(keys.map((key) => [fingerprintOf(key), key]))
+const byFingerprint = (keys: TokenKey[]): Map<string, TokenKey> => new Map(keys.map((key) => [jwkThumbprint(key), key]))
 
 function readOffer(file: string | undefined): TokenKey[] {
   if (file === undefined || !existsSync(file)) return []
