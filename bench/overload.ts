@@ -14,7 +14,7 @@ import { load, type Request } from './load.ts'
 import { watchChain } from './mined.ts'
 import { openLoad, type OpenOutcome } from './open-load.ts'
 import { cpuMillis, startNode, startProgram, type Person } from './place.ts'
-import { startPostgres } from './postgres.ts'
+import { openStage } from './stage.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -36,23 +36,16 @@ const WRITE_IN = 5
 const RECIPIENT = 'b0b'.padStart(40, '0')
 const BLOCK_GAS = '300000000'
 
-const started: { end(): Promise<void> }[] = []
+const stage = await openStage()
 try {
-  const cluster = await startPostgres()
-  if (cluster !== null) {
-    started.push(cluster)
-    process.env.TEST_DATABASE_URL = cluster.url
-  }
-  const node = await startNode({ flags: ['--gas-limit', BLOCK_GAS] })
-  started.push(node)
+  const node = stage.begun(await startNode({ flags: ['--gas-limit', BLOCK_GAS] }))
   const { erc20 } = node.contracts
-  const program = await startProgram(node.url, { settings: { MAX_PENDING_WRITES: '1000000' } })
-  started.push(program)
+  const program = stage.begun(await startProgram(node.url, { settings: { MAX_PENDING_WRITES: '1000000' } }))
   const proxy = flags.proxy ? await startHaproxy(program.url) : null
-  if (proxy !== null) started.push(proxy)
+  if (proxy !== null) stage.begun(proxy)
   const target = (proxy ?? program).url
   const oracle = await watchChain(node.url, numberOf)
-  started.push({ end: oracle.stop })
+  stage.begun({ end: oracle.stop })
   const names = (application: number) =>
     Array.from({ length: ACCOUNTS / APPLICATIONS }, (_, index) => `bench-${application}-${index}`)
   const applications: Person[][] = []
@@ -189,7 +182,7 @@ try {
       console.log(`${kind}: ${accepted.size} writes accepted so far, ${missing.length} lost, ${doubled} doubled`)
   }
 } finally {
-  for (const { end } of started.toReversed()) await end()
+  await stage.end()
 }
 
 function rowOf(kind: string, name: string, outcome: OpenOutcome, peak: number, cpu: string): string[] {

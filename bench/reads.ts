@@ -17,7 +17,7 @@ import { load, type Outcome, type Request } from './load.ts'
 import { nodeCosts } from './node-costs.ts'
 import { partsOf } from './parts.ts'
 import { cpuMillis, startNode, startPlainService, startProgram, type Person, type Started } from './place.ts'
-import { startPostgres } from './postgres.ts'
+import { openStage } from './stage.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -34,16 +34,11 @@ const USERS = 1_000
 const REPEATED = 100
 const READ = '/v1/contracts/method/read'
 
-const started: { end(): Promise<void> }[] = []
+const stage = await openStage()
 const processes: { pid: number }[] = []
 const urlsOf = (of: readonly Started[]): string[] => of.map(({ url }) => url)
 const cpuOf = (of: readonly { pid: number }[]) => of.reduce((sum, { pid }) => sum + cpuMillis(pid), 0)
 try {
-  const cluster = await startPostgres()
-  if (cluster !== null) {
-    started.push(cluster)
-    process.env.TEST_DATABASE_URL = cluster.url
-  }
   const node = begun(await startNode())
   const [anything] = await deploy(node.url, ['Yes'])
   const { erc20 } = node.contracts
@@ -52,7 +47,9 @@ try {
   const program = begun(await startProgram(node.url))
   // It has a signer of its own, which no read asks.
   const replicas =
-    cluster === null ? null : [program, begun(await startProgram(node.url, { settings: program.replicaSettings }))]
+    stage.cluster === null
+      ? null
+      : [program, begun(await startProgram(node.url, { settings: program.replicaSettings }))]
   const people = await program.people(Array.from({ length: USERS }, (_, index) => `bench-${index}`))
   const one = people[0]!
 
@@ -91,7 +88,7 @@ try {
         ]),
   ]
   await warmUp()
-  const others = await shareOfOthers(cluster?.cpuMillis ?? (() => 0), () => measure(rows))
+  const others = await shareOfOthers(stage.cluster?.cpuMillis ?? (() => 0), () => measure(rows))
   printRates(rows)
   console.log(
     `Meanwhile ${(others * 100).toFixed(0)} % of the machine's time went to processes that are no part of this.`,
@@ -169,13 +166,12 @@ try {
     if (failures > 0) console.log(`  ${failures} of them failed`)
   }
 } finally {
-  for (const thing of started.toReversed()) await thing.end()
+  await stage.end()
 }
 
 function begun<T extends Started>(thing: T): T {
-  started.push(thing)
   processes.push(thing)
-  return thing
+  return stage.begun(thing)
 }
 
 type Row = {

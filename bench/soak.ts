@@ -12,7 +12,7 @@ import { load, type Request } from './load.ts'
 import { watchChain } from './mined.ts'
 import { openLoad } from './open-load.ts'
 import { residentBytes, startNode, startProgram, type Person } from './place.ts'
-import { startPostgres } from './postgres.ts'
+import { openStage } from './stage.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -37,24 +37,21 @@ const ACCEPTED = 0x80
 
 type Minute = { p50: number; p99: number; rss: number; heap: number; signer: number }
 
-const started: { end(): Promise<void> }[] = []
+const stage = await openStage()
 try {
-  const cluster = await startPostgres()
-  if (cluster !== null) {
-    started.push(cluster)
-    process.env.TEST_DATABASE_URL = cluster.url
-  }
   // The node forgets what is older than the program and the oracle look for: else it is the one that grows.
-  const node = await startNode({ flags: ['--gas-limit', '300000000', '--transaction-block-keeper', '600'] })
-  started.push(node)
+  const node = stage.begun(
+    await startNode({ flags: ['--gas-limit', '300000000', '--transaction-block-keeper', '600'] }),
+  )
   const { erc20 } = node.contracts
   // Tokens that live as long as the run: signing in again is not what is looked at.
-  const program = await startProgram(node.url, {
-    settings: { MAX_PENDING_WRITES: '1000000', ACCESS_TOKEN_SECONDS: '86400' },
-  })
-  started.push(program)
+  const program = stage.begun(
+    await startProgram(node.url, {
+      settings: { MAX_PENDING_WRITES: '1000000', ACCESS_TOKEN_SECONDS: '86400' },
+    }),
+  )
   const oracle = await watchChain(node.url, numberOf)
-  started.push({ end: oracle.stop })
+  stage.begun({ end: oracle.stop })
   const people = await program.people(Array.from({ length: ACCOUNTS }, (_, index) => `soak-${index}`))
   const addresses = people.map(({ userId, token }) => addressOfUser(program.url, userId, token))
   await fund(node.url, erc20, await Promise.all(addresses))
@@ -87,7 +84,7 @@ try {
   // Blocks are read as they come, so that the node has not forgotten them and nothing waits for the end.
   let reading = Promise.resolve()
   const reader = setInterval(() => (reading = reading.then(readChain)), 2_000)
-  started.push({ end: async () => clearInterval(reader) })
+  stage.begun({ end: async () => clearInterval(reader) })
   // The first seconds of a process are its compiler's.
   await load(program.url, { connections: 64, seconds: 10 }, next, note)
   begun.clear()
@@ -181,7 +178,7 @@ try {
     }
   }
 } finally {
-  for (const { end } of started.toReversed()) await end()
+  await stage.end()
 }
 
 /** What a straight line through the minutes gains in an hour, of its middle, %. */

@@ -23,8 +23,8 @@ import {
   type Program,
   type Started,
 } from './place.ts'
-import { startPostgres } from './postgres.ts'
 import { hexOf, newKey, signNext } from './presigned.ts'
+import { openStage } from './stage.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -44,15 +44,9 @@ const RECIPIENT = 'b0b'.padStart(40, '0')
 /** Room for 8,000 transfers a block: what a block holds is no part of this. */
 const BLOCK_GAS = '300000000'
 
-const started: { end(): Promise<void> }[] = []
+const stage = await openStage()
 try {
-  const cluster = await startPostgres()
-  if (cluster !== null) {
-    started.push(cluster)
-    process.env.TEST_DATABASE_URL = cluster.url
-  }
-  const node = await startNode({ flags: ['--gas-limit', BLOCK_GAS] })
-  started.push(node)
+  const node = stage.begun(await startNode({ flags: ['--gas-limit', BLOCK_GAS] }))
   const { erc20 } = node.contracts
   const [rawKeys, plainKeys, latestKeys] = [1, 2, 3].map(() => Array.from({ length: ACCOUNTS + 1 }, newKey)) as [
     Keys,
@@ -60,17 +54,15 @@ try {
     Keys,
   ]
   const keysOf = (keys: Keys) => keys.map(({ key }) => hexOf(key))
-  const plain = await startPlainService(node.url, { keys: keysOf(plainKeys) })
-  started.push(plain)
-  const latest = await startPlainService(node.url, { keys: keysOf(latestKeys), estimatesAt: 'latest' })
-  started.push(latest)
+  const plain = stage.begun(await startPlainService(node.url, { keys: keysOf(plainKeys) }))
+  const latest = stage.begun(await startPlainService(node.url, { keys: keysOf(latestKeys), estimatesAt: 'latest' }))
   await fund(
     node.url,
     erc20,
     [rawKeys, plainKeys, latestKeys].flat().map(({ address }) => hexOf(address)),
   )
   const oracle = await watchChain(node.url, numberOf)
-  started.push({ end: oracle.stop })
+  stage.begun({ end: oracle.stop })
 
   const signed: { raw: Hex; number: number }[] = []
   let numbers = 0
@@ -135,7 +127,7 @@ try {
     node: cpuMillis(node.pid),
     server: of === node ? 0 : cpuMillis(of.pid),
     signer: 'signerPid' in of ? cpuMillis((of as Program).signerPid) : 0,
-    database: cluster?.cpuMillis() ?? 0,
+    database: stage.cluster?.cpuMillis() ?? 0,
     load: ownCpuMillis(),
   })
 
@@ -218,14 +210,12 @@ try {
     const mine = await startOurs()
     await measure([ours('ours', 1, mine), ours('ours', ACCOUNTS, mine)])
     if (round === rounds) await printParts(mine)
-    await mine.program.end()
-    started.splice(started.indexOf(mine.program), 1)
+    await stage.endEarly(mine.program)
   }
   printGoals(results)
 
   async function startOurs(): Promise<Ours> {
-    const program = await startProgram(node.url, { settings: { MAX_PENDING_WRITES: '1000000' } })
-    started.push(program)
+    const program = stage.begun(await startProgram(node.url, { settings: { MAX_PENDING_WRITES: '1000000' } }))
     const people = await program.people(Array.from({ length: ACCOUNTS + 1 }, (_, index) => `bench-${index}`))
     await fund(
       node.url,
@@ -250,7 +240,7 @@ try {
       )
   }
 } finally {
-  for (const thing of started.toReversed()) await thing.end()
+  await stage.end()
 }
 
 type Keys = ReturnType<typeof newKey>[]
