@@ -7,7 +7,9 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
+import { asBeforeMacs } from '../../test/old-store.ts'
 import { ask, BOB, CHAIN_ID, refusal, world, type Place } from '../../test/spawned-signer.ts'
+import { openKekFile } from './kek.ts'
 import { openStore } from './store.ts'
 import { verifyStore } from './verify.ts'
 import type { Hex } from './wire.ts'
@@ -180,17 +182,26 @@ test('a node that does not answer for every account changes nothing, and its add
   assert.deepEqual([unknown.code, /Usage/.test(unknown.output)], [1, true])
 })
 
-test('a store of an earlier version keeps its records and their hashes', async (t) => {
+test('a store of an earlier version keeps its records and their hashes, and what is added has MACs', async (t) => {
   const { place, signer, address, accessToken, again } = await world(t)
   const send = (nonce: number): Parameters<typeof signer.sign>[0] => ask(address as Hex, { nonce, accessToken })
   for (const nonce of [0, 1]) await signer.sign(send(nonce))
   await signer.end('SIGTERM')
+  asBeforeMacs(place)
   const db = new DatabaseSync(database(place))
-  db.exec('ALTER TABLE ledger DROP COLUMN request_hash; DROP TABLE frozen; PRAGMA user_version = 2')
+  for (const column of ['request_hash', 'evidence', 'policy', 'spent', 'mac'])
+    db.exec(`ALTER TABLE ledger DROP COLUMN ${column}`)
+  db.exec('ALTER TABLE deks DROP COLUMN maced_from; DROP TABLE frozen; PRAGMA user_version = 2')
   db.close()
-  openStore(place.env.SIGNER_DIR!).close()
-  assert.deepEqual(verifyStore(place.env.SIGNER_DIR!), { records: 3, signatures: 2, accounts: 1, problems: [] })
+  const folder = place.env.SIGNER_DIR!
+  const kek = openKekFile(place.env.SIGNER_KEK_FILE!)
+  const whole = { records: 3, signatures: 2, accounts: 1, problems: [] }
+  assert.deepEqual(verifyStore(folder, kek), { ...whole, macs: 0 })
+  openStore(folder).close()
+  assert.deepEqual(verifyStore(folder), { ...whole, macs: null })
   const migrated = await again()
   assert.equal((await migrated.sign(send(1))).stored, true)
   await migrated.sign(send(2))
+  await migrated.end('SIGTERM')
+  assert.deepEqual(verifyStore(folder, kek), { ...whole, records: 4, signatures: 3, macs: 1 })
 })

@@ -3,7 +3,10 @@ import type { DatabaseSync } from 'node:sqlite'
 import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
 import { countAll } from './chain-counts.ts'
-import { GENESIS, openUnwitnessed, type LedgerRow } from './ledger.ts'
+import { openDeks, readMacs } from './deks.ts'
+import { openKekFile, type Kek } from './kek.ts'
+import { openUnwitnessed } from './ledger.ts'
+import { GENESIS, type LedgerRow } from './record.ts'
 import { LedgerDamaged, StartError } from './refusal.ts'
 import type { Restored } from './restored.ts'
 import { openStore, openStoreForReading } from './store.ts'
@@ -24,14 +27,17 @@ export type InspectedStore = {
   problems: string[]
 }
 
-/** Reads a store without changing it. Works beside a running signer, too. */
-export function findStore(folder: string): InspectedStore {
+/**
+ * Reads a store without changing it. Works beside a running signer, too.
+ * @throws StartError  when the master key is not the one that this store was made with
+ */
+export function findStore(folder: string, kek: Kek): InspectedStore {
   const { db, witnessPath } = openStoreForReading(folder)
   try {
     // The witness first: the ledger may only have grown by the time it is read.
     const witness = readWitness(witnessPath)
     db.exec('BEGIN')
-    const { head, problems } = verifyLedger(db)
+    const { head, problems } = verifyLedger(db, readMacs(db, kek))
     const last = db.prepare('SELECT at, kind, chain_id, nonce FROM ledger ORDER BY seq DESC LIMIT 1').get()
     const rows = db.prepare('SELECT lower(hex(address)) AS address FROM accounts ORDER BY address').all()
     const chains = db.prepare('SELECT chain_id AS chainId, count(DISTINCT address) AS accounts FROM ledger WHERE nonce IS NOT NULL GROUP BY chain_id').all() // prettier-ignore
@@ -61,10 +67,10 @@ function compare(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null)
  * @throws StartError    when another process uses the store, or it is not the one that was looked at
  * @throws LedgerDamaged when its tail is broken
  */
-export function acceptRestore(folder: string, expected: LedgerHead, restored: Restored): LedgerHead {
+export function acceptRestore(folder: string, kek: Kek, expected: LedgerHead, restored: Restored): LedgerHead {
   const store = openStore(folder)
   try {
-    const ledger = openUnwitnessed(store.db)
+    const ledger = openUnwitnessed(store.db, openDeks({ db: store.db, kek, now: Date.now }).macs)
     if (!ledger.head().record.equals(expected.record)) {
       throw new StartError('The store has changed since it was shown: run the command again.')
     }
@@ -100,9 +106,14 @@ async function main(): Promise<number> {
     options: { 'rpc-url': { type: 'string', multiple: true, default: [] }, accept: { type: 'string' } },
   })
   const urls = values['rpc-url'].flatMap((url) => (url === '-' ? readFileSync(0, 'utf8').split(/\s+/).filter(Boolean) : [url])) // prettier-ignore
-  const folder = readConfig(process.env, 'signer').SIGNER_DIR
+  const { SIGNER_DIR: folder, SIGNER_KEK_FILE: kekFile } = readConfig(process.env, 'signer')
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder of the store'])
-  const found = findStore(folder)
+  if (kekFile === undefined)
+    throw new ConfigError([
+      'SIGNER_KEK_FILE is missing: the master key (KEK) that the store is checked and the record written with',
+    ])
+  const kek = openKekFile(kekFile)
+  const found = findStore(folder, kek)
   const { head, witness, witnessIs, accounts, problems } = found
   print(describe(found))
   if (problems.length > 0) {
@@ -139,7 +150,7 @@ async function main(): Promise<number> {
   if (values.accept !== confirmationOf(head))
     throw new StartError(`--accept must be ${confirmationOf(head)} for this store.`)
   const lost = witness === null ? null : { count: witness.count, record: witness.record.toString('hex') }
-  const { count } = acceptRestore(folder, head, { witness: lost, floors })
+  const { count } = acceptRestore(folder, kek, head, { witness: lost, floors })
   print(`Accepted, as record ${count} of the ledger. The signer can be started.`)
   return 0
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { computeAddress } from 'ethers'
+import { openDeks } from './deks.ts'
 import { makeKekFile, openKekFile } from './kek.ts'
 import { openKeys } from './keys.ts'
 import { StartError } from './refusal.ts'
@@ -22,7 +23,10 @@ function world(t: TestContext) {
     rmSync(folder, { recursive: true, force: true })
   })
   const clock = { now: 0 }
-  const open = () => openKeys({ db: store.db, kek: openKekFile(kekFile), now: () => clock.now, keysPerEpoch: 3 })
+  const open = () => {
+    const [{ db }, now] = [store, () => clock.now]
+    return openKeys({ db, deks: openDeks({ db, kek: openKekFile(kekFile), now, keysPerEpoch: 3 }), now })
+  }
   return { store, clock, kekFile, open }
 }
 
@@ -133,7 +137,8 @@ test('a master key that fails to wrap once refuses one account, and not those af
     if (isAway) throw new Error('the key service is away')
     return kek.wrap(...terms)
   }
-  const keys = openKeys({ db: store.db, kek: { ...kek, wrap }, now: () => 0 })
+  const [{ db }, now] = [store, () => 0]
+  const keys = openKeys({ db, deks: openDeks({ db, kek: { ...kek, wrap }, now }), now })
   assert.throws(() => keys.create('X-1'), /away/)
   isAway = false
   const account = keys.create('X-1')

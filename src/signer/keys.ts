@@ -1,16 +1,9 @@
-import {
-  createCipheriv,
-  createDecipheriv,
-  createSecretKey,
-  randomBytes,
-  randomFillSync,
-  type KeyObject,
-} from 'node:crypto'
+import { createCipheriv, createDecipheriv, randomBytes, randomFillSync, type KeyObject } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import { canonical } from './canonical.ts'
 import { addressOf, isScalar, publicKeyOf } from './curve.ts'
-import type { Kek } from './kek.ts'
-import { Refusal, StartError } from './refusal.ts'
+import type { Deks } from './deks.ts'
+import { Refusal } from './refusal.ts'
 
 /** An account's row: its key only as ciphertext. */
 export type KeptAccount = {
@@ -42,26 +35,8 @@ export type Keys = {
 }
 
 const KEY_VERSION = 1
-/** NIST SP 800-38D §8.3 allows 2^32 random nonces per key; 2^16 keeps what one data key gives away small. */
-const KEYS_PER_EPOCH = 2 ** 16
-const EPOCH_DAYS = 90
 
-/**
- * Unwraps every data key, so that a wrong master key is noticed here and not at the first signature.
- * @throws StartError  when the master key is not the one that this store was made with
- */
-export function openKeys({
-  db,
-  kek,
-  now,
-  keysPerEpoch = KEYS_PER_EPOCH,
-}: {
-  db: DatabaseSync
-  kek: Kek
-  now: () => number
-  keysPerEpoch?: number
-}): Keys {
-  const deks = openDeks(db, kek, { now, keysPerEpoch })
+export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now: () => number }): Keys {
   const columns = 'user_id AS userId, address, wrapped, iv, tag, epoch, version'
   const byUser = db.prepare(`SELECT ${columns} FROM accounts WHERE user_id = ?`)
   const byAddress = db.prepare(`SELECT ${columns} FROM accounts WHERE address = ?`)
@@ -99,67 +74,6 @@ export function openKeys({
       }
     },
     count: () => (count.get() as { keys: number }).keys,
-  }
-}
-
-function openDeks(db: DatabaseSync, kek: Kek, { now, keysPerEpoch }: { now: () => number; keysPerEpoch: number }) {
-  const rows = db.prepare('SELECT epoch, wrapped, keys, created_at AS createdAt FROM deks ORDER BY epoch').all() as {
-    epoch: number
-    wrapped: Uint8Array
-    keys: number
-    createdAt: number
-  }[]
-  const insert = db.prepare('INSERT INTO deks (epoch, provider, wrapped, created_at) VALUES (?, ?, ?, ?)')
-  const addKey = db.prepare('UPDATE deks SET keys = keys + 1 WHERE epoch = ?')
-  const opened = new Map(rows.map(({ epoch, wrapped }) => [epoch, openDek(epoch, wrapped)]))
-  const last = rows.at(-1)
-  let newest = last === undefined ? null : { epoch: last.epoch, keys: last.keys, createdAt: last.createdAt }
-
-  return {
-    of: (epoch: number) => opened.get(epoch),
-    /** The data key for the next account; a new one when the last is full or old. */
-    current(): { epoch: number; dek: KeyObject } {
-      const isOld = newest !== null && now() - newest.createdAt > EPOCH_DAYS * 86_400_000
-      if (newest === null || isOld || newest.keys >= keysPerEpoch) {
-        const next = { epoch: (newest?.epoch ?? 0) + 1, keys: 0, createdAt: now() }
-        opened.set(next.epoch, makeDek(next))
-        newest = next
-      }
-      return { epoch: newest.epoch, dek: opened.get(newest.epoch)! }
-    },
-    used(epoch: number): void {
-      addKey.run(epoch)
-      if (newest?.epoch === epoch) newest.keys += 1
-    },
-  }
-
-  function openDek(epoch: number, wrapped: Uint8Array): KeyObject {
-    let dek: Buffer
-    try {
-      dek = kek.unwrap(Buffer.from(wrapped), dekAad(epoch))
-    } catch (cause) {
-      throw new StartError(
-        'The master key (KEK) does not open this store: SIGNER_KEK_FILE is not the one it was created with.',
-        cause,
-      )
-    }
-    return intoKeyObject(dek)
-  }
-
-  function makeDek({ epoch, createdAt }: { epoch: number; createdAt: number }): KeyObject {
-    const dek = randomBytes(32)
-    insert.run(epoch, kek.provider, kek.wrap(dek, dekAad(epoch)), createdAt)
-    return intoKeyObject(dek)
-  }
-}
-
-const dekAad = (epoch: number): Buffer => canonical('chatelaine data key 1', epoch)
-
-function intoKeyObject(bytes: Buffer): KeyObject {
-  try {
-    return createSecretKey(bytes)
-  } finally {
-    bytes.fill(0)
   }
 }
 

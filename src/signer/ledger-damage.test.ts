@@ -2,16 +2,12 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
-import {
-  checkWitness,
-  follow,
-  GENESIS,
-  openUnwitnessed,
-  recordOf,
-  type LedgerAttempt,
-  type LedgerRow,
-} from './ledger.ts'
+import { fixedMacs } from '../../test/fixed-macs.ts'
+import { checkWitness, follow, openUnwitnessed } from './ledger.ts'
+import type { Macs } from './macs.ts'
+import { GENESIS, recordOf, type LedgerAttempt, type LedgerRow } from './record.ts'
 import { LedgerDamaged } from './refusal.ts'
 import type { Restored } from './restored.ts'
 import { openStore } from './store.ts'
@@ -29,7 +25,7 @@ function world(t: TestContext, records = 0) {
     close()
     rmSync(folder, { recursive: true, force: true })
   })
-  const ledger = openUnwitnessed(db)
+  const ledger = openUnwitnessed(db, fixedMacs())
   const common = { at: 1, userId: 'X-1', rule: 'default-allow' }
   function sign(nonce: number, changes: Partial<Signature> = {}) {
     const held: Signature = {
@@ -45,7 +41,7 @@ function world(t: TestContext, records = 0) {
   db.exec('BEGIN')
   for (let nonce = 0; nonce < records; nonce++) sign(nonce)
   db.exec('COMMIT')
-  return { db, ledger, common, sign, restore, reopen: () => openUnwitnessed(db) }
+  return { db, ledger, common, sign, restore, reopen: (macs: Macs = fixedMacs()) => openUnwitnessed(db, macs) }
 }
 
 const damaged = (reason: RegExp) => (error: unknown) => error instanceof LedgerDamaged && reason.test(error.message)
@@ -62,7 +58,7 @@ for (const [what, sql, reason] of [
     const { db, reopen } = world(t, 3)
     reopen()
     db.exec(sql)
-    assert.throws(reopen, damaged(reason))
+    assert.throws(() => reopen(), damaged(reason))
   })
 }
 
@@ -75,7 +71,7 @@ for (const [what, sql, reason] of [
   test(`a ledger whose head record ${what} does not open`, (t) => {
     const { db, reopen } = world(t, 3)
     db.exec(sql)
-    assert.throws(reopen, damaged(reason))
+    assert.throws(() => reopen(), damaged(reason))
   })
 }
 
@@ -83,9 +79,52 @@ test('of a long ledger the last thousand records are checked, and the one that t
   const { db, ledger, reopen } = world(t, 1_001)
   assert.deepEqual(reopen().head(), ledger.head())
   db.exec('BEGIN; DELETE FROM ledger WHERE seq = 1')
-  assert.throws(reopen, damaged(/^Record 1 .* is missing/))
+  assert.throws(() => reopen(), damaged(/^Record 1 .* is missing/))
   db.exec(`ROLLBACK; UPDATE ledger SET rule = 'another' WHERE seq = 2`)
-  assert.throws(reopen, damaged(/^Record 2 .* altered/))
+  assert.throws(() => reopen(), damaged(/^Record 2 .* altered/))
+})
+
+/** The chain as someone hashes it who can write the file and has no key. */
+function rehash(db: DatabaseSync): void {
+  let record: Buffer = GENESIS
+  let count = 0
+  for (const row of db.prepare('SELECT * FROM ledger ORDER BY seq').all() as LedgerRow[]) {
+    record = recordOf(record, row)
+    count = row.seq
+    db.prepare('UPDATE ledger SET record = ? WHERE seq = ?').run(record, count)
+  }
+  db.prepare('UPDATE ledger_head SET count = ?, record = ?').run(count, record)
+}
+
+for (const [what, sql, first] of [
+  ['altered', `UPDATE ledger SET token_id = 'another' WHERE seq = 2`, 2],
+  ['removed', 'DELETE FROM ledger WHERE seq = 2; UPDATE ledger SET seq = 2 WHERE seq = 3', 2],
+  ['stripped of its MAC', 'UPDATE ledger SET mac = NULL WHERE seq = 3', 3],
+  ['with the MAC of another', 'UPDATE ledger SET mac = (SELECT mac FROM ledger WHERE seq = 1) WHERE seq = 2', 2],
+  ['with evidence that was not there', `UPDATE ledger SET evidence = '{}' WHERE seq = 3`, 3],
+] as const) {
+  test(`a record ${what} is found although all hashes were computed again`, (t) => {
+    const { db, reopen } = world(t, 3)
+    db.exec(sql)
+    rehash(db)
+    assert.throws(() => reopen(), damaged(new RegExp(`^Record ${first} of the ledger was not written by this signer`)))
+  })
+}
+
+test('records from before MACs are taken by their chain alone, and one that has a MAC there is refused', (t) => {
+  const { db, reopen } = world(t, 3)
+  db.exec('UPDATE ledger SET mac = NULL WHERE seq < 3')
+  rehash(db)
+  assert.throws(() => reopen(fixedMacs({ from: 3 })), damaged(/^Record 3 .* not written by this signer/))
+  const mac = fixedMacs().of(
+    Buffer.from((db.prepare('SELECT record FROM ledger WHERE seq = 3').get() as LedgerRow).record),
+  )
+  db.prepare('UPDATE ledger SET mac = ? WHERE seq = 3').run(mac)
+  const { head } = reopen(fixedMacs({ from: 3 }))
+  assert.equal(head().count, 3)
+  assert.throws(() => reopen(fixedMacs({ from: 4 })), damaged(/^Record 3/))
+  assert.throws(() => reopen(fixedMacs({ from: 2 })), damaged(/^Record 2/))
+  assert.throws(() => reopen(fixedMacs({ from: 3, key: Buffer.alloc(32, 8) })), damaged(/^Record 3/))
 })
 
 test('a record that fits the one before it but skips a number is refused: a chain has no holes', (t) => {

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, createHmac, createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { canonical } from './canonical.ts'
-import { GENESIS, openLedger, recordOf, type LedgerAttempt, type LedgerRow } from './ledger.ts'
+import { fixedMacs } from '../../test/fixed-macs.ts'
+import { openLedger } from './ledger.ts'
+import { GENESIS, recordOf, type LedgerAttempt, type LedgerRow } from './record.ts'
+import { macKeyOf, openMacs } from './macs.ts'
 import { openStore } from './store.ts'
 
 const ALICE = Buffer.alloc(20, 0xa1)
@@ -18,7 +21,7 @@ function world(t: TestContext) {
     store.close()
     rmSync(folder, { recursive: true, force: true })
   })
-  const ledger = openLedger(store)
+  const ledger = openLedger(store, fixedMacs())
   function add(changes: Partial<LedgerAttempt> = {}, tokenId: string | null = 'token') {
     const held: LedgerAttempt = {
       ...{ seq: ledger.head().count + 1, at: 1, userId: 'X-1', clientId: 'shop', requestHash: null },
@@ -54,31 +57,55 @@ test('what was appended is read back whole, amounts above 2^64 too', (t) => {
   assert.deepEqual([...ledger.ofIntent('tx_0')], [held])
 })
 
-test('the hash of a request is kept, and covered by its record; a record without one is hashed as it always was', (t) => {
+test('a record covers the hash of its request, what was shown and what policy says, and its MAC covers the record', (t) => {
   const { ledger, store, add } = world(t)
-  add()
   const requestHash = Buffer.alloc(32, 9)
-  add({ nonce: 1, requestHash })
-  assert.deepEqual(ledger.attempts(slot({ nonce: 1 }))[0]!.requestHash, requestHash)
+  add({ requestHash })
+  assert.deepEqual(ledger.attempts(slot())[0]!.requestHash, requestHash)
+  const common = { at: 1, kind: 'account', userId: 'X-1', address: ALICE, rule: 'a' } as const
+  ledger.append({ ...common, evidence: '{"jti":"1"}', policy: 'standard 3', spent: '7' })
   const [first, second] = store.db.prepare('SELECT * FROM ledger ORDER BY seq').all() as LedgerRow[]
-  const { request_hash: _, record, ...fields } = first!
   const { seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect, fee_type, max_fee, priority_fee } =
-    fields
-  const { gas, hash, raw, rule, client_id, token_id } = fields
-  assert.deepEqual(
-    Buffer.from(record),
-    createHash('sha256')
-      .update(
-        canonical(
-          ...['chatelaine ledger 1', GENESIS, seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect],
-          ...[fee_type, max_fee, priority_fee, gas, hash, raw, rule, client_id, token_id],
-        ),
-      )
-      .digest(),
-  )
+    first!
+  const { gas, hash, raw, rule, client_id, token_id, request_hash } = first!
+  const record = createHash('sha256')
+    .update(
+      canonical(
+        ...['chatelaine ledger 3', GENESIS, seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect],
+        ...[fee_type, max_fee, priority_fee, gas, hash, raw, rule, client_id, token_id, request_hash, null, null, null],
+      ),
+    )
+    .digest()
+  assert.deepEqual(Buffer.from(first!.record), record)
+  const dek = createSecretKey(Buffer.alloc(32, 3))
+  const macs = openMacs({ from: 1, current: () => 258, keyOf: () => macKeyOf(dek) })
+  const key = Buffer.from(hkdfSync('sha256', dek, Buffer.alloc(0), 'chatelaine ledger mac 1', 32))
+  const mac = Buffer.concat([Buffer.from('00000102', 'hex'), createHmac('sha256', key).update(record).digest()])
+  assert.deepEqual(macs.of(record), mac)
+
   assert.deepEqual(recordOf(record, second!), Buffer.from(second!.record))
-  for (const request_hash of [null, Buffer.alloc(32, 8)])
-    assert.notDeepEqual(recordOf(record, { ...second!, request_hash }), Buffer.from(second!.record))
+  assert.deepEqual([second!.evidence, second!.policy, second!.spent], ['{"jti":"1"}', 'standard 3', '7'])
+  for (const changes of [{ evidence: null }, { policy: 'standard 4' }, { spent: null }, { mac: null, evidence: '' }])
+    assert.notDeepEqual(recordOf(record, { ...second!, ...changes }), Buffer.from(second!.record))
+})
+
+test('a record from before MACs is hashed as it always was: with the hash of a request, and without', (t) => {
+  const { store, add } = world(t)
+  add({ requestHash: Buffer.alloc(32, 9) })
+  const row = store.db.prepare('SELECT * FROM ledger').get() as LedgerRow
+  const { seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect, fee_type, max_fee, priority_fee } = row
+  const { gas, hash, raw, rule, client_id, token_id, request_hash } = row
+  const fields = [
+    ...[GENESIS, seq, at, kind, user_id, address, chain_id, nonce, intent_id, effect],
+    ...[fee_type, max_fee, priority_fee, gas, hash, raw, rule, client_id, token_id],
+  ]
+  const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest()
+  const old = { ...row, mac: null }
+  assert.deepEqual(recordOf(GENESIS, old), sha256(canonical('chatelaine ledger 2', ...fields, request_hash)))
+  assert.deepEqual(
+    recordOf(GENESIS, { ...old, request_hash: null }),
+    sha256(canonical('chatelaine ledger 1', ...fields)),
+  )
 })
 
 test('accounts, chains and nonces are apart', (t) => {
@@ -125,9 +152,9 @@ test('every query on the way to a signature searches an index', (t) => {
     return prepare(sql)
   }
   // A witness is missing, and has to be for a ledger that never had a commit of the program.
-  assert.throws(() => openLedger(store), /witness/)
+  assert.throws(() => openLedger(store, fixedMacs()), /witness/)
   store.db.exec('DELETE FROM ledger; UPDATE ledger_head SET count = 0, record = zeroblob(32)')
-  openLedger(store)
+  openLedger(store, fixedMacs())
   const hot = prepared.filter((sql) => sql.includes('address =') || sql.includes('_id ='))
   assert.ok(hot.length >= 6)
   for (const sql of hot) {

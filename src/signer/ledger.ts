@@ -1,69 +1,12 @@
-import { hash } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
-import { canonical } from './canonical.ts'
-import type { SignedAttempt } from './judge.ts'
+import { assertMac, type Macs } from './macs.ts'
+import { COLUMNS, GENESIS, recordOf, toRow, type LedgerAttempt, type LedgerRow, type NewEntry } from './record.ts'
 import { LedgerDamaged } from './refusal.ts'
-import { decodeRestored, encodeRestored, type Restored } from './restored.ts'
-import type { FeeFields } from './transaction.ts'
-import type { SignRequest } from './wire.ts'
+import { decodeRestored } from './restored.ts'
 import { dearerBy, type Unattended } from './unattended.ts'
 import { readWitness, type LedgerHead } from './witness.ts'
 
-/** A row of the ledger as it lies in the store. `at` is milliseconds since 1970; wei and gas are decimal digits. */
-export type LedgerRow = {
-  seq: number
-  at: number
-  kind: 'account' | 'restore' | SignRequest['kind']
-  user_id: string
-  address: Uint8Array
-  chain_id: number | null
-  nonce: number | null
-  intent_id: string | null
-  effect: Uint8Array | null
-  fee_type: FeeFields['type'] | null
-  max_fee: string | null
-  priority_fee: string | null
-  gas: string | null
-  hash: Uint8Array | null
-  raw: Uint8Array | null
-  rule: string
-  client_id: string | null
-  token_id: string | null
-  request_hash: Uint8Array | null
-  record: Uint8Array
-}
-
-/** A signature that the ledger holds, with its bytes. */
-export type LedgerAttempt = SignedAttempt & {
-  /** number of the record, and when it was written; 0 before it is */
-  seq: number
-  at: number
-  /** the user's token was shown for it */
-  hasToken: boolean
-  userId: string
-  clientId: string | null
-  requestHash: Buffer | null
-  chainId: number
-  address: Buffer
-  nonce: number
-  raw: Buffer
-  hash: Buffer
-  rule: string
-}
-
 type LedgerSlot = { chainId: number; address: Buffer; nonce: number }
-
-type NewEntry = { at: number; userId: string; address: Buffer; rule: string } & (
-  | { kind: 'account' }
-  | { kind: 'restore'; restored: Restored }
-  | {
-      kind: SignRequest['kind']
-      held: Omit<LedgerAttempt, 'seq' | 'at' | 'hasToken' | 'userId' | 'clientId'>
-      /** who asked, with which token; null for what needs none */
-      clientId: string | null
-      tokenId: string | null
-    }
-)
 
 export type Ledger = {
   head: () => LedgerHead
@@ -97,18 +40,18 @@ const TAIL = 1_000
 
 /**
  * Opens the ledger when its end is what the signer last answered for.
- * @throws LedgerDamaged  when the chain's tail is broken, or the store is older than its witness
+ * @throws LedgerDamaged  when the chain's tail is broken or not by this signer, or the store is older than its witness
  */
-export function openLedger({ db, witnessPath }: { db: DatabaseSync; witnessPath: string }): Ledger {
-  const ledger = openUnwitnessed(db)
+export function openLedger({ db, witnessPath }: { db: DatabaseSync; witnessPath: string }, macs: Macs): Ledger {
+  const ledger = openUnwitnessed(db, macs)
   checkWitness(db, ledger.head(), readWitness(witnessPath))
   return ledger
 }
 
 /** The ledger without a look at its witness: to accept an older copy. @throws LedgerDamaged when its tail is broken */
-export function openUnwitnessed(db: DatabaseSync): Ledger {
+export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
   let head = readHead(db)
-  checkTail(db, head)
+  checkTail(db, head, macs)
   const floors = readFloors(db)
 
   const attempts = db.prepare('SELECT * FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? ORDER BY seq')
@@ -132,7 +75,7 @@ export function openUnwitnessed(db: DatabaseSync): Ledger {
   const newestFirst = db.prepare('SELECT * FROM ledger ORDER BY seq DESC')
   const account = db.prepare(`SELECT 1 FROM ledger WHERE user_id = ? AND kind = 'account'`)
   const insert = db.prepare(
-    `INSERT INTO ledger (${COLUMNS.join(', ')}, record) VALUES (${COLUMNS.map(() => '?').join(', ')}, ?)`,
+    `INSERT INTO ledger (${COLUMNS.join(', ')}, record, mac) VALUES (${COLUMNS.map(() => '?').join(', ')}, ?, ?)`,
   )
   const moveHead = db.prepare('UPDATE ledger_head SET count = ?, record = ?')
 
@@ -180,8 +123,8 @@ export function openUnwitnessed(db: DatabaseSync): Ledger {
     },
     append(entry) {
       const row = toRow(head.count + 1, entry)
-      const record = recordOf(head.record, row)
-      insert.run(...COLUMNS.map((column) => row[column]), record)
+      const record = recordOf(head.record, { ...row, mac: null }, 3)
+      insert.run(...COLUMNS.map((column) => row[column]), record, macs.of(record))
       moveHead.run(row.seq, record)
       head = { count: row.seq, record }
     },
@@ -191,41 +134,6 @@ export function openUnwitnessed(db: DatabaseSync): Ledger {
 /** An aggregate over no rows. */
 type Nothing = { lowest: null; highest: null }
 
-const COLUMNS = [
-  'seq',
-  'at',
-  'kind',
-  'user_id',
-  'address',
-  'chain_id',
-  'nonce',
-  'intent_id',
-  'effect',
-  'fee_type',
-  'max_fee',
-  'priority_fee',
-  'gas',
-  'hash',
-  'raw',
-  'rule',
-  'client_id',
-  'token_id',
-  'request_hash',
-] as const satisfies (keyof LedgerRow)[]
-
-/** Records without a request's hash are hashed as before there was one: those that exist stay what they were. */
-const COLUMNS_1 = COLUMNS.filter((column) => column !== 'request_hash')
-
-/** The hash of a record: of the record before it, and of every field. */
-export function recordOf(previous: Uint8Array, row: Omit<LedgerRow, 'record'>): Buffer {
-  const [form, columns] =
-    (row.request_hash ?? null) === null ? ['chatelaine ledger 1', COLUMNS_1] : ['chatelaine ledger 2', COLUMNS]
-  return hash('sha256', canonical(form, previous, ...columns.map((column) => row[column])), 'buffer')
-}
-
-/** What comes before the first record. */
-export const GENESIS = Buffer.alloc(32)
-
 /** @throws LedgerDamaged */
 export function readHead(db: DatabaseSync): LedgerHead {
   const row = db.prepare('SELECT count, record FROM ledger_head').get() as LedgerHead | undefined
@@ -233,7 +141,7 @@ export function readHead(db: DatabaseSync): LedgerHead {
   return { count: row.count, record: Buffer.from(row.record) }
 }
 
-function checkTail(db: DatabaseSync, head: LedgerHead): void {
+function checkTail(db: DatabaseSync, head: LedgerHead, macs: Macs): void {
   const start = Math.max(0, head.count - TAIL)
   const rows = db.prepare('SELECT * FROM ledger WHERE seq > ? ORDER BY seq').iterate(start) as Iterable<LedgerRow>
   const before = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(start) as
@@ -241,7 +149,10 @@ function checkTail(db: DatabaseSync, head: LedgerHead): void {
     | undefined
   if (start > 0 && before === undefined) throw new LedgerDamaged(`Record ${start} of the ledger is missing.`)
   let chained: LedgerHead = { count: start, record: Buffer.from(before?.record ?? GENESIS) }
-  for (const row of rows) chained = follow(chained, row)
+  for (const row of rows) {
+    chained = follow(chained, row)
+    assertMac(macs, row)
+  }
   if (chained.count !== head.count || !chained.record.equals(head.record)) {
     throw new LedgerDamaged('The ledger does not end at its head record.')
   }
@@ -271,46 +182,6 @@ export function checkWitness(db: DatabaseSync, head: LedgerHead, witness: Ledger
     throw new LedgerDamaged(`The store is another one: record ${witness.count} is not the one that was witnessed.`)
   }
 }
-
-function toRow(seq: number, entry: NewEntry): Omit<LedgerRow, 'record'> {
-  const { at, kind, userId, address, rule } = entry
-  const common = { seq, at, kind, user_id: userId, address, rule }
-  if (entry.kind === 'account') return { ...common, ...NOTHING_SIGNED }
-  if (entry.kind === 'restore') return { ...common, ...NOTHING_SIGNED, raw: encodeRestored(entry.restored) }
-  const { held, clientId, tokenId } = entry
-  return {
-    ...common,
-    chain_id: held.chainId,
-    nonce: held.nonce,
-    intent_id: held.intentId,
-    effect: held.effect,
-    fee_type: held.feeType,
-    max_fee: held.max.toString(),
-    priority_fee: held.priority.toString(),
-    gas: held.gas.toString(),
-    hash: held.hash,
-    raw: held.raw,
-    client_id: clientId,
-    token_id: tokenId,
-    request_hash: held.requestHash,
-  }
-}
-
-const NOTHING_SIGNED = {
-  chain_id: null,
-  nonce: null,
-  intent_id: null,
-  effect: null,
-  fee_type: null,
-  max_fee: null,
-  priority_fee: null,
-  gas: null,
-  hash: null,
-  raw: null,
-  client_id: null,
-  token_id: null,
-  request_hash: null,
-} satisfies Partial<LedgerRow>
 
 /** The highest floor of every account and chain, of all restores. */
 function readFloors(db: DatabaseSync): Map<string, number> {

@@ -13,6 +13,7 @@ import { openTelemetry, type Logger } from '../telemetry.ts'
 import { anchorOf, assertAnchored } from './anchor.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
+import { openDeks } from './deks.ts'
 import { openFreezes } from './freezes.ts'
 import { openGroup } from './group.ts'
 import { isInside, makeKekFile, openKekFile, type Kek } from './kek.ts'
@@ -180,9 +181,10 @@ function openSigner(settings: SignerConfig, log: Logger): RunningSigner {
 
 function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigner {
   const { db, witnessPath } = store
-  const ledger = openLedger(store)
   const now = Date.now
-  const keys = openKeys({ db, kek: openKek(store, settings), now })
+  const deks = openDeks({ db, kek: openKek(store, settings), now })
+  const ledger = openLedger(store, deks.macs)
+  const keys = openKeys({ db, deks, now })
   const { jwksFile, issuer, audience, limits, maxTokenSeconds, revocationsSeconds: maxAgeSeconds } = settings
   if (!settings.isDevelopment) assertAnchored(settings.folder)
   const tokenKeys = openKeyFile(settings.isDevelopment ? jwksFile! : anchorOf(settings.folder), log, now)

@@ -1,4 +1,5 @@
-import type { LedgerAttempt, Ledger, LedgerRow } from './ledger.ts'
+import type { Ledger } from './ledger.ts'
+import type { LedgerAttempt, LedgerRow } from './record.ts'
 import { readRecallRequest, readRecallSinceRequest } from './request.ts'
 import { hex, toSigned } from './sign.ts'
 import { MAX_FRAME_BYTES, type Recalled, type RecalledSince, type SignRequest } from './wire.ts'

@@ -123,6 +123,16 @@ const migrations = [
     at INTEGER NOT NULL
   ) STRICT;
   `,
+  `
+  -- The third form of records (record.ts): what was shown, what the policy engine says of it, and a MAC of the record's
+  -- hash: the epoch of the data key it is by, 4 bytes, and HMAC-SHA-256, 32.
+  ALTER TABLE ledger ADD COLUMN evidence TEXT;
+  ALTER TABLE ledger ADD COLUMN policy TEXT;
+  ALTER TABLE ledger ADD COLUMN spent TEXT;
+  ALTER TABLE ledger ADD COLUMN mac BLOB CHECK (mac IS NULL OR length(mac) = 36);
+  -- The first record that has a MAC; a data key opens only under the number it was wrapped with.
+  ALTER TABLE deks ADD COLUMN maced_from INTEGER;
+  `,
 ]
 
 function makeFolder(folder: string): void {

@@ -3,33 +3,45 @@ import { parseTransaction, serializeTransaction } from 'viem/utils'
 import { ConfigError, readConfig } from '../config.ts'
 import { keccak } from '../keccak.ts'
 import { signerOf } from './curve.ts'
-import { checkWitness, follow, GENESIS, readHead, type LedgerRow } from './ledger.ts'
+import { macedFromOf, readMacs } from './deks.ts'
+import { openKekFile, type Kek } from './kek.ts'
+import { checkWitness, follow, readHead } from './ledger.ts'
+import { assertMac, type Macs } from './macs.ts'
+import { GENESIS, type LedgerRow } from './record.ts'
 import { openStoreForReading } from './store.ts'
 import { effectOf } from './transaction.ts'
 import type { Hex } from './wire.ts'
 import { readWitness, type LedgerHead } from './witness.ts'
 
-export type Report = { records: number; signatures: number; accounts: number; problems: string[] }
+export type Report = {
+  records: number
+  signatures: number
+  accounts: number
+  /** how many records have a MAC that was checked; null: the master key was not given, so none was */
+  macs: number | null
+  problems: string[]
+}
 
 /**
  * Reads a whole store and checks what it claims: the chain of hashes from the first record to the head, the witness,
  * each signature against the account, nonce and effect it is filed under, and the rules of the ledger once more, in
- * SQL instead of in the code that applied them. Works beside a running signer; needs no key.
+ * SQL instead of in the code that applied them. Works beside a running signer.
+ * @param kek  the master key, to check the MACs too: without it, whoever can write the folder can hash everything anew
  */
-export function verifyStore(folder: string): Report {
+export function verifyStore(folder: string, kek: Kek | null = null): Report {
   const { db, witnessPath } = openStoreForReading(folder)
   try {
     // The witness first: the ledger may only have grown by the time it is read.
     const witness = readWitness(witnessPath)
     db.exec('BEGIN')
-    return verify(db, witness)
+    return verify(db, witness, kek)
   } finally {
     db.close()
   }
 }
 
-function verify(db: DatabaseSync, witness: LedgerHead | null): Report {
-  const { head, ...report } = verifyLedger(db)
+function verify(db: DatabaseSync, witness: LedgerHead | null, kek: Kek | null): Report {
+  const { head, ...report } = verifyLedger(db, kek === null ? null : readMacs(db, kek))
   try {
     checkWitness(db, head, witness)
   } catch (error) {
@@ -39,8 +51,10 @@ function verify(db: DatabaseSync, witness: LedgerHead | null): Report {
 }
 
 /** All of it but the witness. */
-export function verifyLedger(db: DatabaseSync): Report & { head: LedgerHead } {
+export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { head: LedgerHead } {
   const problems: string[] = []
+  const macedFrom = macedFromOf(db) ?? Infinity
+  let checked = 0
   const head = readHead(db)
   let last: LedgerHead = { count: 0, record: GENESIS }
   let signatures = 0
@@ -51,6 +65,9 @@ export function verifyLedger(db: DatabaseSync): Report & { head: LedgerHead } {
       problems.push((error as Error).message)
       last = { count: row.seq, record: Buffer.from(row.record) }
     }
+    const unproven = macFault(row, macs, macedFrom)
+    if (unproven !== null) problems.push(unproven)
+    else if (macs !== null && row.seq >= macs.from) checked += 1
     if (row.kind === 'account' || row.kind === 'restore') continue
     signatures += 1
     const fault = checkSignature(row)
@@ -64,7 +81,18 @@ export function verifyLedger(db: DatabaseSync): Report & { head: LedgerHead } {
     if (found > 0) problems.push(`${problem}: ${found}.`)
   }
   const { accounts } = db.prepare('SELECT count(*) AS accounts FROM accounts').get() as { accounts: number }
-  return { head, records: last.count, signatures, accounts, problems }
+  return { head, records: last.count, signatures, accounts, macs: macs === null ? null : checked, problems }
+}
+
+/** Without the master key only that it has one where it should. */
+function macFault(row: LedgerRow, macs: Macs | null, macedFrom: number): string | null {
+  try {
+    if (macs !== null) assertMac(macs, row)
+    else if (((row.mac ?? null) !== null) !== row.seq >= macedFrom) return `Record ${row.seq}: its MAC is missing.`
+    return null
+  } catch (error) {
+    return (error as Error).message
+  }
 }
 
 /** Decoded and serialised by another library than the one that made it. */
@@ -123,10 +151,19 @@ const queries: [problem: string, sql: string][] = [
 
 /** `node src/signer/verify.ts [folder]`: prints what it found, and ends with 1 if anything is wrong. */
 function main(): void {
-  const folder = process.argv[2] ?? readConfig(process.env, 'signer').SIGNER_DIR
+  const { SIGNER_DIR, SIGNER_KEK_FILE: kekFile } = readConfig(process.env, 'signer')
+  const folder = process.argv[2] ?? SIGNER_DIR
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: set it, or give the folder as an argument'])
-  const { records, signatures, accounts, problems } = verifyStore(folder)
+  const { records, signatures, accounts, macs, problems } = verifyStore(
+    folder,
+    kekFile === undefined ? null : openKekFile(kekFile),
+  )
   for (const problem of problems) process.stdout.write(`${problem}\n`)
+  process.stdout.write(
+    macs === null
+      ? 'MACs were not checked: that needs SIGNER_KEK_FILE. Whoever can write the folder could have hashed it anew.\n'
+      : `MACs of ${macs} records checked; ${records - macs} are from before there were any.\n`,
+  )
   const verdict = problems.length === 0 ? 'whole' : 'DAMAGED'
   process.stdout.write(`${records} records, ${signatures} signatures, ${accounts} accounts: ${verdict}\n`)
   process.exitCode = problems.length === 0 ? 0 : 1

@@ -1,0 +1,59 @@
+import { createHmac, createSecretKey, hkdfSync, timingSafeEqual, type KeyObject } from 'node:crypto'
+import { LedgerDamaged } from './refusal.ts'
+import type { LedgerRow } from './record.ts'
+
+/**
+ * MACs of the ledger's records: HMAC-SHA-256 of a record's hash, by a key derived from a data key, before it the number of
+ * that data key's epoch. Whoever can write the folder and lacks the master key cannot make one, so a chain that was
+ * hashed anew does not fit. What they do not say: a ledger without its newest records, or a whole older folder, has good ones.
+ */
+export type Macs = {
+  /** The first record that has one; those before are from a version without, and only their chain speaks for them. */
+  from: number
+  of: (record: Buffer) => Buffer
+  isOf: (record: Uint8Array, mac: Uint8Array) => boolean
+}
+
+const EPOCH_BYTES = 4
+const INFO = 'chatelaine ledger mac 1'
+
+export const macKeyOf = (dek: KeyObject): KeyObject =>
+  createSecretKey(Buffer.from(hkdfSync('sha256', dek, Buffer.alloc(0), INFO, 32)))
+
+/**
+ * @param current  the epoch that makes new ones
+ * @param keyOf    the key of an epoch; undefined where there is none
+ */
+export function openMacs({
+  from,
+  current,
+  keyOf,
+}: {
+  from: number
+  current: () => number
+  keyOf: (epoch: number) => KeyObject | undefined
+}): Macs {
+  return {
+    from,
+    of(record) {
+      const mac = Buffer.alloc(EPOCH_BYTES)
+      const epoch = current()
+      mac.writeUInt32BE(epoch)
+      return Buffer.concat([mac, hmac(keyOf(epoch)!, record)])
+    },
+    isOf(record, mac) {
+      const bytes = Buffer.from(mac)
+      if (bytes.length !== EPOCH_BYTES + 32) return false
+      const key = keyOf(bytes.readUInt32BE())
+      return key !== undefined && timingSafeEqual(hmac(key, record), bytes.subarray(EPOCH_BYTES))
+    },
+  }
+}
+
+const hmac = (key: KeyObject, record: Uint8Array): Buffer => createHmac('sha256', key).update(record).digest()
+
+/** @throws LedgerDamaged  naming the record whose MAC is not the signer's, or that lacks one, or that has one too early */
+export function assertMac(macs: Macs, { seq, record, mac = null }: Pick<LedgerRow, 'seq' | 'record' | 'mac'>): void {
+  const isFine = seq < macs.from ? mac === null : mac !== null && macs.isOf(record, mac)
+  if (!isFine) throw new LedgerDamaged(`Record ${seq} of the ledger was not written by this signer.`)
+}

@@ -1,0 +1,162 @@
+import { hash } from 'node:crypto'
+import { canonical } from './canonical.ts'
+import type { SignedAttempt } from './judge.ts'
+import { encodeRestored, type Restored } from './restored.ts'
+import type { FeeFields } from './transaction.ts'
+import type { SignRequest } from './wire.ts'
+
+/** A row of the ledger as it lies in the store. `at` is milliseconds since 1970; wei and gas are decimal digits. */
+export type LedgerRow = {
+  seq: number
+  at: number
+  kind: 'account' | 'restore' | SignRequest['kind']
+  user_id: string
+  address: Uint8Array
+  chain_id: number | null
+  nonce: number | null
+  intent_id: string | null
+  effect: Uint8Array | null
+  fee_type: FeeFields['type'] | null
+  max_fee: string | null
+  priority_fee: string | null
+  gas: string | null
+  hash: Uint8Array | null
+  raw: Uint8Array | null
+  rule: string
+  client_id: string | null
+  token_id: string | null
+  request_hash: Uint8Array | null
+  /** what was shown for it, as JSON */
+  evidence: string | null
+  /** which policy decided, and what of its limits this took */
+  policy: string | null
+  spent: string | null
+  record: Uint8Array
+  /** of the record's hash, by the signer's own key (macs.ts); null in records from before there were any */
+  mac: Uint8Array | null
+}
+
+/** A signature that the ledger holds, with its bytes. */
+export type LedgerAttempt = SignedAttempt & {
+  /** number of the record, and when it was written; 0 before it is */
+  seq: number
+  at: number
+  /** the user's token was shown for it */
+  hasToken: boolean
+  userId: string
+  clientId: string | null
+  requestHash: Buffer | null
+  chainId: number
+  address: Buffer
+  nonce: number
+  raw: Buffer
+  hash: Buffer
+  rule: string
+}
+
+/** What is to be recorded. */
+export type NewEntry = {
+  at: number
+  userId: string
+  address: Buffer
+  rule: string
+  evidence?: string | null
+  /** texts of the policy engine, which alone reads them; hashed as they are */
+  policy?: string | null
+  spent?: string | null
+} & (
+  | { kind: 'account' }
+  | { kind: 'restore'; restored: Restored }
+  | {
+      kind: SignRequest['kind']
+      held: Omit<LedgerAttempt, 'seq' | 'at' | 'hasToken' | 'userId' | 'clientId'>
+      /** who asked, with which token; null for what needs none */
+      clientId: string | null
+      tokenId: string | null
+    }
+)
+
+/** What comes before the first record. */
+export const GENESIS = Buffer.alloc(32)
+
+const COLUMNS_1 = [
+  'seq',
+  'at',
+  'kind',
+  'user_id',
+  'address',
+  'chain_id',
+  'nonce',
+  'intent_id',
+  'effect',
+  'fee_type',
+  'max_fee',
+  'priority_fee',
+  'gas',
+  'hash',
+  'raw',
+  'rule',
+  'client_id',
+  'token_id',
+] as const satisfies (keyof LedgerRow)[]
+const COLUMNS_2 = [...COLUMNS_1, 'request_hash'] as const satisfies (keyof LedgerRow)[]
+/** All that a record's hash covers, in this order. */
+export const COLUMNS = [...COLUMNS_2, 'evidence', 'policy', 'spent'] as const satisfies (keyof LedgerRow)[]
+
+/**
+ * The form that a record is hashed in. New ones are of the third; those of the first, and of the second, which has the
+ * hash of a request, were written before there were MACs, and stay what they were.
+ */
+function formOf(row: Omit<LedgerRow, 'record'>): 1 | 2 | 3 {
+  // A store that was not opened for writing since may lack the columns.
+  const has = (column: 'mac' | 'evidence' | 'policy' | 'spent' | 'request_hash') => (row[column] ?? null) !== null
+  if (has('mac') || has('evidence') || has('policy') || has('spent')) return 3
+  return has('request_hash') ? 2 : 1
+}
+
+/** The hash of a record: of the record before it, and of every field. */
+export function recordOf(previous: Uint8Array, row: Omit<LedgerRow, 'record'>, form = formOf(row)): Buffer {
+  const columns = { 1: COLUMNS_1, 2: COLUMNS_2, 3: COLUMNS }[form]
+  const fields = columns.map((column) => row[column])
+  return hash('sha256', canonical(`chatelaine ledger ${form}`, previous, ...fields), 'buffer')
+}
+
+export function toRow(seq: number, entry: NewEntry): Omit<LedgerRow, 'record' | 'mac'> {
+  const { at, kind, userId, address, rule, evidence = null, policy = null, spent = null } = entry
+  const common = { seq, at, kind, user_id: userId, address, rule, evidence, policy, spent }
+  if (entry.kind === 'account') return { ...common, ...NOTHING_SIGNED }
+  if (entry.kind === 'restore') return { ...common, ...NOTHING_SIGNED, raw: encodeRestored(entry.restored) }
+  const { held, clientId, tokenId } = entry
+  return {
+    ...common,
+    chain_id: held.chainId,
+    nonce: held.nonce,
+    intent_id: held.intentId,
+    effect: held.effect,
+    fee_type: held.feeType,
+    max_fee: held.max.toString(),
+    priority_fee: held.priority.toString(),
+    gas: held.gas.toString(),
+    hash: held.hash,
+    raw: held.raw,
+    client_id: clientId,
+    token_id: tokenId,
+    request_hash: held.requestHash,
+  }
+}
+
+const NOTHING_SIGNED = {
+  chain_id: null,
+  nonce: null,
+  intent_id: null,
+  effect: null,
+  fee_type: null,
+  max_fee: null,
+  priority_fee: null,
+  gas: null,
+  hash: null,
+  raw: null,
+  client_id: null,
+  token_id: null,
+  request_hash: null,
+} satisfies Partial<LedgerRow>
