@@ -38,14 +38,16 @@ export async function migrate(db: RootDb): Promise<void> {
     )
 }
 
-async function createLedger(db: RootDb): Promise<void> {
+/** The table of what was applied, made by the first that comes. */
+export async function createLedger(db: RootDb): Promise<void> {
   try {
     await sql`create table if not exists migrations (number int primary key, name text not null, sha256 text not null, applied_at timestamptz not null default now())`.execute(
       db,
     )
   } catch (error) {
-    // Two replicas creating it at once: "if not exists" is not atomic in PostgreSQL, the loser gets one of these.
-    if (!['23505', '42P07'].includes(sqlState(error) ?? '')) throw error
+    // Replicas that create it at once: "if not exists" is not atomic in PostgreSQL, and the loser gets one of these by how far
+    // the winner was: the name in an index, the table, or the row type of the same name.
+    if (!['23505', '42P07', '42710'].includes(sqlState(error) ?? '')) throw error
   }
 }
 
