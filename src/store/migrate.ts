@@ -27,15 +27,23 @@ export async function readMigrations(): Promise<Migration[]> {
 export async function migrate(db: RootDb): Promise<void> {
   await createLedger(db)
   const migrations = await readMigrations()
-  for (const migration of migrations) await apply(db, migration)
-  const newest = await db
-    .selectFrom('migrations')
-    .select(({ fn }) => fn.max('number').as('number'))
-    .executeTakeFirstOrThrow()
-  if (newest.number > migrations.at(-1)!.number)
+  // One question at nearly every start, instead of a transaction for each.
+  const applied = await db.selectFrom('migrations').select(['number', 'sha256']).execute()
+  const known = new Map(applied.map(({ number, sha256 }) => [number, sha256]))
+  for (const migration of migrations) {
+    const sha256 = known.get(migration.number)
+    if (sha256 === undefined) await apply(db, migration)
+    else assertSame(migration, sha256)
+  }
+  const newest = Math.max(...known.keys())
+  if (newest > migrations.at(-1)!.number)
     throw new Error(
-      `the database was created by a newer version: it has migration ${newest.number}, this program ends at ${migrations.at(-1)!.number}`,
+      `the database was created by a newer version: it has migration ${newest}, this program ends at ${migrations.at(-1)!.number}`,
     )
+}
+
+function assertSame({ name, sha256 }: Migration, applied: string): void {
+  if (applied !== sha256) throw new Error(`migration ${name} was changed after it had been applied to this database`)
 }
 
 /** The table of what was applied, made by the first that comes. */
@@ -66,8 +74,7 @@ async function apply(root: RootDb, migration: Migration): Promise<void> {
         .select('sha256')
         .where('number', '=', number)
         .executeTakeFirstOrThrow()
-      if (done.sha256 !== sha256)
-        throw new Error(`migration ${name} was changed after it had been applied to this database`)
+      assertSame(migration, done.sha256)
       return
     }
     for (const statement of statementsOf(migration.text)) await sql.raw(statement).execute(db)
