@@ -1,0 +1,139 @@
+import { readHead, readSignature, type FunctionShape, type HeadValue } from './signature.ts'
+
+/** What a call is, as rules name it. A call is of several classes at once: an unlimited approval is an approval too. */
+export const CALL_CLASSES = [
+  'NATIVE',
+  'CALL',
+  'TRANSFER',
+  'APPROVE',
+  'APPROVE_UNLIMITED',
+  'APPROVE_ALL',
+  'REVOKE',
+  'UNREADABLE_CALL',
+] as const
+export type CallClass = (typeof CALL_CLASSES)[number]
+
+/** A transaction as policy reads it. wei; addresses are 20 bytes. */
+export type JudgedCall = { chainId: number; from: Buffer; to: Buffer; value: bigint; data: Buffer }
+
+/** What a call does; addresses are 40 lower-case hexadecimal digits. */
+export type CallEffect = {
+  classes: readonly CallClass[]
+  /** 8 hexadecimal digits; null for calldata without one */
+  selector: string | null
+  /** what leaves or may leave the account, besides native currency; null when that is nothing */
+  token: { address: string; amount: bigint } | null
+  /** who gets it, or may take it; null where the calldata is unreadable */
+  recipients: readonly string[] | null
+}
+
+/** Above every uint256: what an operator of all tokens may take fits into no limit. */
+export const ALL_TOKENS = 2n ** 256n
+
+/**
+ * From here on an allowance never runs out: no token has 2^128 of its smallest unit (3.4 × 10^38; the largest in wide use are
+ * below 10^34). A bound near 2^256 would miss Permit2, whose amounts end at 2^160. What UNI and COMP keep for "unlimited" is
+ * below it and is compared by itself. An id of an NFT may be above it: an approval of such a one counts as unlimited.
+ */
+const MIN_UNLIMITED = 2n ** 128n
+const UNLIMITED_96 = 2n ** 96n - 1n
+
+type Known = FunctionShape & { effect: (args: HeadValue[], call: JudgedCall) => Omit<CallEffect, 'selector'> | null }
+
+/** Whatever the address: a token leaves by the account's own call, an allowance or a signature, so nothing else has to be parsed. */
+const known = new Map<string, Known>(
+  [
+    knownCall('transfer(address,uint256)', ([to, amount], call) => transfer(call, to!, amount!)),
+    // Of another account's tokens it spends what that account approved, and was counted there.
+    knownCall('transferFrom(address,address,uint256)', ([from, to, amount], call) =>
+      digits(from!) === call.from.toString('hex') ? transfer(call, to!, amount!) : null,
+    ),
+    knownCall('transferAndCall(address,uint256)', ([to, amount], call) => transfer(call, to!, amount!)),
+    knownCall('transferAndCall(address,uint256,bytes)', ([to, amount], call) => transfer(call, to!, amount!)),
+    knownCall('approve(address,uint256)', ([spender, amount], call) =>
+      amount === 0n ? revoke(spender!) : approve(addressOf(call), spender!, amount!),
+    ),
+    knownCall('increaseAllowance(address,uint256)', ([spender, amount], call) =>
+      amount === 0n ? revoke(spender!) : approve(addressOf(call), spender!, amount!),
+    ),
+    // With an amount of 0 it still calls the spender.
+    knownCall('approveAndCall(address,uint256)', ([spender, amount], call) =>
+      approve(addressOf(call), spender!, amount!),
+    ),
+    knownCall('approveAndCall(address,uint256,bytes)', ([spender, amount], call) =>
+      approve(addressOf(call), spender!, amount!),
+    ),
+    // Permit2: the token is an argument.
+    knownCall('approve(address,address,uint160,uint48)', ([token, spender, amount]) =>
+      amount === 0n ? revoke(spender!) : approve(digits(token!), spender!, amount!),
+    ),
+    knownCall('setApprovalForAll(address,bool)', ([operator, isOn], call) =>
+      isOn === 0n ? revoke(operator!) : approveAll(call, operator!),
+    ),
+    knownCall('authorizeOperator(address)', ([operator], call) => approveAll(call, operator!)),
+    knownCall('decreaseAllowance(address,uint256)', ([spender]) => revoke(spender!)),
+  ].map((one) => [one.selector, one]),
+)
+
+/** Permit2's approval, whose token is not the contract that is called. */
+export const PERMIT2_APPROVE = readSignature('approve(address,address,uint160,uint48)')!.selector
+
+/**
+ * What a call does, from its selector and its words alone. What looks like one of the functions above and is not whole is
+ * UNREADABLE_CALL: old contracts read missing bytes as zeros and ignore bits that others refuse.
+ */
+export function effectOfCall(call: JudgedCall): CallEffect {
+  const { data, value } = call
+  const to = addressOf(call)
+  if (data.length === 0) return { classes: ['NATIVE'], selector: null, token: null, recipients: [to] }
+  const paid = value > 0n ? [to] : []
+  const native: CallClass[] = value > 0n ? ['NATIVE'] : []
+  const selector = data.length < 4 ? null : data.toString('hex', 0, 4)
+  const named = selector === null ? undefined : known.get(selector)
+  const args = named === undefined ? null : readHead(named.types, data)
+  if (selector === null || (named !== undefined && args === null))
+    return { classes: [...native, 'UNREADABLE_CALL'], selector, token: null, recipients: null }
+  const effect = named?.effect(args!, call) ?? null
+  if (effect === null) return { classes: [...native, 'CALL'], selector, token: null, recipients: [to] }
+  return {
+    classes: [...native, ...effect.classes],
+    selector,
+    token: effect.token,
+    recipients: [...paid, ...effect.recipients!],
+  }
+}
+
+function knownCall(signature: string, effect: Known['effect']): Known {
+  return { ...readSignature(signature)!, effect }
+}
+
+const digits = (word: bigint): string => word.toString(16).padStart(40, '0')
+const addressOf = ({ to }: JudgedCall): string => to.toString('hex')
+
+const transfer = (call: JudgedCall, to: bigint, amount: bigint): Omit<CallEffect, 'selector'> => ({
+  classes: ['TRANSFER'],
+  token: { address: addressOf(call), amount },
+  recipients: [digits(to)],
+})
+
+/** The whole amount counts at once: when the spender takes it is not the signer's to see. */
+function approve(token: string, spender: bigint, amount: bigint): Omit<CallEffect, 'selector'> {
+  const isUnlimited = amount >= MIN_UNLIMITED || amount === UNLIMITED_96
+  return {
+    classes: isUnlimited ? ['APPROVE', 'APPROVE_UNLIMITED'] : ['APPROVE'],
+    token: { address: token, amount },
+    recipients: [digits(spender)],
+  }
+}
+
+const approveAll = (call: JudgedCall, operator: bigint): Omit<CallEffect, 'selector'> => ({
+  classes: ['APPROVE', 'APPROVE_ALL'],
+  token: { address: addressOf(call), amount: ALL_TOKENS },
+  recipients: [digits(operator)],
+})
+
+const revoke = (spender: bigint): Omit<CallEffect, 'selector'> => ({
+  classes: ['REVOKE'],
+  token: null,
+  recipients: [digits(spender)],
+})

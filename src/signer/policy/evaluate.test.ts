@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { encodeFunctionData, getAddress, parseAbi } from 'viem'
+import { readPolicy } from './document.ts'
+import { evaluate, evaluateFees, type PolicyQuestion, type ReadMeter } from './evaluate.ts'
+
+const ALICE = 'DISCORD-1'
+const [FROM, TOKEN, BOB, EVE] = ['aa', 'cc', 'bb', 'ee'].map((digit) => getAddress(`0x${digit.repeat(20)}`)) as [`0x${string}`, `0x${string}`, `0x${string}`, `0x${string}`] // prettier-ignore
+const bytes = (text: string): Buffer => Buffer.from(text.slice(2), 'hex')
+const abi = parseAbi([
+  'function transfer(address,uint256)',
+  'function transferFrom(address,address,uint256)',
+  'function approve(address,uint256)',
+  'function setApprovalForAll(address,bool)',
+  'function mint(address,uint256,bool)',
+])
+const encode = (functionName: string, args: unknown[]) => encodeFunctionData({ abi, functionName, args } as never)
+
+const ask = (changes: Partial<PolicyQuestion['call']> & { encoded?: string } = {}, more: Partial<PolicyQuestion> = {}): PolicyQuestion => ({
+  call: { chainId: 1, from: bytes(FROM), to: bytes(BOB), value: 0n, data: bytes(changes.encoded ?? '0x'), ...changes },
+  feeWei: 100n,
+  userId: ALICE,
+  clientId: 'shop',
+  ...more,
+}) // prettier-ignore
+const token = (functionName: string, args: unknown[], changes: Partial<PolicyQuestion['call']> = {}) =>
+  ask({ to: bytes(TOKEN), encoded: encode(functionName, args), ...changes })
+
+const REST = { name: 'rest', effect: 'allow' }
+const NEVER: ReadMeter = () => ({ used: 0n, resetsAt: null })
+const decide = (rules: unknown[], question: PolicyQuestion, read: ReadMeter = NEVER) =>
+  evaluate(readPolicy(JSON.stringify({ version: 1, rules })), question, read)
+const ruleOf = (rules: unknown[], question: PolicyQuestion, read?: ReadMeter) => {
+  const { allowed, rule } = decide(rules, question, read)
+  return allowed ? rule : `refused by ${rule}`
+}
+
+test('any deny wins, every limit holds, no allow is a deny, whatever the order of rules', () => {
+  const rules = [
+    REST,
+    { name: 'some', effect: 'limit', native: { perCall: '10' } },
+    { name: 'fewer', effect: 'limit', native: { perCall: '5' } },
+    { name: 'not-eve', effect: 'deny', recipients: [EVE] },
+  ]
+  for (const order of [rules, rules.toReversed()]) {
+    assert.equal(ruleOf(order, ask({ value: 5n })), 'rest')
+    assert.equal(ruleOf(order, ask({ value: 6n })), 'refused by fewer')
+    assert.equal(ruleOf(order, ask({ to: bytes(EVE) })), 'refused by not-eve')
+    assert.equal(ruleOf(order, token('transfer', [EVE, 1n])), 'refused by not-eve')
+    assert.equal(ruleOf(order.slice(0).filter((one) => one !== REST), ask()), 'refused by no-allow') // prettier-ignore
+  }
+})
+
+test('a rule matches by each of its fields, and all of them have to fit', () => {
+  const only = (match: Record<string, unknown>, question: PolicyQuestion) => decide([{ ...REST, ...match }], question).allowed // prettier-ignore
+  const mint = token('mint', [BOB, 7n, true])
+  const cases: [fits: Record<string, unknown>, differs: Record<string, unknown>][] = [
+    [{ chains: [1, 2] }, { chains: [2] }],
+    [{ to: [TOKEN] }, { to: [BOB] }],
+    [{ recipients: [TOKEN] }, { recipients: [BOB] }],
+    [{ functions: ['mint(address,uint256,bool)'] }, { functions: ['burn(address,uint256,bool)'] }],
+    [{ class: ['CALL'] }, { class: ['TRANSFER', 'NATIVE'] }],
+    [{ clients: ['shop'] }, { clients: ['game'] }],
+    [{ users: [ALICE] }, { users: ['DISCORD-2'] }],
+    ...([[0, [BOB], [EVE]], [1, ['7'], ['8']], [2, [true], [false]]] as const).map(([index, fits, differs]) => {
+      const functions = ['mint(address,uint256,bool)']
+      return [{ functions, args: { [index]: fits } }, { functions, args: { [index]: differs } }] as [object, object]
+    }),
+  ] as never // prettier-ignore
+  for (const [fits, differs] of cases) {
+    assert.equal(only(fits, mint), true, JSON.stringify(fits))
+    assert.equal(only(differs, mint), false, JSON.stringify(differs))
+  }
+  const everything = Object.assign({}, ...cases.map(([fits]) => fits)) as Record<string, unknown>
+  assert.equal(only(everything, mint), true)
+  for (const [, differs] of cases) assert.equal(only({ ...everything, ...differs }, mint), false)
+})
+
+test('what is allowed carries nothing along: every class and every recipient has to be listed', () => {
+  const both = token('transfer', [BOB, 1n], { value: 1n })
+  assert.equal(ruleOf([{ ...REST, class: ['TRANSFER'] }], both), 'refused by no-allow')
+  assert.equal(ruleOf([{ ...REST, class: ['TRANSFER', 'NATIVE'] }], both), 'rest')
+  assert.equal(ruleOf([{ ...REST, recipients: [BOB] }], both), 'refused by no-allow')
+  assert.equal(ruleOf([{ ...REST, recipients: [BOB, TOKEN] }], both), 'rest')
+  assert.equal(ruleOf([REST, { name: 'no', effect: 'deny', class: ['NATIVE'] }], both), 'refused by no')
+  // An approval of everything is not allowed by a list of plain approvals, and denied by one.
+  const endless = token('approve', [BOB, 2n ** 256n - 1n])
+  assert.equal(ruleOf([{ ...REST, class: ['APPROVE'] }], endless), 'refused by no-allow')
+  assert.equal(ruleOf([REST, { name: 'no', effect: 'deny', class: ['APPROVE'] }], endless), 'refused by no')
+})
+
+test('amounts of a token: one unit over is refused, another token and another network are not counted', () => {
+  const rules = [REST, { name: 'usdc', effect: 'limit', tokens: [{ chainId: 1, tokenAddress: TOKEN, perCall: '50' }] }]
+  assert.equal(ruleOf(rules, token('transfer', [BOB, 50n])), 'rest')
+  assert.equal(ruleOf(rules, token('transfer', [BOB, 51n])), 'refused by usdc')
+  assert.equal(ruleOf(rules, token('approve', [BOB, 51n])), 'refused by usdc')
+  assert.equal(ruleOf(rules, token('transfer', [BOB, 51n], { chainId: 2 })), 'rest')
+  assert.equal(ruleOf(rules, token('transfer', [BOB, 51n], { to: bytes(EVE) })), 'rest')
+  assert.equal(ruleOf(rules, token('approve', [BOB, 0n])), 'rest')
+  // All tokens are more than any limit, the largest of limits too.
+  const huge = [REST, { name: 'usdc', effect: 'limit', tokens: [{ chainId: 1, tokenAddress: TOKEN, perCall: (2n ** 256n - 1n).toString() }] }] // prettier-ignore
+  assert.equal(ruleOf(huge, token('approve', [BOB, 2n ** 256n - 1n])), 'rest')
+  assert.equal(ruleOf(huge, token('setApprovalForAll', [BOB, true])), 'refused by usdc')
+})
+
+test('calldata that is not whole passes no limit of its token', () => {
+  const rules = [REST, { name: 'usdc', effect: 'limit', tokens: [{ chainId: 1, tokenAddress: TOKEN, perCall: '50' }] }]
+  const short = encode('transfer', [BOB, 1n]).slice(0, -2)
+  assert.equal(ruleOf(rules, ask({ to: bytes(TOKEN), encoded: short })), 'refused by usdc')
+  assert.equal(ruleOf(rules, ask({ to: bytes(EVE), encoded: short })), 'rest')
+  // Permit2 names the token in what cannot be read.
+  assert.equal(ruleOf(rules, ask({ to: bytes(EVE), encoded: '0x87517c45' })), 'refused by usdc')
+  assert.equal(ruleOf([REST, { name: 'no', effect: 'deny', recipients: [EVE] }], ask({ encoded: short })), 'refused by no') // prettier-ignore
+  assert.equal(ruleOf([{ ...REST, recipients: [BOB] }], ask({ encoded: short })), 'refused by no-allow')
+})
+
+test('meters: charged by scope, refused one unit over what is used, and named with their room', () => {
+  const period = { periodDuration: 86_400 }
+  const rules = [
+    REST,
+    { name: 'day', effect: 'limit', per: ['chainId', 'user'], native: { periodAmount: '100', ...period }, fees: { periodAmount: '1000', ...period } }, // prettier-ignore
+    { name: 'all', effect: 'limit', count: { periodAmount: '3', ...period } },
+    { name: 'app', effect: 'limit', per: ['client'], tokens: [{ chainId: 1, tokenAddress: TOKEN, periodAmount: '9', ...period }] }, // prettier-ignore
+  ]
+  const answer = decide(rules, ask({ value: 40n }), (meter) =>
+    meter.includes('native') ? { used: 60n, resetsAt: 5 } : { used: 0n, resetsAt: null },
+  )
+  assert.ok(answer.allowed)
+  assert.deepEqual(answer.charges, [
+    { meter: '["day","native","user DISCORD-1","chain 1"]', amount: 40n, limit: 100n, period: 86_400 },
+    { meter: '["day","fees","user DISCORD-1","chain 1"]', amount: 100n, limit: 1_000n, period: 86_400 },
+    { meter: '["all","count"]', amount: 1n, limit: 3n, period: 86_400 },
+  ])
+  assert.deepEqual(answer.room[0], { rule: 'day', limit: 'native.periodAmount', amount: 100n, used: 60n, left: 40n, resetsAt: 5 }) // prettier-ignore
+  const over = decide(rules, ask({ value: 41n }), () => ({ used: 60n, resetsAt: 0 }))
+  assert.deepEqual(over, { allowed: false, rule: 'day', reason: 'native.periodAmount is 100 in 86400 seconds, used 60, needed 41, more room from 1970-01-01T00:00:00.000Z' }) // prettier-ignore
+  const tokens = decide(rules, token('transfer', [BOB, 9n], { chainId: 1 }))
+  assert.ok(tokens.allowed)
+  assert.equal(tokens.charges.at(-1)!.meter, `["app","tokens 1:${TOKEN.toLowerCase()}","client shop"]`)
+})
+
+test('require refuses what it is about, and says why: above its amounts, or always where it names none', () => {
+  const large = { name: 'large', effect: 'require', tier: 'passkey', native: { perCall: '10' } }
+  assert.equal(ruleOf([REST, large], ask({ value: 10n })), 'rest')
+  const refused = decide([REST, large], ask({ value: 11n }))
+  assert.ok(!refused.allowed && refused.rule === 'large' && /requires a passkey/.test(refused.reason))
+  assert.equal(ruleOf([REST, { name: 'eve', effect: 'require', tier: 'passkey', to: [EVE] }], ask()), 'rest')
+  assert.equal(ruleOf([REST, { name: 'eve', effect: 'require', tier: 'passkey', to: [BOB] }], ask()), 'refused by eve')
+})
+
+test('a later attempt is asked for its fees alone, and charged what it makes the nonce dearer', () => {
+  const rules = [
+    { name: 'none', effect: 'deny' },
+    { name: 'fees', effect: 'limit', fees: { perCall: '150', periodAmount: '1000', periodDuration: 3_600 }, count: { periodAmount: '0', periodDuration: 3_600 } }, // prettier-ignore
+  ]
+  const policy = readPolicy(JSON.stringify({ version: 1, rules }))
+  const raised = (feeWei: bigint, used: bigint) => evaluateFees(policy, ask({}, { feeWei }), 50n, () => ({ used, resetsAt: null })) // prettier-ignore
+  const fits = raised(150n, 950n)
+  assert.ok(fits.allowed)
+  assert.deepEqual(fits.charges, [{ meter: '["fees","fees"]', amount: 50n, limit: 1_000n, period: 3_600 }])
+  assert.equal(raised(150n, 951n).allowed, false)
+  assert.equal(raised(151n, 0n).allowed, false)
+})

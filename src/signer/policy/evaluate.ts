@@ -1,0 +1,164 @@
+import { effectOfCall, PERMIT2_APPROVE, type CallEffect, type JudgedCall } from './calldata.ts'
+import type { PolicyDocument, PolicyRule, RuleAmount, RuleMatch } from './document.ts'
+import { headWord } from './signature.ts'
+
+/** What is asked of a policy. */
+export type PolicyQuestion = {
+  call: JudgedCall
+  /** wei: the most that the transaction can cost besides its value */
+  feeWei: bigint
+  userId: string
+  clientId: string
+}
+
+/** What a signature adds to a meter; smallest units. `limit` is what the meter may hold within `period` seconds. */
+export type MeterCharge = { meter: string; amount: bigint; limit: bigint; period: number }
+
+/** How much of a limit is left; `resetsAt`, milliseconds since 1970: when the oldest of what is used stops counting. */
+export type LimitRoom = { rule: string; limit: string; amount: bigint; used: bigint; left: bigint; resetsAt: number | null } // prettier-ignore
+
+export type PolicyAnswer =
+  | { allowed: true; rule: string; charges: MeterCharge[]; room: LimitRoom[] }
+  | { allowed: false; rule: string; reason: string }
+
+/** What a meter holds now. */
+export type ReadMeter = (meter: string, period: number) => { used: bigint; resetsAt: number | null }
+
+/**
+ * The decision about the first signature of a nonce. Any deny wins, every limit holds, then what a rule requires has to be there,
+ * and without an allow nothing is signed; the order of rules means nothing but which of several that refuse is named.
+ * Charges nothing.
+ */
+export function evaluate(policy: PolicyDocument, question: PolicyQuestion, read: ReadMeter): PolicyAnswer {
+  const effect = effectOfCall(question.call)
+  const applying = policy.rules.filter((rule) => matches(rule, question, effect))
+  const denied = applying.find((rule) => rule.effect === 'deny')
+  if (denied !== undefined) return { allowed: false, rule: denied.name, reason: 'it denies such transactions' }
+  const limited = holdLimits(applying, question, (limit) => measure(limit, question, effect), read)
+  if ('reason' in limited) return limited
+  for (const rule of applying)
+    if (rule.effect === 'require' && isAbove(rule.above, question, effect))
+      return { allowed: false, rule: rule.name, reason: `it requires a ${rule.tier}, and the signer cannot ask for one yet` } // prettier-ignore
+  const allowing = applying.find((rule) => rule.effect === 'allow')
+  if (allowing === undefined) return { allowed: false, rule: 'no-allow', reason: 'no rule allows it' }
+  return { allowed: true, rule: allowing.name, ...limited }
+}
+
+/**
+ * The decision about a later attempt for a nonce that the person asked for, or about a cancel of theirs: what the nonce does was
+ * decided with its first signature, so only limits of fees are asked, and charged by what the attempt makes the nonce dearer.
+ * @param dearerBy  wei
+ */
+export function evaluateFees(
+  policy: PolicyDocument,
+  question: PolicyQuestion,
+  dearerBy: bigint,
+  read: ReadMeter,
+): Exclude<PolicyAnswer, { allowed: true }> | { allowed: true; charges: MeterCharge[]; room: LimitRoom[] } {
+  const effect = effectOfCall(question.call)
+  const applying = policy.rules.filter((rule) => rule.effect === 'limit' && matches(rule, question, effect))
+  const limited = holdLimits(
+    applying,
+    question,
+    ({ of }) => (of === 'fees' ? { call: question.feeWei, charged: dearerBy } : null),
+    read,
+  )
+  return 'reason' in limited ? limited : { allowed: true, ...limited }
+}
+
+/** What one transaction uses of a limit: against `perCall`, and of the period. */
+type Measured = { call: bigint; charged: bigint }
+
+/** @param measured  null: the limit is not about this transaction */
+function holdLimits(
+  rules: readonly PolicyRule[],
+  { userId, clientId, call: { chainId } }: PolicyQuestion,
+  measured: (limit: RuleAmount) => Measured | 'unreadable' | null,
+  read: ReadMeter,
+): { charges: MeterCharge[]; room: LimitRoom[] } | { allowed: false; rule: string; reason: string } {
+  const charges: MeterCharge[] = []
+  const room: LimitRoom[] = []
+  const scopes = { user: `user ${userId}`, client: `client ${clientId}`, chainId: `chain ${chainId}` }
+  for (const rule of rules) {
+    if (rule.effect !== 'limit') continue
+    for (const limit of rule.limits) {
+      const found = measured(limit)
+      if (found === null) continue
+      const name = nameOf(limit)
+      const refuse = (reason: string) => ({ allowed: false as const, rule: rule.name, reason: `${name}${reason}` })
+      if (found === 'unreadable') return refuse(': the amount in the calldata is unreadable')
+      const { call, charged } = found
+      if (limit.perCall !== null && call > limit.perCall) return refuse(`.perCall is ${limit.perCall}, needed ${call}`)
+      if (limit.period === null || charged === 0n) continue
+      const { amount, seconds: period } = limit.period
+      const meter = JSON.stringify([rule.name, name, ...rule.per.map((scope) => scopes[scope])])
+      const { used, resetsAt } = read(meter, period)
+      if (used + charged > amount)
+        return refuse(`.periodAmount is ${amount} in ${period} seconds, used ${used}, needed ${charged}${resetsAt === null ? '' : `, more room from ${new Date(resetsAt).toISOString()}`}`) // prettier-ignore
+      charges.push({ meter, amount: charged, limit: amount, period })
+      const left = amount - used
+      room.push({ rule: rule.name, limit: `${name}.periodAmount`, amount, used, left, resetsAt })
+    }
+  }
+  return { charges, room }
+}
+
+/** As a refusal and a meter name it. */
+export const nameOf = ({ of, chainId, tokenAddress }: RuleAmount): string =>
+  of === 'token' ? `tokens ${chainId}:0x${tokenAddress}` : of
+
+function measure(
+  limit: RuleAmount,
+  { call, feeWei }: PolicyQuestion,
+  effect: CallEffect,
+): Measured | 'unreadable' | null {
+  // prettier-ignore
+  if (limit.of === 'native') return both(call.value)
+  if (limit.of === 'fees') return both(feeWei)
+  if (limit.of === 'count') return both(1n)
+  if (limit.chainId !== call.chainId) return null
+  // What is not whole might still be an approval to a contract that reads missing bytes as zeros.
+  if (effect.recipients === null)
+    return limit.tokenAddress === call.to.toString('hex') || effect.selector === PERMIT2_APPROVE ? 'unreadable' : null
+  return effect.token?.address === limit.tokenAddress ? both(effect.token.amount) : null
+}
+
+const both = (amount: bigint): Measured => ({ call: amount, charged: amount })
+
+/** Whether a transaction is more than any of these amounts; true where none is given. */
+function isAbove(amounts: readonly RuleAmount[], question: PolicyQuestion, effect: CallEffect): boolean {
+  if (amounts.length === 0) return true
+  return amounts.some((amount) => {
+    const found = measure(amount, question, effect)
+    return found === 'unreadable' || (found !== null && found.call > amount.perCall!)
+  })
+}
+
+/**
+ * Whether a rule is about a transaction. One that restricts is as soon as anything of it fits, and where that is unknown; one that
+ * allows only when all of it does, so that what is listed never carries along what is not.
+ */
+function matches(rule: PolicyRule, { call, userId, clientId }: PolicyQuestion, effect: CallEffect): boolean {
+  const { match } = rule
+  const isAll = rule.effect === 'allow'
+  const fits = <T>(wanted: ReadonlySet<T> | null, found: readonly T[] | null): boolean => {
+    if (wanted === null) return true
+    if (found === null) return !isAll
+    return isAll ? found.every((each) => wanted.has(each)) : found.some((each) => wanted.has(each))
+  }
+  return (
+    (match.chains?.has(call.chainId) ?? true) &&
+    (match.users?.has(userId) ?? true) &&
+    (match.clients?.has(clientId) ?? true) &&
+    (match.to?.has(call.to.toString('hex')) ?? true) &&
+    (match.functions === null || (effect.selector !== null && match.functions.has(effect.selector))) &&
+    fits(match.class, effect.classes) &&
+    fits(match.recipients, effect.recipients) &&
+    match.args.every((arg) => fitsArgument(arg, call.data, isAll))
+  )
+}
+
+function fitsArgument({ index, oneOf }: RuleMatch['args'][number], data: Buffer, isAll: boolean): boolean {
+  const word = headWord(index, data)
+  return word === null ? !isAll : oneOf.has(word)
+}

@@ -1,0 +1,42 @@
+/** A policy file that cannot be used; the text names the place in it and is for the operator. */
+export class PolicyInvalid extends Error {
+  constructor(path: string, problem: string) {
+    super(path === '' ? problem : `${path}: ${problem}`)
+    this.name = 'PolicyInvalid'
+  }
+}
+
+/**
+ * JSON in which every name is used once: of two `effect` in one rule a reader sees the first and a parser takes the last.
+ * @throws PolicyInvalid
+ */
+export function readUniqueJson(text: string): unknown {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (cause) {
+    // The message repeats part of its input, and another file may have been named by mistake, a private key for one.
+    const [place] = /(?:line \d+ column|position) \d+/.exec((cause as Error).message) ?? ['']
+    throw new PolicyInvalid('', `it is not JSON${place === '' ? '' : ` (${place})`}`)
+  }
+  const twice = findTwice(text)
+  if (twice !== null) throw new PolicyInvalid('', `the name ${twice} is used twice in one object`)
+  return value
+}
+
+/** The first name that an object of a valid JSON text has twice. */
+function findTwice(text: string): string | null {
+  const names: (Set<string> | null)[] = []
+  for (const [token, quoted, colon] of text.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?|[{}[\]]/gs)) {
+    if (token === '{') names.push(new Set())
+    else if (token === '[') names.push(null)
+    else if (token === '}' || token === ']') names.pop()
+    else if (colon !== undefined) {
+      const name = JSON.parse(quoted!) as string
+      const known = names.at(-1)!
+      if (known!.has(name)) return JSON.stringify(name)
+      known!.add(name)
+    }
+  }
+  return null
+}

@@ -1,0 +1,121 @@
+import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto'
+import { PolicyInvalid, readUniqueJson } from './json.ts'
+
+/** A public key that policies may be signed with; nothing else of it is kept. */
+export type PolicyKey = { kty: 'OKP'; crv: 'Ed25519'; x: string }
+
+/** Who may put a policy in force: so many of these. */
+export type PolicyTrust = { threshold: number; keys: PolicyKey[] }
+
+/** What a policy that was signed says of itself; its signatures were not looked at yet. */
+type SignedPolicy = { payload: string; signatures: { protected: string; signature: string }[] }
+
+/** Whatever else these keys may ever sign, it is not a policy. */
+const TYPE = 'chatelaine-policy'
+const MAX_SIGNATURES = 64
+const BASE64URL = /^[\w-]*$/
+
+/** What a key is known by: base64url of SHA-256 over its members. RFC 7638, RFC 8037 appendix A.3 */
+export const fingerprintOfPolicyKey = ({ crv, kty, x }: PolicyKey): string =>
+  createHash('sha256').update(JSON.stringify({ crv, kty, x })).digest('base64url')
+
+/** base64url of SHA-256 over the very bytes of a document. */
+export const hashOfPolicy = (text: string): string => createHash('sha256').update(text, 'utf8').digest('base64url')
+
+/**
+ * The public half of a key, private or public, as a JWK.
+ * @throws PolicyInvalid  which repeats nothing of it
+ */
+export function readPolicyKey(value: unknown): PolicyKey {
+  const { kty, crv, x } = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>
+  if (kty !== 'OKP' || crv !== 'Ed25519' || typeof x !== 'string' || !/^[\w-]{43}$/.test(x))
+    throw new PolicyInvalid('', 'expected an Ed25519 key as a JSON web key')
+  // A second spelling of the last character would be a second key of the same signer.
+  if (Buffer.from(x, 'base64url').toString('base64url') !== x)
+    throw new PolicyInvalid('', 'expected an Ed25519 key as a JSON web key')
+  return { kty, crv, x }
+}
+
+/** The same file with one more signature; a document becomes one. @throws PolicyInvalid  when that key has signed it */
+export function addSignature(text: string, privateKey: Record<string, unknown>): string {
+  const kid = fingerprintOfPolicyKey(readPolicyKey(privateKey))
+  const before: SignedPolicy = isSigned(text)
+    ? readSigned(text)
+    : { payload: Buffer.from(text, 'utf8').toString('base64url'), signatures: [] }
+  if (before.signatures.some((one) => headerOf(one.protected)?.kid === kid))
+    throw new PolicyInvalid('', 'this key has signed it already')
+  const header = Buffer.from(JSON.stringify({ alg: 'EdDSA', typ: TYPE, kid }), 'utf8').toString('base64url')
+  const key = createPrivateKey({ key: privateKey, format: 'jwk' })
+  const signature = sign(null, Buffer.from(`${header}.${before.payload}`, 'latin1'), key).toString('base64url')
+  return `${JSON.stringify({ ...before, signatures: [...before.signatures, { protected: header, signature }] }, null, 2)}\n`
+}
+
+/** Whether a file is a JWS rather than a document; neither is said to be a good one. */
+export function isSigned(text: string): boolean {
+  const value = readUniqueJson(text)
+  return typeof value === 'object' && value !== null && 'payload' in value && 'signatures' in value
+}
+
+/**
+ * The document in a JWS (RFC 7515, general JSON serialization; RFC 8037, EdDSA) and how many of the trusted keys signed it: a
+ * key counts once, however often it signed.
+ * @throws PolicyInvalid  where it is no such thing
+ */
+export function openSigned(text: string, keys: readonly PolicyKey[]): { document: string; signers: string[] } {
+  const { payload, signatures } = readSigned(text)
+  const trusted = new Map(keys.map((key) => [fingerprintOfPolicyKey(key), key]))
+  const signers = new Set<string>()
+  for (const one of signatures) {
+    const kid = headerOf(one.protected)?.kid
+    const key = kid === undefined ? undefined : trusted.get(kid)
+    if (key !== undefined && isGood(`${one.protected}.${payload}`, one.signature, publicKeyOf(key))) signers.add(kid!)
+  }
+  const bytes = Buffer.from(payload, 'base64url')
+  const document = bytes.toString('utf8')
+  // Two documents of the same text would have two hashes.
+  if (!Buffer.from(document, 'utf8').equals(bytes)) throw new PolicyInvalid('', 'its payload is not UTF-8')
+  return { document, signers: [...signers] }
+}
+
+const publicKeyOf = (key: PolicyKey): KeyObject => createPublicKey({ key, format: 'jwk' })
+
+function isGood(input: string, signature: string, key: KeyObject): boolean {
+  const bytes = Buffer.from(signature, 'base64url')
+  return bytes.length === 64 && verify(null, Buffer.from(input, 'latin1'), key, bytes)
+}
+
+/** null for a header that is not one of ours: such a signature counts for nothing. */
+function headerOf(text: string): { kid: string } | null {
+  try {
+    const { alg, typ, kid, ...rest } = JSON.parse(Buffer.from(text, 'base64url').toString('utf8')) as Record<string, unknown> // prettier-ignore
+    // `crit` and `b64` change what is signed (RFC 7515 §4.1.11, RFC 7797).
+    const isOurs = (alg === 'EdDSA' || alg === 'Ed25519') && typ === TYPE && Object.keys(rest).length === 0
+    return isOurs && typeof kid === 'string' ? { kid } : null
+  } catch {
+    return null
+  }
+}
+
+function readSigned(text: string): SignedPolicy {
+  const value = readUniqueJson(text) as Partial<Record<keyof SignedPolicy, unknown>> | null
+  const { payload, signatures, ...rest } = value ?? {}
+  if (
+    typeof payload !== 'string' ||
+    !BASE64URL.test(payload) ||
+    !Array.isArray(signatures) ||
+    Object.keys(rest).length > 0
+  )
+    // prettier-ignore
+    throw new PolicyInvalid('', 'expected a JWS in its general JSON form: payload and signatures')
+  if (signatures.length > MAX_SIGNATURES) throw new PolicyInvalid('signatures', `has more than ${MAX_SIGNATURES}`)
+  return {
+    payload,
+    signatures: signatures.map((one: unknown, index) => {
+      const { protected: header, signature, ...others } = (one ?? {}) as Record<string, unknown>
+      const isText = typeof header === 'string' && typeof signature === 'string'
+      if (!isText || !BASE64URL.test(header) || !BASE64URL.test(signature) || Object.keys(others).length > 0)
+        throw new PolicyInvalid(`signatures[${index}]`, 'expected protected and signature alone')
+      return { protected: header, signature }
+    }),
+  }
+}
