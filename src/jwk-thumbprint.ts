@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto'
 /** The members of a JSON web key that are public and that tell it from others. */
 export type KeyMembers = { kty?: string; crv?: string; x?: string; y?: string; n?: string; e?: string }
 
-/** What a key is known by, whatever name it was given: base64url of SHA-256 over its members. Source: RFC 7638 */
+/** What a key is known by, whatever name it was given: base64url of SHA-256 over its members. Source: RFC 7638, RFC 8037 §2 */
 export function jwkThumbprint({ kty, crv, x, y, n, e }: KeyMembers): string {
-  const members = kty === 'EC' ? { crv, kty, x, y } : { e, kty, n }
+  const members = kty === 'EC' ? { crv, kty, x, y } : kty === 'OKP' ? { crv, kty, x } : { e, kty, n }
   return createHash('sha256').update(JSON.stringify(members)).digest('base64url')
 }

@@ -115,6 +115,7 @@ for (const unit of ['server', 'open', 'main', 'cli']) table[unit] = everything
 const rooms: Record<string, { is: 'low' } | { is: 'high'; entry: string }> = {
   'chain/rpc': { is: 'low' },
   'oauth/federation': { is: 'low' },
+  'signer/policy': { is: 'low' },
   'oauth/account': { is: 'high', entry: 'oauth/oauth.ts' },
 }
 
@@ -129,6 +130,8 @@ const programs = [
   'signer/create-key.ts',
   'signer/freeze.ts',
   'signer/trust-key.ts',
+  'signer/policy-keys.ts',
+  'signer/policy-tool.ts',
 ]
 
 /** Files of the product, each with its imports. */

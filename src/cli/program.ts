@@ -15,6 +15,7 @@ import { authKeys } from './auth-keys.ts'
 import { addBackfill } from './backfill.ts'
 import { network } from './network.ts'
 import { operatorToken } from './operator-token.ts'
+import { policy } from './policy.ts'
 import { provider } from './provider.ts'
 import { signer } from './signer.ts'
 import { token } from './token.ts'
@@ -39,6 +40,7 @@ export function openProgram(): Command {
     network(),
     authKeys(),
     operatorToken(),
+    policy(),
     provider(),
     signer(),
     token(),

@@ -1,5 +1,5 @@
-import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
+import { become } from './become.ts'
 
 /**
  * `chatelaine signer …`: the signer and its tools are programs of their own, which take SIGNER_… settings and share
@@ -52,6 +52,23 @@ export function signer(): Command {
         ...remove.flatMap((one) => ['--remove', one]),
       ]),
     )
+  command
+    .command('policy-keys')
+    .description(
+      'show which keys may sign policies and how many of them it takes; beside a running signer, too (docs/guides/policy.md)',
+    )
+    .option('--offer <file>', 'public key from `chatelaine policy keygen`; repeat for each', collect, [])
+    .option('--accept <fingerprint>', 'trust an offered key; repeat for each', collect, [])
+    .option('--remove <fingerprint>', 'trust a key no more; repeat for each', collect, [])
+    .option('--threshold <number>', 'how many of the keys have to sign a policy')
+    .action((options: { offer: string[]; accept: string[]; remove: string[]; threshold?: string }) =>
+      become('policy-keys.ts', [
+        ...(['offer', 'accept', 'remove'] as const).flatMap((name) =>
+          options[name].flatMap((one) => [`--${name}`, one]),
+        ),
+        ...(options.threshold === undefined ? [] : ['--threshold', options.threshold]),
+      ]),
+    )
   const subject = 'everything, or `network CHAIN_ID`, `user ID`, `application ID`'
   command
     .command('freeze')
@@ -73,15 +90,3 @@ export function signer(): Command {
 }
 
 const collect = (url: string, before: string[]): string[] => [...before, url]
-
-/** SIGUSR1 opens a debugger to every user of the machine, `__proto__` is a way to the prototype of every object. */
-const HARDENED = ['--disable-sigusr1', '--disable-proto=throw']
-
-function become(program: string, args: string[]): never {
-  const file = fileURLToPath(new URL(`../signer/${program}`, import.meta.url))
-  // Windows has no such thing, and no Unix sockets as the signer needs them.
-  if (process.execve === undefined) throw new Error(`This system does not support that here: run node ${file}`)
-  // Options of Node from an environment that was made for another program could load code or open a debugger.
-  const { NODE_OPTIONS: _dropped, ...env } = process.env
-  return process.execve(process.execPath, [process.execPath, ...HARDENED, ...process.execArgv, file, ...args], env)
-}

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, cpSync, rmSync } from 'node:fs'
+import { copyFileSync, cpSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -118,6 +118,27 @@ test('an older copy signs again when it was accepted, and no nonce that the chai
   assert.deepEqual([nothing.code, /nothing to accept/.test(nothing.output)], [0, true])
 })
 
+test('limits of an account that lost nonces are full for a period; another one’s are not', async (t) => {
+  const { place, address, accessToken, again } = await rolledBack(t)
+  const shown = await accept(place)
+  const url = await node(t, { [address.toLowerCase()]: ['0x5', '0x6'] })
+  assert.equal((await accept(place, '--rpc-url', url, '--accept', confirmation(shown.output))).code, 0)
+  const file = join(place.folder, 'policy.json')
+  const limit = { name: 'day', effect: 'limit', native: { perCall: '5', periodAmount: '1000', periodDuration: 86_400 } }
+  writeFileSync(file, JSON.stringify({ version: 1, rules: [limit, { name: 'rest', effect: 'allow' }] }))
+  const signer = await again({ more: { SIGNER_POLICY_FILE: file } })
+  await assert.rejects(
+    signer.sign(ask(address, { nonce: 6, accessToken })),
+    (error: Error) =>
+      refusal('policy_denied')(error) &&
+      /The rule day .*counts as used after a restore that lost nonces/.test(error.message),
+  )
+  // What takes nothing of a period is not held up.
+  await signer.sign(ask(address, { nonce: 6, accessToken, value: '0' }))
+  const { address: bob } = await signer.createAccount({ userId: BOB })
+  await signer.sign(ask(bob, { intentId: 'bob', accessToken: await place.token(BOB) }))
+})
+
 test('a folder that was restored as a whole is reconciled with the chain, though its witness agrees', async (t) => {
   const { place, signer, address, accessToken, again } = await world(t)
   await signer.end('SIGTERM')
@@ -191,7 +212,9 @@ test('a store of an earlier version keeps its records and their hashes, and what
   const db = new DatabaseSync(database(place))
   for (const column of ['request_hash', 'evidence', 'policy', 'spent', 'mac'])
     db.exec(`ALTER TABLE ledger DROP COLUMN ${column}`)
-  db.exec('ALTER TABLE deks DROP COLUMN maced_from; DROP TABLE frozen; PRAGMA user_version = 2')
+  db.exec(
+    'ALTER TABLE deks DROP COLUMN maced_from; DROP TABLE frozen; DROP TABLE meters; DROP TABLE policy; PRAGMA user_version = 2',
+  )
   db.close()
   const folder = place.env.SIGNER_DIR!
   const kek = openKekFile(place.env.SIGNER_KEK_FILE!)

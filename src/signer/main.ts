@@ -20,7 +20,9 @@ import { isInside, makeKekFile, openKekFile, type Kek } from './kek.ts'
 import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
 import { openLedger } from './ledger.ts'
+import { openMeters } from './meters.ts'
 import type { PolicyLimits } from './policy.ts'
+import { openPolicyInForce, withPolicyFreezes } from './policy-in-force.ts'
 import { recall, recallSince } from './recall.ts'
 import { readFreezeRequest } from './request.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
@@ -86,6 +88,7 @@ type SignerConfig = {
   audience: string
   limits: PolicyLimits
   maxTokenSeconds: number
+  policyFile: string | undefined
   /** 0: lists of what is revoked are not used */
   revocationsSeconds: number
   logLevel: Config['LOG_LEVEL']
@@ -141,6 +144,7 @@ function readSettings(env: NodeJS.ProcessEnv): SignerConfig {
       chains: config.SIGNER_CHAINS === undefined ? null : new Set(config.SIGNER_CHAINS),
     },
     maxTokenSeconds: config.SIGNER_MAX_TOKEN_SECONDS,
+    policyFile: config.SIGNER_POLICY_FILE,
     revocationsSeconds: config.SIGNER_REVOCATIONS_SECONDS,
     logLevel: config.LOG_LEVEL,
     isDevelopment,
@@ -209,9 +213,16 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
     },
   })
   const freezes = openFreezes({ db, group, log, now })
+  const { policyFile, folder, isDevelopment } = settings
+  const policy = openPolicyInForce({ db, group, file: policyFile, folder, isDevelopment, log })
   const revocations = openRevocations({ keys: tokenKeys, issuer, maxAgeSeconds, log, freezes })
   const tokens = openTokens({ keys: tokenKeys, revocations, issuer, audience, maxSeconds: maxTokenSeconds })
-  const inside: Inside = { keys, tokens, ledger, group, limits, unattended, freezes, now }
+  const inside: Inside = {
+    ...{ keys, tokens, ledger, group, limits, unattended, now },
+    freezes: withPolicyFreezes(freezes, policy),
+    policy,
+    meters: openMeters(db),
+  }
   return {
     handlers: {
       createAccount: (request) => createAccount(inside, request),
@@ -227,6 +238,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
         revocations: await revocations.state(),
         chains: limits.chains === null ? null : [...limits.chains],
         tokenKeys: tokenKeys.fingerprints(),
+        policy: policy.health(),
       }),
     },
     admin: {
@@ -242,6 +254,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
     },
     isDamaged: false,
     close() {
+      policy.close()
       witness.close()
       store.close()
     },

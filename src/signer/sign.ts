@@ -5,7 +5,10 @@ import type { RunGrouped } from './group.ts'
 import { isFill, judge } from './judge.ts'
 import type { KeptAccount, Keys } from './keys.ts'
 import type { Ledger } from './ledger.ts'
+import { askPolicy, NO_POLICY, type PolicyVerdict } from './limits.ts'
+import { spentToText, type Meters } from './meters.ts'
 import { decide, decideFill, decideReplacement, type Decision, type PolicyLimits } from './policy.ts'
+import type { PolicyInForce } from './policy-in-force.ts'
 import type { LedgerAttempt } from './record.ts'
 import { Refusal } from './refusal.ts'
 import { readSignRequest, type SignOrder } from './request.ts'
@@ -22,30 +25,33 @@ export type Inside = {
   group: RunGrouped
   limits: PolicyLimits
   unattended: UnattendedFees
-  freezes: Freezes
+  freezes: Pick<Freezes, 'assertMoves' | 'isApplicationFrozen'>
+  policy: Pick<PolicyInForce, 'current'>
+  meters: Meters
   now: () => number
 }
 
 const WRITE_SCOPE = 'contracts:write'
 
 /**
- * Verb `sign`: freezes, token, policy, ledger, in this order; then the key is opened, the signature made and checked, the
- * record written and committed, and only then are the bytes returned.
+ * Verb `sign`: freezes, token, built-in rules, ledger, the policy in force, in this order; then the key is opened, the signature
+ * made and checked, the record and what it spends of limits written and committed, and only then are the bytes returned.
  * Errors: bad_request, account_frozen, application_suspended, unknown_account, invalid_token, insufficient_scope,
  * forbidden_user, policy_denied, those of the ledger (`judge`), key_damaged.
  */
 export async function sign(inside: Inside, request: unknown): Promise<Signed> {
-  const { keys, group, ledger, unattended, now } = inside
+  const { keys, group, ledger, unattended, meters, now } = inside
   const asked = await examine(inside, readSignRequest(request))
   const { ask, caller, account } = asked
   return group(ask.tx.nonce, () => {
-    const verdict = judgeNow(inside, asked)
+    const at = now()
+    const verdict = judgeNow(inside, asked, at)
     if ('stored' in verdict) return { ...toSigned(verdict.stored), stored: true }
-    const { kind, rule, unattendedWei } = verdict
+    const { kind, rule, unattendedWei, policy, charges } = verdict
     const { requestHash } = ask
     const held = { ...verdict.terms, ...slotOf(ask), ...signWith(keys, account, ask), kind, rule, requestHash }
     ledger.append({
-      at: now(),
+      at,
       kind,
       userId: account.userId,
       address: account.address,
@@ -53,7 +59,10 @@ export async function sign(inside: Inside, request: unknown): Promise<Signed> {
       held,
       clientId: caller?.clientId ?? null,
       tokenId: caller?.tokenId ?? null,
+      policy,
+      spent: spentToText(charges),
     })
+    meters.charge(at, charges)
     unattended.charge(ask.tx.chainId, unattendedWei)
     return { ...toSigned(held), stored: false }
   })
@@ -64,9 +73,10 @@ export async function sign(inside: Inside, request: unknown): Promise<Signed> {
  * is signed, written or counted. Errors: those of `sign`.
  */
 export async function check(inside: Inside, request: unknown): Promise<Checked> {
-  const verdict = judgeNow(inside, await examine(inside, readSignRequest(request)))
+  const verdict = judgeNow(inside, await examine(inside, readSignRequest(request)), inside.now())
   if ('stored' in verdict) return { kind: verdict.stored.kind, rule: verdict.stored.rule, stored: true }
-  return { kind: verdict.kind, rule: verdict.rule, stored: false }
+  const { kind, rule, limits } = verdict
+  return { kind, rule, stored: false, ...(limits.length === 0 ? {} : { limits }) }
 }
 
 type Examined = { ask: SignOrder; caller: TokenCaller | null; account: KeptAccount; rule: string }
@@ -83,7 +93,8 @@ async function examine({ keys, tokens, limits, freezes }: Inside, ask: SignOrder
 }
 
 /** The ledger as it is now, and what policy asks of it: for what is signed, inside the group. */
-function judgeNow({ ledger, limits, unattended, freezes }: Inside, { ask, caller, account, rule }: Examined) {
+function judgeNow(inside: Inside, { ask, caller, account, rule }: Examined, at: number) {
+  const { ledger, limits, unattended, freezes } = inside
   const slot = slotOf(ask)
   // Once more: a freeze may have come while the token was looked at.
   freezes.assertMoves({ chainId: slot.chainId, userId: account.userId })
@@ -121,14 +132,16 @@ function judgeNow({ ledger, limits, unattended, freezes }: Inside, { ask, caller
         attempts.filter(({ hasToken: had }) => !had),
       )
   if (!unattended.hasRoom(slot.chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
-  return { kind, terms, rule, unattendedWei }
+  const verdictOfPolicy: PolicyVerdict =
+    caller === null ? NO_POLICY : askPolicy(inside, { tx: ask.tx, kind, terms, attempts, account, caller, at })
+  return { ...{ kind, terms, rule, unattendedWei }, ...verdictOfPolicy }
 }
 
 /** wei: the most that the user agreed to for a nonce, by any attempt that a token was shown for. */
 const agreedTo = (attempts: LedgerAttempt[]): bigint =>
   attempts.reduce((most, { gas, max, hasToken }) => (hasToken && gas * max > most ? gas * max : most), 0n)
 
-function assertNotSuspended(freezes: Freezes, clientId: string | null): void {
+function assertNotSuspended(freezes: Inside['freezes'], clientId: string | null): void {
   if (clientId !== null && freezes.isApplicationFrozen(clientId))
     throw new Refusal('application_suspended', 'The operator suspended this application.')
 }

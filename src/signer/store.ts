@@ -133,6 +133,12 @@ const migrations = [
   -- The first record that has a MAC; a data key opens only under the number it was wrapped with.
   ALTER TABLE deks ADD COLUMN maced_from INTEGER;
   `,
+  `
+  -- The policy in force, as it was written: a file that is older or gone does not bring back what it forbids.
+  CREATE TABLE policy (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), document TEXT NOT NULL) STRICT;
+  -- What was used of its limits (meters.ts); follows from column spent of the ledger.
+  CREATE TABLE meters (meter TEXT NOT NULL PRIMARY KEY, window TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  `,
 ]
 
 function makeFolder(folder: string): void {

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { readAnchor, readTokenKeys, writeAnchor, type TokenKey } from './anchor.ts'
+import { assertOwn } from './own-folder.ts'
 import { StartError } from './refusal.ts'
 
 /**
@@ -61,17 +62,6 @@ function readOffer(file: string | undefined): TokenKey[] {
     throw new StartError('SIGNER_JWKS_FILE cannot be read.', error)
   }
   return readTokenKeys(text)
-}
-
-/** Files of another user the signer could not read: it would keep the old keys, or not start. */
-function assertOwn(folder: string, kekFile: string | undefined): void {
-  const uid = process.getuid?.()
-  const [path] = [folder, kekFile].filter((one) => one !== undefined && existsSync(one))
-  if (uid === undefined || path === undefined) return
-  const owner = statSync(path).uid
-  // The master key may be root's, and readable by a group.
-  if (owner === uid || (path === kekFile && owner === 0)) return
-  throw new StartError('SIGNER_DIR belongs to another user: run this as the signer’s user.')
 }
 
 try {

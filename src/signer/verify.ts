@@ -7,6 +7,7 @@ import { macedFromOf, readMacs } from './deks.ts'
 import { openKekFile, type Kek } from './kek.ts'
 import { checkWitness, follow, readHead } from './ledger.ts'
 import { assertMac, type Macs } from './macs.ts'
+import { verifyMeters } from './meters.ts'
 import { GENESIS, type LedgerRow } from './record.ts'
 import { openStoreForReading } from './store.ts'
 import { effectOf } from './transaction.ts'
@@ -80,6 +81,7 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
     const { found } = db.prepare(`SELECT count(*) AS found FROM (${sql})`).get() as { found: number }
     if (found > 0) problems.push(`${problem}: ${found}.`)
   }
+  problems.push(...verifyMeters(db))
   const { accounts } = db.prepare('SELECT count(*) AS accounts FROM accounts').get() as { accounts: number }
   return { head, records: last.count, signatures, accounts, macs: macs === null ? null : checked, problems }
 }

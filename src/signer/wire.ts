@@ -48,7 +48,22 @@ export type Signed = {
 }
 
 /** What `sign` would do with a request, as things stood when it was asked. */
-export type Checked = Pick<Signed, 'kind' | 'stored' | 'rule'>
+export type Checked = Pick<Signed, 'kind' | 'stored' | 'rule'> & {
+  /** the limits of the policy in force that it is measured by, as they are before it; absent where there are none */
+  limits?: LimitLeft[]
+}
+
+/** How much of a limit is left; amounts in decimal digits of the smallest unit. */
+export type LimitLeft = {
+  rule: string
+  /** such as `native.periodAmount` */
+  limit: string
+  amount: string
+  used: string
+  left: string
+  /** when the oldest of what is used stops counting, ISO 8601; null while nothing is used */
+  resetsAt: string | null
+}
 
 export type Verbs = {
   /** Makes the user's account, or finds it: one per user, forever. */
@@ -79,10 +94,17 @@ export type Verbs = {
       chains: number[] | null
       /** fingerprints (RFC 7638) of the keys that tokens may be signed with */
       tokenKeys: string[]
+      policy: PolicyHealth
     }
   }
 }
 export type Verb = keyof Verbs
+
+/**
+ * The policy in force; null: the built-in rules alone. `state`: it is what the file says, what a file said before one that is
+ * refused or missing, or what is kept from when SIGNER_POLICY_FILE was set.
+ */
+export type PolicyHealth = { version: number; hash: string; state: 'file' | 'refused' | 'missing' | 'kept' } | null
 
 /**
  * What a revocation list holds: a compact JWS (ES256, with a key that access tokens are signed with, and this `typ`) for

@@ -38,10 +38,12 @@ export const ALL_TOKENS = 2n ** 256n
 const MIN_UNLIMITED = 2n ** 128n
 const UNLIMITED_96 = 2n ** 96n - 1n
 
-type Known = FunctionShape & { effect: (args: HeadValue[], call: JudgedCall) => Omit<CallEffect, 'selector'> | null }
+type KnownCall = FunctionShape & {
+  effect: (args: HeadValue[], call: JudgedCall) => Omit<CallEffect, 'selector'> | null
+}
 
 /** Whatever the address: a token leaves by the account's own call, an allowance or a signature, so nothing else has to be parsed. */
-const known = new Map<string, Known>(
+const known = new Map<string, KnownCall>(
   [
     knownCall('transfer(address,uint256)', ([to, amount], call) => transfer(call, to!, amount!)),
     // Of another account's tokens it spends what that account approved, and was counted there.
@@ -103,7 +105,7 @@ export function effectOfCall(call: JudgedCall): CallEffect {
   }
 }
 
-function knownCall(signature: string, effect: Known['effect']): Known {
+function knownCall(signature: string, effect: KnownCall['effect']): KnownCall {
   return { ...readSignature(signature)!, effect }
 }
 

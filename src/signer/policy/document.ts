@@ -1,14 +1,14 @@
-import { keccak } from '../../keccak.ts'
-import { CALL_CLASSES, type CallClass } from './calldata.ts'
-import { PolicyInvalid, readUniqueJson } from './json.ts'
-import { isOneWord, readSignature } from './signature.ts'
-
 /**
  * signer/policy: rules of the operator for what is signed, as a document.
  * Owns: the document and its parser, what a transaction does, the decision, windows of time, its signatures, its words.
  * Does not own: the built-in rules (`signer/policy.ts`), meters in the store (`signer/meters.ts`), which document is in
  *   force (`signer/policy-in-force.ts`).
  */
+
+import { keccak } from '../../keccak.ts'
+import { CALL_CLASSES, type CallClass } from './calldata.ts'
+import { PolicyInvalid, readUniqueJson } from './json.ts'
+import { isOneWord, readSignature } from './signature.ts'
 
 /** A document that was read: a set of rules whose order means nothing. Addresses are 40 lower-case hexadecimal digits. */
 export type PolicyDocument = {
@@ -28,7 +28,8 @@ export type PolicyFreeze = {
 }
 
 export type PolicyRule = { name: string; match: RuleMatch } & (
-  | { effect: 'deny' | 'allow' }
+  | { effect: 'deny' }
+  | { effect: 'allow' }
   /** `tier`: who has to agree; `above`: only for more than these amounts, and for everything where there are none */
   | { effect: 'require'; tier: 'passkey'; above: readonly RuleAmount[] }
   | { effect: 'limit'; per: readonly MeterScope[]; limits: readonly RuleAmount[] }
@@ -150,7 +151,8 @@ function readRule(value: unknown, path: string): PolicyRule {
   const fields = readObject(value, path, ['name', 'effect', ...MATCHERS, ...own[effect as keyof typeof own]])
   const rule = { name: readName(fields.name, `${path}.name`), match: readMatch(fields, path) }
   const amounts = readAmounts(fields, path)
-  if (effect === 'deny' || effect === 'allow') return { ...rule, effect }
+  if (effect === 'deny') return { ...rule, effect }
+  if (effect === 'allow') return { ...rule, effect }
   if (effect === 'require') {
     if (fields.tier !== 'passkey') throw new PolicyInvalid(`${path}.tier`, 'expected passkey')
     const [timed] = amounts.filter(({ period }) => period !== null)

@@ -17,12 +17,12 @@ export type MeterCharge = { meter: string; amount: bigint; limit: bigint; period
 /** How much of a limit is left; `resetsAt`, milliseconds since 1970: when the oldest of what is used stops counting. */
 export type LimitRoom = { rule: string; limit: string; amount: bigint; used: bigint; left: bigint; resetsAt: number | null } // prettier-ignore
 
-export type PolicyAnswer =
-  | { allowed: true; rule: string; charges: MeterCharge[]; room: LimitRoom[] }
-  | { allowed: false; rule: string; reason: string }
+export type PolicyAnswer = PolicyConsent | { allowed: false; rule: string; reason: string }
+/** `rule`: the one that allows it; null where only limits were asked */
+type PolicyConsent = { allowed: true; rule: string | null; charges: MeterCharge[]; room: LimitRoom[] }
 
-/** What a meter holds now. */
-export type ReadMeter = (meter: string, period: number) => { used: bigint; resetsAt: number | null }
+/** What a meter holds now. `isFull`: it counts as full, whatever it holds. */
+export type ReadMeter = (meter: string, period: number) => { used: bigint; resetsAt: number | null; isFull?: boolean }
 
 /**
  * The decision about the first signature of a nonce. Any deny wins, every limit holds, then what a rule requires has to be there,
@@ -54,7 +54,7 @@ export function evaluateFees(
   question: PolicyQuestion,
   dearerBy: bigint,
   read: ReadMeter,
-): Exclude<PolicyAnswer, { allowed: true }> | { allowed: true; charges: MeterCharge[]; room: LimitRoom[] } {
+): PolicyAnswer {
   const effect = effectOfCall(question.call)
   const applying = policy.rules.filter((rule) => rule.effect === 'limit' && matches(rule, question, effect))
   const limited = holdLimits(
@@ -63,7 +63,7 @@ export function evaluateFees(
     ({ of }) => (of === 'fees' ? { call: question.feeWei, charged: dearerBy } : null),
     read,
   )
-  return 'reason' in limited ? limited : { allowed: true, ...limited }
+  return 'reason' in limited ? limited : { allowed: true, rule: null, ...limited }
 }
 
 /** What one transaction uses of a limit: against `perCall`, and of the period. */
@@ -92,9 +92,11 @@ function holdLimits(
       if (limit.period === null || charged === 0n) continue
       const { amount, seconds: period } = limit.period
       const meter = JSON.stringify([rule.name, name, ...rule.per.map((scope) => scopes[scope])])
-      const { used, resetsAt } = read(meter, period)
+      const { used, resetsAt, isFull = false } = read(meter, period)
+      const later = resetsAt === null ? '' : `, more room from ${new Date(resetsAt).toISOString()}`
+      if (isFull) return refuse(`.periodAmount counts as used after a restore that lost nonces of this account${later}`)
       if (used + charged > amount)
-        return refuse(`.periodAmount is ${amount} in ${period} seconds, used ${used}, needed ${charged}${resetsAt === null ? '' : `, more room from ${new Date(resetsAt).toISOString()}`}`) // prettier-ignore
+        return refuse(`.periodAmount is ${amount} in ${period} seconds, used ${used}, needed ${charged}${later}`) // prettier-ignore
       charges.push({ meter, amount: charged, limit: amount, period })
       const left = amount - used
       room.push({ rule: rule.name, limit: `${name}.periodAmount`, amount, used, left, resetsAt })

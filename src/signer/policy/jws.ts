@@ -1,4 +1,5 @@
 import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto'
+import { jwkThumbprint } from '../../jwk-thumbprint.ts'
 import { PolicyInvalid, readUniqueJson } from './json.ts'
 
 /** A public key that policies may be signed with; nothing else of it is kept. */
@@ -14,10 +15,6 @@ type SignedPolicy = { payload: string; signatures: { protected: string; signatur
 const TYPE = 'chatelaine-policy'
 const MAX_SIGNATURES = 64
 const BASE64URL = /^[\w-]*$/
-
-/** What a key is known by: base64url of SHA-256 over its members. RFC 7638, RFC 8037 appendix A.3 */
-export const fingerprintOfPolicyKey = ({ crv, kty, x }: PolicyKey): string =>
-  createHash('sha256').update(JSON.stringify({ crv, kty, x })).digest('base64url')
 
 /** base64url of SHA-256 over the very bytes of a document. */
 export const hashOfPolicy = (text: string): string => createHash('sha256').update(text, 'utf8').digest('base64url')
@@ -38,7 +35,7 @@ export function readPolicyKey(value: unknown): PolicyKey {
 
 /** The same file with one more signature; a document becomes one. @throws PolicyInvalid  when that key has signed it */
 export function addSignature(text: string, privateKey: Record<string, unknown>): string {
-  const kid = fingerprintOfPolicyKey(readPolicyKey(privateKey))
+  const kid = jwkThumbprint(readPolicyKey(privateKey))
   const before: SignedPolicy = isSigned(text)
     ? readSigned(text)
     : { payload: Buffer.from(text, 'utf8').toString('base64url'), signatures: [] }
@@ -63,7 +60,7 @@ export function isSigned(text: string): boolean {
  */
 export function openSigned(text: string, keys: readonly PolicyKey[]): { document: string; signers: string[] } {
   const { payload, signatures } = readSigned(text)
-  const trusted = new Map(keys.map((key) => [fingerprintOfPolicyKey(key), key]))
+  const trusted = new Map(keys.map((key) => [jwkThumbprint(key), key]))
   const signers = new Set<string>()
   for (const one of signatures) {
     const kid = headerOf(one.protected)?.kid

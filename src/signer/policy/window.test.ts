@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { randomOf } from '../../../test/random.ts'
-import { charge, usedIn, windowFromText, windowToText, type Window } from './window.ts'
+import { charge, usedIn, windowFromText, windowToText, type MeterWindow } from './window.ts'
 
 const HOUR = 3_600
 
@@ -22,7 +22,7 @@ test('in 2,000 seeded schedules no span of the period holds more than the limit,
     const random = randomOf(seed)
     const limit = BigInt(1 + random(100))
     const charged: { at: number; amount: bigint }[] = []
-    let window: Window | null = null
+    let window: MeterWindow | null = null
     let at = 1_700_000_000_000 + random(HOUR * 1_000)
     // The time of the newest charge: a clock that was set back frees nothing.
     let newest = -Infinity

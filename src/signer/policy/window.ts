@@ -1,5 +1,5 @@
 /** What was used of a limit, in buckets of a sixtieth of its period. A value: it is never changed, charging gives another. */
-export type Window = {
+export type MeterWindow = {
   /** seconds */
   period: number
   /** the newest bucket that was charged */
@@ -17,9 +17,9 @@ const BUCKETS = 60
  * @param period  seconds
  */
 export function charge(
-  window: Window | null,
+  window: MeterWindow | null,
   { at, period, amount }: { at: number; period: number; amount: bigint },
-): Window {
+): MeterWindow {
   const { bucket, live } = look(window, { at, period })
   const last = live.at(-1)
   const buckets = last?.[0] === bucket ? [...live.slice(0, -1), [bucket, last[1] + amount] as const] : [...live, [bucket, amount] as const] // prettier-ignore
@@ -32,7 +32,7 @@ export function charge(
  * @returns `resetsAt`, milliseconds since 1970, when the oldest of it stops counting; null when nothing counts
  */
 export function usedIn(
-  window: Window | null,
+  window: MeterWindow | null,
   { at, period }: { at: number; period: number },
 ): { used: bigint; resetsAt: number | null } {
   const { live } = look(window, { at, period })
@@ -40,7 +40,7 @@ export function usedIn(
   return { used, resetsAt: live.length === 0 ? null : (live[0]![0] + BUCKETS + 1) * bucketMs(period) }
 }
 
-function look(window: Window | null, { at, period }: { at: number; period: number }) {
+function look(window: MeterWindow | null, { at, period }: { at: number; period: number }) {
   const width = bucketMs(period)
   const current = Math.floor(at / width)
   if (window === null) return { bucket: current, live: [] }
@@ -56,11 +56,11 @@ function look(window: Window | null, { at, period }: { at: number; period: numbe
 const bucketMs = (period: number): number => (period * 1_000) / BUCKETS
 
 /** As text for the store; amounts in decimal digits. */
-export const windowToText = ({ period, newest, buckets }: Window): string =>
+export const windowToText = ({ period, newest, buckets }: MeterWindow): string =>
   JSON.stringify([period, newest, buckets.map(([bucket, used]) => [bucket, used.toString()])])
 
 /** The reverse. @throws when the text is another one */
-export function windowFromText(text: string): Window {
+export function windowFromText(text: string): MeterWindow {
   const [period, newest, buckets] = JSON.parse(text) as [number, number, [number, string][]]
   return { period, newest, buckets: buckets.map(([bucket, used]) => [bucket, BigInt(used)] as const) }
 }

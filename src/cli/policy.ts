@@ -1,0 +1,42 @@
+import { Command } from 'commander'
+import { become } from './become.ts'
+
+/** `chatelaine policy …`: policies of the signer before they are in force: docs/guides/policy.md. */
+export function policy(): Command {
+  const command = new Command('policy').description(
+    'policies of the signer: read, sign and try them; changes nothing in force',
+  )
+  command
+    .command('check')
+    .description('show what a policy says, with warnings of rules that cannot match; signed or not')
+    .argument('<file>')
+    .action((file: string) => become('policy-tool.ts', ['check', file]))
+  command
+    .command('keygen')
+    .description('create a key for policies: FILE is private, FILE.pub goes to the signer; never overwrites a file')
+    .argument('<file>')
+    .action((file: string) => become('policy-tool.ts', ['keygen', file]))
+  command
+    .command('sign')
+    .description('add signatures to a policy, or to a file that others have signed')
+    .argument('<file>')
+    .requiredOption('--key <file>', 'private key from `policy keygen`; repeat for each', collect, [])
+    .option('--out <file>', 'where to write it; default standard output')
+    .action((file: string, { key, out }: { key: string[]; out?: string }) =>
+      become('policy-tool.ts', [
+        ...['sign', file],
+        ...key.flatMap((one) => ['--key', one]),
+        ...(out === undefined ? [] : ['--out', out]),
+      ]),
+    )
+  command
+    .command('replay')
+    .description(
+      'list what a policy would have refused of all that the signer signed; reads SIGNER_DIR, beside a running signer, too',
+    )
+    .argument('<file>')
+    .action((file: string) => become('policy-tool.ts', ['replay', file]))
+  return command
+}
+
+const collect = (file: string, before: string[]): string[] => [...before, file]

@@ -1,0 +1,87 @@
+import type { TokenCaller } from './caller.ts'
+import type { SignedAttempt } from './judge.ts'
+import type { Meters } from './meters.ts'
+import { evaluate, evaluateFees, type LimitRoom, type MeterCharge } from './policy/evaluate.ts'
+import type { PolicyInForce } from './policy-in-force.ts'
+import { Refusal } from './refusal.ts'
+import { feePair, type UnsignedTransaction } from './transaction.ts'
+import { dearerBy } from './unattended.ts'
+import type { LimitLeft } from './wire.ts'
+
+/** What the policy in force says of an attempt that it lets pass. */
+export type PolicyVerdict = {
+  /** the rule that allows it; absent where none was asked */
+  rule?: string
+  /** version and hash, for the record; null without a policy */
+  policy: string | null
+  charges: MeterCharge[]
+  limits: LimitLeft[]
+}
+
+export const NO_POLICY: PolicyVerdict = { policy: null, charges: [], limits: [] }
+
+/**
+ * The operator's policy about an attempt for which a token was shown; what is signed without one has bounds of its own
+ * (`decideReplacement`, unattended.ts), so that a raise unblocks a lane whatever limits hold by then.
+ *
+ * A first `send` is decided as a whole. What replaces or cancels it only costs fees: limits of fees are asked, and charged by what
+ * it makes the nonce dearer than the dearest attempt that a token was shown for. Nothing is ever returned: of a write that fails only
+ * the server tells, and one that was cancelled can still be mined.
+ * @throws policy_denied
+ */
+export function askPolicy(
+  { policy, meters }: { policy: Pick<PolicyInForce, 'current'>; meters: Meters },
+  {
+    tx,
+    kind,
+    terms,
+    attempts,
+    account,
+    caller,
+    at,
+  }: {
+    tx: UnsignedTransaction
+    kind: SignedAttempt['kind']
+    terms: SignedAttempt
+    attempts: (SignedAttempt & { hasToken: boolean })[]
+    account: { userId: string }
+    caller: TokenCaller
+    at: number
+  },
+): PolicyVerdict {
+  const inForce = policy.current()
+  if (inForce === null) return NO_POLICY
+  const question = {
+    // The built-in rule no-contract-creation was asked before.
+    call: { chainId: tx.chainId, from: tx.from, to: tx.to!, value: tx.value, data: tx.data },
+    feeWei: tx.gas * feePair(tx.fees).max,
+    userId: account.userId,
+    clientId: caller.clientId,
+  }
+  const read = meters.at(at, tx.from.toString('hex'))
+  const answer =
+    kind === 'send'
+      ? evaluate(inForce.document, question, read)
+      : evaluateFees(
+          inForce.document,
+          question,
+          dearerBy(
+            terms,
+            attempts.filter(({ hasToken }) => hasToken),
+          ),
+          read,
+        )
+  if (!answer.allowed)
+    throw new Refusal('policy_denied', `The rule ${answer.rule} rejects this transaction: ${answer.reason}.`)
+  return {
+    ...(answer.rule === null ? {} : { rule: answer.rule }),
+    policy: `${inForce.document.version} ${inForce.hash}`,
+    charges: answer.charges,
+    limits: answer.room.map(toLimitLeft),
+  }
+}
+
+const toLimitLeft = ({ rule, limit, amount, used, left, resetsAt }: LimitRoom): LimitLeft => ({
+  ...{ rule, limit, amount: amount.toString(), used: used.toString(), left: left.toString() },
+  resetsAt: resetsAt === null ? null : new Date(resetsAt).toISOString(),
+})

@@ -1,0 +1,66 @@
+import { parseTransaction } from 'viem/utils'
+import type { PolicyDocument } from './policy/document.ts'
+import { evaluate, evaluateFees, type PolicyQuestion, type ReadMeter } from './policy/evaluate.ts'
+import { charge, usedIn, type MeterWindow } from './policy/window.ts'
+import type { LedgerRow } from './record.ts'
+import { openStoreForReading } from './store.ts'
+
+/** A signature for which a token was shown, and what a policy would have said of it. */
+export type ReplayedSignature = {
+  seq: number
+  at: number
+  userId: string
+  clientId: string
+  chainId: number
+  refusal: { rule: string; reason: string } | null
+}
+
+/**
+ * Asks a policy about everything that the ledger holds, in its order and by its times, with meters that begin empty. What it would
+ * have refused takes nothing of its limits, as it would not have. Reads only.
+ */
+export function* replayLedger(folder: string, policy: PolicyDocument): Generator<ReplayedSignature> {
+  const { db } = openStoreForReading(folder)
+  const windows = new Map<string, MeterWindow>()
+  // wei by nonce: the dearest attempt with a token.
+  const dearest = new Map<string, bigint>()
+  try {
+    const rows = db.prepare('SELECT * FROM ledger WHERE token_id IS NOT NULL ORDER BY seq').iterate()
+    for (const row of rows as Iterable<LedgerRow>) {
+      const { at, seq, kind } = row
+      const question = questionOf(row)
+      const read: ReadMeter = (meter, period) => usedIn(windows.get(meter) ?? null, { at, period })
+      const nonce = `${question.call.from.toString('hex')} ${row.chain_id} ${row.nonce}`
+      const before = dearest.get(nonce) ?? 0n
+      const dearerBy = question.feeWei > before ? question.feeWei - before : 0n
+      const answer = kind === 'send' ? evaluate(policy, question, read) : evaluateFees(policy, question, dearerBy, read)
+      if (answer.allowed) {
+        dearest.set(nonce, before + dearerBy)
+        for (const { meter, period, amount } of answer.charges)
+          windows.set(meter, charge(windows.get(meter) ?? null, { at, period, amount }))
+      }
+      const { userId, clientId, call } = question
+      const refusal = answer.allowed ? null : { rule: answer.rule, reason: answer.reason }
+      yield { seq, at, userId, clientId, chainId: call.chainId, refusal }
+    }
+  } finally {
+    db.close()
+  }
+}
+
+/** From the signed bytes: they alone say what was agreed to. */
+function questionOf(row: LedgerRow): PolicyQuestion {
+  const tx = parseTransaction(`0x${Buffer.from(row.raw!).toString('hex')}`)
+  return {
+    call: {
+      chainId: row.chain_id!,
+      from: Buffer.from(row.address),
+      to: Buffer.from(tx.to!.slice(2), 'hex'),
+      value: tx.value ?? 0n,
+      data: Buffer.from((tx.data ?? '0x').slice(2), 'hex'),
+    },
+    feeWei: BigInt(row.gas!) * BigInt(row.max_fee!),
+    userId: row.user_id,
+    clientId: row.client_id!,
+  }
+}

@@ -1,0 +1,177 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { Transaction } from 'ethers'
+import { decodeFunctionData, parseAbi } from 'viem'
+import { createAccount } from '../src/signer/create.ts'
+import { openDeks } from '../src/signer/deks.ts'
+import { openGroup, type RunGrouped } from '../src/signer/group.ts'
+import { makeKekFile, openKekFile } from '../src/signer/kek.ts'
+import { openKeys } from '../src/signer/keys.ts'
+import { openLedger } from '../src/signer/ledger.ts'
+import { openMeters } from '../src/signer/meters.ts'
+import { readPolicyVersion } from '../src/signer/policy/accept.ts'
+import { sign, type Inside } from '../src/signer/sign.ts'
+import { DATABASE_FILE, openStore } from '../src/signer/store.ts'
+import { openUnattendedFees } from '../src/signer/unattended.ts'
+import { openWitness } from '../src/signer/witness.ts'
+import type { Hex, Signed, SignRequest } from '../src/signer/wire.ts'
+
+/** Where a signer dies: with all of a job's writes in the open transaction, or when they are on the disk and nobody was told. */
+export type Death = 'before-commit' | 'after-commit'
+
+/** A signer within this process, whose clock and death a test decides. The store, the ledger, the group and the meters are the real ones. */
+export type GovernedSigner = {
+  sign: (request: SignRequest, by: { userId: string; clientId: string }) => Promise<Signed>
+  account: (userId: string) => Promise<Hex>
+  /** it dies at the job after so many more; what was asked of it stays without an answer, and it is opened again */
+  dieAfter: (jobs: number, how: Death) => void
+  deaths: () => number
+  folder: string
+  close: () => void
+}
+
+class Killed extends Error {}
+
+export function openGoverned({ policy, now }: { policy: string; now: () => number }): GovernedSigner {
+  const folder = mkdtempSync(join(tmpdir(), 'chatelaine-policy-'))
+  const kekFile = join(folder, 'kek')
+  makeKekFile(kekFile)
+  const document = readPolicyVersion(policy)
+  let callers = new Map<string, { userId: string; clientId: string }>()
+  let [left, how, deaths] = [Infinity, 'before-commit' as Death, 0]
+  let waiting = new Set<(error: Error) => void>()
+  let { inside, close } = open()
+
+  function open(): { inside: Inside; close: () => void } {
+    const store = openStore(join(folder, 'store'))
+    store.db.exec('PRAGMA synchronous = OFF')
+    const deks = openDeks({ db: store.db, kek: openKekFile(kekFile), now })
+    const ledger = openLedger(store, deks.macs)
+    const witness = openWitness(store.witnessPath, ledger.head())
+    const end = () => {
+      witness.close()
+      store.close()
+    }
+    const grouped = openGroup({
+      db: store.db,
+      committed() {
+        if (left <= 0 && how === 'after-commit') throw new Killed()
+        witness.write(ledger.head())
+      },
+      fatal() {
+        deaths += 1
+        left = Infinity
+        const asking = [...waiting]
+        waiting = new Set()
+        end()
+        ;({ inside, close } = open())
+        for (const reject of asking) reject(new Killed())
+      },
+    })
+    const group: RunGrouped = (order, job) =>
+      new Promise((resolve, reject) => {
+        waiting.add(reject)
+        const ended = grouped(order, () => {
+          const value = job()
+          left -= 1
+          // As an error of the database: it ends the whole program.
+          if (left <= 0 && how === 'before-commit') throw Object.assign(new Killed(), { code: 'ERR_SQLITE_ERROR' })
+          return value
+        })
+        ended.then(resolve, reject).finally(() => waiting.delete(reject))
+      })
+    const opened: Inside = {
+      keys: openKeys({ db: store.db, deks, now }),
+      tokens: {
+        check: async (token) => ({
+          ...callers.get(token)!,
+          ...{ scopes: ['contracts:write'], tokenId: token, expiresAt: Infinity },
+          chainId: Number(token.split(' ')[0]),
+          marks: { grant: '', application: '', user: '' },
+        }),
+      },
+      limits: {
+        chains: null,
+        maxFeeWei: 10n ** 18n,
+        maxFillFeeWei: 10n ** 18n,
+        maxFills: 16,
+        maxRaise: 8n,
+        maxUnattendedFeeWei: 10n ** 20n,
+      },
+      unattended: openUnattendedFees({ maxWei: 10n ** 20n, earlier: [], now }),
+      freezes: { assertMoves() {}, isApplicationFrozen: () => false },
+      policy: { current: () => document },
+      meters: openMeters(store.db),
+      ...{ ledger, group, now },
+    }
+    return { inside: opened, close: end }
+  }
+
+  return {
+    folder: join(folder, 'store'),
+    sign(request, by) {
+      const accessToken = `${request.chainId} ${by.userId} ${by.clientId}`
+      callers = callers.set(accessToken, by)
+      return sign(inside, { ...request, accessToken })
+    },
+    account: async (userId) => (await createAccount(inside, { userId })).address,
+    dieAfter: (jobs, death) => void ([left, how] = [jobs, death]),
+    deaths: () => deaths,
+    close() {
+      close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+const abi = parseAbi(['function transfer(address,uint256)', 'function approve(address,uint256)'])
+
+/** One signature of the ledger as another library reads its bytes; `at` is the clock it was signed by. */
+export type JudgedSpend = {
+  at: number
+  userId: string
+  clientId: string
+  chainId: number
+  value: bigint
+  token: bigint
+}
+
+/** What the ledger's bytes spend, first attempts only: nothing of meters, charges or buckets is looked at. */
+export function readSpends(folder: string, token: string): JudgedSpend[] {
+  const db = new DatabaseSync(join(folder, DATABASE_FILE), { readOnly: true })
+  try {
+    const rows = db.prepare(`SELECT at, user_id, client_id, raw FROM ledger WHERE kind = 'send' ORDER BY seq`).all()
+    return (rows as { at: number; user_id: string; client_id: string; raw: Uint8Array }[]).map((row) => {
+      const tx = Transaction.from(`0x${Buffer.from(row.raw).toString('hex')}`)
+      const isToken = tx.to?.toLowerCase() === token.toLowerCase() && tx.data !== '0x'
+      return {
+        at: row.at,
+        userId: row.user_id,
+        clientId: row.client_id,
+        chainId: Number(tx.chainId),
+        value: tx.value,
+        token: isToken ? decodeFunctionData({ abi, data: tx.data as Hex }).args[1] : 0n,
+      }
+    })
+  } finally {
+    db.close()
+  }
+}
+
+/**
+ * The most that lies in any span of a period, of charges in the order they were made. Time never goes back: what is charged after a
+ * later time was seen is of that time.
+ */
+export function mostInAnySpan(charges: readonly { at: number; amount: bigint }[], periodSeconds: number): bigint {
+  let newest = -Infinity
+  const timed = charges.map(({ at, amount }) => ({ at: (newest = Math.max(newest, at)), amount }))
+  let [most, sum, first] = [0n, 0n, 0]
+  for (const { at, amount } of timed) {
+    sum += amount
+    while (timed[first]!.at <= at - periodSeconds * 1_000) sum -= timed[first++]!.amount
+    if (sum > most) most = sum
+  }
+  return most
+}
