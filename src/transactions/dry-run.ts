@@ -11,6 +11,7 @@ import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import type { Hex } from '../ids.ts'
 import { SignerRefused } from '../signer/client.ts'
+import type { Checked } from '../signer/wire.ts'
 import { notSigned } from './bind.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
@@ -32,7 +33,7 @@ export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<
   const from = caller.address
   const { terms } = await gasStrategy(chain).prepare(chain, from, intent)
   const [returned, next] = await Promise.all([call(chain, from, intent), nextNonce(app, chain, from)])
-  const { nonce, rule } = await askSigner(app, chain, caller, { intent, terms, next })
+  const { nonce, rule, limits } = await askSigner(app, chain, caller, { intent, terms, next })
   const { to, value, data } = intent
   return {
     status: 'SUCCESS',
@@ -42,6 +43,7 @@ export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<
     gas: bigNumber(terms.gas),
     fee: bigNumber(terms.gas * highestPrice(terms.fees)),
     rule,
+    ...(limits === undefined ? {} : { limits }),
   }
 }
 
@@ -72,13 +74,13 @@ async function askSigner(
   chain: Chain,
   { address: from, token }: Caller,
   { intent, terms, next }: { intent: Intent; terms: Terms; next: number },
-): Promise<{ nonce: number; rule: string }> {
+): Promise<{ nonce: number } & Pick<Checked, 'rule' | 'limits'>> {
   const { to, value, data } = intent
   const asked = { id: `dry-run-${randomUUID()}`, chainId: chain.chainId, from, to, value, data, ...terms }
   for (let nonce = next; nonce < next + MAX_LOST_NONCES; nonce++) {
     try {
-      const { rule } = await gasStrategy(chain).check(app, { ...asked, nonce }, token)
-      return { nonce, rule }
+      const { rule, limits } = await gasStrategy(chain).check(app, { ...asked, nonce }, token)
+      return { nonce, rule, limits }
     } catch (error) {
       if (!isTaken(error)) throw explainRefusal(error)
     }

@@ -55,6 +55,20 @@ export const TransactionRequest = Type.Object(
   },
 )
 
+const RuleLimit = Type.Object(
+  {
+    rule: Type.String({ description: 'The rule that sets the limit' }),
+    limit: Type.String({ description: 'What is limited', examples: ['native.periodAmount'] }),
+    amount: Type.String({ description: 'The limit: decimal digits, smallest unit' }),
+    used: Type.String({ description: 'How much of it is used, in the same unit' }),
+    left: Type.String({ description: 'How much of it is left, before this write' }),
+    resetsAt: Type.Union([Type.String(), Type.Null()], {
+      description: 'When the oldest of what is used stops counting (ISO 8601); null while nothing is used',
+    }),
+  },
+  { title: 'RuleLimit' },
+)
+
 /** The fields that every client knows, then those that were added; a dry run has no `hash`, `id` and `state`, and says what the call returns. */
 export const WriteResponse = Type.Object(
   {
@@ -72,6 +86,11 @@ export const WriteResponse = Type.Object(
     /** wei: the most it can cost beside the value */
     fee: Type.Optional(BigNumber),
     rule: Type.Optional(Type.String({ description: 'Dry run: the policy rule of the signer that decided' })),
+    limits: Type.Optional(
+      Type.Array(RuleLimit, {
+        description: 'Dry run: limits of the signer’s policy that the write counts toward, as they are before it',
+      }),
+    ),
   },
   {
     title: 'WriteAnswer',
@@ -98,7 +117,8 @@ export type WriteAnswer = Required<Pick<EitherWrite, 'status' | 'hash' | 'explor
 /** What a dry run answers with. `response`: what the function would return now; null when that does not decode as the ABI says. */
 export type DryRunAnswer = Required<
   Pick<EitherWrite, 'status' | 'explorerUrl' | 'tx' | 'response' | 'outputs' | 'gas' | 'fee' | 'rule'>
->
+> &
+  Pick<EitherWrite, 'limits'>
 
 /** Of every write. */
 export const KeyHeaders = Type.Object({
