@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { publicKeyOf, signDigest } from '../src/signer/curve.ts'
 import { ask, makePlace, startSigner, type Running } from '../test/spawned-signer.ts'
 import type { Hex } from '../src/signer/wire.ts'
@@ -7,13 +8,32 @@ import type { Hex } from '../src/signer/wire.ts'
 /**
  * `node bench/signer.ts [seconds]`: signatures per second through the signer's socket, durable ledger and token check
  * included, beside what the native library alone does in the same run; and what a new account with its first
- * signature costs in CPU. The signer process is measured by /proc, so Linux only. SIGNER_DIR is below TMPDIR: put
+ * signature costs in CPU; and the same load under a policy of ten rules, as a ratio. The signer process is measured by /proc, so Linux only. SIGNER_DIR is below TMPDIR: put
  * that on the disk whose fsync you mean.
  */
 const seconds = Number(process.argv[2] ?? 3)
 const ACCOUNTS = 100
 /** A token transfer: 68 bytes of calldata. */
 const DATA: Hex = `0xa9059cbb${'00'.repeat(64)}`
+
+const DAY = { periodAmount: '1000000000000000000000000', periodDuration: 86_400 }
+/** Three limits that are charged, two of a token elsewhere, four that forbid, and what is left. */
+const TEN_RULES = [
+  { name: 'person', effect: 'limit', per: ['user', 'chainId'], native: DAY, fees: DAY },
+  { name: 'often', effect: 'limit', per: ['client'], count: DAY },
+  { name: 'breaker', effect: 'limit', per: ['chainId'], native: DAY },
+  ...['one', 'two'].map((name, index) => ({
+    name,
+    effect: 'limit',
+    per: ['user'],
+    tokens: [{ chainId: index + 1, tokenAddress: '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238', ...DAY }],
+  })),
+  { name: 'no-all', effect: 'deny', class: ['APPROVE_ALL', 'APPROVE_UNLIMITED', 'UNREADABLE_CALL'] },
+  { name: 'not-there', effect: 'deny', recipients: ['0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238'] },
+  { name: 'not-they', effect: 'deny', users: ['BENCH-NONE'] },
+  { name: 'not-so', effect: 'deny', functions: ['mint(address,uint256)'] },
+  { name: 'rest', effect: 'allow' },
+]
 
 const place = await makePlace()
 const signer = await startSigner(place, { more: { LOG_LEVEL: 'warn' } })
@@ -28,11 +48,48 @@ try {
         `p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, ${cpuMicros.toFixed(0)} µs of the signer's CPU each`,
     )
   }
+  await compareWithPolicy(signer, accounts)
   const first = await firstSignatures(signer, 200)
   console.log(`new account, new token, first signature: ${first.toFixed(2)} ms of CPU, signer and caller together`)
 } finally {
   await signer.end('SIGTERM')
   place.clear()
+}
+
+/** Five rounds by turns, so that both meet the same machine; the ratio of each two that follow each other, and their median. */
+async function compareWithPolicy(signer: Running, accounts: Account[]): Promise<void> {
+  const other = await makePlace()
+  const file = join(other.folder, 'policy.json')
+  writeFileSync(file, JSON.stringify({ version: 1, rules: TEN_RULES }))
+  const governed = await startSigner(other, { more: { LOG_LEVEL: 'warn', SIGNER_POLICY_FILE: file } })
+  try {
+    const make = async (_: unknown, index: number) => {
+      const userId = `BENCH-${index}`
+      const { address } = await governed.createAccount({ userId })
+      return { address, accessToken: await other.token(userId), nonce: 0 }
+    }
+    const others = await Promise.all(Array.from({ length: ACCOUNTS }, make))
+    // As warm as the other one is by now.
+    for (const atOnce of [1, 32, 128]) await load(governed, others, atOnce)
+    for (const atOnce of [1, 32]) {
+      const ratios: number[] = []
+      const cpu: number[] = []
+      for (let round = 0; round < 5; round++) {
+        const plain = await load(signer, accounts, atOnce)
+        const limited = await load(governed, others, atOnce)
+        ratios.push(limited.p50 / plain.p50)
+        cpu.push(limited.cpuMicros / plain.cpuMicros)
+      }
+      const [sorted, ofCpu] = [ratios, cpu].map((each) => each.toSorted((a, b) => a - b)) as [number[], number[]]
+      console.log(
+        `${String(atOnce).padStart(3)} at once under a policy of ten rules: p50 ${sorted[2]!.toFixed(2)} of that without ` +
+          `(${sorted.map((ratio) => ratio.toFixed(2)).join(', ')}), CPU ${ofCpu[2]!.toFixed(2)}`,
+      )
+    }
+  } finally {
+    await governed.end('SIGTERM')
+    other.clear()
+  }
 }
 
 /** The same two calls of the library that every signature of the signer makes, on one thread. */

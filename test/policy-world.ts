@@ -54,8 +54,10 @@ export function openGoverned({ policy, now }: { policy: string; now: () => numbe
       witness.close()
       store.close()
     }
+    const meters = openMeters(store.db)
     const grouped = openGroup({
       db: store.db,
+      committing: meters.write,
       committed() {
         if (left <= 0 && how === 'after-commit') throw new Killed()
         witness.write(ledger.head())
@@ -103,8 +105,7 @@ export function openGoverned({ policy, now }: { policy: string; now: () => numbe
       unattended: openUnattendedFees({ maxWei: 10n ** 20n, earlier: [], now }),
       freezes: { assertMoves() {}, isApplicationFrozen: () => false },
       policy: { current: () => document },
-      meters: openMeters(store.db),
-      ...{ ledger, group, now },
+      ...{ meters, ledger, group, now },
     }
     return { inside: opened, close: end }
   }

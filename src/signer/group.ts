@@ -25,10 +25,13 @@ const MAX_JOBS = 128
 
 export function openGroup({
   db,
+  committing = () => {},
   committed,
   fatal,
 }: {
   db: DatabaseSync
+  /** called before each commit, in its transaction: for what the jobs of a group write together */
+  committing?: () => void
   /** called after each commit, before its answers */
   committed: () => void
   fatal: (error: unknown) => void
@@ -70,6 +73,7 @@ export function openGroup({
     begin.run()
     // Lower nonces first: requests that overtook each other on the way are no gap.
     const settled = jobs.toSorted((a, b) => a.order - b.order).map(runOne)
+    committing()
     crashPoint('signer.before-commit')
     commit.run()
     crashPoint('signer.after-commit')

@@ -200,8 +200,10 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
   let witnessed = ledger.head()
   const witness = openWitness(witnessPath, witnessed)
 
+  const meters = openMeters(db)
   const group = openGroup({
     db,
+    committing: meters.write,
     committed() {
       if (ledger.head() === witnessed) return
       witnessed = ledger.head()
@@ -220,8 +222,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
   const inside: Inside = {
     ...{ keys, tokens, ledger, group, limits, unattended, now },
     freezes: withPolicyFreezes(freezes, policy),
-    policy,
-    meters: openMeters(db),
+    ...{ policy, meters },
   }
   return {
     handlers: {

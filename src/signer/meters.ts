@@ -8,8 +8,10 @@ import { decodeRestored } from './restored.ts'
 export type Meters = {
   /** meters as a transaction of this account, in 40 hexadecimal digits, finds them at a time in milliseconds since 1970 */
   at: (at: number, account: string) => ReadMeter
-  /** inside the transaction that the record is written in, after it */
+  /** what is read next knows of it; inside the transaction that the record is written in */
   charge: (at: number, charges: readonly MeterCharge[]) => void
+  /** Writes what was charged, at the end of that transaction: a meter that all share is written once for all of them. */
+  write: () => void
 }
 
 /** Meters whose windows are kept in memory: reading one of the others costs a search of the table. */
@@ -19,10 +21,11 @@ export function openMeters(db: DatabaseSync): Meters {
   const get = db.prepare('SELECT window FROM meters WHERE meter = ?')
   const put = db.prepare('INSERT OR REPLACE INTO meters (meter, window) VALUES (?, ?)')
   const cached = new BoundedMap<string, MeterWindow | null>(MAX_CACHED)
+  const unwritten = new Map<string, MeterWindow>()
   const lostAt = readLostNonces(db)
 
   function windowOf(meter: string): MeterWindow | null {
-    const known = cached.get(meter)
+    const known = unwritten.get(meter) ?? cached.get(meter)
     if (known !== undefined) return known
     const row = get.get(meter) as { window: string } | undefined
     const window = row === undefined ? null : windowFromText(row.window)
@@ -38,11 +41,15 @@ export function openMeters(db: DatabaseSync): Meters {
       return usedIn(windowOf(meter), { at, period })
     },
     charge(at, charges) {
-      for (const { meter, amount, period } of charges) {
-        const window = charge(windowOf(meter), { at, period, amount })
+      for (const { meter, amount, period } of charges)
+        unwritten.set(meter, charge(windowOf(meter), { at, period, amount }))
+    },
+    write() {
+      for (const [meter, window] of unwritten) {
         put.run(meter, windowToText(window))
         cached.set(meter, window)
       }
+      unwritten.clear()
     },
   }
 }

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 const MUTANTS: [what: string, file: string, from: string, to: string, by: string][] = [
   ['an allow outweighs a deny', 'policy/evaluate.ts', 'if (denied !== undefined) return', 'if (denied !== undefined && !applying.some(({ effect }) => effect === "allow")) return', 'policy/evaluate'], // prettier-ignore
   ['a limit lets one unit more pass', 'policy/evaluate.ts', 'used + charged > amount', 'used + charged > amount + 1n', 'policy/evaluate'], // prettier-ignore
-  ['without an allow everything passes', 'policy/evaluate.ts', 'if (allowing === undefined) return', 'if (policy.rules.length === 0) return', 'policy/evaluate'], // prettier-ignore
+  ['without an allow everything passes', 'policy/evaluate.ts', `return { allowed: false, rule: 'no-allow', reason: 'no rule allows it' }`, `return { allowed: true, rule: 'no-allow', ...limited }`, 'policy/evaluate'], // prettier-ignore
   ['unreadable calldata passes a limit of its token', 'policy/evaluate.ts', `? 'unreadable' : null`, '? null : null', 'policy/evaluate'], // prettier-ignore
   ['what is allowed carries along what is not', 'policy/evaluate.ts', 'const isAll = rule.effect === \'allow\'', 'const isAll = false', 'policy/evaluate'], // prettier-ignore
   ['sixty buckets are a whole period', 'policy/window.ts', 'each >= bucket - BUCKETS', 'each > bucket - BUCKETS', 'policy/window'], // prettier-ignore

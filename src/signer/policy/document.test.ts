@@ -41,7 +41,7 @@ test('a whole document is read: amounts as numbers, addresses without their chec
   const [, day, large, rest] = policy.rules
   assert.ok(day?.effect === 'limit' && large?.effect === 'require')
   assert.deepEqual(day.per, ['user', 'chainId'])
-  assert.deepEqual(day.limits[3], { of: 'token', chainId: 11_155_111, tokenAddress: usdc, perCall: 20_000_000n, period: null }) // prettier-ignore
+  assert.deepEqual(day.limits[3], { of: 'token', name: `tokens 11155111:0x${usdc}`, chainId: 11_155_111, tokenAddress: usdc, perCall: 20_000_000n, period: null }) // prettier-ignore
   assert.deepEqual(large.above[0]!.perCall, 10n ** 18n)
   assert.deepEqual(rest!.match.args, [{ index: 0, oneOf: new Set([BigInt(SAFE)]) }])
 })

@@ -52,6 +52,8 @@ export type RuleMatch = {
 /** One thing that is measured; smallest units, or transactions for `count`. */
 export type RuleAmount = {
   of: 'native' | 'fees' | 'count' | 'token'
+  /** as refusals and meters name it */
+  name: string
   /** for `token` */
   chainId: number | null
   tokenAddress: string | null
@@ -247,7 +249,7 @@ function readAmounts(fields: Record<string, unknown>, path: string): RuleAmount[
     .map((of) => {
       const at = `${path}.${of}`
       const amount = readObject(fields[of], at, of === 'count' ? TIMED : ['perCall', ...TIMED])
-      return { of, chainId: null, tokenAddress: null, ...readLimit(amount, at) }
+      return { of, name: of, chainId: null, tokenAddress: null, ...readLimit(amount, at) }
     })
   if (fields.tokens === undefined) return native
   const seen = new Set<string>()
@@ -258,7 +260,8 @@ function readAmounts(fields: Record<string, unknown>, path: string): RuleAmount[
     const tokenAddress = readPolicyAddress(amount.tokenAddress, `${at}.tokenAddress`)
     if (seen.has(`${chainId}:${tokenAddress}`)) throw new PolicyInvalid(at, 'this token is listed twice')
     seen.add(`${chainId}:${tokenAddress}`)
-    return { of: 'token' as const, chainId, tokenAddress, ...readLimit(amount, at) }
+    const name = `tokens ${chainId}:0x${tokenAddress}`
+    return { of: 'token' as const, name, chainId, tokenAddress, ...readLimit(amount, at) }
   })
   return [...native, ...tokens]
 }

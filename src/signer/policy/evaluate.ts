@@ -78,25 +78,33 @@ function holdLimits(
 ): { charges: MeterCharge[]; room: LimitRoom[] } | { allowed: false; rule: string; reason: string } {
   const charges: MeterCharge[] = []
   const room: LimitRoom[] = []
-  const scopes = { user: `user ${userId}`, client: `client ${clientId}`, chainId: `chain ${chainId}` }
+  // As JSON, so that no name of a person is taken for a part of another meter.
+  const scopes = {
+    user: `,${JSON.stringify(`user ${userId}`)}`,
+    client: `,${JSON.stringify(`client ${clientId}`)}`,
+    chainId: `,"chain ${chainId}"`,
+  }
   for (const rule of rules) {
     if (rule.effect !== 'limit') continue
     for (const limit of rule.limits) {
       const found = measured(limit)
       if (found === null) continue
-      const name = nameOf(limit)
+      const { name } = limit
       const refuse = (reason: string) => ({ allowed: false as const, rule: rule.name, reason: `${name}${reason}` })
       if (found === 'unreadable') return refuse(': the amount in the calldata is unreadable')
       const { call, charged } = found
       if (limit.perCall !== null && call > limit.perCall) return refuse(`.perCall is ${limit.perCall}, needed ${call}`)
       if (limit.period === null || charged === 0n) continue
       const { amount, seconds: period } = limit.period
-      const meter = JSON.stringify([rule.name, name, ...rule.per.map((scope) => scopes[scope])])
+      let meter = `["${rule.name}","${name}"`
+      for (const scope of rule.per) meter += scopes[scope]
+      meter += ']'
       const { used, resetsAt, isFull = false } = read(meter, period)
-      const later = resetsAt === null ? '' : `, more room from ${new Date(resetsAt).toISOString()}`
-      if (isFull) return refuse(`.periodAmount counts as used after a restore that lost nonces of this account${later}`)
+      const later = () => (resetsAt === null ? '' : `, more room from ${new Date(resetsAt).toISOString()}`)
+      if (isFull)
+        return refuse(`.periodAmount counts as used after a restore that lost nonces of this account${later()}`)
       if (used + charged > amount)
-        return refuse(`.periodAmount is ${amount} in ${period} seconds, used ${used}, needed ${charged}${later}`) // prettier-ignore
+        return refuse(`.periodAmount is ${amount} in ${period} seconds, used ${used}, needed ${charged}${later()}`) // prettier-ignore
       charges.push({ meter, amount: charged, limit: amount, period })
       const left = amount - used
       room.push({ rule: rule.name, limit: `${name}.periodAmount`, amount, used, left, resetsAt })
@@ -104,10 +112,6 @@ function holdLimits(
   }
   return { charges, room }
 }
-
-/** As a refusal and a meter name it. */
-export const nameOf = ({ of, chainId, tokenAddress }: RuleAmount): string =>
-  of === 'token' ? `tokens ${chainId}:0x${tokenAddress}` : of
 
 function measure(
   limit: RuleAmount,

@@ -36,7 +36,8 @@ export function usedIn(
   { at, period }: { at: number; period: number },
 ): { used: bigint; resetsAt: number | null } {
   const { live } = look(window, { at, period })
-  const used = live.reduce((sum, [, amount]) => sum + amount, 0n)
+  let used = 0n
+  for (const [, amount] of live) used += amount
   return { used, resetsAt: live.length === 0 ? null : (live[0]![0] + BUCKETS + 1) * bucketMs(period) }
 }
 
@@ -46,7 +47,9 @@ function look(window: MeterWindow | null, { at, period }: { at: number; period: 
   if (window === null) return { bucket: current, live: [] }
   if (window.period === period) {
     const bucket = Math.max(current, window.newest)
-    return { bucket, live: window.buckets.filter(([each]) => each >= bucket - BUCKETS) }
+    const { buckets } = window
+    const isWhole = buckets.length === 0 || buckets[0]![0] >= bucket - BUCKETS
+    return { bucket, live: isWhole ? buckets : buckets.filter(([each]) => each >= bucket - BUCKETS) }
   }
   const { used } = usedIn(window, { at, period: window.period })
   const bucket = Math.max(current, Math.floor((window.newest * bucketMs(window.period)) / width))
