@@ -1,4 +1,6 @@
 import { strict as assert } from 'node:assert'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { BigNumber } from 'ethers5'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
@@ -355,5 +357,27 @@ test('a dry run passes by a nonce that the ledger knows and the database has los
   await world.db.deleteFrom('transactions').where('id', '=', row.id).execute()
   const { body } = await post(WRITE, add('2', { dryRun: true }), { as: writer })
   assert.equal(body.tx.nonce, 1)
+  await world.mine()
+})
+
+test('a dry run says what is left of a limit, and what is above it is refused with the rule and when there is more', async () => {
+  const writer = await world.writer('limited')
+  const running = signers.at(-1) ?? world.signer
+  process.kill(running.pid, 'SIGKILL')
+  await running.ended
+  const file = join(world.place.folder, 'policy.json')
+  const count = { periodAmount: '1', periodDuration: 86_400 }
+  const rules = [{ name: 'once', effect: 'limit', per: ['user'], count }, { name: 'rest', effect: 'allow' }] // prettier-ignore
+  writeFileSync(file, JSON.stringify({ version: 1, rules }))
+  signers.push(await startSigner(world.place, { more: { LOG_LEVEL: 'silent', SIGNER_POLICY_FILE: file } }))
+  const dry = () => post(WRITE, add('1', { dryRun: true }), { as: writer })
+  const { status, body } = await dry()
+  assert.deepEqual([status, body.rule], [200, 'rest'])
+  assert.deepEqual(body.limits, [{ rule: 'once', limit: 'count.periodAmount', amount: '1', used: '0', left: '1', resetsAt: null }]) // prettier-ignore
+  assert.equal((await post(WRITE, add('1'), { as: writer })).status, 200)
+  for (const refused of [await dry(), await post(WRITE, add('1'), { as: writer })]) {
+    assert.deepEqual([refused.status, refused.body.code], [403, 'policy_denied'])
+    assert.match(refused.body.detail, /The rule once rejects .* used 1, needed 1, more room from 20\d\d-/)
+  }
   await world.mine()
 })
