@@ -19,7 +19,7 @@ import { openWitness } from '../src/signer/witness.ts'
 import type { Hex, Signed, SignRequest } from '../src/signer/wire.ts'
 
 /** Where a signer dies: with all of a job's writes in the open transaction, or when they are on the disk and nobody was told. */
-export type Death = 'before-commit' | 'after-commit'
+type Death = 'before-commit' | 'after-commit'
 
 /** A signer within this process, whose clock and death a test decides. The store, the ledger, the group and the meters are the real ones. */
 export type GovernedSigner = {

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
-import { renameSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { encodeFunctionData, getAddress, parseAbi } from 'viem'
 import { ALICE, ask, BOB, CHAIN_ID, makePlace, refusal, SOMEWHERE, startSigner } from '../../test/spawned-signer.ts'
 import { until } from '../../test/until.ts'
+import { RESERVED_RULES } from './policy/document.ts'
 import { DATABASE_FILE } from './store.ts'
 import { verifyStore } from './verify.ts'
 import type { SignRequest } from './wire.ts'
@@ -264,4 +265,17 @@ test('verify recounts what was spent: a meter that was lowered or removed is fou
   assert.deepEqual(problems(), ['Meters that differ from what the ledger charged: 1.'])
   db.exec('DELETE FROM meters')
   assert.deepEqual(problems(), ['Meters that differ from what the ledger charged: 1.'])
+})
+
+test('no rule of a document has the name of a built-in one', () => {
+  const built = ['policy.ts', 'sign.ts', 'policy/evaluate.ts'].flatMap((file) =>
+    [...readFileSync(join(import.meta.dirname, file), 'utf8').matchAll(/(?:rule|name): '([a-z-]+)'/g)].map(
+      ([, name]) => name!,
+    ),
+  )
+  assert.ok(built.length >= 9, built.join(' '))
+  assert.deepEqual(
+    built.filter((name) => !RESERVED_RULES.has(name)),
+    [],
+  )
 })

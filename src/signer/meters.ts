@@ -61,7 +61,7 @@ export const spentToText = (charges: readonly MeterCharge[]): string | null =>
     : JSON.stringify(charges.map(({ meter, amount, limit, period }) => ({ meter, amount: amount.toString(), limit: limit.toString(), period }))) // prettier-ignore
 
 /** The reverse. @throws when the text is another one */
-export function spentFromText(text: string): MeterCharge[] {
+function spentFromText(text: string): MeterCharge[] {
   const charges = JSON.parse(text) as { meter: string; amount: string; limit: string; period: number }[]
   return charges.map(({ meter, amount, limit, period }) => ({
     meter,

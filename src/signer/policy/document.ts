@@ -20,7 +20,7 @@ export type PolicyDocument = {
 }
 
 /** Nothing is signed for these, as long as the document is in force. */
-export type PolicyFreeze = {
+type PolicyFreeze = {
   users: ReadonlySet<string>
   clients: ReadonlySet<string>
   chains: ReadonlySet<number>
@@ -302,7 +302,7 @@ function readPolicyAddress(value: unknown, path: string): string {
 /** EIP-55 */
 export function checksummed(digits: string): string {
   const hash = keccak(Buffer.from(digits, 'latin1')).toString('hex')
-  return `0x${[...digits].map((digit, index) => (hash[index]! >= '8' ? digit.toUpperCase() : digit)).join('')}`
+  return `0x${digits.replace(/./g, (digit, index: number) => (hash[index]! >= '8' ? digit.toUpperCase() : digit))}`
 }
 
 const readChain = (value: unknown, path: string): number => readWhole(value, path, 1)

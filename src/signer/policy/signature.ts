@@ -25,7 +25,8 @@ function splitTypes(list: string): string[] | null {
   if (list === '') return []
   const types: string[] = []
   let [depth, start] = [0, 0]
-  for (const [index, character] of [...list].entries()) {
+  for (let index = 0; index < list.length; index++) {
+    const character = list[index]
     if (character === '(') depth++
     else if (character === ')') depth--
     else if (character === ',' && depth === 0) {
