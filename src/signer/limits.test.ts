@@ -220,6 +220,15 @@ test('a signer that is to have a policy does not start without one, and says why
   await assert.rejects(start(), /rules\[0\]: unknown field "native"/)
 })
 
+test('a kept policy that cannot be read keeps the signer from starting', async (t) => {
+  const { signer, again, place } = await governed(t, [REST])
+  await signer.end('SIGTERM')
+  const db = new DatabaseSync(join(place.env.SIGNER_DIR!, DATABASE_FILE))
+  db.exec(`UPDATE policy SET document = '{"version": 1}'`)
+  db.close()
+  await assert.rejects(again(), /The policy that was kept in SIGNER_DIR cannot be read: rules: expected a list/)
+})
+
 test('what a policy freezes is frozen for raises and cancels too, until a version that does not name it', async (t) => {
   const { signer, write, request, place } = await governed(t, [REST])
   await signer.sign(request(0))

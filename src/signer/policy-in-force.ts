@@ -48,7 +48,7 @@ export function openPolicyInForce({
 }): PolicyInForce {
   const put = db.prepare('INSERT OR REPLACE INTO policy (only_row, document) VALUES (1, ?)')
   const kept = db.prepare('SELECT document FROM policy').get() as { document: string } | undefined
-  let inForce = kept === undefined ? null : readPolicyVersion(kept.document)
+  let inForce = kept === undefined ? null : readKept(kept.document)
   let state: NonNullable<PolicyHealth>['state'] = 'kept'
   let seen = ''
   let told = ''
@@ -121,6 +121,16 @@ export function openPolicyInForce({
     if (problem === told) return
     told = problem
     log.warn('policy_refused', { problem, inForce: inForce?.document.version ?? null })
+  }
+}
+
+/** @throws StartError  rather than to sign what it may forbid */
+function readKept(document: string): PolicyVersion {
+  try {
+    return readPolicyVersion(document)
+  } catch (error) {
+    if (!(error instanceof PolicyInvalid)) throw error
+    throw new StartError(`The policy that was kept in SIGNER_DIR cannot be read: ${error.message}.`, error)
   }
 }
 
