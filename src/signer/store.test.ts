@@ -56,7 +56,9 @@ test('a store of an earlier version is brought forward, one of a later version i
   const first = openStore(folder)
   for (const column of ['request_hash', 'evidence', 'policy', 'spent', 'mac'])
     first.db.exec(`ALTER TABLE ledger DROP COLUMN ${column}`)
-  first.db.exec('ALTER TABLE deks DROP COLUMN maced_from; DROP TABLE frozen; DROP INDEX ledger_account')
+  first.db.exec(
+    'ALTER TABLE deks DROP COLUMN maced_from; DROP TABLE frozen; DROP TABLE policy; DROP TABLE meters; DROP INDEX ledger_account',
+  )
   first.db.exec('PRAGMA user_version = 1')
   first.close()
   const second = openStore(folder)
