@@ -61,6 +61,7 @@ const catalogue = {
   chain_unsupported: [422, 'The network cannot do this', 'The node of this network lacks what the request needs.'],
   // 429
   rate_limited: [429, 'Too many requests', 'Wait for `Retry-After` seconds.', true],
+  quota_exhausted: [429, 'The application’s quota is used up', 'The application has made as many requests as the operator allows it in this hour, day or month. Nothing was done. The next one begins after `Retry-After` seconds.', true],
   too_many_pending: [429, 'Too many unconfirmed writes', 'The queue of the account is full of writes that wait for blocks. Retry when some are mined.', true],
   // 5xx
   internal_error: [500, 'Internal server error', 'A bug in this service. Report the request id to the operator.'],

@@ -20,6 +20,7 @@ export type Telemetry = {
   poolWait: Histogram<string>
   admissionLimit: Gauge<string>
   inFlight: Gauge<string>
+  quotaUsed: Gauge<string>
 }
 
 type LogFields = Record<string, string | number | boolean | bigint | null | undefined>
@@ -106,6 +107,12 @@ export function openTelemetry(name: string, level: string): Telemetry {
       name: 'requests_in_flight',
       help: 'Requests in flight: all, reads, writes',
       labelNames: ['of'],
+      registers,
+    }),
+    quotaUsed: new Gauge({
+      name: 'quota_used_ratio',
+      help: 'Used part of a quota of an application, 0 to 1',
+      labelNames: ['client_id', 'counts', 'per'],
       registers,
     }),
   }

@@ -65,6 +65,8 @@ test('a public application is registered under an id made from its name, and has
       chainId: 11_155_111,
       needsPkce: true,
       needsDpop: false,
+      quotas: [],
+      weight: 1,
       liveSecrets: 0,
       issuers: [],
       createdAt: '',
@@ -162,6 +164,29 @@ test('a change touches what it names; a suspension survives it', async () => {
     }),
     refusal('invalid_request', '/redirectUris/0', '/redirectUris/1', '/permissions/0'),
   )
+})
+
+test('quotas and a weight are given, replaced as a whole and taken away; what they cannot be is refused with its place', async () => {
+  const day = { counts: 'writes', limit: 100_000, per: 'day' } as const
+  const hour = { counts: 'reads', limit: 5_000, per: 'hour' } as const
+  const made = await createApplication(here.db, { ...shop, clientId: 'metered', quotas: [day, hour], weight: 2 })
+  assert.deepEqual([made.application.quotas, made.application.weight], [[day, hour], 2])
+  const changed = await updateApplication(here.db, 'metered', { quotas: [{ ...day, limit: 7 }] })
+  assert.deepEqual([changed.quotas, changed.weight], [[{ ...day, limit: 7 }], 2])
+  const none = await updateApplication(here.db, 'metered', { quotas: [], weight: 1 })
+  assert.deepEqual([none.quotas, none.weight], [[], 1])
+  const bad: [Partial<Draft>, string][] = [
+    [{ quotas: [day, { ...day, limit: 5 }] }, '/quotas/1'],
+    [{ quotas: [{ ...day, limit: 0 }] }, '/quotas/0'],
+    [{ quotas: [{ ...day, limit: 1_000_000_000_001 }] }, '/quotas/0'],
+    [{ weight: 0 }, '/weight'],
+    [{ weight: 101 }, '/weight'],
+    [{ weight: 1.5 }, '/weight'],
+  ]
+  for (const [changes, pointer] of bad) {
+    await assert.rejects(updateApplication(here.db, 'metered', changes), refusal('invalid_request', pointer))
+    await assert.rejects(createApplication(here.db, { ...shop, ...changes }), refusal('invalid_request', pointer))
+  }
 })
 
 test('suspended twice it keeps its first time; resumed it is as before', async () => {

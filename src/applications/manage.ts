@@ -3,6 +3,7 @@ import { AppError, type FieldError } from '../errors.ts'
 import { newSecret } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { laterThan } from '../store/later-than.ts'
+import type { Quota } from '../store/rows.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { TrustedIssuer } from './application.ts'
 import { explainRegistration } from './validate.ts'
@@ -22,13 +23,13 @@ export type Draft = {
   logoUri: string | null
   needsPkce?: boolean | undefined
   needsDpop?: boolean | undefined
+  quotas?: Quota[] | undefined
+  weight?: number | undefined
 }
 
 /** Lists are replaced as a whole. */
 export type Changes = {
-  [K in 'name' | 'redirectUris' | 'permissions' | 'allowedOrigins' | 'logoUri' | 'needsPkce' | 'needsDpop']?:
-    | Draft[K]
-    | undefined
+  [K in Exclude<keyof Draft, 'clientId' | 'network' | 'kind'>]?: Draft[K] | undefined
 }
 
 const MAX_PAGE = 200
@@ -212,7 +213,9 @@ function columnsOf({
   logoUri,
   needsPkce,
   needsDpop,
-}: Changes): Record<string, string | boolean | null> {
+  quotas,
+  weight,
+}: Changes): Record<string, string | boolean | number | null> {
   return {
     ...(name === undefined ? {} : { name }),
     ...(redirectUris === undefined ? {} : { redirect_uris: JSON.stringify([...new Set(redirectUris)]) }),
@@ -221,6 +224,8 @@ function columnsOf({
     ...(logoUri === undefined ? {} : { logo_uri: logoUri }),
     ...(needsPkce === undefined ? {} : { needs_pkce: needsPkce }),
     ...(needsDpop === undefined ? {} : { needs_dpop: needsDpop }),
+    ...(quotas === undefined ? {} : { quotas: JSON.stringify(quotas) }),
+    ...(weight === undefined ? {} : { weight }),
   }
 }
 
@@ -245,6 +250,8 @@ const wireOf = (row: ApplicationRow): RegisteredApplication => ({
   logoUri: row.logo_uri,
   needsPkce: row.needs_pkce,
   needsDpop: row.needs_dpop,
+  quotas: row.quotas,
+  weight: row.weight,
   liveSecrets: row.secret_hashes.length,
   issuers: row.issuers as TrustedIssuer[],
   createdAt: row.created_at.toISOString(),

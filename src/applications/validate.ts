@@ -1,19 +1,27 @@
 import type { FieldError } from '../errors.ts'
 import { parseUserId } from '../ids.ts'
+import type { Quota } from '../store/rows.ts'
 import type { Application } from './application.ts'
 import { isPermission, machinePermissions, userPermissions } from './permissions.ts'
 import { explainRedirect } from './redirects.ts'
 
 const MAX_LIST = 50
 const MAX_URI = 2_000
+const MAX_QUOTA = 1_000_000_000_000
+const MAX_WEIGHT = 100
 
 /** What someone wrote: texts that may be anything. */
-export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended'> & { permissions: readonly string[] }
+export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended'> & {
+  permissions: readonly string[]
+  quotas?: readonly Quota[] | undefined
+  weight?: number | undefined
+}
 
 /** Everything that keeps an application from being used safely, each with its place; empty when nothing does. */
 export function explainApplication(application: Claimed): FieldError[] {
   const { clientId, name, kind, redirectUris, permissions, allowedOrigins, secretHashes, logoUri, needsPkce } =
     application
+  const { quotas = [], weight = 1 } = application
   const problems: FieldError[] = []
   const refuse = (pointer: string, detail: string) => problems.push({ pointer, code: 'invalid', detail })
 
@@ -49,6 +57,12 @@ export function explainApplication(application: Claimed): FieldError[] {
     refuse('/kind', 'A confidential application needs a secret.')
   if (secretHashes.some((hash) => !/^[0-9a-f]{64}$/.test(hash)))
     refuse('/kind', 'A secret is kept as 64 hexadecimal digits.')
+  for (const [index, quota] of quotas.entries()) {
+    const wrong = explainQuota(quota, quotas.slice(0, index))
+    if (wrong !== null) refuse(`/quotas/${index}`, `The quota ${wrong}.`)
+  }
+  if (!Number.isInteger(weight) || weight < 1 || weight > MAX_WEIGHT)
+    refuse('/weight', `The weight must be a whole number from 1 to ${MAX_WEIGHT}.`)
   return problems
 }
 
@@ -71,6 +85,15 @@ export function explainRegistration(application: Claimed): FieldError[] {
         detail: `The permission ${permission} needs a confidential application.`,
       })
   return problems
+}
+
+/** The values of its words are checked where they are read. */
+function explainQuota({ counts, limit, per }: Quota, before: readonly Quota[]): string | null {
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_QUOTA)
+    return `must allow 1 to ${MAX_QUOTA} ${counts} per ${per}`
+  return before.some((other) => other.counts === counts && other.per === per)
+    ? `is the second one of ${counts} per ${per}`
+    : null
 }
 
 function explainLength(uri: string): string | null {

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import type { Verification } from '../chain/network.ts'
 import { exactly, Nullable } from '../http/wire.ts'
-import type { ExplorerTemplates } from '../store/rows.ts'
+import type { ExplorerTemplates, Quota as StoredQuota } from '../store/rows.ts'
 import type { TrustedIssuer } from './application.ts'
 
 /** What applications and networks look like to their operator, in the operator API and in commands. */
@@ -31,6 +31,22 @@ export const ISSUER = {
   isReusable: false,
   allowsPrivate: false,
 }
+const quota = {
+  counts: Type.Union([Type.Literal('reads'), Type.Literal('writes')], {
+    description:
+      '`writes`: requests that send a transaction; `reads`: all others with an access token, each read of a batch. Not counted: the status of writes, repeats of answered writes, cancelling and speeding up, and what a rate limit refused',
+  }),
+  limit: Type.Integer({ description: '1 to 1,000,000,000,000' }),
+  per: Type.Union([Type.Literal('hour'), Type.Literal('day'), Type.Literal('month')], { description: 'Of UTC' }),
+}
+/** How many requests an application may make. */
+export const Quota = exactly<StoredQuota>()(
+  Type.Object(quota, {
+    title: 'Quota',
+    additionalProperties: false,
+    examples: [{ counts: 'writes', limit: 100_000, per: 'day' }],
+  }),
+)
 export const SHOP = {
   clientId: 'shop',
   name: 'Shop',
@@ -43,6 +59,8 @@ export const SHOP = {
   logoUri: null,
   needsPkce: true,
   needsDpop: false,
+  quotas: [{ counts: 'writes', limit: 100_000, per: 'day' }],
+  weight: 1,
   liveSecrets: 1,
   issuers: [{ provider: 'APP_SHOP', ...ISSUER }],
   createdAt: '2026-01-31T12:00:00.000Z',
@@ -74,6 +92,10 @@ export const Application = Type.Object(
     needsDpop: Type.Boolean({
       description: 'true: every access token is bound to a key of the application (RFC 9449)',
     }),
+    quotas: Type.Array(Quota, {
+      description: 'How many requests it may make; empty: as many as the rate limits allow',
+    }),
+    weight: Type.Integer({ description: 'Its part against those of other applications when not all can be served' }),
     liveSecrets: Type.Integer({ description: 'How many secrets are valid: 0, 1 or, while one is being replaced, 2' }),
     issuers: Type.Array(Issuer, { description: 'Identity providers of its own, whose tokens it exchanges' }),
     createdAt: Type.String(),
@@ -82,6 +104,34 @@ export const Application = Type.Object(
   { title: 'Application', examples: [SHOP] },
 )
 export type RegisteredApplication = Static<typeof Application>
+
+/** What an application has used of its quotas. */
+export const ApplicationUsage = Type.Object(
+  {
+    quotas: Type.Array(
+      Type.Object({
+        ...quota,
+        used: Type.Integer({ description: 'Including what servers have leased: at most a hundredth of it for each' }),
+        startsAt: Type.String({ format: 'date-time' }),
+        endsAt: Type.String({ format: 'date-time' }),
+      }),
+    ),
+  },
+  {
+    title: 'ApplicationUsage',
+    examples: [
+      {
+        quotas: [
+          {
+            ...{ counts: 'writes', limit: 100_000, per: 'day', used: 41_000 },
+            ...{ startsAt: '2026-01-31T00:00:00.000Z', endsAt: '2026-02-01T00:00:00.000Z' },
+          },
+        ],
+      },
+    ],
+  },
+)
+export type ApplicationUsage = Static<typeof ApplicationUsage>
 
 /** A network as its operator sees it: what people and programs have to know of it, but for its nodes. */
 export const ListedNetwork = Type.Object(

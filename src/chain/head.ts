@@ -28,6 +28,20 @@ export type Head = {
   waitFor(number: number, timeoutMs: number): Promise<Block | null>
   /** Calls back on every change; returns the way to stop. */
   onChange(listener: (block: Block) => void): () => void
+  /** What the node was last heard to say, by anyone of this process who asked it for its newest block. */
+  node: NodeView
+}
+
+/** So that nobody has to ask a node how it is. */
+type NodeView = {
+  /** Notes what became of a question for the newest block. @throws what `ask` throws */
+  observe(ask: () => Promise<Block>): Promise<Block>
+  /** number of the block that it last called its newest; null before it said any */
+  newest(): number | null
+  /** milliseconds for which what it was asked has had no answer; 0 while it answers */
+  silentMs(): number
+  /** what became of the last question that failed; null once one is answered */
+  failure(): unknown
 }
 
 /** @param now  a clock that nobody puts back, milliseconds */
@@ -37,6 +51,7 @@ export function openHead(now: () => number): Head {
   let changedAt = Number.NEGATIVE_INFINITY
   let followedUntil = Number.NEGATIVE_INFINITY
   const pace = openPace()
+  const node = openNodeView(now)
   const listeners = new Set<(block: Block) => void>()
   const onChange = (listener: (block: Block) => void) => {
     listeners.add(listener)
@@ -66,6 +81,7 @@ export function openHead(now: () => number): Head {
       for (const listener of listeners) listener(block)
     },
     onChange,
+    node,
     waitFor: (number, timeoutMs) => {
       if (head !== null && head.number >= number) return Promise.resolve(head)
       const { promise, resolve } = Promise.withResolvers<Block | null>()
@@ -80,5 +96,28 @@ export function openHead(now: () => number): Head {
       }
       return promise
     },
+  }
+}
+
+function openNodeView(now: () => number): NodeView {
+  let newest: number | null = null
+  let failure: unknown = null
+  /** when the first question was asked that nothing has answered since */
+  let unansweredSince: number | null = null
+  return {
+    async observe(ask) {
+      unansweredSince ??= now()
+      try {
+        const block = await ask()
+        ;[newest, failure, unansweredSince] = [block.number, null, null]
+        return block
+      } catch (error) {
+        failure = error
+        throw error
+      }
+    },
+    newest: () => newest,
+    silentMs: () => (unansweredSince === null ? 0 : now() - unansweredSince),
+    failure: () => failure,
   }
 }

@@ -107,8 +107,8 @@ async function askTwice(chain: Chain): Promise<Block> {
   return Promise.any([first, askNode(chain)]).catch(() => first)
 }
 
-const askNode = async ({ rpc }: Chain): Promise<Block> =>
-  readHeader(await rpc.call('eth_getBlockByNumber', ['latest', false]))
+const askNode = ({ rpc, head }: Chain): Promise<Block> =>
+  head.node.observe(async () => readHeader(await rpc.call('eth_getBlockByNumber', ['latest', false])))
 
 /** @returns the newest of what we knew and what the node says */
 function move(chain: Chain, block: Block, lost: Hex | null): Block {

@@ -29,9 +29,10 @@ const LOST_AMONG_SEVERAL_MS = 60_000
 export async function openChain(settings: ChainSettings): Promise<{ chain: Chain; genesisHash: Hex }> {
   const { rpcUrls, chainId: wantedChainId, name, symbol, coin, decimals, finality, feeCapWei, verification } = settings
   const { explorer, faucet, isDevelopment, now, onCall, onNode = () => {} } = settings
-  const { rpc, identity, newHeads } = await connect(rpcUrls, { wantedChainId, onCall, onNode })
-  const { chainId, genesisHash } = identity
   const head = openHead(now)
+  const intervalMs = () => (isDevelopment === true || faucet !== null ? null : head.pace.intervalMs())
+  const { rpc, identity, newHeads } = await connect(rpcUrls, { wantedChainId, onCall, onNode, intervalMs })
+  const { chainId, genesisHash } = identity
   return {
     chain: {
       chainId,

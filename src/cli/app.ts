@@ -1,5 +1,6 @@
-import { Command } from 'commander'
+import { Command, InvalidArgumentError } from 'commander'
 import type { RegisteredApplication } from '../applications/wire.ts'
+import type { Quota } from '../store/rows.ts'
 import { addIssuerCommands, issuerLine } from './issuer.ts'
 import { withRegistry } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
@@ -16,6 +17,8 @@ type ApplicationOptions = JsonOption & {
   withoutPkce?: boolean
   pkce?: boolean
   dpop?: boolean
+  quota?: Quota[] | false
+  weight?: number
 }
 
 /** `chatelaine app …`: the applications of this installation. */
@@ -38,6 +41,12 @@ export function app(): Command {
         '--dpop',
         'every access token is bound to a key of the application (DPoP); otherwise only where it requests that',
       )
+      .option(
+        '--quota <reads|writes=number/hour|day|month>',
+        'how many requests it may make, such as writes=100000/day; repeat for several',
+        collectQuota,
+      )
+      .option('--weight <number>', 'its part against other applications when not all can be served, 1 to 100', weightOf)
 
   described(command.command('create').description('register an application'))
     .option('--network <name>', 'network it is bound to, permanently')
@@ -55,10 +64,16 @@ export function app(): Command {
     .description('show an application')
     .option(...json)
     .action(show)
+  command
+    .command('usage <client-id>')
+    .description('show what an application has used of its quotas')
+    .option(...json)
+    .action(usage)
   described(command.command('update <client-id>').description('change the given fields; a list is replaced as a whole'))
     .option('--no-origin', 'remove all origins')
     .option('--no-logo', 'remove the logo')
     .option('--pkce', 'require PKCE again')
+    .option('--no-quota', 'remove all quotas')
     .option('--no-dpop', 'bind access tokens to a key only where the application requests that')
     .option(...json)
     .action(update)
@@ -95,6 +110,8 @@ async function create(given: ApplicationOptions): Promise<void> {
       logoUri: given.logo || null,
       ...(given.withoutPkce === true ? { needsPkce: false } : {}),
       ...(given.dpop === true ? { needsDpop: true } : {}),
+      ...(given.quota ? { quotas: given.quota } : {}),
+      ...(given.weight === undefined ? {} : { weight: given.weight }),
     }),
   )
   print(given, { application, secret }, `Registered.\n\n${describe(application, secret)}`)
@@ -121,6 +138,12 @@ async function show(clientId: string, given: JsonOption): Promise<void> {
   print(given, application, describe(application))
 }
 
+async function usage(clientId: string, given: JsonOption): Promise<void> {
+  const used = await withRegistry((registry) => registry.usage(clientId))
+  const rows = used.quotas.map((quota) => [quotaLine(quota), String(quota.used), quota.endsAt])
+  print(given, used, rows.length === 0 ? 'No quotas.' : table(['quota', 'used', 'begins anew'], rows))
+}
+
 async function update(clientId: string, given: ApplicationOptions): Promise<void> {
   const application = await withRegistry((registry) =>
     registry.update(clientId, {
@@ -131,6 +154,8 @@ async function update(clientId: string, given: ApplicationOptions): Promise<void
       logoUri: given.logo === false ? null : given.logo,
       needsPkce: given.withoutPkce === true ? false : given.pkce,
       needsDpop: given.dpop,
+      quotas: given.quota === false ? [] : given.quota,
+      weight: given.weight,
     }),
   )
   print(given, application, describe(application))
@@ -174,6 +199,8 @@ function describe(application: RegisteredApplication, secret: string | null = nu
     ...(application.issuers.length === 0
       ? []
       : [['Trusted issuers', application.issuers.map(issuerLine)] as [string, string[]]]),
+    ...(application.quotas.length === 0 ? [] : [['Quotas', application.quotas.map(quotaLine)] as [string, string[]]]),
+    ...(application.weight === 1 ? [] : [['Weight', String(application.weight)] as [string, string]]),
     ['Registered', application.createdAt],
     ['State', stateOf(application)],
   ])
@@ -181,4 +208,16 @@ function describe(application: RegisteredApplication, secret: string | null = nu
 
 const stateOf = ({ suspendedAt }: RegisteredApplication): string =>
   suspendedAt === null ? 'active' : `suspended ${suspendedAt}`
+const quotaLine = ({ counts, limit, per }: Quota): string => `${counts}=${limit}/${per}`
+/** What it allows is judged with the rest; here is only what cannot be read. */
+function collectQuota(text: string, before: Quota[] | undefined): Quota[] {
+  const match = /^(reads|writes)=(\d{1,15})\/(hour|day|month)$/.exec(text)
+  if (match === null) throw new InvalidArgumentError('Expected, for example, writes=100000/day or reads=5000/hour.')
+  const [, counts, limit, per] = match as unknown as [string, Quota['counts'], string, Quota['per']]
+  return [...(before ?? []), { counts, limit: Number(limit), per }]
+}
+function weightOf(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.')
+  return Number(text)
+}
 const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value]

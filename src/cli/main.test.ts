@@ -154,6 +154,13 @@ describe('beside a database that nobody holds', () => {
     for (const changes of [['--dpop'], ['--name', 'Shop 2'], ['--no-dpop']])
       needs.push((await json('app', 'update', id, ...changes)).needsDpop)
     assert.deepEqual([application.needsDpop, ...needs], [false, true, true, false])
+    const quotas = ['--quota', 'writes=100000/day', '--quota', 'reads=5000/hour', '--weight', '2']
+    const metered = await json('app', 'update', id, ...quotas)
+    assert.deepEqual([metered.quotas, metered.weight], [[{ counts: 'writes', limit: 100_000, per: 'day' }, { counts: 'reads', limit: 5_000, per: 'hour' }], 2]) // prettier-ignore
+    assert.match((await run('app', 'usage', id)).out, /^QUOTA +USED +BEGINS ANEW\nwrites=100000\/day +0 +\d{4}-.*T00:00:00\.000Z\nreads=5000\/hour +0 /m) // prettier-ignore
+    assert.match((await run('app', 'update', id, '--weight', '3')).out, /writes=100000\/day[^]*Weight +3/)
+    const unmetered = await json('app', 'update', id, '--no-quota', '--weight', '1')
+    assert.deepEqual([unmetered.quotas, (await json('app', 'usage', id)).quotas], [[], []])
     const shown = await json('app', 'show', id)
     assert.deepEqual(
       [shown.allowedOrigins, shown.logoUri, shown.redirectUris.length, shown.permissions],
@@ -225,6 +232,8 @@ describe('beside a database that nobody holds', () => {
       [['app', 'show', 'nobody'], /There is no application/],
       [['app', 'show'], /missing required argument/],
       [['app', 'create', '--colour', 'red'], /unknown option/],
+      [['app', 'update', 'x', '--quota', 'writes=5/week'], /Expected, for example, writes=100000\/day/],
+      [['app', 'update', 'x', '--weight', 'heavy'], /Expected a whole number/],
       [['network', 'remove', 'mars'], /There is no network mars/],
       [['dance'], /unknown command/],
     ]

@@ -50,6 +50,7 @@ export function registryThrough(ask: AskOperator): Registry {
     list: () =>
       allPages((after) => ask('GET', `/applications?${after === '' ? '' : `after=${encodeURIComponent(after)}`}`)),
     read: (clientId) => ask('GET', of(clientId)),
+    usage: (clientId) => ask('GET', `${of(clientId)}/usage`),
     create: (draft) => ask('POST', '/applications', draft),
     update: (clientId, changes) =>
       Object.values(changes).every((value) => value === undefined)

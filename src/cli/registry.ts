@@ -1,7 +1,8 @@
 import type { IssuerDraft } from '../applications/issuers.ts'
 import { listApplications, readApplication, type Changes, type Draft } from '../applications/manage.ts'
 import { listNetworks } from '../applications/networks.ts'
-import type { ListedNetwork, RegisteredApplication } from '../applications/wire.ts'
+import { readUsage } from '../applications/usage.ts'
+import type { ApplicationUsage, ListedNetwork, RegisteredApplication } from '../applications/wire.ts'
 import { userInfo } from 'node:os'
 import type { Actor } from '../operator/actions.ts'
 import { operatorActs } from '../operator/acts.ts'
@@ -14,6 +15,7 @@ export type KnownNetwork = Omit<ListedNetwork, 'isServed'> & Partial<Pick<Listed
 export type Registry = {
   list(): Promise<RegisteredApplication[]>
   read(clientId: string): Promise<RegisteredApplication>
+  usage(clientId: string): Promise<ApplicationUsage>
   create(draft: Draft): Promise<{ application: RegisteredApplication; secret: string | null }>
   update(clientId: string, changes: Changes): Promise<RegisteredApplication>
   rotateSecret(clientId: string): Promise<{ application: RegisteredApplication; secret: string }>
@@ -38,6 +40,7 @@ export function commandActor(): Actor {
 export const registryIn = (db: RootDb): Registry => ({
   list: () => allPages((after) => listApplications(db, { after, limit: PAGE })),
   read: (clientId) => readApplication(db, clientId),
+  usage: (clientId) => readUsage(db, clientId),
   ...operatorActs(db, commandActor()),
   networks: () => listNetworks(db),
 })

@@ -48,6 +48,7 @@ test('the signer is run, verified and asked what it lost by commands; it is the 
   const running = chatelaine({ ...settings, NODE_OPTIONS: `--require=${spy}` }, 'signer', 'run')
   await once(running.child.stdout, 'data')
   assert.equal(running.seen.output, 'ready\n')
+  assert.match(readFileSync(`/proc/${running.child.pid}/cmdline`, 'utf8'), /\0--max-semi-space-size=8\0/)
   assert.doesNotMatch(readFileSync(`${spy}.seen`, 'utf8'), /signer\/main/)
   const client = connectSigner({ path: place.env.SIGNER_SOCKET! })
   await client.createAccount({ userId: ALICE })

@@ -36,7 +36,7 @@ export function contractReads(server: FastifyInstance, app: App): void {
     { schema: { ...wire.readBatch, querystring: NoQuery }, config: { scope: 'contracts:read' } },
     async (request, reply) => {
       request.weigh(request.body.calls.length)
-      request.chargeReads(request.body.calls.length - 1, reply)
+      await request.chargeReads(request.body.calls.length - 1, reply)
       const answer = await readContracts(app, request.caller, request.body, {
         instance: '/v1/contracts/method/read/batch',
         requestId: request.id,

@@ -91,6 +91,8 @@ function launch(
       // No debugger beside the keys, and no way from an object to the prototype of all.
       '--disable-sigusr1',
       '--disable-proto=throw',
+      // As the command starts it.
+      '--max-semi-space-size=8',
       fileURLToPath(new URL('../signer/main.ts', import.meta.url)),
       '--development',
       '--with-parent',

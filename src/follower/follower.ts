@@ -52,9 +52,14 @@ export type Window = { headers: Block[]; blocks: FollowedBlock[]; finality: Fina
 
 /** The node's newest block. @throws RpcError | RpcUnavailable | InvalidResponse */
 export async function askLatest(follower: Follower): Promise<Block> {
-  const answer = await untilStopped(follower, follower.chain.rpc.call('eth_getBlockByNumber', ['latest', false]))
-  if (answer === null) throw new InvalidResponse('the node has no newest block')
-  const latest = readHeader(answer)
+  const { rpc, head } = follower.chain
+  let answer: unknown
+  const asked = head.node.observe(async () => {
+    answer = await rpc.call('eth_getBlockByNumber', ['latest', false])
+    if (answer === null) throw new InvalidResponse('the node has no newest block')
+    return readHeader(answer)
+  })
+  const latest = await untilStopped(follower, asked)
   follower.newest = { hash: latest.hash, answer }
   return latest
 }

@@ -69,6 +69,41 @@ test('the places that a noisy application gives back go to those who hold less',
   assert.equal(quiet, 50, 'half of all for each of two')
 })
 
+test('of two applications that want everything one of weight 3 comes to three times what the other one has', () => {
+  for (const [weight, share] of [
+    [1, 50],
+    [3, 75],
+    [9, 90],
+  ] as const) {
+    const { admission, fill } = opened(100)
+    let heavy = 0
+    const enter = () => {
+      while (admission.enter('status', { application: 'heavy', person: `p${heavy % 40}`, weight }) !== null) heavy++
+    }
+    const noisy = fill('status', { application: 'noisy', people: 40 })
+    for (const ticket of noisy) {
+      enter()
+      ticket.leave()
+      if (admission.enter('status', { application: 'noisy', person: 'p0' }) !== null) break
+    }
+    // Up to a quarter above the limit is kept for who holds less than their part.
+    assert.ok(Math.abs(heavy - share * 1.25) <= 3, `weight ${weight}: ${heavy}`)
+  }
+})
+
+test('a weight that is changed while requests are in flight counts from the next one on, and leaves nothing behind', () => {
+  const { admission } = opened(100)
+  const enter = (application: string, weight: number, person = 'p') =>
+    admission.enter('status', { application, person, weight })
+  const tickets = [enter('a', 1), enter('a', 5), enter('b', 2)]
+  for (const ticket of tickets) ticket!.leave()
+  const filled = Array.from({ length: 100 }, () => enter('a', 1))
+  assert.ok(filled.every((ticket) => ticket !== null))
+  let others = 0
+  while (enter('b', 1, `p${others}`) !== null) others++
+  assert.equal(others, 25, 'as if neither had ever had another weight')
+})
+
 test('within an application one person does not keep the others out', () => {
   const { admission, fill } = opened(100)
   fill('read', { people: 1 })

@@ -5,8 +5,11 @@
  */
 export type AdmissionClass = 'vital' | 'status' | 'write' | 'read'
 
-/** Whose request it is. Callers that are not known yet are one application, and a person each by address. */
-export type Requester = { application: string; person: string }
+/**
+ * Whose request it is. Callers that are not known yet are one application, and a person each by address.
+ * `weight`: the application's part against those of the others; 1 unless given
+ */
+export type Requester = { application: string; person: string; weight?: number }
 
 /** What the process suffers from, milliseconds: how late the event loop is at least, and the longest wait for a connection. */
 type Strain = { loopDelayMs: number; poolWaitMs: number }
@@ -20,9 +23,9 @@ export type Ticket = { leave(servedMs?: number): void }
 export type Admission = {
   /**
    * Lets a request in at once, or not at all: nobody queues here.
-   * @param weight  how many it counts for once it is in; one that is heavy is let in where there is room for one
+   * @param count  how many it counts for once it is in; one that is heavy is let in where there is room for one
    */
-  enter(kind: AdmissionClass, whose: Requester, weight?: number): Ticket | null
+  enter(kind: AdmissionClass, whose: Requester, count?: number): Ticket | null
   /** Whether `enter` would let it in now. */
   hasRoom(kind: AdmissionClass, whose: Requester): boolean
   /** Moves the limits; called about every 100 ms. */
@@ -66,7 +69,7 @@ const WRITES: ClassHeight = { least: 16, start: 256, slowMs: 500 }
  * of the event loop and of the database's connections; of reads and of writes by how long half of them take, because what
  * holds them up (node, signer, commits) is mostly no work of this process, and because those who are refused are work too. A
  * limit falls by a share when it is too high and rises slowly while it is used, as TCP's does. Anyone who holds less than a
- * fair share, of its application and there of its person, still finds room when the others find none.
+ * fair share, of its application by weight and there of its person, still finds room when the others find none.
  * @param most  requests in flight at most, whatever the limits have come to
  * @param now   monotonic clock, milliseconds
  * Source: Chiu and Jain 1989 (additive increase, multiplicative decrease); Nichols and Jacobson, CoDel (standing delay);
@@ -83,18 +86,18 @@ export function openAdmission({ most, now }: { most: number; now: () => number }
 
   return {
     hasRoom,
-    enter(kind, whose, weight = 1) {
+    enter(kind, whose, count = 1) {
       if (!hasRoom(kind, whose)) return null
       const paced = ofClass[kind]
-      all.take(whose, weight)
-      paced?.take(whose, weight)
+      all.take(whose, count)
+      paced?.take(whose, count)
       let isOver = false
       return {
         leave(servedMs) {
           if (isOver) return
           isOver = true
-          all.giveBack(whose, weight)
-          paced?.giveBack(whose, weight)
+          all.giveBack(whose, count)
+          paced?.giveBack(whose, count)
           if (servedMs !== undefined) paced?.note(servedMs)
         },
       }
@@ -136,7 +139,7 @@ function openPaced({ slowMs, ...height }: ClassHeight, { most, now }: { most: nu
   }
 }
 
-type Holder = { count: number; people: Map<string, number> }
+type Holder = { count: number; weight: number; people: Map<string, number> }
 
 /** What is in flight, whose it is, and a limit between `least` and `most` that moves only as far as it is used. */
 function openPool({ least, start }: Height, most: number) {
@@ -144,6 +147,8 @@ function openPool({ least, start }: Height, most: number) {
   const holders = new Map<string, Holder>()
   let limit = Math.min(start, most)
   let inFlight = 0
+  /** of all holders */
+  let weights = 0
   /** most at once since the limit moved last */
   let peak = 0
 
@@ -152,12 +157,13 @@ function openPool({ least, start }: Height, most: number) {
    * application, up to half of the room above; and where the application too holds less than others, up to all of it.
    * That is kept for anyone who comes.
    */
-  function isLight({ all, light }: Share, { application, person }: Requester): boolean {
+  function isLight({ all, light }: Share, { application, person, weight = 1 }: Requester): boolean {
     const holder = holders.get(application)
     const applications = holders.size + (holder === undefined ? 1 : 0)
+    const part = weight / (weights - (holder?.weight ?? 0) + weight)
     const held = holder?.people.get(person) ?? 0
     const people = (holder?.people.size ?? 0) + (held === 0 ? 1 : 0)
-    const ofApplication = (limit * light) / applications
+    const ofApplication = limit * light * part
     if (held >= Math.max(1, ofApplication / people)) return false
     const isLightApplication = applications > 1 && (holder?.count ?? 0) < ofApplication
     if (isLightApplication) return inFlight < limit * light
@@ -168,22 +174,26 @@ function openPool({ least, start }: Height, most: number) {
     hasRoom(share: Share, whose: Requester): boolean {
       return inFlight < limit * share.all || isLight(share, whose)
     },
-    take({ application, person }: Requester, weight: number): void {
-      const holder = holders.get(application) ?? { count: 0, people: new Map<string, number>() }
+    take({ application, person, weight = 1 }: Requester, count: number): void {
+      const holder = holders.get(application) ?? { count: 0, weight: 0, people: new Map<string, number>() }
       holders.set(application, holder)
-      holder.count += weight
-      holder.people.set(person, (holder.people.get(person) ?? 0) + weight)
-      inFlight += weight
+      weights += weight - holder.weight
+      holder.weight = weight
+      holder.count += count
+      holder.people.set(person, (holder.people.get(person) ?? 0) + count)
+      inFlight += count
       peak = Math.max(peak, inFlight)
     },
-    giveBack({ application, person }: Requester, weight: number): void {
+    giveBack({ application, person }: Requester, count: number): void {
       const holder = holders.get(application)!
-      const left = holder.people.get(person)! - weight
+      const left = holder.people.get(person)! - count
       if (left === 0) holder.people.delete(person)
       else holder.people.set(person, left)
-      holder.count -= weight
-      if (holder.count === 0) holders.delete(application)
-      inFlight -= weight
+      holder.count -= count
+      inFlight -= count
+      if (holder.count > 0) return
+      holders.delete(application)
+      weights -= holder.weight
     },
     fall(factor: number): void {
       // A single slow one in a process that has nothing to do says nothing of how many are too many.

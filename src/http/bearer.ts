@@ -7,6 +7,7 @@ import { AppError } from '../errors.ts'
 import { assertProven } from './dpop.ts'
 import type { Hex } from '../ids.ts'
 import { retrying } from '../store/db.ts'
+import type { Quota } from '../store/rows.ts'
 import { toHex } from '../store/bytes.ts'
 import { slot } from '../state.ts'
 
@@ -63,17 +64,21 @@ type BearerState = {
   revoked: Set<string>
   suspended: Set<string>
   /** what each application whose tokens were seen may do now, by client id */
-  permissions: Map<string, ReadonlySet<string>>
+  applications: Map<string, Allowed>
   frozen: Set<string>
   revokedReadAt: number
   reading: Promise<void> | null
   verify: ReturnType<typeof createLocalJWKSet>
 }
+/** What an operator lets an application do, and how much of it. */
+type Allowed = { permissions: ReadonlySet<string>; quotas: readonly Quota[]; weight: number }
+const NOTHING: Allowed = { permissions: new Set(), quotas: [], weight: 1 }
+
 const states = slot('access tokens', (app: App): BearerState => ({
   cache: new BoundedMap(MAX_CACHED),
   revoked: new Set(),
   suspended: new Set(),
-  permissions: new Map(),
+  applications: new Map(),
   frozen: new Set(),
   revokedReadAt: Number.NEGATIVE_INFINITY,
   reading: null,
@@ -171,7 +176,10 @@ function assertInForce(state: BearerState, caller: Reader): void {
  * Scopes of OpenID Connect are no permissions and stay as they were given.
  */
 export const holds = (app: App, { clientId, scopes }: Pick<Reader, 'clientId' | 'scopes'>, scope: string): boolean =>
-  scopes.has(scope) && (!scope.includes(':') || states.of(app).permissions.get(clientId)?.has(scope) === true)
+  scopes.has(scope) && (!scope.includes(':') || allowedTo(app, clientId).permissions.has(scope))
+
+/** What an application whose token was seen may do now; as old as the revocations are. */
+export const allowedTo = (app: App, clientId: string): Allowed => states.of(app).applications.get(clientId) ?? NOTHING
 
 /** The scopes of a token that are in force. */
 export const scopesOf = (app: App, reader: Reader): string[] =>
@@ -229,7 +237,7 @@ async function readToken(app: App, state: BearerState, token: string): Promise<R
   const { client_id: clientId, chain_id: chainId, gid: grantId, scope, sub, jti, exp, cnf } = payload
   if (typeof clientId !== 'string' || typeof chainId !== 'number')
     throw new AppError('invalid_token', 'The access token lacks a claim.')
-  if (!state.permissions.has(clientId)) await readPermissions(app, state, [clientId])
+  if (!state.applications.has(clientId)) await readAllowed(app, state, [clientId])
   const claims = {
     clientId,
     chainId,
@@ -283,7 +291,7 @@ async function readRevocations(app: App, state: BearerState): Promise<void> {
       const accounts = await retrying(() =>
         app.db.selectFrom('accounts').select('user_id').where('frozen_at', 'is not', null).execute(),
       )
-      await readPermissions(app, state, [...state.permissions.keys()])
+      await readAllowed(app, state, [...state.applications.keys()])
       state.revoked = new Set(grants.map((row) => row.grant_id))
       state.suspended = new Set(applications.map((row) => row.client_id))
       state.frozen = new Set(accounts.map((row) => row.user_id))
@@ -296,13 +304,22 @@ async function readRevocations(app: App, state: BearerState): Promise<void> {
 }
 
 /** An application that is not there may do nothing. */
-async function readPermissions({ db }: App, { permissions }: BearerState, clientIds: string[]): Promise<void> {
+async function readAllowed({ db }: App, { applications }: BearerState, clientIds: string[]): Promise<void> {
   if (clientIds.length === 0) return
   const rows = await retrying(() =>
-    db.selectFrom('applications').select(['client_id', 'permissions']).where('client_id', 'in', clientIds).execute(),
+    db
+      .selectFrom('applications')
+      .select(['client_id', 'permissions', 'quotas', 'weight'])
+      .where('client_id', 'in', clientIds)
+      .execute(),
   )
-  const known = new Map(rows.map((row) => [row.client_id, new Set(row.permissions)]))
-  for (const clientId of clientIds) permissions.set(clientId, known.get(clientId) ?? new Set())
+  const known = new Map(
+    rows.map(({ client_id, permissions, quotas, weight }) => [
+      client_id,
+      { permissions: new Set(permissions), quotas, weight },
+    ]),
+  )
+  for (const clientId of clientIds) applications.set(clientId, known.get(clientId) ?? NOTHING)
 }
 
 /** Tells this process immediately that a grant was revoked; other processes read it from the table. */

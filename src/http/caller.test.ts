@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { world } from '../../test/world.ts'
+import { world, type Answer, type Person } from '../../test/world.ts'
 import { updateApplication } from '../applications/manage.ts'
 
 test('what one person is refused for costs the other people of the application nothing', async (t) => {
@@ -31,6 +33,74 @@ test('an application as a whole has a limit of its own, which says so', async (t
   const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => people[n % 3]!.get('/v1/me')))
   const refused = answers.find(({ status }) => status === 429)
   assert.match(refused!.headers.get('ratelimit-policy')!, /^"application";q=4/)
+})
+
+test('a quota counts what a limit of a token let through, and the status of writes, repeats and cancelling go on without it', async (t) => {
+  const here = await world({ RATE_LIMITS: 'on', READS_PER_SECOND: '1', READS_BURST: '5' })
+  t.after(() => here.close())
+  const { alice, app, facts } = here
+  const operate = async (method: string, path: string, body?: object): Promise<Answer> =>
+    here.request(`/operator/v1${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${(await readFile(join(here.dataDir, 'operator-token'), 'utf8')).trim()}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+  let late = 0
+  app.now = () => Date.now() + late
+  const allow = async (reads: number) => {
+    const quotas = [
+      { counts: 'reads', limit: reads, per: 'day' },
+      { counts: 'writes', limit: 2, per: 'month' },
+    ]
+    assert.equal((await operate('PATCH', '/applications/demo', { quotas, weight: 2 })).status, 200)
+    late += 10_000
+  }
+  await allow(100)
+
+  const flood = await Promise.all(Array.from({ length: 60 }, () => alice.get('/v1/me')))
+  const passed = flood.filter(({ status }) => status === 200).length
+  assert.equal(flood.filter(({ body }) => body.code === 'rate_limited').length, 60 - passed)
+  assert.ok(passed < 60)
+  const usedOf = async () =>
+    (await operate('GET', '/applications/demo/usage')).body.quotas.map(({ used }: { used: number }) => used)
+  assert.deepEqual(await usedOf(), [passed, 0])
+
+  // A batch of reads is as many as it holds, whoever of the application sends it.
+  const read = { address: facts.contracts.erc20, abi: 'totalSupply() public view returns (uint256)' }
+  const batch = (who: Person, count: number) =>
+    who.post('/v1/contracts/method/read/batch', { calls: Array.from({ length: count }, () => read) })
+  assert.equal((await batch(here.bob, 4)).status, 200)
+  assert.deepEqual(await usedOf(), [passed + 4, 0])
+  await allow(passed + 4 + 2)
+  const refused = await batch(await here.person('carol'), 4)
+  assert.deepEqual([refused.status, refused.body.code], [429, 'quota_exhausted'])
+  assert.equal(refused.body.retryable, true)
+  const left = Number(refused.headers.get('retry-after'))
+  assert.ok(left > 0 && left <= 86_400, `${left} s`)
+
+  const call = { address: facts.contracts.erc20, abi: 'mint(address,uint256) public', args: [alice.address, '1'] }
+  const write = (key: string) => alice.post('/v1/contracts/method/write', call, { 'idempotency-key': key })
+  const first = await write('one')
+  assert.equal(first.status, 200)
+  assert.equal((await write('two')).status, 200)
+  const third = await write('three')
+  assert.deepEqual([third.status, third.body.code], [429, 'quota_exhausted'])
+  assert.match(third.body.detail, /has used its 2 writes of this month/)
+  assert.deepEqual([(await write('one')).body.id], [first.body.id])
+  assert.equal((await alice.get(`/v1/transactions/${first.body.id}`)).status, 200)
+  assert.notEqual((await alice.post(`/v1/transactions/${first.body.id}/cancel`, {})).status, 429)
+  assert.match(
+    await app.telemetry.registry.metrics(),
+    /quota_used_ratio\{client_id="demo",counts="writes",per="month"\} 1\n/,
+  )
+
+  await operate('PATCH', '/applications/demo', { quotas: [] })
+  late += 10_000
+  assert.equal((await write('three')).status, 200)
+  assert.equal((await operate('GET', '/applications/nobody/usage')).status, 404)
 })
 
 test('a permission that is taken from an application is gone from the tokens that are out, within 10 seconds', async (t) => {

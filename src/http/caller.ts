@@ -2,8 +2,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
-import { assertNotFrozen, assertUser, holds, readBearer, type Caller, type Reader } from './bearer.ts'
+import type { Quota } from '../store/rows.ts'
+import type { Telemetry } from '../telemetry.ts'
+import { allowedTo, assertNotFrozen, assertUser, holds, readBearer, type Caller, type Reader } from './bearer.ts'
 import { openLimit, spend, spendBehind } from './limits.ts'
+import { openQuotas } from './quotas.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -11,8 +14,11 @@ declare module 'fastify' {
     caller: Caller
     /** set on the same routes: who reads, a user or an application */
     reader: Reader
-    /** Counts a request that holds several reads as what it is: `more` on top of the one it was let in for. @throws rate_limited */
-    chargeReads: (more: number, reply: FastifyReply) => void
+    /**
+     * Counts a request that holds several reads as what it is: `more` on top of the one it was let in for.
+     * @throws rate_limited, quota_exhausted
+     */
+    chargeReads: (more: number, reply: FastifyReply) => Promise<void>
   }
   interface FastifyContextConfig {
     /** permission that the access token must carry; a route without one needs no token */
@@ -24,7 +30,7 @@ declare module 'fastify' {
 
 /**
  * Authenticates every route that names a scope, before its body is read: token, permission, then limits:
- * reads per token, writes per account, and what these let through per application.
+ * reads per token, writes per account, what these let through per application, and what that lets through of its quotas.
  */
 export function authenticated(server: FastifyInstance, app: App): void {
   const { config, now } = app
@@ -44,10 +50,21 @@ export function authenticated(server: FastifyInstance, app: App): void {
 
   server.decorateRequest('caller', null as never)
   server.decorateRequest('reader', null as never)
-  server.decorateRequest('chargeReads', function (this: FastifyRequest, more: number, reply: FastifyReply) {
+  const quotas = openQuotas({ db: app.db, now: () => performance.now(), onUsed: reportTo(app.telemetry) })
+  // One that cannot be given back stays used.
+  server.addHook('onClose', () => quotas.close().catch(() => {}))
+  const countAgainstQuotas = (request: FastifyRequest, clientId: string, count: number): Promise<void> => {
+    // What asks after a write, also by repeating it, and what takes one back is not counted.
+    const kind = request.place?.kind
+    const given = allowedTo(app, clientId).quotas
+    if (given.length === 0 || (kind !== 'read' && kind !== 'write')) return Promise.resolve()
+    return quotas.take(clientId, given, kind === 'read' ? 'reads' : 'writes', count)
+  }
+  server.decorateRequest('chargeReads', async function (this: FastifyRequest, more: number, reply: FastifyReply) {
     // One is spent already: a full bucket is enough for any batch.
     const count = Math.min(more, config.READS_BURST - 1)
     if (config.RATE_LIMITS === 'on' && count > 0) spend(reads, this.reader.tokenId, reply, count)
+    if (more > 0) await countAgainstQuotas(this, this.reader.clientId, more)
   })
   server.addHook('onRequest', async (request, reply) => {
     const { scope, machineScope } = request.routeOptions.config
@@ -70,11 +87,25 @@ export function authenticated(server: FastifyInstance, app: App): void {
       else spend(reads, reader.tokenId, reply)
       spendBehind(application, reader.clientId, reply)
     }
+    if (reader.kind !== 'machine' && scope === 'contracts:write') assertNotFrozen(app, reader)
+    await countAgainstQuotas(request, reader.clientId, 1)
     request.reader = reader
     if (reader.kind === 'machine') return
-    if (scope === 'contracts:write') assertNotFrozen(app, reader)
     request.caller = reader
   })
+}
+
+/** Series of the metric: of more applications than it has room for the first that come. */
+const MAX_SERIES = 300
+
+function reportTo({ quotaUsed }: Telemetry) {
+  const series = new Set<string>()
+  return (clientId: string, { counts, per }: Quota, share: number): void => {
+    const name = JSON.stringify([clientId, counts, per])
+    if (!series.has(name) && series.size >= MAX_SERIES) return
+    series.add(name)
+    quotaUsed.set({ client_id: clientId, counts, per }, share)
+  }
 }
 
 /** The network that the caller's application is bound to. */

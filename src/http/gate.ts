@@ -3,7 +3,7 @@ import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyReques
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { openAdmission, type Admission, type AdmissionClass, type Ticket, type Requester } from './admission.ts'
-import { knownReader, type Reader } from './bearer.ts'
+import { allowedTo, knownReader, type Reader } from './bearer.ts'
 import { addressOf } from './limits.ts'
 import { openKnownKeys } from './known-keys.ts'
 import { openLoopDelay } from './loop-delay.ts'
@@ -217,7 +217,7 @@ function refuseEarly(server: FastifyInstance, app: App, { admission, refusals, k
     const kind = reader === undefined ? null : kindOf(request)
     // Pages of other origins see no answer without the headers of CORS.
     const isLeft = kind === null || request.headers.origin !== undefined
-    const whose = isLeft ? null : toWhose(reader!)
+    const whose = isLeft ? null : toWhose(app, reader!)
     const mayEnter =
       whose === null || admission.hasRoom(kind!, whose) || (kind === 'write' && knownKeys.has(askingOf(request, whose)))
     if (mayEnter) handle!(request, response)
@@ -250,11 +250,12 @@ function classOf(config: FastifyContextConfig): AdmissionClass {
 function whoseOf(app: App, request: FastifyRequest): Requester {
   const reader = knownReader(app, request)
   // All addresses together are one application: else each of a thousand would have a fair part of its own.
-  return reader === undefined ? { application: 'unknown', person: addressOf(request.ip) } : toWhose(reader)
+  return reader === undefined ? { application: 'unknown', person: addressOf(request.ip) } : toWhose(app, reader)
 }
 
-const toWhose = (reader: Reader): Requester => ({
+const toWhose = (app: App, reader: Reader): Requester => ({
   application: reader.clientId,
+  weight: allowedTo(app, reader.clientId).weight,
   person: reader.kind === 'machine' ? '' : reader.accountId,
 })
 

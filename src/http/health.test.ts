@@ -4,6 +4,7 @@ import { until } from '../../test/until.ts'
 import { world } from '../../test/world.ts'
 import type { App } from '../app.ts'
 import { readAt } from '../chain/reads.ts'
+import { WrongChain } from '../chain/rpc/failures.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { openListener } from './listener.ts'
 import { health, openOperatorsListener } from './health.ts'
@@ -65,7 +66,8 @@ test('a network whose node is away leaves sign-in in service; a signer that is a
   const away = async () => {
     throw new Error('away')
   }
-  const chains = new Map([[chainId, { ...chain, rpc: { ...chain.rpc, call: away } }]])
+  const node = { ...chain.head.node, silentMs: () => 3_001 }
+  const chains = new Map([[chainId, { ...chain, head: { ...chain.head, node } }]])
   const withoutNode = { ...here.app, chains } as App
   const open = openListener(withoutNode)
   health(open, withoutNode, serving())
@@ -82,7 +84,7 @@ test('a network whose node is away leaves sign-in in service; a signer that is a
   t.after(() => Promise.all([open.close(), unready.close(), ending.close()]))
 
   const answer = await open.inject('/readyz')
-  assert.deepEqual([answer.statusCode, answer.json().checks.at(-1)], [200, { name: 'chain devnet', ok: false, detail: 'unexpected response' }]) // prettier-ignore
+  assert.deepEqual([answer.statusCode, answer.json().checks.at(-1)], [200, { name: 'chain devnet', ok: false, detail: 'the node has given no usable answer for 3 s' }]) // prettier-ignore
   assert.equal((await unready.inject('/readyz')).statusCode, 503)
   assert.equal((await ending.inject('/readyz')).statusCode, 200)
   isDraining = true
@@ -120,6 +122,51 @@ test('a follower that stands still while the node goes on is told, although read
   })
 })
 
+test('a question whether we are ready asks no node', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const [[chainId, chain]] = [...here.app.chains] as [[number, NonNullable<ReturnType<App['chains']['get']>>]]
+  const asked: string[] = []
+  const refuse = (method: string) => {
+    asked.push(method)
+    return Promise.reject(new Error('asked'))
+  }
+  const rpc = { ...chain.rpc, call: refuse, batch: ([first]: { method: string }[]) => refuse(first!.method) }
+  const app = { ...here.app, chains: new Map([[chainId, { ...chain, rpc }]]) } as App
+  const open = openListener(app)
+  health(open, app, serving())
+  t.after(() => open.close())
+  const last = async () => (await open.inject('/readyz')).json().checks.at(-1)
+  await until('all is well', async () => (await last()).ok)
+  assert.deepEqual(asked, [])
+})
+
+test('a node that hangs is told after three seconds, one of another chain immediately, and both are well when they answer', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const [chain] = [...here.app.chains.values()]
+  const check = async () => (await here.request('/readyz')).body.checks.at(-1)
+  await until('all is well', async () => (await check()).ok)
+  const { now } = performance
+  let offsetMs = 0
+  t.mock.method(performance, 'now', () => now.call(performance) + offsetMs)
+  const { call } = chain!.rpc
+  const after = (ms: number) => {
+    offsetMs += ms
+    return check()
+  }
+  const { promise: hanging, reject: end } = Promise.withResolvers<never>()
+  chain!.rpc.call = () => hanging
+  await until('it is asked', () => chain!.head.node.silentMs() > 0)
+  assert.deepEqual(await after(1_100), { name: 'chain devnet', ok: true })
+  assert.match((await after(2_000)).detail, /^the node has given no usable answer for \d s$/)
+  chain!.rpc.call = () => Promise.reject(new WrongChain())
+  end(new RpcUnavailable('late', { timedOut: true }))
+  await until('it is told', async () => /serves another chain/.test((await after(1_100)).detail))
+  chain!.rpc.call = call
+  await until('it goes on', async () => (await after(1_100)).ok)
+})
+
 test('a network without news of its head is told after fifteen seconds and two blocks as they come there', async (t) => {
   const here = await world()
   t.after(() => here.close())
@@ -137,9 +184,9 @@ test('a network without news of its head is told after fifteen seconds and two b
   }
   await until('it is followed', async () => (await detailOf(0, null)) === undefined)
   assert.equal(await detailOf(14_900, null), undefined)
-  assert.equal(await detailOf(15_100, null), 'no new head')
+  assert.equal(await detailOf(15_100, null), 'the follower has not looked at the node for 15 s')
   assert.equal(await detailOf(38_900, 12_000), undefined)
-  assert.equal(await detailOf(39_100, 12_000), 'no new head')
+  assert.equal(await detailOf(39_100, 12_000), 'the follower has not looked at the node for 39 s')
 })
 
 test('a signer that does not trust the key in use, or does not sign for a network, is named', async (t) => {

@@ -1,13 +1,14 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { readNumber } from '../chain/rpc/answers.ts'
 import { WrongChain } from '../chain/rpc/failures.ts'
 import type { Listen } from '../config.ts'
 import { boundConnections, listenAt } from './listener.ts'
 
 /** Milliseconds without news of a network after which it does not count as healthy. */
 const HEAD_STALE_MS = 15_000
+/** Milliseconds without an answer of a node that was asked: one that is late by less is nothing to tell. */
+const NODE_SILENT_MS = 3_000
 /** Connections of the operators' listener: a few that look now and then. */
 const MAX_CONNECTIONS = 64
 /** Milliseconds for which one look answers everyone who asks: strangers cannot make us ask database, signer and nodes. */
@@ -109,7 +110,10 @@ async function checkSigner({ tokenKeys }: App, signer: SignerHealth): Promise<Ch
 /** since when the node of a network, by its chain id, is ahead of a cursor that is at a block */
 type Stalls = Map<number, { at: number; since: number }>
 
-/** The node answers, a head was stored or confirmed lately, and the follower moves while there is something to follow. */
+/**
+ * The node answers, a head was stored or confirmed lately, and the follower moves while there is something to follow. All of it by
+ * what this process has heard anyway: a question of how we are asks no node.
+ */
 async function checkChain(
   { chains, db }: App,
   chainId: number,
@@ -128,8 +132,12 @@ async function checkChain(
     if (signs?.chains?.includes(chainId) === false)
       throw new NotReady('the signer signs nothing for it: its SIGNER_CHAINS does not list the chain id')
     if (cursor.halted !== null) throw new NotReady(`the follower has stopped: chatelaine network rewind ${chain.name}`)
-    const newest = readNumber(await chain.rpc.call('eth_blockNumber', [], { timeoutMs: 2_000 }), 'newest block')
-    if (chain.head.current() === null) throw new NotReady('no block followed yet')
+    const { head } = chain
+    if (head.node.failure() instanceof WrongChain) throw head.node.failure()
+    if (head.node.silentMs() > NODE_SILENT_MS)
+      throw new NotReady(`the node has given no usable answer for ${seconds(head.node.silentMs())}`)
+    const newest = head.node.newest()
+    if (head.current() === null || newest === null) throw new NotReady('no block followed yet')
     // A head that is confirmed proves nothing of the follower: anyone who reads confirms it.
     const { at, since } = stalls.get(chainId) ?? { at: Number.NaN, since: 0 }
     if (newest <= cursor.block_number) stalls.delete(chainId)
@@ -137,9 +145,12 @@ async function checkChain(
     else if (performance.now() - since > HEAD_STALE_MS)
       throw new NotReady(`the follower is stuck at block ${at}, ${newest - at} behind the node`)
     // A node that announces its blocks is not asked again until one is overdue.
-    if (chain.head.ageMs() > HEAD_STALE_MS + 2 * (chain.head.pace.intervalMs() ?? 0)) throw new NotReady('no new head')
+    if (head.ageMs() > HEAD_STALE_MS + 2 * (head.pace.intervalMs() ?? 0))
+      throw new NotReady(`the follower has not looked at the node for ${seconds(head.ageMs())}`)
   })
 }
+
+const seconds = (ms: number): string => `${Math.floor(ms / 1_000)} s`
 
 /** What is not as it should be, in our own words. */
 class NotReady extends Error {}

@@ -1,9 +1,10 @@
 /**
  * http: everything that holds for all routes, and the pages' shell.
- * Owns: the gate before all work, access tokens and DPoP proofs to a caller, limits, problem documents, cursors,
- *   OpenAPI, health, assets.
+ * Owns: the gate before all work, access tokens and DPoP proofs to a caller, limits, quotas, problem documents,
+ *   cursors, OpenAPI, health, assets.
  * Does not own: routes of the API (each slice), issuing tokens (`oauth/`), texts (`texts/`).
  * Way of a request: `gate.ts`, `caller.ts`, the route, `problems.ts`.
+ * Tables: application_usage.
  */
 
 import { lookup } from 'node:dns/promises'

@@ -11,6 +11,7 @@ import { checksumAddress } from '../abi/address.ts'
 import type { App } from '../app.ts'
 import { listApplications, readApplication } from '../applications/manage.ts'
 import { listNetworks } from '../applications/networks.ts'
+import { readUsage } from '../applications/usage.ts'
 import { AppError } from '../errors.ts'
 import { bearerToken } from '../http/bearer.ts'
 import { addressOf, openLimit, spend } from '../http/limits.ts'
@@ -120,6 +121,11 @@ export async function operatorApi(
       '/operator/v1/applications/:clientId',
       { schema: wire.updateApplication },
       (request) => acts(request).update(request.params.clientId, request.body),
+    )
+
+    /** GET /operator/v1/applications/:clientId/usage */
+    scope.get<OfOne>('/operator/v1/applications/:clientId/usage', { schema: wire.readUsage }, ({ params }) =>
+      readUsage(db, params.clientId),
     )
 
     for (const [action, schema, act] of [

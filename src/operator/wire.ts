@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import { Application, issuer, ISSUER, ListedNetwork, SHOP } from '../applications/wire.ts'
+import { Application, ApplicationUsage, issuer, ISSUER, ListedNetwork, Quota, SHOP } from '../applications/wire.ts'
 import { sends } from '../http/openapi-headers.ts'
 import { answers, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
 
@@ -27,6 +27,10 @@ const changeable = {
   needsDpop: Type.Boolean({
     description: 'Default false: a token is bound to a key where the application sends a proof. true: always',
   }),
+  quotas: Type.Array(Quota, { maxItems: 6, description: 'Default none; one of each kind and time' }),
+  weight: Type.Integer({
+    description: 'Default 1, up to 100: its part against those of other applications when not all can be served',
+  }),
 }
 
 export const NewApplication = Type.Object(
@@ -43,6 +47,8 @@ export const NewApplication = Type.Object(
     logoUri: Type.Optional(changeable.logoUri),
     needsPkce: Type.Optional(changeable.needsPkce),
     needsDpop: Type.Optional(changeable.needsDpop),
+    quotas: Type.Optional(changeable.quotas),
+    weight: Type.Optional(changeable.weight),
   },
   {
     title: 'NewApplication',
@@ -189,6 +195,13 @@ export const updateApplication = {
     'Omitted fields stay as they are; a list is replaced as a whole. Network, kind and client id never change.',
   body: ApplicationChanges,
   ...answers(Application, 404, 413, 415),
+}
+export const readUsage = {
+  ...ofOne,
+  operationId: 'readApplicationUsage',
+  summary: 'What an application has used of its quotas',
+  description: 'In the hour, day and month that is now, over all servers. Without quotas nothing is counted.',
+  ...answers(ApplicationUsage, 404),
 }
 export const rotateSecret = {
   ...ofOne,

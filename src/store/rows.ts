@@ -61,6 +61,16 @@ export type Database = {
     suspended_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     resumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     issuers: ColumnType<Record<string, unknown>[], string | undefined, string>
+    quotas: ColumnType<Quota[], string | undefined, string>
+    weight: Generated<number>
+  }
+  application_usage: {
+    client_id: string
+    counts: Quota['counts']
+    per: Quota['per']
+    starts_at: Date
+    used: number
+    granted: number
   }
   application_providers: {
     provider: string
@@ -245,6 +255,8 @@ export type Database = {
 
 /** Addresses of an explorer's pages, with {hash}, {address} and {number} where the value goes. */
 export type ExplorerTemplates = { tx: string; address: string; block: string }
+/** How many requests of a kind an application may make in an hour, a day or a calendar month, UTC. */
+export type Quota = { counts: 'reads' | 'writes'; limit: number; per: 'hour' | 'day' | 'month' }
 export type TransactionState =
   | 'BOUND'
   | 'VACANT'

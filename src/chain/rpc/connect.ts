@@ -20,6 +20,7 @@ const TIMEOUT_MS = 10_000
  * asked for nothing but their new heads, and need not answer.
  * @param urls          at least one of them http or https
  * @param wantedChainId undefined takes what the nodes say
+ * @param intervalMs    milliseconds between two blocks, as far as that is known: several nodes are probed no more often than heads move
  * @throws Error when a node has another chain or lacks what it must have; RpcUnavailable when none answers
  */
 export async function connect(
@@ -29,7 +30,14 @@ export async function connect(
     onCall,
     onNode,
     probeEveryMs,
-  }: { wantedChainId: number | undefined; onCall: OnCall; onNode: OnNode; probeEveryMs?: number },
+    intervalMs,
+  }: {
+    wantedChainId: number | undefined
+    onCall: OnCall
+    onNode: OnNode
+    probeEveryMs?: number
+    intervalMs?: () => number | null
+  },
 ): Promise<Connected> {
   const sources = [...new Set(urls)].map((url, index) => ({ url, position: index + 1 }))
   const members = sources
@@ -62,6 +70,7 @@ export async function connect(
     const stop = startProbes(members, {
       ...probing,
       ...(probeEveryMs === undefined ? {} : { everyMs: probeEveryMs }),
+      ...(intervalMs === undefined ? {} : { intervalMs }),
     })
     const closeAll = () => {
       stop()

@@ -6,22 +6,38 @@ import type { OnNode } from './pool.ts'
 
 export type Probing = { identity: ChainIdentity; onNode: OnNode; onReadsByNumber: (member: Member) => void }
 
+/** milliseconds between two looks at whether a node is to be probed, and between two probes of one where nothing is known of its network */
 const EVERY_MS = 1_000
+/** share of the time between two blocks after which healthy nodes are probed again, and milliseconds at most */
+const SHARE_OF_INTERVAL = 0.4
+const MAX_EVERY_MS = 5_000
 const TIMEOUT_MS = 1_500
 
 /**
- * Asks every node of a pool for its head, all at the same time so that heads can be compared; lets a paused one in
- * again when it answers, and one that was down at the start when it is of the right chain.
+ * Asks every node of a pool for its head, all at the same time so that heads can be compared, as often as blocks come that they could
+ * differ in; one that is paused or was down at the start every second, so that it is let in again when it answers and is of
+ * the right chain.
+ * @param intervalMs  milliseconds between two blocks; null while unknown
  * @returns the way to stop
  */
 export function startProbes(
   members: readonly Member[],
-  { everyMs = EVERY_MS, ...probing }: Probing & { everyMs?: number },
+  {
+    everyMs = EVERY_MS,
+    intervalMs = () => null,
+    ...probing
+  }: Probing & { everyMs?: number; intervalMs?: () => number | null },
 ): () => void {
   const asking = new Set<Member>()
+  let allAskedAt = Number.NEGATIVE_INFINITY
   const timer = setInterval(() => {
+    const paceMs = Math.min(MAX_EVERY_MS, SHARE_OF_INTERVAL * (intervalMs() ?? 0))
+    // Half of a tick early is not a whole tick late.
+    const isDue = performance.now() - allAskedAt >= paceMs - everyMs / 2
+    if (isDue) allAskedAt = performance.now()
     for (const member of members) {
-      if (asking.has(member)) continue
+      const isHealthy = member.identityState === 'verified' && member.failuresInARow === 0 && member.head !== null
+      if (asking.has(member) || (isHealthy && !isDue)) continue
       asking.add(member)
       void probe(member, probing).finally(() => asking.delete(member))
     }

@@ -1,0 +1,31 @@
+import { sql } from 'kysely'
+import { retrying, type RootDb } from '../store/db.ts'
+import { readApplication } from './manage.ts'
+import type { ApplicationUsage } from './wire.ts'
+
+/**
+ * What an application has used of its quotas in the hours, days and months that are now, by the clock of the database. What servers
+ * have leased and not used yet counts as used: at most a hundredth of a quota for each server.
+ * @throws not_found
+ */
+export async function readUsage(db: RootDb, clientId: string): Promise<ApplicationUsage> {
+  const { quotas } = await readApplication(db, clientId)
+  const { rows } = await retrying(() =>
+    sql<{ counts: string; per: string; used: number; startsAt: Date; endsAt: Date }>`
+      select given.counts, given.per, coalesce(usage.used, 0)::bigint as used,
+        given.begins at time zone 'UTC' as "startsAt", (given.begins + ('1 ' || given.per)::interval) at time zone 'UTC' as "endsAt"
+      from (
+        select counts, per, date_trunc(per, clock_timestamp() at time zone 'UTC') as begins
+        from unnest(${quotas.map(({ counts }) => counts)}::text[], ${quotas.map(({ per }) => per)}::text[]) as asked (counts, per)
+      ) as given
+      left join application_usage as usage on usage.client_id = ${clientId} and usage.counts = given.counts
+        and usage.per = given.per and usage.starts_at >= given.begins at time zone 'UTC'
+    `.execute(db),
+  )
+  return {
+    quotas: quotas.map((quota) => {
+      const { used, startsAt, endsAt } = rows.find(({ counts, per }) => counts === quota.counts && per === quota.per)!
+      return { ...quota, used, startsAt: startsAt.toISOString(), endsAt: endsAt.toISOString() }
+    }),
+  }
+}

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import { newMember, type Member } from './node-health.ts'
+import { startProbes } from './probe.ts'
+
+/** A pool whose nodes count what they are asked, and seconds that pass when a test says so. */
+function probed(t: TestContext, intervalMs: number | null) {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  let at = 0
+  t.mock.method(performance, 'now', () => at)
+  const asked = [0, 0]
+  const failing = new Set<number>()
+  const members = asked.map((_, index): Member => {
+    const ask = async () => {
+      asked[index]!++
+      if (failing.has(index)) throw new Error('away')
+      return ['0x10']
+    }
+    return { ...newMember(index + 1, { ask, close: () => {} }), identityState: 'verified', head: 15 }
+  })
+  const identity = { chainId: 1, genesisHash: '0x00' } as const
+  const stop = startProbes(members, { identity, onNode: () => {}, onReadsByNumber: () => {}, intervalMs: () => intervalMs }) // prettier-ignore
+  t.after(stop)
+  return {
+    members,
+    failing,
+    async seconds(count: number): Promise<number[]> {
+      const before = [...asked]
+      for (let second = 0; second < count; second++) {
+        at += 1_000
+        t.mock.timers.tick(1_000)
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      return asked.map((now, index) => now - before[index]!)
+    },
+  }
+}
+
+for (const [intervalMs, expected, name] of [
+  [12_000, 12, 'every five seconds where blocks come every twelve'],
+  [5_000, 30, 'every other second where they come every five'],
+  [1_000, 60, 'every second where they come each second'],
+  [null, 60, 'every second where nobody knows'],
+] as const)
+  test(`healthy nodes are probed ${name}, all at the same time`, async (t) => {
+    const { seconds, members } = probed(t, intervalMs)
+    assert.deepEqual(await seconds(60), [expected, expected])
+    assert.deepEqual(members.map(({ head }) => head), [16, 16]) // prettier-ignore
+  })
+
+test('a node that failed once is probed every second until it answers, whatever the pace of the others', async (t) => {
+  const { seconds, failing, members } = probed(t, 12_000)
+  await seconds(1)
+  // A request of somebody else’s failed there.
+  members[1]!.failuresInARow = 1
+  failing.add(1)
+  assert.deepEqual(await seconds(1), [0, 1])
+  failing.delete(1)
+  assert.deepEqual(await seconds(1), [0, 1])
+  assert.deepEqual(await seconds(1), [0, 0])
+  assert.deepEqual(await seconds(20), [4, 4])
+})
