@@ -45,7 +45,7 @@ suite('mutants of the policy', { concurrency: false }, () => {
   })
   after(() => rmSync(folder, { recursive: true }))
 
-  for (const [what, file, from, to, by, only = ''] of MUTANTS)
+  for (const [what, file, from, to, by, only = '.'] of MUTANTS)
     test(`${what}: noticed by ${by}.test.ts`, () => {
       const path = join(folder, 'src/signer', file)
       const text = readFileSync(path, 'utf8')
