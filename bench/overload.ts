@@ -83,22 +83,33 @@ try {
     begun.set(number, numbers)
     return write(numbers++)
   }
-  const note = (number: number, status: number) => {
+  /** of a mixed load: what is let in is no longer the mix that arrives */
+  const good = { writes: 0, reads: 0 }
+  const note = (number: number, status: number, tookMs = 0) => {
     const mine = begun.get(number)
     begun.delete(number)
     if (mine !== undefined && status === 200) accepted.add(mine)
+    if (status === 200 && tookMs <= 1_000) good[mine === undefined ? 'reads' : 'writes']++
+  }
+  const noteClosed = (number: number, status: number) => note(number, status)
+  const goodOnes = () => {
+    const shown = `${Math.round(good.writes / seconds)} + ${Math.round(good.reads / seconds)}`
+    good.writes = good.reads = 0
+    return shown
   }
 
   const rows: string[][] = []
   for (const [kind, isWrite] of Object.entries(KINDS)) {
     if (!parts.has(kind)) continue
     // The first seconds of a process are its compiler's.
-    await load(program.url, { connections: 64, seconds: 3 }, nextOf(isWrite), note)
-    const peak = await load(program.url, { connections: 128, seconds }, nextOf(isWrite), note)
+    await load(program.url, { connections: 64, seconds: 3 }, nextOf(isWrite), noteClosed)
+    goodOnes()
+    const peak = await load(program.url, { connections: 128, seconds }, nextOf(isWrite), noteClosed)
     rows.push([
       kind,
       'peak, closed loop, 128',
       `${Math.round(peak.rate)}`,
+      goodOnes(),
       '',
       ms(peak.p50),
       ms(peak.p99),
@@ -114,14 +125,16 @@ try {
       const cpu = [cpuMillis(program.pid) - before[0], ownCpuMillis() - before[1]].map((one) =>
         (one / seconds / 10).toFixed(0),
       )
-      rows.push(rowOf(kind, `${times} ×`, outcome, peak.rate, `${cpu[0]} / ${cpu[1]} %`))
+      rows.push(
+        rowOf(kind, `${times} ×`, outcome, { peak: peak.rate, good: goodOnes(), cpu: `${cpu[0]} / ${cpu[1]} %` }),
+      )
       if (outcome.firstOther !== null) console.log(`${kind} ${times} ×: another answer: ${outcome.firstOther}`)
       await settle(kind)
     }
     const { heapUsed, rss } = await program.memory()
     console.log(`${kind}: heap ${mb(heapUsed)}, resident ${mb(rss)}`)
   }
-  print(['', 'load', 'within 1 s, /s', 'of peak', 'p50', 'p99', 'refused /s', 'refusals p50 / p99', 'no connection free', 'CPU server / load'], rows) // prettier-ignore
+  print(['', 'load', 'within 1 s, /s', 'writes + reads', 'of peak', 'p50', 'p99', 'refused /s', 'refusals p50 / p99', 'no connection free', 'CPU server / load'], rows) // prettier-ignore
 
   if (parts.has('noisy')) {
     const peak = (await load(program.url, { connections: 128, seconds }, () => read())).rate
@@ -185,12 +198,18 @@ try {
   await stage.end()
 }
 
-function rowOf(kind: string, name: string, outcome: OpenOutcome, peak: number, cpu: string): string[] {
+function rowOf(
+  kind: string,
+  name: string,
+  outcome: OpenOutcome,
+  { peak, good: goodOnes, cpu }: { peak: number; good: string; cpu: string },
+): string[] {
   const { offered, good, p50, p99, refused, refusedP50, refusedP99, queued, unanswered, others } = outcome
   return [
     kind,
     `${name}: ${Math.round(offered)} /s${unanswered + others === 0 ? '' : `, ${others} other, ${unanswered} unanswered`}`,
     `${Math.round(good)}`,
+    goodOnes,
     percent(good / peak),
     ...[ms(p50), ms(p99), `${Math.round(refused)}`, `${ms(refusedP50)} / ${ms(refusedP99)}`, `${queued}`, cpu],
   ]
