@@ -9,13 +9,13 @@ import { openDeks } from '../src/signer/deks.ts'
 import { openGroup, type RunGrouped } from '../src/signer/group.ts'
 import { makeKekFile, openKekFile } from '../src/signer/kek.ts'
 import { openKeys } from '../src/signer/keys.ts'
-import { openLedger } from '../src/signer/ledger.ts'
+import { checkWitness, openUnwitnessed } from '../src/signer/ledger.ts'
 import { openMeters } from '../src/signer/meters.ts'
 import { readPolicyVersion } from '../src/signer/policy/accept.ts'
 import { sign, type Inside } from '../src/signer/sign.ts'
 import { DATABASE_FILE, openStore } from '../src/signer/store.ts'
 import { openUnattendedFees } from '../src/signer/unattended.ts'
-import { openWitness } from '../src/signer/witness.ts'
+import { openWitness, readWitness } from '../src/signer/witness.ts'
 import type { Hex, Signed, SignRequest } from '../src/signer/wire.ts'
 
 /** Where a signer dies: with all of a job's writes in the open transaction, or when they are on the disk and nobody was told. */
@@ -48,7 +48,8 @@ export function openGoverned({ policy, now }: { policy: string; now: () => numbe
     const store = openStore(join(folder, 'store'))
     store.db.exec('PRAGMA synchronous = OFF')
     const deks = openDeks({ db: store.db, kek: openKekFile(kekFile), now })
-    const ledger = openLedger(store, deks.macs)
+    const ledger = openUnwitnessed(store.db, deks.macs)
+    checkWitness(store.db, ledger.head(), readWitness(store.witnessPath))
     const witness = openWitness(store.witnessPath, ledger.head())
     const end = () => {
       witness.close()
@@ -89,7 +90,7 @@ export function openGoverned({ policy, now }: { policy: string; now: () => numbe
       tokens: {
         check: async (token) => ({
           ...callers.get(token)!,
-          ...{ scopes: ['contracts:write'], tokenId: token, expiresAt: Infinity },
+          ...{ scopes: ['contracts:write'], tokenId: token, tokenHash: token, jti: null, expiresAt: Infinity },
           chainId: Number(token.split(' ')[0]),
           marks: { grant: '', application: '', user: '' },
         }),
