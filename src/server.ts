@@ -28,6 +28,7 @@ import { oauth } from './oauth/oauth.ts'
 import type { ProviderSettings } from './oauth/federation/providers.ts'
 import { sweep } from './oauth/sweep.ts'
 import { startHeadKeeper } from './signing-log/keep.ts'
+import { signingLog } from './signing-log/publish.ts'
 import { followTransactions } from './transactions/follow.ts'
 import { startKeeper, type Keeper } from './transactions/keeper.ts'
 import { startReplay } from './transactions/replay.ts'
@@ -100,6 +101,7 @@ export async function buildServer(
     slices: { ...accountReads(app), sending: accountSending(app, keys, forms) },
     isLimited: app.config.RATE_LIMITS === 'on' && !isDevelopment,
   })
+  signingLog(server, app)
   users(server, app)
   balances(server, app)
   history(server, app)

@@ -213,7 +213,7 @@ export function readSignedHead(note: string): SignedHead | null {
   }
 }
 
-export type ProveRequest = { seq: number; size?: number } | { from: number; to?: number }
+type ProveRequest = { seq: number; size?: number } | { from: number; to?: number }
 
 /** Hashes of RFC 9162 in hexadecimal digits, and the head that they lead to where `size` is that of the head. */
 export type Proof = {

@@ -22,7 +22,7 @@ const FORM_2 = FIELDS.slice(0, 19)
 
 export type LogRecord = Record<string, Uint8Array | string | number | null | undefined>
 
-export const sha256 = (...parts: Uint8Array[]): Buffer => {
+const sha256 = (...parts: Uint8Array[]): Buffer => {
   const digest = createHash('sha256')
   for (const part of parts) digest.update(part)
   return digest.digest()
@@ -94,7 +94,7 @@ export function readCheckpoint(note: string, key: string | null): Checkpoint {
 type VerifierKey = { name: string; id: string; bytes: Buffer }
 
 /** @throws Error  when it is no Ed25519 key in that form */
-export function readKey(text: string): VerifierKey {
+function readKey(text: string): VerifierKey {
   const [, name, id, base64] = /^([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)$/.exec(text.trim()) ?? []
   const bytes = Buffer.from(base64 ?? '', 'base64')
   if (name === undefined || bytes.length !== 33 || bytes[0] !== 1) throw new Error('the key is not name+id+base64')
