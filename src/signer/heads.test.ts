@@ -56,6 +56,14 @@ for (const [what, sql, reason] of [
   })
 }
 
+test('a store whose own head has another root than its records does not open', (t) => {
+  const { open, db } = signingLogStore(t)
+  const log = open()
+  sign(log, db, 3)
+  db.prepare('UPDATE heads SET note = ?').run(signNote({ size: 3, root: Buffer.alloc(32, 1), at: 0 }, log.identity))
+  assert.throws(open, damaged(/does not end where its newest head says, at record 3/))
+})
+
 test('a head that the ledger continues changes nothing; one that it does not stops it, also after a start', (t) => {
   const [mine, later] = [signingLogStore(t), signingLogStore(t)]
   const log = mine.open()

@@ -8,7 +8,7 @@ import { readSignedHead, type SignedHead } from './wire.ts'
 /**
  * Where the ledger ends, signed: how many records, the root of the tree over them, and when, in the form of a checkpoint of
  * transparency logs (C2SP tlog-checkpoint, a signed note). One is made with each commit and lies in the store; the newest
- * goes out with the answers, and whoever keeps it can show it: a signer whose ledger does not continue it refuses.
+ * goes out with the answers, and anyone who keeps it can show it: a signer whose ledger does not continue it refuses.
  */
 export type Heads = {
   newest: () => string
@@ -43,7 +43,9 @@ export function openHeads({
   overruled: readonly Overruled[]
   now: () => number
 }): Heads {
-  const put = db.prepare('INSERT OR REPLACE INTO heads (which, note) VALUES (?, ?)')
+  const put = db.prepare(
+    'INSERT INTO heads (which, note) VALUES (?, ?) ON CONFLICT (which) DO UPDATE SET note = excluded.note',
+  )
   const get = db.prepare('SELECT note FROM heads WHERE which = ?')
   let { note, size } = openNewest()
   let reason = reasonOf(readSignedHead((get.get('shown') as { note: string } | undefined)?.note ?? ''))

@@ -16,7 +16,7 @@ import type { Deks } from './deks.ts'
 import { LedgerDamaged } from './refusal.ts'
 
 /**
- * The signer's own key, Ed25519: for what it says of itself, never for anybody's money. Made with the store, wrapped by a
+ * The signer's own key, Ed25519: for what it says of itself, never for anyone's money. Made with the store, wrapped by a
  * data key as the users' keys are.
  */
 export type SignerIdentity = {

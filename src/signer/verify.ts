@@ -29,7 +29,7 @@ export type Report = {
  * Reads a whole store and checks what it claims: the chain of hashes from the first record to the head, the witness,
  * each signature against the account, nonce and effect it is filed under, and the rules of the ledger once more, in
  * SQL instead of in the code that applied them. Works beside a running signer.
- * @param kek  the master key, to check the MACs too: without it, whoever can write the folder can hash everything anew
+ * @param kek  the master key, to check the MACs too: without it, anyone who can write the folder can hash everything anew
  */
 export function verifyStore(folder: string, kek: Kek | null = null): Report {
   const { db, witnessPath } = openStoreForReading(folder)
@@ -185,7 +185,7 @@ function main(): void {
   for (const problem of problems) process.stdout.write(`${problem}\n`)
   process.stdout.write(
     macs === null
-      ? 'MACs were not checked: that needs SIGNER_KEK_FILE. Whoever can write the folder could have hashed it anew.\n'
+      ? 'MACs were not checked: that needs SIGNER_KEK_FILE. Anyone who can write the folder could have hashed it anew.\n'
       : `MACs of ${macs} records checked; ${records - macs} are from before there were any.\n`,
   )
   const verdict = problems.length === 0 ? 'whole' : 'DAMAGED'

@@ -27,7 +27,7 @@ const USAGE = `Usage: verify-log STORE [--checkpoint FILE]… [--key KEY] [--kek
 /** 0: all is as it should be; 1: it is not; 2: it could not be checked */
 type Code = 0 | 1 | 2
 
-type Asked = {
+type LogArguments = {
   store: string | undefined
   checkpoints: string[]
   key: string | null
@@ -58,7 +58,7 @@ export function verifyLog(args: string[], say: (line: string) => void): Code {
   }
 }
 
-function readArguments(args: string[]): Asked {
+function readArguments(args: string[]): LogArguments {
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,
@@ -73,8 +73,8 @@ function readArguments(args: string[]): Asked {
   return { store: positionals[0], checkpoints, key, kekFile, proof }
 }
 
-/** Two heads and the hashes between them: whoever was shown one of two stories has one that no proof leads to. */
-function checkProof({ proof }: Asked, heads: Checkpoint[], faults: string[], say: (line: string) => void): void {
+/** Two heads and the hashes between them: a reader who was shown one of two stories has one that no proof leads to. */
+function checkProof({ proof }: LogArguments, heads: Checkpoint[], faults: string[], say: (line: string) => void): void {
   const [first, second] = heads.toSorted((a, b) => a.size - b.size) as [Checkpoint, Checkpoint]
   const { proof: hashes } = JSON.parse(readFileSync(proof!, 'utf8')) as { proof?: unknown }
   if (!Array.isArray(hashes) || !hashes.every((one) => typeof one === 'string' && /^[0-9a-f]{64}$/.test(one)))
@@ -92,7 +92,7 @@ function checkProof({ proof }: Asked, heads: Checkpoint[], faults: string[], say
 }
 
 function checkStore(
-  { store, key, kekFile }: Asked,
+  { store, key, kekFile }: LogArguments,
   checkpoints: Checkpoint[],
   faults: string[],
   say: (line: string) => void,
@@ -100,7 +100,7 @@ function checkStore(
   const file = store!.endsWith('.sqlite') ? store! : join(store!, 'signer.sqlite')
   const db = new DatabaseSync(file, { readOnly: true })
   try {
-    // One state, also beside a signer that goes on writing.
+    // One state, also beside a signer that keeps writing.
     db.exec('BEGIN')
     const wrapped = db.prepare('SELECT epoch, wrapped, maced_from FROM deks').all() as WrappedKey[]
     const macs = kekFile === null ? null : macKeys(readFileSync(kekFile), wrapped)
