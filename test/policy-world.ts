@@ -5,11 +5,11 @@ import { DatabaseSync } from 'node:sqlite'
 import { Transaction } from 'ethers'
 import { decodeFunctionData, parseAbi } from 'viem'
 import { createAccount } from '../src/signer/create.ts'
-import { openDeks } from '../src/signer/deks.ts'
 import { openGroup, type RunGrouped } from '../src/signer/group.ts'
 import { makeKekFile, openKekFile } from '../src/signer/kek.ts'
 import { openKeys } from '../src/signer/keys.ts'
-import { checkWitness, openUnwitnessed } from '../src/signer/ledger.ts'
+import { checkWitness } from '../src/signer/ledger.ts'
+import { openSigningLog } from '../src/signer/signing-log.ts'
 import { openMeters } from '../src/signer/meters.ts'
 import { readPolicyVersion } from '../src/signer/policy/accept.ts'
 import { sign, type Inside } from '../src/signer/sign.ts'
@@ -47,8 +47,7 @@ export function openGoverned({ policy, now }: { policy: string; now: () => numbe
   function open(): { inside: Inside; close: () => void } {
     const store = openStore(join(folder, 'store'))
     store.db.exec('PRAGMA synchronous = OFF')
-    const deks = openDeks({ db: store.db, kek: openKekFile(kekFile), now })
-    const ledger = openUnwitnessed(store.db, deks.macs)
+    const { deks, ledger, heads } = openSigningLog(store.db, openKekFile(kekFile), now)
     checkWitness(store.db, ledger.head(), readWitness(store.witnessPath))
     const witness = openWitness(store.witnessPath, ledger.head())
     const end = () => {
@@ -58,7 +57,10 @@ export function openGoverned({ policy, now }: { policy: string; now: () => numbe
     const meters = openMeters(store.db)
     const grouped = openGroup({
       db: store.db,
-      committing: meters.write,
+      committing() {
+        meters.write()
+        heads.seal()
+      },
       committed() {
         if (left <= 0 && how === 'after-commit') throw new Killed()
         witness.write(ledger.head())
