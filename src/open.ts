@@ -28,6 +28,7 @@ import { openOperatorDoor } from './operator/auth.ts'
 import type { IssueToken } from './operator/routes.ts'
 import { buildServer, startWorkers } from './server.ts'
 import { connectSigner } from './signer/client.ts'
+import { recallHead } from './signing-log/keep.ts'
 import { toHex } from './store/bytes.ts'
 import { reasonOf } from './store/away.ts'
 import { openState } from './state.ts'
@@ -143,6 +144,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       },
     }
     if (main !== null) await registerDemo(app, main)
+    await recallHead(app)
     revocations = opened('revocations', startRevocations(app, keys), (publisher) => publisher.stop())
     // A signer that is away gets it later; it says so in its log, and /readyz too.
     await revocations.publish().catch(() => {})

@@ -27,6 +27,8 @@ import { issueToken } from './oauth/issue.ts'
 import { oauth } from './oauth/oauth.ts'
 import type { ProviderSettings } from './oauth/federation/providers.ts'
 import { sweep } from './oauth/sweep.ts'
+import { startHeadKeeper } from './signing-log/keep.ts'
+import { signingLog } from './signing-log/publish.ts'
 import { followTransactions } from './transactions/follow.ts'
 import { startKeeper, type Keeper } from './transactions/keeper.ts'
 import { startReplay } from './transactions/replay.ts'
@@ -99,6 +101,7 @@ export async function buildServer(
     slices: { ...accountReads(app), sending: accountSending(app, keys, forms) },
     isLimited: app.config.RATE_LIMITS === 'on' && !isDevelopment,
   })
+  signingLog(server, app)
   users(server, app)
   balances(server, app)
   history(server, app)
@@ -129,7 +132,7 @@ export type Workers = {
 /** What runs beside the requests: a follower and a keeper per network, and the sweeping of what has expired or is needed no more. */
 export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
-  const running: { stop(): Promise<void> }[] = [replay, startByteSweep(app)]
+  const running: { stop(): Promise<void> }[] = [replay, startByteSweep(app), startHeadKeeper(app)]
   const keepers: Keeper[] = []
   const serve = (chain: Chain) => {
     const keeper = startKeeper(app, chain)

@@ -35,6 +35,7 @@ export function asBeforeMacs({ env }: Pick<Place, 'env'>): void {
     const sealed = Buffer.concat([seal.update(dek), seal.final()])
     rewrap.run(Buffer.concat([iv, seal.getAuthTag(), sealed]), epoch)
   }
+  db.exec('DELETE FROM identity; DELETE FROM tree; DELETE FROM heads')
   db.exec('COMMIT')
   db.close()
   const body = Buffer.alloc(40)

@@ -5,17 +5,17 @@ import { DatabaseSync } from 'node:sqlite'
 import { Transaction } from 'ethers'
 import { decodeFunctionData, parseAbi } from 'viem'
 import { createAccount } from '../src/signer/create.ts'
-import { openDeks } from '../src/signer/deks.ts'
 import { openGroup, type RunGrouped } from '../src/signer/group.ts'
 import { makeKekFile, openKekFile } from '../src/signer/kek.ts'
 import { openKeys } from '../src/signer/keys.ts'
-import { openLedger } from '../src/signer/ledger.ts'
+import { checkWitness } from '../src/signer/ledger.ts'
+import { openSigningLog } from '../src/signer/signing-log.ts'
 import { openMeters } from '../src/signer/meters.ts'
 import { readPolicyVersion } from '../src/signer/policy/accept.ts'
 import { sign, type Inside } from '../src/signer/sign.ts'
 import { DATABASE_FILE, openStore } from '../src/signer/store.ts'
 import { openUnattendedFees } from '../src/signer/unattended.ts'
-import { openWitness } from '../src/signer/witness.ts'
+import { openWitness, readWitness } from '../src/signer/witness.ts'
 import type { Hex, Signed, SignRequest } from '../src/signer/wire.ts'
 
 /** Where a signer dies: with all of a job's writes in the open transaction, or when they are on the disk and nobody was told. */
@@ -47,8 +47,8 @@ export function openGoverned({ policy, now }: { policy: string; now: () => numbe
   function open(): { inside: Inside; close: () => void } {
     const store = openStore(join(folder, 'store'))
     store.db.exec('PRAGMA synchronous = OFF')
-    const deks = openDeks({ db: store.db, kek: openKekFile(kekFile), now })
-    const ledger = openLedger(store, deks.macs)
+    const { deks, ledger, heads } = openSigningLog(store.db, openKekFile(kekFile), now)
+    checkWitness(store.db, ledger.head(), readWitness(store.witnessPath))
     const witness = openWitness(store.witnessPath, ledger.head())
     const end = () => {
       witness.close()
@@ -57,7 +57,10 @@ export function openGoverned({ policy, now }: { policy: string; now: () => numbe
     const meters = openMeters(store.db)
     const grouped = openGroup({
       db: store.db,
-      committing: meters.write,
+      committing() {
+        meters.write()
+        heads.seal()
+      },
       committed() {
         if (left <= 0 && how === 'after-commit') throw new Killed()
         witness.write(ledger.head())
@@ -89,7 +92,7 @@ export function openGoverned({ policy, now }: { policy: string; now: () => numbe
       tokens: {
         check: async (token) => ({
           ...callers.get(token)!,
-          ...{ scopes: ['contracts:write'], tokenId: token, expiresAt: Infinity },
+          ...{ scopes: ['contracts:write'], tokenId: token, tokenHash: token, jti: null, expiresAt: Infinity },
           chainId: Number(token.split(' ')[0]),
           marks: { grant: '', application: '', user: '' },
         }),

@@ -19,6 +19,7 @@ import { policy } from './policy.ts'
 import { provider } from './provider.ts'
 import { signer } from './signer.ts'
 import { token } from './token.ts'
+import { addVerifyLog } from './verify-log.ts'
 
 /**
  * `chatelaine <command>`: what an operator does beside the running server. Each command is a file of its own; they
@@ -48,6 +49,7 @@ export function openProgram(): Command {
     program.addCommand(command)
   addAudit(program)
   addBackfill(program)
+  addVerifyLog(program)
   inherit(program)
   return program
 }

@@ -213,7 +213,7 @@ test('a store of an earlier version keeps its records and their hashes, and what
   for (const column of ['request_hash', 'evidence', 'policy', 'spent', 'mac'])
     db.exec(`ALTER TABLE ledger DROP COLUMN ${column}`)
   db.exec(
-    'ALTER TABLE deks DROP COLUMN maced_from; DROP TABLE frozen; DROP TABLE meters; DROP TABLE policy; PRAGMA user_version = 2',
+    'ALTER TABLE deks DROP COLUMN maced_from; DROP TABLE frozen; DROP TABLE meters; DROP TABLE policy; DROP TABLE identity; DROP TABLE tree; DROP TABLE heads; PRAGMA user_version = 2',
   )
   db.close()
   const folder = place.env.SIGNER_DIR!

@@ -3,12 +3,13 @@ import type { DatabaseSync } from 'node:sqlite'
 import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
 import { countAll } from './chain-counts.ts'
-import { openDeks, readMacs } from './deks.ts'
+import { readMacs } from './deks.ts'
+import { readSignedHead } from './wire.ts'
 import { openKekFile, type Kek } from './kek.ts'
-import { openUnwitnessed } from './ledger.ts'
 import { GENESIS, type LedgerRow } from './record.ts'
 import { LedgerDamaged, StartError } from './refusal.ts'
 import type { Restored } from './restored.ts'
+import { openSigningLog } from './signing-log.ts'
 import { openStore, openStoreForReading } from './store.ts'
 import { verifyLedger } from './verify.ts'
 import { openWitness, readWitness, type LedgerHead } from './witness.ts'
@@ -19,6 +20,8 @@ export type InspectedStore = {
   /** the last record; null in an empty ledger */
   last: Pick<LedgerRow, 'at' | 'kind' | 'chain_id' | 'nonce'> | null
   witness: LedgerHead | null
+  /** records of the newest head that a server has shown and the store does not continue; null: none was */
+  shown: number | null
   witnessIs: 'in agreement' | 'ahead' | 'missing' | 'of another store'
   /** 40 hexadecimal digits each */
   accounts: string[]
@@ -43,6 +46,7 @@ export function findStore(folder: string, kek: Kek): InspectedStore {
     const chains = db.prepare('SELECT chain_id AS chainId, count(DISTINCT address) AS accounts FROM ledger WHERE nonce IS NOT NULL GROUP BY chain_id').all() // prettier-ignore
     return {
       chains: chains as InspectedStore['chains'],
+      shown: readShown(db),
       ...{ head, witness, problems, witnessIs: compare(db, head, witness) },
       last: (last as InspectedStore['last']) ?? null,
       accounts: (rows as { address: string }[]).map(({ address }) => address),
@@ -50,6 +54,12 @@ export function findStore(folder: string, kek: Kek): InspectedStore {
   } finally {
     db.close()
   }
+}
+
+function readShown(db: DatabaseSync): number | null {
+  const hasHeads = db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'heads'`).get() !== undefined
+  const row = hasHeads ? db.prepare(`SELECT note FROM heads WHERE which = 'shown'`).get() : undefined
+  return row === undefined ? null : (readSignedHead((row as { note: string }).note)?.size ?? null)
 }
 
 function compare(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null): InspectedStore['witnessIs'] {
@@ -70,7 +80,7 @@ function compare(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null)
 export function acceptRestore(folder: string, kek: Kek, expected: LedgerHead, restored: Restored): LedgerHead {
   const store = openStore(folder)
   try {
-    const ledger = openUnwitnessed(store.db, openDeks({ db: store.db, kek, now: Date.now }).macs)
+    const { ledger, heads } = openSigningLog(store.db, kek, Date.now)
     if (!ledger.head().record.equals(expected.record)) {
       throw new StartError('The store has changed since it was shown: run the command again.')
     }
@@ -83,6 +93,7 @@ export function acceptRestore(folder: string, kek: Kek, expected: LedgerHead, re
       rule: 'accept-restore',
       restored,
     })
+    heads.seal()
     // Before the commit: a crash in between leaves a store that is one record older than its witness, to be accepted again.
     openWitness(store.witnessPath, ledger.head()).close()
     store.db.exec('COMMIT')
@@ -122,7 +133,7 @@ async function main(): Promise<number> {
   if (witnessIs === 'of another store') {
     throw new StartError('The witness belongs to another store, not to a later state of this one: restore the two that belong together.') // prettier-ignore
   }
-  if (witnessIs === 'in agreement' && urls.length === 0) {
+  if (witnessIs === 'in agreement' && found.shown === null && urls.length === 0) {
     print('The witness agrees: there is nothing to accept. A folder that was restored as a whole looks like this, too;')
     print('then name the networks with --rpc-url, so that no used nonce is signed again.')
     return 0
@@ -150,12 +161,15 @@ async function main(): Promise<number> {
   if (values.accept !== confirmationOf(head))
     throw new StartError(`--accept must be ${confirmationOf(head)} for this store.`)
   const lost = witness === null ? null : { count: witness.count, record: witness.record.toString('hex') }
-  const { count } = acceptRestore(folder, kek, head, { witness: lost, floors })
+  const { count } = acceptRestore(folder, kek, head, {
+    ...{ witness: lost, floors },
+    ...(found.shown === null ? {} : { shown: found.shown }),
+  })
   print(`Accepted, as record ${count} of the ledger. The signer can be started.`)
   return 0
 }
 
-function describe({ head, last, witness, accounts }: InspectedStore): string {
+function describe({ head, last, witness, accounts, shown }: InspectedStore): string {
   const end = last === null ? '' : ` of ${new Date(last.at).toISOString()} (${nameOf(last)})`
   const lines = [
     `The store: ${head.count} records, the last ${confirmationOf(head)}${end}; ${accounts.length} accounts.`,
@@ -168,6 +182,8 @@ function describe({ head, last, witness, accounts }: InspectedStore): string {
       'whose keys are lost with them.',
     )
   }
+  if (shown !== null)
+    lines.push(`A server has kept a signed head of ${shown} records, which this store does not continue.`)
   return lines.join('\n')
 }
 

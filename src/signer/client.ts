@@ -14,6 +14,11 @@ export type Signer = {
    * started again knows none. Throws as the calls do.
    */
   bringRevocations: (parts: string[]) => Promise<void>
+  /** the newest signed head of the ledger that this process knows; null: none yet */
+  head: () => string | null
+  /** One that was kept from before: shown first on every connection, with which a signer that is older is found. */
+  rememberHead: (head: string) => void
+  prove: CallSigner<'prove'>
   health: () => Promise<Verbs['health']['answer']>
   /** Ends the connection; calls under way fail with signer_unavailable. */
   close: () => void
@@ -56,6 +61,7 @@ type SignerConnection = { socket: Socket; waiting: Map<number, PendingAnswer> }
 export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Options): Signer {
   let connection: SignerConnection | null = null
   let greeting: string[] = []
+  let head: string | null = null
   let lastId = 0
   let isClosed = false
 
@@ -70,6 +76,11 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
       // One that is opened by this has greeted with them already; twice does no harm.
       await Promise.all(parts.map((list) => call('revocations', { list })))
     },
+    head: () => head,
+    rememberHead(kept) {
+      head ??= kept
+    },
+    prove: (request) => call('prove', request),
     health: () => call('health', {}),
     close() {
       isClosed = true
@@ -115,7 +126,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
 
   function open(): SignerConnection {
     const opened: SignerConnection = { socket: connect(path), waiting: new Map() }
-    const read = frameReader((message) => settle(opened, message as AnswerFrame))
+    const read = frameReader((message) => take(opened, message as AnswerFrame))
     opened.socket.on('data', (chunk) => {
       try {
         read(chunk)
@@ -125,10 +136,18 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
     })
     opened.socket.on('error', (cause) => lose(opened, unavailable('The signer cannot be reached.', cause)))
     opened.socket.on('close', () => lose(opened, unavailable('The connection to the signer was lost.')))
+    // First of all: what it is asked after that it refuses, where its ledger does not continue this head.
+    if (head !== null) opened.socket.write(encode({ id: (lastId += 1), verb: 'greeting', request: { head } }))
     // Nobody waits for these; the process that brought the list hears of its fate at the next one.
     for (const list of greeting)
       opened.socket.write(encode({ id: (lastId += 1), verb: 'revocations', request: { list } }))
     return opened
+  }
+
+  function take(from: SignerConnection, frame: AnswerFrame): void {
+    // By a signer that was shown the one before and did not refuse: it is the next, also after a restore that was accepted.
+    if (typeof frame.head === 'string' && 'answer' in frame) head = frame.head
+    settle(from, frame)
   }
 
   function lose(lost: SignerConnection, error: AppError): void {

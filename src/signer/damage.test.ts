@@ -96,7 +96,7 @@ describe('a store that is not what it was', () => {
     await assert.rejects(again(), /does not open this store/)
     db.exec('UPDATE deks SET maced_from = 1')
     db.close()
-    await refusesEverything(await again(), /Record 1 of the ledger was not written by this signer/, address)
+    await refusesEverything(await again(), /identity key of the signer is missing/, address)
     const { problems } = verifyStore(folder, openKekFile(place.env.SIGNER_KEK_FILE!))
     assert.equal(problems.filter((problem) => problem.endsWith('was not written by this signer.')).length, 4)
   })

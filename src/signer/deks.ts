@@ -7,6 +7,8 @@ import { StartError } from './refusal.ts'
 
 /** The data keys, one per epoch, unwrapped; user keys are wrapped with them, and MACs derived from them. */
 export type Deks = {
+  /** the store is new, or from before MACs: nothing that came with them can be in it yet */
+  isNew: boolean
   of: (epoch: number) => KeyObject | undefined
   /** the data key for the next account; a new one when the last is full or old */
   current: () => { epoch: number; dek: KeyObject }
@@ -31,7 +33,7 @@ type DekRow = {
 const readRows = (db: DatabaseSync): DekRow[] => db.prepare('SELECT * FROM deks ORDER BY epoch').all() as DekRow[]
 
 /**
- * Unwraps every data key, so that a wrong master key is noticed here and not at the first signature.
+ * Unwraps every data key, so that a wrong master key is noticed here and not at the first signature; inside a transaction.
  * @throws StartError  when the master key is not the one that this store was made with
  */
 export function openDeks({
@@ -58,6 +60,7 @@ export function openDeks({
   let newest = last === undefined ? null : { epoch: last.epoch, keys: last.keys, createdAt: last.created_at }
 
   return {
+    isNew: rows.every((row) => (row.maced_from ?? null) === null),
     of: (epoch) => opened.get(epoch),
     current,
     used(epoch) {
@@ -94,13 +97,11 @@ export function openDeks({
     const old = rows.filter(({ maced_from }) => (maced_from ?? null) === null)
     if (old.length === 0) return
     const bind = db.prepare('UPDATE deks SET wrapped = ?, maced_from = ? WHERE epoch = ?')
-    db.exec('BEGIN IMMEDIATE')
     for (const { epoch } of old) {
       const dek = opened.get(epoch)!.export()
       bind.run(kek.wrap(dek, aadOf({ epoch, maced_from: macedFrom })), macedFrom, epoch)
       dek.fill(0)
     }
-    db.exec('COMMIT')
   }
 }
 

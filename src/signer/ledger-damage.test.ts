@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { fixedMacs } from '../../test/fixed-macs.ts'
+import { rehash } from '../../test/signing-log-store.ts'
 import { checkWitness, follow, openUnwitnessed } from './ledger.ts'
 import type { Macs } from './macs.ts'
 import { GENESIS, recordOf, type LedgerAttempt, type LedgerRow } from './record.ts'
@@ -83,18 +83,6 @@ test('of a long ledger the last thousand records are checked, and the one that t
   db.exec(`ROLLBACK; UPDATE ledger SET rule = 'another' WHERE seq = 2`)
   assert.throws(() => reopen(), damaged(/^Record 2 .* altered/))
 })
-
-/** The chain as someone hashes it who can write the file and has no key. */
-function rehash(db: DatabaseSync): void {
-  let record: Buffer = GENESIS
-  let count = 0
-  for (const row of db.prepare('SELECT * FROM ledger ORDER BY seq').all() as LedgerRow[]) {
-    record = recordOf(record, row)
-    count = row.seq
-    db.prepare('UPDATE ledger SET record = ? WHERE seq = ?').run(record, count)
-  }
-  db.prepare('UPDATE ledger_head SET count = ?, record = ?').run(count, record)
-}
 
 for (const [what, sql, first] of [
   ['altered', `UPDATE ledger SET token_id = 'another' WHERE seq = 2`, 2],

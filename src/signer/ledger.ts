@@ -1,14 +1,19 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { assertMac, type Macs } from './macs.ts'
+import type { Overruled } from './heads.ts'
 import { COLUMNS, GENESIS, recordOf, toRow, type LedgerAttempt, type LedgerRow, type NewEntry } from './record.ts'
 import { LedgerDamaged } from './refusal.ts'
 import { decodeRestored } from './restored.ts'
 import { dearerBy, type Unattended } from './unattended.ts'
-import { readWitness, type LedgerHead } from './witness.ts'
+import { openTree, type Tree } from './tree.ts'
+import type { LedgerHead } from './witness.ts'
 
 type LedgerSlot = { chainId: number; address: Buffer; nonce: number }
 
 export type Ledger = {
+  tree: Tree
+  /** sizes of heads that were lost with an older store, each overruled by a record of its restore */
+  overruled: readonly Overruled[]
   head: () => LedgerHead
   attempts: (slot: LedgerSlot) => LedgerAttempt[]
   /** true when the intent was signed under another (chain, address, nonce) */
@@ -39,20 +44,14 @@ const MAX_MISDATED = 1_000
 const TAIL = 1_000
 
 /**
- * Opens the ledger when its end is what the signer last answered for.
- * @throws LedgerDamaged  when the chain's tail is broken or not by this signer, or the store is older than its witness
+ * The ledger as it ends, without a look at its witness (`checkWitness`).
+ * @throws LedgerDamaged  when its tail is broken or not by this signer
  */
-export function openLedger({ db, witnessPath }: { db: DatabaseSync; witnessPath: string }, macs: Macs): Ledger {
-  const ledger = openUnwitnessed(db, macs)
-  checkWitness(db, ledger.head(), readWitness(witnessPath))
-  return ledger
-}
-
-/** The ledger without a look at its witness: to accept an older copy. @throws LedgerDamaged when its tail is broken */
 export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
   let head = readHead(db)
   checkTail(db, head, macs)
-  const floors = readFloors(db)
+  const { floors, overruled } = readRestores(db)
+  const tree = openTree(db, head.count)
 
   const attempts = db.prepare('SELECT * FROM ledger WHERE address = ? AND chain_id = ? AND nonce = ? ORDER BY seq')
   const elsewhere = db.prepare(
@@ -83,6 +82,8 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     (attempts.all(address, chainId, nonce) as LedgerRow[]).map(readHeld)
 
   return {
+    tree,
+    overruled,
     head: () => head,
     attempts: attemptsOf,
     isElsewhere: (intentId, { address, chainId, nonce }) =>
@@ -126,6 +127,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
       const record = recordOf(head.record, { ...row, mac: null }, 3)
       insert.run(...COLUMNS.map((column) => row[column]), record, macs.of(record))
       moveHead.run(row.seq, record)
+      tree.append(record)
       head = { count: row.seq, record }
     },
   }
@@ -183,17 +185,21 @@ export function checkWitness(db: DatabaseSync, head: LedgerHead, witness: Ledger
   }
 }
 
-/** The highest floor of every account and chain, of all restores. */
-function readFloors(db: DatabaseSync): Map<string, number> {
+/** Of all restores: the highest floor of every account and chain, and which heads they overruled. */
+function readRestores(db: DatabaseSync): { floors: Map<string, number>; overruled: Overruled[] } {
   const floors = new Map<string, number>()
-  const rows = db.prepare(`SELECT raw FROM ledger WHERE kind = 'restore'`).iterate() as Iterable<Pick<LedgerRow, 'raw'>>
-  for (const { raw } of rows) {
-    for (const { address, chainId, nonce } of decodeRestored(raw!).floors) {
+  const overruled: Overruled[] = []
+  const rows = db.prepare(`SELECT seq, raw FROM ledger WHERE kind = 'restore'`).iterate()
+  for (const { seq, raw } of rows as Iterable<Pick<LedgerRow, 'seq' | 'raw'>>) {
+    const restored = decodeRestored(raw!)
+    // Its own record is the first in which the two differ.
+    overruled.push({ from: seq, to: Math.max(restored.witness?.count ?? 0, restored.shown ?? 0) })
+    for (const { address, chainId, nonce } of restored.floors) {
       const key = slotKey(address, chainId)
       floors.set(key, Math.max(floors.get(key) ?? 0, nonce))
     }
   }
-  return floors
+  return { floors, overruled }
 }
 
 const slotKey = (address: string, chainId: number): string => `${address} ${chainId}`

@@ -4,7 +4,7 @@ import type { LedgerRow } from './record.ts'
 
 /**
  * MACs of the ledger's records: HMAC-SHA-256 of a record's hash, by a key derived from a data key, before it the number of
- * that data key's epoch. Whoever can write the folder and lacks the master key cannot make one, so a chain that was
+ * that data key's epoch. Anyone who can write the folder and lacks the master key cannot make one, so a chain that was
  * hashed anew does not fit. What they do not say: a ledger without its newest records, or a whole older folder, has good ones.
  */
 export type Macs = {

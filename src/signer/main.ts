@@ -13,26 +13,28 @@ import { openTelemetry, type Logger } from '../telemetry.ts'
 import { anchorOf, assertAnchored } from './anchor.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
-import { openDeks } from './deks.ts'
 import { openFreezes } from './freezes.ts'
 import { openGroup } from './group.ts'
+import { verifierKeyOf, type Heads } from './heads.ts'
 import { isInside, makeKekFile, openKekFile, type Kek } from './kek.ts'
 import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
-import { openLedger } from './ledger.ts'
+import { checkWitness } from './ledger.ts'
 import { openMeters } from './meters.ts'
 import type { PolicyLimits } from './policy.ts'
 import { openPolicyInForce, withPolicyFreezes } from './policy-in-force.ts'
+import { prove } from './prove.ts'
 import { recall, recallSince } from './recall.ts'
-import { readFreezeRequest } from './request.ts'
+import { readFreezeRequest, readGreeting } from './request.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
 import { check, sign, type Inside } from './sign.ts'
 import { adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
+import { openSigningLog } from './signing-log.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
 import { openTokens } from './tokens.ts'
 import { openUnattendedFees } from './unattended.ts'
-import { openWitness } from './witness.ts'
+import { openWitness, readWitness } from './witness.ts'
 
 /**
  * The signer: a program of its own that holds the keys and answers on a Unix socket. Settings: SIGNER_… and
@@ -61,6 +63,7 @@ async function main(): Promise<void> {
     mode: settings.socketMode,
     handlers: signer.handlers,
     log,
+    head: signer.head,
   })
   process.stdout.write('ready\n')
   log.info('signer_ready', { isDamaged: signer.isDamaged, curve })
@@ -168,7 +171,13 @@ function readSettings(env: NodeJS.ProcessEnv): SignerConfig {
   return settings
 }
 
-type RunningSigner = { handlers: Handlers; admin: AdminHandlers; isDamaged: boolean; close: () => void }
+type RunningSigner = {
+  handlers: Handlers
+  admin: AdminHandlers
+  isDamaged: boolean
+  head: () => string
+  close: () => void
+}
 
 function openSigner(settings: SignerConfig, log: Logger): RunningSigner {
   let store: Store | undefined
@@ -179,15 +188,15 @@ function openSigner(settings: SignerConfig, log: Logger): RunningSigner {
     if (!(error instanceof LedgerDamaged) && !isSqliteError(error)) throw error
     const reason = isSqliteError(error) ? 'The store cannot be read.' : error.message
     log.error('ledger_damaged', { reason }, error)
-    return { ...refuseAll(reason), isDamaged: true, close: () => store?.close() }
+    return { ...refuseAll(reason), isDamaged: true, head: () => '', close: () => store?.close() }
   }
 }
 
 function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigner {
   const { db, witnessPath } = store
   const now = Date.now
-  const deks = openDeks({ db, kek: openKek(store, settings), now })
-  const ledger = openLedger(store, deks.macs)
+  const { deks, ledger, heads, identity } = openSigningLog(db, openKek(store, settings), now)
+  checkWitness(db, ledger.head(), readWitness(witnessPath))
   const keys = openKeys({ db, deks, now })
   const { jwksFile, issuer, audience, limits, maxTokenSeconds, revocationsSeconds: maxAgeSeconds } = settings
   if (!settings.isDevelopment) assertAnchored(settings.folder)
@@ -203,7 +212,10 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
   const meters = openMeters(db)
   const group = openGroup({
     db,
-    committing: meters.write,
+    committing() {
+      meters.write()
+      heads.seal()
+    },
     committed() {
       if (ledger.head() === witnessed) return
       witnessed = ledger.head()
@@ -224,24 +236,41 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
     freezes: withPolicyFreezes(freezes, policy),
     ...{ policy, meters },
   }
-  return {
-    handlers: {
-      createAccount: (request) => createAccount(inside, request),
-      sign: (request) => sign(inside, request),
-      check: (request) => check(inside, request),
-      recall: (request) => recall(ledger, request),
-      recallSince: (request) => recallSince(ledger, request),
-      revocations: (request) => revocations.take(request),
-      health: async () => ({
-        ok: true,
-        accounts: keys.count(),
-        ledgerEntries: ledger.head().count,
-        revocations: await revocations.state(),
-        chains: limits.chains === null ? null : [...limits.chains],
-        tokenKeys: tokenKeys.fingerprints(),
-        policy: policy.health(),
-      }),
+  const handlers: Handlers = {
+    greeting: (request) => {
+      const { head } = readGreeting(request)
+      if (head !== null && !heads.show(head))
+        throw new Refusal(
+          'ledger_damaged',
+          'The head that was shown is not one of this signer: it has another identity.',
+        )
+      const reason = heads.behind()
+      if (reason !== null) {
+        log.error('ledger_damaged', { reason })
+        throw damaged(reason)
+      }
+      return { key: verifierKeyOf(identity) }
     },
+    prove: (request) => prove({ ledger, heads }, request),
+    createAccount: (request) => createAccount(inside, request),
+    sign: (request) => sign(inside, request),
+    check: (request) => check(inside, request),
+    recall: (request) => recall(ledger, request),
+    recallSince: (request) => recallSince(ledger, request),
+    revocations: (request) => revocations.take(request),
+    health: async () => ({
+      ok: true,
+      accounts: keys.count(),
+      ledgerEntries: ledger.head().count,
+      revocations: await revocations.state(),
+      identity: verifierKeyOf(identity),
+      chains: limits.chains === null ? null : [...limits.chains],
+      tokenKeys: tokenKeys.fingerprints(),
+      policy: policy.health(),
+    }),
+  }
+  return {
+    handlers: guardAll(handlers, heads),
     admin: {
       freeze: async (request) => {
         const { subject } = readFreezeRequest(request)
@@ -253,7 +282,9 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
       unfreeze: async (request) => freezes.unfreeze(readFreezeRequest(request).subject),
       frozen: () => freezes.list(),
     },
-    isDamaged: false,
+    isDamaged: heads.behind() !== null,
+    // One that the ledger is known not to continue is nobody's newest.
+    head: () => (heads.behind() === null ? heads.newest() : ''),
     close() {
       policy.close()
       witness.close()
@@ -270,12 +301,30 @@ function openKek({ db }: Store, { kekFile, isDevelopment }: SignerConfig): Kek {
   return openKekFile(kekFile)
 }
 
+/** Nothing but a greeting and proofs of what is there, while the ledger does not continue a head that it has signed. */
+function guardAll(handlers: Handlers, heads: Heads): Handlers {
+  const guarded = Object.entries(handlers).map(([verb, handle]) => [
+    verb,
+    (request: unknown) => {
+      const reason = heads.behind()
+      if (reason !== null && verb !== 'greeting' && verb !== 'prove') throw damaged(reason)
+      return handle(request)
+    },
+  ])
+  return Object.fromEntries(guarded) as Handlers
+}
+
+const damaged = (reason: string): Refusal =>
+  new Refusal('ledger_damaged', `${reason} The signer signs nothing until the store is restored.`)
+
 function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers } {
   const refuse = () => {
-    throw new Refusal('ledger_damaged', `${reason} The signer signs nothing until the store is restored.`)
+    throw damaged(reason)
   }
   return {
     handlers: {
+      greeting: refuse,
+      prove: refuse,
       createAccount: refuse,
       sign: refuse,
       check: refuse,

@@ -96,6 +96,25 @@ export function readRecallSinceRequest(request: unknown): { after: number } {
   return { after: readInteger('after', readFields(request, new Set(['after'])).after, 0) }
 }
 
+export type ProveAsk = { seq: number; size: number | undefined } | { from: number; to: number | undefined }
+
+/** @throws bad_request */
+export function readProveRequest(request: unknown): ProveAsk {
+  const { seq, size, from, to } = readFields(request, new Set(['seq', 'size', 'from', 'to']))
+  if ((seq === undefined) === (from === undefined) || (seq === undefined ? size : to) !== undefined)
+    throw bad('expected a record and a size, or two sizes')
+  const limit = (name: string, value: unknown) => (value === undefined ? undefined : readInteger(name, value, 1))
+  if (seq !== undefined) return { seq: readInteger('seq', seq, 1), size: limit('size', size) }
+  return { from: readInteger('from', from, 0), to: limit('to', to) }
+}
+
+/** @throws bad_request */
+export function readGreeting(request: unknown): { head: string | null } {
+  const { head } = readFields(request, new Set(['head']))
+  if (head !== null && (typeof head !== 'string' || head.length > 1_024)) throw bad('head is not a signed head')
+  return { head }
+}
+
 /** @throws bad_request */
 export function readRevocationsRequest(request: unknown): { list: string } {
   const { list } = readFields(request, new Set(['list']))

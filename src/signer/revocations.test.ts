@@ -151,7 +151,16 @@ async function lists(t: TestContext) {
 }
 
 const caller = (grantId: string): TokenCaller => ({
-  ...{ userId: ALICE, clientId: 'shop', scopes: [], chainId: 1, tokenId: 't', expiresAt: 9e9 },
+  ...{
+    userId: ALICE,
+    clientId: 'shop',
+    scopes: [],
+    chainId: 1,
+    tokenHash: 'hash',
+    jti: null,
+    tokenId: 't',
+    expiresAt: 9e9,
+  },
   marks: { grant: revoked.grant(grantId), application: revoked.application('shop'), user: revoked.user(ALICE) },
 })
 const isRefused = (code: string) => (error: unknown) => error instanceof Refusal && error.code === code

@@ -59,6 +59,7 @@ export async function sign(inside: Inside, request: unknown): Promise<Signed> {
       held,
       clientId: caller?.clientId ?? null,
       tokenId: caller?.tokenId ?? null,
+      evidence: evidenceOf(caller, rule),
       policy,
       spent: spentToText(charges),
     })
@@ -147,6 +148,15 @@ function assertNotSuspended(freezes: Inside['freezes'], clientId: string | null)
 }
 
 const slotOf = ({ tx }: SignOrder) => ({ chainId: tx.chainId, address: tx.from, nonce: tx.nonce })
+
+/** What was shown for a signature, in one form: these keys, in this order. The hash of a consent will be one of them. */
+const evidenceOf = (caller: TokenCaller | null, rule: string): string =>
+  JSON.stringify({
+    token_sha256: caller?.tokenHash ?? null,
+    jti: caller?.jti ?? null,
+    client_id: caller?.clientId ?? null,
+    rule,
+  })
 
 /** @returns the rule that allows it */
 function pass({ allowed, rule }: Decision): string {

@@ -17,6 +17,8 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
   const calls = { sign: 0, recall: 0, health: 0 }
   const held: (() => void)[] = []
   const handlers: Handlers = {
+    greeting: () => ({}),
+    prove: () => ({}),
     createAccount: () => {
       throw new Refusal('bad_request', 'No.')
     },

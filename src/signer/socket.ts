@@ -39,6 +39,7 @@ export async function listen({
   mode,
   handlers,
   log,
+  head = () => '',
 }: {
   path: string
   /** where the path is set, for what is said when it cannot be used */
@@ -46,12 +47,14 @@ export async function listen({
   mode: number
   handlers: Served
   log: Logger
+  /** the newest signed head; empty: none */
+  head?: () => string
 }) {
   makeFolder(dirname(path), mode)
   await clearPath(path, setting)
   const open = new Map<Socket, { finish: () => void }>()
   const server = createServer((socket) => {
-    open.set(socket, serve(socket, handlers, log))
+    open.set(socket, serve(socket, { handlers, log, head }))
     socket.once('close', () => open.delete(socket))
   })
   server.maxConnections = MAX_CONNECTIONS
@@ -71,7 +74,11 @@ export async function listen({
   }
 }
 
-function serve(socket: Socket, handlers: Served, log: Logger): { finish: () => void } {
+function serve(
+  socket: Socket,
+  { handlers, log, head }: { handlers: Served; log: Logger; head: () => string },
+): { finish: () => void } {
+  let told = ''
   let underWay = 0
   let bytesUnderWay = 0
   let isEnding = false
@@ -135,7 +142,9 @@ function serve(socket: Socket, handlers: Served, log: Logger): { finish: () => v
         socket.cork()
         process.nextTick(() => socket.uncork())
       }
-      socket.write(encodeAnswer(frame, log))
+      const newest = head()
+      socket.write(encodeAnswer(newest === '' || newest === told ? frame : { ...frame, head: newest }, log))
+      told = newest
     }
     work()
     endWhenIdle()

@@ -139,6 +139,28 @@ const migrations = [
   -- What was used of its limits (meters.ts); follows from column spent of the ledger.
   CREATE TABLE meters (meter TEXT NOT NULL PRIMARY KEY, window TEXT NOT NULL) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- The signer's own key (identity.ts), the Merkle tree over the ledger (tree.ts: complete subtrees of 2^level records), and
+  -- heads of it: the newest, and one that a server has shown and the ledger does not continue (heads.ts).
+  CREATE TABLE identity (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    public BLOB NOT NULL CHECK (length(public) = 32),
+    epoch INTEGER NOT NULL REFERENCES deks,
+    iv BLOB NOT NULL CHECK (length(iv) = 12),
+    tag BLOB NOT NULL CHECK (length(tag) = 16),
+    wrapped BLOB NOT NULL
+  ) STRICT;
+  CREATE TABLE tree (
+    level INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    hash BLOB NOT NULL CHECK (length(hash) = 32),
+    PRIMARY KEY (level, position)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE heads (
+    which TEXT NOT NULL PRIMARY KEY CHECK (which IN ('newest', 'shown')),
+    note TEXT NOT NULL
+  ) STRICT;
+  `,
 ]
 
 function makeFolder(folder: string): void {

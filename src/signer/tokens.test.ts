@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { createHmac, randomBytes } from 'node:crypto'
+import { createHmac, hash, randomBytes } from 'node:crypto'
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -73,12 +73,15 @@ const isInvalid = (error: unknown) => error instanceof Refusal && error.code ===
 
 test('a good token tells user, application, scopes, chain and id', async () => {
   const { tokens, issue, seconds } = await world()
-  assert.deepEqual(await check(tokens, await issue({ scope: 'openid contracts:write', jti: 'j1' })), {
+  const token = await issue({ scope: 'openid contracts:write', jti: 'j1' })
+  assert.deepEqual(await check(tokens, token), {
     userId: 'DISCORD-1',
     clientId: 'shop',
     scopes: ['openid', 'contracts:write'],
     chainId: 1,
     tokenId: 'j1',
+    jti: 'j1',
+    tokenHash: hash('sha256', token, 'base64url'),
     expiresAt: seconds + 60,
     marks: { grant: 'grant g1', application: 'application shop', user: 'user DISCORD-1' },
   })

@@ -104,6 +104,8 @@ function readCaller(payload: JWTPayload, id: string): TokenCaller {
     scopes: typeof scope === 'string' ? scope.split(' ') : [],
     chainId: typeof chainId === 'number' ? chainId : null,
     tokenId: isPlain(jti) ? jti : id,
+    tokenHash: id,
+    jti: isPlain(jti) ? jti : null,
     expiresAt: exp,
     marks: { grant: revoked.grant(grantId), application: revoked.application(clientId), user: revoked.user(sub) },
   }

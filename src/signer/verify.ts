@@ -4,6 +4,7 @@ import { ConfigError, readConfig } from '../config.ts'
 import { keccak } from '../keccak.ts'
 import { signerOf } from './curve.ts'
 import { macedFromOf, readMacs } from './deks.ts'
+import { isSignedBy } from './identity.ts'
 import { openKekFile, type Kek } from './kek.ts'
 import { checkWitness, follow, readHead } from './ledger.ts'
 import { assertMac, type Macs } from './macs.ts'
@@ -11,7 +12,8 @@ import { verifyMeters } from './meters.ts'
 import { GENESIS, type LedgerRow } from './record.ts'
 import { openStoreForReading } from './store.ts'
 import { effectOf } from './transaction.ts'
-import type { Hex } from './wire.ts'
+import { openTree } from './tree.ts'
+import { readSignedHead, type Hex } from './wire.ts'
 import { readWitness, type LedgerHead } from './witness.ts'
 
 export type Report = {
@@ -27,7 +29,7 @@ export type Report = {
  * Reads a whole store and checks what it claims: the chain of hashes from the first record to the head, the witness,
  * each signature against the account, nonce and effect it is filed under, and the rules of the ledger once more, in
  * SQL instead of in the code that applied them. Works beside a running signer.
- * @param kek  the master key, to check the MACs too: without it, whoever can write the folder can hash everything anew
+ * @param kek  the master key, to check the MACs too: without it, anyone who can write the folder can hash everything anew
  */
 export function verifyStore(folder: string, kek: Kek | null = null): Report {
   const { db, witnessPath } = openStoreForReading(folder)
@@ -77,6 +79,8 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
   if (last.count !== head.count || !last.record.equals(head.record)) {
     problems.push('The ledger does not end at its head record.')
   }
+  const unsigned = headFault(db, head)
+  if (unsigned !== null) problems.push(unsigned)
   for (const [problem, sql] of queries) {
     const { found } = db.prepare(`SELECT count(*) AS found FROM (${sql})`).get() as { found: number }
     if (found > 0) problems.push(`${problem}: ${found}.`)
@@ -84,6 +88,24 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
   problems.push(...verifyMeters(db))
   const { accounts } = db.prepare('SELECT count(*) AS accounts FROM accounts').get() as { accounts: number }
   return { head, records: last.count, signatures, accounts, macs: macs === null ? null : checked, problems }
+}
+
+/** Whether the newest head is signed by the key that the store names as the signer's, and is where the ledger ends. */
+function headFault(db: DatabaseSync, head: LedgerHead): string | null {
+  const isOlder = db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'heads'`).get() === undefined
+  const identity = isOlder ? undefined : db.prepare('SELECT public FROM identity').get()
+  // Before its first start with a signer that signs heads.
+  if (identity === undefined) return macedFromOf(db) === null ? null : 'The identity key of the signer is missing.'
+  const row = db.prepare(`SELECT note FROM heads WHERE which = 'newest'`).get() as { note: string } | undefined
+  const signed = readSignedHead(row?.note ?? '')
+  if (signed === null || !isSignedBy((identity as { public: Uint8Array }).public, signed))
+    return 'The newest head of the ledger was not signed by this signer.'
+  if (signed.size !== head.count) return 'The ledger does not end at its signed head.'
+  try {
+    return openTree(db, head.count).root().equals(signed.root) ? null : 'The ledger does not end at its signed head.'
+  } catch (error) {
+    return (error as Error).message
+  }
 }
 
 /** Without the master key only that it has one where it should. */
@@ -163,7 +185,7 @@ function main(): void {
   for (const problem of problems) process.stdout.write(`${problem}\n`)
   process.stdout.write(
     macs === null
-      ? 'MACs were not checked: that needs SIGNER_KEK_FILE. Whoever can write the folder could have hashed it anew.\n'
+      ? 'MACs were not checked: that needs SIGNER_KEK_FILE. Anyone who can write the folder could have hashed it anew.\n'
       : `MACs of ${macs} records checked; ${records - macs} are from before there were any.\n`,
   )
   const verdict = problems.length === 0 ? 'whole' : 'DAMAGED'

@@ -81,6 +81,13 @@ export type Verbs = {
    * With it a database finds what it has lost: the ledger is the log that it is replayed from.
    */
   recallSince: { request: { after: number }; answer: RecalledSince }
+  /**
+   * What a server says first on each connection: the newest head that it has kept of this signer. One that the ledger does not
+   * continue stops the signer until its operator accepts what was lost. `key`: the signer's identity, as readers of signed notes take it.
+   */
+  greeting: { request: { head: string | null }; answer: { key: string } }
+  /** That a record is in the ledger, or that a size of the ledger continues a smaller one; of the newest head where none is named. */
+  prove: { request: ProveRequest; answer: Proof }
   /** One part of a list of what is revoked, signed by the authorization server. */
   revocations: { request: { list: string }; answer: { issuedAt: number } }
   health: {
@@ -90,6 +97,8 @@ export type Verbs = {
       accounts: number
       ledgerEntries: number
       revocations: 'fresh' | 'stale' | 'unused'
+      /** the signer's identity, as readers of signed notes take it */
+      identity: string
       /** what SIGNER_CHAINS lists; null in development without it: every one */
       chains: number[] | null
       /** fingerprints (RFC 7638) of the keys that tokens may be signed with */
@@ -184,6 +193,38 @@ export type RecalledSince = {
   signatures: Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'nonce' | 'hash' | 'kind'>[]
 }
 
+/** Where the ledger ended, signed, as it was read: a checkpoint of a transparency log (C2SP tlog-checkpoint). `at`: milliseconds since 1970. */
+export type SignedHead = { origin: string; size: number; root: Buffer; at: number; text: string; signature: Buffer }
+
+const NOTE =
+  /^(?<text>(?<origin>[!-*,-~]+)\n(?<size>0|[1-9]\d{0,15})\n(?<root>[A-Za-z0-9+/]{43}=)\nat (?<at>[0-9T:.-]+Z)\n)\n— (?<name>[!-*,-~]+) (?<signature>[A-Za-z0-9+/]{91}=)\n$/
+
+/** @returns null for what is not such a head; whose it is, only its signature says */
+export function readSignedHead(note: string): SignedHead | null {
+  const found = NOTE.exec(note)?.groups
+  if (found === undefined || found.name !== found.origin) return null
+  return {
+    origin: found.origin!,
+    size: Number(found.size),
+    root: Buffer.from(found.root!, 'base64'),
+    at: Date.parse(found.at!),
+    text: found.text!,
+    signature: Buffer.from(found.signature!, 'base64').subarray(4),
+  }
+}
+
+type ProveRequest = { seq: number; size?: number } | { from: number; to?: number }
+
+/** Hashes of RFC 9162 in hexadecimal digits, and the head that they lead to where `size` is that of the head. */
+export type Proof = {
+  size: number
+  /** the record that was asked for */
+  record?: string
+  proof: string[]
+  /** the newest signed head */
+  head: string
+}
+
 /** codes: those of errors.ts, plus the signer's own refusals, which are bugs or attacks when a server meets them */
 export type SignerRefusal =
   | 'nonce_conflict'
@@ -195,7 +236,13 @@ export type SignerRefusal =
   | 'key_damaged'
   | 'ledger_damaged'
 
-export type AnswerFrame = { id: number; answer: unknown } | { id: number; error: { code: string; detail: string } }
+/** `head`: the newest signed head of the ledger, where this connection was not told it yet. */
+export type AnswerFrame = (
+  | { id: number; answer: unknown }
+  | { id: number; error: { code: string; detail: string } }
+) & {
+  head?: string
+}
 
 /** bytes; a body of 64 KiB holds at most 64 KiB of calldata, which is 128 KiB of hex */
 export const MAX_FRAME_BYTES = 524_288

@@ -14,8 +14,7 @@ export type LedgerHead = { count: number; record: Buffer }
  * A SIGKILL loses nothing of it. It reaches the disk at most a second later, which a loss of power can take away
  * without harm: the database was synced itself.
  *
- * A copy of the whole folder put back is not noticed by this, for the witness is in it; only the chain's own count of
- * an account's transactions would tell.
+ * A copy of the whole folder put back is not noticed by this, for the witness is in it: who kept a later head tells (heads.ts).
  */
 export type Witness = { write: (head: LedgerHead) => void; close: () => void }
 

@@ -166,6 +166,7 @@ export type Database = {
   earlier_keys: { key_id: string; transaction_id: string }
   swept: { chain_id: number; block_number: number; id: string }
   ledger_cursor: { only_row: number; seq: number; record: string; updated_at: DefaultTime }
+  signing_log_head: { only_row: number; origin: string; size: number; at: Time; note: string }
   stopped_lanes: {
     chain_id: number
     sender: Bytes

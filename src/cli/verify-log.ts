@@ -1,0 +1,35 @@
+import type { Command } from 'commander'
+import { verifyLog } from '../verify-log/main.ts'
+
+/** `chatelaine verify-log`: checks the signer's log, with code of its own; needs neither the installation nor its settings. */
+export function addVerifyLog(program: Command): void {
+  program
+    .command('verify-log')
+    .description(
+      'check the signer’s log, or two checkpoints of it, with code that shares nothing with the signer; exit code 1: it was altered, 2: it could not be checked',
+    )
+    .argument('[store]', 'SIGNER_DIR, or a copy of it, or of its file signer.sqlite; left out with --proof')
+    .option(
+      '--checkpoint <file>',
+      'a head of the log that you have kept; repeat for each',
+      (one, all: string[]) => [...all, one],
+      [],
+    )
+    .option('--key <key>', 'the log’s verifier key, which you have kept: then signatures are checked')
+    .option('--kek-file <file>', 'the master key (KEK): then MACs are checked')
+    .option('--proof <file>', 'hashes by which the larger of two checkpoints continues the smaller')
+    .action((store: string | undefined, { checkpoint, key, kekFile, proof }: VerifyLogOptions) => {
+      process.exitCode = verifyLog(
+        [
+          ...(store === undefined ? [] : [store]),
+          ...checkpoint.flatMap((file) => ['--checkpoint', file]),
+          ...(key === undefined ? [] : ['--key', key]),
+          ...(kekFile === undefined ? [] : ['--kek-file', kekFile]),
+          ...(proof === undefined ? [] : ['--proof', proof]),
+        ],
+        (line) => process.stdout.write(`${line}\n`),
+      )
+    })
+}
+
+type VerifyLogOptions = { checkpoint: string[]; key?: string; kekFile?: string; proof?: string }

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { cpSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { isContinued, isIncluded } from '../../test/merkle.ts'
+import { ALICE, ask, refusal, world, type Place } from '../../test/spawned-signer.ts'
+import { connectSigner } from './client.ts'
+import { readSignedHead } from './wire.ts'
+
+function accept(place: Place, ...args: string[]): string {
+  const file = join(import.meta.dirname, 'accept-restore.ts')
+  const { stdout, stderr } = spawnSync(process.execPath, [file, ...args], { env: place.env, encoding: 'utf8' })
+  return stdout + stderr
+}
+
+const size = (head: string | null) => readSignedHead(head!)!.size
+const bytes = (hexes: string[]) => hexes.map((one) => Buffer.from(one, 'hex'))
+
+test('a folder restored as a whole is found at the first request of who kept a head, and accepted by its operator', async (t) => {
+  const { place, signer, address, accessToken, again } = await world(t)
+  const send = (nonce: number) => ask(address, { nonce, accessToken })
+  await signer.sign(send(0))
+  await signer.end('SIGTERM')
+  const folder = place.env.SIGNER_DIR!
+  cpSync(folder, join(place.folder, 'copy'), { recursive: true })
+  const later = await again()
+  for (const nonce of [1, 2]) await later.sign(send(nonce))
+  const kept = later.head()!
+  assert.equal(size(kept), 4)
+  await later.end('SIGTERM')
+  rmSync(folder, { recursive: true })
+  cpSync(join(place.folder, 'copy'), folder, { recursive: true })
+
+  const older = await again()
+  const client = connectedWith(t, place, kept)
+  const isFound = (error: unknown) =>
+    refusal('ledger_damaged')(error) &&
+    /older than what it has answered for: 4 records, of which it has 2/.test((error as Error).message)
+  await assert.rejects(client.sign(send(1)), isFound)
+  assert.equal(client.head(), kept)
+  // For everyone, also who kept nothing, and after a start.
+  await assert.rejects(older.createAccount({ userId: ALICE }), isFound)
+  await older.end('SIGTERM')
+  const restarted = await again()
+  await assert.rejects(restarted.health(), isFound)
+  await restarted.end('SIGTERM')
+
+  const shown = accept(place)
+  assert.match(shown, /A server has kept a signed head of 4 records, which this store does not continue/)
+  assert.match(accept(place, '--accept', /--accept ([0-9a-f]{16})/.exec(shown)![1]!), /Accepted, as record 3/)
+  const accepted = await again()
+  const reconnected = connectedWith(t, place, kept)
+  await reconnected.sign(send(1))
+  assert.equal(size(reconnected.head()), 4)
+  assert.notEqual(reconnected.head(), kept)
+  await accepted.end('SIGTERM')
+})
+
+test('the newest head comes with the answers, and records and sizes are proved under it', async (t) => {
+  const { place, signer, address, accessToken } = await world(t)
+  const send = (nonce: number) => ask(address, { nonce, accessToken })
+  await signer.sign(send(0))
+  const first = readSignedHead(signer.head()!)!
+  assert.equal(first.size, 2)
+  for (const nonce of [1, 2, 3]) await signer.sign(send(nonce))
+  const second = readSignedHead(signer.head()!)!
+  assert.equal(second.size, 5)
+  const { proof, head } = await signer.prove({ from: first.size })
+  assert.equal(head, signer.head())
+  assert.ok(isContinued(first, second, bytes(proof)))
+  assert.ok(!isContinued({ ...first, root: Buffer.alloc(32) }, second, bytes(proof)))
+  const { record, proof: path } = await signer.prove({ seq: 3, size: 5 })
+  assert.ok(isIncluded(Buffer.from(record!, 'hex'), { index: 2, size: 5, root: second.root, proof: bytes(path) }))
+  for (const wrong of [
+    { seq: 6 },
+    { seq: 3, size: 6 },
+    { seq: 3, size: 2 },
+    { from: 3, to: 2 },
+    { from: 6 },
+    { seq: 1, from: 1 },
+  ])
+    await assert.rejects(signer.prove(wrong), refusal('bad_request'), JSON.stringify(wrong))
+
+  // A head of no signer, and of another: they stop nobody.
+  const stranger = connectedWith(t, place, 'x'.repeat(1_025))
+  assert.equal((await stranger.health()).ok, true)
+  assert.equal(
+    (await connectedWith(t, place, signer.head()!.replace(/[0-9a-f]{16}\n/g, '0123456789abcdef\n')).health()).ok,
+    true,
+  )
+})
+
+function connectedWith(t: TestContext, place: Place, head: string) {
+  const client = connectSigner({ path: place.env.SIGNER_SOCKET! })
+  t.after(() => client.close())
+  client.rememberHead(head)
+  return client
+}

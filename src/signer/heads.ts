@@ -1,0 +1,116 @@
+import { hash } from 'node:crypto'
+import type { DatabaseSync } from 'node:sqlite'
+import type { SignerIdentity } from './identity.ts'
+import { LedgerDamaged } from './refusal.ts'
+import type { Tree } from './tree.ts'
+import { readSignedHead, type SignedHead } from './wire.ts'
+
+/**
+ * Where the ledger ends, signed: how many records, the root of the tree over them, and when, in the form of a checkpoint of
+ * transparency logs (C2SP tlog-checkpoint, a signed note). One is made with each commit and lies in the store; the newest
+ * goes out with the answers, and anyone who keeps it can show it: a signer whose ledger does not continue it refuses.
+ */
+export type Heads = {
+  newest: () => string
+  /** signs where the ledger ends now; inside a transaction, before its commit. Does nothing where that is signed already */
+  seal: () => void
+  /** why nothing is signed: the ledger does not continue a head that this signer has signed; null when it may sign */
+  behind: () => string | null
+  /**
+   * A head that someone else has kept. One of this signer that its ledger does not continue is kept, and stops it.
+   * @returns whether it is one of this signer
+   */
+  show: (note: string) => boolean
+}
+
+/** heads that were lost with an older store and overruled by its operator: of these sizes, both included */
+export type Overruled = { from: number; to: number }
+
+/**
+ * Inside a transaction.
+ * @throws LedgerDamaged  when the newest head in the store is not by this signer, or the ledger does not end there
+ */
+export function openHeads({
+  db,
+  tree,
+  identity,
+  overruled,
+  now,
+}: {
+  db: DatabaseSync
+  tree: Tree
+  identity: SignerIdentity
+  overruled: readonly Overruled[]
+  now: () => number
+}): Heads {
+  const put = db.prepare(
+    'INSERT INTO heads (which, note) VALUES (?, ?) ON CONFLICT (which) DO UPDATE SET note = excluded.note',
+  )
+  const get = db.prepare('SELECT note FROM heads WHERE which = ?')
+  let { note, size } = openNewest()
+  let reason = reasonOf(readSignedHead((get.get('shown') as { note: string } | undefined)?.note ?? ''))
+
+  return {
+    newest: () => note,
+    seal() {
+      if (tree.size() !== size) ({ note, size } = sealAt())
+    },
+    behind: () => reason,
+    show(text) {
+      const shown = readSignedHead(text)
+      if (shown === null || !isOurs(shown)) return false
+      const found = reasonOf(shown)
+      if (found === null || reason !== null) return true
+      put.run('shown', text)
+      reason = found
+      return true
+    },
+  }
+
+  function openNewest(): { note: string; size: number } {
+    const row = get.get('newest') as { note: string } | undefined
+    if (row === undefined && identity.isNew) return sealAt()
+    // Without it a ledger that was cut off would only look younger.
+    if (row === undefined) throw new LedgerDamaged('The newest head of the ledger is missing.')
+    const head = readSignedHead(row.note)
+    if (head === null || !isOurs(head)) throw new LedgerDamaged('The newest head of the ledger was not signed by this signer.') // prettier-ignore
+    if (head.size !== tree.size() || !head.root.equals(tree.root()))
+      throw new LedgerDamaged(`The ledger does not end where its newest head says, at record ${head.size}.`)
+    return { note: row.note, size: head.size }
+  }
+
+  function sealAt(): { note: string; size: number } {
+    const sealed = signNote({ size: tree.size(), root: tree.root(), at: now() }, identity)
+    put.run('newest', sealed)
+    return { note: sealed, size: tree.size() }
+  }
+
+  function isOurs({ origin, text, signature }: SignedHead): boolean {
+    return origin === identity.origin && identity.isSigned(text, signature)
+  }
+
+  function reasonOf(shown: SignedHead | null): string | null {
+    if (shown === null || !isOurs(shown)) return null
+    if (overruled.some(({ from, to }) => shown.size >= from && shown.size <= to)) return null
+    if (shown.size > tree.size())
+      return `The store is older than what it has answered for: ${shown.size} records, of which it has ${tree.size()}.`
+    return tree.rootAt(shown.size).equals(shown.root)
+      ? null
+      : `The store is another one than that which has answered: its first ${shown.size} records are not those.`
+  }
+}
+
+export function signNote(head: { size: number; root: Buffer; at: number }, identity: SignerIdentity): string {
+  const { origin, publicKey } = identity
+  const text = `${origin}\n${head.size}\n${head.root.toString('base64')}\nat ${new Date(head.at).toISOString()}\n`
+  const signature = Buffer.concat([keyIdOf(origin, publicKey), identity.sign(text)])
+  return `${text}\n— ${origin} ${signature.toString('base64')}\n`
+}
+
+/** C2SP signed-note: the first 4 bytes of SHA-256 of the name, a newline, the kind of the key (1: Ed25519) and the key. */
+const keyIdOf = (name: string, publicKey: Buffer): Buffer =>
+  hash('sha256', Buffer.concat([Buffer.from(`${name}\n`, 'utf8'), Buffer.of(1), publicKey]), 'buffer').subarray(0, 4)
+
+/** The public key in the form that readers of signed notes take. */
+export const verifierKeyOf = ({ origin, publicKey }: SignerIdentity): string =>
+  `${origin}+${keyIdOf(origin, publicKey).toString('hex')}+${Buffer.concat([Buffer.of(1), publicKey]).toString('base64')}`

@@ -1,0 +1,30 @@
+import type { DatabaseSync } from 'node:sqlite'
+import { openDeks, type Deks } from './deks.ts'
+import { openHeads, type Heads } from './heads.ts'
+import { openIdentity, type SignerIdentity } from './identity.ts'
+import type { Kek } from './kek.ts'
+import { openUnwitnessed, type Ledger } from './ledger.ts'
+
+/** The ledger with what proves it: its MACs, its tree and the signed heads of that. */
+export type SigningLog = { deks: Deks; ledger: Ledger; identity: SignerIdentity; heads: Heads }
+
+/**
+ * Opens all of it, and makes in one transaction what a new store, or one from an earlier version, lacks.
+ * Does not look at the witness, nor whether the ledger continues the heads that were shown: an older copy is to be accepted so.
+ * @throws StartError     when the master key is not the one that this store was made with
+ * @throws LedgerDamaged  when the end of the ledger is broken, not by this signer, or not where its newest head says
+ */
+export function openSigningLog(db: DatabaseSync, kek: Kek, now: () => number): SigningLog {
+  db.exec('BEGIN IMMEDIATE')
+  try {
+    const deks = openDeks({ db, kek, now })
+    const identity = openIdentity(db, deks)
+    const ledger = openUnwitnessed(db, deks.macs)
+    const heads = openHeads({ db, tree: ledger.tree, identity, overruled: ledger.overruled, now })
+    db.exec('COMMIT')
+    return { deks, identity, ledger, heads }
+  } catch (error) {
+    if (db.isTransaction) db.exec('ROLLBACK')
+    throw error
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * signing-log: what this installation keeps of the signer's log, and publishes.
+ * Owns: the newest signed head of the ledger, which the signer is shown on every connection and anyone may read.
+ * Does not own: the log itself (`signer/`), what a database has lost of it (`transactions/replay.ts`).
+ * Tables: signing_log_head.
+ */
+
+import type { App } from '../app.ts'
+import { readSignedHead } from '../signer/wire.ts'
+import { retrying } from '../store/db.ts'
+
+/** milliseconds between two looks: as long a process that is killed may have known more than the database */
+const LOOK_MS = 1_000
+
+/** The head that was kept, for the first connection to the signer. Before anything is asked of it. @throws database_unavailable */
+export async function recallHead({ db, signer }: Pick<App, 'db' | 'signer'>): Promise<void> {
+  const row = await retrying(() => db.selectFrom('signing_log_head').select('note').executeTakeFirst())
+  if (row !== undefined) signer.rememberHead(row.note)
+}
+
+/** Writes down the newest head, once a second at most, and when it is stopped. */
+export function startHeadKeeper(app: App): { stop(): Promise<void> } {
+  let kept: string | null = null
+  let isLogged = false
+  let running: Promise<void> | null = null
+
+  async function look(): Promise<void> {
+    const head = app.signer.head()
+    if (head === null || head === kept) return
+    await keepHead(app, head)
+    kept = head
+    isLogged = false
+  }
+
+  const start = (): Promise<void> =>
+    (running ??= look()
+      .catch((error: unknown) => {
+        if (!isLogged) app.telemetry.log.warn('head_not_kept', {}, error)
+        isLogged = true
+      })
+      .finally(() => (running = null)))
+  const timer = setInterval(() => void start(), LOOK_MS)
+  timer.unref()
+  return {
+    stop: async () => {
+      clearInterval(timer)
+      await running
+      await start()
+    },
+  }
+}
+
+/**
+ * The head becomes the one that is kept, where that is not later, which another process may have written.
+ * @throws database_unavailable
+ */
+export async function keepHead({ db, telemetry }: Pick<App, 'db' | 'telemetry'>, note: string): Promise<void> {
+  const head = readSignedHead(note)
+  if (head === null) return
+  const { origin, size } = head
+  const at = new Date(head.at)
+  const before = await retrying(() => db.selectFrom('signing_log_head').select(['origin', 'at']).executeTakeFirst())
+  if (before !== undefined && before.origin !== origin)
+    // Its store was made anew: with the accounts of the other all is lost, too. Alarm: an operator has to look.
+    telemetry.log.error('signer_identity_changed', { before: before.origin, now: origin })
+  const isOther = before !== undefined && before.origin !== origin
+  await retrying(() =>
+    db
+      .insertInto('signing_log_head')
+      .values({ only_row: 1, origin, size, at, note })
+      .onConflict((on) =>
+        on
+          .column('only_row')
+          .doUpdateSet({ origin, size, at, note })
+          .where((eb) => (isOther ? eb.lit(true) : eb('signing_log_head.at', '<=', at))),
+      )
+      .execute(),
+  )
+}

@@ -1,0 +1,178 @@
+import { createDecipheriv, createHash, createHmac, createPublicKey, hkdfSync, verify } from 'node:crypto'
+
+/** What a record's hash covers, in this order, by its form (docs/signing-log.md). */
+const FIELDS = [
+  ...['seq', 'at', 'kind', 'user_id', 'address', 'chain_id', 'nonce', 'intent_id', 'effect', 'fee_type', 'max_fee'],
+  ...[
+    'priority_fee',
+    'gas',
+    'hash',
+    'raw',
+    'rule',
+    'client_id',
+    'token_id',
+    'request_hash',
+    'evidence',
+    'policy',
+    'spent',
+  ],
+]
+const FORM_1 = FIELDS.slice(0, 18)
+const FORM_2 = FIELDS.slice(0, 19)
+
+export type LogRecord = Record<string, Uint8Array | string | number | null | undefined>
+
+const sha256 = (...parts: Uint8Array[]): Buffer => {
+  const digest = createHash('sha256')
+  for (const part of parts) digest.update(part)
+  return digest.digest()
+}
+
+/** Each field a length, 4 bytes big-endian, and so many bytes; null is the length 2^32 - 1 and nothing. */
+function encode(values: (Uint8Array | string | number | null | undefined)[]): Buffer {
+  return Buffer.concat(
+    values.map((value) => {
+      if (value === null || value === undefined) return Buffer.from('ffffffff', 'hex')
+      const bytes = value instanceof Uint8Array ? value : Buffer.from(String(value), 'utf8')
+      const length = Buffer.alloc(4)
+      length.writeUInt32BE(bytes.length)
+      return Buffer.concat([length, bytes])
+    }),
+  )
+}
+
+const isThere = (value: unknown): boolean => value !== null && value !== undefined
+
+/** The hash that a record has to have after another. */
+export function hashOf(before: Uint8Array, record: LogRecord): Buffer {
+  const isThird = ['mac', 'evidence', 'policy', 'spent'].some((field) => isThere(record[field]))
+  const [form, fields] = isThird ? [3, FIELDS] : isThere(record.request_hash) ? [2, FORM_2] : [1, FORM_1]
+  return sha256(encode([`chatelaine ledger ${form}`, before, ...fields.map((field) => record[field])]))
+}
+
+/** RFC 9162 §2.1.1 as records come, with the roots at the sizes that are asked for. */
+export function growTree() {
+  const peaks: { leaves: number; hash: Buffer }[] = []
+  let size = 0
+  return {
+    size: () => size,
+    add(record: Uint8Array): void {
+      size += 1
+      let top = { leaves: 1, hash: sha256(Buffer.of(0), record) }
+      while (peaks.at(-1)?.leaves === top.leaves) {
+        const left = peaks.pop()!
+        top = { leaves: left.leaves * 2, hash: sha256(Buffer.of(1), left.hash, top.hash) }
+      }
+      peaks.push(top)
+    },
+    root(): Buffer {
+      if (peaks.length === 0) return sha256()
+      return peaks.map(({ hash }) => hash).reduceRight((right, left) => sha256(Buffer.of(1), left, right))
+    },
+  }
+}
+
+export type Checkpoint = { origin: string; size: number; root: Buffer; isSigned: boolean | null }
+
+/**
+ * A signed note (C2SP signed-note) whose text is a checkpoint (C2SP tlog-checkpoint).
+ * @param key  the log's verifier key, `name+id+base64`; null: signatures are not looked at
+ * @throws Error  when the text is none
+ */
+export function readCheckpoint(note: string, key: string | null): Checkpoint {
+  const end = note.indexOf('\n\n')
+  const text = note.slice(0, end + 1)
+  const [origin, size, root] = text.split('\n')
+  if (end < 0 || !/^(0|[1-9]\d{0,15})$/.test(size ?? '') || !/^[A-Za-z0-9+/]{43}=$/.test(root ?? ''))
+    throw new Error('a checkpoint has a name, a size, a root and an empty line before its signatures')
+  return {
+    ...{ origin: origin!, size: Number(size), root: Buffer.from(root!, 'base64') },
+    isSigned: key === null ? null : isSignedBy(text, note.slice(end + 2).split('\n'), readKey(key), origin!),
+  }
+}
+
+type VerifierKey = { name: string; id: string; bytes: Buffer }
+
+/** @throws Error  when it is no Ed25519 key in that form */
+function readKey(text: string): VerifierKey {
+  const [, name, id, base64] = /^([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)$/.exec(text.trim()) ?? []
+  const bytes = Buffer.from(base64 ?? '', 'base64')
+  if (name === undefined || bytes.length !== 33 || bytes[0] !== 1) throw new Error('the key is not name+id+base64')
+  const named = sha256(Buffer.from(`${name}\n`, 'utf8'), bytes)
+    .subarray(0, 4)
+    .toString('hex')
+  if (named !== id) throw new Error('the key does not have the id that is in its text')
+  return { name, id: named, bytes: bytes.subarray(1) }
+}
+
+function isSignedBy(text: string, lines: string[], { name, id, bytes }: VerifierKey, origin: string): boolean {
+  const spki = Buffer.concat([Buffer.from('302a300506032b6570032100', 'hex'), bytes])
+  const key = createPublicKey({ key: spki, format: 'der', type: 'spki' })
+  return lines.some((line) => {
+    const [dash, who, base64] = line.split(' ')
+    const signed = Buffer.from(base64 ?? '', 'base64')
+    if (dash !== '—' || who !== name || name !== origin || signed.subarray(0, 4).toString('hex') !== id) return false
+    return verify(null, Buffer.from(text, 'utf8'), key, signed.subarray(4))
+  })
+}
+
+/** RFC 9162 §2.1.4.2: whether the second tree begins with the first. */
+export function continues(first: Checkpoint, second: Checkpoint, proof: Buffer[]): boolean {
+  if (first.size > second.size) return false
+  if (first.size === second.size) return proof.length === 0 && first.root.equals(second.root)
+  if (first.size === 0) return proof.length === 0
+  if (proof.length === 0) return false
+  const nodes = Number.isInteger(Math.log2(first.size)) ? [first.root, ...proof] : proof
+  const half = (value: number) => Math.floor(value / 2)
+  let [low, high] = [first.size - 1, second.size - 1]
+  for (; low % 2 === 1; low = half(low)) high = half(high)
+  let [older, newer] = [nodes[0]!, nodes[0]!]
+  for (const node of nodes.slice(1)) {
+    if (high === 0) return false
+    if (low % 2 === 1 || low === high) {
+      older = sha256(Buffer.of(1), node, older)
+      newer = sha256(Buffer.of(1), node, newer)
+      for (; low % 2 === 0 && low !== 0; low = half(low)) high = half(high)
+    } else newer = sha256(Buffer.of(1), newer, node)
+    ;[low, high] = [half(low), half(high)]
+  }
+  return high === 0 && older.equals(first.root) && newer.equals(second.root)
+}
+
+/** A data key as it lies in the store. */
+export type WrappedKey = { epoch: number; wrapped: Uint8Array; maced_from: number | null | undefined }
+
+/**
+ * The MAC keys of a store, by epoch.
+ * @param master  32 bytes
+ * @throws Error  when the master key is another
+ */
+export function macKeys(master: Uint8Array, wrapped: WrappedKey[]): Map<number, Buffer> {
+  return new Map(
+    wrapped.map(({ epoch, wrapped: bytes, maced_from: from }) => {
+      const decipher = createDecipheriv('aes-256-gcm', master, bytes.subarray(0, 12), { authTagLength: 16 })
+      decipher.setAAD(
+        isThere(from) ? encode(['chatelaine data key 2', epoch, from]) : encode(['chatelaine data key 1', epoch]),
+      )
+      decipher.setAuthTag(bytes.subarray(12, 28))
+      try {
+        const key = Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()])
+        return [epoch, Buffer.from(hkdfSync('sha256', key, Buffer.alloc(0), 'chatelaine ledger mac 1', 32))]
+      } catch (cause) {
+        throw new Error('the master key is not the one of this store', { cause })
+      }
+    }),
+  )
+}
+
+/** 4 bytes of epoch, then HMAC-SHA-256 of the record's hash. */
+export function isMac(keys: Map<number, Buffer>, record: Uint8Array, mac: Uint8Array): boolean {
+  const key = keys.get(Buffer.from(mac).readUInt32BE())
+  return (
+    key !== undefined &&
+    createHmac('sha256', key)
+      .update(record)
+      .digest()
+      .equals(Buffer.from(mac.subarray(4)))
+  )
+}

@@ -1,0 +1,175 @@
+/**
+ * verify-log: checks the signer's log, by code that shares nothing with the signer.
+ * Owns: its own reading of records, the tree, heads, MACs and proofs, by docs/signing-log.md alone.
+ * Does not own: the rules of what may be signed: `chatelaine signer verify` looks at those, too.
+ * Imports nothing but Node.js: these two files can be read, and run, alone.
+ */
+
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { parseArgs } from 'node:util'
+import {
+  continues,
+  growTree,
+  hashOf,
+  isMac,
+  macKeys,
+  readCheckpoint,
+  type Checkpoint,
+  type LogRecord,
+  type WrappedKey,
+} from './log.ts'
+
+const USAGE = `Usage: verify-log STORE [--checkpoint FILE]… [--key KEY] [--kek-file FILE]
+       verify-log --checkpoint FILE --checkpoint FILE --proof FILE [--key KEY]`
+
+/** 0: all is as it should be; 1: it is not; 2: it could not be checked */
+type Code = 0 | 1 | 2
+
+type LogArguments = {
+  store: string | undefined
+  checkpoints: string[]
+  key: string | null
+  kekFile: string | null
+  proof: string | null
+}
+
+/** @returns the exit code; what was found goes to `say`, a line each */
+export function verifyLog(args: string[], say: (line: string) => void): Code {
+  try {
+    const asked = readArguments(args)
+    const faults: string[] = []
+    const checkpoints = asked.checkpoints.map((file) => {
+      const checkpoint = readCheckpoint(readFileSync(file, 'utf8'), asked.key)
+      if (checkpoint.isSigned === false) faults.push(`${file} is not signed by the key.`)
+      return checkpoint
+    })
+    if (asked.key === null && checkpoints.length > 0)
+      say('Signatures were not checked: that needs --key, from a place that is not the log’s own.')
+    if (asked.store === undefined) checkProof(asked, checkpoints, faults, say)
+    else checkStore(asked, checkpoints, faults, say)
+    for (const fault of faults) say(fault)
+    say(faults.length === 0 ? 'The log is whole, as far as was checked.' : 'The log is DAMAGED.')
+    return faults.length === 0 ? 0 : 1
+  } catch (error) {
+    say(`It could not be checked: ${error instanceof Error ? error.message : String(error)}`)
+    return 2
+  }
+}
+
+function readArguments(args: string[]): LogArguments {
+  const { values, positionals } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: {
+      checkpoint: { type: 'string', multiple: true, default: [] },
+      ...{ key: { type: 'string' }, 'kek-file': { type: 'string' }, proof: { type: 'string' } },
+    },
+  })
+  const isProof = values.proof !== undefined
+  if (positionals.length !== (isProof ? 0 : 1) || (isProof && values.checkpoint.length !== 2)) throw new Error(USAGE)
+  const { checkpoint: checkpoints, key = null, 'kek-file': kekFile = null, proof = null } = values
+  return { store: positionals[0], checkpoints, key, kekFile, proof }
+}
+
+/** Two heads and the hashes between them: a reader who was shown one of two stories has one that no proof leads to. */
+function checkProof({ proof }: LogArguments, heads: Checkpoint[], faults: string[], say: (line: string) => void): void {
+  const [first, second] = heads.toSorted((a, b) => a.size - b.size) as [Checkpoint, Checkpoint]
+  const { proof: hashes } = JSON.parse(readFileSync(proof!, 'utf8')) as { proof?: unknown }
+  if (!Array.isArray(hashes) || !hashes.every((one) => typeof one === 'string' && /^[0-9a-f]{64}$/.test(one)))
+    throw new Error('the proof is not {"proof": [hashes of 64 hexadecimal digits]}')
+  if (first.origin !== second.origin) faults.push('The checkpoints are of two logs.')
+  if (
+    !continues(
+      first,
+      second,
+      (hashes as string[]).map((one) => Buffer.from(one, 'hex')),
+    )
+  )
+    faults.push(`The checkpoint of ${second.size} records does not continue the one of ${first.size}.`)
+  else say(`The checkpoint of ${second.size} records continues the one of ${first.size}.`)
+}
+
+function checkStore(
+  { store, key, kekFile }: LogArguments,
+  checkpoints: Checkpoint[],
+  faults: string[],
+  say: (line: string) => void,
+): void {
+  const file = store!.endsWith('.sqlite') ? store! : join(store!, 'signer.sqlite')
+  const db = new DatabaseSync(file, { readOnly: true })
+  try {
+    // One state, also beside a signer that keeps writing.
+    db.exec('BEGIN')
+    const wrapped = db.prepare('SELECT epoch, wrapped, maced_from FROM deks').all() as WrappedKey[]
+    const macs = kekFile === null ? null : macKeys(readFileSync(kekFile), wrapped)
+    const macedFrom = wrapped.find(({ maced_from: from }) => typeof from === 'number')?.maced_from ?? Infinity
+    const own = db.prepare(`SELECT note FROM heads WHERE which = 'newest'`).get() as { note: string } | undefined
+    const newest = own === undefined ? null : readCheckpoint(own.note, key)
+    if (newest === null) faults.push('The store has no signed head.')
+    else if (newest.isSigned === false) faults.push('The newest head in the store is not signed by the key.')
+    const heads = [...checkpoints, ...(newest === null ? [] : [newest])]
+    const tree = growTree()
+    const found = readRecords(db, { tree, heads, macs, macedFrom, faults })
+    for (const head of heads.filter(({ size }) => size > tree.size()))
+      faults.push(`A checkpoint of ${head.size} records is ahead of the log, which has ${tree.size()}.`)
+    if (newest !== null && newest.size !== tree.size())
+      faults.push(`The log has ${tree.size()} records, and its newest head ${newest.size}.`)
+    const end = db.prepare('SELECT count, record FROM ledger_head').get() as
+      | { count: number; record: Uint8Array }
+      | undefined
+    if (end === undefined || end.count !== tree.size() || !found.last.equals(Buffer.from(end.record)))
+      faults.push('The log does not end at its head record.')
+    say(`${tree.size()} records, root ${tree.root().toString('base64')}; ${checkpoints.length} checkpoints compared.`)
+    if (key === null && checkpoints.length === 0) say('Signatures were not checked: that needs --key, from a place that is not the log’s own.') // prettier-ignore
+    say(
+      macs === null
+        ? 'MACs were not checked: that needs --kek-file.'
+        : `MACs of ${found.maced} records checked; ${tree.size() - found.maced} have none, from before there were any.`,
+    )
+  } finally {
+    db.close()
+  }
+}
+
+type RecordReading = {
+  tree: ReturnType<typeof growTree>
+  heads: Checkpoint[]
+  macs: Map<number, Buffer> | null
+  macedFrom: number
+  faults: string[]
+}
+
+/** Along the chain, with the tree growing beside it; faults by record. */
+function readRecords(
+  db: DatabaseSync,
+  { tree, heads, macs, macedFrom, faults }: RecordReading,
+): { last: Buffer; maced: number } {
+  let last: Buffer = Buffer.alloc(32)
+  let maced = 0
+  compare()
+  for (const row of db.prepare('SELECT * FROM ledger ORDER BY seq').iterate() as Iterable<LogRecord>) {
+    const record = Buffer.from(row.record as Uint8Array)
+    const mac = (row.mac ?? null) as Uint8Array | null
+    if (row.seq !== tree.size() + 1) faults.push(`Record ${tree.size() + 1} is missing.`)
+    else if (!hashOf(last, row).equals(record)) faults.push(`Record ${row.seq} does not have the hash of its fields.`)
+    if ((mac !== null) !== (row.seq as number) >= macedFrom)
+      faults.push(`Record ${row.seq} has no MAC, or one too early.`)
+    else if (macs !== null && mac !== null && !isMac(macs, record, mac))
+      faults.push(`Record ${row.seq} was not written by this signer: its MAC is another’s.`)
+    else if (mac !== null) maced += 1
+    tree.add(record)
+    last = record
+    compare()
+  }
+  return { last, maced }
+
+  function compare(): void {
+    for (const head of heads)
+      if (head.size === tree.size() && !head.root.equals(tree.root()))
+        faults.push(`The first ${head.size} records are not those of a checkpoint of that size.`)
+  }
+}
+
+if (import.meta.main) process.exitCode = verifyLog(process.argv.slice(2), (line) => process.stdout.write(`${line}\n`))
