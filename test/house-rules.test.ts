@@ -29,6 +29,7 @@ const core = [
   'rlp',
   'folder-lock',
   'config',
+  'log',
   'telemetry',
   'store',
   'chain',
@@ -54,7 +55,8 @@ const table: Record<string, string[]> = {
   rlp: [],
   'folder-lock': [],
   config: ['errors', 'ids', 'color'],
-  telemetry: ['errors', 'ids'],
+  log: ['errors'],
+  telemetry: ['errors', 'ids', 'log'],
   store: ['errors', 'ids'],
   chain: ['errors', 'ids', 'bounded-map', 'state'],
   abi: ['errors', 'ids', 'bounded-map', 'keccak'],
@@ -100,10 +102,10 @@ const table: Record<string, string[]> = {
     'jwk-thumbprint',
     'secret-file',
     'config',
-    'telemetry',
+    'log',
     'signer-wire',
   ],
-  devnet: ['errors', 'ids', 'bounded-map', 'telemetry', 'chain', 'abi', 'texts', 'http'],
+  devnet: ['errors', 'ids', 'bounded-map', 'log', 'chain', 'abi', 'texts', 'http'],
 }
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'open', 'main', 'cli']
 for (const unit of ['server', 'open', 'main', 'cli']) table[unit] = everything

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { createLocalJWKSet, errors, jwtVerify, type JWTPayload, type JWTVerifyGetKey } from 'jose'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { readTokenKeys } from './anchor.ts'
 import { Refusal } from './refusal.ts'

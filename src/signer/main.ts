@@ -9,7 +9,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
-import { openTelemetry, type Logger } from '../telemetry.ts'
+import { openLog, type Logger } from '../log.ts'
 import { anchorOf, assertAnchored } from './anchor.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
@@ -49,7 +49,7 @@ async function main(): Promise<void> {
   process.umask(0o077)
   // A listener of ours takes the place of Node's, which would open a debugger to every user of this machine.
   process.on('SIGUSR1', () => {})
-  const { log } = openTelemetry('signer', settings.logLevel)
+  const log = openLog('signer', settings.logLevel)
   const curve = startCurve(randomBytes(32))
   // Slower, and its memory is a buffer of the JavaScript engine: who runs it on purpose is warned at each start.
   if (curve === 'wasm') log.warn('curve_in_webassembly', { platform: `${process.platform}-${process.arch}` })

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, lstatSync, mkdirSync, rmSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { once } from 'node:events'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 import { Refusal, StartError } from './refusal.ts'
 import { encodeFrame, frameReader, MAX_FRAME_BYTES, type AnswerFrame, type Verb } from './wire.ts'
 

@@ -11,7 +11,7 @@ import { openKeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
 import { openTokens } from './tokens.ts'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 
 const ISSUER = 'https://chatelaine.example/oauth'
 const AUDIENCE = 'https://chatelaine.example/v1'
