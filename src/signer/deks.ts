@@ -13,6 +13,22 @@ export type Deks = {
   /** one more user key is wrapped with it */
   used: (epoch: number) => void
   macs: Macs
+  /** as they are in the store, oldest first */
+  rows: () => KeptDek[]
+  row: (epoch: number) => KeptDek
+}
+
+/** A data key as it lies in the store: wrapped by the master key. */
+export type KeptDek = {
+  /** random; stays when the master key is another, and differs where another signer has the same epoch */
+  id: Buffer
+  epoch: number
+  provider: string
+  wrapped: Buffer
+  /** milliseconds since 1970 */
+  createdAt: number
+  /** part of what it is bound to: the first record of its ledger that has a MAC */
+  macedFrom: number | null
 }
 
 /** NIST SP 800-38D §8.3 allows 2^32 random nonces per key; 2^16 keeps what one data key gives away small. */
@@ -20,7 +36,9 @@ const KEYS_PER_EPOCH = 2 ** 16
 const EPOCH_DAYS = 90
 
 type DekRow = {
+  id: Uint8Array
   epoch: number
+  provider: string
   wrapped: Uint8Array
   keys: number
   created_at: number
@@ -46,44 +64,54 @@ export function openDeks({
   keysPerEpoch?: number
 }): Deks {
   const rows = readRows(db)
-  const opened = new Map(rows.map((row) => [row.epoch, unwrap(kek, row)]))
+  const opened = new Map(rows.map((row) => [row.epoch, openDek(row, kek)]))
   const macKeys = new Map([...opened].map(([epoch, dek]) => [epoch, macKeyOf(dek)]))
   const macedFrom = rows.find(({ maced_from }) => (maced_from ?? null) !== null)?.maced_from ?? nextRecord(db)
   bindAnew()
   const insert = db.prepare(
-    'INSERT INTO deks (epoch, provider, wrapped, created_at, maced_from) VALUES (?, ?, ?, ?, ?)',
+    'INSERT INTO deks (id, epoch, provider, wrapped, created_at, maced_from) VALUES (?, ?, ?, ?, ?, ?)',
   )
-  const addKey = db.prepare('UPDATE deks SET keys = keys + 1 WHERE epoch = ?')
-  const last = rows.at(-1)
-  let newest = last === undefined ? null : { epoch: last.epoch, keys: last.keys, createdAt: last.created_at }
+  const addKeys = db.prepare('UPDATE deks SET keys = keys + ? WHERE epoch = ?')
+  // Once more: what was bound anew is wrapped otherwise.
+  const kept = readRows(db).map((row) => ({ ...toKept(row), keys: row.keys }))
+  const rowOf = (epoch: number) => kept.find((row) => row.epoch === epoch)!
 
   return {
     of: (epoch) => opened.get(epoch),
     current,
-    used(epoch) {
-      addKey.run(epoch)
-      if (newest?.epoch === epoch) newest.keys += 1
-    },
+    used: (epoch) => count(epoch, 1),
+    rows: () => kept,
+    row: rowOf,
     macs: openMacs({
       from: macedFrom,
-      current: () => newest?.epoch ?? current().epoch,
+      current: () => kept.at(-1)?.epoch ?? current().epoch,
       keyOf: (epoch) => macKeys.get(epoch),
     }),
   }
 
-  function current(): { epoch: number; dek: KeyObject } {
-    const isOld = newest !== null && now() - newest.createdAt > EPOCH_DAYS * 86_400_000
-    if (newest === null || isOld || newest.keys >= keysPerEpoch) newest = make((newest?.epoch ?? 0) + 1)
-    return { epoch: newest.epoch, dek: opened.get(newest.epoch)! }
+  function count(epoch: number, more: number): void {
+    addKeys.run(more, epoch)
+    rowOf(epoch).keys += more
   }
 
-  function make(epoch: number) {
-    const [dek, createdAt] = [randomBytes(32), now()]
-    insert.run(epoch, kek.provider, kek.wrap(dek, aadOf({ epoch, maced_from: macedFrom })), createdAt, macedFrom)
+  function current(): { epoch: number; dek: KeyObject } {
+    const newest = kept.at(-1)
+    const isOld = newest !== undefined && now() - newest.createdAt > EPOCH_DAYS * 86_400_000
+    const { epoch } = newest === undefined || isOld || newest.keys >= keysPerEpoch ? make() : newest
+    return { epoch, dek: opened.get(epoch)! }
+  }
+
+  function make(): KeptDek {
+    const epoch = (kept.at(-1)?.epoch ?? 0) + 1
+    const [id, dek, createdAt] = [randomBytes(16), randomBytes(32), now()]
+    const wrapped = kek.wrap(dek, aadOf({ epoch, maced_from: macedFrom }))
+    const row = { id, epoch, provider: kek.provider, wrapped, createdAt, macedFrom, keys: 0 }
+    insert.run(id, epoch, row.provider, wrapped, createdAt, macedFrom)
     const key = intoKeyObject(dek)
     opened.set(epoch, key)
     macKeys.set(epoch, macKeyOf(key))
-    return { epoch, keys: 0, createdAt }
+    kept.push(row)
+    return row
   }
 
   /**
@@ -110,7 +138,7 @@ export function openDeks({
  */
 export function readMacs(db: DatabaseSync, kek: Kek): Macs {
   const rows = readRows(db)
-  const keys = new Map(rows.map((row) => [row.epoch, macKeyOf(unwrap(kek, row))]))
+  const keys = new Map(rows.map((row) => [row.epoch, macKeyOf(openDek(row, kek))]))
   return openMacs({
     from: macedFromOf(db) ?? nextRecord(db),
     current: () => rows.at(-1)!.epoch,
@@ -128,7 +156,12 @@ function nextRecord(db: DatabaseSync): number {
   return (head?.count ?? 0) + 1
 }
 
-function unwrap(kek: Kek, row: DekRow): KeyObject {
+const toKept = ({ id, epoch, provider, wrapped, created_at: createdAt, maced_from = null }: DekRow): KeptDek => ({
+  ...{ id: Buffer.from(id), epoch, provider, wrapped: Buffer.from(wrapped), createdAt, macedFrom: maced_from },
+})
+
+/** @throws StartError  when the master key is not the one that wrapped it */
+export function openDek(row: Pick<DekRow, 'epoch' | 'wrapped' | 'maced_from'>, kek: Kek): KeyObject {
   let dek: Buffer
   try {
     dek = kek.unwrap(Buffer.from(row.wrapped), aadOf(row))

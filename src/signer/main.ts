@@ -33,6 +33,7 @@ import { isSqliteError, openStore, type Store } from './store.ts'
 import { openTokens } from './tokens.ts'
 import { openUnattendedFees } from './unattended.ts'
 import { openWitness } from './witness.ts'
+import { wrappedPage } from './wrapped.ts'
 
 /**
  * The signer: a program of its own that holds the keys and answers on a Unix socket. Settings: SIGNER_… and
@@ -231,6 +232,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
       check: (request) => check(inside, request),
       recall: (request) => recall(ledger, request),
       recallSince: (request) => recallSince(ledger, request),
+      wrapped: (request) => wrappedPage(keys, request),
       revocations: (request) => revocations.take(request),
       health: async () => ({
         ok: true,
@@ -281,6 +283,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       check: refuse,
       recall: refuse,
       recallSince: refuse,
+      wrapped: refuse,
       revocations: refuse,
       health: refuse,
     },

@@ -27,6 +27,7 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
     revocations: () => ({}),
     check: () => ({}),
     recallSince: () => ({}),
+    wrapped: () => ({}),
     recall: () => {
       calls.recall += 1
       return new Promise<object>((resolve) => held.push(() => resolve({ raw: 'f'.repeat(500_000) })))
