@@ -43,7 +43,7 @@ const STANDARD_ERROR = 2
 /** milliseconds: a reader that does not read may keep us for that long */
 const PATIENCE_MS = 1_000
 
-/** Whole lines, and before the program goes on: the last ones say why it ended. What cannot be written is lost. */
+/** Whole lines, and before the program continues: the last ones say why it ended. What cannot be written is lost. */
 function write(text: string): void {
   let rest: Buffer = Buffer.from(text)
   const until = performance.now() + PATIENCE_MS

@@ -127,6 +127,8 @@ type Import = { from: string; to: string }
 const programs = [
   'main.ts',
   'signer/main.ts',
+  'signer/restore-keys.ts',
+  'signer/rotate.ts',
   'signer/verify.ts',
   'signer/accept-restore.ts',
   'signer/create-key.ts',

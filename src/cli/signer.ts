@@ -47,6 +47,16 @@ export function signer(): Command {
     .argument('<file>', 'what the server keeps of them, useless without the master key (KEK)')
     .action((file: string) => become('restore-keys.ts', [file]))
   command
+    .command('rotate-kek')
+    .description(
+      'wrap all data keys by the master key at SIGNER_KEK_NEXT_FILE; asks a running signer, which keeps signing',
+    )
+    .action(() => become('rotate.ts', ['rotateKek']))
+  command
+    .command('rotate-dek')
+    .description('wrap all keys by a new data key; asks a running signer, which keeps signing')
+    .action(() => become('rotate.ts', ['rotateDek']))
+  command
     .command('trust-key')
     .description(
       'show which keys of the authorization server are trusted and which are offered; beside a running signer, too',

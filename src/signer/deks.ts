@@ -16,6 +16,12 @@ export type Deks = {
   /** as they are in the store, oldest first */
   rows: () => KeptDek[]
   row: (epoch: number) => KeptDek
+  /** A new one, however much room the last has; inside a transaction. @returns its epoch */
+  begin: () => number
+  /** One key less is wrapped with it. It stays: MACs of the ledger are by it. */
+  released: (epoch: number) => void
+  /** Wraps all of them by another master key, and compares; inside a transaction. */
+  wrapBy: (kek: Kek) => void
 }
 
 /** A data key as it lies in the store: wrapped by the master key. */
@@ -54,7 +60,7 @@ const readRows = (db: DatabaseSync): DekRow[] => db.prepare('SELECT * FROM deks 
  */
 export function openDeks({
   db,
-  kek,
+  kek: first,
   now,
   keysPerEpoch = KEYS_PER_EPOCH,
 }: {
@@ -63,6 +69,7 @@ export function openDeks({
   now: () => number
   keysPerEpoch?: number
 }): Deks {
+  let kek = first
   const rows = readRows(db)
   const opened = new Map(rows.map((row) => [row.epoch, openDek(row, kek)]))
   const macKeys = new Map([...opened].map(([epoch, dek]) => [epoch, macKeyOf(dek)]))
@@ -71,6 +78,7 @@ export function openDeks({
   const insert = db.prepare(
     'INSERT INTO deks (id, epoch, provider, wrapped, created_at, maced_from) VALUES (?, ?, ?, ?, ?, ?)',
   )
+  const wrapAnew = db.prepare('UPDATE deks SET provider = ?, wrapped = ? WHERE epoch = ?')
   const addKeys = db.prepare('UPDATE deks SET keys = keys + ? WHERE epoch = ?')
   // Once more: what was bound anew is wrapped otherwise.
   const kept = readRows(db).map((row) => ({ ...toKept(row), keys: row.keys }))
@@ -82,11 +90,31 @@ export function openDeks({
     used: (epoch) => count(epoch, 1),
     rows: () => kept,
     row: rowOf,
+    begin: () => make().epoch,
+    released: (epoch) => count(epoch, -1),
+    wrapBy(next) {
+      for (const row of kept) wrapOne(row, next)
+      kek = next
+    },
     macs: openMacs({
       from: macedFrom,
       current: () => kept.at(-1)?.epoch ?? current().epoch,
       keyOf: (epoch) => macKeys.get(epoch),
     }),
+  }
+
+  function wrapOne(row: KeptDek, next: Kek): void {
+    const { epoch, macedFrom: maced_from } = row
+    const dek = opened.get(epoch)!.export()
+    try {
+      const wrapped = next.wrap(dek, aadOf({ epoch, maced_from }))
+      if (!openDek({ epoch, wrapped, maced_from }, next).equals(opened.get(epoch)!))
+        throw new Error('a data key comes back otherwise from the new master key')
+      wrapAnew.run(next.provider, wrapped, epoch)
+      Object.assign(row, { provider: next.provider, wrapped })
+    } finally {
+      dek.fill(0)
+    }
   }
 
   function count(epoch: number, more: number): void {
@@ -167,7 +195,7 @@ export function openDek(row: Pick<DekRow, 'epoch' | 'wrapped' | 'maced_from'>, k
     dek = kek.unwrap(Buffer.from(row.wrapped), aadOf(row))
   } catch (cause) {
     throw new StartError(
-      'The master key (KEK) does not open this store: SIGNER_KEK_FILE is not the one it was created with.',
+      'The master key (KEK) does not open this store: SIGNER_KEK_FILE is not the one it was created with, or not the one of the last `signer rotate-kek`.',
       cause,
     )
   }

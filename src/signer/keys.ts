@@ -27,8 +27,19 @@ export type Keys = {
   page: (after: number, most: number) => { accounts: KeptAccount[]; through: number }
   /** another one when rows that were there are wrapped otherwise */
   generation: () => number
+  /** where keys are wrapped anew */
+  rotating: RotatingKeys
   /** says that rows that were there are wrapped otherwise; inside a transaction */
   nextGeneration: () => void
+}
+
+export type RotatingKeys = {
+  deks: Deks
+  /** accounts after a number of theirs under data keys below an epoch; and the number of the last */
+  pageBelow: (epoch: number, after: number, most: number) => { accounts: KeptAccount[]; through: number }
+  /** Wraps it by the newest data key, its address derived again; inside a transaction. @throws key_damaged */
+  move: (account: KeptAccount) => void
+  countBelow: (epoch: number) => number
 }
 
 export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now: () => number }): Keys {
@@ -36,6 +47,11 @@ export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now:
   const byUser = db.prepare(`SELECT ${columns} FROM accounts WHERE user_id = ?`)
   const byAddress = db.prepare(`SELECT ${columns} FROM accounts WHERE address = ?`)
   const page = db.prepare(`SELECT rowid, ${columns} FROM accounts WHERE rowid > ? ORDER BY rowid LIMIT ?`)
+  const pageBelow = db.prepare(
+    `SELECT rowid, ${columns} FROM accounts WHERE rowid > ? AND epoch < ? ORDER BY rowid LIMIT ?`,
+  )
+  const countBelow = db.prepare('SELECT count(*) AS accounts FROM accounts WHERE epoch < ?')
+  const move = db.prepare('UPDATE accounts SET wrapped = ?, iv = ?, tag = ?, epoch = ?, version = ? WHERE user_id = ?')
   const insert = db.prepare(
     'INSERT INTO accounts (user_id, address, wrapped, iv, tag, epoch, version, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   )
@@ -52,9 +68,17 @@ export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now:
     count: () => (count.get() as { keys: number }).keys,
     dataKeyOf: (epoch) => deks.row(epoch),
     dataKeys: () => deks.rows(),
-    page(after, most) {
-      const rows = page.all(after, most) as (KeptAccount & { rowid: number })[]
-      return { accounts: rows.map((row) => readAccount(row)!), through: rows.at(-1)?.rowid ?? after }
+    page: (after, most) => readPage(page.all(after, most), after),
+    rotating: {
+      deks,
+      pageBelow: (epoch, after, most) => readPage(pageBelow.all(after, epoch, most), after),
+      countBelow: (epoch) => (countBelow.get(epoch) as { accounts: number }).accounts,
+      move(account) {
+        const to = rewrap(account, deks.of(account.epoch), deks.current())
+        move.run(to.wrapped, to.iv, to.tag, to.epoch, to.version, to.userId)
+        deks.released(account.epoch)
+        deks.used(to.epoch)
+      },
     },
     generation: () => (generation.get() as { generation: number }).generation,
     nextGeneration: () => void next.run(now()),
@@ -66,6 +90,11 @@ export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now:
     deks.used(epoch)
     return account
   }
+}
+
+function readPage(rows: unknown[], after: number): { accounts: KeptAccount[]; through: number } {
+  const last = rows.at(-1) as { rowid: number } | undefined
+  return { accounts: rows.map((row) => readAccount(row)!), through: last?.rowid ?? after }
 }
 
 function readAccount(row: unknown): KeptAccount | null {

@@ -8,12 +8,13 @@
  */
 
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
 import { openLog, type Logger } from '../log.ts'
 import { anchorOf, assertAnchored } from './anchor.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
-import { openDeks } from './deks.ts'
+import { openDek, openDeks } from './deks.ts'
 import { openFreezes } from './freezes.ts'
 import { openGroup } from './group.ts'
 import { isInside, makeKekFile, openKekFile, type Kek } from './kek.ts'
@@ -27,6 +28,7 @@ import { recall, recallSince } from './recall.ts'
 import { readFreezeRequest } from './request.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
+import { openRotation } from './rotation.ts'
 import { check, sign, type Inside } from './sign.ts'
 import { adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
@@ -83,6 +85,8 @@ type SignerConfig = {
   adminSocket: string | null
   folder: string
   kekFile: string
+  /** the master key that `rotate-kek` goes over to */
+  kekNextFile: string | undefined
   /** what the authorization server writes: believed in development only */
   jwksFile: string | undefined
   issuer: string
@@ -133,6 +137,7 @@ function readSettings(env: NodeJS.ProcessEnv): SignerConfig {
     folder: config.SIGNER_DIR!,
     adminSocket: config.SIGNER_ADMIN_SOCKET ?? null,
     kekFile: config.SIGNER_KEK_FILE!,
+    kekNextFile: config.SIGNER_KEK_NEXT_FILE,
     jwksFile: config.SIGNER_JWKS_FILE,
     issuer: config.SIGNER_ISSUER!,
     audience: config.SIGNER_AUDIENCE!,
@@ -154,9 +159,9 @@ function readSettings(env: NodeJS.ProcessEnv): SignerConfig {
     throw new ConfigError([`SIGNER_CHAINS is missing: ${configKeys.SIGNER_CHAINS.help}`])
   if (settings.isDevelopment && config.NODE_ENV === 'production')
     throw new ConfigError(['NODE_ENV is production, which contradicts --development: remove one of them'])
-  if (!settings.isDevelopment && isInside(settings.folder, settings.kekFile)) {
-    throw new ConfigError(['SIGNER_KEK_FILE must not be inside SIGNER_DIR: a backup of one would contain both'])
-  }
+  for (const key of ['SIGNER_KEK_FILE', 'SIGNER_KEK_NEXT_FILE'] as const)
+    if (!settings.isDevelopment && config[key] !== undefined && isInside(settings.folder, config[key]))
+      throw new ConfigError([`${key} must not be inside SIGNER_DIR: a backup of one would contain both`])
   const [, origin] = /^(.+)\/oauth$/.exec(settings.issuer) ?? []
   if (!settings.isDevelopment && settings.audience !== `${origin}/v1`) {
     throw new ConfigError([
@@ -215,6 +220,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
       process.exit(1)
     },
   })
+  const rotation = openRotation({ db, keys, group, log, nextKek: nextKekOf(settings) })
   const freezes = openFreezes({ db, group, log, now })
   const { policyFile, folder, isDevelopment } = settings
   const policy = openPolicyInForce({ db, group, file: policyFile, folder, isDevelopment, log })
@@ -254,6 +260,9 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
       },
       unfreeze: async (request) => freezes.unfreeze(readFreezeRequest(request).subject),
       frozen: () => freezes.list(),
+      rotateKek: () => rotation.rotateKek(),
+      rotateDek: () => rotation.rotateDek(),
+      rotation: () => rotation.state(),
     },
     isDamaged: false,
     close() {
@@ -264,13 +273,34 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
   }
 }
 
-/** Other providers of the master key (a token, a key service) go here, by a setting of their own. */
-function openKek({ db }: Store, { kekFile, isDevelopment }: SignerConfig): Kek {
-  const { isFresh } = db.prepare('SELECT NOT EXISTS (SELECT 1 FROM deks) AS isFresh').get() as { isFresh: number }
+/** The master key that opens the store: after `rotate-kek` the next one, until the settings say so. */
+function openKek({ db }: Store, { kekFile, kekNextFile, isDevelopment }: SignerConfig): Kek {
+  const dataKey = db.prepare('SELECT epoch, wrapped, maced_from FROM deks ORDER BY epoch LIMIT 1').get()
   // Beside a store that holds keys a new master key would only hide that the right one is missing.
-  if (isFresh === 1 && isDevelopment) makeKekFile(kekFile)
+  if (dataKey === undefined && isDevelopment) makeKekFile(kekFile)
+  if (dataKey !== undefined && kekNextFile !== undefined && existsSync(kekNextFile)) {
+    const next = openKekFile(kekNextFile)
+    if (opens(next, dataKey as Parameters<typeof openDek>[0])) return next
+  }
   return openKekFile(kekFile)
 }
+
+function opens(kek: Kek, dataKey: Parameters<typeof openDek>[0]): boolean {
+  try {
+    openDek(dataKey, kek)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const nextKekOf = ({ kekNextFile: file }: SignerConfig): (() => Kek) | null =>
+  file === undefined
+    ? null
+    : () => {
+        makeKekFile(file)
+        return openKekFile(file)
+      }
 
 function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers } {
   const refuse = () => {
@@ -287,7 +317,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       revocations: refuse,
       health: refuse,
     },
-    admin: { freeze: refuse, unfreeze: refuse, frozen: refuse },
+    admin: { freeze: refuse, unfreeze: refuse, frozen: refuse, rotateKek: refuse, rotateDek: refuse, rotation: refuse },
   }
 }
 

@@ -9,7 +9,8 @@ import { encodeFrame, frameReader, MAX_FRAME_BYTES, type AnswerFrame, type Verb 
 /** One function per verb; what it throws as Refusal is returned, everything else is a bug and returned as such. */
 export type Handlers = { [V in Verb]: (request: unknown) => unknown }
 /** What its operator asks, on a socket of their own. */
-export type AdminHandlers = { [verb in 'freeze' | 'unfreeze' | 'frozen']: (request: unknown) => unknown }
+type AdminVerb = 'freeze' | 'unfreeze' | 'frozen' | 'rotateKek' | 'rotateDek' | 'rotation'
+export type AdminHandlers = { [verb in AdminVerb]: (request: unknown) => unknown }
 type Served = Record<string, (request: unknown) => unknown>
 
 /** Requests of one connection that may be under way; above it we stop reading until some are answered. */

@@ -15,7 +15,7 @@ export type KeptAccount = {
 }
 
 /** What a wrapped key is tied to: put under another user, address, version or epoch it does not open. */
-type Terms = Omit<KeptAccount, 'wrapped' | 'iv' | 'tag'>
+type WrappingTerms = Omit<KeptAccount, 'wrapped' | 'iv' | 'tag'>
 
 export const KEY_VERSION = 1
 
@@ -62,7 +62,7 @@ export const rewrap = (
     seal(key, dek, { userId: account.userId, address: account.address, epoch, version: KEY_VERSION }),
   )
 
-function seal(key: Buffer, dek: KeyObject, terms: Terms): KeptAccount {
+function seal(key: Buffer, dek: KeyObject, terms: WrappingTerms): KeptAccount {
   const iv = randomBytes(12)
   const cipher = createCipheriv('aes-256-gcm', dek, iv).setAAD(additionalData(terms))
   const wrapped = Buffer.concat([cipher.update(key), cipher.final()])
@@ -82,7 +82,7 @@ function open(account: KeptAccount, dek: KeyObject): Buffer {
   }
 }
 
-const additionalData = ({ userId, address, version, epoch }: Terms): Buffer =>
+const additionalData = ({ userId, address, version, epoch }: WrappingTerms): Buffer =>
   canonical('chatelaine user key 1', userId, address, version, epoch)
 
 const damaged = (): Refusal =>

@@ -29,7 +29,7 @@ export async function pregenerate(
   const known = await findUser(db, userId)
   if (known !== null) return { userId: known.userId, address: known.address, isNew: false }
   const { address, wrapped } = await signer.createAccount({ userId })
-  // In a second place before anybody can be told the address.
+  // In a second place before anyone can be told the address.
   if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
   const isNew = await restoreAccount(db, { userId, address })
   const stored = (await findUser(db, userId))!

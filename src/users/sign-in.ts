@@ -32,7 +32,7 @@ export async function signIn(
 
   const userId = userIdOf(profile.provider, profile.subject)
   const { address, wrapped } = await signer.createAccount({ userId })
-  // In a second place before anybody can be told the address.
+  // In a second place before anyone can be told the address.
   if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
   const isNew = await insertAccount(db, { userId, accountId: accountIdOf(profile.provider, profile.subject), address })
   await insertIdentity(db, profile)

@@ -7,7 +7,7 @@ import { retrying, type Db } from '../store/db.ts'
 /** Between two looks at what the signer has: what it makes comes with its answer, what it wraps anew by these. */
 const COPY_EVERY_MS = 60_000
 
-/** Stores the key of an account that was just made, before anybody is told its address; nothing where it is there. */
+/** Stores the key of an account that was just made, before anyone is told its address; nothing where it is there. */
 export async function storeWrappedKey(db: Db, { key, dataKey }: WrappedAccount): Promise<void> {
   await retrying(() =>
     db
