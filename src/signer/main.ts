@@ -248,6 +248,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
         chains: limits.chains === null ? null : [...limits.chains],
         tokenKeys: tokenKeys.fingerprints(),
         policy: policy.health(),
+        maxTokenSeconds,
       }),
     },
     admin: {

@@ -100,6 +100,8 @@ export type Verbs = {
       /** fingerprints (RFC 7638) of the keys that tokens may be signed with */
       tokenKeys: string[]
       policy: PolicyHealth
+      /** longest lifetime of an access token that is accepted; absent from a signer of an earlier version */
+      maxTokenSeconds?: number
     }
   }
 }
