@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
 
 /**
  * libsecp256k1, once for the process: its native binding where one was built for this machine, else the same library
@@ -46,8 +48,7 @@ export const openCurve = (): Curve => (curve ??= openNative() ?? openWasm())
 export function openNative(): Curve | null {
   let binding: Native
   try {
-    // Its own index would fall back to JavaScript; this throws where no binding fits.
-    binding = require('secp256k1/bindings') as Native
+    binding = loadNative()
   } catch {
     return null
   }
@@ -62,6 +63,27 @@ export function openNative(): Curve | null {
     },
     recover: (signature, recovery, digest) => binding.ecdsaRecover(signature, recovery, digest, false),
   }
+}
+
+/**
+ * The binding itself. The package's own index would fall back to JavaScript, and its `bindings.js` has another package look
+ * for the file, which would be one more that the signer believes.
+ * @throws Error  where none fits this machine
+ */
+function loadNative(): Native {
+  const folder = dirname(require.resolve('secp256k1/package.json'))
+  const built = ['build/Release/secp256k1.node', 'build/Release/addon.node']
+  // Of the two for Linux the one for the other C library cannot be loaded.
+  const shipped = ['secp256k1.node', 'secp256k1.glibc.node', 'secp256k1.musl.node']
+  const files = [...built, ...shipped.map((name) => `prebuilds/${process.platform}-${process.arch}/${name}`)]
+  for (const file of files.map((name) => join(folder, name)).filter((path) => existsSync(path)))
+    try {
+      const { Secp256k1 } = require(file) as { Secp256k1: new () => object }
+      return (require('secp256k1/lib') as (addon: object) => Native)(new Secp256k1())
+    } catch {
+      // The next one may be for this machine.
+    }
+  throw new Error('no binding of secp256k1 fits this machine')
 }
 
 export function openWasm(): Curve {

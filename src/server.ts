@@ -38,6 +38,7 @@ import { transfers } from './transfers/routes.ts'
 import type { OperatorDoor } from './operator/auth.ts'
 import { operatorApi } from './operator/routes.ts'
 import { users } from './users/routes.ts'
+import { startCopyingKeys } from './users/wrapped-keys.ts'
 
 /** Headers of ours that pages of other origins may read. */
 const EXPOSED = [
@@ -132,7 +133,12 @@ export type Workers = {
 /** What runs beside the requests: a follower and a keeper per network, and the sweeping of what has expired or is needed no more. */
 export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
-  const running: { stop(): Promise<void> }[] = [replay, startByteSweep(app), startHeadKeeper(app)]
+  const running: { stop(): Promise<void> }[] = [
+    replay,
+    startByteSweep(app),
+    startHeadKeeper(app),
+    startCopyingKeys(app),
+  ]
   const keepers: Keeper[] = []
   const serve = (chain: Chain) => {
     const keeper = startKeeper(app, chain)

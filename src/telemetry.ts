@@ -1,12 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client'
-import pino from 'pino'
-import { AppError } from './errors.ts'
+import { openLog, type Logger } from './log.ts'
 
-/**
- * Logs and counters. Log lines carry an allow-list of fields, chosen where the line is written: never a request
- * body, a header, a token, a key or a connection string. Errors are logged by name, code and stack, through
- * `describe`, because a foreign error's own fields may hold a URL with a secret.
- */
+/** Logs and counters of the server; the signer has a log only. */
 export type Telemetry = {
   log: Logger
   registry: Registry
@@ -23,31 +18,12 @@ export type Telemetry = {
   quotaUsed: Gauge<string>
 }
 
-type LogFields = Record<string, string | number | boolean | bigint | null | undefined>
-export type Logger = {
-  [Level in 'debug' | 'info' | 'warn' | 'error']: (event: string, fields?: LogFields, error?: unknown) => void
-}
-
-/** Opens the log (JSON lines on standard error) and the metrics registry. `name` is the program: server or signer. */
+/** Opens the log and the metrics registry. `name` is the program. */
 export function openTelemetry(name: string, level: string): Telemetry {
-  const out = pino(
-    { level, base: { program: name }, timestamp: pino.stdTimeFunctions.isoTime },
-    pino.destination({ fd: 2, sync: true }),
-  )
-  const line =
-    (severity: 'debug' | 'info' | 'warn' | 'error') =>
-    (event: string, fields: LogFields = {}, error?: unknown) => {
-      // What opened the database reports once that it is away, and once how much failed until it was back.
-      if (error instanceof AppError && error.code === 'database_unavailable') return
-      const plain = Object.fromEntries(
-        Object.entries(fields).map(([key, value]) => [key, typeof value === 'bigint' ? value.toString() : value]),
-      )
-      out[severity](error === undefined ? plain : { ...plain, error: describe(error) }, event)
-    }
   const registry = new Registry()
   const registers = [registry]
   return {
-    log: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
+    log: openLog(name, level),
     registry,
     requests: new Histogram({
       name: 'http_request_seconds',
@@ -116,35 +92,4 @@ export function openTelemetry(name: string, level: string): Telemetry {
       registers,
     }),
   }
-}
-
-/** What may be said of an error in a log: name, code, message and stack with anything URL-like or long and secret-like removed. */
-export function describe(error: unknown): {
-  name: string
-  code?: string
-  message: string
-  stack?: string
-  cause?: unknown
-} {
-  if (!(error instanceof Error)) return { name: typeof error, message: 'a value that is no error was thrown' }
-  const code = (error as { code?: unknown }).code
-  return {
-    name: error.name,
-    ...(typeof code === 'string' || typeof code === 'number' ? { code: String(code) } : {}),
-    message: redact(error.message),
-    ...(error.stack === undefined ? {} : { stack: redact(error.stack.split('\n').slice(1, 9).join('\n')) }),
-    ...(error.cause instanceof Error ? { cause: describe(error.cause) } : {}),
-  }
-}
-
-/**
- * Removes what could be a secret: URLs with everything behind their scheme (an RPC key may be part of the path),
- * JWTs, and runs of 32 or more token-like characters that are no plain hex address or hash.
- */
-export function redact(text: string): string {
-  return text
-    .replace(/\b(?!file:)[a-z][a-z0-9+.-]{1,20}:\/\/[^\s"')]+/gi, '[url]')
-    .replace(/\beyJ[\w-]+(\.[\w-]*)*/g, '[token]')
-    .replace(/(?<![\w/.-])(?!0x[0-9a-fA-F]{40}\b)(?!0x[0-9a-fA-F]{64}\b)[\w-]{32,}(?![\w/.-])/g, '[redacted]')
-    .slice(0, 2_000)
 }

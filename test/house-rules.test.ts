@@ -29,6 +29,7 @@ const core = [
   'rlp',
   'folder-lock',
   'config',
+  'log',
   'telemetry',
   'store',
   'chain',
@@ -55,7 +56,8 @@ const table: Record<string, string[]> = {
   'folder-lock': [],
   'verify-log': [],
   config: ['errors', 'ids', 'color'],
-  telemetry: ['errors', 'ids'],
+  log: ['errors'],
+  telemetry: ['errors', 'ids', 'log'],
   store: ['errors', 'ids'],
   chain: ['errors', 'ids', 'bounded-map', 'state'],
   abi: ['errors', 'ids', 'bounded-map', 'keccak'],
@@ -102,10 +104,10 @@ const table: Record<string, string[]> = {
     'jwk-thumbprint',
     'secret-file',
     'config',
-    'telemetry',
+    'log',
     'signer-wire',
   ],
-  devnet: ['errors', 'ids', 'bounded-map', 'telemetry', 'chain', 'abi', 'texts', 'http'],
+  devnet: ['errors', 'ids', 'bounded-map', 'log', 'chain', 'abi', 'texts', 'http'],
 }
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'open', 'main', 'cli']
 for (const unit of ['server', 'open', 'main', 'cli']) table[unit] = everything
@@ -127,6 +129,8 @@ type Import = { from: string; to: string }
 const programs = [
   'main.ts',
   'signer/main.ts',
+  'signer/restore-keys.ts',
+  'signer/rotate.ts',
   'signer/verify.ts',
   'signer/accept-restore.ts',
   'signer/create-key.ts',

@@ -23,7 +23,9 @@ export function signingLogStore(t: { after: (end: () => void) => void }) {
   })
   let at = Date.UTC(2026, 0, 1)
   const open = () => openSigningLog(db, openKekFile(kekFile), () => (at += 1_000))
-  return { db, folder, kekFile, open, storeFolder: join(folder, 'store') }
+  /** by a day */
+  const setBack = () => void (at -= 86_400_000)
+  return { db, folder, kekFile, open, setBack, storeFolder: join(folder, 'store') }
 }
 
 export function sign({ ledger, heads }: SigningLog, db: DatabaseSync, count: number): void {

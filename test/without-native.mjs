@@ -3,7 +3,7 @@ import { registerHooks } from 'node:module'
 
 registerHooks({
   resolve(specifier, context, next) {
-    if (specifier === 'secp256k1/bindings') throw new Error('there is no binding for this machine')
+    if (specifier.startsWith('secp256k1/')) throw new Error('there is no binding for this machine')
     return next(specifier, context)
   },
 })

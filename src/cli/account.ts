@@ -1,3 +1,6 @@
+import { createWriteStream } from 'node:fs'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { Command } from 'commander'
 import { checksumAddress } from '../abi/address.ts'
 import { readSome } from '../config.ts'
@@ -13,7 +16,8 @@ import type { StoppedLane } from '../transactions/lane-wire.ts'
 import { listFrozen } from '../users/freeze.ts'
 import type { FreezeState, Pregenerated } from '../users/wire.ts'
 import { pregenerate } from '../users/pregenerate.ts'
-import { withDatabaseOrServer } from './database.ts'
+import { exportWrappedKeys } from '../users/wrapped-keys.ts'
+import { readInstallationSettings, withDatabase, withDatabaseOrServer } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { commandActor } from './registry.ts'
 
@@ -67,7 +71,25 @@ export function account(): Command {
     .argument('<user>', 'user id')
     .option('--json', 'print JSON')
     .action(resume)
+  command
+    .command('export-keys')
+    .description(
+      'write the keys of all accounts as the signer wrapped them, for `chatelaine signer restore-keys`; useless without the master key (KEK)',
+    )
+    .argument('<file>', 'file to create; - for standard output')
+    .action(exportKeys)
   return command
+}
+
+async function exportKeys(file: string): Promise<void> {
+  await withDatabase(readInstallationSettings(), async (db) => {
+    const lines = Readable.from(mapLines(exportWrappedKeys(db)))
+    await pipeline(lines, file === '-' ? process.stdout : createWriteStream(file, { flags: 'wx', mode: 0o600 }))
+  })
+}
+
+async function* mapLines(lines: AsyncIterable<string>): AsyncGenerator<string> {
+  for await (const line of lines) yield `${line}\n`
 }
 
 async function listFrozenOnes(given: JsonOption): Promise<void> {

@@ -72,7 +72,9 @@ test('the signer is run, verified and asked what it lost by commands; it is the 
   assert.deepEqual(readFileSync(place.env.SIGNER_KEK_FILE!), key)
 
   const { code, output } = await chatelaine({}, 'signer', 'verify', place.env.SIGNER_DIR!).ended
-  assert.deepEqual([code, output], [0, '1 records, 0 signatures, 1 accounts: whole\n'])
+  assert.equal(code, 0)
+  // Without the master key MACs cannot be checked, which is said.
+  assert.match(output, /^MACs were not checked.*\n1 records, 0 signatures, 1 accounts: whole\n$/)
   assert.equal((await chatelaine(place.env, 'signer', 'verify').ended).code, 0)
   const shown = await chatelaine(place.env, 'signer', 'accept-restore').ended
   assert.deepEqual([shown.code, /there is nothing to accept/.test(shown.output)], [0, true])

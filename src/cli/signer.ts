@@ -40,6 +40,23 @@ export function signer(): Command {
       ]),
     )
   command
+    .command('restore-keys')
+    .description(
+      'take keys that the store has lost from the file of `chatelaine account export-keys`; the signer must not run',
+    )
+    .argument('<file>', 'what the server keeps of them, useless without the master key (KEK)')
+    .action((file: string) => become('restore-keys.ts', [file]))
+  command
+    .command('rotate-kek')
+    .description(
+      'wrap all data keys by the master key at SIGNER_KEK_NEXT_FILE; asks a running signer, which keeps signing',
+    )
+    .action(() => become('rotate.ts', ['rotateKek']))
+  command
+    .command('rotate-dek')
+    .description('wrap all keys by a new data key; asks a running signer, which keeps signing')
+    .action(() => become('rotate.ts', ['rotateDek']))
+  command
     .command('trust-key')
     .description(
       'show which keys of the authorization server are trusted and which are offered; beside a running signer, too',

@@ -1,6 +1,6 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 import { type Anvil, endStaleAnvil, launchAnvil } from './anvil.ts'
 import { ChainStartError } from './anvil-binary.ts'
 import { mineBlocks } from './miner.ts'

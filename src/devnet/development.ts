@@ -8,7 +8,7 @@
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Hex } from '../ids.ts'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 import { startChain } from './chain.ts'
 import { deploySamples } from './deploy.ts'
 import { giveCoins } from './faucet.ts'

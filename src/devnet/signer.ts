@@ -4,7 +4,7 @@ import { mkdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 
 export type SignerProcess = { socket: string; stop(): Promise<void> }
 

@@ -189,7 +189,7 @@ test('a network without news of its head is told after fifteen seconds and two b
   assert.equal(await detailOf(39_100, 12_000), 'the follower has not looked at the node for 39 s')
 })
 
-test('a signer that does not trust the key in use, or does not sign for a network, is named', async (t) => {
+test('a signer that does not trust the key in use, refuses what tokens live for, or does not sign for a network, is named', async (t) => {
   const here = await world()
   t.after(() => here.close())
   const checksWith = async (changes: object) => {
@@ -207,6 +207,10 @@ test('a signer that does not trust the key in use, or does not sign for a networ
   await until('all is well', async () => (await checksWith({})).length === 0)
   const [untrusted] = await checksWith({ tokenKeys: ['another'] })
   assert.match(untrusted!, /^signer: .*does not trust the key that tokens are signed with/)
+  const { ACCESS_TOKEN_SECONDS } = here.app.config
+  assert.deepEqual(await checksWith({ maxTokenSeconds: ACCESS_TOKEN_SECONDS }), [])
+  const [short] = await checksWith({ maxTokenSeconds: ACCESS_TOKEN_SECONDS - 1 })
+  assert.match(short!, /^signer: .*SIGNER_MAX_TOKEN_SECONDS is below ACCESS_TOKEN_SECONDS/)
   const [unlisted] = await checksWith({ chains: [1] })
   assert.match(unlisted!, /^chain devnet: .*SIGNER_CHAINS/)
 })

@@ -96,12 +96,16 @@ async function checkDatabase({ db }: App): Promise<Check> {
 
 type SignerHealth = ReturnType<App['signer']['health']>
 
-async function checkSigner({ tokenKeys }: App, signer: SignerHealth): Promise<Check> {
+async function checkSigner({ tokenKeys, config }: App, signer: SignerHealth): Promise<Check> {
   return settle('signer', async () => {
-    const { revocations, tokenKeys: trusted } = await signer
+    const { revocations, tokenKeys: trusted, maxTokenSeconds } = await signer
     const inUse = tokenKeys.keys.find(({ kty }) => kty === 'EC')?.kid
     if (inUse !== undefined && trusted !== undefined && !trusted.includes(inUse))
       throw new NotReady('the signer does not trust the key that tokens are signed with: chatelaine signer trust-key')
+    if (maxTokenSeconds !== undefined && config.ACCESS_TOKEN_SECONDS > maxTokenSeconds)
+      throw new NotReady(
+        'the signer refuses the lifetime of access tokens: its SIGNER_MAX_TOKEN_SECONDS is below ACCESS_TOKEN_SECONDS',
+      )
     // It answers, and refuses every token.
     if (revocations === 'stale') throw new NotReady('the signer has no fresh list of revoked tokens')
   })

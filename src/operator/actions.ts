@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { AppError } from '../errors.ts'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import type { OperatorAction, VerifiedActions } from './wire.ts'
 

@@ -9,6 +9,7 @@ export type Signer = {
   check: CallSigner<'check'>
   recall: CallSigner<'recall'>
   recallSince: CallSigner<'recallSince'>
+  wrapped: CallSigner<'wrapped'>
   /**
    * Brings the parts of a list of what is revoked, now and first of all on every later connection: a signer that was
    * started again knows none. Throws as the calls do.
@@ -71,6 +72,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
     check: withRenewal('check'),
     recall: (request) => call('recall', request),
     recallSince: (request) => call('recallSince', request),
+    wrapped: (request) => call('wrapped', request),
     async bringRevocations(parts) {
       greeting = parts
       // One that is opened by this has greeted with them already; twice does no harm.

@@ -1,7 +1,9 @@
 import { readCreateAccountRequest } from './request.ts'
 import { Refusal } from './refusal.ts'
 import { hex, type Inside } from './sign.ts'
-import type { Hex } from './wire.ts'
+import type { Verbs } from './wire.ts'
+import { toWrapped } from './wrapped.ts'
+import type { KeptAccount } from './wrapping.ts'
 
 const ACCOUNTS_FIRST = -1
 
@@ -10,16 +12,17 @@ const ACCOUNTS_FIRST = -1
  * a store that lost it would otherwise make a second address for the same user without anyone noticing.
  * Errors: bad_request, key_damaged.
  */
-export async function createAccount(inside: Inside, request: unknown): Promise<{ address: Hex }> {
+export async function createAccount(inside: Inside, request: unknown): Promise<Verbs['createAccount']['answer']> {
   const { keys, ledger, group, now } = inside
   const { userId } = readCreateAccountRequest(request)
   // An account that is found is one that was committed: jobs run inside the open transaction and nothing between.
   const known = keys.ofUser(userId)
-  if (known !== null) return { address: hex(known.address) }
-  return group(ACCOUNTS_FIRST, () => {
-    const account = keys.ofUser(userId) ?? make(userId)
-    return { address: hex(account.address) }
-  })
+  if (known !== null) return answer(known)
+  return group(ACCOUNTS_FIRST, () => answer(keys.ofUser(userId) ?? make(userId)))
+
+  function answer(account: KeptAccount) {
+    return { address: hex(account.address), wrapped: toWrapped(keys, account) }
+  }
 
   function make(userId: string) {
     if (ledger.hasAccount(userId)) {

@@ -15,6 +15,28 @@ export type Deks = {
   /** one more user key is wrapped with it */
   used: (epoch: number) => void
   macs: Macs
+  /** as they are in the store, oldest first */
+  rows: () => KeptDek[]
+  row: (epoch: number) => KeptDek
+  /** A new one, however much room the last has; inside a transaction. @returns its epoch */
+  begin: () => number
+  /** One key less is wrapped with it. It stays: MACs of the ledger are by it. */
+  released: (epoch: number) => void
+  /** Wraps all of them by another master key, and compares; inside a transaction. */
+  wrapBy: (kek: Kek) => void
+}
+
+/** A data key as it lies in the store: wrapped by the master key. */
+export type KeptDek = {
+  /** random; stays when the master key is another, and differs where another signer has the same epoch */
+  id: Buffer
+  epoch: number
+  provider: string
+  wrapped: Buffer
+  /** milliseconds since 1970 */
+  createdAt: number
+  /** part of what it is bound to: the first record of its ledger that has a MAC */
+  macedFrom: number | null
 }
 
 /** NIST SP 800-38D §8.3 allows 2^32 random nonces per key; 2^16 keeps what one data key gives away small. */
@@ -22,7 +44,9 @@ const KEYS_PER_EPOCH = 2 ** 16
 const EPOCH_DAYS = 90
 
 type DekRow = {
+  id: Uint8Array
   epoch: number
+  provider: string
   wrapped: Uint8Array
   keys: number
   created_at: number
@@ -38,7 +62,7 @@ const readRows = (db: DatabaseSync): DekRow[] => db.prepare('SELECT * FROM deks 
  */
 export function openDeks({
   db,
-  kek,
+  kek: first,
   now,
   keysPerEpoch = KEYS_PER_EPOCH,
 }: {
@@ -47,46 +71,78 @@ export function openDeks({
   now: () => number
   keysPerEpoch?: number
 }): Deks {
+  let kek = first
   const rows = readRows(db)
-  const opened = new Map(rows.map((row) => [row.epoch, unwrap(kek, row)]))
+  const opened = new Map(rows.map((row) => [row.epoch, openDek(row, kek)]))
   const macKeys = new Map([...opened].map(([epoch, dek]) => [epoch, macKeyOf(dek)]))
   const macedFrom = rows.find(({ maced_from }) => (maced_from ?? null) !== null)?.maced_from ?? nextRecord(db)
   bindAnew()
   const insert = db.prepare(
-    'INSERT INTO deks (epoch, provider, wrapped, created_at, maced_from) VALUES (?, ?, ?, ?, ?)',
+    'INSERT INTO deks (id, epoch, provider, wrapped, created_at, maced_from) VALUES (?, ?, ?, ?, ?, ?)',
   )
-  const addKey = db.prepare('UPDATE deks SET keys = keys + 1 WHERE epoch = ?')
-  const last = rows.at(-1)
-  let newest = last === undefined ? null : { epoch: last.epoch, keys: last.keys, createdAt: last.created_at }
+  const wrapAnew = db.prepare('UPDATE deks SET provider = ?, wrapped = ? WHERE epoch = ?')
+  const addKeys = db.prepare('UPDATE deks SET keys = keys + ? WHERE epoch = ?')
+  // Once more: what was bound anew is wrapped otherwise.
+  const kept = readRows(db).map((row) => ({ ...toKept(row), keys: row.keys }))
+  const rowOf = (epoch: number) => kept.find((row) => row.epoch === epoch)!
 
   return {
     isNew: rows.every((row) => (row.maced_from ?? null) === null),
     of: (epoch) => opened.get(epoch),
     current,
-    used(epoch) {
-      addKey.run(epoch)
-      if (newest?.epoch === epoch) newest.keys += 1
+    used: (epoch) => count(epoch, 1),
+    rows: () => kept,
+    row: rowOf,
+    begin: () => make().epoch,
+    released: (epoch) => count(epoch, -1),
+    wrapBy(next) {
+      for (const row of kept) wrapOne(row, next)
+      kek = next
     },
     macs: openMacs({
       from: macedFrom,
-      current: () => newest?.epoch ?? current().epoch,
+      current: () => kept.at(-1)?.epoch ?? current().epoch,
       keyOf: (epoch) => macKeys.get(epoch),
     }),
   }
 
-  function current(): { epoch: number; dek: KeyObject } {
-    const isOld = newest !== null && now() - newest.createdAt > EPOCH_DAYS * 86_400_000
-    if (newest === null || isOld || newest.keys >= keysPerEpoch) newest = make((newest?.epoch ?? 0) + 1)
-    return { epoch: newest.epoch, dek: opened.get(newest.epoch)! }
+  function wrapOne(row: KeptDek, next: Kek): void {
+    const { epoch, macedFrom: maced_from } = row
+    const dek = opened.get(epoch)!.export()
+    try {
+      const wrapped = next.wrap(dek, aadOf({ epoch, maced_from }))
+      if (!openDek({ epoch, wrapped, maced_from }, next).equals(opened.get(epoch)!))
+        throw new Error('a data key comes back otherwise from the new master key')
+      wrapAnew.run(next.provider, wrapped, epoch)
+      Object.assign(row, { provider: next.provider, wrapped })
+    } finally {
+      dek.fill(0)
+    }
   }
 
-  function make(epoch: number) {
-    const [dek, createdAt] = [randomBytes(32), now()]
-    insert.run(epoch, kek.provider, kek.wrap(dek, aadOf({ epoch, maced_from: macedFrom })), createdAt, macedFrom)
+  function count(epoch: number, more: number): void {
+    addKeys.run(more, epoch)
+    rowOf(epoch).keys += more
+  }
+
+  function current(): { epoch: number; dek: KeyObject } {
+    const newest = kept.at(-1)
+    const isOld = newest !== undefined && now() - newest.createdAt > EPOCH_DAYS * 86_400_000
+    const { epoch } = newest === undefined || isOld || newest.keys >= keysPerEpoch ? make() : newest
+    return { epoch, dek: opened.get(epoch)! }
+  }
+
+  function make(): KeptDek {
+    const epoch = (kept.at(-1)?.epoch ?? 0) + 1
+    const [id, dek, createdAt] = [randomBytes(16), randomBytes(32), now()]
+    const wrapped = kek.wrap(dek, aadOf({ epoch, maced_from: macedFrom }))
+    const row = { id, epoch, provider: kek.provider, wrapped, createdAt, macedFrom, keys: 0 }
+    insert.run(id, epoch, row.provider, wrapped, createdAt, macedFrom)
     const key = intoKeyObject(dek)
     opened.set(epoch, key)
     macKeys.set(epoch, macKeyOf(key))
-    return { epoch, keys: 0, createdAt }
+    kept.push(row)
+    return row
   }
 
   /**
@@ -111,7 +167,7 @@ export function openDeks({
  */
 export function readMacs(db: DatabaseSync, kek: Kek): Macs {
   const rows = readRows(db)
-  const keys = new Map(rows.map((row) => [row.epoch, macKeyOf(unwrap(kek, row))]))
+  const keys = new Map(rows.map((row) => [row.epoch, macKeyOf(openDek(row, kek))]))
   return openMacs({
     from: macedFromOf(db) ?? nextRecord(db),
     current: () => rows.at(-1)!.epoch,
@@ -129,13 +185,18 @@ function nextRecord(db: DatabaseSync): number {
   return (head?.count ?? 0) + 1
 }
 
-function unwrap(kek: Kek, row: DekRow): KeyObject {
+const toKept = ({ id, epoch, provider, wrapped, created_at: createdAt, maced_from = null }: DekRow): KeptDek => ({
+  ...{ id: Buffer.from(id), epoch, provider, wrapped: Buffer.from(wrapped), createdAt, macedFrom: maced_from },
+})
+
+/** @throws StartError  when the master key is not the one that wrapped it */
+export function openDek(row: Pick<DekRow, 'epoch' | 'wrapped' | 'maced_from'>, kek: Kek): KeyObject {
   let dek: Buffer
   try {
     dek = kek.unwrap(Buffer.from(row.wrapped), aadOf(row))
   } catch (cause) {
     throw new StartError(
-      'The master key (KEK) does not open this store: SIGNER_KEK_FILE is not the one it was created with.',
+      'The master key (KEK) does not open this store: SIGNER_KEK_FILE is not the one it was created with, or not the one of the last `signer rotate-kek`.',
       cause,
     )
   }

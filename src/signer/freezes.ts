@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 import type { RunGrouped } from './group.ts'
 import { Refusal } from './refusal.ts'
 import { readFrozenEntry, revoked, type FrozenEntry } from './wire.ts'

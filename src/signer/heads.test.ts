@@ -41,6 +41,20 @@ test('the same identity and the same head are there after a start, and a new hea
   assert.equal(second.heads.newest(), first.heads.newest())
 })
 
+test('a clock that is set back makes no head older than the one before it, of which servers keep the newest', (t) => {
+  const { open, db, setBack } = signingLogStore(t)
+  const log = open()
+  sign(log, db, 1)
+  const before = readSignedHead(log.heads.newest())!
+  setBack()
+  sign(log, db, 1)
+  const after = readSignedHead(log.heads.newest())!
+  assert.deepEqual([after.size, after.at], [2, before.at])
+  const again = open()
+  sign(again, db, 1)
+  assert.equal(readSignedHead(again.heads.newest())!.at, before.at)
+})
+
 for (const [what, sql, reason] of [
   ['whose newest head is gone', `DELETE FROM heads`, /newest head of the ledger is missing/],
   ['whose head has another size', `UPDATE heads SET note = replace(note, x'0a' || '3' || x'0a', x'0a' || '2' || x'0a')`, /not signed by this signer/], // prettier-ignore

@@ -47,13 +47,13 @@ export function openHeads({
     'INSERT INTO heads (which, note) VALUES (?, ?) ON CONFLICT (which) DO UPDATE SET note = excluded.note',
   )
   const get = db.prepare('SELECT note FROM heads WHERE which = ?')
-  let { note, size } = openNewest()
+  let { note, size, at } = openNewest()
   let reason = reasonOf(readSignedHead((get.get('shown') as { note: string } | undefined)?.note ?? ''))
 
   return {
     newest: () => note,
     seal() {
-      if (tree.size() !== size) ({ note, size } = sealAt())
+      if (tree.size() !== size) ({ note, size, at } = sealAfter(at))
     },
     behind: () => reason,
     show(text) {
@@ -67,22 +67,24 @@ export function openHeads({
     },
   }
 
-  function openNewest(): { note: string; size: number } {
+  function openNewest(): { note: string; size: number; at: number } {
     const row = get.get('newest') as { note: string } | undefined
-    if (row === undefined && identity.isNew) return sealAt()
+    if (row === undefined && identity.isNew) return sealAfter(0)
     // Without it a ledger that was cut off would only look younger.
     if (row === undefined) throw new LedgerDamaged('The newest head of the ledger is missing.')
     const head = readSignedHead(row.note)
     if (head === null || !isOurs(head)) throw new LedgerDamaged('The newest head of the ledger was not signed by this signer.') // prettier-ignore
     if (head.size !== tree.size() || !head.root.equals(tree.root()))
       throw new LedgerDamaged(`The ledger does not end where its newest head says, at record ${head.size}.`)
-    return { note: row.note, size: head.size }
+    return { note: row.note, size: head.size, at: head.at }
   }
 
-  function sealAt(): { note: string; size: number } {
-    const sealed = signNote({ size: tree.size(), root: tree.root(), at: now() }, identity)
+  /** Never before an earlier head, wherever the clock was set: servers keep the newest by its time. */
+  function sealAfter(earlier: number): { note: string; size: number; at: number } {
+    const head = { size: tree.size(), root: tree.root(), at: Math.max(now(), earlier) }
+    const sealed = signNote(head, identity)
     put.run('newest', sealed)
-    return { note: sealed, size: tree.size() }
+    return { note: sealed, size: head.size, at: head.at }
   }
 
   function isOurs({ origin, text, signature }: SignedHead): boolean {

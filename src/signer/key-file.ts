@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import { createLocalJWKSet, errors, jwtVerify, type JWTPayload, type JWTVerifyGetKey } from 'jose'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { readTokenKeys } from './anchor.ts'
 import { Refusal } from './refusal.ts'
@@ -26,8 +26,16 @@ export const CLOCK_TOLERANCE_SECONDS = 5
 /**
  * The public keys in a file that may change at any time: the signer's own (anchor.ts), in development what the authorization
  * server writes. What was read last stays in force while the file is missing or half written.
+ * @param now    milliseconds since 1970, for what tokens say of time
+ * @param ticks  milliseconds since some moment, for when to look again: a wall clock that is set back would put that off, and
+ *   a key that is trusted no more would sign in until the clock has caught up
  */
-export function openKeyFile(file: string, log: Logger, now: () => number): KeyFile {
+export function openKeyFile(
+  file: string,
+  log: Logger,
+  now: () => number,
+  ticks: () => number = () => performance.now(),
+): KeyFile {
   let set: JWTVerifyGetKey | null = null
   let seen = { stamp: '', text: '' }
   let known: string[] = []
@@ -68,20 +76,20 @@ export function openKeyFile(file: string, log: Logger, now: () => number): KeyFi
   }
 
   function current(): JWTVerifyGetKey | null {
-    if (now() - lookedAt >= LOOK_EVERY_MS) reload({ evenIfUnchanged: false })
+    if (ticks() - lookedAt >= LOOK_EVERY_MS) reload({ evenIfUnchanged: false })
     return set
   }
 
   /** For a key that is unknown; true when the file was looked at. */
   function lookAgain(): boolean {
-    if (now() - lookedAt < LOOK_FOR_UNKNOWN_EVERY_MS) return false
+    if (ticks() - lookedAt < LOOK_FOR_UNKNOWN_EVERY_MS) return false
     reload({ evenIfUnchanged: true })
     return true
   }
 
   // The stamp cannot tell two files written within one tick of the file system's clock.
   function reload({ evenIfUnchanged }: { evenIfUnchanged: boolean }): void {
-    lookedAt = now()
+    lookedAt = ticks()
     try {
       const { mtimeNs, size, ino } = statSync(file, { bigint: true })
       const stamp = `${mtimeNs} ${size} ${ino}`

@@ -1,20 +1,7 @@
-import { createCipheriv, createDecipheriv, randomBytes, randomFillSync, type KeyObject } from 'node:crypto'
+import type { KeyObject } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
-import { canonical } from './canonical.ts'
-import { addressOf, isScalar, publicKeyOf } from './curve.ts'
-import type { Deks } from './deks.ts'
-import { Refusal } from './refusal.ts'
-
-/** An account's row: its key only as ciphertext. */
-export type KeptAccount = {
-  userId: string
-  address: Buffer
-  wrapped: Buffer
-  iv: Buffer
-  tag: Buffer
-  epoch: number
-  version: number
-}
+import type { Deks, KeptDek } from './deks.ts'
+import { rewrap, withKey, wrapNew, type KeptAccount } from './wrapping.ts'
 
 /**
  * The accounts and their keys: the master key wraps one data key per epoch, the data key wraps user keys. A user key
@@ -26,93 +13,89 @@ export type Keys = {
   ofAddress: (address: Buffer) => KeptAccount | null
   /** makes a key and stores it; inside a transaction. The user must have none. */
   create: (userId: string) => KeptAccount
+  /** Stores the key of a row that another data key wrapped, under one of this store; inside a transaction. @throws key_damaged */
+  adopt: (account: KeptAccount, dek: KeyObject) => void
   /**
    * Opens the key for the time of one call.
    * @throws key_damaged  when the row was altered, moved to another user, or gives another address
    */
   use: <T>(account: KeptAccount, work: (key: Buffer, publicKey: Uint8Array) => T) => T
   count: () => number
+  dataKeyOf: (epoch: number) => KeptDek
+  dataKeys: () => KeptDek[]
+  /** accounts after a number of theirs, in the order they were made in; and the number of the last */
+  page: (after: number, most: number) => { accounts: KeptAccount[]; through: number }
+  /** another one when rows that were there are wrapped otherwise */
+  generation: () => number
+  /** where keys are wrapped anew */
+  rotating: RotatingKeys
+  /** says that rows that were there are wrapped otherwise; inside a transaction */
+  nextGeneration: () => void
 }
 
-const KEY_VERSION = 1
+export type RotatingKeys = {
+  deks: Deks
+  /** accounts after a number of theirs under data keys below an epoch; and the number of the last */
+  pageBelow: (epoch: number, after: number, most: number) => { accounts: KeptAccount[]; through: number }
+  /** Wraps it by the newest data key, its address derived again; inside a transaction. @throws key_damaged */
+  move: (account: KeptAccount) => void
+  countBelow: (epoch: number) => number
+}
 
 export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now: () => number }): Keys {
   const columns = 'user_id AS userId, address, wrapped, iv, tag, epoch, version'
   const byUser = db.prepare(`SELECT ${columns} FROM accounts WHERE user_id = ?`)
   const byAddress = db.prepare(`SELECT ${columns} FROM accounts WHERE address = ?`)
+  const page = db.prepare(`SELECT rowid, ${columns} FROM accounts WHERE rowid > ? ORDER BY rowid LIMIT ?`)
+  const pageBelow = db.prepare(
+    `SELECT rowid, ${columns} FROM accounts WHERE rowid > ? AND epoch < ? ORDER BY rowid LIMIT ?`,
+  )
+  const countBelow = db.prepare('SELECT count(*) AS accounts FROM accounts WHERE epoch < ?')
+  const move = db.prepare('UPDATE accounts SET wrapped = ?, iv = ?, tag = ?, epoch = ?, version = ? WHERE user_id = ?')
   const insert = db.prepare(
     'INSERT INTO accounts (user_id, address, wrapped, iv, tag, epoch, version, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   )
   const count = db.prepare('SELECT coalesce(sum(keys), 0) AS keys FROM deks')
+  const generation = db.prepare('SELECT generation FROM wrapping')
+  const next = db.prepare('UPDATE wrapping SET generation = max(generation + 1, ?)')
 
   return {
     ofUser: (userId) => readAccount(byUser.get(userId)),
     ofAddress: (address) => readAccount(byAddress.get(address)),
-    create(userId) {
-      const { epoch, dek } = deks.current()
-      const account = withNewKey((key) => {
-        const address = addressOf(publicKeyOf(key))
-        const terms = { userId, address, epoch, version: KEY_VERSION }
-        return { ...terms, ...seal(key, dek, additionalData(terms)) }
-      })
-      const { address, wrapped, iv, tag, version } = account
-      insert.run(userId, address, wrapped, iv, tag, epoch, version, now())
-      deks.used(epoch)
-      return account
-    },
-    use(account, work) {
-      const dek = deks.of(account.epoch)
-      if (dek === undefined) throw damaged()
-      const key = open(account, dek, additionalData(account))
-      try {
-        if (!isScalar(key)) throw damaged()
-        const publicKey = publicKeyOf(key)
-        if (!addressOf(publicKey).equals(account.address)) throw damaged()
-        return work(key, publicKey)
-      } finally {
-        key.fill(0)
-      }
-    },
+    create: (userId) => store(wrapNew(userId, deks.current())),
+    adopt: (account, dek) => void store(rewrap(account, dek, deks.current())),
+    use: (account, work) => withKey(account, deks.of(account.epoch), work),
     count: () => (count.get() as { keys: number }).keys,
+    dataKeyOf: (epoch) => deks.row(epoch),
+    dataKeys: () => deks.rows(),
+    page: (after, most) => readPage(page.all(after, most), after),
+    rotating: {
+      deks,
+      pageBelow: (epoch, after, most) => readPage(pageBelow.all(after, epoch, most), after),
+      countBelow: (epoch) => (countBelow.get(epoch) as { accounts: number }).accounts,
+      move(account) {
+        const to = rewrap(account, deks.of(account.epoch), deks.current())
+        move.run(to.wrapped, to.iv, to.tag, to.epoch, to.version, to.userId)
+        deks.released(account.epoch)
+        deks.used(to.epoch)
+      },
+    },
+    generation: () => (generation.get() as { generation: number }).generation,
+    nextGeneration: () => void next.run(now()),
+  }
+
+  function store(account: KeptAccount): KeptAccount {
+    const { userId, address, wrapped, iv, tag, epoch, version } = account
+    insert.run(userId, address, wrapped, iv, tag, epoch, version, now())
+    deks.used(epoch)
+    return account
   }
 }
 
-/** Ties a wrapped key to its row: put under another user, address, version or epoch it does not open. */
-const additionalData = ({ userId, address, version, epoch }: Omit<KeptAccount, 'wrapped' | 'iv' | 'tag'>): Buffer =>
-  canonical('chatelaine user key 1', userId, address, version, epoch)
-
-function withNewKey<T>(work: (key: Buffer) => T): T {
-  const key = randomBytes(32)
-  try {
-    // The chance is 2^-128, and zero or the group's order would be no key.
-    while (!isScalar(key)) randomFillSync(key)
-    return work(key)
-  } finally {
-    key.fill(0)
-  }
+function readPage(rows: unknown[], after: number): { accounts: KeptAccount[]; through: number } {
+  const last = rows.at(-1) as { rowid: number } | undefined
+  return { accounts: rows.map((row) => readAccount(row)!), through: last?.rowid ?? after }
 }
-
-function seal(key: Buffer, dek: KeyObject, aad: Buffer): Pick<KeptAccount, 'wrapped' | 'iv' | 'tag'> {
-  const iv = randomBytes(12)
-  const cipher = createCipheriv('aes-256-gcm', dek, iv).setAAD(aad)
-  const wrapped = Buffer.concat([cipher.update(key), cipher.final()])
-  return { wrapped, iv, tag: cipher.getAuthTag() }
-}
-
-function open({ wrapped, iv, tag }: KeptAccount, dek: KeyObject, aad: Buffer): Buffer {
-  const decipher = createDecipheriv('aes-256-gcm', dek, iv, { authTagLength: 16 }).setAAD(aad).setAuthTag(tag)
-  const key = decipher.update(wrapped)
-  try {
-    decipher.final()
-    return key
-  } catch {
-    key.fill(0)
-    throw damaged()
-  }
-}
-
-const damaged = (): Refusal =>
-  new Refusal('key_damaged', 'The stored key of this account was altered. Restore it from a backup.')
 
 function readAccount(row: unknown): KeptAccount | null {
   if (row === undefined) return null

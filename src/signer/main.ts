@@ -8,26 +8,29 @@
  */
 
 import { randomBytes } from 'node:crypto'
-import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
-import { openTelemetry, type Logger } from '../telemetry.ts'
+import { existsSync } from 'node:fs'
+import { ConfigError } from '../config.ts'
+import { openLog, type Logger } from '../log.ts'
 import { anchorOf, assertAnchored } from './anchor.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
+import { openDek } from './deks.ts'
 import { openFreezes } from './freezes.ts'
 import { openGroup } from './group.ts'
 import { verifierKeyOf, type Heads } from './heads.ts'
-import { isInside, makeKekFile, openKekFile, type Kek } from './kek.ts'
+import { makeKekFile, openKekFile, type Kek } from './kek.ts'
 import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
 import { checkWitness } from './ledger.ts'
 import { openMeters } from './meters.ts'
-import type { PolicyLimits } from './policy.ts'
 import { openPolicyInForce, withPolicyFreezes } from './policy-in-force.ts'
 import { prove } from './prove.ts'
 import { recall, recallSince } from './recall.ts'
 import { readFreezeRequest, readGreeting } from './request.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
+import { openRotation } from './rotation.ts'
+import { readSettings, type SignerConfig } from './settings.ts'
 import { check, sign, type Inside } from './sign.ts'
 import { adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
 import { openSigningLog } from './signing-log.ts'
@@ -35,6 +38,7 @@ import { isSqliteError, openStore, type Store } from './store.ts'
 import { openTokens } from './tokens.ts'
 import { openUnattendedFees } from './unattended.ts'
 import { openWitness, readWitness } from './witness.ts'
+import { wrappedPage } from './wrapped.ts'
 
 /**
  * The signer: a program of its own that holds the keys and answers on a Unix socket. Settings: SIGNER_… and
@@ -46,12 +50,12 @@ import { openWitness, readWitness } from './witness.ts'
  * tell what is wrong from a signer that is merely away.
  */
 async function main(): Promise<void> {
-  const settings = readSettings(process.env)
+  const settings = readSettings(process.env, { isDevelopment: process.argv.includes('--development') })
   // Before any file is made: folder 0700, files 0600, and the socket closed to others until it has its own mode.
   process.umask(0o077)
   // A listener of ours takes the place of Node's, which would open a debugger to every user of this machine.
   process.on('SIGUSR1', () => {})
-  const { log } = openTelemetry('signer', settings.logLevel)
+  const log = openLog('signer', settings.logLevel)
   const curve = startCurve(randomBytes(32))
   // Slower, and its memory is a buffer of the JavaScript engine: who runs it on purpose is warned at each start.
   if (curve === 'wasm') log.warn('curve_in_webassembly', { platform: `${process.platform}-${process.arch}` })
@@ -77,99 +81,7 @@ async function main(): Promise<void> {
   process.exit(0)
 }
 
-type SignerConfig = {
-  socket: string
-  /** permissions of the socket */
-  socketMode: number
-  /** null: beside the store */
-  adminSocket: string | null
-  folder: string
-  kekFile: string
-  /** what the authorization server writes: believed in development only */
-  jwksFile: string | undefined
-  issuer: string
-  audience: string
-  limits: PolicyLimits
-  maxTokenSeconds: number
-  policyFile: string | undefined
-  /** 0: lists of what is revoked are not used */
-  revocationsSeconds: number
-  logLevel: Config['LOG_LEVEL']
-  isDevelopment: boolean
-}
-
-const REQUIRED = [
-  'SIGNER_SOCKET',
-  'SIGNER_DIR',
-  'SIGNER_KEK_FILE',
-  'SIGNER_ISSUER',
-  'SIGNER_AUDIENCE',
-] as const satisfies ConfigKey[]
-
-/** A plain transfer's gas at the highest price that a server signs by itself (FEE_CAP_GWEI). */
-const FILL_FEE_WEI = 21_000n * 1_000n * 10n ** 9n
-
 const HOUR_MS = 3_600_000
-
-/** Nothing here has a default: the signer never guesses where keys are. @throws ConfigError naming every problem */
-function readSettings(env: NodeJS.ProcessEnv): SignerConfig {
-  const problems: string[] = []
-  let config: Config | undefined
-  try {
-    config = readConfig(env, 'signer')
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    problems.push(...error.problems)
-  }
-  for (const key of REQUIRED) {
-    const isNamed = problems.some((line) => line.startsWith(`${key} `))
-    if ((env[key] ?? '') === '' && !isNamed) problems.push(`${key} is missing: ${configKeys[key].help}`)
-  }
-  const isDevelopment = process.argv.includes('--development')
-  if (isDevelopment && (env.SIGNER_JWKS_FILE ?? '') === '')
-    problems.push(`SIGNER_JWKS_FILE is missing: ${configKeys.SIGNER_JWKS_FILE.help}`)
-  if (config === undefined || problems.length > 0) throw new ConfigError(problems)
-  const settings = {
-    socket: config.SIGNER_SOCKET!,
-    socketMode: Number.parseInt(config.SIGNER_SOCKET_MODE, 8),
-    folder: config.SIGNER_DIR!,
-    adminSocket: config.SIGNER_ADMIN_SOCKET ?? null,
-    kekFile: config.SIGNER_KEK_FILE!,
-    jwksFile: config.SIGNER_JWKS_FILE,
-    issuer: config.SIGNER_ISSUER!,
-    audience: config.SIGNER_AUDIENCE!,
-    limits: {
-      maxFeeWei: config.SIGNER_MAX_FEE_WEI ?? 10n ** 18n,
-      maxFillFeeWei: config.SIGNER_MAX_FILL_FEE_WEI ?? FILL_FEE_WEI,
-      maxFills: config.SIGNER_MAX_FILLS,
-      maxRaise: BigInt(config.SIGNER_MAX_RAISE),
-      maxUnattendedFeeWei: config.SIGNER_MAX_UNATTENDED_FEE_WEI ?? 10n ** 20n,
-      chains: config.SIGNER_CHAINS === undefined ? null : new Set(config.SIGNER_CHAINS),
-    },
-    maxTokenSeconds: config.SIGNER_MAX_TOKEN_SECONDS,
-    policyFile: config.SIGNER_POLICY_FILE,
-    revocationsSeconds: config.SIGNER_REVOCATIONS_SECONDS,
-    logLevel: config.LOG_LEVEL,
-    isDevelopment,
-  }
-  if (!settings.isDevelopment && settings.limits.chains === null)
-    throw new ConfigError([`SIGNER_CHAINS is missing: ${configKeys.SIGNER_CHAINS.help}`])
-  if (settings.isDevelopment && config.NODE_ENV === 'production')
-    throw new ConfigError(['NODE_ENV is production, which contradicts --development: remove one of them'])
-  if (!settings.isDevelopment && isInside(settings.folder, settings.kekFile)) {
-    throw new ConfigError(['SIGNER_KEK_FILE must not be inside SIGNER_DIR: a backup of one would contain both'])
-  }
-  const [, origin] = /^(.+)\/oauth$/.exec(settings.issuer) ?? []
-  if (!settings.isDevelopment && settings.audience !== `${origin}/v1`) {
-    throw new ConfigError([
-      'SIGNER_ISSUER and SIGNER_AUDIENCE must be PUBLIC_ORIGIN/oauth and PUBLIC_ORIGIN/v1 of one PUBLIC_ORIGIN: no token would be accepted',
-    ])
-  }
-  if (!settings.isDevelopment && settings.revocationsSeconds === 0) {
-    throw new ConfigError(['SIGNER_REVOCATIONS_SECONDS cannot be 0 in production: revoked tokens would still sign'])
-  }
-  return settings
-}
 
 type RunningSigner = {
   handlers: Handlers
@@ -226,6 +138,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
       process.exit(1)
     },
   })
+  const rotation = openRotation({ db, keys, group, log, nextKek: nextKekOf(settings) })
   const freezes = openFreezes({ db, group, log, now })
   const { policyFile, folder, isDevelopment } = settings
   const policy = openPolicyInForce({ db, group, file: policyFile, folder, isDevelopment, log })
@@ -257,6 +170,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
     check: (request) => check(inside, request),
     recall: (request) => recall(ledger, request),
     recallSince: (request) => recallSince(ledger, request),
+    wrapped: (request) => wrappedPage(keys, request),
     revocations: (request) => revocations.take(request),
     health: async () => ({
       ok: true,
@@ -267,6 +181,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
       chains: limits.chains === null ? null : [...limits.chains],
       tokenKeys: tokenKeys.fingerprints(),
       policy: policy.health(),
+      maxTokenSeconds,
     }),
   }
   return {
@@ -281,6 +196,9 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
       },
       unfreeze: async (request) => freezes.unfreeze(readFreezeRequest(request).subject),
       frozen: () => freezes.list(),
+      rotateKek: () => rotation.rotateKek(),
+      rotateDek: () => rotation.rotateDek(),
+      rotation: () => rotation.state(),
     },
     isDamaged: heads.behind() !== null,
     // One that the ledger is known not to continue is nobody's newest.
@@ -293,11 +211,15 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
   }
 }
 
-/** Other providers of the master key (a token, a key service) go here, by a setting of their own. */
-function openKek({ db }: Store, { kekFile, isDevelopment }: SignerConfig): Kek {
-  const { isFresh } = db.prepare('SELECT NOT EXISTS (SELECT 1 FROM deks) AS isFresh').get() as { isFresh: number }
+/** The master key that opens the store: after `rotate-kek` the next one, until the settings say so. */
+function openKek({ db }: Store, { kekFile, kekNextFile, isDevelopment }: SignerConfig): Kek {
+  const dataKey = db.prepare('SELECT epoch, wrapped, maced_from FROM deks ORDER BY epoch LIMIT 1').get()
   // Beside a store that holds keys a new master key would only hide that the right one is missing.
-  if (isFresh === 1 && isDevelopment) makeKekFile(kekFile)
+  if (dataKey === undefined && isDevelopment) makeKekFile(kekFile)
+  if (dataKey !== undefined && kekNextFile !== undefined && existsSync(kekNextFile)) {
+    const next = openKekFile(kekNextFile)
+    if (opens(next, dataKey as Parameters<typeof openDek>[0])) return next
+  }
   return openKekFile(kekFile)
 }
 
@@ -317,6 +239,23 @@ function guardAll(handlers: Handlers, heads: Heads): Handlers {
 const damaged = (reason: string): Refusal =>
   new Refusal('ledger_damaged', `${reason} The signer signs nothing until the store is restored.`)
 
+function opens(kek: Kek, dataKey: Parameters<typeof openDek>[0]): boolean {
+  try {
+    openDek(dataKey, kek)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const nextKekOf = ({ kekNextFile: file }: SignerConfig): (() => Kek) | null =>
+  file === undefined
+    ? null
+    : () => {
+        makeKekFile(file)
+        return openKekFile(file)
+      }
+
 function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers } {
   const refuse = () => {
     throw damaged(reason)
@@ -330,10 +269,11 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       check: refuse,
       recall: refuse,
       recallSince: refuse,
+      wrapped: refuse,
       revocations: refuse,
       health: refuse,
     },
-    admin: { freeze: refuse, unfreeze: refuse, frozen: refuse },
+    admin: { freeze: refuse, unfreeze: refuse, frozen: refuse, rotateKek: refuse, rotateDek: refuse, rotation: refuse },
   }
 }
 

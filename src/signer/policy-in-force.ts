@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 import type { Freezes } from './freezes.ts'
 import type { RunGrouped } from './group.ts'
 import { readOffer, readPolicyVersion, type PolicyVersion } from './policy/accept.ts'

@@ -116,6 +116,11 @@ export function readGreeting(request: unknown): { head: string | null } {
 }
 
 /** @throws bad_request */
+export function readWrappedRequest(request: unknown): { after: number } {
+  return { after: readInteger('after', readFields(request, new Set(['after'])).after, 0) }
+}
+
+/** @throws bad_request */
 export function readRevocationsRequest(request: unknown): { list: string } {
   const { list } = readFields(request, new Set(['list']))
   if (typeof list !== 'string') throw bad('list is not text')

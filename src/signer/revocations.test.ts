@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test, type TestContext } from 'node:test'
 import { base64url, exportJWK, generateKeyPair, SignJWT } from 'jose'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 import type { TokenCaller } from './caller.ts'
 import { connectSigner } from './client.ts'
 import { openKeyFile } from './key-file.ts'
@@ -130,7 +130,7 @@ describe('over the socket, with no server between', () => {
 let files = 0
 
 /** The lists of a signer with a clock of its own, seconds since some start. */
-async function lists(t: TestContext) {
+async function lists(t: TestContext, freezes?: Parameters<typeof openRevocations>[0]['freezes']) {
   const place = await makePlace()
   t.after(() => place.clear())
   const { privateKey, publicKey } = await generateKeyPair('ES256')
@@ -140,7 +140,14 @@ async function lists(t: TestContext) {
   const clock = { seconds: 0 }
   const now = () => start + clock.seconds * 1_000
   const keys = openKeyFile(file, silent, now)
-  const revocations = openRevocations({ keys, issuer: ISSUER, maxAgeSeconds: 60, log: silent, now })
+  const revocations = openRevocations({
+    keys,
+    issuer: ISSUER,
+    maxAgeSeconds: 60,
+    log: silent,
+    ...(freezes && { freezes }),
+    now,
+  })
   const list = (changes: Record<string, unknown> = {}, { header = {}, issuer = ISSUER, by = privateKey } = {}) =>
     new SignJWT({ jti: randomUUID(), part: 0, parts: 1, entries: [], iat: start / 1_000 + clock.seconds, ...changes })
       .setProtectedHeader({ alg: 'ES256', typ: REVOCATIONS_TYPE, kid: 'k', ...header })
@@ -178,6 +185,30 @@ test('a list keeps tokens good for 60 seconds and no longer', async (t) => {
   assert.equal(await revocations.state(), 'stale')
   await take()
   await revocations.check(caller('g'))
+})
+
+test('a list is acknowledged, and counts, when its freezes are kept and not before', async (t) => {
+  const kept = Promise.withResolvers<void>()
+  const begun = Promise.withResolvers<readonly string[]>()
+  const takeList = (entries: readonly string[]) => (begun.resolve(entries), kept.promise)
+  const { revocations, take } = await lists(t, { takeList })
+  let isAcknowledged = false
+  const taking = take({ entries: ['frozen 1 user DISCORD-1'] }).then(() => (isAcknowledged = true))
+  assert.deepEqual(await begun.promise, ['frozen 1 user DISCORD-1'])
+  let isAccepted = false
+  const checking = Promise.resolve(revocations.check(caller('g'))).then(() => (isAccepted = true))
+  // More turns than a list takes that waits for nothing.
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate)
+  assert.deepEqual([isAcknowledged, isAccepted], [false, false])
+  kept.resolve()
+  await Promise.all([taking, checking])
+})
+
+test('a list whose freezes could not be kept is not acknowledged, and no token is accepted by it', async (t) => {
+  const takeList = () => Promise.reject(new Error('the disk is full'))
+  const { revocations, take } = await lists(t, { takeList })
+  await assert.rejects(take(), /the disk is full/)
+  assert.throws(() => revocations.check(caller('g')), isRefused('revocations_stale'))
 })
 
 test('a clock that is set back makes no list live longer', async (t) => {

@@ -1,6 +1,6 @@
 import { errors, type JWTPayload } from 'jose'
 import { BoundedMap } from '../bounded-map.ts'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 import type { TokenCaller } from './caller.ts'
 import type { Freezes } from './freezes.ts'
 import type { KeyFile } from './key-file.ts'

@@ -3,7 +3,7 @@ import { signDigest } from './curve.ts'
 import type { Freezes } from './freezes.ts'
 import type { RunGrouped } from './group.ts'
 import { isFill, judge } from './judge.ts'
-import type { KeptAccount, Keys } from './keys.ts'
+import type { Keys } from './keys.ts'
 import type { Ledger } from './ledger.ts'
 import { askPolicy, NO_POLICY, type PolicyVerdict } from './limits.ts'
 import { spentToText, type Meters } from './meters.ts'
@@ -16,6 +16,7 @@ import type { TokenVerifier } from './tokens.ts'
 import { assemble, digestOf } from './transaction.ts'
 import { dearerBy, type UnattendedFees } from './unattended.ts'
 import type { Checked, Hex, Signed } from './wire.ts'
+import type { KeptAccount } from './wrapping.ts'
 
 /** What the verbs of the signer work with. */
 export type Inside = {

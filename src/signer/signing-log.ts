@@ -14,10 +14,10 @@ export type SigningLog = { deks: Deks; ledger: Ledger; identity: SignerIdentity;
  * @throws StartError     when the master key is not the one that this store was made with
  * @throws LedgerDamaged  when the end of the ledger is broken, not by this signer, or not where its newest head says
  */
-export function openSigningLog(db: DatabaseSync, kek: Kek, now: () => number): SigningLog {
+export function openSigningLog(db: DatabaseSync, kek: Kek, now: () => number, keysPerEpoch?: number): SigningLog {
   db.exec('BEGIN IMMEDIATE')
   try {
-    const deks = openDeks({ db, kek, now })
+    const deks = openDeks({ db, kek, now, ...(keysPerEpoch === undefined ? {} : { keysPerEpoch }) })
     const identity = openIdentity(db, deks)
     const ledger = openUnwitnessed(db, deks.macs)
     const heads = openHeads({ db, tree: ledger.tree, identity, overruled: ledger.overruled, now })

@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 import { Refusal } from './refusal.ts'
 import { listen, type Handlers } from './socket.ts'
 import { encodeFrame, frameReader, type AnswerFrame } from './wire.ts'
@@ -29,6 +29,7 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
     revocations: () => ({}),
     check: () => ({}),
     recallSince: () => ({}),
+    wrapped: () => ({}),
     recall: () => {
       calls.recall += 1
       return new Promise<object>((resolve) => held.push(() => resolve({ raw: 'f'.repeat(500_000) })))

@@ -2,14 +2,15 @@ import { chmodSync, existsSync, lstatSync, mkdirSync, rmSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import { once } from 'node:events'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 import { Refusal, StartError } from './refusal.ts'
 import { encodeFrame, frameReader, MAX_FRAME_BYTES, type AnswerFrame, type Verb } from './wire.ts'
 
 /** One function per verb; what it throws as Refusal is returned, everything else is a bug and returned as such. */
 export type Handlers = { [V in Verb]: (request: unknown) => unknown }
 /** What its operator asks, on a socket of their own. */
-export type AdminHandlers = { [verb in 'freeze' | 'unfreeze' | 'frozen']: (request: unknown) => unknown }
+type AdminVerb = 'freeze' | 'unfreeze' | 'frozen' | 'rotateKek' | 'rotateDek' | 'rotation'
+export type AdminHandlers = { [verb in AdminVerb]: (request: unknown) => unknown }
 type Served = Record<string, (request: unknown) => unknown>
 
 /** Requests of one connection that may be under way; above it we stop reading until some are answered. */
@@ -173,7 +174,7 @@ type SocketRequest = {
   request: unknown
   /** milliseconds since 1970: nobody waits for the answer after that; null: anyone who asks does not say */
   expiresAt: number | null
-  /** what it may have us hold: about as much as it brings, but for `recall` a whole frame */
+  /** what it may have us hold: about as much as it brings, but for `recall` and `wrapped` a whole frame */
   bytes: number
 }
 
@@ -182,7 +183,7 @@ function readEnvelope(message: unknown, bytes: number): SocketRequest | null {
   const { id, verb, request, expiresAt = null } = message as Partial<SocketRequest>
   if (!Number.isSafeInteger(id) || typeof verb !== 'string') return null
   if (expiresAt !== null && !Number.isSafeInteger(expiresAt)) return null
-  return { id: id!, verb, request, expiresAt, bytes: verb === 'recall' ? MAX_FRAME_BYTES : bytes }
+  return { id: id!, verb, request, expiresAt, bytes: verb === 'recall' || verb === 'wrapped' ? MAX_FRAME_BYTES : bytes }
 }
 
 async function answer(

@@ -160,6 +160,17 @@ const migrations = [
     which TEXT NOT NULL PRIMARY KEY CHECK (which IN ('newest', 'shown')),
     note TEXT NOT NULL
   ) STRICT;
+    `,
+  `
+  -- What a data key is known by where its epoch says too little: after another master key took it over, and where two
+  -- signers were made. generation: another one in every store, and when keys that were there are wrapped otherwise; a time.
+  -- rewrap_below: keys of epochs below it are to be wrapped by newer data keys; null when all are.
+  ALTER TABLE deks ADD COLUMN id BLOB;
+  UPDATE deks SET id = randomblob(16);
+  CREATE UNIQUE INDEX deks_id ON deks (id);
+  CREATE TABLE wrapping (only_row INTEGER PRIMARY KEY CHECK (only_row = 1), generation INTEGER NOT NULL,
+    rewrap_below INTEGER) STRICT;
+  INSERT INTO wrapping VALUES (1, CAST(unixepoch('subsec') * 1000 AS INTEGER), NULL);
   `,
 ]
 

@@ -11,7 +11,7 @@ import { openKeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
 import { openTokens } from './tokens.ts'
-import type { Logger } from '../telemetry.ts'
+import type { Logger } from '../log.ts'
 
 const ISSUER = 'https://chatelaine.example/oauth'
 const AUDIENCE = 'https://chatelaine.example/v1'
@@ -19,7 +19,7 @@ const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} }
 
 /** A check without lists of what is revoked: they have tests of their own. */
 function open({ file, log = silent, now = Date.now }: { file: string; log?: Logger; now?: () => number }) {
-  const keys = openKeyFile(file, log, now)
+  const keys = openKeyFile(file, log, now, now)
   const revocations = openRevocations({ keys, issuer: ISSUER, maxAgeSeconds: 0, log, now })
   return openTokens({ keys, revocations, issuer: ISSUER, audience: AUDIENCE, maxSeconds: 86_400, now })
 }
@@ -314,4 +314,16 @@ test('a file that holds private keys is told: it is not the one that was meant',
   await write(file, [await newPair('public')])
   openKeyFile(file, log, Date.now).current()
   assert.equal(told.length, 1)
+})
+
+test('a wall clock that is set back does not put off the look at keys that are trusted no more', async () => {
+  const { file } = await world()
+  const clock = { wall: Date.now(), ticks: 0 }
+  const keys = openKeyFile(file, silent, () => clock.wall, () => clock.ticks) // prettier-ignore
+  assert.equal(keys.fingerprints().length, 1)
+  const [before] = keys.fingerprints()
+  await write(file, [await newPair('next')])
+  clock.wall -= 3_600_000
+  clock.ticks += 1_000
+  assert.notEqual(keys.fingerprints()[0], before)
 })

@@ -66,8 +66,11 @@ export type LimitLeft = {
 }
 
 export type Verbs = {
-  /** Makes the user's account, or finds it: one per user, forever. */
-  createAccount: { request: { userId: string }; answer: { address: Hex } }
+  /**
+   * Makes the user's account, or finds it: one per user, forever. Its key comes along as the signer keeps it, to be stored
+   * elsewhere before the address is told: a signer whose disk is gone has it from there.
+   */
+  createAccount: { request: { userId: string }; answer: { address: Hex; wrapped?: WrappedAccount } }
   sign: { request: SignRequest; answer: Signed }
   /** The same checks as `sign`, in the same order: refuses what that would refuse. Signs, writes and counts nothing. */
   check: { request: SignRequest; answer: Checked }
@@ -88,6 +91,8 @@ export type Verbs = {
   greeting: { request: { head: string | null }; answer: { key: string } }
   /** That a record is in the ledger, or that a size of the ledger continues a smaller one; of the newest head where none is named. */
   prove: { request: ProveRequest; answer: Proof }
+  /** Keys of accounts after a number of theirs, and all data keys, as the signer keeps them. */
+  wrapped: { request: { after: number }; answer: WrappedPage }
   /** One part of a list of what is revoked, signed by the authorization server. */
   revocations: { request: { list: string }; answer: { issuedAt: number } }
   health: {
@@ -104,10 +109,48 @@ export type Verbs = {
       /** fingerprints (RFC 7638) of the keys that tokens may be signed with */
       tokenKeys: string[]
       policy: PolicyHealth
+      /** longest lifetime of an access token that is accepted; absent from a signer of an earlier version */
+      maxTokenSeconds?: number
     }
   }
 }
 export type Verb = keyof Verbs
+
+/** The key of an account as the signer keeps it: nothing without the data key, and that nothing without the master key (KEK). */
+export type WrappedKey = {
+  userId: string
+  address: Hex
+  version: number
+  /** `id` of the data key that wraps it */
+  dataKeyId: Hex
+  /** AES-256-GCM; the additional data holds user, address, version and epoch */
+  wrapped: Hex
+  iv: Hex
+  tag: Hex
+}
+/** A data key as the signer keeps it, wrapped by its master key (KEK); `createdAt` in milliseconds since 1970. */
+export type WrappedDataKey = {
+  id: Hex
+  epoch: number
+  provider: string
+  wrapped: Hex
+  createdAt: number
+  /** first record of the signer's ledger that has a MAC, which the data key is bound to */
+  macedFrom: number | null
+}
+/** Absent only in the answer of a signer of an earlier version. */
+export type WrappedAccount = { key: WrappedKey; dataKey: WrappedDataKey }
+
+export type WrappedPage = {
+  keys: WrappedKey[]
+  dataKeys: WrappedDataKey[]
+  /** another one when keys before `after` may be wrapped otherwise: they are asked for again, from 0 */
+  generation: number
+  /** where the next question continues */
+  through: number
+  /** there was no more */
+  isEnd: boolean
+}
 
 /**
  * The policy in force; null: the built-in rules alone. `state`: it is what the file says, what a file said before one that is

@@ -32,6 +32,24 @@ export type Database = {
     created_at: DefaultTime
     signed_in_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
+  wrapped_data_keys: {
+    id: Bytes
+    epoch: number
+    provider: string
+    wrapped: Bytes
+    created_at: Time
+    maced_from: number | null
+  }
+  wrapped_keys: {
+    user_id: string
+    address: Bytes
+    version: number
+    data_key_id: Bytes
+    wrapped: Bytes
+    iv: Bytes
+    tag: Bytes
+  }
+  wrapped_keys_copied: { only_row: number; generation: number; through: number }
   networks: {
     chain_id: number
     name: string

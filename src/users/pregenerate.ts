@@ -6,6 +6,7 @@ import type { Db } from '../store/db.ts'
 import { findUser } from './find.ts'
 import { insertAccount, insertIdentity } from './sign-in.ts'
 import type { Pregenerated } from './wire.ts'
+import { storeWrappedKey } from './wrapped-keys.ts'
 
 /**
  * The account of someone who has not signed in yet: its owner gets exactly it at the first sign-in. By the provider's
@@ -27,7 +28,9 @@ export async function pregenerate(
   const userId = userIdOf(provider, subject)
   const known = await findUser(db, userId)
   if (known !== null) return { userId: known.userId, address: known.address, isNew: false }
-  const { address } = await signer.createAccount({ userId })
+  const { address, wrapped } = await signer.createAccount({ userId })
+  // In a second place before anyone can be told the address.
+  if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
   const isNew = await restoreAccount(db, { userId, address })
   const stored = (await findUser(db, userId))!
   return { userId: stored.userId, address: stored.address, isNew }

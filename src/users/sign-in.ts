@@ -6,6 +6,7 @@ import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { cleanProfile, type Profile } from './profile.ts'
+import { storeWrappedKey } from './wrapped-keys.ts'
 
 export type SignedIn = { userId: UserId; accountId: string; address: Hex; isNew: boolean }
 
@@ -30,7 +31,9 @@ export async function signIn(
   if (known !== null) return { ...known, isNew: false }
 
   const userId = userIdOf(profile.provider, profile.subject)
-  const { address } = await signer.createAccount({ userId })
+  const { address, wrapped } = await signer.createAccount({ userId })
+  // In a second place before anyone can be told the address.
+  if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
   const isNew = await insertAccount(db, { userId, accountId: accountIdOf(profile.provider, profile.subject), address })
   await insertIdentity(db, profile)
   const stored = await retrying(() => refresh(db, profile))

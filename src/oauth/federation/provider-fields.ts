@@ -11,7 +11,7 @@ export type ProviderFields = ReturnType<typeof openProviderFields>
 
 /**
  * The fields of one entry of PROVIDERS_FILE, each read in its own way. What is wrong is told to `refuse`, never with a value that may be
- * secret, and reading goes on: all problems are named at once.
+ * secret, and the rest is read too: all problems are named at once.
  * @param folder      of PROVIDERS_FILE: other files are beside it
  * @param allowsHttp  for providers on this machine
  */

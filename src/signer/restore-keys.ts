@@ -1,0 +1,167 @@
+import type { KeyObject } from 'node:crypto'
+import { createReadStream, rmSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { parseArgs } from 'node:util'
+import { ConfigError, readConfig } from '../config.ts'
+import { openDek } from './deks.ts'
+import { openKekFile, type Kek } from './kek.ts'
+import { openKeys } from './keys.ts'
+import type { Ledger } from './ledger.ts'
+import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
+import { openSigningLog } from './signing-log.ts'
+import { openStore, type Store } from './store.ts'
+import type { Hex, WrappedDataKey, WrappedKey } from './wire.ts'
+import type { KeptAccount } from './wrapping.ts'
+
+export type RestoredKeys = {
+  restored: number
+  /** were in the store */
+  present: number
+  refused: { userId: string; reason: string }[]
+  /** records of accounts that the ledger had lost: it is older than what the signer answered for */
+  lostRecords: number
+}
+
+/** Keys in one transaction. */
+const BATCH = 1_000
+
+/**
+ * Takes keys that a store has lost from what the server keeps of them (`chatelaine account export-keys`). Each is opened, its
+ * address derived again and compared, and wrapped by a data key of this store; what does not fit is refused by its user, and
+ * the others come nevertheless. Killed at any point, it is run again.
+ * @throws StartError  when the file is not whole or of another kind
+ */
+export async function restoreKeys(store: Store, kek: Kek, lines: AsyncIterable<string>): Promise<RestoredKeys> {
+  const { db } = store
+  const { deks, ledger, heads } = openSigningLog(db, kek, Date.now)
+  const keys = openKeys({ db, deks, now: Date.now })
+  const dataKeys = new Map<Hex, { epoch: number; dek: KeyObject | null }>()
+  const done: RestoredKeys = { restored: 0, present: 0, refused: [], lostRecords: 0 }
+  let read = 0
+  let isWhole = false
+  let inBatch = 0
+  for await (const line of lines) {
+    const { dataKey, key, end } = parse(line)
+    if (dataKey !== undefined) dataKeys.set(dataKey.id, { epoch: dataKey.epoch, dek: tryOpen(dataKey, kek) })
+    if (end !== undefined) isWhole = end.keys === read
+    if (key === undefined) continue
+    read += 1
+    if (inBatch === 0) db.exec('BEGIN IMMEDIATE')
+    take(key)
+    inBatch = (inBatch + 1) % BATCH
+    if (inBatch === 0) commit()
+  }
+  if (inBatch > 0) commit()
+  if (!isWhole) throw new StartError('The file of keys does not end where it should: it is not whole. Export it again.')
+  return done
+
+  function take(key: WrappedKey): void {
+    try {
+      const account = readKey(key, dataKeys)
+      const there = keys.ofUser(account.userId)
+      if (there !== null && !there.address.equals(account.address)) throw new Mismatch('the store has another account of this user') // prettier-ignore
+      if (there !== null) return void (done.present += 1)
+      adopt(account, dataKeys.get(key.dataKeyId)!.dek!)
+    } catch (error) {
+      if (!(error instanceof Mismatch) && !(error instanceof Refusal)) throw error
+      const reason = error instanceof Mismatch ? error.message : 'its bytes were altered, or give another address'
+      done.refused.push({ userId: key.userId, reason })
+    }
+  }
+
+  function adopt(account: KeptAccount, dek: KeyObject): void {
+    if (keys.ofAddress(account.address) !== null) throw new Mismatch('the store has its address under another user')
+    const recorded = recordedAddress(store, account.userId)
+    if (recorded !== null && !recorded.equals(account.address)) throw new Mismatch('the ledger names another address')
+    keys.adopt(account, dek)
+    if (recorded === null) record(ledger, account)
+    done.restored += 1
+    if (recorded === null) done.lostRecords += 1
+  }
+
+  function commit(): void {
+    keys.nextGeneration()
+    heads.seal()
+    // Nothing is signed on a ledger that is known to have lost records, before `accept-restore` asked the chains.
+    if (done.lostRecords > 0) rmSync(store.witnessPath, { force: true })
+    db.exec('COMMIT')
+  }
+}
+
+/** Why a key is not taken; the text is shown. */
+class Mismatch extends Error {}
+
+const record = (ledger: Ledger, { userId, address }: KeptAccount): void =>
+  ledger.append({ at: Date.now(), kind: 'account', userId, address, rule: 'restored-key' })
+
+function recordedAddress({ db }: Store, userId: string): Buffer | null {
+  const row = db.prepare(`SELECT address FROM ledger WHERE kind = 'account' AND user_id = ?`).get(userId)
+  return row === undefined ? null : Buffer.from((row as { address: Uint8Array }).address)
+}
+
+type Line = { dataKey?: WrappedDataKey; key?: WrappedKey; end?: { keys: number } }
+
+function parse(line: string): Line {
+  try {
+    return JSON.parse(line) as Line
+  } catch (cause) {
+    throw new StartError('The file of keys holds a line that is not JSON: it is none of `account export-keys`.', cause)
+  }
+}
+
+/** null where another master key wrapped it */
+function tryOpen({ epoch, wrapped, macedFrom }: WrappedDataKey, kek: Kek): KeyObject | null {
+  try {
+    return openDek({ epoch, wrapped: bytes(wrapped), maced_from: macedFrom }, kek)
+  } catch {
+    return null
+  }
+}
+
+function readKey(
+  { userId, address, version, dataKeyId, wrapped, iv, tag }: WrappedKey,
+  dataKeys: Map<Hex, { epoch: number; dek: KeyObject | null }>,
+): KeptAccount {
+  const dataKey = dataKeys.get(dataKeyId)
+  if (dataKey === undefined) throw new Mismatch('its data key is not in the file')
+  if (dataKey.dek === null) throw new Mismatch('the master key (KEK) does not open its data key')
+  return { userId, address: bytes(address), version, epoch: dataKey.epoch, wrapped: bytes(wrapped), iv: bytes(iv), tag: bytes(tag) } // prettier-ignore
+}
+
+const bytes = (text: Hex): Buffer => Buffer.from(text.slice(2), 'hex')
+
+/** Refusals that are printed; the number of all of them is. */
+const MAX_SHOWN = 100
+
+/** `chatelaine signer restore-keys FILE`: the signer must not run. Ends with 1 when a key was refused. */
+async function main(): Promise<number> {
+  const { positionals } = parseArgs({ allowPositionals: true })
+  const { SIGNER_DIR: folder, SIGNER_KEK_FILE: kekFile } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
+  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder of the store'])
+  if (kekFile === undefined) throw new ConfigError(['SIGNER_KEK_FILE is missing: the master key that wrapped the keys'])
+  if (positionals.length !== 1) throw new ConfigError(['one file is needed: what chatelaine account export-keys wrote'])
+  process.umask(0o077)
+  const kek = openKekFile(kekFile)
+  const store = openStore(folder)
+  try {
+    const lines = createInterface({ input: createReadStream(positionals[0]!), crlfDelay: Infinity })
+    const { restored, present, refused, lostRecords } = await restoreKeys(store, kek, lines)
+    for (const { userId, reason } of refused.slice(0, MAX_SHOWN)) print(`refused  ${userId}: ${reason}`)
+    print(`${restored} keys restored, ${present} were there, ${refused.length} refused.`)
+    if (lostRecords > 0) print('The ledger was lost too: run chatelaine signer accept-restore with --rpc-url for every network before the signer starts.') // prettier-ignore
+    return refused.length === 0 ? 0 : 1
+  } finally {
+    store.close()
+  }
+}
+
+const print = (line: string): void => void process.stdout.write(`${line}\n`)
+
+if (import.meta.main) {
+  process.exitCode = await main().catch((error: unknown) => {
+    const isOurs = error instanceof StartError || error instanceof LedgerDamaged || error instanceof ConfigError
+    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT'
+    process.stderr.write(`${isOurs ? error.message : isMissing ? 'The file of keys is not there.' : 'The keys could not be restored.'}\n`) // prettier-ignore
+    return 1
+  })
+}

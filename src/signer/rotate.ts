@@ -1,0 +1,29 @@
+import { setTimeout } from 'node:timers/promises'
+import { askOperator } from './ask-operator.ts'
+import type { RotationState } from './rotation.ts'
+
+const LOOK_MS = 1_000
+
+/**
+ * `rotateKek` or `rotateDek`: asks a running signer on its operator's socket, and shows how far it is until it is done. Ended
+ * before, the signer continues; asked again, it shows the same rotation. Ends with 1 when keys were damaged.
+ */
+async function main(verb: string): Promise<void> {
+  let state = await askOperator<RotationState>({ verb, request: {} })
+  for (; state.left > 0; state = await askOperator<RotationState>({ verb: 'rotation', request: {} })) {
+    process.stdout.write(`${state.accounts - state.left} of ${state.accounts} keys\n`)
+    await setTimeout(LOOK_MS)
+  }
+  const { accounts, damaged, dataKeys, providers } = state
+  process.stdout.write(
+    `${accounts} keys under ${dataKeys} data keys, wrapped by the master key: ${providers.join(', ')}\n`,
+  )
+  if (damaged === 0) return
+  process.stdout.write(`${damaged} keys are damaged and were left as they are: chatelaine signer restore-keys\n`)
+  process.exitCode = 1
+}
+
+main(process.argv[2]!).catch((error: unknown) => {
+  process.stderr.write(`${(error as Error).message}\n`)
+  process.exit(1)
+})

@@ -1,0 +1,98 @@
+import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
+import { isInside } from './kek.ts'
+import type { PolicyLimits } from './policy.ts'
+
+/** What the signer is told, in the form that it works with. */
+export type SignerConfig = {
+  socket: string
+  /** permissions of the socket */
+  socketMode: number
+  /** null: beside the store */
+  adminSocket: string | null
+  folder: string
+  kekFile: string
+  /** the master key that `rotate-kek` goes over to */
+  kekNextFile: string | undefined
+  /** what the authorization server writes: believed in development only */
+  jwksFile: string | undefined
+  issuer: string
+  audience: string
+  limits: PolicyLimits
+  maxTokenSeconds: number
+  policyFile: string | undefined
+  /** 0: lists of what is revoked are not used */
+  revocationsSeconds: number
+  logLevel: Config['LOG_LEVEL']
+  isDevelopment: boolean
+}
+
+const REQUIRED = [
+  'SIGNER_SOCKET',
+  'SIGNER_DIR',
+  'SIGNER_KEK_FILE',
+  'SIGNER_ISSUER',
+  'SIGNER_AUDIENCE',
+] as const satisfies ConfigKey[]
+
+/** A plain transfer's gas at the highest price that a server signs by itself (FEE_CAP_GWEI). */
+const FILL_FEE_WEI = 21_000n * 1_000n * 10n ** 9n
+
+/** Nothing here has a default: the signer never guesses where keys are. @throws ConfigError naming every problem */
+export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDevelopment: boolean }): SignerConfig {
+  const problems: string[] = []
+  let config: Config | undefined
+  try {
+    config = readConfig(env, 'signer')
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    problems.push(...error.problems)
+  }
+  for (const key of REQUIRED) {
+    const isNamed = problems.some((line) => line.startsWith(`${key} `))
+    if ((env[key] ?? '') === '' && !isNamed) problems.push(`${key} is missing: ${configKeys[key].help}`)
+  }
+  if (isDevelopment && (env.SIGNER_JWKS_FILE ?? '') === '')
+    problems.push(`SIGNER_JWKS_FILE is missing: ${configKeys.SIGNER_JWKS_FILE.help}`)
+  if (config === undefined || problems.length > 0) throw new ConfigError(problems)
+  const settings = {
+    socket: config.SIGNER_SOCKET!,
+    socketMode: Number.parseInt(config.SIGNER_SOCKET_MODE, 8),
+    folder: config.SIGNER_DIR!,
+    adminSocket: config.SIGNER_ADMIN_SOCKET ?? null,
+    kekFile: config.SIGNER_KEK_FILE!,
+    kekNextFile: config.SIGNER_KEK_NEXT_FILE,
+    jwksFile: config.SIGNER_JWKS_FILE,
+    issuer: config.SIGNER_ISSUER!,
+    audience: config.SIGNER_AUDIENCE!,
+    limits: {
+      maxFeeWei: config.SIGNER_MAX_FEE_WEI ?? 10n ** 18n,
+      maxFillFeeWei: config.SIGNER_MAX_FILL_FEE_WEI ?? FILL_FEE_WEI,
+      maxFills: config.SIGNER_MAX_FILLS,
+      maxRaise: BigInt(config.SIGNER_MAX_RAISE),
+      maxUnattendedFeeWei: config.SIGNER_MAX_UNATTENDED_FEE_WEI ?? 10n ** 20n,
+      chains: config.SIGNER_CHAINS === undefined ? null : new Set(config.SIGNER_CHAINS),
+    },
+    maxTokenSeconds: config.SIGNER_MAX_TOKEN_SECONDS,
+    policyFile: config.SIGNER_POLICY_FILE,
+    revocationsSeconds: config.SIGNER_REVOCATIONS_SECONDS,
+    logLevel: config.LOG_LEVEL,
+    isDevelopment,
+  }
+  if (!settings.isDevelopment && settings.limits.chains === null)
+    throw new ConfigError([`SIGNER_CHAINS is missing: ${configKeys.SIGNER_CHAINS.help}`])
+  if (settings.isDevelopment && config.NODE_ENV === 'production')
+    throw new ConfigError(['NODE_ENV is production, which contradicts --development: remove one of them'])
+  for (const key of ['SIGNER_KEK_FILE', 'SIGNER_KEK_NEXT_FILE'] as const)
+    if (!settings.isDevelopment && config[key] !== undefined && isInside(settings.folder, config[key]))
+      throw new ConfigError([`${key} must not be inside SIGNER_DIR: a backup of one would contain both`])
+  const [, origin] = /^(.+)\/oauth$/.exec(settings.issuer) ?? []
+  if (!settings.isDevelopment && settings.audience !== `${origin}/v1`) {
+    throw new ConfigError([
+      'SIGNER_ISSUER and SIGNER_AUDIENCE must be PUBLIC_ORIGIN/oauth and PUBLIC_ORIGIN/v1 of one PUBLIC_ORIGIN: no token would be accepted',
+    ])
+  }
+  if (!settings.isDevelopment && settings.revocationsSeconds === 0) {
+    throw new ConfigError(['SIGNER_REVOCATIONS_SECONDS cannot be 0 in production: revoked tokens would still sign'])
+  }
+  return settings
+}

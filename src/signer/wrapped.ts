@@ -1,0 +1,36 @@
+import type { KeptDek } from './deks.ts'
+import type { Keys } from './keys.ts'
+import { readWrappedRequest } from './request.ts'
+import { hex } from './sign.ts'
+import type { WrappedAccount, WrappedDataKey, WrappedKey, WrappedPage } from './wire.ts'
+import type { KeptAccount } from './wrapping.ts'
+
+/** Keys in one answer: a user id takes up to 1,200 bytes of the 524,288 that a frame holds, the rest of a key 350. */
+const MAX_KEYS = 250
+
+/** Verb `wrapped`: what a second place keeps of the keys. Errors: bad_request. */
+export function wrappedPage(keys: Keys, request: unknown): WrappedPage {
+  const { after } = readWrappedRequest(request)
+  const { accounts, through } = keys.page(after, MAX_KEYS)
+  return {
+    keys: accounts.map((account) => toWrappedKey(account, keys.dataKeyOf(account.epoch))),
+    dataKeys: keys.dataKeys().map(toWrappedDataKey),
+    generation: keys.generation(),
+    through,
+    isEnd: accounts.length < MAX_KEYS,
+  }
+}
+
+export function toWrapped(keys: Keys, account: KeptAccount): WrappedAccount {
+  const dataKey = keys.dataKeyOf(account.epoch)
+  return { key: toWrappedKey(account, dataKey), dataKey: toWrappedDataKey(dataKey) }
+}
+
+const toWrappedKey = ({ userId, address, version, wrapped, iv, tag }: KeptAccount, { id }: KeptDek): WrappedKey => ({
+  ...{ userId, address: hex(address), version, dataKeyId: hex(id) },
+  ...{ wrapped: hex(wrapped), iv: hex(iv), tag: hex(tag) },
+})
+
+const toWrappedDataKey = ({ id, epoch, provider, wrapped, createdAt, macedFrom }: KeptDek): WrappedDataKey => ({
+  ...{ id: hex(id), epoch, provider, wrapped: hex(wrapped), createdAt, macedFrom },
+})

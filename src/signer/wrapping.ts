@@ -1,0 +1,89 @@
+import { createCipheriv, createDecipheriv, randomBytes, randomFillSync, type KeyObject } from 'node:crypto'
+import { canonical } from './canonical.ts'
+import { addressOf, isScalar, publicKeyOf } from './curve.ts'
+import { Refusal } from './refusal.ts'
+
+/** An account's row: its key only as ciphertext. */
+export type KeptAccount = {
+  userId: string
+  address: Buffer
+  wrapped: Buffer
+  iv: Buffer
+  tag: Buffer
+  epoch: number
+  version: number
+}
+
+/** What a wrapped key is tied to: put under another user, address, version or epoch it does not open. */
+type WrappingTerms = Omit<KeptAccount, 'wrapped' | 'iv' | 'tag'>
+
+export const KEY_VERSION = 1
+
+/** A new key of a user, wrapped; in the clear it is in one buffer that is zeroed before this returns. */
+export function wrapNew(userId: string, { epoch, dek }: { epoch: number; dek: KeyObject }): KeptAccount {
+  const key = randomBytes(32)
+  try {
+    // The chance is 2^-128, and zero or the group's order would be no key.
+    while (!isScalar(key)) randomFillSync(key)
+    return seal(key, dek, { userId, address: addressOf(publicKeyOf(key)), epoch, version: KEY_VERSION })
+  } finally {
+    key.fill(0)
+  }
+}
+
+/**
+ * Opens the key of a row for the time of one call: in one buffer that is zeroed on the way out, and never a string.
+ * @throws key_damaged  when the row was altered, moved to another user, or gives another address
+ */
+export function withKey<T>(
+  account: KeptAccount,
+  dek: KeyObject | undefined,
+  work: (key: Buffer, publicKey: Uint8Array) => T,
+): T {
+  if (dek === undefined) throw damaged()
+  const key = open(account, dek)
+  try {
+    if (!isScalar(key)) throw damaged()
+    const publicKey = publicKeyOf(key)
+    if (!addressOf(publicKey).equals(account.address)) throw damaged()
+    return work(key, publicKey)
+  } finally {
+    key.fill(0)
+  }
+}
+
+/** The same key under another data key; its address is derived again on the way. @throws key_damaged */
+export const rewrap = (
+  account: KeptAccount,
+  from: KeyObject | undefined,
+  { epoch, dek }: { epoch: number; dek: KeyObject },
+): KeptAccount =>
+  withKey(account, from, (key) =>
+    seal(key, dek, { userId: account.userId, address: account.address, epoch, version: KEY_VERSION }),
+  )
+
+function seal(key: Buffer, dek: KeyObject, terms: WrappingTerms): KeptAccount {
+  const iv = randomBytes(12)
+  const cipher = createCipheriv('aes-256-gcm', dek, iv).setAAD(additionalData(terms))
+  const wrapped = Buffer.concat([cipher.update(key), cipher.final()])
+  return { ...terms, wrapped, iv, tag: cipher.getAuthTag() }
+}
+
+function open(account: KeptAccount, dek: KeyObject): Buffer {
+  const { wrapped, iv, tag } = account
+  const decipher = createDecipheriv('aes-256-gcm', dek, iv, { authTagLength: 16 })
+  const key = decipher.setAAD(additionalData(account)).setAuthTag(tag).update(wrapped)
+  try {
+    decipher.final()
+    return key
+  } catch {
+    key.fill(0)
+    throw damaged()
+  }
+}
+
+const additionalData = ({ userId, address, version, epoch }: WrappingTerms): Buffer =>
+  canonical('chatelaine user key 1', userId, address, version, epoch)
+
+const damaged = (): Refusal =>
+  new Refusal('key_damaged', 'The stored key of this account was altered. Restore it from a backup.')

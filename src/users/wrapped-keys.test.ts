@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { command } from '../../test/command.ts'
+import { testDatabase } from '../../test/database.ts'
+import { makePlace, startSigner } from '../../test/spawned-signer.ts'
+import type { App } from '../app.ts'
+import { SignerRefused } from '../signer/client.ts'
+import { signIn } from './sign-in.ts'
+import { copyWrappedKeys, exportWrappedKeys, startCopyingKeys } from './wrapped-keys.ts'
+
+async function world(t: TestContext) {
+  const [place, { db, close }] = await Promise.all([makePlace(), testDatabase()])
+  let signer = await startSigner(place)
+  t.after(async () => {
+    await signer.end('SIGKILL')
+    await close()
+    place.clear()
+  })
+  const app = { db, signer, chains: new Map() } as unknown as App
+  const person = (n: number) => ({ provider: 'X', subject: String(n), username: `x${n}`, imageSrc: null, email: null, emailVerified: null }) // prettier-ignore
+  const stored = async () => (await db.selectFrom('wrapped_keys').select(({ fn }) => fn.countAll<string>().as('n')).executeTakeFirstOrThrow()).n // prettier-ignore
+  const exported = async () => {
+    let text = ''
+    for await (const line of exportWrappedKeys(db)) text += `${line}\n`
+    return text
+  }
+  return {
+    ...{ place, db, app, person, exported, stored: async () => Number(await stored()) },
+    signer: () => signer,
+    async restart() {
+      signer = await startSigner(place)
+      app.signer = signer
+    },
+  }
+}
+
+test('a key is in the database before its address is, and a signer without its disk has it from there', async (t) => {
+  const { place, db, app, person, exported, signer, restart } = await world(t)
+  const people = await Promise.all(Array.from({ length: 40 }, (_, n) => signIn(app, person(n))))
+  await signer().end('SIGKILL')
+  rmSync(place.env.SIGNER_DIR!, { recursive: true })
+  const file = join(place.folder, 'keys.jsonl')
+  writeFileSync(file, await exported())
+  const { code, out, err } = await command(place.env, ['signer', 'restore-keys', file])
+  assert.deepEqual([code, err], [0, ''])
+  assert.match(out, /^40 keys restored, 0 were there, 0 refused\./)
+  // Nothing is signed on a ledger that has lost what was signed, before the chains were asked.
+  await restart()
+  await assert.rejects(signer().createAccount({ userId: 'X-1' }), { code: 'ledger_damaged' })
+  await signer().end('SIGTERM')
+  const shown = await command(place.env, ['signer', 'accept-restore'])
+  const [, record] = /--accept ([0-9a-f]{16})$/m.exec(shown.out)!
+  assert.equal((await command(place.env, ['signer', 'accept-restore', '--accept', record!])).code, 0)
+  await restart()
+  for (const { userId, address } of people) assert.equal((await signer().createAccount({ userId })).address, address)
+  // The second place has them as this signer wraps them.
+  assert.equal(await copyWrappedKeys(app), 40)
+  const ids = await db.selectFrom('wrapped_data_keys').select('id').execute()
+  assert.equal(ids.length, 1, 'and no data key that nothing needs')
+})
+
+test('an account whose key cannot be stored is not told', async (t) => {
+  const { db, app, person } = await world(t)
+  await db.schema.alterTable('wrapped_keys').renameTo('away').execute()
+  await assert.rejects(signIn(app, person(1)))
+  assert.deepEqual(await db.selectFrom('accounts').selectAll().execute(), [])
+})
+
+test('accounts from before come in batches, once', async (t) => {
+  const { app, signer, stored } = await world(t)
+  await Promise.all(Array.from({ length: 600 }, (_, n) => signer().createAccount({ userId: `X-${n}` })))
+  assert.equal(await copyWrappedKeys(app), 600)
+  assert.equal(await stored(), 600)
+  assert.equal(await copyWrappedKeys(app), 0)
+  await signer().createAccount({ userId: 'X-late' })
+  assert.equal(await copyWrappedKeys(app), 1)
+})
+
+test('a signer that began anew takes nobody’s key out of the database', async (t) => {
+  const { place, app, person, signer, restart, stored, exported } = await world(t)
+  await signIn(app, person(1))
+  await copyWrappedKeys(app)
+  const before = await exported()
+  await signer().end('SIGTERM')
+  rmSync(place.env.SIGNER_DIR!, { recursive: true })
+  await restart()
+  await signer().createAccount({ userId: 'X-1' })
+  await signer().createAccount({ userId: 'X-2' })
+  await copyWrappedKeys(app)
+  assert.equal(await stored(), 2)
+  const kept = (text: string) => text.split('\n').find((line) => line.includes('"X-1"'))
+  assert.equal(kept(await exported()), kept(before))
+})
+
+test('a signer of an earlier version, which has no such verb, is told of once', async (t) => {
+  const { db } = await world(t)
+  const warned: string[] = []
+  let asked = 0
+  const refuse = () => {
+    asked += 1
+    return Promise.reject(new SignerRefused('bad_request', 'The signer has no such verb.'))
+  }
+  const log = { warn: (event: string) => warned.push(event), info: () => {} }
+  const app = { db, signer: { wrapped: refuse }, telemetry: { log } } as unknown as App
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const copying = startCopyingKeys(app)
+  t.mock.timers.tick(120_000)
+  await copying.stop()
+  assert.ok(asked >= 3)
+  assert.deepEqual(warned, ['wrapped_keys_not_copied'])
+})

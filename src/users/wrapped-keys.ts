@@ -1,0 +1,168 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { WrappedAccount, WrappedDataKey, WrappedKey } from '../signer/wire.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { retrying, type Db } from '../store/db.ts'
+
+/** Between two looks at what the signer has: what it makes comes with its answer, what it wraps anew by these. */
+const COPY_EVERY_MS = 60_000
+
+/** Stores the key of an account that was just made, before anyone is told its address; nothing where it is there. */
+export async function storeWrappedKey(db: Db, { key, dataKey }: WrappedAccount): Promise<void> {
+  await retrying(() =>
+    db
+      // Nothing is locked where it is there already: all sign-ups of a day share a data key.
+      .with('data_key', (db) =>
+        db
+          .insertInto('wrapped_data_keys')
+          .values(dataKeyRow(dataKey))
+          .onConflict((on) => on.doNothing()),
+      ) // prettier-ignore
+      .insertInto('wrapped_keys')
+      .values(keyRow(key))
+      .onConflict((on) => on.doNothing())
+      .execute(),
+  )
+}
+
+/**
+ * Copies what the signer has and the database has not: accounts from before it answered with their keys, those made while the
+ * database was away, and all of them when the signer wrapped them anew.
+ * @returns how many came
+ * @throws signer_unavailable, database_unavailable
+ */
+export async function copyWrappedKeys({ db, signer }: Pick<App, 'db' | 'signer'>): Promise<number> {
+  let copied = 0
+  for (;;) {
+    const { generation, through } = await db.selectFrom('wrapped_keys_copied').selectAll().executeTakeFirstOrThrow()
+    const page = await signer.wrapped({ after: through })
+    const isAnew = page.generation !== generation
+    if (isAnew && through > 0) {
+      await moveTo(db, { generation: page.generation, through: 0 })
+      continue
+    }
+    await retrying(() => storePage(db, page))
+    if (isAnew || page.through !== through) await moveTo(db, page)
+    copied += page.keys.length
+    if (!page.isEnd) continue
+    await dropUnused(db, page.dataKeys)
+    return copied
+  }
+}
+
+const moveTo = (db: Db, { generation, through }: { generation: number; through: number }) =>
+  retrying(() => db.updateTable('wrapped_keys_copied').set({ generation, through }).execute())
+
+async function storePage(db: Db, { keys, dataKeys }: { keys: WrappedKey[]; dataKeys: WrappedDataKey[] }) {
+  if (dataKeys.length > 0)
+    await db
+      .insertInto('wrapped_data_keys')
+      .values(dataKeys.map(dataKeyRow))
+      // By another master key: the old one shall open nothing that is kept from now on.
+      .onConflict((on) =>
+        on
+          .column('id')
+          .doUpdateSet({
+            provider: (eb) => eb.ref('excluded.provider'),
+            wrapped: (eb) => eb.ref('excluded.wrapped'),
+            maced_from: (eb) => eb.ref('excluded.maced_from'),
+          })
+          .whereRef('wrapped_data_keys.wrapped', '<>', 'excluded.wrapped'),
+      )
+      .execute()
+  if (keys.length > 0)
+    await db
+      .insertInto('wrapped_keys')
+      .values(keys.map(keyRow))
+      .onConflict((on) =>
+        on
+          .column('user_id')
+          .doUpdateSet({
+            version: (eb) => eb.ref('excluded.version'),
+            data_key_id: (eb) => eb.ref('excluded.data_key_id'),
+            wrapped: (eb) => eb.ref('excluded.wrapped'),
+            iv: (eb) => eb.ref('excluded.iv'),
+            tag: (eb) => eb.ref('excluded.tag'),
+          })
+          // A signer that lost its disk may have made another account for someone: the key of the one with the funds stays.
+          .whereRef('wrapped_keys.address', '=', 'excluded.address')
+          .where(sql<boolean>`wrapped_keys.wrapped <> excluded.wrapped`),
+      )
+      .execute()
+}
+
+/** Data keys that the signer has no more, and no key needs. Over the index of `data_key_id`. */
+async function dropUnused(db: Db, dataKeys: WrappedDataKey[]): Promise<void> {
+  await db
+    .deleteFrom('wrapped_data_keys')
+    .where(({ not, exists, selectFrom }) =>
+      not(exists(selectFrom('wrapped_keys').select('user_id').whereRef('data_key_id', '=', 'wrapped_data_keys.id'))),
+    )
+    .$if(dataKeys.length > 0, (query) =>
+      query.where(
+        'id',
+        'not in',
+        dataKeys.map(({ id }) => fromHex(id)),
+      ),
+    ) // prettier-ignore
+    .execute()
+}
+
+/** Copies at the start, and then every minute; a signer or a database that is away is asked again. */
+export function startCopyingKeys(app: Pick<App, 'db' | 'signer' | 'telemetry'>): { stop(): Promise<void> } {
+  let hasFailed = false
+  const copy = () =>
+    copyWrappedKeys(app).then(
+      (keys) => {
+        hasFailed = false
+        if (keys > 0) app.telemetry.log.info('wrapped_keys_copied', { keys })
+      },
+      (error: unknown) => {
+        // Once per outage.
+        if (!hasFailed) app.telemetry.log.warn('wrapped_keys_not_copied', {}, error)
+        hasFailed = true
+      },
+    )
+  let running = copy()
+  const timer = setInterval(() => (running = running.then(copy)), COPY_EVERY_MS)
+  return {
+    async stop() {
+      clearInterval(timer)
+      await running
+    },
+  }
+}
+
+/** Keys at a time in an export. */
+const EXPORT_PAGE = 1_000
+
+/** Lines of JSON for `chatelaine signer restore-keys`: data keys first, and a last line that says how many keys there are. */
+export async function* exportWrappedKeys(db: Db): AsyncGenerator<string> {
+  const dataKeys = await db.selectFrom('wrapped_data_keys').selectAll().orderBy('epoch').execute()
+  for (const { id, epoch, provider, wrapped, created_at, maced_from: macedFrom } of dataKeys) {
+    const dataKey: WrappedDataKey = { id: toHex(id), epoch, provider, wrapped: toHex(wrapped), createdAt: created_at.getTime(), macedFrom } // prettier-ignore
+    yield JSON.stringify({ dataKey })
+  }
+  let keys = 0
+  for (let after = ''; ;) {
+    const rows = await db.selectFrom('wrapped_keys').selectAll().where('user_id', '>', after).orderBy('user_id').limit(EXPORT_PAGE).execute() // prettier-ignore
+    for (const { user_id: userId, address, version, data_key_id, wrapped, iv, tag } of rows) {
+      const key: WrappedKey = { userId, address: toHex(address), version, dataKeyId: toHex(data_key_id), wrapped: toHex(wrapped), iv: toHex(iv), tag: toHex(tag) } // prettier-ignore
+      yield JSON.stringify({ key })
+    }
+    keys += rows.length
+    if (rows.length < EXPORT_PAGE) break
+    after = rows.at(-1)!.user_id
+  }
+  yield JSON.stringify({ end: { keys } })
+}
+
+const dataKeyRow = ({ id, epoch, provider, wrapped, createdAt, macedFrom }: WrappedDataKey) => ({
+  ...{ id: fromHex(id), epoch, provider, wrapped: fromHex(wrapped), created_at: new Date(createdAt) },
+  maced_from: macedFrom,
+})
+
+const keyRow = ({ userId, address, version, dataKeyId, wrapped, iv, tag }: WrappedKey) => ({
+  ...{ user_id: userId, address: fromHex(address), version, data_key_id: fromHex(dataKeyId) },
+  ...{ wrapped: fromHex(wrapped), iv: fromHex(iv), tag: fromHex(tag) },
+})
