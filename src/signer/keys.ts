@@ -33,7 +33,7 @@ export type Keys = {
   nextGeneration: () => void
 }
 
-export type RotatingKeys = {
+type RotatingKeys = {
   deks: Deks
   /** accounts after a number of theirs under data keys below an epoch; and the number of the last */
   pageBelow: (epoch: number, after: number, most: number) => { accounts: KeptAccount[]; through: number }

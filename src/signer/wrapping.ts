@@ -17,7 +17,7 @@ export type KeptAccount = {
 /** What a wrapped key is tied to: put under another user, address, version or epoch it does not open. */
 type WrappingTerms = Omit<KeptAccount, 'wrapped' | 'iv' | 'tag'>
 
-export const KEY_VERSION = 1
+const KEY_VERSION = 1
 
 /** A new key of a user, wrapped; in the clear it is in one buffer that is zeroed before this returns. */
 export function wrapNew(userId: string, { epoch, dek }: { epoch: number; dek: KeyObject }): KeptAccount {

@@ -140,14 +140,14 @@ export function continues(first: Checkpoint, second: Checkpoint, proof: Buffer[]
 }
 
 /** A data key as it lies in the store. */
-export type WrappedKey = { epoch: number; wrapped: Uint8Array; maced_from: number | null | undefined }
+export type WrappedDek = { epoch: number; wrapped: Uint8Array; maced_from: number | null | undefined }
 
 /**
  * The MAC keys of a store, by epoch.
  * @param master  32 bytes
  * @throws Error  when the master key is another
  */
-export function macKeys(master: Uint8Array, wrapped: WrappedKey[]): Map<number, Buffer> {
+export function macKeys(master: Uint8Array, wrapped: WrappedDek[]): Map<number, Buffer> {
   return new Map(
     wrapped.map(({ epoch, wrapped: bytes, maced_from: from }) => {
       const decipher = createDecipheriv('aes-256-gcm', master, bytes.subarray(0, 12), { authTagLength: 16 })

@@ -18,7 +18,7 @@ import {
   readCheckpoint,
   type Checkpoint,
   type LogRecord,
-  type WrappedKey,
+  type WrappedDek,
 } from './log.ts'
 
 const USAGE = `Usage: verify-log STORE [--checkpoint FILE]… [--key KEY] [--kek-file FILE]
@@ -102,7 +102,7 @@ function checkStore(
   try {
     // One state, also beside a signer that keeps writing.
     db.exec('BEGIN')
-    const wrapped = db.prepare('SELECT epoch, wrapped, maced_from FROM deks').all() as WrappedKey[]
+    const wrapped = db.prepare('SELECT epoch, wrapped, maced_from FROM deks').all() as WrappedDek[]
     const macs = kekFile === null ? null : macKeys(readFileSync(kekFile), wrapped)
     const macedFrom = wrapped.find(({ maced_from: from }) => typeof from === 'number')?.maced_from ?? Infinity
     const own = db.prepare(`SELECT note FROM heads WHERE which = 'newest'`).get() as { note: string } | undefined
@@ -154,10 +154,10 @@ function readRecords(
     const mac = (row.mac ?? null) as Uint8Array | null
     if (row.seq !== tree.size() + 1) faults.push(`Record ${tree.size() + 1} is missing.`)
     else if (!hashOf(last, row).equals(record)) faults.push(`Record ${row.seq} does not have the hash of its fields.`)
-    if ((mac !== null) !== (row.seq as number) >= macedFrom)
-      faults.push(`Record ${row.seq} has no MAC, or one too early.`)
+    const seq = row.seq as number
+    if ((mac !== null) !== seq >= macedFrom) faults.push(`Record ${seq} has no MAC, or one too early.`)
     else if (macs !== null && mac !== null && !isMac(macs, record, mac))
-      faults.push(`Record ${row.seq} was not written by this signer: its MAC is another’s.`)
+      faults.push(`Record ${seq} was not written by this signer: its MAC is another’s.`)
     else if (mac !== null) maced += 1
     tree.add(record)
     last = record
