@@ -15,7 +15,7 @@ const FOLDERS: Record<string, Patterns> = {
   'src/follower': { files: ['src/follower/*.ts'], tests: ['src/follower/*.test.ts'] },
   'src/history': { files: ['src/history/*.ts'], tests: ['src/history/*.test.ts', 'src/cli/history.test.ts'] },
   'src/signer': {
-    files: ['src/signer/{judge,ledger,sign}.ts'],
+    files: ['src/signer/{deks,heads,judge,ledger,macs,meters,record,restore-keys,rotation,sign,tree,wrapping}.ts'],
     tests: ['src/signer/*.test.ts'],
   },
   'src/transactions': {
