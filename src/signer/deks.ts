@@ -96,7 +96,12 @@ export function openDeks({
     begin: () => make().epoch,
     released: (epoch) => count(epoch, -1),
     wrapBy(next) {
-      for (const row of kept) wrapOne(row, next)
+      // All of them before any is written: a provider that fails in between leaves a store that one master key opens.
+      const wrapped = kept.map((row) => ({ row, wrapped: wrapOne(row, next) }))
+      for (const { row, wrapped: bytes } of wrapped) {
+        wrapAnew.run(next.provider, bytes, row.epoch)
+        Object.assign(row, { provider: next.provider, wrapped: bytes })
+      }
       kek = next
     },
     macs: openMacs({
@@ -106,15 +111,13 @@ export function openDeks({
     }),
   }
 
-  function wrapOne(row: KeptDek, next: Kek): void {
-    const { epoch, macedFrom: maced_from } = row
+  function wrapOne({ epoch, macedFrom: maced_from }: KeptDek, next: Kek): Buffer {
     const dek = opened.get(epoch)!.export()
     try {
       const wrapped = next.wrap(dek, aadOf({ epoch, maced_from }))
       if (!openDek({ epoch, wrapped, maced_from }, next).equals(opened.get(epoch)!))
         throw new Error('a data key comes back otherwise from the new master key')
-      wrapAnew.run(next.provider, wrapped, epoch)
-      Object.assign(row, { provider: next.provider, wrapped })
+      return wrapped
     } finally {
       dek.fill(0)
     }
