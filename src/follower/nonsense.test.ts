@@ -182,7 +182,8 @@ test('a log has bytes, whole ones', () => {
 })
 
 test('a node that names no newest block gives a bad answer', async () => {
-  const follower = { chain: { rpc: { call: async () => null } }, stopping: new AbortController().signal }
+  const head = { node: { observe: (ask: () => Promise<unknown>) => ask() } }
+  const follower = { chain: { rpc: { call: async () => null }, head }, stopping: new AbortController().signal }
   await assert.rejects(askLatest(follower as unknown as Follower), InvalidResponse)
 })
 
