@@ -53,7 +53,9 @@ export function openMacs({
 const hmac = (key: KeyObject, record: Uint8Array): Buffer => createHmac('sha256', key).update(record).digest()
 
 /** @throws LedgerDamaged  naming the record whose MAC is not the signer's, or that lacks one, or that has one too early */
-export function assertMac(macs: Macs, { seq, record, mac }: Pick<LedgerRow, 'seq' | 'record' | 'mac'>): void {
+export function assertMac(macs: Macs, row: Pick<LedgerRow, 'seq' | 'record'> & Partial<Pick<LedgerRow, 'mac'>>): void {
+  // A store from before MACs that is only looked at has no such column.
+  const { seq, record, mac = null } = row
   const isFine = seq < macs.from ? mac === null : mac !== null && macs.isOf(record, mac)
   if (!isFine) throw new LedgerDamaged(`Record ${seq} of the ledger was not written by this signer.`)
 }

@@ -60,15 +60,19 @@ export const spentToText = (charges: readonly MeterCharge[]): string | null =>
     ? null
     : JSON.stringify(charges.map(({ meter, amount, limit, period }) => ({ meter, amount: amount.toString(), limit: limit.toString(), period }))) // prettier-ignore
 
-/** The reverse. @throws when the text is another one */
-function spentFromText(text: string): MeterCharge[] {
-  const charges = JSON.parse(text) as { meter: string; amount: string; limit: string; period: number }[]
-  return charges.map(({ meter, amount, limit, period }) => ({
-    meter,
-    amount: BigInt(amount),
-    limit: BigInt(limit),
-    period,
-  }))
+/** The reverse; null for a text that is not of this form. */
+function readSpent(text: string): MeterCharge[] | null {
+  try {
+    const charges = JSON.parse(text) as { meter: string; amount: string; limit: string; period: number }[]
+    return charges.map(({ meter, amount, limit, period }) => ({
+      meter,
+      amount: BigInt(amount),
+      limit: BigInt(limit),
+      period,
+    }))
+  } catch {
+    return null
+  }
 }
 
 /** Counts every meter again from the records alone, and says which of the table differ. */
@@ -77,10 +81,13 @@ export function verifyMeters(db: DatabaseSync): string[] {
   // A store that was not opened for writing since may lack the table.
   if (known === undefined) return []
   const counted = new Map<string, MeterWindow>()
-  const rows = db.prepare('SELECT at, spent FROM ledger WHERE spent IS NOT NULL ORDER BY seq').iterate()
-  for (const { at, spent } of rows as Iterable<{ at: number; spent: string }>)
-    for (const { meter, amount, period } of spentFromText(spent))
+  const rows = db.prepare('SELECT seq, at, spent FROM ledger WHERE spent IS NOT NULL ORDER BY seq').iterate()
+  for (const { seq, at, spent } of rows as Iterable<{ seq: number; at: number; spent: string }>) {
+    const charges = readSpent(spent)
+    if (charges === null) return [`Record ${seq}: what it spent of limits cannot be read.`]
+    for (const { meter, amount, period } of charges)
       counted.set(meter, charge(counted.get(meter) ?? null, { at, period, amount }))
+  }
   let wrong = 0
   for (const { meter, window } of db.prepare('SELECT meter, window FROM meters').iterate() as Iterable<
     Record<'meter' | 'window', string>
