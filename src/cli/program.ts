@@ -18,6 +18,7 @@ import { operatorToken } from './operator-token.ts'
 import { policy } from './policy.ts'
 import { provider } from './provider.ts'
 import { signer } from './signer.ts'
+import { signingLog } from './signing-log.ts'
 import { token } from './token.ts'
 import { addVerifyLog } from './verify-log.ts'
 
@@ -44,6 +45,7 @@ export function openProgram(): Command {
     policy(),
     provider(),
     signer(),
+    signingLog(),
     token(),
   ])
     program.addCommand(command)

@@ -32,10 +32,12 @@ export function signer(): Command {
       collect,
       [],
     )
+    .option('--without-networks', 'ask no network: nonces that were lost may then be signed again')
     .option('--accept <record>', 'confirm: the record that this command shows without this option')
-    .action(({ rpcUrl, accept }: { rpcUrl: string[]; accept?: string }) =>
+    .action(({ rpcUrl, withoutNetworks, accept }: { rpcUrl: string[]; withoutNetworks?: boolean; accept?: string }) =>
       become('accept-restore.ts', [
         ...rpcUrl.flatMap((url) => ['--rpc-url', url]),
+        ...(withoutNetworks === true ? ['--without-networks'] : []),
         ...(accept === undefined ? [] : ['--accept', accept]),
       ]),
     )

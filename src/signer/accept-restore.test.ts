@@ -83,7 +83,9 @@ test('an older copy signs again when it was accepted, and no nonce that the chai
   const refusing = await again()
   await assert.rejects(refusing.sign(send(3)), refusal('ledger_damaged'))
   // Not under a signer that runs, though it refuses.
-  const busy = await accept(place, '--accept', confirmation(shown.output))
+  const blind = await accept(place, '--accept', confirmation(shown.output))
+  assert.deepEqual([blind.code, /No network was asked/.test(blind.output)], [1, true])
+  const busy = await accept(place, '--without-networks', '--accept', confirmation(shown.output))
   assert.deepEqual([busy.code, /Another signer is using this store/.test(busy.output)], [1, true])
   await refusing.end('SIGTERM')
 
@@ -168,7 +170,7 @@ test('a store without a witness can be accepted; one that is damaged or has anot
   // The other's ends later than this store does now, so this one is made longer than it first.
   rmSync(witness)
   assert.match((await accept(place)).output, /missing or incomplete/)
-  assert.equal((await accept(place, '--accept', confirmation(shown.output))).code, 0)
+  assert.equal((await accept(place, '--without-networks', '--accept', confirmation(shown.output))).code, 0)
   const signer = await again()
   for (let nonce = 3; nonce < 12; nonce++) await signer.sign(send(nonce))
   await signer.end('SIGTERM')

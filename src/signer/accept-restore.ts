@@ -106,7 +106,7 @@ export function acceptRestore(folder: string, kek: Kek, expected: LedgerHead, re
 /** What has to be repeated to confirm: it names this very state. */
 export const confirmationOf = ({ record }: LedgerHead): string => record.toString('hex').slice(0, 16)
 
-const USAGE = `Usage: accept-restore [--rpc-url URL]… [--accept RECORD]`
+const USAGE = `Usage: accept-restore [--rpc-url URL]… [--without-networks] [--accept RECORD]`
 
 /**
  * `chatelaine signer accept-restore`: what the store in SIGNER_DIR has lost, and, with `--accept`, that it is to be used
@@ -114,7 +114,11 @@ const USAGE = `Usage: accept-restore [--rpc-url URL]… [--accept RECORD]`
  */
 async function main(): Promise<number> {
   const { values } = parseArgs({
-    options: { 'rpc-url': { type: 'string', multiple: true, default: [] }, accept: { type: 'string' } },
+    options: {
+      'rpc-url': { type: 'string', multiple: true, default: [] },
+      'without-networks': { type: 'boolean', default: false },
+      accept: { type: 'string' },
+    },
   })
   const urls = values['rpc-url'].flatMap((url) => (url === '-' ? readFileSync(0, 'utf8').split(/\s+/).filter(Boolean) : [url])) // prettier-ignore
   const { SIGNER_DIR: folder, SIGNER_KEK_FILE: kekFile } = readConfig(process.env, 'signer')
@@ -160,6 +164,9 @@ async function main(): Promise<number> {
   }
   if (values.accept !== confirmationOf(head))
     throw new StartError(`--accept must be ${confirmationOf(head)} for this store.`)
+  // A ledger that was lost whole names no network that it has signed for.
+  if (asked.size === 0 && accounts.length > 0 && !values['without-networks'])
+    throw new StartError('No network was asked, so every nonce that was lost may be signed again. Name the networks with --rpc-url, or say --without-networks if no account has ever sent anything.') // prettier-ignore
   const lost = witness === null ? null : { count: witness.count, record: witness.record.toString('hex') }
   const { count } = acceptRestore(folder, kek, head, {
     ...{ witness: lost, floors },

@@ -48,7 +48,10 @@ test('a folder restored as a whole is found at the first request of who kept a h
 
   const shown = accept(place)
   assert.match(shown, /A server has kept a signed head of 4 records, which this store does not continue/)
-  assert.match(accept(place, '--accept', /--accept ([0-9a-f]{16})/.exec(shown)![1]!), /Accepted, as record 3/)
+  assert.match(
+    accept(place, '--without-networks', '--accept', /--accept ([0-9a-f]{16})/.exec(shown)![1]!),
+    /Accepted, as record 3/,
+  )
   const accepted = await again()
   const reconnected = connectedWith(t, place, kept)
   await reconnected.sign(send(1))
@@ -82,13 +85,36 @@ test('the newest head comes with the answers, and records and sizes are proved u
   ])
     await assert.rejects(signer.prove(wrong), refusal('bad_request'), JSON.stringify(wrong))
 
-  // A head of no signer, and of another: they stop nobody.
+  // What is no head stops nobody.
   const stranger = connectedWith(t, place, 'x'.repeat(1_025))
   assert.equal((await stranger.health()).ok, true)
-  assert.equal(
-    (await connectedWith(t, place, signer.head()!.replace(/[0-9a-f]{16}\n/g, '0123456789abcdef\n')).health()).ok,
-    true,
-  )
+})
+
+test('who knows the head of another identity gets nothing, from the first request on; others do', async (t) => {
+  const { place, signer, address, accessToken } = await world(t)
+  await signer.sign(ask(address, { nonce: 0, accessToken }))
+  const other = signer.head()!.replace(/[0-9a-f]{16}\n/g, '0123456789abcdef\n')
+  const client = connectedWith(t, place, other)
+  const isFound = refusal('ledger_damaged')
+  await Promise.all([
+    assert.rejects(client.sign(ask(address, { nonce: 1, accessToken })), isFound),
+    assert.rejects(client.createAccount({ userId: ALICE }), isFound),
+    assert.rejects(client.recallSince({ after: 0 }), isFound),
+  ])
+  await assert.rejects(client.health(), isFound)
+  assert.equal(client.head(), other)
+  assert.equal((await signer.health()).ledgerEntries, 2)
+})
+
+test('a refusal carries no head, and hides none from who reads on', async (t) => {
+  const { signer, address, accessToken } = await world(t)
+  await signer.sign(ask(address, { nonce: 0, accessToken }))
+  const taken = { ...ask(address, { nonce: 0, accessToken }), intentId: 'another', value: '7' }
+  await Promise.all([
+    assert.rejects(signer.sign(taken), refusal('nonce_conflict')),
+    signer.sign(ask(address, { nonce: 1, accessToken })),
+  ])
+  assert.equal(size(signer.head()), 3)
 })
 
 function connectedWith(t: TestContext, place: Place, head: string) {

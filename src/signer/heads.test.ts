@@ -119,7 +119,7 @@ test('what an operator overruled stops it no more, and nothing but that', (t) =>
   const lost = (size: number) => signNote({ size, root: Buffer.alloc(32, size), at: 0 }, log.identity)
   db.exec('BEGIN')
   const restored = { witness: { count: 6, record: '' }, shown: 8, floors: [] }
-  log.ledger.append({ at: 0, userId: '', address: Buffer.alloc(0), rule: 'accept-restore', kind: 'restore', restored })
+  log.ledger.append({ at: 1, userId: '', address: Buffer.alloc(0), rule: 'accept-restore', kind: 'restore', restored })
   log.heads.seal()
   db.exec('COMMIT')
   const shownTo = (size: number) => {
@@ -131,6 +131,11 @@ test('what an operator overruled stops it no more, and nothing but that', (t) =>
   assert.deepEqual([5, 6, 7, 8].map(shownTo), [null, null, null, null])
   assert.match(shownTo(4)!, /another one/)
   assert.match(shownTo(9)!, /older than/)
+  // Of the ledger as it went on: the same size, signed after what was overruled.
+  const later = signNote({ size: 7, root: Buffer.alloc(32, 7), at: 1 }, log.identity)
+  const { heads } = open()
+  heads.show(later)
+  assert.match(heads.behind()!, /older than/)
 })
 
 test('two heads of one size that were shown to two readers cannot both be continued', (t) => {

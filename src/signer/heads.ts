@@ -23,8 +23,11 @@ export type Heads = {
   show: (note: string) => boolean
 }
 
-/** heads that were lost with an older store and overruled by its operator: of these sizes, both included */
-export type Overruled = { from: number; to: number }
+/**
+ * Heads that were lost with an older store and overruled by its operator: of these sizes, both included, and signed before that.
+ * What the ledger signed afterwards has the same sizes, and is not excused.
+ */
+export type Overruled = { from: number; to: number; before: number }
 
 /**
  * Inside a transaction.
@@ -93,7 +96,8 @@ export function openHeads({
 
   function reasonOf(shown: SignedHead | null): string | null {
     if (shown === null || !isOurs(shown)) return null
-    if (overruled.some(({ from, to }) => shown.size >= from && shown.size <= to)) return null
+    if (overruled.some(({ from, to, before }) => shown.size >= from && shown.size <= to && shown.at < before))
+      return null
     if (shown.size > tree.size())
       return `The store is older than what it has answered for: ${shown.size} records, of which it has ${tree.size()}.`
     return tree.rootAt(shown.size).equals(shown.root)

@@ -189,11 +189,11 @@ export function checkWitness(db: DatabaseSync, head: LedgerHead, witness: Ledger
 function readRestores(db: DatabaseSync): { floors: Map<string, number>; overruled: Overruled[] } {
   const floors = new Map<string, number>()
   const overruled: Overruled[] = []
-  const rows = db.prepare(`SELECT seq, raw FROM ledger WHERE kind = 'restore'`).iterate()
-  for (const { seq, raw } of rows as Iterable<Pick<LedgerRow, 'seq' | 'raw'>>) {
+  const rows = db.prepare(`SELECT seq, at, raw FROM ledger WHERE kind = 'restore'`).iterate()
+  for (const { seq, at, raw } of rows as Iterable<Pick<LedgerRow, 'seq' | 'at' | 'raw'>>) {
     const restored = decodeRestored(raw!)
     // Its own record is the first in which the two differ.
-    overruled.push({ from: seq, to: Math.max(restored.witness?.count ?? 0, restored.shown ?? 0) })
+    overruled.push({ from: seq, to: Math.max(restored.witness?.count ?? 0, restored.shown ?? 0), before: at })
     for (const { address, chainId, nonce } of restored.floors) {
       const key = slotKey(address, chainId)
       floors.set(key, Math.max(floors.get(key) ?? 0, nonce))

@@ -152,11 +152,13 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
   const handlers: Handlers = {
     greeting: (request) => {
       const { head } = readGreeting(request)
-      if (head !== null && !heads.show(head))
+      if (head !== null && !heads.show(head)) {
+        log.error('identity_not_known', { hint: 'chatelaine signing-log' })
         throw new Refusal(
           'ledger_damaged',
           'The head that was shown is not one of this signer: it has another identity.',
         )
+      }
       const reason = heads.behind()
       if (reason !== null) {
         log.error('ledger_damaged', { reason })

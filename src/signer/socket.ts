@@ -80,6 +80,8 @@ function serve(
   { handlers, log, head }: { handlers: Served; log: Logger; head: () => string },
 ): { finish: () => void } {
   let told = ''
+  /** Why a greeting was refused: nothing is done for a server that knows another ledger than this one. */
+  let refused: Refusal | null = null
   let underWay = 0
   let bytesUnderWay = 0
   let isEnding = false
@@ -90,6 +92,9 @@ function serve(
     if (request === null) throw new Error('not a request')
     backlog.push(request)
   })
+  const served: Served = Object.fromEntries(
+    Object.entries(handlers).map(([verb, handle]) => [verb, guarded(verb, handle)]),
+  )
   socket.on('data', (chunk) => {
     if (isEnding) return
     try {
@@ -112,6 +117,26 @@ function serve(
     },
   }
 
+  // Of the same turn: what was sent right behind the greeting is refused, too.
+  function guarded(verb: string, handle: Served[string]): Served[string] {
+    if (verb !== 'greeting') {
+      return (request) => {
+        if (refused !== null && verb !== 'prove') throw refused
+        return handle(request)
+      }
+    }
+    return (request) => {
+      try {
+        const answered = handle(request)
+        refused = null
+        return answered
+      } catch (error) {
+        if (error instanceof Refusal && error.code === 'ledger_damaged') refused = error
+        throw error
+      }
+    }
+  }
+
   function work(): void {
     if (isEnding || socket.destroyed) return
     let begun = 0
@@ -129,7 +154,7 @@ function serve(
   function begin(request: SocketRequest): void {
     underWay += 1
     bytesUnderWay += request.bytes
-    void answer(request, handlers, log).then((frame) => {
+    void answer(request, served, log).then((frame) => {
       underWay -= 1
       bytesUnderWay -= request.bytes
       send(frame)
@@ -144,8 +169,10 @@ function serve(
         process.nextTick(() => socket.uncork())
       }
       const newest = head()
-      socket.write(encodeAnswer(newest === '' || newest === told ? frame : { ...frame, head: newest }, log))
-      told = newest
+      // Not with a refusal, whose reader may not believe what comes with it.
+      const isNews = newest !== '' && newest !== told && 'answer' in frame
+      socket.write(encodeAnswer(isNews ? { ...frame, head: newest } : frame, log))
+      if (isNews) told = newest
     }
     work()
     endWhenIdle()

@@ -7,7 +7,8 @@
 
 import type { App } from '../app.ts'
 import { readSignedHead } from '../signer/wire.ts'
-import { retrying } from '../store/db.ts'
+import { AppError } from '../errors.ts'
+import { retrying, type Db } from '../store/db.ts'
 
 /** milliseconds between two looks: as long a process that is killed may have known more than the database */
 const LOOK_MS = 1_000
@@ -16,6 +17,29 @@ const LOOK_MS = 1_000
 export async function recallHead({ db, signer }: Pick<App, 'db' | 'signer'>): Promise<void> {
   const row = await retrying(() => db.selectFrom('signing_log_head').select('note').executeTakeFirst())
   if (row !== undefined) signer.rememberHead(row.note)
+}
+
+export type KeptHead = {
+  /** the identity of the signer */ origin: string
+  size: number
+  /** ISO 8601 */ at: string
+  note: string
+}
+
+/** @returns null where none was kept yet @throws database_unavailable */
+export async function readKeptHead(db: Db): Promise<KeptHead | null> {
+  const row = await retrying(() => db.selectFrom('signing_log_head').selectAll().executeTakeFirst())
+  return row === undefined ? null : { origin: row.origin, size: row.size, at: row.at.toISOString(), note: row.note }
+}
+
+/** From now on a signer with another identity is believed. @throws not_found  where that of this identity is not kept */
+export async function forgetHead(db: Db, origin: string): Promise<void> {
+  const gone = await db
+    .deleteFrom('signing_log_head')
+    .where('origin', '=', origin)
+    .returning('origin')
+    .executeTakeFirst()
+  if (gone === undefined) throw new AppError('not_found', 'No head of this identity is kept: see signing-log show.')
 }
 
 /** Writes down the newest head, once a second at most, and when it is stopped. */
