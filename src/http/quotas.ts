@@ -58,7 +58,8 @@ export function openQuotas({
       const taken: { lease: QuotaLease; startsAt: Date }[] = []
       const giveBack = () => {
         // A lease may have become the next hour's: to that one the database has not granted these.
-        for (const { lease, startsAt } of taken) if (lease.startsAt.getTime() === startsAt.getTime()) lease.left += count
+        for (const { lease, startsAt } of taken)
+          if (lease.startsAt.getTime() === startsAt.getTime()) lease.left += count
       }
       for (const quota of quotas) {
         if (quota.counts !== counts) continue
