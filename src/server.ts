@@ -31,6 +31,7 @@ import { startHeadKeeper } from './signing-log/keep.ts'
 import { signingLog } from './signing-log/publish.ts'
 import { followTransactions } from './transactions/follow.ts'
 import { startKeeper, type Keeper } from './transactions/keeper.ts'
+import { isAnswered } from './transactions/key.ts'
 import { startReplay } from './transactions/replay.ts'
 import { startByteSweep } from './transactions/sweep.ts'
 import { transactions } from './transactions/routes.ts'
@@ -88,7 +89,7 @@ export async function buildServer(
           : { origin: false },
   )
   refuseBehindCors()
-  authenticated(server, app)
+  authenticated(server, app, { isAnswered: (scope) => isAnswered(app.db, scope) })
   health(server, app, { isDraining })
   pageAssets(server, openBrand(app.config))
   front(server, app)

@@ -20,6 +20,7 @@ import type { Hex } from '../src/ids.ts'
 import { makePlace, startSigner, type Place, type Running } from './spawned-signer.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 import { followTransactions } from '../src/transactions/follow.ts'
+import { isAnswered } from '../src/transactions/key.ts'
 import { startKeeper, type Keeper } from '../src/transactions/keeper.ts'
 import { transactions } from '../src/transactions/routes.ts'
 import { restoreAccount } from '../src/users/pregenerate.ts'
@@ -174,7 +175,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
     }
     const server = openListener(app)
     openGate(server, app).refuseBehindCors()
-    authenticated(server, app)
+    authenticated(server, app, { isAnswered: (scope) => isAnswered(db, scope) })
     contractWrites(server, app)
     transactions(server, app)
     await server.ready()

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { world, type Answer, type Person } from '../../test/world.ts'
+import { sql } from 'kysely'
+import { world, type Answer, type Person, type World } from '../../test/world.ts'
 import { updateApplication } from '../applications/manage.ts'
 
 test('what one person is refused for costs the other people of the application nothing', async (t) => {
@@ -35,11 +36,9 @@ test('an application as a whole has a limit of its own, which says so', async (t
   assert.match(refused!.headers.get('ratelimit-policy')!, /^"application";q=4/)
 })
 
-test('a quota counts what a limit of a token let through, and the status of writes, repeats and cancelling go on without it', async (t) => {
-  const here = await world({ RATE_LIMITS: 'on', READS_PER_SECOND: '1', READS_BURST: '5' })
-  t.after(() => here.close())
-  const { alice, app, facts } = here
-  const operate = async (method: string, path: string, body?: object): Promise<Answer> =>
+const operating =
+  (here: World) =>
+  async (method: string, path: string, body?: object): Promise<Answer> =>
     here.request(`/operator/v1${path}`, {
       method,
       headers: {
@@ -48,6 +47,12 @@ test('a quota counts what a limit of a token let through, and the status of writ
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
+
+test('a quota counts what a limit of a token let through, and the status of writes, repeats and cancelling go on without it', async (t) => {
+  const here = await world({ RATE_LIMITS: 'on', READS_PER_SECOND: '1', READS_BURST: '5' })
+  t.after(() => here.close())
+  const { alice, app, facts } = here
+  const operate = operating(here)
   let late = 0
   app.now = () => Date.now() + late
   const allow = async (reads: number) => {
@@ -101,6 +106,73 @@ test('a quota counts what a limit of a token let through, and the status of writ
   late += 10_000
   assert.equal((await write('three')).status, 200)
   assert.equal((await operate('GET', '/applications/nobody/usage')).status, 404)
+})
+
+test('a quota counts each write that is new: not what repeats an answered one on any server, a key that is free again, and dry runs as reads', async (t) => {
+  let here = await world()
+  t.after(() => here.close())
+  const quotas = [
+    { counts: 'reads', limit: 5, per: 'month' },
+    { counts: 'writes', limit: 4, per: 'month' },
+  ]
+  assert.equal((await operating(here)('PATCH', '/applications/demo', { quotas })).status, 200)
+  here = await here.startAgain()
+  const { alice, facts } = here
+  const usedOf = async () =>
+    (await operating(here)('GET', '/applications/demo/usage')).body.quotas.map(({ used }: { used: number }) => used)
+  // Each person of a world reads once who it is.
+  assert.deepEqual(await usedOf(), [2, 0])
+  const call = { address: facts.contracts.erc20, abi: 'mint(address,uint256) public', args: [alice.address, '1'] }
+  const write = (key: string, more: object = {}, who = alice) =>
+    who.post('/v1/contracts/method/write', { ...call, ...more }, { 'idempotency-key': key })
+
+  const first = await write('one')
+  assert.equal(first.status, 200, JSON.stringify(first.body))
+  assert.equal((await write('one', { dryRun: true })).status, 200)
+  assert.equal((await write('new', { dryRun: true })).status, 200)
+  assert.deepEqual(await usedOf(), [4, 1])
+  const begun = await Promise.all(Array.from({ length: 6 }, () => write('one')))
+  assert.deepEqual(new Set(begun.map(({ body }) => body.id)), new Set([first.body.id]))
+  assert.deepEqual(await usedOf(), [4, 1])
+  assert.deepEqual([(await write('wrong', { args: 'no list' })).status, await usedOf()], [400, [4, 2]])
+
+  // Another process knows of no answers but by the database.
+  here = await here.startAgain()
+  const elsewhere = (key: string, more: object = {}) => write(key, more, here.alice)
+  // What it reads first is the last read and one too many.
+  assert.deepEqual(await usedOf(), [5, 2])
+  assert.equal((await elsewhere('one')).body.id, first.body.id)
+  assert.equal((await elsewhere('two')).status, 200)
+  assert.deepEqual(await usedOf(), [5, 3], 'what the repeat was counted for is there for the next')
+  const third = await elsewhere('three')
+  assert.equal(third.status, 200)
+  assert.equal((await elsewhere('four')).body.code, 'quota_exhausted')
+  assert.equal((await elsewhere('one', { dryRun: true })).body.code, 'quota_exhausted')
+  const again = await elsewhere('one')
+  assert.deepEqual(
+    [again.status, again.body.id, again.headers.get('idempotent-replayed')],
+    [200, first.body.id, 'true'],
+  )
+
+  // A day after it is final a key is free.
+  const beFinal = (hours: number, id: string = first.body.id) =>
+    sql`update transactions set is_final = true, state = 'CONFIRMED', updated_at = now() - ${hours} * interval '1 hour',
+      transitions = '[{"state":"CONFIRMED","at":"2020-01-01T00:00:00.000Z"}]' where id = ${id}`.execute(here.app.db) // prettier-ignore
+  await beFinal(23.9)
+  assert.equal((await elsewhere('one')).body.id, first.body.id)
+  await beFinal(24 - 1 / 60)
+  assert.equal((await elsewhere('one')).body.code, 'quota_exhausted', 'it may be free before it is looked at again')
+  await beFinal(25)
+  for (const more of [{}, { args: [alice.address, '99'] }])
+    assert.equal((await elsewhere('one', more)).body.code, 'quota_exhausted')
+  await beFinal(25, third.body.id)
+  const other = { args: [alice.address, '99'] }
+  assert.equal(
+    (await elsewhere('three', other)).body.code,
+    'quota_exhausted',
+    'also where it was answered by this process',
+  )
+  assert.deepEqual(await usedOf(), [5, 4])
 })
 
 test('a permission that is taken from an application is gone from the tokens that are out, within 10 seconds', async (t) => {

@@ -2,11 +2,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
+import type { KeyScope } from '../ids.ts'
 import type { Quota } from '../store/rows.ts'
 import type { Telemetry } from '../telemetry.ts'
 import { allowedTo, assertNotFrozen, assertUser, holds, readBearer, type Caller, type Reader } from './bearer.ts'
+import { classOf, isDryRun } from './gate.ts'
+import { keyOf } from './known-keys.ts'
 import { openLimit, spend, spendBehind } from './limits.ts'
-import { openQuotas } from './quotas.ts'
+import { openQuotas, type QuotaCharge } from './quotas.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -19,6 +22,8 @@ declare module 'fastify' {
      * @throws rate_limited, quota_exhausted
      */
     chargeReads: (more: number, reply: FastifyReply) => Promise<void>
+    /** what a write was counted for, to be given back when it repeated one that was answered; null when nothing was counted */
+    quotaCharge: QuotaCharge | null
   }
   interface FastifyContextConfig {
     /** permission that the access token must carry; a route without one needs no token */
@@ -30,9 +35,15 @@ declare module 'fastify' {
 
 /**
  * Authenticates every route that names a scope, before its body is read: token, permission, then limits:
- * reads per token, writes per account, what these let through per application, and what that lets through of its quotas.
+ * reads per token, writes per account, what these let through per application, and what that lets through of its quotas; of a
+ * write once its body is there, which says whether it is a dry run.
+ * @param isAnswered  whether an idempotency key stands for an answered write, and will for longer than a request takes
  */
-export function authenticated(server: FastifyInstance, app: App): void {
+export function authenticated(
+  server: FastifyInstance,
+  app: App,
+  { isAnswered }: { isAnswered: (scope: KeyScope) => Promise<boolean> },
+): void {
   const { config, now } = app
   const reads = openLimit({ name: 'reads', perSecond: config.READS_PER_SECOND, burst: config.READS_BURST, now })
   const writes = openLimit({
@@ -53,18 +64,18 @@ export function authenticated(server: FastifyInstance, app: App): void {
   const quotas = openQuotas({ db: app.db, now: () => performance.now(), onUsed: reportTo(app.telemetry) })
   // One that cannot be given back stays used.
   server.addHook('onClose', () => quotas.close().catch(() => {}))
-  const countAgainstQuotas = (request: FastifyRequest, clientId: string, count: number): Promise<void> => {
-    // What asks after a write, also by repeating it, and what takes one back is not counted.
-    const kind = request.place?.kind
+  const count = async (counts: Quota['counts'], clientId: string, many = 1): Promise<QuotaCharge | null> => {
     const given = allowedTo(app, clientId).quotas
-    if (given.length === 0 || (kind !== 'read' && kind !== 'write')) return Promise.resolve()
-    return quotas.take(clientId, given, kind === 'read' ? 'reads' : 'writes', count)
+    return given.some((quota) => quota.counts === counts) ? quotas.take(clientId, given, counts, many) : null
   }
+  // What asks after a write and what takes one back are of neither class, and not counted.
+  const isOf = (kind: 'read' | 'write', { routeOptions }: FastifyRequest) =>
+    routeOptions.config.scope !== undefined && classOf(routeOptions.config) === kind
   server.decorateRequest('chargeReads', async function (this: FastifyRequest, more: number, reply: FastifyReply) {
     // One is spent already: a full bucket is enough for any batch.
-    const count = Math.min(more, config.READS_BURST - 1)
-    if (config.RATE_LIMITS === 'on' && count > 0) spend(reads, this.reader.tokenId, reply, count)
-    if (more > 0) await countAgainstQuotas(this, this.reader.clientId, more)
+    const spent = Math.min(more, config.READS_BURST - 1)
+    if (config.RATE_LIMITS === 'on' && spent > 0) spend(reads, this.reader.tokenId, reply, spent)
+    if (more > 0) await count('reads', this.reader.clientId, more)
   })
   server.addHook('onRequest', async (request, reply) => {
     const { scope, machineScope } = request.routeOptions.config
@@ -88,11 +99,33 @@ export function authenticated(server: FastifyInstance, app: App): void {
       spendBehind(application, reader.clientId, reply)
     }
     if (reader.kind !== 'machine' && scope === 'contracts:write') assertNotFrozen(app, reader)
-    await countAgainstQuotas(request, reader.clientId, 1)
+    if (isOf('read', request)) await count('reads', reader.clientId)
     request.reader = reader
     if (reader.kind === 'machine') return
     request.caller = reader
   })
+  server.decorateRequest('quotaCharge', null)
+  server.addHook('preValidation', async (request) => {
+    if (!isOf('write', request)) return
+    const { clientId } = request.reader
+    if (isDryRun(request)) return void (await count('reads', clientId))
+    const scope = keyScopeOf(request)
+    const isRepeat = async () => scope !== null && (await isAnswered(scope))
+    // Known here: so that repeats take nothing from what is new, not even until they are answered.
+    if (request.place?.isRepeat === true && (await isRepeat())) return
+    try {
+      request.quotaCharge = await count('writes', clientId)
+    } catch (error) {
+      // Others may have answered it, or this process before it started: a client that is told 429 would take it for not done.
+      if (!(error instanceof AppError) || error.code !== 'quota_exhausted' || !(await isRepeat())) throw error
+    }
+  })
+}
+
+function keyScopeOf({ caller, headers, routeOptions }: FastifyRequest): KeyScope | null {
+  const key = keyOf(headers)
+  if (key === null) return null
+  return { accountId: caller.accountId, clientId: caller.clientId, route: routeOptions.url!, key }
 }
 
 /** Series of the metric: of more applications than it has room for the first that come. */

@@ -325,8 +325,8 @@ async function fortyAtATime(t: TestContext) {
   open.get('/hang', hang)
   const write = { config: { admission: 'write' } } as const
   for (const path of ['/write', '/other'])
-    open.post<{ Querystring: { dryRun?: string } }>(path, write, (request) => {
-      if (request.query.dryRun === undefined) request.noteTold()
+    open.post<{ Body: { dryRun?: boolean } | null }>(path, write, (request) => {
+      if (request.body?.dryRun !== true) request.noteTold()
       return {}
     })
   open.get<{ Querystring: { calls: string } }>('/batch', { config: { admission: 'read' } }, (request) => {
@@ -351,16 +351,21 @@ async function fortyAtATime(t: TestContext) {
 }
 
 test('a repeat under a key that was answered is let in where a new write is not, as what asks after a write is', async (t) => {
-  const { at, many } = await fortyAtATime(t)
-  const write = async (key: string, path = '/write') => {
-    const answer = await fetch(`${at}${path}`, { method: 'POST', headers: { 'idempotency-key': key } })
+  const { own, at, many } = await fortyAtATime(t)
+  const write = async (key: string, { path = '/write', dryRun = false } = {}) => {
+    const headers = { 'idempotency-key': key, 'content-type': 'application/json' }
+    const answer = await fetch(`${at}${path}`, { method: 'POST', headers, body: JSON.stringify({ dryRun }) })
     await answer.text()
     return answer.status
   }
-  assert.deepEqual([await write('told'), await write('dry', '/write?dryRun=1')], [200, 200])
+  assert.deepEqual([await write('told'), await write('dry', { dryRun: true })], [200, 200])
+  assert.equal(await write('told', { dryRun: true }), 200)
   await many(38)
-  const answers = [await write('new'), await write('dry'), await write('told', '/other'), await write('told')]
-  assert.deepEqual(answers, [503, 503, 503, 200])
+  const refused = [await write('new'), await write('dry'), await write('told', { path: '/other' })]
+  assert.deepEqual(refused, [503, 503, 503])
+  assert.equal(await write('told', { dryRun: true }), 503, 'a dry run answers anew')
+  await settled(38, own)
+  assert.equal(await write('told'), 200)
 })
 
 test('a batch counts for half of its members as soon as its body says so, and is refused where they find no room', async (t) => {

@@ -29,7 +29,7 @@ declare module 'fastify' {
      * @throws overloaded  when there is no room for them
      */
     weigh(count: number): void
-    /** Its write was answered under its idempotency key: a repeat looks up that answer. */
+    /** Its write was answered under its idempotency key, for the first time: a repeat looks up that answer. */
     noteTold(): void
   }
 }
@@ -40,6 +40,8 @@ type AdmittedRequest = {
   /** what it counts for beyond one */
   more: Ticket | null
   kind: AdmissionClass
+  /** let in as what asks after a write: its key was answered, by this process */
+  isRepeat: boolean
   whose: Requester
   /** monotonic, milliseconds */
   since: number
@@ -70,7 +72,7 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
   const admission = openAdmission({ most: app.config.MAX_IN_FLIGHT, now: () => performance.now() })
   const receiving = new Set<FastifyRequest>()
   const refusals = openRefusals(app, admission)
-  const knownKeys = openKnownKeys()
+  const knownKeys = openKnownKeys(() => performance.now())
   let aside = 0
 
   server.decorateRequest('place', null)
@@ -100,13 +102,15 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
   server.addHook('onRequest', (request, reply, done) => {
     const whose = whoseOf(app, request)
     const own = classOf(request.routeOptions.config)
-    const kind = own === 'write' && knownKeys.has(askingOf(request, whose)) ? 'status' : own
+    const isRepeat = own === 'write' && knownKeys.has(askingOf(request, whose))
+    const kind = isRepeat ? 'status' : own
     const ticket = admission.enter(kind, whose)
     if (ticket !== null) {
       const place = {
         ticket,
         more: null,
         kind,
+        isRepeat,
         whose,
         since: performance.now(),
         receivingSince: 0,
@@ -135,6 +139,8 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     const { place } = request
     receiving.delete(request)
     if (place !== null) place.hasBegun = true
+    // A dry run answers anew under any key.
+    if (place?.isRepeat === true && isDryRun(request)) becomeWrite(place)
     if (place?.isParked !== true) return done()
     const ticket = admission.enter(place.kind, place.whose)
     if (ticket === null) return void refusals.send(request, reply)
@@ -240,10 +246,21 @@ const askingOf = (
   path: url?.split('?', 1)[0] ?? '',
 })
 
-function classOf(config: FastifyContextConfig): AdmissionClass {
+/** By the class of its route, also of a request that has no place any more. */
+export function classOf(config: FastifyContextConfig): AdmissionClass {
   if (config.admission !== undefined) return config.admission
   if (config.scope === undefined) return 'status'
   return config.scope === 'contracts:write' ? 'write' : 'read'
+}
+
+/** Before its body is checked. */
+export const isDryRun = ({ body }: FastifyRequest): boolean =>
+  (body as { dryRun?: unknown } | null | undefined)?.dryRun === true
+
+/** Leaves the place that it has as a repeat, and is to ask for one as a write. */
+function becomeWrite(place: AdmittedRequest): void {
+  if (!place.isParked) place.ticket.leave()
+  Object.assign(place, { kind: 'write', isRepeat: false, isParked: true })
 }
 
 /** Before the token is verified: one that was seen before says whose it is, of all others the address does. */

@@ -5,7 +5,7 @@ import { openKnownKeys } from './known-keys.ts'
 const asking = { application: 'shop', person: 'usr_1', path: '/v1/transactions', headers: { 'idempotency-key': 'k' } }
 
 test('a key is known of the same person, application and path, by either header, and by nothing else', () => {
-  const keys = openKnownKeys()
+  const keys = openKnownKeys(() => 0)
   assert.equal(keys.has(asking), false)
   keys.add(asking)
   assert.equal(keys.has(asking), true)
@@ -15,7 +15,7 @@ test('a key is known of the same person, application and path, by either header,
 })
 
 test('what has no key, or none that is one, is not remembered; of ten thousand and one the first is forgotten', () => {
-  const keys = openKnownKeys()
+  const keys = openKnownKeys(() => 0)
   const of = (key: string) => ({ ...asking, headers: { 'idempotency-key': key } })
   for (const odd of [{ ...asking, headers: {} }, of('x'.repeat(256))]) {
     keys.add(odd)
@@ -23,4 +23,16 @@ test('what has no key, or none that is one, is not remembered; of ten thousand a
   }
   for (let key = 0; key <= 10_000; key++) keys.add(of(`${key}`))
   assert.deepEqual([keys.has(of('0')), keys.has(of('1')), keys.has(of('10000'))], [false, true, true])
+})
+
+test('a key is known for as long as the database must keep it, and then it may stand for something new', () => {
+  let at = 0
+  const keys = openKnownKeys(() => at)
+  keys.add(asking)
+  at = 24 * 3_600_000 - 1
+  assert.equal(keys.has(asking), true)
+  at++
+  assert.equal(keys.has(asking), false)
+  keys.add(asking)
+  assert.equal(keys.has(asking), true)
 })

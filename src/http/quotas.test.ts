@@ -85,8 +85,38 @@ test('a clock that is put back begins no hour again', async () => {
   const first = opened().quotas
   for (let n = 0; n < 4; n++) await first.take('backwards', [writes(4, 'hour')], 'writes')
   await sql`update application_usage set starts_at = starts_at + interval '1 hour' where client_id = 'backwards'`.execute(here.db) // prettier-ignore
+  const beginOf = () => here.db.selectFrom('application_usage').select('starts_at').where('client_id', '=', 'backwards').executeTakeFirstOrThrow() // prettier-ignore
+  const begin = await beginOf()
   const [count, refusal] = await letIn(opened().quotas, 'backwards', [writes(4, 'hour')])
   assert.deepEqual([count, refusal.code], [0, 'quota_exhausted'])
+  assert.deepEqual(await beginOf(), begin, 'else that hour begins once more when the clock is there again')
+})
+
+/** A lease of three of 300 an hour, of which one is taken; then another hour is it by the clock of the database, not by ours. */
+async function overAnHoursEnd(clientId: string) {
+  const { quotas } = opened()
+  const hour = [writes(300, 'hour')]
+  const moveBy = (hours: number) => sql`update application_usage set starts_at = starts_at + ${hours} * interval '1 hour', used = 0 where client_id = ${clientId}`.execute(here.db) // prettier-ignore
+  await opened().quotas.take(clientId, hour, 'writes')
+  // The database is in the hour that it says; so what is leased here is of the next one, and then of this one.
+  await moveBy(1)
+  const charge = await quotas.take(clientId, hour, 'writes')
+  await moveBy(-2)
+  return { quotas, hour, charge }
+}
+
+test('what is left of an hour is nothing to the next, also where only the clock of the database knows that it has begun', async () => {
+  const { quotas, hour } = await overAnHoursEnd('early')
+  await quotas.take('early', hour, 'writes', 3)
+  assert.equal((await letIn(quotas, 'early', hour))[0], 297)
+})
+
+test('what is given back goes to the hour it was taken from, and to no later one', async () => {
+  const { quotas, hour, charge } = await overAnHoursEnd('returned')
+  const another = await quotas.take('returned', hour, 'writes', 3)
+  charge.giveBack()
+  another.giveBack()
+  assert.equal((await letIn(quotas, 'returned', hour))[0], 300)
 })
 
 test('what one quota refuses costs the others nothing, and reads cost writes nothing', async () => {

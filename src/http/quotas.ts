@@ -10,10 +10,13 @@ export type Quotas = {
    * Counts so many requests of an application against every quota that counts them, all or none.
    * @throws quota_exhausted, database_unavailable
    */
-  take(clientId: string, quotas: readonly Quota[], counts: Quota['counts'], count?: number): Promise<void>
+  take(clientId: string, quotas: readonly Quota[], counts: Quota['counts'], count?: number): Promise<QuotaCharge>
   /** Gives back what this process has leased and not used. One that is killed leaves it used: never is more let in than a quota says. */
   close(): Promise<void>
 }
+
+/** What was counted; to be given back at most once. What belongs to an hour, day or month that is over stays used. */
+export type QuotaCharge = { giveBack(): void }
 
 /** What this process may still let in of a quota without asking. */
 type QuotaLease = {
@@ -52,16 +55,22 @@ export function openQuotas({
 
   return {
     async take(clientId, quotas, counts, count = 1) {
-      const taken: QuotaLease[] = []
+      const taken: { lease: QuotaLease; startsAt: Date }[] = []
+      const giveBack = () => {
+        // A lease may have become the next hour's: to that one the database has not granted these.
+        for (const { lease, startsAt } of taken)
+          if (lease.startsAt.getTime() === startsAt.getTime()) lease.left += count
+      }
       for (const quota of quotas) {
         if (quota.counts !== counts) continue
-        const { lease, isHeld } = await draw(clientId, quota, count)
+        const { lease, startsAt, isHeld } = await draw(clientId, quota, count)
         if (!isHeld) {
-          for (const one of taken) one.left += count
+          giveBack()
           throw exhausted(quota, lease.endsAt - now())
         }
-        taken.push(lease)
+        taken.push({ lease, startsAt })
       }
+      return { giveBack }
     },
     async close() {
       const open = [...leases]
@@ -70,15 +79,19 @@ export function openQuotas({
     },
   }
 
-  /** Takes so many from a lease, where it holds them. */
-  async function draw(clientId: string, quota: Quota, count: number): Promise<{ lease: QuotaLease; isHeld: boolean }> {
+  /** Takes so many from a lease, where it holds them; `startsAt` is that of the hour, day or month they are of. */
+  async function draw(
+    clientId: string,
+    quota: Quota,
+    count: number,
+  ): Promise<{ lease: QuotaLease; startsAt: Date; isHeld: boolean }> {
     const key = JSON.stringify([clientId, quota.counts, quota.per])
     for (;;) {
       const lease = current(key, quota)
       // Taken here, not by the caller: others who waited with us look at the same lease next.
       const isHeld = lease.left >= count
       if (isHeld) lease.left -= count
-      if (isHeld || now() < lease.askAgainAt) return { lease, isHeld }
+      if (isHeld || now() < lease.askAgainAt) return { lease, startsAt: lease.startsAt, isHeld }
       // All who wait for one statement share what it brings.
       lease.asking ??= ask(clientId, quota, lease, count).finally(() => (lease.asking = null))
       await lease.asking

@@ -12,12 +12,22 @@ const MUTANTS: [what: string, file: string, from: string, to: string, by: string
   ['a limit lets one unit more pass', 'policy/evaluate.ts', 'used + charged > amount', 'used + charged > amount + 1n', 'policy/evaluate'], // prettier-ignore
   ['without an allow everything passes', 'policy/evaluate.ts', `return { allowed: false, rule: 'no-allow', reason: 'no rule allows it' }`, `return { allowed: true, rule: 'no-allow', ...limited }`, 'policy/evaluate'], // prettier-ignore
   ['unreadable calldata passes a limit of its token', 'policy/evaluate.ts', `? 'unreadable' : null`, '? null : null', 'policy/evaluate'], // prettier-ignore
+  ['a function of a named token that nobody counts passes its limit', 'policy/evaluate.ts', `=== true ? null : 'unknown'`, `=== true ? null : null`, 'policy/evaluate'], // prettier-ignore
+  ['a function that is listed at a token passes at every one', 'policy/evaluate.ts', `limit.functions?.has(selector) === true`, `limit.functions !== null`, 'policy/evaluate'], // prettier-ignore
+  ['unreadable calldata is of no class', 'policy/evaluate.ts', 'isAll || effect.recipients !== null ? effect.classes : null', 'effect.classes', 'policy/evaluate'], // prettier-ignore
+  ['unreadable calldata is of a class that is allowed', 'policy/evaluate.ts', 'isAll || effect.recipients !== null ? effect.classes : null', 'effect.recipients !== null ? effect.classes : isAll ? [] : null', 'policy/evaluate'], // prettier-ignore
+  ['a missing argument escapes a restriction', 'policy/evaluate.ts', 'word === null || (word & spare) !== 0n ? !isAll', 'word === null ? false : (word & spare) !== 0n ? !isAll', 'policy/evaluate'], // prettier-ignore
+  ['bits beyond its type take an argument out of a restriction', 'policy/evaluate.ts', ' || (word & spare) !== 0n ?', ' ?', 'policy/evaluate'], // prettier-ignore
+  ['what has bits beyond its type is allowed', 'policy/evaluate.ts', '? !isAll : oneOf', '? true : oneOf', 'policy/evaluate'], // prettier-ignore
+  ['what a contract cuts off is on the left of bytes too', 'policy/document.ts', '(UINT256 - 1n) >> BigInt(8 * Number(bytes))', 'UINT256 - (1n << BigInt(8 * Number(bytes)))', 'policy/evaluate'], // prettier-ignore
   ['what is allowed carries along what is not', 'policy/evaluate.ts', 'const isAll = rule.effect === \'allow\'', 'const isAll = false', 'policy/evaluate'], // prettier-ignore
   ['sixty buckets are a whole period', 'policy/window.ts', 'each >= bucket - BUCKETS', 'each > bucket - BUCKETS', 'policy/window'], // prettier-ignore
   ['a clock that is set back frees', 'policy/window.ts', 'const bucket = Math.max(current, window.newest)', 'const bucket = current', 'policy/window'], // prettier-ignore
   ['missing words are zeros', 'policy/signature.ts', 'data.length < start + WORD ? null', 'data.length < start ? null', 'policy/calldata'], // prettier-ignore
   ['bits above an address are cut off', 'policy/signature.ts', `return word >> 160n === 0n`, `return word >= 0n`, 'policy/calldata'], // prettier-ignore
   ['an approval without end is an approval', 'policy/calldata.ts', 'amount >= MIN_UNLIMITED || amount === UNLIMITED_96', 'amount === ALL_TOKENS', 'policy/calldata'], // prettier-ignore
+  ['an operator sends tokens of somebody else only', 'policy/calldata.ts', `digits(account) === from.toString('hex')`, 'false', 'policy/calldata'], // prettier-ignore
+  ['a manager of all tokens revokes', 'policy/calldata.ts', 'isOn === 0n ? revoke(manager!) : approveAll(call, manager!)', 'revoke(manager!)', 'policy/calldata'], // prettier-ignore
   ['one key counts as often as it signed', 'policy/jws.ts', 'signers: [...signers]', 'signers: signatures.map(() => "")', 'policy/accept'], // prettier-ignore
   ['an older policy is taken', 'policy/accept.ts', 'if (version < now) throw', 'if (version < 0) throw', 'policy/accept'], // prettier-ignore
   ['one key lifts a freeze', 'policy/accept.ts', 'isWithin(a.users, b.users) &&', '', 'policy/accept'],

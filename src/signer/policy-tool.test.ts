@@ -59,6 +59,8 @@ test('a policy is shown in words: amounts of named tokens in whole units, freeze
       tokens: { [`11155111:${token}`]: { symbol: 'USDC', decimals: 6 } },
       rules: [
         { name: 'pay', effect: 'limit', per: ['user'], tokens: [{ chainId: 11_155_111, tokenAddress: token, perCall: '20500000', periodAmount: '50000000', periodDuration: 604_800 }] }, // prettier-ignore
+        { name: 'wrap', effect: 'limit', tokens: [{ chainId: 11_155_111, tokenAddress: token, perCall: '1', functions: ['deposit()', '0x2e1a7d4d'] }] }, // prettier-ignore
+        { name: 'much', effect: 'require', tier: 'passkey', tokens: [{ chainId: 11_155_111, tokenAddress: token, perCall: '1000000' }] }, // prettier-ignore
         { name: 'big', effect: 'require', tier: 'passkey', native: { perCall: '5' }, chains: [1] },
         { ...REST, functions: ['transfer(address,uint256)'], to: [token], args: { 1: ['7'] } },
       ],
@@ -66,7 +68,9 @@ test('a policy is shown in words: amounts of named tokens in whole units, freeze
   )
   assert.deepEqual(describePolicy(policy), [
     `frozen: everything, user ${ALICE}`,
-    `pay: limit transactions to 20.5 USDC, ${token} on chain 11155111 at a time, 50 USDC, ${token} on chain 11155111 in any 7 days, for each user`,
+    `pay: limit transactions to 20.5 USDC, ${token} on chain 11155111 at a time, 50 USDC, ${token} on chain 11155111 in any 7 days, and to known functions of it, for each user`,
+    `wrap: limit transactions to 0.000001 USDC, ${token} on chain 11155111 at a time, and to known functions of it and 0xd0e30db0 or 0x2e1a7d4d (amount not limited), together`,
+    `much: require a passkey for transactions of more than 1 USDC, ${token} on chain 11155111, or of unknown functions of it`,
     'big: require a passkey for transactions on chain 1 of more than 5 wei of native currency',
     `rest: allow transactions that call ${token} with selector 0xa9059cbb with argument 1 one of 7`,
   ])
@@ -93,9 +97,26 @@ test('what is hardly meant is said of a policy', () => {
     [doubts(limit({ native: { ...day, perCall: '6' } })), /l: native\.perCall can never be reached/],
     [doubts(limit({ native: day, per: ['user'] })), /l: native adds up different currencies/],
     [doubts(limit({ tokens, chains: [2] })), /can never match: chains does not list 1/],
-    [doubts(limit({ tokens, class: ['NATIVE'] })), /can never match: no transaction of these classes/],
+    [
+      doubts(limit({ tokens, class: ['CALL'] })),
+      /l: tokens 1:0x1c7D\S+ counts hardly anything: class lists neither TRANSFER nor/,
+    ],
+    [
+      doubts(limit({ tokens, class: ['TRANSFER'] })),
+      /l: tokens 1:0x1c7D\S+ lets functions pass that are not known: class does not list CALL$/,
+    ],
+    [doubts(limit({ tokens, class: ['TRANSFER', 'APPROVE', 'CALL'] })), /^$/],
+    [doubts(limit({ tokens, functions: ['transfer(address,uint256)'] })), /^$/],
+    [doubts(limit({ tokens: [{ ...tokens[0], functions: ['deposit()'] }] })), /^$/],
+    [
+      doubts(limit({ tokens: [{ ...tokens[0], functions: ['transfer(address,uint256)'] }] })),
+      /functions lists 0xa9059cbb, whose amount is limited all the same/,
+    ],
     [doubts(limit({ tokens, to: ['0x7e487E487e487E487E487e487e487E487e487e48'] })), /never match but by Permit2/],
-    [doubts(limit({ native: day, class: ['CALL'] })), /native can never match unless NATIVE/],
+    [
+      doubts(limit({ native: day, class: ['CALL'] })),
+      /native leaves out what has no calldata: class does not list NATIVE/,
+    ],
   ] as const)
     assert.match(said, expected)
 })

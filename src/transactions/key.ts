@@ -34,7 +34,7 @@ const KEPT_HOURS = 24
 /** What a key stands for: a transaction and the hash it was told under, one that has no bytes yet, or nothing: an id to use. */
 export type KeyLookup = { told: TransactionRow; hash: Hex } | { unsigned: TransactionRow } | { free: string }
 
-type KeyedRow = TransactionRow & { told: Uint8Array | null; is_over: boolean; is_idle: boolean }
+type KeyedRow = TransactionRow & { told: Uint8Array | null; is_over: boolean; is_kept: boolean; is_idle: boolean }
 
 /** uses of one key looked for at first; four times as many each time that all of them are there */
 const FIRST_USES = 4
@@ -59,6 +59,15 @@ export async function findKey(db: Db, { scope, requestHash }: IdempotencyKey): P
   // signer gives both the same bytes, and neither can vacate a nonce that the other took up too.
   if (!use.is_idle) throw inFlight()
   return { unsigned: use }
+}
+
+/** minutes: far longer than a write may take to look at its key */
+const KEPT_ON_MINUTES = 2
+
+/** Whether a key stands for an answered write, whatever its body was, and will for the next two minutes: nothing new is sent under it. */
+export async function isAnswered(db: Db, scope: KeyScope): Promise<boolean> {
+  const { use } = await newestUse(db, scope)
+  return use !== null && use.told !== null && use.is_kept
 }
 
 /** That a later use is there says that the one before was over: also where a database that went back sees it open again. */
@@ -93,6 +102,11 @@ async function readUses(db: Db, ids: string[], withEarlier: boolean): Promise<Ma
       sql<boolean>`t.is_final and t.updated_at < now() - ${`${KEPT_HOURS} hours`}::interval
         and (t.transitions->-1->>'at')::timestamptz < ${new Date(Date.now() - KEPT_HOURS * 3_600_000).toISOString()}::timestamptz`.as(
         'is_over',
+      ),
+    )
+    .select(
+      sql<boolean>`not t.is_final or t.updated_at > now() - ${`${KEPT_HOURS} hours`}::interval + ${`${KEPT_ON_MINUTES} minutes`}::interval`.as(
+        'is_kept',
       ),
     )
     .select(sql<boolean>`t.updated_at < now() - interval '2 seconds'`.as('is_idle'))

@@ -33,8 +33,10 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   const preferMs = readPrefer(request.headers, reply)
   const until = performance.now() + Math.min(WRITE_MS, preferMs)
   const { answer, isReplay } = await underDeadline(until, () => send(idempotencyKey))
-  request.noteTold()
-  if (isReplay) reply.header('idempotent-replayed', 'true')
+  if (isReplay) {
+    reply.header('idempotent-replayed', 'true')
+    request.quotaCharge?.giveBack()
+  } else request.noteTold()
   if (wait === undefined) return answer
   // Accepted is accepted, also while the database does not know of it.
   const timeoutMs = request.standAside() ? Math.min(WAIT_MS, preferMs) : 0

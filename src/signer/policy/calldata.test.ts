@@ -34,6 +34,13 @@ const TABLE: [selector: string, signature: string][] = [
   ['a22cb465', 'function setApprovalForAll(address,bool)'],
   ['959b8c3f', 'function authorizeOperator(address)'],
   ['a457c2d7', 'function decreaseAllowance(address,uint256)'],
+  ['d73dd623', 'function increaseApproval(address,uint256)'],
+  ['c04a8a10', 'function approveDelegation(address,uint256)'],
+  ['66188463', 'function decreaseApproval(address,uint256)'],
+  ['110496e5', 'function allow(address,bool)'],
+  ['9bd9bbc6', 'function send(address,uint256,bytes)'],
+  ['62ad1b83', 'function operatorSend(address,address,uint256,bytes,bytes)'],
+  ['fad8b32a', 'function revokeOperator(address)'],
 ]
 
 test('every function of the table is known by the selector that viem gives it', () => {
@@ -59,17 +66,17 @@ function expected(signature: string, args: readonly unknown[]): Expected {
     return spend(isEndless ? ['APPROVE', 'APPROVE_UNLIMITED'] : ['APPROVE'], to, amount, token)
   }
   const revoke = (to: unknown): Expected => ({ classes: ['REVOKE'], to: address(to), token: null })
-  if (name === 'transfer' || name === 'transferAndCall') return spend(['TRANSFER'], args[0], args[1] as bigint)
-  if (name === 'transferFrom')
+  if (['transfer', 'transferAndCall', 'send'].includes(name)) return spend(['TRANSFER'], args[0], args[1] as bigint)
+  if (name === 'transferFrom' || name === 'operatorSend')
     return address(args[0]) === FROM
       ? spend(['TRANSFER'], args[1], args[2] as bigint)
       : { classes: ['CALL'], to: TOKEN, token: null }
   if (name === 'approve' && args.length === 4)
     return args[2] === 0n ? revoke(args[1]) : approve(args[1], args[2] as bigint, address(args[0]))
   if (name === 'approveAndCall') return approve(args[0], args[1] as bigint)
-  if (name === 'decreaseAllowance') return revoke(args[0])
-  if (name === 'setApprovalForAll' && args[1] === false) return revoke(args[0])
-  if (name === 'setApprovalForAll' || name === 'authorizeOperator')
+  if (['decreaseAllowance', 'decreaseApproval', 'revokeOperator'].includes(name)) return revoke(args[0])
+  if ((name === 'setApprovalForAll' || name === 'allow') && args[1] === false) return revoke(args[0])
+  if (['setApprovalForAll', 'allow', 'authorizeOperator'].includes(name))
     return spend(['APPROVE', 'APPROVE_ALL'], args[0], ALL_TOKENS)
   return args[1] === 0n ? revoke(args[0]) : approve(args[0], args[1] as bigint)
 }

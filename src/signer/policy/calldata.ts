@@ -42,20 +42,35 @@ type KnownCall = FunctionShape & {
   effect: (args: HeadValue[], call: JudgedCall) => Omit<CallEffect, 'selector'> | null
 }
 
-/** Whatever the address: a token leaves by the account's own call, an allowance or a signature, so nothing else has to be parsed. */
+/**
+ * Whatever the address. What moves a token of the account besides these a limit of that token refuses (`isKnown`); what
+ * spends an allowance was counted when it was given.
+ */
 const known = new Map<string, KnownCall>(
   [
     knownCall('transfer(address,uint256)', ([to, amount], call) => transfer(call, to!, amount!)),
-    // Of another account's tokens it spends what that account approved, and was counted there.
+    // Of another account's tokens these spend what that account approved, and was counted there.
     knownCall('transferFrom(address,address,uint256)', ([from, to, amount], call) =>
-      digits(from!) === call.from.toString('hex') ? transfer(call, to!, amount!) : null,
+      isOwn(from!, call) ? transfer(call, to!, amount!) : null,
     ),
+    // ERC-777: everyone is an operator of their own.
+    knownCall('operatorSend(address,address,uint256,bytes,bytes)', ([from, to, amount], call) =>
+      isOwn(from!, call) ? transfer(call, to!, amount!) : null,
+    ),
+    knownCall('send(address,uint256,bytes)', ([to, amount], call) => transfer(call, to!, amount!)),
     knownCall('transferAndCall(address,uint256)', ([to, amount], call) => transfer(call, to!, amount!)),
     knownCall('transferAndCall(address,uint256,bytes)', ([to, amount], call) => transfer(call, to!, amount!)),
     knownCall('approve(address,uint256)', ([spender, amount], call) =>
       amount === 0n ? revoke(spender!) : approve(addressOf(call), spender!, amount!),
     ),
     knownCall('increaseAllowance(address,uint256)', ([spender, amount], call) =>
+      amount === 0n ? revoke(spender!) : approve(addressOf(call), spender!, amount!),
+    ),
+    knownCall('increaseApproval(address,uint256)', ([spender, amount], call) =>
+      amount === 0n ? revoke(spender!) : approve(addressOf(call), spender!, amount!),
+    ),
+    // Aave: the one it is given to may borrow that much in the account's name.
+    knownCall('approveDelegation(address,uint256)', ([spender, amount], call) =>
       amount === 0n ? revoke(spender!) : approve(addressOf(call), spender!, amount!),
     ),
     // With an amount of 0 it still calls the spender.
@@ -72,13 +87,22 @@ const known = new Map<string, KnownCall>(
     knownCall('setApprovalForAll(address,bool)', ([operator, isOn], call) =>
       isOn === 0n ? revoke(operator!) : approveAll(call, operator!),
     ),
+    // Compound III: a manager moves all that the account has in this market.
+    knownCall('allow(address,bool)', ([manager, isOn], call) =>
+      isOn === 0n ? revoke(manager!) : approveAll(call, manager!),
+    ),
     knownCall('authorizeOperator(address)', ([operator], call) => approveAll(call, operator!)),
+    knownCall('revokeOperator(address)', ([operator]) => revoke(operator!)),
     knownCall('decreaseAllowance(address,uint256)', ([spender]) => revoke(spender!)),
+    knownCall('decreaseApproval(address,uint256)', ([spender]) => revoke(spender!)),
   ].map((one) => [one.selector, one]),
 )
 
 /** Permit2's approval, whose token is not the contract that is called. */
 export const PERMIT2_APPROVE = readSignature('approve(address,address,uint160,uint48)')!.selector
+
+/** Whether what a function moves is counted here. */
+export const isKnown = (selector: string): boolean => known.has(selector)
 
 /**
  * What a call does, from its selector and its words alone. What looks like one of the functions above and is not whole is
@@ -110,6 +134,7 @@ function knownCall(signature: string, effect: KnownCall['effect']): KnownCall {
 }
 
 const digits = (word: bigint): string => word.toString(16).padStart(40, '0')
+const isOwn = (account: bigint, { from }: JudgedCall): boolean => digits(account) === from.toString('hex')
 const addressOf = ({ to }: JudgedCall): string => to.toString('hex')
 
 const transfer = (call: JudgedCall, to: bigint, amount: bigint): Omit<CallEffect, 'selector'> => ({

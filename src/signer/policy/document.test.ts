@@ -41,9 +41,9 @@ test('a whole document is read: amounts as numbers, addresses without their chec
   const [, day, large, rest] = policy.rules
   assert.ok(day?.effect === 'limit' && large?.effect === 'require')
   assert.deepEqual(day.per, ['user', 'chainId'])
-  assert.deepEqual(day.limits[3], { of: 'token', name: `tokens 11155111:0x${usdc}`, chainId: 11_155_111, tokenAddress: usdc, perCall: 20_000_000n, period: null }) // prettier-ignore
+  assert.deepEqual(day.limits[3], { of: 'token', name: `tokens 11155111:0x${usdc}`, chainId: 11_155_111, tokenAddress: usdc, perCall: 20_000_000n, period: null, functions: null }) // prettier-ignore
   assert.deepEqual(large.above[0]!.perCall, 10n ** 18n)
-  assert.deepEqual(rest!.match.args, [{ index: 0, oneOf: new Set([BigInt(SAFE)]) }])
+  assert.deepEqual(rest!.match.args, [{ index: 0, oneOf: new Set([BigInt(SAFE)]), spare: (2n ** 96n - 1n) << 160n }])
 })
 
 test('what is not exactly a policy is refused, with the place', () => {
@@ -96,6 +96,9 @@ test('what is not exactly a policy is refused, with the place', () => {
     [() => readRule({ ...limit({ perCall: '1' }), per: ['country'] }), /per\[0\]: expected user, client or chainId/],
     [() => readRule({ effect: 'limit', tokens: [{ chainId: 1, perCall: '1' }] }), /tokens\[0\]\.tokenAddress/],
     [() => readRule({ effect: 'limit', tokens: [1, 2].map(() => ({ chainId: 1, tokenAddress: USDC, perCall: '1' })) }), /tokens\[1\]: this token is listed twice/],
+    [() => readRule({ effect: 'limit', tokens: [{ chainId: 1, tokenAddress: USDC, perCall: '1', functions: [] }] }), /tokens\[0\]\.functions: is an empty list/],
+    [() => readRule({ effect: 'limit', tokens: [{ chainId: 1, tokenAddress: USDC, perCall: '1', functions: ['mint'] }] }), /tokens\[0\]\.functions\[0\]: expected a selector/],
+    [() => readRule({ effect: 'limit', native: { perCall: '1', functions: ['f()'] } }), /native: unknown field "functions"/],
     [() => readRule({ effect: 'require' }), /tier: expected passkey/],
     [() => readRule({ effect: 'require', tier: 'passkey', native: { periodAmount: '1', periodDuration: 3_600 } }), /perCall alone/],
     [() => readRule({ args: { 0: [SAFE] } }), /args: needs functions with one signature/],
@@ -103,6 +106,7 @@ test('what is not exactly a policy is refused, with the place', () => {
     [() => readRule({ functions: ['f(bytes,address)'], args: { 1: [SAFE] } }), /args\["1"\]: only for/],
     [() => readRule({ functions: ['f(address)'], args: { 1: [SAFE] } }), /args\["1"\]: expected the index/],
     [() => readRule({ functions: ['f(bool)'], args: { 0: ['true'] } }), /expected true or false/],
+    [() => readRule({ functions: ['f(uint8)'], args: { 0: ['256'] } }), /args\["0"\]\[0\]: is out of the range of uint8/],
     [() => readRule({ functions: ['f(uint8)'], args: {} }), /at least one argument/],
   ] // prettier-ignore
   for (const [attempt, text] of refused)

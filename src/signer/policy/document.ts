@@ -45,8 +45,8 @@ export type RuleMatch = {
   class: ReadonlySet<CallClass> | null
   clients: ReadonlySet<string> | null
   users: ReadonlySet<string> | null
-  /** words of the head of calldata, by their index */
-  args: readonly { index: number; oneOf: ReadonlySet<bigint> }[]
+  /** words of the head of calldata, by their index; `spare`: the bits of the word that its type leaves zero */
+  args: readonly { index: number; oneOf: ReadonlySet<bigint>; spare: bigint }[]
 }
 
 /** One thing that is measured; smallest units, or transactions for `count`. */
@@ -59,6 +59,8 @@ export type RuleAmount = {
   tokenAddress: string | null
   perCall: bigint | null
   period: { amount: bigint; seconds: number } | null
+  /** for `token`: selectors of its functions that pass though nobody counts what they move; null: none */
+  functions: ReadonlySet<string> | null
 }
 
 export type MeterScope = 'user' | 'client' | 'chainId'
@@ -223,21 +225,37 @@ function readArgs(fields: Record<string, unknown>, path: string): RuleMatch['arg
     if (type === undefined) throw new PolicyInvalid(at, `expected the index of an argument of ${shape.signature}`)
     if (!shape.types.slice(0, index + 1).every(isOneWord) || /^int/.test(type))
       throw new PolicyInvalid(at, 'only for an address, bool, uint or bytes32 that such arguments alone precede')
-    return { index, oneOf: readSet(values, at, (value, each) => readWordValue(type, value, each))! }
+    const spare = spareBits(type)
+    return { index, spare, oneOf: readSet(values, at, (value, each) => readWordValue(type, spare, value, each))! }
   })
   if (args.length === 0) throw new PolicyInvalid(`${path}.args`, 'expected at least one argument')
   return args
 }
 
+const BYTES = /^bytes(\d+)$/
+
+/** What a contract of an old compiler cuts off before it reads the argument, and a newer one refuses. */
+function spareBits(type: string): bigint {
+  const [, bytes] = BYTES.exec(type) ?? []
+  if (bytes !== undefined) return (UINT256 - 1n) >> BigInt(8 * Number(bytes))
+  const [, uint] = /^uint(\d+)$/.exec(type) ?? []
+  const bits = type === 'address' ? 160 : type === 'bool' ? 1 : Number(uint ?? 256)
+  return UINT256 - (1n << BigInt(bits))
+}
+
 /** The word of the calldata. */
-function readWordValue(type: string, value: unknown, path: string): bigint {
+function readWordValue(type: string, spare: bigint, value: unknown, path: string): bigint {
   if (type === 'address') return BigInt(`0x${readPolicyAddress(value, path)}`)
   if (type === 'bool') {
     if (typeof value !== 'boolean') throw new PolicyInvalid(path, 'expected true or false')
     return value ? 1n : 0n
   }
-  const [, bytes] = /^bytes(\d+)$/.exec(type) ?? []
-  if (bytes === undefined) return readAmount(value, path)
+  const [, bytes] = BYTES.exec(type) ?? []
+  if (bytes === undefined) {
+    const amount = readAmount(value, path)
+    if ((amount & spare) !== 0n) throw new PolicyInvalid(path, `is out of the range of ${type}`)
+    return amount
+  }
   if (typeof value !== 'string' || !new RegExp(`^0x[0-9a-f]{${2 * Number(bytes)}}$`).test(value))
     throw new PolicyInvalid(path, `expected 0x and ${2 * Number(bytes)} lower-case hexadecimal digits`)
   return BigInt(`0x${value.slice(2).padEnd(64, '0')}`)
@@ -249,19 +267,20 @@ function readAmounts(fields: Record<string, unknown>, path: string): RuleAmount[
     .map((of) => {
       const at = `${path}.${of}`
       const amount = readObject(fields[of], at, of === 'count' ? TIMED : ['perCall', ...TIMED])
-      return { of, name: of, chainId: null, tokenAddress: null, ...readLimit(amount, at) }
+      return { of, name: of, chainId: null, tokenAddress: null, functions: null, ...readLimit(amount, at) }
     })
   if (fields.tokens === undefined) return native
   const seen = new Set<string>()
   const tokens = readList(fields.tokens, `${path}.tokens`, MAX_ENTRIES).map((value, index) => {
     const at = `${path}.tokens[${index}]`
-    const amount = readObject(value, at, ['chainId', 'tokenAddress', 'perCall', ...TIMED])
+    const amount = readObject(value, at, ['chainId', 'tokenAddress', 'functions', 'perCall', ...TIMED])
     const chainId = readChain(amount.chainId, `${at}.chainId`)
     const tokenAddress = readPolicyAddress(amount.tokenAddress, `${at}.tokenAddress`)
     if (seen.has(`${chainId}:${tokenAddress}`)) throw new PolicyInvalid(at, 'this token is listed twice')
     seen.add(`${chainId}:${tokenAddress}`)
     const name = `tokens ${chainId}:0x${tokenAddress}`
-    return { of: 'token' as const, name, chainId, tokenAddress, ...readLimit(amount, at) }
+    const functions = readSet(amount.functions, `${at}.functions`, readFunction)
+    return { of: 'token' as const, name, chainId, tokenAddress, functions, ...readLimit(amount, at) }
   })
   return [...native, ...tokens]
 }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { encodeFunctionData, getAddress, parseAbi } from 'viem'
+import { encodeFunctionData, getAddress, parseAbi, toFunctionSelector } from 'viem'
 import { readPolicy } from './document.ts'
 import { evaluate, evaluateFees, type PolicyQuestion, type ReadMeter } from './evaluate.ts'
+import { readSignature } from './signature.ts'
 
 const ALICE = 'DISCORD-1'
 const [FROM, TOKEN, BOB, EVE] = ['aa', 'cc', 'bb', 'ee'].map((digit) => getAddress(`0x${digit.repeat(20)}`)) as [`0x${string}`, `0x${string}`, `0x${string}`, `0x${string}`] // prettier-ignore
@@ -112,6 +113,81 @@ test('calldata that is not whole passes no limit of its token', () => {
   assert.equal(ruleOf(rules, ask({ to: bytes(EVE), encoded: '0x87517c45' })), 'refused by usdc')
   assert.equal(ruleOf([REST, { name: 'no', effect: 'deny', recipients: [EVE] }], ask({ encoded: short })), 'refused by no') // prettier-ignore
   assert.equal(ruleOf([{ ...REST, recipients: [BOB] }], ask({ encoded: short })), 'refused by no-allow')
+})
+
+test('what cannot be read may be of any class: a restriction of one is about it, and an allow of one is not', () => {
+  const dirty = ask({ to: bytes(TOKEN), encoded: `${encode('approve', [BOB, 2n ** 256n - 1n]).slice(0, 10)}${'ff'.repeat(64)}` }) // prettier-ignore
+  for (const named of ['APPROVE_UNLIMITED', 'TRANSFER']) {
+    assert.equal(ruleOf([REST, { name: 'no', effect: 'deny', class: [named] }], dirty), 'refused by no')
+    assert.equal(ruleOf([REST, { name: 'ask', effect: 'require', tier: 'passkey', class: [named] }], dirty), 'refused by ask') // prettier-ignore
+    const limit = { name: 'usdc', effect: 'limit', class: [named], tokens: [{ chainId: 1, tokenAddress: TOKEN, perCall: '50' }] } // prettier-ignore
+    assert.equal(ruleOf([REST, limit], dirty), 'refused by usdc')
+    assert.equal(ruleOf([{ ...REST, class: [named] }], dirty), 'refused by no-allow')
+  }
+  assert.equal(ruleOf([{ ...REST, class: ['UNREADABLE_CALL'] }], dirty), 'rest')
+})
+
+test('an argument that is missing or out of range may be any: a restriction is about it, and an allow is not', () => {
+  const functions = ['mint(address,uint256,bool)']
+  const mint = encode('mint', [BOB, 7n, true])
+  const short = mint.slice(0, 10 + 64)
+  const high = `${mint.slice(0, 10)}${'01'.padEnd(24, '0')}${BOB.slice(2)}${mint.slice(10 + 64)}`
+  const two = `${mint.slice(0, -1)}2`
+  const cases: [encoded: string, args: Record<string, unknown>][] = [
+    [short, { 1: ['8'] }],
+    [short, { 2: [true] }],
+    [high, { 0: [BOB] }],
+    [high, { 0: [EVE] }],
+    [two, { 2: [true] }],
+  ]
+  for (const [encoded, args] of cases) {
+    const question = ask({ to: bytes(EVE), encoded })
+    const restrict = (more: object) => ruleOf([REST, { name: 'no', functions, args, ...more }], question)
+    assert.equal(restrict({ effect: 'deny' }), 'refused by no', JSON.stringify(args))
+    assert.equal(restrict({ effect: 'require', tier: 'passkey' }), 'refused by no')
+    assert.equal(restrict({ effect: 'limit', count: { periodAmount: '0', periodDuration: 3_600 } }), 'refused by no')
+    assert.equal(ruleOf([{ ...REST, functions, args }], question), 'refused by no-allow')
+  }
+  // The same for what is not as wide as its word: what a contract cuts off is on the other side of bytes.
+  const narrow = { functions: ['f(uint8,bytes4)'], args: { 0: ['8'], 1: ['0x01020304'] } }
+  const ofNarrow = (first: string, second: string) => {
+    const data = `${toFunctionSelector('function f(uint8,bytes4)')}${first.padStart(64, '0')}${second.padEnd(64, '0')}`
+    const question = ask({ to: bytes(EVE), encoded: data })
+    return [ruleOf([REST, { name: 'no', effect: 'deny', ...narrow }], question), ruleOf([{ ...REST, ...narrow }], question)] // prettier-ignore
+  }
+  assert.deepEqual(ofNarrow('08', '01020304'), ['refused by no', 'rest'])
+  assert.deepEqual(ofNarrow('09', '01020304'), ['rest', 'refused by no-allow'])
+  assert.deepEqual(ofNarrow('08', '01020305'), ['rest', 'refused by no-allow'])
+  assert.deepEqual(ofNarrow('0108', '01020304'), ['refused by no', 'refused by no-allow'])
+  assert.deepEqual(ofNarrow('08', '0102030401'), ['refused by no', 'refused by no-allow'])
+})
+
+test('a function of a named token that is not known passes its limit only where it is listed', () => {
+  const entry = { chainId: 1, tokenAddress: TOKEN, perCall: '50' }
+  const limit = (changes: object = {}) => ({ name: 'usdc', effect: 'limit', tokens: [{ ...entry, ...changes }] })
+  const mint = token('mint', [BOB, 1n, true])
+  const refused = decide([REST, limit()], mint)
+  const { selector } = readSignature('mint(address,uint256,bool)')!
+  assert.deepEqual(refused, { allowed: false, rule: 'usdc', reason: `tokens 1:${TOKEN.toLowerCase()}.functions does not list 0x${selector}, and what it moves is not counted` }) // prettier-ignore
+  for (const functions of [['mint(address,uint256,bool)'], [`0x${selector}`, 'f()']])
+    assert.equal(ruleOf([REST, limit({ functions })], mint), 'rest')
+  assert.equal(ruleOf([REST, limit({ functions: ['f()'] })], mint), 'refused by usdc')
+  // Listed or not, what is known is counted.
+  assert.equal(ruleOf([REST, limit({ functions: ['transfer(address,uint256)'] })], token('transfer', [BOB, 51n])), 'refused by usdc') // prettier-ignore
+  // At another address, on another network, and of a rule that is about something else.
+  for (const other of [{ to: bytes(EVE) }, { chainId: 2 }])
+    assert.equal(ruleOf([REST, limit()], token('mint', [BOB, 1n, true], other)), 'rest')
+  assert.equal(ruleOf([REST, { ...limit(), class: ['TRANSFER'] }], mint), 'rest')
+  // What is known and moves nothing, and native currency alone.
+  for (const question of [
+    token('transferFrom', [EVE, BOB, 51n]),
+    token('approve', [BOB, 0n]),
+    ask({ to: bytes(TOKEN), value: 1n }),
+  ])
+    assert.equal(ruleOf([REST, limit()], question), 'rest')
+  const require = { ...limit(), name: 'large', effect: 'require', tier: 'passkey' }
+  assert.equal(ruleOf([REST, require], mint), 'refused by large')
+  assert.equal(ruleOf([REST, require], token('transfer', [BOB, 50n])), 'rest')
 })
 
 test('meters: charged by scope, refused one unit over what is used, and named with their room', () => {

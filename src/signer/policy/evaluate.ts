@@ -1,4 +1,4 @@
-import { effectOfCall, PERMIT2_APPROVE, type CallEffect, type JudgedCall } from './calldata.ts'
+import { effectOfCall, isKnown, PERMIT2_APPROVE, type CallEffect, type JudgedCall } from './calldata.ts'
 import type { PolicyDocument, PolicyRule, RuleAmount, RuleMatch } from './document.ts'
 import { headWord } from './signature.ts'
 
@@ -66,14 +66,17 @@ export function evaluateFees(
   return 'reason' in limited ? limited : { allowed: true, rule: null, ...limited }
 }
 
-/** What one transaction uses of a limit: against `perCall`, and of the period. */
-type Measured = { call: bigint; charged: bigint }
+/**
+ * What one transaction uses of a limit: against `perCall`, and of the period. `unreadable`, `unknown`: nobody can tell, of a
+ * function that is known and of one that is not.
+ */
+type Measured = { call: bigint; charged: bigint } | 'unreadable' | 'unknown'
 
 /** @param measured  null: the limit is not about this transaction */
 function holdLimits(
   rules: readonly PolicyRule[],
-  { userId, clientId, call: { chainId } }: PolicyQuestion,
-  measured: (limit: RuleAmount) => Measured | 'unreadable' | null,
+  { userId, clientId, call: { chainId, data } }: PolicyQuestion,
+  measured: (limit: RuleAmount) => Measured | null,
   read: ReadMeter,
 ): { charges: MeterCharge[]; room: LimitRoom[] } | { allowed: false; rule: string; reason: string } {
   const charges: MeterCharge[] = []
@@ -92,6 +95,8 @@ function holdLimits(
       const { name } = limit
       const refuse = (reason: string) => ({ allowed: false as const, rule: rule.name, reason: `${name}${reason}` })
       if (found === 'unreadable') return refuse(': the amount in the calldata is unreadable')
+      if (found === 'unknown')
+        return refuse(`.functions does not list 0x${data.toString('hex', 0, 4)}, and what it moves is not counted`)
       const { call, charged } = found
       if (limit.perCall !== null && call > limit.perCall) return refuse(`.perCall is ${limit.perCall}, needed ${call}`)
       if (limit.period === null || charged === 0n) continue
@@ -113,11 +118,7 @@ function holdLimits(
   return { charges, room }
 }
 
-function measure(
-  limit: RuleAmount,
-  { call, feeWei }: PolicyQuestion,
-  effect: CallEffect,
-): Measured | 'unreadable' | null {
+function measure(limit: RuleAmount, { call, feeWei }: PolicyQuestion, effect: CallEffect): Measured | null {
   // prettier-ignore
   if (limit.of === 'native') return both(call.value)
   if (limit.of === 'fees') return both(feeWei)
@@ -126,17 +127,20 @@ function measure(
   // What is not whole might still be an approval to a contract that reads missing bytes as zeros.
   if (effect.recipients === null)
     return limit.tokenAddress === call.to.toString('hex') || effect.selector === PERMIT2_APPROVE ? 'unreadable' : null
-  return effect.token?.address === limit.tokenAddress ? both(effect.token.amount) : null
+  if (effect.token?.address === limit.tokenAddress) return both(effect.token.amount)
+  const { selector } = effect
+  if (limit.tokenAddress !== call.to.toString('hex') || selector === null || isKnown(selector)) return null
+  return limit.functions?.has(selector) === true ? null : 'unknown'
 }
 
-const both = (amount: bigint): Measured => ({ call: amount, charged: amount })
+const both = (amount: bigint) => ({ call: amount, charged: amount })
 
 /** Whether a transaction is more than any of these amounts; true where none is given. */
 function isAbove(amounts: readonly RuleAmount[], question: PolicyQuestion, effect: CallEffect): boolean {
   if (amounts.length === 0) return true
   return amounts.some((amount) => {
     const found = measure(amount, question, effect)
-    return found === 'unreadable' || (found !== null && found.call > amount.perCall!)
+    return typeof found === 'string' || (found !== null && found.call > amount.perCall!)
   })
 }
 
@@ -158,13 +162,15 @@ function matches(rule: PolicyRule, { call, userId, clientId }: PolicyQuestion, e
     (match.clients?.has(clientId) ?? true) &&
     (match.to?.has(call.to.toString('hex')) ?? true) &&
     (match.functions === null || (effect.selector !== null && match.functions.has(effect.selector))) &&
-    fits(match.class, effect.classes) &&
+    // What is unreadable may be of any class; to be allowed it has to be named.
+    fits(match.class, isAll || effect.recipients !== null ? effect.classes : null) &&
     fits(match.recipients, effect.recipients) &&
     match.args.every((arg) => fitsArgument(arg, call.data, isAll))
   )
 }
 
-function fitsArgument({ index, oneOf }: RuleMatch['args'][number], data: Buffer, isAll: boolean): boolean {
+/** What is missing, or has bits outside its type, is read by some contracts as another value: it may be any. */
+function fitsArgument({ index, oneOf, spare }: RuleMatch['args'][number], data: Buffer, isAll: boolean): boolean {
   const word = headWord(index, data)
-  return word === null ? !isAll : oneOf.has(word)
+  return word === null || (word & spare) !== 0n ? !isAll : oneOf.has(word)
 }

@@ -6,7 +6,7 @@ import {
   type RuleAmount,
   type RuleMatch,
 } from './document.ts'
-import { PERMIT2_APPROVE } from './calldata.ts'
+import { isKnown, PERMIT2_APPROVE } from './calldata.ts'
 
 /** A policy in words, a line for each rule, and before them what it freezes. */
 export function describePolicy(policy: PolicyDocument): string[] {
@@ -28,7 +28,8 @@ function describeRule(rule: PolicyRule, tokens: PolicyDocument['tokens']): strin
   if (rule.effect === 'deny' || rule.effect === 'allow') return `${rule.effect} ${about}`
   if (rule.effect === 'require') {
     const above = rule.above.map(
-      (amount) => `more than ${amountOf(amount, amount.perCall!, tokens)} ${thingOf(amount, tokens)}`,
+      (amount) =>
+        `more than ${amountOf(amount, amount.perCall!, tokens)} ${thingOf(amount, tokens)}${amount.of === 'token' ? `, or of unknown functions of it${listed(amount, ' but')}` : ''}`, // prettier-ignore
     )
     return `require a ${rule.tier} for ${above.length === 0 ? about : `${about} of ${above.join(' or ')}`}`
   }
@@ -62,11 +63,15 @@ function shown(field: keyof RuleMatch, value: string | number): string {
 
 function describeLimit(limit: RuleAmount, tokens: PolicyDocument['tokens']): string {
   const { perCall, period } = limit
-  return [
+  const amounts = [
     ...(perCall === null ? [] : [`${amountOf(limit, perCall, tokens)} ${thingOf(limit, tokens)} at a time`]),
     ...(period === null ? [] : [`${amountOf(limit, period.amount, tokens)} ${thingOf(limit, tokens)} in any ${spanOf(period.seconds)}`]), // prettier-ignore
   ].join(', ')
+  return limit.of === 'token' ? `${amounts}, and to known functions of it${listed(limit, ' and')}` : amounts
 }
+
+const listed = ({ functions }: RuleAmount, before: string): string =>
+  functions === null ? '' : `${before} ${[...functions].map((one) => `0x${one}`).join(' or ')} (amount not limited)`
 
 const spanOf = (seconds: number): string => (seconds === 3_600 ? 'hour' : seconds === 86_400 ? '24 hours' : `${seconds / 86_400} days`) // prettier-ignore
 
@@ -123,7 +128,7 @@ export function findDoubts(policy: PolicyDocument, served: ReadonlySet<number> |
 
 function* doubtsOfLimit(rule: PolicyRule & { effect: 'limit' }, limits: readonly RuleAmount[]): Generator<string> {
   const { match, per } = rule
-  for (const { of, chainId, tokenAddress, perCall, period } of limits) {
+  for (const { of, chainId, tokenAddress, perCall, period, functions } of limits) {
     const name = of === 'token' ? `tokens ${chainId}:${checksummed(tokenAddress!)}` : of
     if (of === 'token' && match.chains?.has(chainId!) === false)
       yield `${name} can never match: chains does not list ${chainId}`
@@ -135,9 +140,13 @@ function* doubtsOfLimit(rule: PolicyRule & { effect: 'limit' }, limits: readonly
     )
       yield `${name} can never match but by Permit2: to does not list the token`
     if (of === 'token' && match.class !== null && isOnly(match.class, ['NATIVE', 'CALL', 'REVOKE']))
-      yield `${name} can never match: no transaction of these classes has an amount of a token`
+      yield `${name} counts hardly anything: class lists neither TRANSFER nor an APPROVE`
+    else if (of === 'token' && match.class?.has('CALL') === false)
+      yield `${name} lets functions pass that are not known: class does not list CALL`
+    for (const one of functions ?? [])
+      if (isKnown(one)) yield `${name}.functions lists 0x${one}, whose amount is limited all the same`
     if (of === 'native' && match.class !== null && !match.class.has('NATIVE'))
-      yield `${name} can never match unless NATIVE is among the classes`
+      yield `${name} leaves out what has no calldata: class does not list NATIVE`
     if (perCall !== null && period !== null && perCall > period.amount)
       yield `${name}.perCall can never be reached: periodAmount is less`
     if (period !== null && (of === 'native' || of === 'fees') && !per.includes('chainId') && match.chains?.size !== 1)
