@@ -7,7 +7,7 @@ import { until } from '../../test/until.ts'
 import { AppError } from '../errors.ts'
 import { signNote, verifierKeyOf } from '../signer/heads.ts'
 import { originOf } from '../signer/identity.ts'
-import { keepHead, recallHead, startHeadKeeper } from './keep.ts'
+import { forgetHead, keepHead, readKeptHead, recallHead, startHeadKeeper } from './keep.ts'
 import { signingLog } from './publish.ts'
 
 function identity() {
@@ -50,10 +50,16 @@ test('the newest head by its time is kept, whichever process writes last, and is
   assert.deepEqual(logged('signer_identity_changed'), [])
 })
 
-test('a signer with another identity is noticed, and its heads are kept from then on', async (t) => {
+test('a signer with another identity is noticed, and its heads are kept when an operator has forgotten the other', async (t) => {
   const { app, told, kept } = await world(t)
   const other = identity()
   await keepHead(app, note(5, 2_000))
+  await keepHead(app, note(6, 3_000, other))
+  assert.equal(await kept(), note(5, 2_000))
+  assert.deepEqual(await readKeptHead(app.db), { origin: mine.origin, size: 5, at: '1970-01-01T00:00:02.000Z', note: note(5, 2_000) }) // prettier-ignore
+  await assert.rejects(forgetHead(app.db, other.origin), { code: 'not_found' })
+  await forgetHead(app.db, mine.origin)
+  assert.equal(await readKeptHead(app.db), null)
   await keepHead(app, note(1, 1_000, other))
   assert.equal(await kept(), note(1, 1_000, other))
   assert.deepEqual(

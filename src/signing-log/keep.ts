@@ -75,7 +75,8 @@ export function startHeadKeeper(app: App): { stop(): Promise<void> } {
 }
 
 /**
- * The head becomes the one that is kept, where that is not later, which another process may have written.
+ * The head becomes the one that is kept, where that is not later, which another process may have written, and not of another
+ * signer: that is for an operator to say (`forgetHead`).
  * @throws database_unavailable
  */
 export async function keepHead({ db, telemetry }: Pick<App, 'db' | 'telemetry'>, note: string): Promise<void> {
@@ -83,11 +84,10 @@ export async function keepHead({ db, telemetry }: Pick<App, 'db' | 'telemetry'>,
   if (head === null) return
   const { origin, size } = head
   const at = new Date(head.at)
-  const before = await retrying(() => db.selectFrom('signing_log_head').select(['origin', 'at']).executeTakeFirst())
+  const before = await retrying(() => db.selectFrom('signing_log_head').select('origin').executeTakeFirst())
+  // A process that knew of no head has met a store that was made anew. Alarm: an operator has to look.
   if (before !== undefined && before.origin !== origin)
-    // Its store was made anew: with the accounts of the other all is lost, too. Alarm: an operator has to look.
-    telemetry.log.error('signer_identity_changed', { before: before.origin, now: origin })
-  const isOther = before !== undefined && before.origin !== origin
+    return void telemetry.log.error('signer_identity_changed', { before: before.origin, now: origin })
   await retrying(() =>
     db
       .insertInto('signing_log_head')
@@ -95,8 +95,9 @@ export async function keepHead({ db, telemetry }: Pick<App, 'db' | 'telemetry'>,
       .onConflict((on) =>
         on
           .column('only_row')
-          .doUpdateSet({ origin, size, at, note })
-          .where((eb) => (isOther ? eb.lit(true) : eb('signing_log_head.at', '<=', at))),
+          .doUpdateSet({ size, at, note })
+          .where('signing_log_head.at', '<=', at)
+          .where('signing_log_head.origin', '=', origin),
       )
       .execute(),
   )
