@@ -337,16 +337,16 @@ test('limits that a clock ahead had filled count from the next start, not until 
   await sign(0, '9')
   clock = real
   // While it runs, a clock that is set back frees nothing.
-  await assert.rejects(sign(1, '2'), denied('day'))
+  await assert.rejects(sign(1, '2'), /The rule day rejects/)
   clock = real + 2 * day
-  await assert.rejects(sign(1, '2'), denied('day'))
+  await assert.rejects(sign(1, '2'), /The rule day rejects/)
   place.restart()
-  await assert.rejects(sign(1, '2'), denied('day'))
+  await assert.rejects(sign(1, '2'), /The rule day rejects/)
   clock += day + day / 30
   await sign(1, '2')
-  await assert.rejects(sign(2, '9'), denied('day'))
+  await assert.rejects(sign(2, '9'), /The rule day rejects/)
   place.restart()
-  await assert.rejects(sign(2, '9'), denied('day'))
+  await assert.rejects(sign(2, '9'), /The rule day rejects/)
   await sign(2, '8')
   assert.deepEqual(verifyStore(place.folder).problems, [])
 })
@@ -362,7 +362,7 @@ test('a start by a clock that is far behind frees nothing once the clock is righ
   clock = 0
   place.restart()
   clock = 1_700_000_000_000 + 3_600_000
-  await assert.rejects(sign(1, '2'), denied('day'))
+  await assert.rejects(sign(1, '2'), /The rule day rejects/)
   assert.deepEqual(verifyStore(place.folder).problems, [])
 })
 
