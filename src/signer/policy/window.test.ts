@@ -76,6 +76,9 @@ test('a period that was shortened or lengthened frees what is older than it, and
     assert.equal(usedIn(day, { at: at + later, period: HOUR }).resetsAt, resetsAt)
   assert.equal(usedIn(day, { at: resetsAt! - 1, period: HOUR }).used, 5n)
   assert.deepEqual(usedIn(day, { at: resetsAt!, period: HOUR }), { used: 0n, resetsAt: null })
+  // Each bucket at its own time, not all at the newest.
+  const later = charge(day, { at: at + 10 * HOUR * 1_000, period: 24 * HOUR, amount: 7n })
+  assert.equal(usedIn(later, { at: at + 10 * HOUR * 1_000, period: HOUR }).used, 7n)
 
   for (let seed = 0; seed < 500; seed++) {
     const random = randomOf(seed)
