@@ -28,13 +28,23 @@ export type GovernedSigner = {
   /** it dies at the job after so many more; what was asked of it stays without an answer, and it is opened again */
   dieAfter: (jobs: number, how: Death) => void
   deaths: () => number
+  restart: () => void
   folder: string
   close: () => void
 }
 
 class Killed extends Error {}
 
-export function openGoverned({ policy, now }: { policy: string; now: () => number }): GovernedSigner {
+/** @param startsAt  what the clock says when the signer is opened */
+export function openGoverned({
+  policy,
+  now,
+  startsAt = now,
+}: {
+  policy: string
+  now: () => number
+  startsAt?: () => number
+}): GovernedSigner {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-policy-'))
   const kekFile = join(folder, 'kek')
   makeKekFile(kekFile)
@@ -54,7 +64,7 @@ export function openGoverned({ policy, now }: { policy: string; now: () => numbe
       witness.close()
       store.close()
     }
-    const meters = openMeters(store.db)
+    const meters = openMeters(store.db, startsAt)
     const grouped = openGroup({
       db: store.db,
       committing() {
@@ -123,6 +133,10 @@ export function openGoverned({ policy, now }: { policy: string; now: () => numbe
     account: async (userId) => (await createAccount(inside, { userId })).address,
     dieAfter: (jobs, death) => void ([left, how] = [jobs, death]),
     deaths: () => deaths,
+    restart() {
+      close()
+      ;({ inside, close } = open())
+    },
     close() {
       close()
       rmSync(folder, { recursive: true, force: true })

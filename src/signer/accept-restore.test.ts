@@ -141,6 +141,43 @@ test('limits of an account that lost nonces are full for a period; another oneâ€
   await signer.sign(ask(bob, { intentId: 'bob', accessToken: await place.token(BOB) }))
 })
 
+test('lost nonces are those the chain counted and the ledger has no signature for: behind a gap, one alone, none twice', async (t) => {
+  const { place, signer, address, accessToken, again } = await world(t)
+  const { address: bob } = await signer.createAccount({ userId: BOB })
+  const users = { [address]: accessToken, [bob]: await place.token(BOB) }
+  const file = join(place.folder, 'policy.json')
+  const limit = { name: 'day', effect: 'limit', per: ['user'], native: { periodAmount: '1000', periodDuration: 86_400 } } // prettier-ignore
+  writeFileSync(file, JSON.stringify({ version: 1, rules: [limit, { name: 'rest', effect: 'allow' }] }))
+  const start = () => again({ more: { SIGNER_POLICY_FILE: file } })
+  const send = (from: Hex, nonce: number) => ask(from, { nonce, accessToken: users[from], intentId: `${from}_${nonce}` }) // prettier-ignore
+  // An account that came with a past: nobody knows of it, and nothing was lost.
+  await signer.sign(send(bob, 40))
+  for (const nonce of [0, 16]) await signer.sign(send(address, nonce))
+  await signer.end('SIGTERM')
+  const restore = async (counts: [Hex, number][]) => {
+    const hex = (count: number): [string, string] => [`0x${count.toString(16)}`, `0x${count.toString(16)}`]
+    const url = await node(t, Object.fromEntries(counts.map(([from, count]) => [from.toLowerCase(), hex(count)])))
+    const { output } = await accept(place, '--rpc-url', url)
+    const { code } = await accept(place, '--rpc-url', url, '--accept', confirmation(output))
+    assert.equal(code, 0)
+    return start()
+  }
+  const isFull = /counts as used after a restore that lost nonces/
+  const first = await restore([
+    [address, 17],
+    [bob, 41],
+  ])
+  await assert.rejects(first.sign(send(address, 17)), isFull)
+  await first.sign(send(bob, 41))
+  await first.end('SIGTERM')
+  // Nothing of Bob's is missing but what the restore before has told already; then one nonce is.
+  const second = await restore([[bob, 42]])
+  await second.sign(send(bob, 42))
+  await second.end('SIGTERM')
+  const third = await restore([[bob, 44]])
+  await assert.rejects(third.sign(send(bob, 44)), isFull)
+})
+
 test('a folder that was restored as a whole is reconciled with the chain, though its witness agrees', async (t) => {
   const { place, signer, address, accessToken, again } = await world(t)
   await signer.end('SIGTERM')

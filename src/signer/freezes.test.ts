@@ -5,10 +5,11 @@ import { join } from 'node:path'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { test, type TestContext } from 'node:test'
-import { ALICE, ask, BOB, CHAIN_ID, refusal, world } from '../../test/spawned-signer.ts'
+import { ALICE, ask, BOB, CHAIN_ID, refusal, SOMEWHERE, world } from '../../test/spawned-signer.ts'
 import { openFreezes, type Freezes } from './freezes.ts'
 import { openGroup } from './group.ts'
 import { Refusal } from './refusal.ts'
+import { check, type Inside } from './sign.ts'
 import { openStore } from './store.ts'
 import { encodeFrame, frozenEntry, readFrozenEntry, revoked } from './wire.ts'
 
@@ -220,4 +221,27 @@ test('the operator of the signer freezes a person, a network and everything, by 
   }
   await second.end('SIGTERM')
   assert.match((await run('frozen')).err, /^No signer listens at /)
+})
+
+test('a freeze that comes while the token is looked at holds for that request', async () => {
+  let isFrozen = false
+  const inside = {
+    keys: { ofAddress: () => ({ userId: ALICE }) },
+    limits: { chains: null, maxFeeWei: 10n ** 18n },
+    freezes: {
+      assertMoves() {
+        if (isFrozen) throw new Refusal('account_frozen', 'frozen')
+      },
+      isApplicationFrozen: () => false,
+    },
+    tokens: {
+      async check() {
+        isFrozen = true
+        return { userId: ALICE, clientId: 'shop', chainId: CHAIN_ID, scopes: ['contracts:write'] }
+      },
+    },
+    now: Date.now,
+  } as unknown as Inside
+  const request = ask(SOMEWHERE, { accessToken: 'token' })
+  await assert.rejects(check(inside, request), (error) => error instanceof Refusal && error.code === 'account_frozen')
 })

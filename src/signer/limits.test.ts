@@ -5,6 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { encodeFunctionData, getAddress, parseAbi } from 'viem'
 import { ALICE, ask, BOB, CHAIN_ID, makePlace, refusal, SOMEWHERE, startSigner } from '../../test/spawned-signer.ts'
+import { openGoverned } from '../../test/policy-world.ts'
 import { until } from '../../test/until.ts'
 import { RESERVED_RULES } from './policy/document.ts'
 import { DATABASE_FILE } from './store.ts'
@@ -132,6 +133,52 @@ test('a raise or cancel without a token passes a full limit and charges nothing;
   assert.equal((await signer.sign(cancel)).kind, 'cancel')
   await assert.rejects(signer.sign(request(1, { gas: '0' })), denied('once'))
   whole()
+})
+
+test('a first cancel with a token counts as a transaction, and its fees count for limits of other contracts and functions', async (t) => {
+  const fees = { perCall: '42000000', periodAmount: '63000000', ...DAY }
+  const rules = [
+    REST,
+    { name: 'three', effect: 'limit', per: ['user'], count: { periodAmount: '3', ...DAY } },
+    { name: 'fees', effect: 'limit', per: ['user'], class: ['CALL'], to: [TOKEN], functions: ['0x12345678'], fees },
+    { name: 'elsewhere', effect: 'limit', clients: ['game'], fees: { perCall: '1' }, count: { periodAmount: '0', ...DAY } }, // prettier-ignore
+  ]
+  const { signer, request, address, whole } = await governed(t, rules)
+  const cancel = (nonce: number, price: number, changes: Partial<SignRequest> = {}) =>
+    request(nonce, { kind: 'cancel', to: address, value: '0', maxFeePerGas: String(price), maxPriorityFeePerGas: String(price / 10), ...changes }) // prettier-ignore
+  await assert.rejects(signer.sign(cancel(0, 100_000_000)), denied('fees'))
+  await signer.sign(request(0))
+  assert.equal((await signer.sign(cancel(1, 2_000))).kind, 'cancel')
+  await assert.rejects(signer.sign(cancel(2, 1_010)), denied('fees'))
+  assert.equal((await signer.sign(cancel(2, 1_000))).kind, 'cancel')
+  await assert.rejects(signer.sign(request(3)), denied('three'))
+  await assert.rejects(signer.sign(cancel(3, 10)), denied('three'))
+  // The lane stays free: what was asked for can be cancelled, with a token as dear as the limits are, without one in any case.
+  await assert.rejects(signer.sign(cancel(0, 50_000, { intentId: 'tx_0' })), denied('fees'))
+  assert.equal((await signer.sign(cancel(0, 2_000, { accessToken: undefined }))).kind, 'cancel')
+  whole()
+})
+
+test('of a limit that others use too, a check and a refusal say the name and the time, and not how much is used', async (t) => {
+  const rules = [
+    REST,
+    { name: 'breaker', effect: 'limit', per: ['chainId'], native: { periodAmount: '1000', ...DAY } },
+    { name: 'person', effect: 'limit', per: ['user', 'chainId'], native: { periodAmount: '900', ...DAY } },
+  ]
+  const { signer, request, place } = await governed(t, rules)
+  await signer.sign(request(0, { value: '700' }))
+  const { address: bob } = await signer.createAccount({ userId: BOB })
+  const accessToken = await place.token(BOB)
+  const { limits } = await signer.check(ask(bob, { accessToken, intentId: 'bob' }))
+  assert.deepEqual(limits, [
+    { rule: 'breaker', limit: 'native.periodAmount', resetsAt: limits![0]!.resetsAt },
+    { rule: 'person', limit: 'native.periodAmount', amount: '900', used: '0', left: '900', resetsAt: null },
+  ])
+  await assert.rejects(signer.sign(ask(bob, { accessToken, intentId: 'bob', value: '400' })), (error: Error) => {
+    assert.match(error.message, /The rule breaker .*: native\.periodAmount has too little room, more room from 20[\d-]+T[\d:.]+Z\.$/) // prettier-ignore
+    return !/700|1000|300/.test(error.message.replace(/from .*$/, ''))
+  })
+  await assert.rejects(signer.sign(request(1, { value: '250' })), /The rule person .* used 700, needed 250/)
 })
 
 test('a check names the rule and the room left, and takes none of it', async (t) => {
@@ -274,6 +321,49 @@ test('verify recounts what was spent: a meter that was lowered or removed is fou
   assert.deepEqual(problems(), ['Meters that differ from what the ledger charged: 1.'])
   db.exec('DELETE FROM meters')
   assert.deepEqual(problems(), ['Meters that differ from what the ledger charged: 1.'])
+})
+
+test('limits that a clock ahead had filled count from the next start, not until its date; verify counts the same', async (t) => {
+  const rules = [REST, { name: 'day', effect: 'limit', native: { periodAmount: '10', ...DAY } }]
+  const day = 86_400_000
+  let clock = 1_700_000_000_000
+  const place = openGoverned({ policy: JSON.stringify({ version: 1, rules }), now: () => clock })
+  t.after(place.close)
+  const real = clock
+  const address = await place.account(ALICE)
+  const by = { userId: ALICE, clientId: 'shop' }
+  const sign = (nonce: number, value: string) => place.sign(ask(address, { nonce, value }), by)
+  clock = real + 400 * day
+  await sign(0, '9')
+  clock = real
+  // While it runs, a clock that is set back frees nothing.
+  await assert.rejects(sign(1, '2'), /The rule day rejects/)
+  clock = real + 2 * day
+  await assert.rejects(sign(1, '2'), /The rule day rejects/)
+  place.restart()
+  await assert.rejects(sign(1, '2'), /The rule day rejects/)
+  clock += day + day / 30
+  await sign(1, '2')
+  await assert.rejects(sign(2, '9'), /The rule day rejects/)
+  place.restart()
+  await assert.rejects(sign(2, '9'), /The rule day rejects/)
+  await sign(2, '8')
+  assert.deepEqual(verifyStore(place.folder).problems, [])
+})
+
+test('a start by a clock that is far behind frees nothing once the clock is right', async (t) => {
+  const rules = [REST, { name: 'day', effect: 'limit', native: { periodAmount: '10', ...DAY } }]
+  let clock = 1_700_000_000_000
+  const place = openGoverned({ policy: JSON.stringify({ version: 1, rules }), now: () => clock })
+  t.after(place.close)
+  const address = await place.account(ALICE)
+  const sign = (nonce: number, value: string) => place.sign(ask(address, { nonce, value }), { userId: ALICE, clientId: 'shop' }) // prettier-ignore
+  await sign(0, '9')
+  clock = 0
+  place.restart()
+  clock = 1_700_000_000_000 + 3_600_000
+  await assert.rejects(sign(1, '2'), /The rule day rejects/)
+  assert.deepEqual(verifyStore(place.folder).problems, [])
 })
 
 test('no rule of a document has the name of a built-in one', () => {

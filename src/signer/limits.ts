@@ -1,7 +1,7 @@
 import type { TokenCaller } from './caller.ts'
 import type { SignedAttempt } from './judge.ts'
-import type { Meters } from './meters.ts'
-import { evaluate, evaluateFees, type LimitRoom, type MeterCharge } from './policy/evaluate.ts'
+import type { DatedCharge, Meters } from './meters.ts'
+import { evaluate, evaluateCancel, evaluateFees, type LimitRoom } from './policy/evaluate.ts'
 import type { PolicyInForce } from './policy-in-force.ts'
 import { Refusal } from './refusal.ts'
 import { feePair, type UnsignedTransaction } from './transaction.ts'
@@ -14,7 +14,7 @@ export type PolicyVerdict = {
   rule?: string
   /** version and hash, for the record; null without a policy */
   policy: string | null
-  charges: MeterCharge[]
+  charges: DatedCharge[]
   limits: LimitLeft[]
 }
 
@@ -25,8 +25,9 @@ export const NO_POLICY: PolicyVerdict = { policy: null, charges: [], limits: [] 
  * (`decideReplacement`, unattended.ts), so that a raise unblocks a lane whatever limits hold by then.
  *
  * A first `send` is decided as a whole. What replaces or cancels it only costs fees: limits of fees are asked, and charged by what
- * it makes the nonce dearer than the dearest attempt that a token was shown for. Nothing is ever returned: of a write that fails only
- * the server tells, and one that was cancelled can still be mined.
+ * it makes the nonce dearer than the dearest attempt that a token was shown for. A cancel that is the first of its nonce counts as a
+ * transaction, too. Nothing is ever returned: of a write that fails only the server tells, and one that was cancelled can still be
+ * mined.
  * @throws policy_denied
  */
 export function askPolicy(
@@ -59,29 +60,30 @@ export function askPolicy(
     clientId: caller.clientId,
   }
   const read = meters.at(at, tx.from.toString('hex'))
+  const agreed = attempts.filter(({ hasToken }) => hasToken)
+  const dearer = dearerBy(terms, agreed)
+  const { document } = inForce
   const answer =
     kind === 'send'
-      ? evaluate(inForce.document, question, read)
-      : evaluateFees(
-          inForce.document,
-          question,
-          dearerBy(
-            terms,
-            attempts.filter(({ hasToken }) => hasToken),
-          ),
-          read,
-        )
-  if (!answer.allowed)
-    throw new Refusal('policy_denied', `The rule ${answer.rule} rejects this transaction: ${answer.reason}.`)
+      ? evaluate(document, question, read)
+      : kind === 'cancel'
+        ? evaluateCancel(document, question, { dearerBy: dearer, isFirst: attempts.length === 0 }, read)
+        : evaluateFees(document, question, dearer, read)
+  if (!answer.allowed) {
+    const { rule, reason, told = reason } = answer
+    throw new Refusal('policy_denied', `The rule ${rule} rejects this transaction: ${told}.`)
+  }
   return {
     ...(answer.rule === null ? {} : { rule: answer.rule }),
     policy: `${inForce.document.version} ${inForce.hash}`,
-    charges: answer.charges,
+    charges: meters.dated(answer.charges),
     limits: answer.room.map(toLimitLeft),
   }
 }
 
-const toLimitLeft = ({ rule, limit, amount, used, left, resetsAt }: LimitRoom): LimitLeft => ({
-  ...{ rule, limit, amount: amount.toString(), used: used.toString(), left: left.toString() },
+/** Of what other people use, too, nobody is told how much that is. */
+const toLimitLeft = ({ rule, limit, amount, used, left, resetsAt, isOwn }: LimitRoom): LimitLeft => ({
+  ...{ rule, limit },
+  ...(isOwn ? { amount: amount.toString(), used: used.toString(), left: left.toString() } : {}),
   resetsAt: resetsAt === null ? null : new Date(resetsAt).toISOString(),
 })

@@ -121,7 +121,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
   let witnessed = ledger.head()
   const witness = openWitness(witnessPath, witnessed)
 
-  const meters = openMeters(db)
+  const meters = openMeters(db, now)
   const group = openGroup({
     db,
     committing() {

@@ -221,3 +221,43 @@ test('a draft is replayed over the ledger: what it would have refused, with its 
   assert.ok(existsSync(draft))
   await assert.rejects(signer.sign(ask(address, { nonce: 6 })), refusal('invalid_token'))
 })
+
+test('a draft that is replayed refuses what it freezes; raises and cancels cost what they add, a first cancel counts', async (t) => {
+  const { place, signer, address, accessToken } = await world(t)
+  const priced = (price: number) => ({ maxFeePerGas: String(price), maxPriorityFeePerGas: String(price / 10) })
+  const nothing = { kind: 'cancel', to: address, value: '0' } as const
+  await signer.sign(ask(address, { accessToken, ...priced(1_000) }))
+  await signer.sign(ask(address, { accessToken, kind: 'replace', ...priced(2_000) }))
+  await signer.sign(ask(address, { accessToken, kind: 'replace', ...priced(3_000) }))
+  await signer.sign(ask(address, { accessToken, nonce: 1, ...nothing, ...priced(1_000) }))
+  // One that was first without a token is no first of its nonce.
+  await signer.sign(ask(address, { nonce: 2, ...nothing, ...priced(1_000) }))
+  await signer.sign(ask(address, { accessToken, nonce: 2, ...nothing, ...priced(2_000) }))
+  const at = folder(t)
+  const replayed = (changes: object) => {
+    const draft = at('draft', JSON.stringify({ version: 1, rules: [REST], ...changes }))
+    return run('policy-tool.ts', ['replay', draft], place.env).out.trimEnd().split('\n')
+  }
+  const limit = (amounts: object) => replayed({ rules: [REST, { name: 'day', effect: 'limit', ...amounts }] })
+  const day = (units: number) => ({ periodAmount: String(21_000 * units), periodDuration: 86_400 })
+  const none = '0 of 5 signatures with a token would have been refused.'
+  assert.deepEqual(limit({ fees: day(6_000) }), [none])
+  assert.match(
+    limit({ fees: day(5_999) })[0]!,
+    /^record 7, .*day: fees\.periodAmount .* used 84000000, needed 42000000/,
+  )
+  assert.deepEqual(limit({ count: { periodAmount: '2', periodDuration: 86_400 } }), [none])
+  assert.match(limit({ count: { periodAmount: '1', periodDuration: 86_400 } })[0]!, /^record 5, .* used 1, needed 1/)
+  for (const [freeze, what] of [
+    [{ users: [ALICE] }, 'the user'],
+    [{ chains: [CHAIN_ID] }, 'the chain'],
+    [{ clients: ['shop'] }, 'the application'],
+    [{ everything: true }, 'everything'],
+  ] as const) {
+    const lines = replayed({ freeze })
+    assert.equal(lines.length, 6)
+    assert.ok(lines[0]!.endsWith(`: frozen: it freezes ${what}`), lines[0])
+    assert.equal(lines[5], '5 of 5 signatures with a token would have been refused.')
+  }
+  assert.deepEqual(replayed({ freeze: { users: ['DISCORD-9'], chains: [1], clients: ['game'] } }), [none])
+})

@@ -1,6 +1,13 @@
 import { parseTransaction } from 'viem/utils'
 import type { PolicyDocument } from './policy/document.ts'
-import { evaluate, evaluateFees, type PolicyQuestion, type ReadMeter } from './policy/evaluate.ts'
+import {
+  evaluate,
+  evaluateCancel,
+  evaluateFees,
+  type PolicyAnswer,
+  type PolicyQuestion,
+  type ReadMeter,
+} from './policy/evaluate.ts'
 import { charge, usedIn, type MeterWindow } from './policy/window.ts'
 import type { LedgerRow } from './record.ts'
 import { openStoreForReading } from './store.ts'
@@ -17,23 +24,34 @@ export type ReplayedSignature = {
 
 /**
  * Asks a policy about everything that the ledger holds, in its order and by its times, with meters that begin empty. What it would
- * have refused takes nothing of its limits, as it would not have. Reads only.
+ * have refused takes nothing of its limits, as it would not have. What it freezes it refuses first. Reads only.
  */
 export function* replayLedger(folder: string, policy: PolicyDocument): Generator<ReplayedSignature> {
   const { db } = openStoreForReading(folder)
   const windows = new Map<string, MeterWindow>()
   // wei by nonce: the dearest attempt with a token.
   const dearest = new Map<string, bigint>()
+  // By nonce: the application of its first attempt, null of one without a token.
+  const first = new Map<string, string | null>()
   try {
-    const rows = db.prepare('SELECT * FROM ledger WHERE token_id IS NOT NULL ORDER BY seq').iterate()
+    const rows = db.prepare('SELECT * FROM ledger WHERE nonce IS NOT NULL ORDER BY seq').iterate()
     for (const row of rows as Iterable<LedgerRow>) {
       const { at, seq, kind } = row
+      const nonce = `${Buffer.from(row.address).toString('hex')} ${row.chain_id} ${row.nonce}`
+      const isFirst = !first.has(nonce)
+      if (isFirst) first.set(nonce, row.client_id)
+      if (row.token_id === null) continue
       const question = questionOf(row)
       const read: ReadMeter = (meter, period) => usedIn(windows.get(meter) ?? null, { at, period })
-      const nonce = `${question.call.from.toString('hex')} ${row.chain_id} ${row.nonce}`
       const before = dearest.get(nonce) ?? 0n
       const dearerBy = question.feeWei > before ? question.feeWei - before : 0n
-      const answer = kind === 'send' ? evaluate(policy, question, read) : evaluateFees(policy, question, dearerBy, read)
+      const answer =
+        frozen(policy, question, kind === 'replace' ? first.get(nonce)! : null) ??
+        (kind === 'send'
+          ? evaluate(policy, question, read)
+          : kind === 'cancel'
+            ? evaluateCancel(policy, question, { dearerBy, isFirst }, read)
+            : evaluateFees(policy, question, dearerBy, read))
       if (answer.allowed) {
         dearest.set(nonce, before + dearerBy)
         for (const { meter, period, amount } of answer.charges)
@@ -46,6 +64,25 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
   } finally {
     db.close()
   }
+}
+
+/** @param raised  the application whose write is raised; null where none is */
+function frozen(
+  { freeze }: PolicyDocument,
+  { userId, clientId, call: { chainId } }: PolicyQuestion,
+  raised: string | null,
+): Extract<PolicyAnswer, { allowed: false }> | null {
+  const { users, clients, chains, everything } = freeze
+  const what = everything
+    ? 'everything'
+    : users.has(userId)
+      ? 'the user'
+      : chains.has(chainId)
+        ? 'the chain'
+        : clients.has(clientId) || (raised !== null && clients.has(raised))
+          ? 'the application'
+          : null
+  return what === null ? null : { allowed: false, rule: 'frozen', reason: `it freezes ${what}` }
 }
 
 /** From the signed bytes: they alone say what was agreed to. */

@@ -53,14 +53,14 @@ export type Checked = Pick<Signed, 'kind' | 'stored' | 'rule'> & {
   limits?: LimitLeft[]
 }
 
-/** How much of a limit is left; amounts in decimal digits of the smallest unit. */
+/** How much of a limit is left; amounts in decimal digits of the smallest unit, absent where other people use it, too. */
 export type LimitLeft = {
   rule: string
   /** such as `native.periodAmount` */
   limit: string
-  amount: string
-  used: string
-  left: string
+  amount?: string
+  used?: string
+  left?: string
   /** when the oldest of what is used stops counting, ISO 8601; null while nothing is used */
   resetsAt: string | null
 }

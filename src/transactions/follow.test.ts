@@ -191,6 +191,30 @@ test('a cancel takes the nonce, and asking twice is asking once', async () => {
   )
 })
 
+test('a cancel that a limit refuses with the token is signed without it', async () => {
+  const writer = await world.writer('cancel-limited')
+  const { answer } = await world.add(world.first, writer)
+  const { app } = world.first
+  const { signer } = app
+  const asked: boolean[] = []
+  app.signer = {
+    ...signer,
+    sign(request) {
+      asked.push(request.accessToken !== undefined)
+      if (request.accessToken === undefined) return signer.sign(request)
+      return Promise.reject(new AppError('policy_denied', 'The rule fees rejects this transaction.'))
+    },
+  }
+  try {
+    assert.equal((await cancelTransaction(app, writer, answer.id)).isCancel, true)
+  } finally {
+    app.signer = signer
+  }
+  assert.deepEqual(asked, [true, false])
+  await world.mine()
+  assert.equal((await read(writer, answer.id)).state, 'CANCELLED')
+})
+
 test('when the original is mined although a cancel was sent, it counts as mined', async () => {
   const writer = await world.writer('late-cancel')
   const { answer } = await world.add(world.first, writer)

@@ -59,9 +59,13 @@ const RuleLimit = Type.Object(
   {
     rule: Type.String({ description: 'The rule that sets the limit' }),
     limit: Type.String({ description: 'What is limited', examples: ['native.periodAmount'] }),
-    amount: Type.String({ description: 'The limit: decimal digits, smallest unit' }),
-    used: Type.String({ description: 'How much of it is used, in the same unit' }),
-    left: Type.String({ description: 'How much of it is left, before this write' }),
+    amount: Type.Optional(
+      Type.String({
+        description: 'The limit: decimal digits, smallest unit. Like `used` and `left` only of limits for each user',
+      }),
+    ),
+    used: Type.Optional(Type.String({ description: 'How much of it is used, in the same unit' })),
+    left: Type.Optional(Type.String({ description: 'How much of it is left, before this write' })),
     resetsAt: Type.Union([Type.String(), Type.Null()], {
       description: 'When the oldest of what is used stops counting (ISO 8601); null while nothing is used',
     }),

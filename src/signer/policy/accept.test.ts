@@ -81,6 +81,14 @@ test('one key may freeze more in the next version, and do nothing else by it', (
   refused(by(5, { freeze: more, tokens: {} }), now, /1 of 3/)
   refused(signed(draft(5, { freeze: more }), stranger), now, /0 of 3/)
   refused(by(1, { freeze: more }), null, /1 of 3/)
+  for (const freeze of [{ chains: [1] }, { clients: ['shop'] }, { everything: true }, { users: ['DISCORD-1'] }]) {
+    const frozen = inForce(4, { freeze })
+    // One key takes no number of a version for nothing, and lifts nothing by what it adds.
+    refused(by(5, { freeze }), frozen, /1 of 3/)
+    refused(by(5, { freeze: { users: ['DISCORD-2', 'DISCORD-3'] } }), frozen, /1 of 3/)
+    assert.equal(offer(by(5, { freeze: { users: ['DISCORD-2'], ...freeze, chains: [1, 2] } }), frozen).is, 'newer')
+  }
+  refused(by(5, {}), inForce(4), /1 of 3/)
   refused(signed(draft(6, { freeze: { users: ['DISCORD-1'], everything: false } }), a), inForce(5, { freeze: { users: ['DISCORD-1'], everything: true } }), /1 of 3/) // prettier-ignore
 })
 

@@ -11,8 +11,8 @@ export type PolicyOffer = { is: 'newer'; offer: PolicyVersion } | { is: 'in forc
 
 /**
  * Whether a file may replace the policy in force: newer, and signed by as many as it takes. One signature is enough for the very
- * next version that freezes more and changes nothing else: who has one key can stop payments, and neither start them nor use up
- * the numbers of versions.
+ * next version that freezes more and changes nothing else: who has one key can stop payments and not start them, and takes one
+ * number of a version for each thing that is frozen.
  * @param isPlainTaken  in development a document needs no signature
  * @throws PolicyInvalid
  */
@@ -53,7 +53,7 @@ function assertSigned(
     throw new PolicyInvalid('', `${signers.length} of ${keys.length} trusted keys signed it, and ${needed} have to`)
 }
 
-/** Whether a document freezes what the other does, or more, and is the same besides. */
+/** Whether a document freezes what the other does and at least one thing more, and is the same besides. */
 function freezesMore(before: PolicyVersion, after: PolicyVersion): boolean {
   const [a, b] = [before.document.freeze, after.document.freeze]
   return (
@@ -62,9 +62,13 @@ function freezesMore(before: PolicyVersion, after: PolicyVersion): boolean {
     (b.everything || !a.everything) &&
     isWithin(a.users, b.users) &&
     isWithin(a.clients, b.clients) &&
-    isWithin(a.chains, b.chains)
+    isWithin(a.chains, b.chains) &&
+    sizeOf(b) > sizeOf(a)
   )
 }
+
+const sizeOf = ({ users, clients, chains, everything }: PolicyVersion['document']['freeze']): number =>
+  users.size + clients.size + chains.size + Number(everything)
 
 const isWithin = <T>(some: ReadonlySet<T>, all: ReadonlySet<T>): boolean => [...some].every((one) => all.has(one))
 

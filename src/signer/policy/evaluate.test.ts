@@ -207,7 +207,7 @@ test('meters: charged by scope, refused one unit over what is used, and named wi
     { meter: '["day","fees","user DISCORD-1","chain 1"]', amount: 100n, limit: 1_000n, period: 86_400 },
     { meter: '["all","count"]', amount: 1n, limit: 3n, period: 86_400 },
   ])
-  assert.deepEqual(answer.room[0], { rule: 'day', limit: 'native.periodAmount', amount: 100n, used: 60n, left: 40n, resetsAt: 5 }) // prettier-ignore
+  assert.deepEqual(answer.room[0], { rule: 'day', limit: 'native.periodAmount', amount: 100n, used: 60n, left: 40n, resetsAt: 5, isOwn: true }) // prettier-ignore
   const over = decide(rules, ask({ value: 41n }), () => ({ used: 60n, resetsAt: 0 }))
   assert.deepEqual(over, { allowed: false, rule: 'day', reason: 'native.periodAmount is 100 in 86400 seconds, used 60, needed 41, more room from 1970-01-01T00:00:00.000Z' }) // prettier-ignore
   const tokens = decide(rules, token('transfer', [BOB, 9n], { chainId: 1 }))

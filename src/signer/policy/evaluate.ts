@@ -14,10 +14,12 @@ export type PolicyQuestion = {
 /** What a signature adds to a meter; smallest units. `limit` is what the meter may hold within `period` seconds. */
 export type MeterCharge = { meter: string; amount: bigint; limit: bigint; period: number }
 
-/** How much of a limit is left; `resetsAt`, milliseconds since 1970: when the oldest of what is used stops counting. */
-export type LimitRoom = { rule: string; limit: string; amount: bigint; used: bigint; left: bigint; resetsAt: number | null } // prettier-ignore
+/** How much of a limit is left; `isOwn`: nobody else's transactions use it; `resetsAt`, milliseconds since 1970: when the oldest of what is used stops counting. */
+export type LimitRoom = { rule: string; limit: string; amount: bigint; used: bigint; left: bigint; resetsAt: number | null; isOwn: boolean } // prettier-ignore
 
-export type PolicyAnswer = PolicyConsent | { allowed: false; rule: string; reason: string }
+export type PolicyAnswer = PolicyConsent | PolicyRefusal
+/** `told`: the reason for who asked, where the whole of it would say what other people use */
+type PolicyRefusal = { allowed: false; rule: string; reason: string; told?: string }
 /** `rule`: the one that allows it; null where only limits were asked */
 type PolicyConsent = { allowed: true; rule: string | null; charges: MeterCharge[]; room: LimitRoom[] }
 
@@ -45,7 +47,31 @@ export function evaluate(policy: PolicyDocument, question: PolicyQuestion, read:
 }
 
 /**
- * The decision about a later attempt for a nonce that the person asked for, or about a cancel of theirs: what the nonce does was
+ * The decision about a cancel of the person's. It does nothing but pay fees, for whatever the nonce was about: every limit of fees is
+ * asked that is for this network, application and person, whatever else it names. One that is the first signature of its nonce uses
+ * up a nonce as a send does, and counts as one.
+ * @param dearerBy  wei
+ */
+export function evaluateCancel(
+  policy: PolicyDocument,
+  question: PolicyQuestion,
+  { dearerBy, isFirst }: { dearerBy: bigint; isFirst: boolean },
+  read: ReadMeter,
+): PolicyAnswer {
+  const limited = holdLimits(
+    policy.rules.filter((rule) => isForCaller(rule, question)),
+    question,
+    ({ of }) => {
+      if (of === 'fees') return { call: question.feeWei, charged: dearerBy }
+      return of === 'count' && isFirst ? both(1n) : null
+    },
+    read,
+  )
+  return 'reason' in limited ? limited : { allowed: true, rule: null, ...limited }
+}
+
+/**
+ * The decision about a raise that the person asked for: what the nonce does was
  * decided with its first signature, so only limits of fees are asked, and charged by what the attempt makes the nonce dearer.
  * @param dearerBy  wei
  */
@@ -78,7 +104,7 @@ function holdLimits(
   { userId, clientId, call: { chainId, data } }: PolicyQuestion,
   measured: (limit: RuleAmount) => Measured | null,
   read: ReadMeter,
-): { charges: MeterCharge[]; room: LimitRoom[] } | { allowed: false; rule: string; reason: string } {
+): { charges: MeterCharge[]; room: LimitRoom[] } | PolicyRefusal {
   const charges: MeterCharge[] = []
   const room: LimitRoom[] = []
   // As JSON, so that no name of a person is taken for a part of another meter.
@@ -93,7 +119,11 @@ function holdLimits(
       const found = measured(limit)
       if (found === null) continue
       const { name } = limit
-      const refuse = (reason: string) => ({ allowed: false as const, rule: rule.name, reason: `${name}${reason}` })
+      const isOwn = rule.per.includes('user')
+      const refuse = (reason: string, told = reason): PolicyRefusal => ({
+        ...{ allowed: false, rule: rule.name, reason: `${name}${reason}` },
+        ...(isOwn ? {} : { told: `${name}${told}` }),
+      })
       if (found === 'unreadable') return refuse(': the amount in the calldata is unreadable')
       if (found === 'unknown')
         return refuse(`.functions does not list 0x${data.toString('hex', 0, 4)}, and what it moves is not counted`)
@@ -109,10 +139,10 @@ function holdLimits(
       if (isFull)
         return refuse(`.periodAmount counts as used after a restore that lost nonces of this account${later()}`)
       if (used + charged > amount)
-        return refuse(`.periodAmount is ${amount} in ${period} seconds, used ${used}, needed ${charged}${later()}`) // prettier-ignore
+        return refuse(`.periodAmount is ${amount} in ${period} seconds, used ${used}, needed ${charged}${later()}`, `.periodAmount has too little room${later()}`) // prettier-ignore
       charges.push({ meter, amount: charged, limit: amount, period })
       const left = amount - used
-      room.push({ rule: rule.name, limit: `${name}.periodAmount`, amount, used, left, resetsAt })
+      room.push({ rule: rule.name, limit: `${name}.periodAmount`, amount, used, left, resetsAt, isOwn })
     }
   }
   return { charges, room }
@@ -148,8 +178,9 @@ function isAbove(amounts: readonly RuleAmount[], question: PolicyQuestion, effec
  * Whether a rule is about a transaction. One that restricts is as soon as anything of it fits, and where that is unknown; one that
  * allows only when all of it does, so that what is listed never carries along what is not.
  */
-function matches(rule: PolicyRule, { call, userId, clientId }: PolicyQuestion, effect: CallEffect): boolean {
+function matches(rule: PolicyRule, question: PolicyQuestion, effect: CallEffect): boolean {
   const { match } = rule
+  const { call } = question
   const isAll = rule.effect === 'allow'
   const fits = <T>(wanted: ReadonlySet<T> | null, found: readonly T[] | null): boolean => {
     if (wanted === null) return true
@@ -157,9 +188,7 @@ function matches(rule: PolicyRule, { call, userId, clientId }: PolicyQuestion, e
     return isAll ? found.every((each) => wanted.has(each)) : found.some((each) => wanted.has(each))
   }
   return (
-    (match.chains?.has(call.chainId) ?? true) &&
-    (match.users?.has(userId) ?? true) &&
-    (match.clients?.has(clientId) ?? true) &&
+    isForCaller(rule, question) &&
     (match.to?.has(call.to.toString('hex')) ?? true) &&
     (match.functions === null || (effect.selector !== null && match.functions.has(effect.selector))) &&
     // What is unreadable may be of any class; to be allowed it has to be named.
@@ -168,6 +197,12 @@ function matches(rule: PolicyRule, { call, userId, clientId }: PolicyQuestion, e
     match.args.every((arg) => fitsArgument(arg, call.data, isAll))
   )
 }
+
+/** Whether a rule is about who asks and where, whatever the transaction does. */
+const isForCaller = ({ match }: PolicyRule, { call, userId, clientId }: PolicyQuestion): boolean =>
+  (match.chains?.has(call.chainId) ?? true) &&
+  (match.users?.has(userId) ?? true) &&
+  (match.clients?.has(clientId) ?? true)
 
 /** What is missing, or has bits outside its type, is read by some contracts as another value: it may be any. */
 function fitsArgument({ index, oneOf, spare }: RuleMatch['args'][number], data: Buffer, isAll: boolean): boolean {

@@ -12,7 +12,7 @@ const BUCKETS = 60
 
 /**
  * Adds to a window. Time is the later of `at` and the newest bucket: a clock that was set back frees nothing. A window of another
- * period begins with all that the old one still holds, as if it were used now.
+ * period begins with what the old one holds, each bucket of it as if it had been used at its last moment.
  * @param at      milliseconds since 1970
  * @param period  seconds
  */
@@ -21,9 +21,22 @@ export function charge(
   { at, period, amount }: { at: number; period: number; amount: bigint },
 ): MeterWindow {
   const { bucket, live } = look(window, { at, period })
-  const last = live.at(-1)
-  const buckets = last?.[0] === bucket ? [...live.slice(0, -1), [bucket, last[1] + amount] as const] : [...live, [bucket, amount] as const] // prettier-ignore
+  // Of a longer period the newest bucket may end later than now; what is older counts no shorter for it.
+  const held = window?.period === period ? live : merge(live.map(([each, used]) => [Math.max(each, bucket - BUCKETS), used])) // prettier-ignore
+  const last = held.at(-1)
+  const buckets = last?.[0] === bucket ? [...held.slice(0, -1), [bucket, last[1] + amount] as const] : [...held, [bucket, amount] as const] // prettier-ignore
   return { period, newest: bucket, buckets }
+}
+
+/**
+ * What is dated later than a time counts from then: it is of a clock that was ahead.
+ * @param at  milliseconds since 1970
+ */
+export function countFrom(window: MeterWindow, at: number): MeterWindow {
+  const latest = Math.floor(at / bucketMs(window.period))
+  if (window.newest <= latest) return window
+  const buckets = merge(window.buckets.map(([bucket, used]) => [Math.min(bucket, latest), used]))
+  return { period: window.period, newest: latest, buckets }
 }
 
 /**
@@ -51,9 +64,18 @@ function look(window: MeterWindow | null, { at, period }: { at: number; period: 
     const isWhole = buckets.length === 0 || buckets[0]![0] >= bucket - BUCKETS
     return { bucket, live: isWhole ? buckets : buckets.filter(([each]) => each >= bucket - BUCKETS) }
   }
-  const { used } = usedIn(window, { at, period: window.period })
-  const bucket = Math.max(current, Math.floor((window.newest * bucketMs(window.period)) / width))
-  return { bucket, live: used === 0n ? [] : [[bucket, used] as const] }
+  const before = bucketMs(window.period)
+  const now = Math.max(current, Math.floor((window.newest * before) / width))
+  const converted = window.buckets.map(([each, used]) => [Math.floor(((each + 1) * before - 1) / width), used] as const)
+  const live = merge(converted.filter(([each]) => each >= now - BUCKETS))
+  return { bucket: Math.max(now, live.at(-1)?.[0] ?? now), live }
+}
+
+/** Adds up what is of the same bucket; they are in order. */
+function merge(buckets: readonly (readonly [bucket: number, used: bigint])[]): MeterWindow['buckets'] {
+  const merged = new Map<number, bigint>()
+  for (const [bucket, used] of buckets) merged.set(bucket, (merged.get(bucket) ?? 0n) + used)
+  return [...merged]
 }
 
 const bucketMs = (period: number): number => (period * 1_000) / BUCKETS
