@@ -86,8 +86,10 @@ export async function keepHead({ db, telemetry }: Pick<App, 'db' | 'telemetry'>,
   const at = new Date(head.at)
   const before = await retrying(() => db.selectFrom('signing_log_head').select('origin').executeTakeFirst())
   // A process that knew of no head has met a store that was made anew. Alarm: an operator has to look.
-  if (before !== undefined && before.origin !== origin)
-    return void telemetry.log.error('signer_identity_changed', { before: before.origin, now: origin })
+  if (before !== undefined && before.origin !== origin) {
+    telemetry.log.error('signer_identity_changed', { before: before.origin, now: origin })
+    return
+  }
   await retrying(() =>
     db
       .insertInto('signing_log_head')

@@ -52,7 +52,10 @@ test('a key is in the database before its address is, and a signer without its d
   await signer().end('SIGTERM')
   const shown = await command(place.env, ['signer', 'accept-restore'])
   const [, record] = /--accept ([0-9a-f]{16})$/m.exec(shown.out)!
-  assert.equal((await command(place.env, ['signer', 'accept-restore', '--without-networks', '--accept', record!])).code, 0)
+  assert.equal(
+    (await command(place.env, ['signer', 'accept-restore', '--without-networks', '--accept', record!])).code,
+    0,
+  )
   await restart()
   for (const { userId, address } of people) assert.equal((await signer().createAccount({ userId })).address, address)
   // The second place has them as this signer wraps them.
