@@ -122,7 +122,7 @@ function holdLimits(
       const isOwn = rule.per.includes('user')
       const refuse = (reason: string, told = reason): PolicyRefusal => ({
         ...{ allowed: false, rule: rule.name, reason: `${name}${reason}` },
-        ...(isOwn ? {} : { told: `${name}${told}` }),
+        ...(isOwn || told === reason ? {} : { told: `${name}${told}` }),
       })
       if (found === 'unreadable') return refuse(': the amount in the calldata is unreadable')
       if (found === 'unknown')
