@@ -41,6 +41,8 @@ test('a folder restored as a whole is found at the first request of who kept a h
   assert.equal(client.head(), kept)
   // For everyone, also who kept nothing, and after a start.
   await assert.rejects(older.createAccount({ userId: ALICE }), isFound)
+  await assert.rejects(older.recallSince({ after: 0 }), isFound)
+  await assert.rejects(older.recall({ intentId: 'tx_0' }), isFound)
   await older.end('SIGTERM')
   const restarted = await again()
   await assert.rejects(restarted.health(), isFound)

@@ -12,7 +12,8 @@ import {
 } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import { canonical } from './canonical.ts'
-import type { Deks } from './deks.ts'
+import { openDek, type Deks } from './deks.ts'
+import type { Kek } from './kek.ts'
 import { LedgerDamaged } from './refusal.ts'
 
 /**
@@ -55,6 +56,24 @@ export function openIdentity(db: DatabaseSync, deks: Deks): SignerIdentity {
   }
 }
 
+/**
+ * Whether the key of a store that is only looked at opens, and is that of its public half; null too where there is none.
+ * @throws StartError  when the master key is not the one that this store was made with
+ */
+export function identityFault(db: DatabaseSync, kek: Kek): string | null {
+  if (db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'identity'`).get() === undefined) return null
+  const row = db.prepare('SELECT * FROM identity').get() as IdentityRow | undefined
+  if (row === undefined) return null
+  const dek = db.prepare('SELECT * FROM deks WHERE epoch = ?').get(row.epoch) as Parameters<typeof openDek>[0] | undefined // prettier-ignore
+  try {
+    unwrap(row, { of: () => (dek === undefined ? undefined : openDek(dek, kek)) })
+    return null
+  } catch (error) {
+    if (error instanceof LedgerDamaged) return error.message
+    throw error
+  }
+}
+
 export const originOf = (publicKey: Uint8Array): string =>
   `chatelaine-signing-log/${hash('sha256', publicKey, 'hex').slice(0, 16)}`
 
@@ -84,18 +103,26 @@ function make(db: DatabaseSync, deks: Deks): KeyObject {
   return privateKey
 }
 
-function unwrap(row: IdentityRow, deks: Deks): KeyObject {
+function unwrap(row: IdentityRow, deks: Pick<Deks, 'of'>): KeyObject {
   const dek = deks.of(row.epoch)
   if (dek === undefined) throw altered()
-  const decipher = createDecipheriv('aes-256-gcm', dek, row.iv, { authTagLength: 16 })
-  const secret = decipher.setAAD(aadOf(row)).setAuthTag(row.tag).update(row.wrapped)
+  const key = decipherKey(row, dek)
+  // What wrapped it need not have been this program.
+  if (!rawPublic(createPublicKey(key)).equals(row.public)) throw altered()
+  return key
+}
+
+function decipherKey(row: IdentityRow, dek: KeyObject): KeyObject {
+  let secret: Buffer | null = null
   try {
+    const decipher = createDecipheriv('aes-256-gcm', dek, row.iv, { authTagLength: 16 })
+    secret = decipher.setAAD(aadOf(row)).setAuthTag(row.tag).update(row.wrapped)
     decipher.final()
     return createPrivateKey({ key: secret, format: 'der', type: 'pkcs8' })
   } catch {
     throw altered()
   } finally {
-    secret.fill(0)
+    secret?.fill(0)
   }
 }
 

@@ -78,6 +78,9 @@ test('every field of a row is bound to its key', (t) => {
     { wrapped: other.wrapped },
     { iv: other.iv },
     { tag: other.tag },
+    { tag: Buffer.alloc(2) },
+    { iv: Buffer.alloc(0) },
+    { wrapped: account.wrapped.subarray(1) },
     { wrapped: other.wrapped, iv: other.iv, tag: other.tag },
     { ...other, userId: 'X-1' },
   ]) {

@@ -9,7 +9,7 @@ import { checkWitness } from './ledger.ts'
 import { restoreKeys } from './restore-keys.ts'
 import { openSigningLog } from './signing-log.ts'
 import { openStore, type Store } from './store.ts'
-import { readWitness } from './witness.ts'
+import { openWitness, readWitness } from './witness.ts'
 import { wrappedPage } from './wrapped.ts'
 import type { WrappedDataKey, WrappedKey } from './wire.ts'
 
@@ -61,6 +61,10 @@ async function* linesOf({ dataKeys, keys }: { dataKeys: WrappedDataKey[]; keys: 
   for (const dataKey of dataKeys) yield JSON.stringify({ dataKey })
   for (const key of keys) yield JSON.stringify({ key })
   yield JSON.stringify({ end: { keys: keys.length } })
+}
+
+async function* texts(lines: string[]) {
+  yield* lines
 }
 
 test(`the disk is gone after ${MANY} accounts: every key comes back to its address, and nothing is signed unreconciled`, async (t) => {
@@ -115,12 +119,12 @@ test('what does not fit is refused by its user, and the others come', async (t) 
   assert.equal(restored, 1)
   const altered = 'its bytes were altered, or give another address'
   assert.deepEqual(refused, [
-    { userId: 'X-0', reason: 'the store has another account of this user' },
-    { userId: 'X-1', reason: altered },
-    { userId: 'X-someone', reason: altered },
-    { userId: 'X-3', reason: altered },
-    { userId: 'X-4', reason: 'its data key is not in the file' },
-    { userId: 'X-5', reason: altered },
+    { row: 'X-0', reason: 'the store has another account of this user' },
+    { row: 'X-1', reason: altered },
+    { row: 'X-someone', reason: altered },
+    { row: 'X-3', reason: altered },
+    { row: 'X-4', reason: 'its data key is not in the file' },
+    { row: 'X-5', reason: altered },
   ])
   makeKekFile(join(folder, 'another'))
   const stranger = openKekFile(join(folder, 'another'))
@@ -131,6 +135,85 @@ test('what does not fit is refused by its user, and the others come', async (t) 
   assert.equal(none.refused[0]!.reason, 'the master key (KEK) does not open its data key')
 })
 
+test('a row that cannot be read is refused by its user, or by its line, and the others come', async (t) => {
+  const { kek, open } = await world(t)
+  const { dataKeys, keys } = make(open('lost'), 12)
+  const noRow = 'its row is not one of `account export-keys`'
+  const noLine = 'it is none of `account export-keys`'
+  const bent = keys.map((key) => ({ key }) as Record<string, unknown>)
+  const poison: [change: unknown, row: string, reason: string][] = [
+    [{ key: { ...keys[0], tag: '0x0102' } }, 'X-0', noRow],
+    [{ key: { ...keys[1], iv: '0x' } }, 'X-1', noRow],
+    [{ key: { ...keys[2], iv: `0x${'01'.repeat(8)}` } }, 'X-2', noRow],
+    [{ key: { ...keys[3], wrapped: `0x${'zz'.repeat(32)}` } }, 'X-3', noRow],
+    [{ key: { userId: 'X-4' } }, 'X-4', noRow],
+    [{ key: { ...keys[5], version: 'one' } }, 'X-5', noRow],
+    [{ key: { ...keys[6], userId: 6 } }, 'line 8', noRow],
+    [{ key: { ...keys[7], userId: 'X-7\u001b[2J' } }, 'line 9', 'its bytes were altered, or give another address'],
+    [{ key: null }, 'line 10', noLine],
+    [null, 'line 11', noLine],
+    [7, 'line 12', noLine],
+  ]
+  const lines = [{ dataKey: dataKeys[0] }, ...poison.map(([change]) => change), bent[11], { end: { keys: 12 } }]
+  const { store } = open('new')
+  const done = await restoreKeys(store, kek, texts(lines.map((line) => JSON.stringify(line))))
+  assert.deepEqual([done.restored, done.refused], [1, poison.map(([, row, reason]) => ({ row, reason }))])
+  const more = await restoreKeys(
+    store,
+    kek,
+    texts([
+      JSON.stringify({ dataKey: { ...dataKeys[0], id: 1 } }),
+      JSON.stringify({ dataKey: { ...dataKeys[0], wrapped: 7 } }),
+      '{',
+      JSON.stringify({ key: keys[0] }),
+      JSON.stringify({ end: { keys: 1 } }),
+    ]),
+  )
+  assert.deepEqual(more.refused, [
+    { row: 'line 1', reason: 'it is no data key' },
+    { row: 'line 3', reason: noLine },
+    { row: 'X-0', reason: 'the master key (KEK) does not open its data key' },
+  ])
+})
+
+test('whatever a row holds, the one after it comes', async (t) => {
+  const { kek, open } = await world(t)
+  const { dataKeys, keys } = make(open('lost'), 2)
+  const [victim, next] = keys as [WrappedKey, WrappedKey]
+  const values = ['', '0x', '0x00', `0x${'00'.repeat(12)}`, `0x${'ff'.repeat(16)}`, `0x${'00'.repeat(32)}`, null, -1, 1.5, 1e300, [], {}, true, undefined] // prettier-ignore
+  let runs = 0
+  for (const field of Object.keys(victim) as (keyof WrappedKey)[]) {
+    for (const value of [...values, victim[field].toString().slice(0, -1), `${victim[field]}0`]) {
+      const { store } = open(`new-${runs++}`)
+      const key = { ...victim, [field]: value } as WrappedKey
+      const done = await restoreKeys(store, kek, linesOf({ dataKeys, keys: [key, next] }))
+      assert.deepEqual([done.restored, done.refused.length], [1, 1], `${field}: ${value}`)
+    }
+  }
+})
+
+test('an older store with a witness is not signed on after keys came whose accounts its ledger has lost', async (t) => {
+  const { kek, open } = await world(t)
+  const second = make(open('newer'), 5)
+  const older = open('older')
+  make(older, 2)
+  openWitness(older.store.witnessPath, older.log.ledger.head()).close()
+  const { restored, refused, lostRecords } = await restoreKeys(older.store, kek, linesOf(second))
+  assert.deepEqual([restored, refused.length, lostRecords], [3, 2, 3])
+  const { ledger } = openSigningLog(older.store.db, kek, Date.now)
+  assert.throws(() => checkWitness(older.store.db, ledger.head(), readWitness(older.store.witnessPath)), /witness/)
+})
+
+test('an address that the store has under another user is refused', async (t) => {
+  const { kek, open } = await world(t)
+  const sound = open('sound')
+  const second = make(sound, 3)
+  sound.store.db.exec(`UPDATE accounts SET user_id = 'X-other' WHERE user_id = 'X-1'`)
+  const { restored, present, refused } = await restoreKeys(sound.store, kek, linesOf(second))
+  assert.deepEqual([restored, present], [0, 2])
+  assert.deepEqual(refused, [{ row: 'X-1', reason: 'the store has its address under another user' }])
+})
+
 test('a file that was cut off says so', async (t) => {
   const { kek, open } = await world(t)
   const second = make(open('lost'), 3)
@@ -139,4 +222,13 @@ test('a file that was cut off says so', async (t) => {
     for await (const line of linesOf(second)) if (left-- > 0) yield line
   }
   await assert.rejects(restoreKeys(open('new').store, kek, cut()), /not whole/)
+  for (const keys of [2, 4, undefined, '3'])
+    await assert.rejects(
+      restoreKeys(open(`new-${keys}`).store, kek, linesAndEnd(second.keys, keys)),
+      /not whole/,
+      String(keys),
+    )
+  function linesAndEnd(keys: WrappedKey[], end: unknown) {
+    return texts([...keys.map((key) => JSON.stringify({ key })), JSON.stringify({ end: { keys: end } })])
+  }
 })

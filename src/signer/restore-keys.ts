@@ -17,7 +17,8 @@ export type RestoredKeys = {
   restored: number
   /** were in the store */
   present: number
-  refused: { userId: string; reason: string }[]
+  /** `row`: its user, or its line in the file where it names none */
+  refused: { row: string; reason: string }[]
   /** records of accounts that the ledger had lost: it is older than what the signer answered for */
   lostRecords: number
 }
@@ -27,8 +28,8 @@ const BATCH = 1_000
 
 /**
  * Takes keys that a store has lost from what the server keeps of them (`chatelaine account export-keys`). Each is opened, its
- * address derived again and compared, and wrapped by a data key of this store; what does not fit is refused by its user, and
- * the others come nevertheless. Killed at any point, it is run again.
+ * address derived again and compared, and wrapped by a data key of this store; what does not fit, or cannot be read, is refused
+ * by its user or its line, and the others come nevertheless. Killed at any point, it is run again.
  * @throws StartError  when the file is not whole or of another kind
  */
 export async function restoreKeys(store: Store, kek: Kek, lines: AsyncIterable<string>): Promise<RestoredKeys> {
@@ -37,26 +38,42 @@ export async function restoreKeys(store: Store, kek: Kek, lines: AsyncIterable<s
   const keys = openKeys({ db, deks, now: Date.now })
   const dataKeys = new Map<Hex, { epoch: number; dek: KeyObject | null }>()
   const done: RestoredKeys = { restored: 0, present: 0, refused: [], lostRecords: 0 }
-  let read = 0
-  let isWhole = false
+  let [at, read, unreadable] = [0, 0, 0]
+  let said: unknown
   let inBatch = 0
-  for await (const line of lines) {
-    const { dataKey, key, end } = parse(line)
-    if (dataKey !== undefined) dataKeys.set(dataKey.id, { epoch: dataKey.epoch, dek: tryOpen(dataKey, kek) })
-    if (end !== undefined) isWhole = end.keys === read
-    if (key === undefined) continue
+  for await (const text of lines) {
+    at += 1
+    const line = parse(text)
+    if (line === null) refuse(`line ${at}`, 'it is none of `account export-keys`')
+    unreadable += line === null ? 1 : 0
+    if (line?.end !== undefined) said = line.end.keys
+    if (line?.dataKey !== undefined) open(line.dataKey)
+    if (line?.key === undefined) continue
     read += 1
     if (inBatch === 0) db.exec('BEGIN IMMEDIATE')
-    take(key)
+    take(line.key)
     inBatch = (inBatch + 1) % BATCH
     if (inBatch === 0) commit()
   }
   if (inBatch > 0) commit()
+  // What could not be read may have been keys.
+  const isWhole = typeof said === 'number' && said >= read && said <= read + unreadable
   if (!isWhole) throw new StartError('The file of keys does not end where it should: it is not whole. Export it again.')
   return done
 
-  function take(key: WrappedKey): void {
+  function refuse(row: string, reason: string): void {
+    done.refused.push({ row, reason })
+  }
+
+  function open(dataKey: Unread<WrappedDataKey>): void {
+    const { id, epoch } = dataKey
+    if (!isHex(id, 16) || !isCount(epoch)) return refuse(`line ${at}`, 'it is no data key')
+    dataKeys.set(id, { epoch, dek: tryOpen(dataKey as WrappedDataKey, kek) })
+  }
+
+  function take(key: Unread<WrappedKey>): void {
     try {
+      if (!isKey(key)) throw new Mismatch('its row is not one of `account export-keys`')
       const account = readKey(key, dataKeys)
       const there = keys.ofUser(account.userId)
       if (there !== null && !there.address.equals(account.address)) throw new Mismatch('the store has another account of this user') // prettier-ignore
@@ -65,7 +82,7 @@ export async function restoreKeys(store: Store, kek: Kek, lines: AsyncIterable<s
     } catch (error) {
       if (!(error instanceof Mismatch) && !(error instanceof Refusal)) throw error
       const reason = error instanceof Mismatch ? error.message : 'its bytes were altered, or give another address'
-      done.refused.push({ userId: key.userId, reason })
+      refuse(isName(key.userId) ? key.userId : `line ${at}`, reason)
     }
   }
 
@@ -99,15 +116,36 @@ function recordedAddress({ db }: Store, userId: string): Buffer | null {
   return row === undefined ? null : Buffer.from((row as { address: Uint8Array }).address)
 }
 
-type Line = { dataKey?: WrappedDataKey; key?: WrappedKey; end?: { keys: number } }
+/** An object as it is in the file: which fields it has, and what they are, nobody has looked at. */
+type Unread<T> = { [K in keyof T]?: unknown }
+type Line = { dataKey?: Unread<WrappedDataKey>; key?: Unread<WrappedKey>; end?: { keys?: unknown } }
 
-function parse(line: string): Line {
+/** null where it is no JSON, or none of the three */
+function parse(text: string): Line | null {
   try {
-    return JSON.parse(line) as Line
-  } catch (cause) {
-    throw new StartError('The file of keys holds a line that is not JSON: it is none of `account export-keys`.', cause)
+    const line = JSON.parse(text) as Line
+    const parts = [line.dataKey, line.key, line.end].filter((part) => part !== undefined)
+    return parts.length === 1 && typeof parts[0] === 'object' && parts[0] !== null ? line : null
+  } catch {
+    return null
   }
 }
+
+/** Bytes of address, id of the data key, wrapped key, iv and tag. */
+const KEY_LENGTHS = [20, 16, 32, 12, 16]
+
+const isKey = (key: Unread<WrappedKey>): key is WrappedKey =>
+  typeof key.userId === 'string' &&
+  isCount(key.version) &&
+  [key.address, key.dataKeyId, key.wrapped, key.iv, key.tag].every((one, n) => isHex(one, KEY_LENGTHS[n]!))
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
+
+/** What can be shown as it is. */
+const isName = (value: unknown): value is string => typeof value === 'string' && /^[^\p{C}]{1,300}$/u.test(value)
+
+const isHex = (value: unknown, length: number): value is Hex =>
+  typeof value === 'string' && value.length === 2 + 2 * length && /^0x[0-9a-f]*$/i.test(value)
 
 /** null where another master key wrapped it */
 function tryOpen({ epoch, wrapped, macedFrom }: WrappedDataKey, kek: Kek): KeyObject | null {
@@ -146,7 +184,7 @@ async function main(): Promise<number> {
   try {
     const lines = createInterface({ input: createReadStream(positionals[0]!), crlfDelay: Infinity })
     const { restored, present, refused, lostRecords } = await restoreKeys(store, kek, lines)
-    for (const { userId, reason } of refused.slice(0, MAX_SHOWN)) print(`refused  ${userId}: ${reason}`)
+    for (const { row, reason } of refused.slice(0, MAX_SHOWN)) print(`refused  ${row}: ${reason}`)
     print(`${restored} keys restored, ${present} were there, ${refused.length} refused.`)
     if (lostRecords > 0) print('The ledger was lost too: run chatelaine signer accept-restore with --rpc-url for every network before the signer starts.') // prettier-ignore
     return refused.length === 0 ? 0 : 1

@@ -4,7 +4,7 @@ import { ConfigError, readConfig } from '../config.ts'
 import { keccak } from '../keccak.ts'
 import { signerOf } from './curve.ts'
 import { macedFromOf, readMacs } from './deks.ts'
-import { isSignedBy } from './identity.ts'
+import { identityFault, isSignedBy } from './identity.ts'
 import { openKekFile, type Kek } from './kek.ts'
 import { checkWitness, follow, readHead } from './ledger.ts'
 import { assertMac, type Macs } from './macs.ts'
@@ -29,7 +29,8 @@ export type Report = {
  * Reads a whole store and checks what it claims: the chain of hashes from the first record to the head, the witness,
  * each signature against the account, nonce and effect it is filed under, and the rules of the ledger once more, in
  * SQL instead of in the code that applied them. Works beside a running signer.
- * @param kek  the master key, to check the MACs too: without it, anyone who can write the folder can hash everything anew
+ * @param kek  the master key, to check the MACs and the identity key too: without it, anyone who can write the folder can hash
+ *   everything anew, and sign its end with a key of their own
  */
 export function verifyStore(folder: string, kek: Kek | null = null): Report {
   const { db, witnessPath } = openStoreForReading(folder)
@@ -45,6 +46,8 @@ export function verifyStore(folder: string, kek: Kek | null = null): Report {
 
 function verify(db: DatabaseSync, witness: LedgerHead | null, kek: Kek | null): Report {
   const { head, ...report } = verifyLedger(db, kek === null ? null : readMacs(db, kek))
+  const foreign = kek === null ? null : identityFault(db, kek)
+  if (foreign !== null) report.problems.push(foreign)
   try {
     checkWitness(db, head, witness)
   } catch (error) {
@@ -185,7 +188,7 @@ function main(): void {
   for (const problem of problems) process.stdout.write(`${problem}\n`)
   process.stdout.write(
     macs === null
-      ? 'MACs were not checked: that needs SIGNER_KEK_FILE. Anyone who can write the folder could have hashed it anew.\n'
+      ? 'MACs were not checked, nor the identity key: that needs SIGNER_KEK_FILE. Anyone who can write the folder could have hashed it anew.\n'
       : `MACs of ${macs} records checked; ${records - macs} are from before there were any.\n`,
   )
   const verdict = problems.length === 0 ? 'whole' : 'DAMAGED'

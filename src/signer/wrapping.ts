@@ -71,13 +71,15 @@ function seal(key: Buffer, dek: KeyObject, terms: WrappingTerms): KeptAccount {
 
 function open(account: KeptAccount, dek: KeyObject): Buffer {
   const { wrapped, iv, tag } = account
-  const decipher = createDecipheriv('aes-256-gcm', dek, iv, { authTagLength: 16 })
-  const key = decipher.setAAD(additionalData(account)).setAuthTag(tag).update(wrapped)
+  let key: Buffer | null = null
   try {
+    // An iv or a tag of another length is refused here already.
+    const decipher = createDecipheriv('aes-256-gcm', dek, iv, { authTagLength: 16 })
+    key = decipher.setAAD(additionalData(account)).setAuthTag(tag).update(wrapped)
     decipher.final()
     return key
   } catch {
-    key.fill(0)
+    key?.fill(0)
     throw damaged()
   }
 }

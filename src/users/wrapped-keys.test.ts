@@ -18,7 +18,9 @@ async function world(t: TestContext) {
     await close()
     place.clear()
   })
-  const app = { db, signer, chains: new Map() } as unknown as App
+  const errors: unknown[] = []
+  const log = { error: (event: string, fields: unknown) => errors.push([event, fields]) }
+  const app = { db, signer, chains: new Map(), telemetry: { log } } as unknown as App
   const person = (n: number) => ({ provider: 'X', subject: String(n), username: `x${n}`, imageSrc: null, email: null, emailVerified: null }) // prettier-ignore
   const stored = async () => (await db.selectFrom('wrapped_keys').select(({ fn }) => fn.countAll<string>().as('n')).executeTakeFirstOrThrow()).n // prettier-ignore
   const exported = async () => {
@@ -27,7 +29,7 @@ async function world(t: TestContext) {
     return text
   }
   return {
-    ...{ place, db, app, person, exported, stored: async () => Number(await stored()) },
+    ...{ place, db, app, errors, person, exported, stored: async () => Number(await stored()) },
     signer: () => signer,
     async restart() {
       signer = await startSigner(place)
@@ -82,9 +84,10 @@ test('accounts from before come in batches, once', async (t) => {
 })
 
 test('a signer that began anew takes nobody’s key out of the database', async (t) => {
-  const { place, app, person, signer, restart, stored, exported } = await world(t)
+  const { place, app, errors, person, signer, restart, stored, exported } = await world(t)
   await signIn(app, person(1))
   await copyWrappedKeys(app)
+  assert.deepEqual(errors, [])
   const before = await exported()
   await signer().end('SIGTERM')
   rmSync(place.env.SIGNER_DIR!, { recursive: true })
@@ -95,6 +98,9 @@ test('a signer that began anew takes nobody’s key out of the database', async 
   assert.equal(await stored(), 2)
   const kept = (text: string) => text.split('\n').find((line) => line.includes('"X-1"'))
   assert.equal(kept(await exported()), kept(before))
+  await copyWrappedKeys(app)
+  // The one that this signer made is in one place only; said once.
+  assert.deepEqual(errors, [['wrapped_key_of_another_address', { userId: 'X-1' }]])
 })
 
 test('a signer of an earlier version, which has no such verb, is told of once', async (t) => {

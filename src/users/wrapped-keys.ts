@@ -27,11 +27,16 @@ export async function storeWrappedKey(db: Db, { key, dataKey }: WrappedAccount):
 
 /**
  * Copies what the signer has and the database has not: accounts from before it answered with their keys, those made while the
- * database was away, and all of them when the signer wrapped them anew.
+ * database was away, and all of them when the signer wrapped them anew. One of another address than the database keeps of its
+ * user stays out, and the log names the user.
  * @returns how many came
  * @throws signer_unavailable, database_unavailable
  */
-export async function copyWrappedKeys({ db, signer }: Pick<App, 'db' | 'signer'>): Promise<number> {
+export async function copyWrappedKeys({
+  db,
+  signer,
+  telemetry,
+}: Pick<App, 'db' | 'signer' | 'telemetry'>): Promise<number> {
   let copied = 0
   for (;;) {
     const { generation, through } = await db.selectFrom('wrapped_keys_copied').selectAll().executeTakeFirstOrThrow()
@@ -42,6 +47,9 @@ export async function copyWrappedKeys({ db, signer }: Pick<App, 'db' | 'signer'>
       continue
     }
     await retrying(() => storePage(db, page))
+    // Before the page is counted as copied: said again rather than never.
+    for (const userId of await ofAnotherAddress(db, page.keys))
+      telemetry.log.error('wrapped_key_of_another_address', { userId })
     if (isAnew || page.through !== through) await moveTo(db, page)
     copied += page.keys.length
     if (!page.isEnd) continue
@@ -89,6 +97,17 @@ async function storePage(db: Db, { keys, dataKeys }: { keys: WrappedKey[]; dataK
           .where(sql<boolean>`wrapped_keys.wrapped <> excluded.wrapped`),
       )
       .execute()
+}
+
+/** Users whose key here is that of another address. */
+async function ofAnotherAddress(db: Db, keys: WrappedKey[]): Promise<string[]> {
+  if (keys.length === 0) return []
+  const users = keys.map(({ userId }) => userId)
+  const rows = await retrying(() =>
+    db.selectFrom('wrapped_keys').select(['user_id', 'address']).where('user_id', 'in', users).execute(),
+  )
+  const kept = new Map(rows.map(({ user_id, address }) => [user_id, toHex(address)]))
+  return users.filter((userId, n) => kept.get(userId) !== keys[n]!.address.toLowerCase())
 }
 
 /** Data keys that the signer has no more, and no key needs. Over the index of `data_key_id`. */

@@ -167,7 +167,7 @@ export function macKeys(master: Uint8Array, wrapped: WrappedDek[]): Map<number, 
 
 /** 4 bytes of epoch, then HMAC-SHA-256 of the record's hash. */
 export function isMac(keys: Map<number, Buffer>, record: Uint8Array, mac: Uint8Array): boolean {
-  const key = keys.get(Buffer.from(mac).readUInt32BE())
+  const key = mac.length === 36 ? keys.get(Buffer.from(mac).readUInt32BE()) : undefined
   return (
     key !== undefined &&
     createHmac('sha256', key)

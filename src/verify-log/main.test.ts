@@ -43,6 +43,11 @@ for (const [what, sql, reason] of [
   ['removed', 'DELETE FROM ledger WHERE seq = 3', /Record 3 is missing/],
   ['cut off', 'DELETE FROM ledger WHERE seq > 5', /has 5 records, and its newest head 9[^]*does not end at its head/],
   [
+    'given a MAC that is none',
+    `PRAGMA ignore_check_constraints = ON; UPDATE ledger SET mac = x'0102' WHERE seq = 3`,
+    /Record 3 was not written by this signer/,
+  ],
+  [
     'given a head of its own',
     `UPDATE heads SET note = replace(note, 'at 2026', 'at 2027')`,
     /newest head in the store is not signed/,
@@ -68,6 +73,17 @@ test('what was hashed anew is found by the MACs, by the head, and by a checkpoin
   db.exec(`DELETE FROM heads`)
   const found = verify(store, '--checkpoint', kept)
   assert.deepEqual([found.code, /The first 9 records are not those/.test(found.text)], [1, true])
+})
+
+test('a MAC on a record from before there were any is a fault', (t) => {
+  const { db, verify, store } = world(t, 5)
+  assert.equal(verify(store).code, 0)
+  db.exec('UPDATE deks SET maced_from = 3')
+  const { code, text } = verify(store)
+  assert.equal(code, 1)
+  assert.deepEqual(text.match(/Record \d has no MAC, or one too early/g)?.length, 2)
+  db.exec('UPDATE ledger SET mac = NULL WHERE seq < 3')
+  assert.doesNotMatch(verify(store).text, /too early/)
 })
 
 test('a folder that was rolled back is found by a later checkpoint', (t) => {
