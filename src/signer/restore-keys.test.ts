@@ -187,7 +187,7 @@ test('whatever a row holds, the one after it comes', async (t) => {
       const { store } = open(`new-${runs++}`)
       const key = { ...victim, [field]: value } as WrappedKey
       const done = await restoreKeys(store, kek, linesOf({ dataKeys, keys: [key, next] }))
-      assert.deepEqual([done.restored, done.refused.length], [1, 1], `${field}: ${value}`)
+      assert.deepEqual([done.restored, done.refused.length], [1, 1], `${field}: ${JSON.stringify(value)}`)
     }
   }
 })
