@@ -44,7 +44,8 @@ export function authenticated(
   app: App,
   { isAnswered }: { isAnswered: (scope: KeyScope) => Promise<boolean> },
 ): void {
-  const { config, now } = app
+  const { config } = app
+  const now = () => app.now()
   const reads = openLimit({ name: 'reads', perSecond: config.READS_PER_SECOND, burst: config.READS_BURST, now })
   const writes = openLimit({
     name: 'writes',

@@ -129,7 +129,7 @@ const memories = slot('used proofs', (app: App) => openProofs(app, {}))
 
 function openProofs(app: App, bound: { most?: number }): Proofs {
   const { APPLICATION_PER_SECOND: perSecond } = app.config
-  const limit = openLimit({ name: 'proofs', perSecond, burst: perSecond, now: app.now })
+  const limit = openLimit({ name: 'proofs', perSecond, burst: perSecond, now: () => app.now() })
   return { seen: openSeenProofs(bound), keys: new WeakMap(), limit }
 }
 
