@@ -1,13 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { constants, cpSync, existsSync } from 'node:fs'
-import { mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { PGlite } from '@electric-sql/pglite'
 import { sql } from 'kysely'
 import { sqlState } from '../src/store/away.ts'
 import { openEmbedded, openPostgres, type RootDb } from '../src/store/db.ts'
 import { migrate, readMigrations } from '../src/store/migrate.ts'
+import { embeddedTemplate, tarOf, unpackTemplate, type Template } from './embedded-template.ts'
 
 export type TestDatabase = {
   db: RootDb
@@ -119,42 +115,16 @@ async function digestOfMigrations(): Promise<string> {
   return digest.digest('hex').slice(0, 16)
 }
 
-/** A migrated embedded database opens in about a second, a first start takes several: made once for each set of migrations. */
-export async function migratedSnapshot(): Promise<Blob> {
-  const file = join(tmpdir(), `chatelaine-snapshot-${await digestOfMigrations()}.tar`)
-  try {
-    return new Blob([await readFile(file)])
-  } catch {
-    const folder = await mkdtemp(join(tmpdir(), 'chatelaine-migrate-'))
-    const db = await openEmbedded({ dir: folder })
-    await migrate(db)
-    await db.destroy()
-    const pglite = await PGlite.create({ dataDir: folder })
-    const snapshot = await pglite.dumpDataDir('none')
-    await pglite.close()
-    await rm(folder, { recursive: true })
-    // Test files run side by side: written apart, then moved into place whole.
-    const part = `${file}.${process.pid}`
-    await writeFile(part, Buffer.from(await snapshot.arrayBuffer()))
-    await rename(part, file)
-    return snapshot
-  }
-}
-
 /**
- * Puts a migrated embedded database, shut down in order, into a folder that is not there yet. It is unpacked once for
- * each set of migrations: to copy its 1,100 files takes a quarter of what it takes to let PGlite write and close them.
+ * Puts a migrated embedded database, shut down in order, into a folder that is not there yet.
  */
 export async function migratedFolder(dir: string): Promise<void> {
-  const folder = join(tmpdir(), `chatelaine-folder-${await digestOfMigrations()}`)
-  if (!existsSync(folder)) {
-    const part = await mkdtemp(`${folder}-`)
-    await (await PGlite.create({ dataDir: part, loadDataDir: await migratedSnapshot() })).close()
-    // Of test files that run side by side one is first; it is never seen half made.
-    await rename(part, folder).catch(async (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
-      await rm(part, { recursive: true })
-    })
-  }
-  cpSync(folder, dir, { recursive: true, mode: constants.COPYFILE_FICLONE })
+  unpackTemplate(await template(), dir)
 }
+
+/** A migrated database, for `openEmbedded` in memory. */
+export const migratedSnapshot = async (): Promise<Blob> => tarOf(await template())
+
+// Nine megabytes that every test of a file copies from.
+let kept: Promise<Template> | undefined
+const template = (): Promise<Template> => (kept ??= embeddedTemplate())
