@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import {
+  appendFileSync,
   closeSync,
   ftruncateSync,
   mkdirSync,
@@ -125,6 +126,8 @@ async function migrateTemplate(): Promise<Template> {
     await pglite.exec('drop database template1')
     await pglite.exec('set wal_recycle = off; select pg_switch_wal(); checkpoint')
     await pglite.close()
+    // Of 128 MB each opening lays out every page, for tables of a few rows.
+    appendFileSync(join(folder, 'postgresql.conf'), 'shared_buffers = 16MB\n')
     return packFolder(folder)
   } finally {
     await rm(folder, { recursive: true })
