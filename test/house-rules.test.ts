@@ -107,7 +107,7 @@ const table: Record<string, string[]> = {
     'log',
     'signer-wire',
   ],
-  devnet: ['errors', 'ids', 'bounded-map', 'log', 'chain', 'abi', 'texts', 'http'],
+  devnet: ['errors', 'ids', 'bounded-map', 'keccak', 'log', 'chain', 'abi', 'texts', 'http'],
 }
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'open', 'main', 'cli']
 for (const unit of ['server', 'open', 'main', 'cli']) table[unit] = everything

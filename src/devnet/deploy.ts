@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
-import { concatHex, getCreate2Address } from 'viem'
+import { checksumAddress } from '../abi/address.ts'
 import type { Hex } from '../ids.ts'
+import { keccak } from '../keccak.ts'
 import { rpc } from './rpc.ts'
 
 export type Samples = { erc20: Hex; erc721: Hex; erc1155: Hex; multicall3: Hex }
@@ -34,7 +35,7 @@ export async function deploySamples(rpcUrl: string): Promise<Samples> {
 export async function deploy(rpcUrl: string, names: string[]): Promise<Hex[]> {
   const contracts = names.map((name) => {
     const { bytecode } = artefact(name)
-    return { bytecode, address: getCreate2Address({ from: DEPLOYER, salt: SALT, bytecode }) }
+    return { bytecode, address: create2Address(bytecode) }
   })
   // anvil has it in its genesis, but not after an anvil_reset.
   await place(rpcUrl, DEPLOYER, DEPLOYER_CODE)
@@ -42,11 +43,21 @@ export async function deploy(rpcUrl: string, names: string[]): Promise<Hex[]> {
   for (const { address, bytecode } of contracts) {
     // One after the other: anvil gives the same nonce to sends that arrive together.
     if (!(await hasCode(rpcUrl, address)))
-      await rpc(rpcUrl, 'eth_sendTransaction', { from: sender, to: DEPLOYER, data: concatHex([SALT, bytecode]) })
+      await rpc(rpcUrl, 'eth_sendTransaction', { from: sender, to: DEPLOYER, data: `${SALT}${bytecode.slice(2)}` })
   }
   for (const { address } of contracts) await untilCode(rpcUrl, address)
   return contracts.map(({ address }) => address)
 }
+
+/** EIP-1014: where the deployer puts this code. */
+function create2Address(bytecode: Hex): Hex {
+  const parts = ['0xff', DEPLOYER, SALT, keccak(bytesOf(bytecode))].map((part) =>
+    typeof part === 'string' ? bytesOf(part) : part,
+  )
+  return checksumAddress(`0x${keccak(Buffer.concat(parts)).subarray(12).toString('hex')}`)
+}
+
+const bytesOf = (hex: string): Buffer => Buffer.from(hex.slice(2), 'hex')
 
 /** Puts code where no transaction could put it. */
 async function place(rpcUrl: string, address: Hex, code: Hex): Promise<void> {

@@ -78,6 +78,12 @@ test('the page of the API reference has another nonce each time, in its header a
     assert.equal(headers['cache-control'], 'no-store')
   }
   assert.equal(seen.size, 3)
+  // Without the slash the page would look for its script beside itself.
+  const moved = await server.inject({ url: '/docs?from=mail' })
+  assert.deepEqual([moved.statusCode, moved.headers.location], [301, '/docs/'])
+  const script = await server.inject({ url: '/docs/js/scalar.js' })
+  assert.deepEqual([script.statusCode, script.headers['content-type']], [200, 'application/javascript; charset=utf-8'])
+  assert.ok(script.body.length > 1_000_000)
 })
 
 test('by the name localhost it listens at one address, so that the bound holds for every connection', async (t) => {

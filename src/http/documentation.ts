@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import reference from '@scalar/fastify-api-reference'
-import type { FastifyInstance } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify'
 import { html } from 'ghtml'
 import { describeError, errorCodes } from '../errors.ts'
 import { en } from '../texts/en.ts'
@@ -28,25 +27,42 @@ export async function documentation(server: FastifyInstance): Promise<void> {
         .header('cache-control', 'public, max-age=31536000, immutable')
         .send(NAMES.content),
     )
-    await docs.register(reference, {
-      routePrefix: '/docs',
-      configuration: {
-        url: '/openapi.json',
-        pageTitle: 'Chatelaine API',
-        customCss: READABLE,
-        nonce: NONCE,
-        telemetry: false,
-        withDefaultFonts: false,
-        hideClientButton: true,
-        showDeveloperTools: 'never',
-        agent: { disabled: true },
-        mcp: { disabled: true },
-      } as object,
-    })
+    let opened: Promise<FastifyInstance> | undefined
+    const send = async (reply: FastifyReply, url: string) => {
+      const { statusCode, headers, payload } = await (await (opened ??= openReference())).inject(url)
+      return reply.code(statusCode).header('content-type', headers['content-type']).send(payload)
+    }
+    // Both with the slash and without one come here; the page names its script from where it stands.
+    docs.get('/docs/', { schema: { hide: true } }, ({ url }, reply) =>
+      url.split('?')[0] === '/docs/' ? send(reply, '/docs/') : reply.redirect('/docs/', 301),
+    )
+    docs.get('/docs/js/scalar.js', { schema: { hide: true } }, (_request, reply) => send(reply, '/docs/js/scalar.js'))
   })
   server.get('/docs/errors', { schema: { hide: true } }, (_request, reply) =>
     sendPage(reply, 200, { words: en, title: 'Errors', layout: 'wide', body: errorsPage() }),
   )
+}
+
+/** The library's pages. It is 300 modules and three megabytes, so it is loaded when somebody reads them, not at each start. */
+async function openReference(): Promise<FastifyInstance> {
+  const { default: reference } = await import('@scalar/fastify-api-reference')
+  const server = Fastify()
+  await server.register(reference, {
+    routePrefix: '/docs',
+    configuration: {
+      url: '/openapi.json',
+      pageTitle: 'Chatelaine API',
+      customCss: READABLE,
+      nonce: NONCE,
+      telemetry: false,
+      withDefaultFonts: false,
+      hideClientButton: true,
+      showDeveloperTools: 'never',
+      agent: { disabled: true },
+      mcp: { disabled: true },
+    } as object,
+  })
+  return server
 }
 
 /** Placeholder in the library’s page, which is made once, for the nonce of the response. */
