@@ -83,7 +83,7 @@ function launch(
   socket: string,
   { dataDir, jwksFile, issuer, audience, logLevel }: SignerSettings,
 ): Promise<ChildProcess> {
-  const { PATH, TMPDIR } = process.env
+  const { PATH, TMPDIR, NODE_COMPILE_CACHE } = process.env
   const child = spawn(
     process.execPath,
     [
@@ -103,6 +103,8 @@ function launch(
       env: {
         PATH,
         TMPDIR,
+        // Two thirds of its start are compiling. Who can write there is who started us, and has these keys anyway.
+        NODE_COMPILE_CACHE,
         LOG_LEVEL: logLevel,
         SIGNER_DIR: dir,
         SIGNER_SOCKET: socket,
