@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { asksDatabase, keepDurations, LONGEST, longestFirst, readDurations, testFiles } from './test-files.ts'
+import { asksDatabase, keepDurations, LONGEST, longestFirst, readDurations, testFiles, atOnce } from './test-files.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -58,6 +58,20 @@ test('what took longest starts first, then what is known to be long, and every f
   assert.deepEqual(
     LONGEST.filter((file) => !existsSync(join(root, file))),
     [],
+  )
+})
+
+test('five files run side by side on two cores, fewer where memory is short, and never more than nine', () => {
+  const GIGABYTE = 2 ** 30
+  assert.deepEqual(
+    [
+      atOnce(1, 8 * GIGABYTE),
+      atOnce(2, 8 * GIGABYTE),
+      atOnce(2, 4 * GIGABYTE),
+      atOnce(2, GIGABYTE / 2),
+      atOnce(64, 256 * GIGABYTE),
+    ],
+    [3, 5, 4, 2, 9],
   )
 })
 

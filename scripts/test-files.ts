@@ -1,5 +1,6 @@
 /** Which test files there are, which of them ask the database that the suite is given, and which are started first. */
 import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { availableParallelism, totalmem } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -13,16 +14,32 @@ const DURATIONS = join('node_modules', '.cache', 'test-durations.json')
 export const LONGEST: readonly string[] = [
   'src/cli/main.test.ts',
   'e2e/browser.test.ts',
-  'src/http/ending.test.ts',
-  'e2e/restart.test.ts',
-  'e2e/pages.test.ts',
-  'e2e/foreign/clients.test.ts',
-  'e2e/production.test.ts',
   'test/chaos/transactions.test.ts',
+  'e2e/restart.test.ts',
+  'test/chaos/nodes.test.ts',
+  'e2e/pages.test.ts',
+  'src/http/ending.test.ts',
+  'test/fuzz/strings.test.ts',
+  'e2e/foreign/openapi.test.ts',
+  'test/fuzz/tokens.test.ts',
+  'e2e/misconfigured.test.ts',
+  'test/fuzz/openapi.test.ts',
+  'e2e/guides.test.ts',
   'test/chaos/history.test.ts',
-  'src/transfers/transfers.test.ts',
+  'e2e/foreign/glewlwyd.test.ts',
+  'test/nodes/real-nodes.test.ts',
   'scripts/run.test.ts',
 ]
+
+const GIGABYTE = 2 ** 30
+
+/**
+ * How many files run side by side. One alone keeps half a core busy: it waits for processes it started, for a chain or a
+ * browser. Where nothing waits for a core any more, more of them only take memory, and time from what has a deadline.
+ */
+export const atOnce = (cores = availableParallelism(), memory = totalmem()): number =>
+  Math.max(2, Math.min(2 * cores + 1, MOST_AT_ONCE, Math.floor(memory / GIGABYTE)))
+const MOST_AT_ONCE = 9
 
 /** Every test file, by its path from the root of the project, in the order of their names. */
 export const testFiles = (root = ROOT): string[] =>

@@ -2,10 +2,8 @@
 import { relative } from 'node:path'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
-import { keepDurations } from './test-files.ts'
+import { atOnce, keepDurations } from './test-files.ts'
 
-// Most files wait for a database, a chain or a browser more than they compute: three keep two cores busy.
-const AT_ONCE = 3
 // A test that hangs must fail, not stop the run.
 const TIMEOUT_MS = 300_000
 const NAMED = 10
@@ -22,7 +20,7 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(name, () => ove
 const tests = run({
   signal: over.signal,
   files: process.argv.slice(2),
-  concurrency: AT_ONCE,
+  concurrency: atOnce(),
   timeout: TIMEOUT_MS,
   // A file that leaves something open fails nothing, but must not hold up the rest for ever.
   execArgv: ['--test-force-exit'],

@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { asksDatabase, longestFirst, testFiles } from './test-files.ts'
+import { asksDatabase, atOnce, longestFirst, testFiles } from './test-files.ts'
 
 const ASKING = '--asking-database'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -22,7 +22,13 @@ if (files.length === 0) {
 }
 
 // Node's own command takes all flags and sorts files by name. Without flags they start in an order of ours.
-const sorted = ['--test', '--test-concurrency=3', '--test-timeout=300000', '--test-reporter=spec', '--test-force-exit']
+const sorted = [
+  '--test',
+  `--test-concurrency=${atOnce()}`,
+  '--test-timeout=300000',
+  '--test-reporter=spec',
+  '--test-force-exit',
+]
 const runner = flags.length > 0 ? [...sorted, ...flags] : [join(root, 'scripts', 'test-run.mjs')]
 const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...runner, ...longestFirst(files)], {
   cwd: root,
