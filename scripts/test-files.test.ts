@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { asksDatabase, keepDurations, LONGEST, longestFirst, readDurations, testFiles, atOnce } from './test-files.ts'
+import { askingOf, keepDurations, LONGEST, longestFirst, readDurations, testFiles, atOnce } from './test-files.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -31,7 +31,7 @@ test('what asks the suite’s database is found by imports, over several files, 
     'src/e.test.ts': `import { world } from './pure.ts' // '../test/nothing.ts'`,
     'src/pure.ts': `import './e.test.ts'`,
   })
-  const asking = testFiles(place).filter((file) => asksDatabase(file, place))
+  const asking = askingOf(testFiles(place), place)
   assert.deepEqual(asking, ['src/a.test.ts', 'src/b.test.ts', 'src/c.test.ts', 'src/d.test.ts'])
 })
 
@@ -40,10 +40,7 @@ test('of the suite, whatever names the equipment of databases runs on PostgreSQL
     /from '[^']*\/(?:database|world|writing|rehearsal|history-home)\.ts'/.test(readFileSync(join(root, file), 'utf8')),
   )
   assert.ok(direct.length > 80)
-  assert.deepEqual(
-    direct.filter((file) => !asksDatabase(file, root)),
-    [],
-  )
+  assert.deepEqual(askingOf(direct, root), direct)
 })
 
 test('every test file that git knows is one that the suite finds', () => {

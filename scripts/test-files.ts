@@ -48,16 +48,26 @@ export const testFiles = (root = ROOT): string[] =>
   )
 
 /**
- * Whether a run of the file with TEST_DATABASE_URL can differ from one without: it reaches the file that reads the
- * variable, by imports or by naming a script that is started. Types are followed too: one file too many costs seconds,
- * one too few a proof.
+ * The files whose run with TEST_DATABASE_URL can differ from one without: they reach the file that reads the variable, by
+ * imports or by naming a script that is started. Types are followed too: one file too many costs seconds, one too few a
+ * proof. Each file is read once for all of them, because most reach the same hundreds.
  */
-export function asksDatabase(file: string, root = ROOT): boolean {
+export function askingOf(files: string[], root = ROOT): string[] {
+  const known = new Map<string, string[]>()
+  const namedIn = (file: string): string[] => {
+    const names = known.get(file) ?? filesNamedIn(file, root)
+    known.set(file, names)
+    return names
+  }
+  return files.filter((file) => reachesDatabase(file, namedIn))
+}
+
+function reachesDatabase(file: string, namedIn: (file: string) => string[]): boolean {
   const waiting = [file]
   const seen = new Set(waiting)
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     if (next === DATABASE) return true
-    for (const named of filesNamedIn(next, root).filter((one) => !seen.has(one))) {
+    for (const named of namedIn(next).filter((one) => !seen.has(one))) {
       seen.add(named)
       waiting.push(named)
     }

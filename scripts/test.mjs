@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { asksDatabase, atOnce, longestFirst, testFiles } from './test-files.ts'
+import { askingOf, atOnce, longestFirst, testFiles } from './test-files.ts'
 
 const ASKING = '--asking-database'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -15,7 +15,7 @@ const args = process.argv.slice(2)
 const named = args.filter((arg) => !arg.startsWith('-')).map((file) => relative(root, resolve(file)))
 const flags = args.filter((arg) => arg.startsWith('-') && arg !== ASKING)
 const asked = named.length > 0 ? named : testFiles(root)
-const files = args.includes(ASKING) ? asked.filter((file) => asksDatabase(file, root)) : asked
+const files = args.includes(ASKING) ? askingOf(asked, root) : asked
 if (files.length === 0) {
   console.error('None of these files asks a database.')
   process.exit(1)
