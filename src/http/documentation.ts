@@ -43,7 +43,7 @@ export async function documentation(server: FastifyInstance): Promise<void> {
   )
 }
 
-/** The library's pages. It is 300 modules and three megabytes, so it is loaded when somebody reads them, not at each start. */
+/** The library's pages. It is 300 modules and three megabytes, so it is loaded when someone reads them, not at each start. */
 async function openReference(): Promise<FastifyInstance> {
   const { default: reference } = await import('@scalar/fastify-api-reference')
   const server = Fastify()
