@@ -54,7 +54,7 @@ type Faults = {
   cutsSilently: boolean
 }
 
-type LogFilter = { fromBlock: Hex; toBlock: Hex; topics: (Hex | Hex[] | null)[] }
+type LogFilter = { fromBlock: Hex; toBlock: Hex; topics: (Hex | Hex[] | null)[] } | { blockHash: Hex }
 
 export type ScriptedChain = {
   chain: Chain
@@ -249,7 +249,9 @@ export function scriptedChain({
   }
 
   /** By range and topics, as nodes do it. @throws RpcError when more match than the limit allows */
-  function logAnswers({ fromBlock, toBlock, topics: wanted }: LogFilter): unknown[] {
+  function logAnswers(filter: LogFilter): unknown[] {
+    if ('blockHash' in filter) return logsOfBlock(filter.blockHash)
+    const { fromBlock, toBlock, topics: wanted } = filter
     const [from, to] = [Number(fromBlock), Number(toBlock)]
     if (to - from + 1 > faults.mostBlocks)
       throw new RpcError(-32602, `eth_getLogs is limited to a ${faults.mostBlocks} range`, undefined)
@@ -268,6 +270,18 @@ export function scriptedChain({
     if (logs.length <= faults.mostLogs) return logs
     if (faults.cutsSilently) return logs.slice(0, faults.mostLogs)
     throw new RpcError(-32005, `query returned more than ${faults.mostLogs} results`, undefined)
+  }
+
+  /** All logs of one block, tampered with as its receipts are. @throws RpcError where it is not known */
+  function logsOfBlock(blockHash: Hex): unknown[] {
+    const block = known.get(blockHash)
+    if (block === undefined) throw new RpcError(-32000, 'unknown block', undefined)
+    const receipts = receiptAnswers(block)
+    const logs = receipts.flatMap((receipt) => receipt.logs)
+    if (logs.length > 0) tamper(receipts, logs)
+    return receipts.flatMap(({ logs: some, transactionHash }, index) =>
+      some.map((log) => ({ ...log, transactionHash, transactionIndex: quantity(index), blockHash })),
+    )
   }
 
   /** Receipts as an honest node never sends them; their number stays right. */

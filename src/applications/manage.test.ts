@@ -219,8 +219,8 @@ test('a network keeps its chain for ever, and what else is said of it can be cha
   assert.deepEqual([changed!.symbol, changed!.finality, changed!.explorer], ['SEP', 12, null])
   assert.deepEqual([changed!.blockVerification, changed!.feeCapGwei], ['count', 7])
   await bind({})
-  const { applications, ...facts } = (await listNetworks(db))[0]!
-  assert.deepEqual(facts, sepolia)
+  const { applications, readFrom, ...facts } = (await listNetworks(db))[0]!
+  assert.deepEqual([facts, readFrom], [sepolia, null])
   assert.ok(applications > 0)
 })
 

@@ -6,7 +6,7 @@ import type { ExplorerTemplates } from '../store/rows.ts'
 import type { ListedNetwork } from './wire.ts'
 
 /** What people and programs have to know of a network, but for its nodes. */
-export type NetworkFacts = Omit<ListedNetwork, 'applications' | 'isServed'>
+export type NetworkFacts = Omit<ListedNetwork, 'applications' | 'isServed' | 'readFrom'>
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
@@ -66,7 +66,15 @@ export async function checkNetwork(
 
 /** All networks by name, each with how many applications are bound to it. */
 export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isServed'>[]> {
-  const rows = await retrying(() => db.selectFrom('networks').selectAll().orderBy('name').execute())
+  const rows = await retrying(() =>
+    db
+      .selectFrom('networks')
+      .leftJoin('cursors', 'cursors.chain_id', 'networks.chain_id')
+      .selectAll('networks')
+      .select('read_from')
+      .orderBy('name')
+      .execute(),
+  )
   const bound = await retrying(() =>
     db
       .selectFrom('applications')
@@ -84,6 +92,7 @@ export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isS
     finality: row.finality === 'finalized' ? 'finalized' : Number(row.finality),
     blockVerification: row.block_verification as Verification | null,
     feeCapGwei: row.fee_cap_gwei,
+    readFrom: row.read_from,
     applications: Number(bound.find(({ chain_id }) => chain_id === row.chain_id)?.count ?? 0),
   }))
 }

@@ -154,6 +154,12 @@ export const ListedNetwork = Type.Object(
     ),
     /** highest maxFeePerGas (or gasPrice) ever signed */
     feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
+    readFrom: Nullable(
+      Type.String({
+        description:
+          'What the results of its blocks are read from: `block receipts`, `logs`, or `receipts`, one by one, where its nodes have no more; null before it was followed',
+      }),
+    ),
     applications: Type.Integer({ description: 'How many applications are bound to it' }),
     isServed: Type.Boolean({ description: 'This process is connected to it' }),
   },
@@ -174,6 +180,7 @@ export const ListedNetwork = Type.Object(
         finality: 'finalized',
         blockVerification: null,
         feeCapGwei: null,
+        readFrom: 'block receipts',
         applications: 1,
         isServed: true,
       },

@@ -133,7 +133,8 @@ async function add(name: string, given: NetworkOptions): Promise<void> {
       bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false }),
     )
     await writeNodes(settings.networksFile, { ...nodes, [name]: rpcUrls })
-    return { ...wanted, applications: before?.applications ?? 0, nodes: rpcUrls.length }
+    const { readFrom = null, applications = 0 } = before ?? {}
+    return { ...wanted, readFrom, applications, nodes: rpcUrls.length }
   })
   print(given, added, `Stored; a running server serves it after its next start.\n\n${describe(added)}`)
 }
@@ -188,11 +189,11 @@ async function remove(name: string, given: JsonOption): Promise<void> {
   print(given, { name, removed: true }, `Removed ${name}; a running server serves it until it is stopped.`)
 }
 
-/** A network without the count of its applications, which is not a matter of what is done here. */
+/** A network without what is no matter of what is done here: how many applications it has, and how it is read. */
 const lookAt = (name: string) => async (db: Db) => {
   const found = (await listNetworks(db)).find((one) => one.name === name)
   if (found === undefined) return null
-  const { applications: _, ...facts } = found
+  const { applications: _, readFrom: __, ...facts } = found
   return facts
 }
 
@@ -299,6 +300,7 @@ function describe(one: DescribedNetwork): string {
     ['Block verification', one.blockVerification ?? 'from the settings'],
     ['Fee cap', one.feeCapGwei === null ? 'from the settings' : `${one.feeCapGwei} gwei per gas`],
     ['Nodes', nodesOf(one)],
+    ['Blocks are read from', one.readFrom ?? '-'],
     ['Applications', String(one.applications)],
     ...(one.isServed === undefined ? [] : [['Served', servedOf(one)] as [string, string]]),
   ])

@@ -4,13 +4,13 @@ import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import type { Db } from '../store/db.ts'
 
-/** A whole block: the receipt of every transaction, in the order of the block. All hex is lower-case. */
+/** A whole block: what every transaction did, in the order of the block. All hex is lower-case. */
 export type FollowedBlock = Block & {
-  receipts: Receipt[]
+  receipts: (Receipt | Logged)[]
   /**
    * Before anything is decided upon some of its transactions: checks them as far as the network and the mode let it.
-   * In `on` nothing is left to be checked or asked; otherwise the node is asked for the block once more, whole, where
-   * others' transactions are in it.
+   * In `hash` nothing is left to be checked or asked; otherwise the node is asked for the block once more, whole, where
+   * others' transactions are in it, and for the receipts where only logs are there.
    * @throws RpcError | RpcUnavailable | InvalidResponse
    */
   prove(ours: Ours): Promise<BlockProof>
@@ -27,6 +27,8 @@ export type Ours = {
 export type BlockProof = {
   /** of the transactions, by their hashes */
   nonces: ReadonlyMap<Hex, number>
+  /** of ours at least, by their hashes: how they ended */
+  receipts: ReadonlyMap<Hex, Receipt>
   /** null when all of the block agrees with its hash; otherwise why that cannot be said, for the operator */
   doubt: string | null
 }
@@ -44,6 +46,9 @@ export type Receipt = {
   contractAddress: Hex | null
   logs: Log[]
 }
+
+/** What is known of a transaction without its receipt: who sent it, and what it logged. Whether it succeeded is not, unless it did. */
+export type Logged = Pick<Receipt, 'transactionHash' | 'from' | 'logs'> & { status: null }
 
 /** `logIndex` counts through the block. */
 export type Log = { address: Hex; topics: Hex[]; data: Hex; logIndex: number }

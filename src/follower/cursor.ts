@@ -3,6 +3,7 @@ import type { Block } from '../chain/rpc/block.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
+import type { ReadFrom } from './receipt-source.ts'
 
 /** Seconds a follower may be silent before another process takes over. A live one renews four times in it. */
 const LEASE_SECONDS = 4
@@ -215,6 +216,17 @@ export async function moveCursor(
     .returning('epoch')
     .executeTakeFirst()
   if (row === undefined) throw new Fenced()
+}
+
+/** Notes what the results of blocks are read from; nothing where another process follows. */
+export async function setReadFrom(db: Db, chainId: number, { epoch, owner }: Lease, readFrom: ReadFrom): Promise<void> {
+  await db
+    .updateTable('cursors')
+    .set({ read_from: readFrom })
+    .where('chain_id', '=', chainId)
+    .where('epoch', '=', epoch)
+    .where('lease_owner', '=', owner)
+    .execute()
 }
 
 /** Stops the follower for everyone, or lets it continue (null). @throws Fenced */

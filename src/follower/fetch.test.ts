@@ -6,7 +6,8 @@ import { RpcError, type Rpc } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
 import { signerAt } from '../../test/scripted-transactions.ts'
-import { fetchBlock, fetchHeader, fetchHeaders, type ReceiptSource } from './fetch.ts'
+import { fetchBlock, fetchHeader, fetchHeaders } from './fetch.ts'
+import type { ReceiptSource } from './receipt-source.ts'
 
 const [ALICE, BOB] = [signerAt(1), signerAt(2)]
 const coin: ScriptedTransfer = {
@@ -141,7 +142,7 @@ suite('a whole block', () => {
     [-32004, 'this method is NOT SUPPORTED'],
     [-32000, 'not available on this plan'],
   ] as const) {
-    test(`of a node that says ${code} ${message} is put together from single receipts, and the node is remembered`, async () => {
+    test(`of a node that says ${code} ${message} is put together from its logs, and the node is remembered`, async () => {
       const { script, block } = mined(...Array.from({ length: 101 }, () => two))
       const error = new RpcError(code, message, undefined)
       const { rpc, asked } = changed(
@@ -150,10 +151,9 @@ suite('a whole block', () => {
       )
       const asking = source()
       assert.equal((await fetchBlock(rpc, block.hash, asking)).receipts.length, 101)
-      const single = ['50 eth_getTransactionReceipt', '50 eth_getTransactionReceipt', '1 eth_getTransactionReceipt']
-      assert.deepEqual(asked.splice(0), ['2 eth_getBlockReceipts', ...single])
+      assert.deepEqual(asked.splice(0), ['2 eth_getBlockReceipts', '2 eth_getLogs'])
       assert.equal((await fetchBlock(rpc, block.hash, asking)).receipts.length, 101)
-      assert.deepEqual(asked, ['1 eth_getBlockByHash', ...single])
+      assert.deepEqual(asked, ['1 eth_getBlockByHash', '1 eth_getLogs'])
     })
   }
 

@@ -268,7 +268,7 @@ suite('the follower', () => {
     assert.equal((await indexedTo(app.db, 31337)).halted, null)
   })
 
-  test('a node without eth_getBlockReceipts is followed by single receipts', async () => {
+  test('a node without eth_getBlockReceipts is followed by single receipts where a block has few', async () => {
     const script = scriptedChain({ isDevelopment: true })
     script.faults.hasNoBlockReceipts = true
     for (let count = 0; count < 5; count++) script.mine(TRANSACTION, TRANSACTION)
@@ -282,6 +282,38 @@ suite('the follower', () => {
     })
     assert.deepEqual(hashes(told), hashes(script.blocks))
     assert.equal(told[3]!.receipts.length, 2)
+  })
+
+  test('a node without eth_getBlockReceipts is followed by the logs of its blocks, and operators can see so', async () => {
+    const script = scriptedChain({ isDevelopment: true })
+    const readFrom = async () => {
+      const rows = await app.db.selectFrom('cursors').select('read_from').where('chain_id', '=', 31337).execute()
+      return rows[0]?.read_from
+    }
+    script.faults.hasNoBlockReceipts = true
+    const { listener, told } = recorder()
+    await following(script, listener, async () => {
+      await settled(script)
+      // Of an empty block nobody learns how a node is read.
+      assert.equal(await readFrom(), 'block receipts')
+      script.mine(TRANSACTION, TRANSACTION, TRANSACTION)
+      await settled(script)
+      assert.equal(await until('it is noted', async () => (await readFrom()) === 'logs' && 'logs'), 'logs')
+    })
+    assert.deepEqual(hashes(told), hashes(script.blocks))
+    assert.deepEqual(
+      told[1]!.receipts.map(({ logs }) => logs.length),
+      [1, 1, 1],
+    )
+    assert.equal(script.asked.get('eth_getTransactionReceipt'), undefined)
+    assert.ok(logged.includes('block_receipts_missing'))
+    // Another node may be behind the address after a start.
+    script.faults.hasNoBlockReceipts = false
+    await following(script, recorder().listener, async () => {
+      script.mine(TRANSACTION)
+      await settled(script)
+      await until('it is noted', async () => (await readFrom()) === 'block receipts')
+    })
   })
 
   test('a node that says null for the receipts of every block is followed by single ones, and no block is taken as empty', async () => {

@@ -25,9 +25,11 @@ import {
   readFollowerCursor,
   releaseLease,
   renewLease,
+  setReadFrom,
   takeLease,
 } from './cursor.ts'
-import { asksOneByOne, fetchHeader, sourceOf } from './fetch.ts'
+import { fetchHeader } from './fetch.ts'
+import { readsFrom, sourceOf } from './receipt-source.ts'
 import { findFinality } from './finality.ts'
 import { askLatest, confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower } from './follower.ts'
 
@@ -84,6 +86,7 @@ export function startFollower(
     receipts: sourceOf(chain),
     ahead: null,
     hasWarnedOfFinality: false,
+    toldReadFrom: null,
   }
   const done = run(follower, onNodeBack)
   return {
@@ -103,7 +106,7 @@ async function run(follower: Follower, onNodeBack: () => void): Promise<void> {
     let waitMs: number
     try {
       const isBehind = await step(follower)
-      warnOfReceipts(follower)
+      await tellReadFrom(follower)
       if (failures > 0) app.telemetry.log.info('follower_recovered', { chainId: chain.chainId, failures })
       failures = 0
       if (unanswered >= MIN_UNANSWERED) onNodeBack()
@@ -132,12 +135,15 @@ function aloneMs({ held, renewedAt }: Follower): number {
   return held === null || held.halted !== null ? 0 : renewedAt + ALONE_MS - performance.now()
 }
 
-/** It costs a call for each transaction of every block, which a bill may tell too late. */
-function warnOfReceipts(follower: Follower): void {
-  const { app, chain, receipts } = follower
-  if (follower.hasWarnedOfReceipts === true || !asksOneByOne(receipts)) return
-  app.telemetry.log.warn('block_receipts_missing', { chainId: chain.chainId })
-  follower.hasWarnedOfReceipts = true
+/** What a node without eth_getBlockReceipts costs a bill may tell too late: the log does, and `/readyz` and `network show`. */
+async function tellReadFrom(follower: Follower): Promise<void> {
+  const { app, chain, receipts, held } = follower
+  const readFrom = readsFrom(receipts)
+  if (held === null || readFrom === follower.toldReadFrom) return
+  if (readFrom !== 'block receipts')
+    app.telemetry.log.warn('block_receipts_missing', { chainId: chain.chainId, readFrom })
+  await setReadFrom(app.db, chain.chainId, held, readFrom)
+  follower.toldReadFrom = readFrom
 }
 
 /** After a failure nothing in memory is trusted but the epoch; a silent node leaves the cursor as it was. */

@@ -7,7 +7,8 @@ import type { Hex } from '../ids.ts'
 import type { Finality } from './apply.ts'
 import type { BlockListener, FollowedBlock } from './block.ts'
 import type { Position } from './cursor.ts'
-import { fetchHeader, type ReceiptSource } from './fetch.ts'
+import { fetchHeader } from './fetch.ts'
+import type { ReadFrom, ReceiptSource } from './receipt-source.ts'
 
 /** A process that is further behind than this shows the node's newest block as head instead of its own. */
 export const FAR_BEHIND = 3
@@ -44,7 +45,8 @@ export type Follower = {
   /** the blocks after a block, on their way while that one is stored; a mere guess, used only where it fits */
   ahead: { after: Hex; window: Promise<Window> } | null
   hasWarnedOfFinality: boolean
-  hasWarnedOfReceipts?: boolean
+  /** how the node is read, as the database was told last */
+  toldReadFrom: ReadFrom | null
 }
 
 /** Linked headers, the whole blocks of a good start of them, what is final, and what went wrong. */

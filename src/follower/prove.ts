@@ -47,8 +47,8 @@ export function proveSome(
   read: BlockWithReceipts,
   { ours, verification, provability }: { ours: Ours; verification: Verification; provability: Provability },
 ): BlockProof {
-  if (verification === 'count') return { nonces: readNonces(answers, read, ours), doubt: null }
-  const { computed, doubt } = tryCompute(answers, read)
+  if (verification === 'count') return { ...trust(answers, read, ours), doubt: null }
+  const { computed, doubt } = tryCompute(answers, read.hash)
   if (computed !== null) {
     const claimed = new Set(ours.claimed)
     const isSenderChecked = (index: number) => claimed.has(read.receipts[index]!.transactionHash)
@@ -56,10 +56,23 @@ export function proveSome(
     Object.assign(provability, { wasProven: true, doubts: 0 })
     return proof
   }
-  // A node that lies may say what makes its blocks impossible to check; a network that changes its rules does so too.
+  takeDoubt(provability, doubt)
+  return { ...trust(answers, read, ours), doubt }
+}
+
+/**
+ * That a block cannot be checked. A node that lies may say what makes its blocks impossible to check; a network that changes its
+ * rules does so too.
+ * @throws InvalidResponse  while it has to be asked for again
+ */
+export function takeDoubt(provability: Provability, doubt: string): void {
   if (provability.wasProven && provability.doubts++ < PATIENCE) throw new InvalidResponse(doubt)
   Object.assign(provability, { wasProven: false, doubts: 0 })
-  return { nonces: readNonces(answers, read, ours), doubt }
+}
+
+/** Why a block with whole transactions could not be checked, whatever its receipts are; null where it could. */
+export function doubtOf(block: unknown, hash: Hex): string | null {
+  return tryCompute({ block, receipts: [] }, hash).doubt
 }
 
 /**
@@ -80,9 +93,9 @@ export function proveOwn(
     const hash = headerHash(readObject(block, 'a block'))
     const roots = { transactionsRoot: transactionsRoot(sent), receiptsRoot: receiptsRoot(receipts) }
     checkRoots(block, { hash, ...roots, sent })
-    checkReceipts(sent, read, { answers: receipts, isSenderChecked: () => false })
+    const proven = checkReceipts(sent, read, { answers: receipts, isSenderChecked: () => false })
     Object.assign(provability, { wasProven: true, doubts: 0 })
-    return { nonces: new Map(sent.map((one) => [one.hash, one.nonce])), doubt: null }
+    return { nonces: new Map(sent.map((one) => [one.hash, one.nonce])), receipts: byHash(proven), doubt: null }
   } catch (error) {
     if (error instanceof InvalidResponse) return null
     throw error
@@ -102,12 +115,12 @@ function compare(
     checkTransaction(sent[index]!, answer, { isSenderChecked: isSenderChecked(index) })
   const receipts = checkReceipts(sent, read, { answers: answers.receipts, isSenderChecked })
   const nonces = new Map(receipts.map(({ transactionHash }, index) => [transactionHash, sent[index]!.nonce]))
-  return { receipts, proof: { nonces, doubt: null } }
+  return { receipts, proof: { nonces, receipts: byHash(receipts), doubt: null } }
 }
 
 type Recomputation = { computed: ComputedBlock; doubt: null } | { computed: null; doubt: string }
 
-function tryCompute({ block, receipts }: Answers, { hash }: BlockWithReceipts): Recomputation {
+function tryCompute({ block, receipts }: Answers, hash: Hex): Recomputation {
   try {
     const computed = computeBlock(block, receipts)
     if (computed.hash === hash) return { computed, doubt: null }
@@ -118,7 +131,19 @@ function tryCompute({ block, receipts }: Answers, { hash }: BlockWithReceipts): 
   }
 }
 
-function readNonces({ block }: Answers, { receipts }: BlockWithReceipts, { signed, claimed }: Ours): Map<Hex, number> {
+function trust(answers: Answers, read: BlockWithReceipts, ours: Ours): Pick<BlockProof, 'nonces' | 'receipts'> {
+  return { nonces: readNonces(answers, read, ours), receipts: byHash(read.receipts) }
+}
+
+const byHash = (receipts: readonly Receipt[]): Map<Hex, Receipt> =>
+  new Map(receipts.map((receipt) => [receipt.transactionHash, receipt]))
+
+/** Of ours alone, as far as that can be: that hash, sender and nonce are those of their bytes. @throws InvalidResponse */
+export function readNonces(
+  { block }: Pick<Answers, 'block'>,
+  { receipts }: { receipts: readonly Pick<Receipt, 'transactionHash' | 'from'>[] },
+  { signed, claimed }: Ours,
+): Map<Hex, number> {
   const ours = new Set([...signed.keys(), ...claimed])
   const nonces = new Map<Hex, number>()
   for (const [index, answer] of readTransactions(block).entries()) {

@@ -55,7 +55,7 @@ const PROBE = 5_000
 export function findTransfers(block: FollowedBlock): FoundTransfer[] {
   const found: FoundTransfer[] = []
   for (const { status, logs, transactionHash, from } of block.receipts) {
-    if (!status) continue
+    if (status === false) continue
     for (const log of logs) addTransfers(found, log, { hash: transactionHash, sentBy: from, block })
   }
   return found

@@ -122,6 +122,21 @@ test('a follower that stands still while the node goes on is told, although read
   })
 })
 
+test('a network whose node does not give receipts together is well, and says what is read instead', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const check = async () => (await here.request('/readyz')).body.checks.at(-1)
+  const seen = async (readFrom: string) => {
+    await here.app.db.updateTable('cursors').set({ read_from: readFrom }).execute()
+    return until('it is looked at again', async () => {
+      const { readFrom: said, ok } = await check()
+      return ok === true && (readFrom === 'block receipts' ? said === undefined : said === readFrom)
+    })
+  }
+  await until('all is well', async () => (await check()).ok)
+  for (const readFrom of ['logs', 'receipts', 'block receipts']) await seen(readFrom)
+})
+
 test('a question whether we are ready asks no node', async (t) => {
   const here = await world()
   t.after(() => here.close())

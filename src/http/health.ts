@@ -14,7 +14,8 @@ const MAX_CONNECTIONS = 64
 /** Milliseconds for which one look answers everyone who asks: strangers cannot make us ask database, signer and nodes. */
 const LOOK_MS = 1_000
 
-type Check = { name: string; ok: boolean; detail?: string }
+/** `readFrom`: what the results of a network's blocks are read from, where the node does not give receipts together. */
+type Check = { name: string; ok: boolean; detail?: string; readFrom?: string }
 /** `own`: without these this process serves nobody; `chains`: networks, each of which may be away while others are served. */
 type Health = { own: Check[]; chains: Check[] }
 type Questions = { isDraining: () => boolean }
@@ -127,7 +128,7 @@ async function checkChain(
   return settle(`chain ${chain.name}`, async () => {
     const cursor = await db
       .selectFrom('cursors')
-      .select(['halted', 'block_number'])
+      .select(['halted', 'block_number', 'read_from'])
       .where('chain_id', '=', chainId)
       .executeTakeFirst()
     if (cursor === undefined) throw new NotReady('no block followed yet')
@@ -151,6 +152,9 @@ async function checkChain(
     // A node that announces its blocks is not asked again until one is overdue.
     if (head.ageMs() > HEAD_STALE_MS + 2 * (head.pace.intervalMs() ?? 0))
       throw new NotReady(`the follower has not looked at the node for ${seconds(head.ageMs())}`)
+    // It works, and it is what the node bills for.
+    const { read_from: readFrom } = cursor
+    return readFrom === null || readFrom === 'block receipts' ? {} : { readFrom }
   })
 }
 
@@ -160,12 +164,12 @@ const seconds = (ms: number): string => `${Math.floor(ms / 1_000)} s`
 class NotReady extends Error {}
 
 /** Only our own words are shown of a failure: messages of databases and nodes may hold addresses with secrets. */
-async function settle(name: string, check: () => Promise<void>): Promise<Check> {
+async function settle(name: string, check: () => Promise<void | Pick<Check, 'readFrom'>>): Promise<Check> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Error('late')), 3_000)
   try {
-    await Promise.race([check(), late])
-    return { name, ok: true }
+    const more = await Promise.race([check(), late])
+    return { name, ok: true, ...more }
   } catch (error) {
     const isOurs = error instanceof NotReady || error instanceof WrongChain
     return { name, ok: false, detail: isOurs ? error.message : 'unexpected response' }

@@ -217,6 +217,7 @@ export type Database = {
     lease_until: Time | null
     halted: string | null
     updated_at: DefaultTime
+    read_from: string | null
   }
   transfers: {
     account_id: string

@@ -6,20 +6,18 @@ import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { pokeKeeper } from './keeper.ts'
 import { laneStopped, stopLane } from './stop-lane.ts'
-import { prove, type Provable } from './prove.ts'
+import { prove, type Outcome, type Provable } from './prove.ts'
 import { holdForeign } from './resume.ts'
 import { markFinal, markMined, markReplaced, revertToPending, type Mined } from './states.ts'
 import { crashAt, reach } from './crash-points.ts'
 import { recallSlot, restoreFromLedger } from './restore-from-ledger.ts'
 
 /** The part of a whole block that is read here. All hex is lower-case. */
-type WholeBlock = Provable & {
-  receipts: ForeignReceipt[]
-}
-type ForeignReceipt = { transactionHash: Hex; from: Hex; status: boolean; gasUsed: number; effectiveGasPrice: bigint }
+type WholeBlock = Provable & { receipts: Sent[] }
+type Sent = { transactionHash: Hex; from: Hex }
 
 /** A transaction of one of our accounts that is none of the attempts we know. */
-type Foreign = { hash: Hex; from: Hex; nonce: number; receipt: ForeignReceipt }
+type Foreign = { hash: Hex; from: Hex; nonce: number; receipt: Outcome }
 
 /**
  * What blocks mean for our transactions. Everything runs inside the database transaction that moves the follower's
@@ -28,20 +26,20 @@ type Foreign = { hash: Hex; from: Hex; nonce: number; receipt: ForeignReceipt }
 export const followTransactions = {
   async onBlock(db: Db, app: App, chain: Chain, block: WholeBlock): Promise<void> {
     const known = await findAttempts(db, chain.chainId, block)
-    const mined = block.receipts.flatMap((receipt) => {
-      const attempt = known.get(receipt.transactionHash)
-      return attempt === undefined || attempt.isMined ? [] : [toMined(block, receipt, attempt)]
-    })
     const unknown = await findUnknown(db, block.receipts, known)
     // Nothing that is believed here can be reverted once it is final, and a write that failed is written again.
-    const nonces = await prove(app, chain, block, {
+    const { nonces, receipts } = await prove(app, chain, block, {
       signed: new Map([...known].flatMap(([hash, { raw }]) => (raw === null ? [] : [[hash, raw]]))),
       claimed: [...withoutBytes(known), ...unknown.map(({ transactionHash }) => transactionHash)],
     })
+    const mined = block.receipts.flatMap(({ transactionHash: hash }) => {
+      const attempt = known.get(hash)
+      return attempt === undefined || attempt.isMined ? [] : [toMined(block, receipts.get(hash)!, { ...attempt, hash })]
+    })
     await markMined(db, app, chain.chainId, mined)
-    for (const receipt of unknown) {
-      const { transactionHash: hash, from } = receipt
-      await handleForeignTransaction(db, app, chain, block, { hash, from, nonce: nonces.get(hash)!, receipt })
+    for (const { transactionHash: hash, from } of unknown) {
+      const foreign = { hash, from, nonce: nonces.get(hash)!, receipt: receipts.get(hash)! }
+      await handleForeignTransaction(db, app, chain, block, foreign)
     }
     if (block.receipts.length > 0) await reach(app, 'in-block')
   },
@@ -98,12 +96,12 @@ const withoutBytes = (known: Map<Hex, OwnAttempt>): Hex[] =>
 
 function toMined(
   block: WholeBlock,
-  { transactionHash, status, gasUsed, effectiveGasPrice }: ForeignReceipt,
-  { id, isCancel }: Pick<OwnAttempt, 'id' | 'isCancel'>,
+  { status, gasUsed, effectiveGasPrice }: Outcome,
+  { id, hash, isCancel }: Pick<OwnAttempt, 'id' | 'isCancel'> & { hash: Hex },
 ): Mined {
   return {
     id,
-    hash: transactionHash,
+    hash,
     isCancel,
     blockNumber: block.number,
     blockHash: block.hash,
@@ -117,7 +115,7 @@ function toMined(
  * Transactions that are no attempts of ours, though our accounts sent them: someone else has the key, or the database
  * lost what it knew.
  */
-async function findUnknown(db: Db, all: ForeignReceipt[], known: Map<Hex, OwnAttempt>): Promise<ForeignReceipt[]> {
+async function findUnknown(db: Db, all: Sent[], known: Map<Hex, OwnAttempt>): Promise<Sent[]> {
   const receipts = all.filter(({ transactionHash }) => !known.has(transactionHash))
   const ours = new Set<Hex>()
   for (let start = 0; start < receipts.length; start += CHUNK) {
@@ -163,7 +161,7 @@ async function handleForeignTransaction(
   const ours = attempts.find((attempt) => attempt.hash === hash)
   if (row !== undefined && ours !== undefined) {
     const isCancel = ours.kind === 'cancel'
-    await markMined(db, app, chain.chainId, [toMined(block, foreign.receipt, { id: row.id, isCancel })])
+    await markMined(db, app, chain.chainId, [toMined(block, foreign.receipt, { id: row.id, hash, isCancel })])
   } else if (row !== undefined) {
     await markReplaced(db, app, { id: row.id, hash, blockNumber: block.number, blockHash: block.hash })
     await stop(db, app, chain, foreign)

@@ -4,7 +4,8 @@ import { BoundedMap } from '../bounded-map.ts'
 import { readHash, readNumber, readObject } from '../chain/rpc/answers.ts'
 import { InvalidResponse } from '../chain/rpc/failures.ts'
 import type { Chain } from '../chain/network.ts'
-import { fetchBlock, sourceOf } from '../follower/fetch.ts'
+import { fetchBlock } from '../follower/fetch.ts'
+import { sourceOf } from '../follower/receipt-source.ts'
 import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { retrying } from '../store/db.ts'
@@ -303,9 +304,9 @@ async function catchUp(
   // for each of them.
   if ((await retrying(() => storedBlockHash(app.db, chainId, blockNumber))) !== blockHash) return
   const block = await fetchBlock(chain.rpc, blockHash, sourceOf(chain))
-  const receipt = block.receipts.find(({ transactionHash }) => transactionHash === hash)
   const ours = raw === null ? { signed: new Map(), claimed: [hash] } : { signed: new Map([[hash, Buffer.from(raw)]]), claimed: [] } // prettier-ignore
-  const nonces = await prove(app, chain, block, ours)
+  const { nonces, receipts } = await prove(app, chain, block, ours)
+  const receipt = receipts.get(hash)
   if (receipt === undefined || block.number !== blockNumber || nonces.get(hash) !== row.nonce)
     throw new InvalidResponse('the block does not hold what the receipt is of')
   const { status: succeeded, gasUsed, effectiveGasPrice } = receipt

@@ -183,11 +183,11 @@ test('every transaction of a block is looked for, wherever in it: also the last 
   const nobody: Hex = `0x${'0b'.repeat(20)}`
   const block = {
     ...{ number: 1_000_000, hash: other(1), parentHash: other(2), timestamp: 0, baseFee: 1n },
-    receipts: hashes.map((transactionHash) => ({
-      ...{ transactionHash, from: nonces.has(transactionHash) ? writer.address : nobody },
-      ...{ status: true, gasUsed: 21_000, effectiveGasPrice: 1n },
-    })),
-    prove: () => Promise.resolve({ nonces, doubt: null }),
+    receipts: hashes.map((hash) => ({ transactionHash: hash, from: nonces.has(hash) ? writer.address : nobody })),
+    prove: () => {
+      const outcome = { status: true, gasUsed: 21_000, effectiveGasPrice: 1n }
+      return Promise.resolve({ nonces, receipts: new Map(hashes.map((hash) => [hash, outcome])), doubt: null })
+    },
   }
   await world.db.transaction().execute((db) => followTransactions.onBlock(db, first.app, first.chain, block))
   assert.deepEqual(

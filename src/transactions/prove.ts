@@ -1,12 +1,16 @@
 import type { App } from '../app.ts'
 import type { Block } from '../chain/rpc/block.ts'
 import type { Chain } from '../chain/network.ts'
-import type { FollowedBlock, Ours } from '../follower/block.ts'
+import type { BlockProof, Ours, Receipt } from '../follower/block.ts'
 import type { Hex } from '../ids.ts'
 import { slot } from '../state.ts'
 
 /** A block whose transactions can be checked. */
-export type Provable = Block & Pick<FollowedBlock, 'prove'>
+export type Provable = Block & { prove(ours: Ours): Promise<Proof> }
+type Proof = Pick<BlockProof, 'nonces' | 'doubt'> & { receipts: ReadonlyMap<Hex, Outcome> }
+
+/** How a transaction ended. */
+export type Outcome = Pick<Receipt, 'status' | 'gasUsed' | 'effectiveGasPrice'>
 
 /** whether the operator was notified of a network that its blocks cannot be checked */
 const doubted = slot('doubts that were reported', (_chain: Chain) => ({ isReported: false }))
@@ -14,15 +18,15 @@ const doubted = slot('doubts that were reported', (_chain: Chain) => ({ isReport
 /**
  * Checks what the node says of these transactions, for which it may be asked once more, and tells the operator once of a
  * network where that cannot be done.
- * @returns their nonces
+ * @returns their nonces and receipts
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
-export async function prove(app: App, chain: Chain, block: Provable, ours: Ours): Promise<ReadonlyMap<Hex, number>> {
-  if (ours.signed.size + ours.claimed.length === 0) return new Map()
-  const { nonces, doubt } = await block.prove(ours)
+export async function prove(app: App, chain: Chain, block: Provable, ours: Ours): Promise<Omit<Proof, 'doubt'>> {
+  if (ours.signed.size + ours.claimed.length === 0) return { nonces: new Map(), receipts: new Map() }
+  const { nonces, receipts, doubt } = await block.prove(ours)
   if (doubt !== null && !doubted.of(chain).isReported) {
     doubted.of(chain).isReported = true
     app.telemetry.log.warn('transactions_not_proven', { chainId: chain.chainId, block: block.number, reason: doubt })
   }
-  return nonces
+  return { nonces, receipts }
 }

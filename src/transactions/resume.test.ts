@@ -268,8 +268,11 @@ test('what a block says of a nonce that is mined already in another one stops no
   const hash: Hex = `0x${'0c'.repeat(32)}`
   const block = {
     ...{ number: 1_000_000, hash, parentHash: hash, timestamp: 0, baseFee: 1n },
-    receipts: [{ transactionHash: hash, from: writer.address, status: true, gasUsed: 21_000, effectiveGasPrice: 1n }],
-    prove: () => Promise.resolve({ nonces: new Map([[hash, 0]]), doubt: null }),
+    receipts: [{ transactionHash: hash, from: writer.address }],
+    prove: () => {
+      const outcome = { status: true, gasUsed: 21_000, effectiveGasPrice: 1n }
+      return Promise.resolve({ nonces: new Map([[hash, 0]]), receipts: new Map([[hash, outcome]]), doubt: null })
+    },
   }
   await world.db.transaction().execute((db) => followTransactions.onBlock(db, app, chain, block))
   assert.deepEqual([await stoppedOf(writer), await rowsOf(writer)], [[], [was]])

@@ -28,15 +28,18 @@ const MUTANTS: Record<string, Mutant> = {
     seeds: 'any',
   },
   'an empty answer is believed': {
-    file: 'follower/fetch.ts',
+    file: 'follower/check-block.ts',
     edits: [['  if (!Array.isArray(receiptsAnswer))', '  if (Array.isArray(receiptsAnswer) && receiptsAnswer.length === 0) return { ...headerOf(block), receipts: [] }\n  if (!Array.isArray(receiptsAnswer))']], // prettier-ignore
     seeds: 'not strict',
     lies: ['empty'],
   },
   'a partial answer is believed': {
-    file: 'follower/fetch.ts',
+    file: 'follower/check-block.ts',
     edits: [
-      ["  if (verification !== 'count') checkBloom(block, receipts)\n", ''],
+      [
+        "  if (verification !== 'count')\n    checkBloom(\n      block,\n      receipts.flatMap(({ logs }) => logs),\n    )\n",
+        '',
+      ],
       ["const isNext = verification === 'count' ? logIndex > lastLog : logIndex === lastLog + 1", 'const isNext = logIndex > lastLog'], // prettier-ignore
     ],
     seeds: 'not strict',
