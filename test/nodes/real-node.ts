@@ -6,15 +6,17 @@ import { fileURLToPath } from 'node:url'
 import { findAnvil } from '../../src/devnet/anvil-binary.ts'
 import type { Hex } from '../../src/ids.ts'
 import { until } from '../until.ts'
+import { openDriven } from './driven.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const packaged = (path: string): string => join(ROOT, 'node_modules', path)
 /** What others wrote and has a lock of its own: docs/decisions/0042 */
 const FOREIGN = join(ROOT, 'e2e/foreign')
 
-type Program = { title: string; file: string; args: string[]; cwd?: string; manifest?: string }
+/** `hasDriver`: it is told its genesis, and when to make a block */
+type Program = { title: string; file: string; args: string[]; cwd?: string; manifest?: string; hasDriver?: true }
 
-/** Development nodes as their packages bring them, with no option but the address. */
+/** Nodes as their packages bring them, with no option but the address; but for one that is not made for development. */
 const programs = {
   hardhat: {
     title: 'Hardhat',
@@ -52,6 +54,19 @@ const programs = {
     file: process.execPath,
     args: [packaged('ganache/dist/node/cli.js'), '--server.host', '127.0.0.1', '--server.port'],
   },
+  // No development node: of itself it makes no block with anything in it, so a driver does by its Engine API.
+  ethereumjs: {
+    title: '@ethereumjs/client',
+    manifest: join(FOREIGN, 'node_modules/@ethereumjs/client/package.json'),
+    file: process.execPath,
+    args: [
+      join(FOREIGN, 'node_modules/@ethereumjs/client/dist/esm/bin/cli.js'),
+      ...['--isSingleNode', 'true', '--discV4', 'false', '--port', '0', '--logFile', 'false', '--logLevel', 'error'],
+      ...['--rpcEngine', '--rpcEngineAuth', 'false', '--rpcEngineAddr', '127.0.0.1'],
+      ...['--rpc', '--rpcAddr', '127.0.0.1', '--rpcPort'],
+    ],
+    hasDriver: true,
+  },
   anvil: {
     title: 'anvil',
     file: findAnvil(),
@@ -86,14 +101,21 @@ export type RealNode = {
 export async function startNode(name: NodeName): Promise<RealNode> {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
-  let child = launch(name, port)
+  const { hasDriver }: Program = programs[name]
+  const driven = hasDriver === true ? openDriven({ url, enginePort: await freePort() }) : null
+  let child = launch(name, port, driven?.args)
   await listening(url, child)
+  driven?.drive()
 
   async function rpc<T>(method: string, ...params: unknown[]): Promise<T> {
     const body = await ask<T>(url, method, params)
     if (body.error !== undefined) throw new Error(`${method}: ${body.error.message}`)
     return body.result as T
   }
+  const mined = (hash: Hex) =>
+    until('the transaction is mined', () =>
+      rpc<{ contractAddress: Hex; status: Hex } | null>('eth_getTransactionReceipt', hash).catch(() => null),
+    )
   const end = async (): Promise<void> => {
     if (child.exitCode !== null || child.signalCode !== null) return
     const ended = new Promise((resolve) => child.once('exit', resolve))
@@ -104,25 +126,31 @@ export async function startNode(name: NodeName): Promise<RealNode> {
     url,
     rpc,
     send: async (transaction) => {
+      if (driven !== null) return mined(await driven.send(transaction))
       const [from] = await rpc<Hex[]>('eth_accounts')
       const hash = await rpc<Hex>('eth_sendTransaction', { from, gas: '0x3d0900', ...transaction })
-      return until('the transaction is mined', () =>
-        rpc<{ contractAddress: Hex; status: Hex } | null>('eth_getTransactionReceipt', hash),
-      )
+      return mined(hash)
     },
     startAgain: async () => {
+      await driven?.rest()
       await end()
-      child = launch(name, port)
+      driven?.forget()
+      child = launch(name, port, driven?.args)
       await listening(url, child)
+      driven?.drive()
     },
-    stop: end,
+    stop: async () => {
+      await driven?.rest()
+      await end()
+      driven?.remove()
+    },
   }
 }
 
-function launch(name: NodeName, port: number): ChildProcess {
+function launch(name: NodeName, port: number, more: string[] = []): ChildProcess {
   const { file, args, cwd = ROOT }: Program = programs[name]
   const { PATH = '', HOME = '/', TMPDIR = '/tmp' } = process.env
-  return spawn(file, [...args, String(port)], {
+  return spawn(file, [...args, String(port), ...more], {
     cwd,
     env: {
       PATH,
