@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { exportTokens } from './export-tokens.ts'
 import { AppError } from '../src/errors.ts'
 import { connectSigner, SignerRefused, type Signer } from '../src/signer/client.ts'
 import { REVOCATIONS_TYPE, type Hex, type RevocationList, type SignRequest } from '../src/signer/wire.ts'
@@ -14,6 +15,8 @@ export type Place = {
   folder: string
   env: Record<string, string>
   token: (userId: string, claims?: Record<string, unknown>) => Promise<string>
+  /** for one step of an export */
+  exportToken: (userId: string, purpose: 'ask' | 'take', claims?: Record<string, unknown>) => Promise<string>
   /** a list of what is revoked, or a part of one, as the authorization server signs it */
   revocations: (
     list: { secondsAgo?: number; entries: string[] } & Partial<RevocationList>,
@@ -60,6 +63,8 @@ export async function makePlace(): Promise<Place> {
         .setIssuedAt()
         .setExpirationTime('1h')
         .sign(privateKey),
+    exportToken: (userId, purpose, claims = {}) =>
+      exportTokens({ key: privateKey, issuer: ISSUER })(userId, purpose, { claims }),
     revocations: ({ secondsAgo = 0, ...claims }, changes = {}) =>
       new SignJWT({ jti: randomUUID(), part: 0, parts: 1, ...claims, iat: Date.now() / 1_000 - secondsAgo })
         .setProtectedHeader({ alg: 'ES256', typ: REVOCATIONS_TYPE, kid: 'first', ...changes })

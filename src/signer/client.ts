@@ -10,6 +10,11 @@ export type Signer = {
   recall: CallSigner<'recall'>
   recallSince: CallSigner<'recallSince'>
   wrapped: CallSigner<'wrapped'>
+  askKey: CallSigner<'askKey'>
+  cancelKey: CallSigner<'cancelKey'>
+  takeKey: CallSigner<'takeKey'>
+  keyExport: CallSigner<'keyExport'>
+  keyExports: () => Promise<Verbs['keyExports']['answer']>
   /**
    * Brings the parts of a list of what is revoked, now and first of all on every later connection: a signer that was
    * started again knows none. Throws as the calls do.
@@ -73,6 +78,11 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
     recall: (request) => call('recall', request),
     recallSince: (request) => call('recallSince', request),
     wrapped: (request) => call('wrapped', request),
+    askKey: withRenewal('askKey'),
+    cancelKey: (request) => call('cancelKey', request),
+    takeKey: withRenewal('takeKey'),
+    keyExport: (request) => call('keyExport', request),
+    keyExports: () => call('keyExports', {}),
     async bringRevocations(parts) {
       greeting = parts
       // One that is opened by this has greeted with them already; twice does no harm.

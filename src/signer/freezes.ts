@@ -23,6 +23,8 @@ export type FrozenList = { subjects: FrozenSubject[]; total: number }
 export type Freezes = {
   /** Checked before every signature. @throws account_frozen, policy_denied */
   assertMoves: (who: { chainId: number; userId: string }) => void
+  /** Checked before a key leaves: it could be used on any network. @throws account_frozen, policy_denied */
+  assertKeyStays: (userId: string) => void
   isApplicationFrozen: (clientId: string) => boolean
   /** what a list says of freezes, all of it kept before this resolves */
   takeList: (entries: readonly string[], issuedAt: number) => Promise<void>
@@ -50,11 +52,14 @@ export function openFreezes({
   group,
   log,
   now,
+  onFreeze = () => {},
 }: {
   db: DatabaseSync
   group: RunGrouped
   log: Logger
   now: () => number
+  /** what a new freeze ends besides; inside the transaction that keeps it */
+  onFreeze?: (subject: string) => void
 }): Freezes {
   const put = db.prepare('INSERT OR REPLACE INTO frozen (subject, by, at) VALUES (?, ?, ?)')
   const remove = db.prepare('DELETE FROM frozen WHERE subject = ?')
@@ -75,6 +80,12 @@ export function openFreezes({
       if (frozen.has(revoked.user(userId))) throw new Refusal('account_frozen', 'The operator froze this account.')
       if (frozen.has(networkOf(chainId)) || frozen.has(EVERYTHING))
         throw new Refusal('policy_denied', 'The rule frozen refuses this transaction.')
+    },
+    assertKeyStays(userId) {
+      if (frozen.size === 0) return
+      if (frozen.has(revoked.user(userId))) throw new Refusal('account_frozen', 'The operator froze this account.')
+      if (frozen.has(EVERYTHING) || [...frozen.keys()].some((subject) => subject.startsWith('network ')))
+        throw new Refusal('policy_denied', 'No key leaves while a network or everything is frozen.')
     },
     isApplicationFrozen: (clientId) => frozen.has(revoked.application(clientId)),
     async takeList(entries, issuedAt) {
@@ -123,6 +134,7 @@ export function openFreezes({
     } else {
       frozen.set(subject, to)
       put.run(subject, to.by, to.at)
+      if (isChange) onFreeze(subject)
     }
     // Which person or application it is stays in the store; the log says that there was a change.
     if (isChange) log.warn(to === null ? 'unfrozen' : 'frozen', { kind: subject.split(' ', 1)[0]!, by: to?.by ?? null })

@@ -24,12 +24,14 @@ function memory() {
     hasToken: boolean,
     maxFills = 16,
     floor = 0,
+    isHeldElsewhere = false,
   ): SigningFacts<SignedAttempt> {
     const nonces = held.map((attempt) => attempt.nonce)
     return {
       attempts: held.filter((attempt) => attempt.nonce === nonce),
       isElsewhere: held.some((attempt) => attempt.intentId === intentId && attempt.nonce !== nonce),
       hasToken,
+      isHeldElsewhere,
       maxFills,
       floor,
       lane: () => (held.length === 0 ? null : { lowest: Math.min(...nonces), highest: Math.max(...nonces) }),
@@ -47,10 +49,10 @@ function memory() {
     isFill: (changes: Partial<SignRequest>, hasToken = false) =>
       isFill(ask(changes), changes.kind ?? 'send', factsOf(ask(changes), hasToken)),
     /** the outcome, and what was signed is remembered: 'stored', a kind, or the code of the refusal */
-    try(changes: Partial<SignRequest>, hasToken = true, maxFills = 16, floor = 0): string {
+    try(changes: Partial<SignRequest>, hasToken = true, maxFills = 16, floor = 0, isHeldElsewhere = false): string {
       const request = ask(changes)
       try {
-        const verdict = judge(request, factsOf(request, hasToken, maxFills, floor))
+        const verdict = judge(request, factsOf(request, hasToken, maxFills, floor, isHeldElsewhere))
         if ('stored' in verdict) return 'stored'
         held.push({ ...termsOf(request), kind: verdict.sign, nonce: request.tx.nonce, hasToken })
         return verdict.sign
@@ -231,6 +233,14 @@ describe('a nonce that was never signed', () => {
     ledger.try({ nonce: 10 })
     assert.equal(ledger.try({ nonce: 27 }), 'nonce_gap')
     assert.equal(ledger.try({ nonce: 26 }), 'send')
+  })
+
+  test('may be any with a token where the key is held elsewhere too, and 16 ahead without', () => {
+    const ledger = memory()
+    ledger.try({ nonce: 10 })
+    assert.equal(ledger.try({ nonce: 90, ...CANCEL, intentId: 'fill' }, false, 16, 0, true), 'nonce_gap')
+    assert.equal(ledger.try({ nonce: 90 }, true, 16, 0, true), 'send')
+    assert.equal(ledger.try({ nonce: 90, intentId: 'other' }, true, 16, 0, true), 'nonce_conflict')
   })
 
   test('is filled up to 16 below the first without a token, and not 17', () => {

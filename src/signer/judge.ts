@@ -24,6 +24,8 @@ export type SigningFacts<A extends SignedAttempt> = {
   isElsewhere: boolean
   /** the user's token was shown and is good for this account and chain */
   hasToken: boolean
+  /** the key of the account is held elsewhere, too: its nonces are used there */
+  isHeldElsewhere: boolean
   /** nonces in a row that may be filled without a token: as many writes as a server binds before it signs one */
   maxFills: number
   /** the account's lowest and highest signed nonce on this chain; null before the first */
@@ -90,7 +92,8 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
   const lane = above(floor, facts.lane())
   // Where an account starts on a chain is the chain's knowledge: it may have been imported. With a token it may also
   // start again further down: else one fill at an absurd nonce would lock an absent user out forever.
-  if (lane !== null && !(facts.hasToken && nonce < lane.lowest)) {
+  // An account whose key is also elsewhere goes on where that left off, however far that is.
+  if (lane !== null && !(facts.hasToken && (nonce < lane.lowest || facts.isHeldElsewhere))) {
     const { lowest, highest } = lane
     const isFar = nonce < lowest - MAX_AHEAD || nonce > highest + MAX_AHEAD
     // Every hole was the lowest unsigned nonce once, and 32 below is where the last look at it was.

@@ -25,6 +25,8 @@ export type Ledger = {
   floor: (slot: LedgerSlot) => number
   /** what was signed without a token since a time, newest first */
   unattendedSince: (at: number) => Iterable<Unattended>
+  /** true when the key of the account left, or came from elsewhere: others may use its nonces */
+  isHeldElsewhere: (userId: string) => boolean
   /** true when the user was given an account */
   hasAccount: (userId: string) => boolean
   /** newest first */
@@ -36,6 +38,9 @@ export type Ledger = {
   /** adds a record to the chain; inside a transaction */
   append: (entry: NewEntry) => void
 }
+
+/** The rule of the record of an account whose key was brought (import-keys.ts). */
+export const IMPORTED = 'imported-key'
 
 /** records in a row before a time, after which all are */
 const MAX_MISDATED = 1_000
@@ -73,6 +78,10 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     WHERE address = ? AND chain_id = ? AND nonce BETWEEN ? AND ? GROUP BY nonce HAVING count(token_id) = 0`)
   const newestFirst = db.prepare('SELECT * FROM ledger ORDER BY seq DESC')
   const account = db.prepare(`SELECT 1 FROM ledger WHERE user_id = ? AND kind = 'account'`)
+  const elsewhereHeld = db.prepare(
+    `SELECT 1 FROM ledger WHERE user_id = ?1 AND kind IN ('export-request', 'export-cancel', 'export') AND kind = 'export'
+      UNION ALL SELECT 1 FROM ledger WHERE user_id = ?1 AND kind = 'account' AND rule = '${IMPORTED}'`,
+  )
   const insert = db.prepare(
     `INSERT INTO ledger (${COLUMNS.join(', ')}, record, mac) VALUES (${COLUMNS.map(() => '?').join(', ')}, ?, ?)`,
   )
@@ -106,12 +115,13 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
         older = row.at < time ? older + 1 : 0
         if (older > MAX_MISDATED) return
         if (older > 0) continue
-        if (row.token_id !== null || row.kind === 'account' || row.kind === 'restore') continue
+        if (row.token_id !== null || row.nonce === null) continue
         const held = readHeld(row)
         const before = attemptsOf(held).filter(({ seq, hasToken }) => seq < held.seq && !hasToken)
         yield { chainId: held.chainId, at: held.at, wei: dearerBy(held, before) }
       }
     },
+    isHeldElsewhere: (userId) => elsewhereHeld.get(userId) !== undefined,
     hasAccount: (userId) => account.get(userId) !== undefined,
     *ofIntent(intentId) {
       for (const row of ofIntent.iterate(intentId) as Iterable<LedgerRow>) yield readHeld(row)

@@ -15,6 +15,9 @@ import { anchorOf, assertAnchored } from './anchor.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
 import { openDek } from './deks.ts'
+import { openExportRecords } from './export-records.ts'
+import { openExportTokens } from './export-tokens.ts'
+import { openExports, type Exports } from './exports.ts'
 import { openFreezes } from './freezes.ts'
 import { openGroup } from './group.ts'
 import { verifierKeyOf, type Heads } from './heads.ts'
@@ -139,14 +142,20 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
     },
   })
   const rotation = openRotation({ db, keys, group, log, nextKek: nextKekOf(settings) })
-  const freezes = openFreezes({ db, group, log, now })
+  const freezes = openFreezes({ db, group, log, now, onFreeze: (subject) => exports.frozen(subject) })
   const { policyFile, folder, isDevelopment } = settings
   const policy = openPolicyInForce({ db, group, file: policyFile, folder, isDevelopment, log })
   const revocations = openRevocations({ keys: tokenKeys, issuer, maxAgeSeconds, log, freezes })
   const tokens = openTokens({ keys: tokenKeys, revocations, issuer, audience, maxSeconds: maxTokenSeconds })
+  const allFreezes = withPolicyFreezes(freezes, policy)
+  const exports: Exports = openExports({
+    ...{ keys, ledger, group, freezes: allFreezes, now, delaySeconds: settings.exportDelaySeconds },
+    records: openExportRecords(db, deks.macs),
+    tokens: openExportTokens({ keys: tokenKeys, revocations, issuer, now }),
+  })
   const inside: Inside = {
     ...{ keys, tokens, ledger, group, limits, unattended, now },
-    freezes: withPolicyFreezes(freezes, policy),
+    freezes: allFreezes,
     ...{ policy, meters },
   }
   const handlers: Handlers = {
@@ -173,6 +182,11 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
     recall: (request) => recall(ledger, request),
     recallSince: (request) => recallSince(ledger, request),
     wrapped: (request) => wrappedPage(keys, request),
+    askKey: exports.ask,
+    cancelKey: exports.cancel,
+    takeKey: exports.take,
+    keyExport: exports.stateOf,
+    keyExports: exports.open,
     revocations: (request) => revocations.take(request),
     health: async () => ({
       ok: true,
@@ -272,6 +286,11 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       recall: refuse,
       recallSince: refuse,
       wrapped: refuse,
+      askKey: refuse,
+      cancelKey: refuse,
+      takeKey: refuse,
+      keyExport: refuse,
+      keyExports: refuse,
       revocations: refuse,
       health: refuse,
     },

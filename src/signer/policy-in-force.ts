@@ -144,7 +144,7 @@ function stampOf(path: string): string {
 export function withPolicyFreezes(
   freezes: Freezes,
   policy: Pick<PolicyInForce, 'current'>,
-): Pick<Freezes, 'assertMoves' | 'isApplicationFrozen'> {
+): Pick<Freezes, 'assertMoves' | 'assertKeyStays' | 'isApplicationFrozen'> {
   const freeze = () => policy.current()?.document.freeze
   return {
     assertMoves(who) {
@@ -154,6 +154,14 @@ export function withPolicyFreezes(
         throw new Refusal('account_frozen', 'The policy of the operator freezes this account.')
       if (chains?.has(who.chainId) === true || everything === true)
         throw new Refusal('policy_denied', 'The rule frozen refuses this transaction.')
+    },
+    assertKeyStays(userId) {
+      freezes.assertKeyStays(userId)
+      const { users, chains, everything } = freeze() ?? {}
+      if (users?.has(userId) === true)
+        throw new Refusal('account_frozen', 'The policy of the operator freezes this account.')
+      if ((chains?.size ?? 0) > 0 || everything === true)
+        throw new Refusal('policy_denied', 'No key leaves while a network or everything is frozen.')
     },
     isApplicationFrozen: (clientId) =>
       freezes.isApplicationFrozen(clientId) || freeze()?.clients.has(clientId) === true,

@@ -5,11 +5,14 @@ import { encodeRestored, type Restored } from './restored.ts'
 import type { FeeFields } from './transaction.ts'
 import type { SignRequest } from './wire.ts'
 
+/** A key that a person asked for, did not get after all, or got (exports.ts). */
+type ExportKind = 'export-request' | 'export-cancel' | 'export'
+
 /** A row of the ledger as it lies in the store. `at` is milliseconds since 1970; wei and gas are decimal digits. */
 export type LedgerRow = {
   seq: number
   at: number
-  kind: 'account' | 'restore' | SignRequest['kind']
+  kind: 'account' | 'restore' | ExportKind | SignRequest['kind']
   user_id: string
   address: Uint8Array
   chain_id: number | null
@@ -67,6 +70,7 @@ export type NewEntry = {
 } & (
   | { kind: 'account' }
   | { kind: 'restore'; restored: Restored }
+  | { kind: ExportKind; tokenId: string | null }
   | {
       kind: SignRequest['kind']
       held: Omit<LedgerAttempt, 'seq' | 'at' | 'hasToken' | 'userId' | 'clientId'>
@@ -126,6 +130,7 @@ export function toRow(seq: number, entry: NewEntry): Omit<LedgerRow, 'record' | 
   const common = { seq, at, kind, user_id: userId, address, rule, evidence, policy, spent }
   if (entry.kind === 'account') return { ...common, ...NOTHING_SIGNED }
   if (entry.kind === 'restore') return { ...common, ...NOTHING_SIGNED, raw: encodeRestored(entry.restored) }
+  if (!('held' in entry)) return { ...common, ...NOTHING_SIGNED, token_id: entry.tokenId }
   const { held, clientId, tokenId } = entry
   return {
     ...common,

@@ -137,6 +137,20 @@ export function readCreateAccountRequest(request: unknown): { userId: string } {
   return { userId }
 }
 
+/** @throws bad_request */
+export function readExportRequest(request: unknown): { token: string } {
+  const { token } = readFields(request, new Set(['token']))
+  if (typeof token !== 'string' || token.length > 8_192) throw bad('token is not text of at most 8,192 characters')
+  return { token }
+}
+
+/** @throws bad_request */
+export function readCancelExportRequest(request: unknown): { userId: string; by: 'person' | 'operator' } {
+  const { by, ...rest } = readFields(request, new Set(['userId', 'by']))
+  if (by !== 'person' && by !== 'operator') throw bad('by is not person or operator')
+  return { ...readCreateAccountRequest(rest), by }
+}
+
 /** `user ID`, `application ID`, `network CHAIN_ID` or `everything`. @throws bad_request */
 export function readFreezeRequest(request: unknown): { subject: string } {
   const { subject } = readFields(request, new Set(['subject']))

@@ -20,6 +20,8 @@ export type SignerConfig = {
   limits: PolicyLimits
   maxTokenSeconds: number
   policyFile: string | undefined
+  /** from a request for a key to the key, seconds; null: no key leaves */
+  exportDelaySeconds: number | null
   /** 0: lists of what is revoked are not used */
   revocationsSeconds: number
   logLevel: Config['LOG_LEVEL']
@@ -36,6 +38,9 @@ const REQUIRED = [
 
 /** A plain transfer's gas at the highest price that a server signs by itself (FEE_CAP_GWEI). */
 const FILL_FEE_WEI = 21_000n * 1_000n * 10n ** 9n
+
+/** Half a day: someone who sleeps finds the notice before the key is gone. */
+const MIN_EXPORT_DELAY_SECONDS = 43_200
 
 /** Nothing here has a default: the signer never guesses where keys are. @throws ConfigError naming every problem */
 export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDevelopment: boolean }): SignerConfig {
@@ -74,6 +79,7 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
     },
     maxTokenSeconds: config.SIGNER_MAX_TOKEN_SECONDS,
     policyFile: config.SIGNER_POLICY_FILE,
+    exportDelaySeconds: config.SIGNER_EXPORT === 'on' ? config.SIGNER_EXPORT_DELAY_SECONDS : null,
     revocationsSeconds: config.SIGNER_REVOCATIONS_SECONDS,
     logLevel: config.LOG_LEVEL,
     isDevelopment,
@@ -91,6 +97,8 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
       'SIGNER_ISSUER and SIGNER_AUDIENCE must be PUBLIC_ORIGIN/oauth and PUBLIC_ORIGIN/v1 of one PUBLIC_ORIGIN: no token would be accepted',
     ])
   }
+  if (!settings.isDevelopment && config.SIGNER_EXPORT_DELAY_SECONDS < MIN_EXPORT_DELAY_SECONDS)
+    throw new ConfigError([`SIGNER_EXPORT_DELAY_SECONDS must be at least ${MIN_EXPORT_DELAY_SECONDS} in production`])
   if (!settings.isDevelopment && settings.revocationsSeconds === 0) {
     throw new ConfigError(['SIGNER_REVOCATIONS_SECONDS cannot be 0 in production: revoked tokens would still sign'])
   }

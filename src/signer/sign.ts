@@ -107,6 +107,7 @@ function judgeNow(inside: Inside, { ask, caller, account, rule }: Examined, at: 
     attempts,
     isElsewhere: ledger.isElsewhere(ask.intentId, slot),
     hasToken,
+    isHeldElsewhere: ledger.isHeldElsewhere(account.userId),
     maxFills: limits.maxFills,
     floor: ledger.floor(slot),
     lane: () => ledger.lane(slot),

@@ -30,6 +30,11 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
     check: () => ({}),
     recallSince: () => ({}),
     wrapped: () => ({}),
+    askKey: () => ({}),
+    cancelKey: () => ({}),
+    takeKey: () => ({}),
+    keyExport: () => ({}),
+    keyExports: () => ({}),
     recall: () => {
       calls.recall += 1
       return new Promise<object>((resolve) => held.push(() => resolve({ raw: 'f'.repeat(500_000) })))

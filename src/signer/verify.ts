@@ -74,7 +74,7 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
     const unproven = macFault(row, macs, macedFrom)
     if (unproven !== null) problems.push(unproven)
     else if (macs !== null && row.seq >= macs.from) checked += 1
-    if (row.kind === 'account' || row.kind === 'restore') continue
+    if (row.nonce === null) continue
     signatures += 1
     const fault = checkSignature(row)
     if (fault !== null) problems.push(`Record ${row.seq}: ${fault}.`)
@@ -165,6 +165,13 @@ const queries: [problem: string, sql: string][] = [
       GROUP BY intent_id HAVING count(*) > 1`,
   ],
   ['First signatures without a token', `SELECT 1 FROM ledger WHERE kind = 'send' AND token_id IS NULL`],
+  [
+    'Keys that left without a request whose delay was over',
+    `SELECT 1 FROM ledger e WHERE kind = 'export' AND rule = 'export-by-person' AND NOT EXISTS (SELECT 1 FROM ledger r
+      WHERE r.kind = 'export-request' AND r.user_id = e.user_id AND r.seq < e.seq
+        AND json_extract(r.evidence, '$.request') = json_extract(e.evidence, '$.request')
+        AND json_extract(r.evidence, '$.ready_at') <= e.at)`,
+  ],
   [
     'Accounts that are missing in the ledger or differ from it',
     `SELECT 1 FROM accounts a LEFT JOIN (SELECT user_id, address FROM ledger WHERE kind = 'account') l

@@ -93,6 +93,15 @@ export type Verbs = {
   prove: { request: ProveRequest; answer: Proof }
   /** Keys of accounts after a number of theirs, and all data keys, as the signer keeps them. */
   wrapped: { request: { after: number }; answer: WrappedPage }
+  /** A person asks for their key; again while that is open, and nothing changes. `token`: EXPORT_TOKEN_TYPE, purpose `ask`. */
+  askKey: { request: { token: string }; answer: KeyExport }
+  /** Ends a request for a key; does nothing where there is none. Needs no token: it only forbids. */
+  cancelKey: { request: { userId: string; by: 'person' | 'operator' }; answer: KeyExport }
+  /** The key, sealed to the recipient that the token names, once the delay is over. Purpose `take`. */
+  takeKey: { request: { token: string }; answer: SealedKey & { address: Hex; id: string } }
+  keyExport: { request: { userId: string }; answer: KeyExport }
+  /** Requests for keys that are under way, the oldest first, at most 500. */
+  keyExports: { request: Record<string, never>; answer: { exports: OpenExport[] } }
   /** One part of a list of what is revoked, signed by the authorization server. */
   revocations: { request: { list: string }; answer: { issuedAt: number } }
   health: {
@@ -115,6 +124,25 @@ export type Verbs = {
   }
 }
 export type Verb = keyof Verbs
+
+/** Where a person's key is on its way out; times in milliseconds since 1970 by the clock of the signer. */
+export type KeyExport = {
+  /** `ready`: the delay is over, until `lapsesAt` */
+  state: 'none' | 'waiting' | 'ready'
+  id: string | null
+  askedAt: number | null
+  readyAt: number | null
+  lapsesAt: number | null
+  /** when a key last left; null: never */
+  exportedAt: number | null
+  /** null: this signer gives no keys away */
+  delaySeconds: number | null
+}
+export type OpenExport = KeyExport & { userId: string }
+/** HPKE (RFC 9180) with DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, as base64url; `info` is `exportInfo`. */
+export type SealedKey = { enc: string; ciphertext: string }
+export const EXPORT_TOKEN_TYPE = 'chatelaine-export+jwt'
+export const EXPORT_AUDIENCE = 'urn:chatelaine:signer'
 
 /** The key of an account as the signer keeps it: nothing without the data key, and that nothing without the master key (KEK). */
 export type WrappedKey = {

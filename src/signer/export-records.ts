@@ -1,0 +1,65 @@
+import type { DatabaseSync } from 'node:sqlite'
+import { assertMac, type Macs } from './macs.ts'
+import { GENESIS, recordOf, type LedgerRow } from './record.ts'
+import { LedgerDamaged } from './refusal.ts'
+
+/** A record of the ledger about a key that leaves. `readyAt` is of requests, `recipient` of keys that left; `at` and it milliseconds since 1970. */
+type ExportRecord = {
+  kind: 'export-request' | 'export-cancel' | 'export'
+  at: number
+  request: string
+  readyAt: number
+  recipient: string | null
+}
+
+/** What the ledger says of exports. Each record that counts is checked by its hash and its MAC, wherever it lies. */
+export type ExportRecords = {
+  /** the newest of a person; null where there is none. @throws LedgerDamaged */
+  newest: (userId: string) => ExportRecord | null
+  /** the last key of theirs that left */
+  exported: (userId: string) => ExportRecord | null
+  /** whether a token was used for a record of theirs */
+  isUsed: (userId: string, jti: string) => boolean
+  /** people whose newest record is a request, the oldest first */
+  open: (most: number) => string[]
+}
+
+const KINDS = `('export-request', 'export-cancel', 'export')`
+
+export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
+  const newest = db.prepare(`SELECT * FROM ledger WHERE user_id = ? AND kind IN ${KINDS} ORDER BY seq DESC LIMIT 1`)
+  const exported = db.prepare(
+    `SELECT * FROM ledger WHERE user_id = ? AND kind IN ${KINDS} AND kind = 'export' ORDER BY seq DESC LIMIT 1`,
+  )
+  const used = db.prepare(`SELECT 1 FROM ledger WHERE user_id = ? AND kind IN ${KINDS} AND token_id = ?`)
+  const open = db.prepare(`SELECT user_id FROM ledger AS asked WHERE kind = 'export-request' AND kind IN ${KINDS}
+    AND NOT EXISTS (SELECT 1 FROM ledger WHERE user_id = asked.user_id AND kind IN ${KINDS} AND seq > asked.seq)
+    ORDER BY seq LIMIT ?`)
+  const before = db.prepare('SELECT record FROM ledger WHERE seq = ?')
+  return {
+    newest: (userId) => read(newest.get(userId)),
+    exported: (userId) => read(exported.get(userId)),
+    isUsed: (userId, jti) => used.get(userId, jti) !== undefined,
+    open: (most) => (open.all(most) as { user_id: string }[]).map((row) => row.user_id),
+  }
+
+  function read(found: unknown): ExportRecord | null {
+    if (found === undefined) return null
+    const row = found as LedgerRow
+    const previous = row.seq === 1 ? GENESIS : (before.get(row.seq - 1) as { record: Uint8Array } | undefined)?.record
+    // Far back in the ledger nobody looked at it since: a key leaves by a record that this signer has written, or not at all.
+    if (previous === undefined || !recordOf(previous, row).equals(Buffer.from(row.record)))
+      throw new LedgerDamaged(`Record ${row.seq} of the ledger was altered, or one before it is missing.`)
+    assertMac(macs, row)
+    const {
+      request,
+      ready_at: readyAt = 0,
+      recipient = null,
+    } = JSON.parse(row.evidence!) as {
+      request: string
+      ready_at?: number
+      recipient?: string
+    }
+    return { kind: row.kind as ExportRecord['kind'], at: row.at, request, readyAt, recipient }
+  }
+}

@@ -1,0 +1,317 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { exportJWK, generateKeyPair } from 'jose'
+import { computeAddress } from 'ethers'
+import { exportTokens } from '../../test/export-tokens.ts'
+import { ALICE, ask, BOB, ISSUER, makePlace, refusal, startSigner } from '../../test/spawned-signer.ts'
+import { openExportRecords } from './export-records.ts'
+import { openExportTokens } from './export-tokens.ts'
+import { exportInfo, openExports } from './exports.ts'
+import { openFreezes } from './freezes.ts'
+import { openGroup } from './group.ts'
+import { newKeyPair, unseal } from './hpke.ts'
+import { makeKekFile, openKekFile } from './kek.ts'
+import { openKeyFile } from './key-file.ts'
+import { openKeys } from './keys.ts'
+import { LedgerDamaged, Refusal } from './refusal.ts'
+import { openSigningLog } from './signing-log.ts'
+import { openStore } from './store.ts'
+import { openWitness } from './witness.ts'
+import { verifyStore } from './verify.ts'
+import { openRevocations } from './revocations.ts'
+import { revoked, type SealedKey } from './wire.ts'
+
+const log = { debug() {}, info() {}, warn() {}, error() {} }
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
+
+/** The verbs on a real store and a clock of their own, without a program around them. */
+async function world(t: TestContext, { delaySeconds = 86_400 as number | null } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'chatelaine-exports-'))
+  const clock = { at: Date.UTC(2026, 0, 1) }
+  const now = () => clock.at
+  const { privateKey, publicKey } = await generateKeyPair('ES256')
+  const jwks = join(folder, 'jwks.json')
+  writeFileSync(jwks, JSON.stringify({ keys: [{ ...(await exportJWK(publicKey)), kid: 'first', alg: 'ES256' }] }))
+  makeKekFile(join(folder, 'kek'))
+  const kek = openKekFile(join(folder, 'kek'))
+  const store = openStore(join(folder, 'store'))
+  const { db } = store
+  t.after(() => {
+    store.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const { deks, ledger, heads } = openSigningLog(db, kek, now)
+  const keys = openKeys({ db, deks, now })
+  const witness = openWitness(store.witnessPath, ledger.head())
+  t.after(() => witness.close())
+  const group = openGroup({
+    db,
+    committing: () => heads.seal(),
+    committed: () => witness.write(ledger.head()),
+    fatal: (error) => assert.fail(String(error)),
+  })
+  const freezes = openFreezes({ db, group, log, now, onFreeze: (subject) => exports.frozen(subject) })
+  const tokenKeys = openKeyFile(jwks, log, now)
+  const revocations = openRevocations({ keys: tokenKeys, issuer: ISSUER, maxAgeSeconds: 0, log, freezes, now })
+  const records = openExportRecords(db, deks.macs)
+  const tokens = openExportTokens({ keys: tokenKeys, revocations, issuer: ISSUER, now })
+  const exports = openExports({ keys, ledger, records, group, freezes, tokens, delaySeconds, now })
+  for (const userId of [ALICE, BOB])
+    await group(-1, () => {
+      const { address } = keys.create(userId)
+      ledger.append({ at: now(), kind: 'account', userId, address, rule: 'one-account-per-user' })
+    })
+  const token = exportTokens({ key: privateKey, issuer: ISSUER, now })
+  const browser = newKeyPair()
+  const recipient = browser.getPublicKey('base64url')
+  return {
+    ...{ clock, db, keys, exports, freezes, token, browser, recipient, kek, folder: join(folder, 'store'), ledger },
+    ask: async (userId = ALICE) => exports.ask({ token: await token(userId, 'ask') }),
+    take: async (request: string, more: Record<string, unknown> = {}, userId = ALICE) =>
+      exports.take({ token: await token(userId, 'take', { claims: { request, recipient, ...more } }) }),
+    state: (userId = ALICE) => exports.stateOf({ userId }),
+    open(sealed: SealedKey & { id: string }, userId = ALICE) {
+      const { address } = keys.ofUser(userId)!
+      return unseal(
+        browser,
+        { enc: Buffer.from(sealed.enc, 'base64url'), ciphertext: Buffer.from(sealed.ciphertext, 'base64url') },
+        { info: exportInfo({ userId, address, id: sealed.id }) },
+      )
+    },
+    kinds: () => db.prepare('SELECT kind, rule FROM ledger WHERE kind LIKE ? ORDER BY seq').all('export%').map(({ kind, rule }) => `${kind} ${rule}`), // prettier-ignore
+  }
+}
+
+const refused = (code: string) => (error: unknown) => error instanceof Refusal && error.code === code
+
+test('a key leaves a day after its request, sealed to the browser; it is the key of the address, and the ledger has it all', async (t) => {
+  const { ask, take, state, clock, open, keys, kinds, kek, folder, ledger } = await world(t)
+  const asked = await ask()
+  assert.deepEqual([asked.state, asked.readyAt, asked.exportedAt], ['waiting', clock.at + DAY, null])
+  assert.equal(ledger.isHeldElsewhere(ALICE), false)
+  clock.at += DAY - 1
+  await assert.rejects(take(asked.id!), refused('export_not_ready'))
+  clock.at += 1
+  assert.equal(state().state, 'ready')
+  const sealed = await take(asked.id!)
+  const key = open(sealed)
+  assert.equal(computeAddress(`0x${key.toString('hex')}`).toLowerCase(), sealed.address)
+  assert.equal(sealed.address, `0x${keys.ofUser(ALICE)!.address.toString('hex')}`)
+  assert.deepEqual([state().state, state().exportedAt], ['none', clock.at])
+  assert.deepEqual([ledger.isHeldElsewhere(ALICE), ledger.isHeldElsewhere(BOB)], [true, false])
+  assert.deepEqual(kinds(), ['export-request export-asked', 'export export-by-person'])
+  // Of what the signer keeps, nothing is the key.
+  const bytes = readFileSync(join(folder, 'signer.sqlite'))
+  for (const form of [key, Buffer.from(key.toString('hex')), Buffer.from(key.toString('base64url'))])
+    assert.equal(bytes.includes(form), false)
+  assert.deepEqual(verifyStore(folder, kek).problems, [])
+})
+
+test('one request at a time: asked for again it stays what it was, and waits no shorter', async (t) => {
+  const { ask, clock, state, exports } = await world(t)
+  const first = await ask()
+  clock.at += 5 * HOUR
+  assert.deepEqual(await ask(), first)
+  await ask(BOB)
+  assert.deepEqual(
+    exports.open().exports.map(({ userId, id }) => [userId, id]),
+    [
+      [ALICE, first.id],
+      [BOB, state(BOB).id],
+    ],
+  )
+})
+
+test('a key that left leaves once: another recipient waits again, the same one whose answer was lost does not', async (t) => {
+  const { ask, take, clock, open } = await world(t)
+  const { id } = await ask()
+  clock.at += DAY
+  const first = open(await take(id!))
+  assert.deepEqual(open(await take(id!)), first)
+  const other = { recipient: newKeyPair().getPublicKey('base64url') }
+  await assert.rejects(take(id!, other), refused('invalid_token'))
+  const again = await ask()
+  assert.notEqual(again.id, id)
+  await assert.rejects(take(again.id!, other), refused('export_not_ready'))
+})
+
+test('cancelled, nothing leaves: by its person, by the operator, by a freeze of the person or of everything', async (t) => {
+  const { ask, take, clock, exports, freezes, kinds } = await world(t)
+  const ways = [
+    () => exports.cancel({ userId: ALICE, by: 'person' }),
+    () => exports.cancel({ userId: ALICE, by: 'operator' }),
+    () => freezes.freeze(revoked.user(ALICE)).then(() => freezes.unfreeze(revoked.user(ALICE))),
+    () => freezes.freeze('everything').then(() => freezes.unfreeze('everything')),
+    () => freezes.freeze('network 8453').then(() => freezes.unfreeze('network 8453')),
+  ]
+  for (const cancel of ways) {
+    const { id } = await ask()
+    clock.at += DAY
+    await cancel()
+    await assert.rejects(take(id!), refused('invalid_token'))
+  }
+  assert.deepEqual(kinds().filter((kind) => kind.startsWith('export-cancel')), [
+    'export-cancel export-cancelled-by-person',
+    'export-cancel export-cancelled-by-operator',
+    ...Array.from({ length: 3 }, () => 'export-cancel export-cancelled-by-freeze'),
+  ]) // prettier-ignore
+  // Of somebody else: nothing ends.
+  const { id } = await ask()
+  await freezes.freeze(revoked.user(BOB))
+  await exports.cancel({ userId: BOB, by: 'person' })
+  clock.at += DAY
+  await take(id!)
+})
+
+test('the frozen ask for nothing and get nothing', async (t) => {
+  const { ask, freezes } = await world(t)
+  await freezes.freeze(revoked.user(ALICE))
+  await assert.rejects(ask(), refused('account_frozen'))
+  await freezes.unfreeze(revoked.user(ALICE))
+  for (const subject of ['everything', 'network 1']) {
+    await freezes.freeze(subject)
+    await assert.rejects(ask(), refused('policy_denied'))
+    await freezes.unfreeze(subject)
+  }
+  assert.equal((await ask()).state, 'waiting')
+})
+
+test('a request that nobody comes back for lapses after a week', async (t) => {
+  const { ask, take, clock, state } = await world(t)
+  const { id } = await ask()
+  clock.at += 8 * DAY
+  assert.equal(state().state, 'ready')
+  clock.at += 1
+  assert.equal(state().state, 'none')
+  await assert.rejects(take(id!), refused('invalid_token'))
+})
+
+test('where it is off nothing is given, whatever is shown', async (t) => {
+  const { ask, state } = await world(t, { delaySeconds: null })
+  await assert.rejects(ask(), refused('export_disabled'))
+  assert.equal(state().delaySeconds, null)
+})
+
+test('a token of another kind, time, person, purpose, request or recipient gets nothing', async (t) => {
+  const { ask, token, exports, clock, recipient, take, open } = await world(t)
+  const fresh = Math.floor(clock.at / 1_000)
+  const bad: [string, Parameters<typeof token>[2]][] = [
+    ['invalid_token', { header: { typ: 'at+jwt' } }],
+    ['invalid_token', { audience: 'http://localhost:4000/v1' }],
+    ['invalid_token', { seconds: 61 }],
+    ['invalid_token', { claims: { purpose: 'sign' } }],
+    ['invalid_token', { claims: { purpose: undefined } }],
+    ['invalid_token', { claims: { auth_time: undefined } }],
+    ['invalid_token', { claims: { auth_time: 'now' } }],
+    ['invalid_token', { claims: { auth_time: fresh + 10 } }],
+    ['sign_in_too_old', { claims: { auth_time: fresh - 306 } }],
+    ['invalid_token', { claims: { jti: undefined } }],
+    ['invalid_token', { claims: { gid: undefined } }],
+    ['unknown_account', { claims: { sub: 'X-nobody' } }],
+  ]
+  for (const [code, bent] of bad)
+    await assert.rejects(
+      exports.ask({ token: await token(bent?.claims?.sub === undefined ? ALICE : 'X-nobody', 'ask', bent) }),
+      refused(code),
+      JSON.stringify(bent),
+    )
+  for (const request of [null, {}, { token: 7 }, { token: 'x'.repeat(9_000) }, { token: '', more: 1 }])
+    await assert.rejects(exports.ask(request), refused('bad_request'))
+  assert.equal(exports.open().exports.length, 0)
+
+  const { id } = await ask()
+  clock.at += DAY
+  const off = Buffer.from(recipient, 'base64url')
+  off[64]! ^= 1
+  for (const [code, more, userId] of [
+    ['invalid_token', { request: 'other' }],
+    ['invalid_token', { recipient: undefined }],
+    ['invalid_token', { recipient: off.toString('base64url') }],
+    ['invalid_token', { request: undefined }],
+    ['invalid_token', { purpose: 'ask' }],
+    ['sign_in_too_old', { auth_time: fresh }],
+    ['invalid_token', {}, BOB],
+  ] as const)
+    await assert.rejects(take(id!, more, userId), refused(code), JSON.stringify([more, userId]))
+  await exports.cancel({ userId: ALICE, by: 'person' })
+  open(await take(await ask().then(({ id: next }) => ((clock.at += DAY), next!))))
+})
+
+test('a token is used once: after a cancel it opens no new request', async (t) => {
+  const { exports, token } = await world(t)
+  const one = await token(ALICE, 'ask')
+  const first = await exports.ask({ token: one })
+  assert.deepEqual(await exports.ask({ token: one }), first)
+  await exports.cancel({ userId: ALICE, by: 'person' })
+  await assert.rejects(exports.ask({ token: one }), refused('invalid_token'))
+})
+
+test('a request that was written into the store by others, or dated back, opens nothing', async (t) => {
+  const { ask, take, db, clock, kek, folder } = await world(t)
+  const { id } = await ask()
+  // Far from the end of the ledger, where a start does not look.
+  db.exec(`UPDATE ledger SET evidence = json_set(evidence, '$.ready_at', 0) WHERE kind = 'export-request'`)
+  await assert.rejects(take(id!), LedgerDamaged)
+  db.exec(
+    `UPDATE ledger SET evidence = json_set(evidence, '$.ready_at', ${clock.at + DAY}) WHERE kind = 'export-request'`,
+  )
+  await assert.rejects(take(id!), refused('export_not_ready'))
+  db.exec(`UPDATE ledger SET mac = zeroblob(36) WHERE kind = 'export-request'`)
+  clock.at += DAY
+  await assert.rejects(take(id!), LedgerDamaged)
+  assert.match(verifyStore(folder, kek).problems.join(), /was not written by this signer/)
+})
+
+test('the program: off unless it is switched on, a delay below half a day is refused in production, and its tokens sign nothing', async (t) => {
+  const place = await makePlace()
+  let signer = await startSigner(place)
+  t.after(async () => {
+    await signer.end('SIGKILL')
+    place.clear()
+  })
+  const { address } = await signer.createAccount({ userId: ALICE })
+  await assert.rejects(signer.askKey({ token: await place.exportToken(ALICE, 'ask') }), refusal('export_disabled'))
+  await signer.end('SIGTERM')
+  const more = { SIGNER_EXPORT: 'on', SIGNER_EXPORT_DELAY_SECONDS: '0' }
+  signer = await startSigner(place, { more })
+  await assert.rejects(
+    signer.sign(ask(address, { accessToken: await place.exportToken(ALICE, 'ask') })),
+    refusal('invalid_token'),
+  )
+  await assert.rejects(signer.askKey({ token: await place.token(ALICE) }), refusal('invalid_token'))
+  const { id, state } = await signer.askKey({ token: await place.exportToken(ALICE, 'ask') })
+  assert.equal(state, 'ready')
+  // Over a restart, too: it is in the ledger.
+  await signer.end('SIGKILL')
+  signer = await startSigner(place, { more })
+  assert.deepEqual((await signer.keyExports()).exports.map((one) => one.id), [id]) // prettier-ignore
+  const browser = newKeyPair()
+  const recipient = browser.getPublicKey('base64url')
+  const sealed = await signer.takeKey({ token: await place.exportToken(ALICE, 'take', { request: id, recipient }) })
+  const key = unseal(
+    browser,
+    { enc: Buffer.from(sealed.enc, 'base64url'), ciphertext: Buffer.from(sealed.ciphertext, 'base64url') },
+    { info: exportInfo({ userId: ALICE, address: Buffer.from(address.slice(2), 'hex'), id: id! }) },
+  )
+  assert.equal(computeAddress(`0x${key.toString('hex')}`).toLowerCase(), address)
+  assert.equal(signer.stderr().includes(key.toString('hex')), false)
+  // What was used elsewhere is no gap any more.
+  const accessToken = await place.token(ALICE)
+  await signer.sign(ask(address, { accessToken, nonce: 0 }))
+  assert.equal((await signer.sign(ask(address, { accessToken, nonce: 100, intentId: 'far' }))).nonce, 100)
+  await assert.rejects(signer.sign(ask(address, { kind: 'cancel', to: address, value: '0', nonce: 300, intentId: 'x' })), refusal('nonce_gap')) // prettier-ignore
+  const production = {
+    ...more,
+    SIGNER_CHAINS: '1',
+    SIGNER_REVOCATIONS_SECONDS: '60',
+    SIGNER_EXPORT_DELAY_SECONDS: '43199',
+  }
+  await assert.rejects(
+    startSigner(place, { more: production, flags: [] }),
+    /SIGNER_EXPORT_DELAY_SECONDS must be at least 43200/,
+  )
+})

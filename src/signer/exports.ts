@@ -1,0 +1,176 @@
+import { randomUUID } from 'node:crypto'
+import { canonical } from './canonical.ts'
+import type { ExportRecords } from './export-records.ts'
+import type { ExportTokens } from './export-tokens.ts'
+import type { Freezes } from './freezes.ts'
+import type { RunGrouped } from './group.ts'
+import { seal } from './hpke.ts'
+import type { Keys } from './keys.ts'
+import type { Ledger } from './ledger.ts'
+import { Refusal } from './refusal.ts'
+import { readCancelExportRequest, readCreateAccountRequest, readExportRequest } from './request.ts'
+import { hex } from './sign.ts'
+import type { KeyExport, OpenExport, SealedKey, Verbs } from './wire.ts'
+import type { KeptAccount } from './wrapping.ts'
+
+/**
+ * How a person's key leaves: a request with a fresh sign-in, a delay that this program counts by its own clock from its own
+ * ledger, and one more fresh sign-in, for which the key is sealed to a public key that the token names. Anyone may cancel
+ * in between, and a freeze does. What asks for it gets no shorter way by any setting of a server.
+ */
+export type Exports = {
+  ask: (request: unknown) => Promise<KeyExport>
+  /** Errors: bad_request. Needs no token: it only forbids. */
+  cancel: (request: unknown) => Promise<KeyExport>
+  take: (request: unknown) => Promise<Verbs['takeKey']['answer']>
+  stateOf: (request: unknown) => KeyExport
+  /** requests under way, the oldest first */
+  open: () => { exports: OpenExport[] }
+  /** something was frozen: what it concerns is cancelled; inside a transaction */
+  frozen: (subject: string) => void
+}
+
+/** How long a key may be fetched once its delay is over: a request that nobody remembers is no door for ever. */
+const LAPSES_AFTER_MS = 7 * 86_400_000
+/** Before signatures, as new accounts are. */
+const FIRST = -1
+
+const NOTHING_ASKED = { id: null, askedAt: null, readyAt: null, lapsesAt: null }
+
+export function openExports({
+  keys,
+  ledger,
+  records,
+  group,
+  freezes,
+  tokens,
+  delaySeconds,
+  now,
+}: {
+  keys: Keys
+  ledger: Ledger
+  records: ExportRecords
+  group: RunGrouped
+  freezes: Pick<Freezes, 'assertKeyStays'>
+  tokens: ExportTokens
+  /** null: no key leaves this signer */
+  delaySeconds: number | null
+  now: () => number
+}): Exports {
+  return {
+    async ask(request) {
+      const { token } = readExportRequest(request)
+      const caller = await tokens.check(token, 'ask')
+      return group(FIRST, () => {
+        const account = admitted(caller.userId)
+        const before = stateNow(account.userId)
+        // One at a time; asked for again it neither begins anew nor waits longer.
+        if (before.state !== 'none') return before
+        if (records.isUsed(account.userId, caller.jti)) throw used()
+        const at = now()
+        const readyAt = at + delaySeconds! * 1_000
+        const evidence = { ...caller.evidence, request: randomUUID(), ready_at: readyAt }
+        append('export-request', 'export-asked', account, { at, tokenId: caller.jti, evidence })
+        return stateNow(account.userId)
+      })
+    },
+    async cancel(request) {
+      const { userId, by } = readCancelExportRequest(request)
+      return group(FIRST, () => {
+        cancelOpen(userId, by)
+        return stateNow(userId)
+      })
+    },
+    async take(request) {
+      const { token } = readExportRequest(request)
+      const caller = await tokens.check(token, 'take')
+      return group(FIRST, () => {
+        const account = admitted(caller.userId)
+        const { recipient, request: id } = caller
+        const done = records.exported(account.userId)
+        // Its answer was lost: who holds the recipient's key had it already.
+        const isAgain = done !== null && done.request === id && done.recipient === recipient.toString('base64url')
+        const sealed = { ...sealTo(account, recipient, id), address: hex(account.address), id }
+        if (isAgain) return sealed
+        const state = stateNow(account.userId)
+        if (state.id !== id || records.isUsed(account.userId, caller.jti)) throw used()
+        if (state.state !== 'ready')
+          throw new Refusal('export_not_ready', 'The delay of this export is not over by the clock of the signer.')
+        const evidence = { ...caller.evidence, request: id, recipient: recipient.toString('base64url') }
+        append('export', 'export-by-person', account, { at: now(), tokenId: caller.jti, evidence })
+        return sealed
+      })
+    },
+    stateOf(request) {
+      return stateNow(readCreateAccountRequest(request).userId)
+    },
+    open: () => ({
+      exports: records.open(MAX_LISTED).flatMap((userId) => {
+        const state = stateNow(userId)
+        return state.state === 'none' ? [] : [{ ...state, userId }]
+      }),
+    }),
+    frozen(subject) {
+      const [kind, userId] = [subject.split(' ', 1)[0]!, subject.slice('user '.length)]
+      if (kind === 'user') cancelOpen(userId, 'freeze')
+      if (kind !== 'everything' && kind !== 'network') return
+      for (const one of records.open(Number.MAX_SAFE_INTEGER)) cancelOpen(one, 'freeze')
+    },
+  }
+
+  /** The account whose key may leave. @throws export_disabled, account_frozen, policy_denied, unknown_account */
+  function admitted(userId: string): KeptAccount {
+    if (delaySeconds === null) throw new Refusal('export_disabled', 'This signer gives no keys away: SIGNER_EXPORT.')
+    freezes.assertKeyStays(userId)
+    const account = keys.ofUser(userId)
+    if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
+    return account
+  }
+
+  function stateNow(userId: string): KeyExport {
+    const exportedAt = records.exported(userId)?.at ?? null
+    const settled = { ...NOTHING_ASKED, state: 'none' as const, exportedAt, delaySeconds }
+    const last = records.newest(userId)
+    if (last?.kind !== 'export-request') return settled
+    const { at: askedAt, readyAt, request: id } = last
+    const lapsesAt = readyAt + LAPSES_AFTER_MS
+    if (now() > lapsesAt) return settled
+    return { ...settled, state: now() < readyAt ? 'waiting' : 'ready', id, askedAt, readyAt, lapsesAt }
+  }
+
+  function cancelOpen(userId: string, by: 'person' | 'operator' | 'freeze'): void {
+    const account = keys.ofUser(userId)
+    const { state, id } = stateNow(userId)
+    if (account === null || state === 'none') return
+    append('export-cancel', `export-cancelled-by-${by}`, account, {
+      at: now(),
+      tokenId: null,
+      evidence: { request: id },
+    })
+  }
+
+  function append(
+    kind: 'export-request' | 'export-cancel' | 'export',
+    rule: string,
+    { userId, address }: KeptAccount,
+    { at, tokenId, evidence }: { at: number; tokenId: string | null; evidence: object },
+  ): void {
+    ledger.append({ at, kind, userId, address, rule, tokenId, evidence: JSON.stringify(evidence) })
+  }
+
+  function sealTo(account: KeptAccount, recipient: Buffer, id: string): SealedKey {
+    const { userId, address } = account
+    const info = exportInfo({ userId, address, id })
+    const { enc, ciphertext } = keys.use(account, (key) => seal(recipient, key, { info }))
+    return { enc: enc.toString('base64url'), ciphertext: ciphertext.toString('base64url') }
+  }
+}
+
+/** in an answer, which a frame has to hold */
+const MAX_LISTED = 500
+
+const used = (): Refusal => new Refusal('invalid_token', 'The token is for another export, or was used before.')
+
+/** What a sealed key is bound to: whose it is, of which address, and for which request. */
+export const exportInfo = ({ userId, address, id }: { userId: string; address: Uint8Array; id: string }): Buffer =>
+  canonical('chatelaine key export 1', userId, address, id)
