@@ -112,6 +112,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
           issuer: issuerOf(origin),
           audience: audienceOf(origin),
           logLevel: config.LOG_LEVEL,
+          keyExport: { isOn: config.KEY_EXPORT === 'on', delaySeconds: config.SIGNER_EXPORT_DELAY_SECONDS },
           log: telemetry.log,
         }).then((signer) => opened('signer', signer, () => signer.stop()).socket),
     ])

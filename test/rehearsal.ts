@@ -84,6 +84,7 @@ export async function rehearse({
     chains: new Map([[31_337, { chainId: 31_337, name: 'devnet', faucet: null } as unknown as Chain]]),
     signer: {
       createAccount: async ({ userId }: { userId: string }) => ({ address: addressOf(userId) }),
+      keyExport: async () => ({ ...NOTHING_LEAVES }),
     } as unknown as Signer,
     telemetry,
     tokenKeys: publicKeys(keys),
@@ -112,6 +113,11 @@ export async function rehearse({
     },
   }
 }
+
+/** Of a signer that gives no keys away. */
+const NOTHING_LEAVES = {
+  ...{ state: 'none', id: null, askedAt: null, readyAt: null, lapsesAt: null, exportedAt: null, delaySeconds: null },
+} as const
 
 export const addressOf = (userId: string): Hex => `0x${createHash('sha256').update(userId).digest('hex').slice(0, 40)}`
 

@@ -5,7 +5,7 @@ import { Command } from 'commander'
 import { checksumAddress } from '../abi/address.ts'
 import { readSome } from '../config.ts'
 import type { Hex } from '../ids.ts'
-import { connectSigner } from '../signer/client.ts'
+import { connectSigner, type Signer } from '../signer/client.ts'
 import { userIdOf } from '../ids.ts'
 import { endInDatabase } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
@@ -13,12 +13,15 @@ import { recorded } from '../operator/actions.ts'
 import { operatorActs } from '../operator/acts.ts'
 import { listStopped } from '../transactions/resume.ts'
 import type { StoppedLane } from '../transactions/lane-wire.ts'
+import type { RootDb } from '../store/db.ts'
+import { cancelExport, listExports } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
-import type { FreezeState, Pregenerated } from '../users/wire.ts'
+import type { ExportState, FreezeState, Pregenerated } from '../users/wire.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import { exportWrappedKeys } from '../users/wrapped-keys.ts'
 import { readInstallationSettings, withDatabase, withDatabaseOrServer } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
+import type { AskOperator } from './reach.ts'
 import { commandActor } from './registry.ts'
 
 type CreateAccountOptions = JsonOption & { provider: string; userId: string }
@@ -72,6 +75,17 @@ export function account(): Command {
     .option('--json', 'print JSON')
     .action(resume)
   command
+    .command('exports')
+    .description('list people who have requested their key, and when it can be downloaded')
+    .option('--json', 'print JSON')
+    .action(listRequested)
+  command
+    .command('cancel-export')
+    .description('cancel the request for a key; the person may request it again')
+    .argument('<user>', 'user id')
+    .option('--json', 'print JSON')
+    .action(cancelRequested)
+  command
     .command('export-keys')
     .description(
       'write the keys of all accounts as the signer wrapped them, for `chatelaine signer restore-keys`; useless without the master key (KEK)',
@@ -79,6 +93,26 @@ export function account(): Command {
     .argument('<file>', 'file to create; - for standard output')
     .action(exportKeys)
   return command
+}
+
+async function listRequested(given: JsonOption): Promise<void> {
+  const requested = await withSignerOrServer(
+    (signer) => listExports({ signer }),
+    (ask) => ask<ExportState[]>('GET', '/accounts/exports'),
+  )
+  const rows = requested.map(({ userId, state, askedAt, readyAt }) => [userId, state, askedAt!, readyAt!])
+  print(given, requested, rows.length === 0 ? 'Nobody has requested a key.' : table(['user', 'state', 'requested', 'from'], rows)) // prettier-ignore
+}
+
+async function cancelRequested(user: string, given: JsonOption): Promise<void> {
+  const done = await withSignerOrServer(
+    (signer, db) =>
+      recorded(db, commandActor(), { action: 'cancel-export', target: user }, (db) =>
+        cancelExport({ db, signer }, user),
+      ),
+    (ask) => ask<ExportState>('POST', `/accounts/${encodeURIComponent(user)}/cancel-export`),
+  )
+  print(given, done, facts([['user', done.userId], ['export', done.state]])) // prettier-ignore
 }
 
 async function exportKeys(file: string): Promise<void> {
@@ -152,23 +186,31 @@ async function create(given: CreateAccountOptions): Promise<void> {
   print(given, shown, facts([['user', shown.userId], ['address', shown.address], ['made', shown.isNew ? 'now' : 'before']])) // prettier-ignore
 }
 
-/** With database and signer in our own hands, or through the running server where that holds the embedded database. */
-async function make(identity: { provider: string; providerUserId: string }): Promise<Pregenerated> {
-  const { SIGNER_SOCKET: path } = readSome(process.env, ['SIGNER_SOCKET'])
-  return withDatabaseOrServer(
-    async (db) => {
-      if (path === undefined)
-        throw new Error('SIGNER_SOCKET is missing: the signer creates the key of an account. Or start the server: this command then goes through it.') // prettier-ignore
-      const signer = connectSigner({ path })
-      try {
-        const target = userIdOf(identity.provider, identity.providerUserId)
-        return await recorded(db, commandActor(), { action: 'create-account', target }, (db) =>
-          pregenerate({ db, signer }, identity),
-        )
-      } finally {
-        signer.close()
-      }
+const make = (identity: { provider: string; providerUserId: string }): Promise<Pregenerated> =>
+  withSignerOrServer(
+    (signer, db) => {
+      const target = userIdOf(identity.provider, identity.providerUserId)
+      return recorded(db, commandActor(), { action: 'create-account', target }, (db) =>
+        pregenerate({ db, signer }, identity),
+      )
     },
     (ask) => ask<Pregenerated>('POST', '/accounts', identity),
   )
+
+/** With database and signer in our own hands, or through the running server where that holds the embedded database. */
+async function withSignerOrServer<T>(
+  work: (signer: Signer, db: RootDb) => Promise<T>,
+  through: (ask: AskOperator) => Promise<T>,
+): Promise<T> {
+  const { SIGNER_SOCKET: path } = readSome(process.env, ['SIGNER_SOCKET'])
+  return withDatabaseOrServer(async (db) => {
+    if (path === undefined)
+      throw new Error('SIGNER_SOCKET is missing: the signer has the keys of accounts. Or start the server: this command then goes through it.') // prettier-ignore
+    const signer = connectSigner({ path })
+    try {
+      return await work(signer, db)
+    } finally {
+      signer.close()
+    }
+  }, through)
 }

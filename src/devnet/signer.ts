@@ -14,6 +14,8 @@ export type SignerSettings = {
   issuer: string
   audience: string
   logLevel: string
+  /** whether people get their keys, and how long after they asked, seconds */
+  keyExport: { isOn: boolean; delaySeconds: number }
   log: Logger
 }
 
@@ -81,7 +83,7 @@ async function socketPath(dataDir: string): Promise<string> {
 function launch(
   dir: string,
   socket: string,
-  { dataDir, jwksFile, issuer, audience, logLevel }: SignerSettings,
+  { dataDir, jwksFile, issuer, audience, logLevel, keyExport }: SignerSettings,
 ): Promise<ChildProcess> {
   const { PATH, TMPDIR, NODE_COMPILE_CACHE } = process.env
   const child = spawn(
@@ -113,6 +115,8 @@ function launch(
         SIGNER_JWKS_FILE: jwksFile,
         SIGNER_ISSUER: issuer,
         SIGNER_AUDIENCE: audience,
+        SIGNER_EXPORT: keyExport.isOn ? 'on' : 'off',
+        SIGNER_EXPORT_DELAY_SECONDS: String(keyExport.delaySeconds),
       },
     },
   )

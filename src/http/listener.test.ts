@@ -331,6 +331,7 @@ test('profile and /v1/me answer with every field, and another user is refused', 
     chainId: 31_337,
     scopes: me.body.scopes,
     linked: ['DEV-alice'],
+    exportedAt: null,
   })
   for (const scope of ['wallet:read', 'contracts:read', 'contracts:write']) assert.ok(me.body.scopes.includes(scope))
   assertProblem(await alice.get(`/v1/users/${bob.userId}`), 403, 'forbidden_user')

@@ -35,7 +35,10 @@ export const rich = (parts: Rich): string =>
  * @param layout  `narrow` for one card in the middle (sign-in, consent, errors), `wide` for tables
  * @param notice  plain text of the strip above the page, for example that this is a development installation
  */
-export function page(brand: Brand, { words, title, body, layout = 'narrow', notice, hasScript }: PageParts): string {
+export function page(
+  brand: Brand,
+  { words, title, body, layout = 'narrow', notice, hasScript, script }: PageParts,
+): string {
   return html`<!doctype html>
     <html lang="${words.language}">
       <head>
@@ -49,6 +52,7 @@ export function page(brand: Brand, { words, title, body, layout = 'narrow', noti
         <link rel="stylesheet" href="${STYLESHEET.path}" />
         !${brand.stylesheet === null ? '' : html`<link rel="stylesheet" href="${brand.stylesheet.path}" />`}
         !${hasScript === undefined ? '' : html`<script defer src="${hasScript}${COPY.path}"></script>`}
+        !${script === undefined ? '' : html`<script defer src="${hasScript ?? ''}${script.path}"></script>`}
       </head>
       <body class="${layout}">
         !${notice === undefined ? '' : html`<aside class="notice strip" aria-label="${words.around.notice}">${notice}</aside>`}
@@ -82,6 +86,8 @@ export type PageParts = {
   notice?: string
   /** our origin, on a page with times or something to copy: the one script that a page may have, and works without */
   hasScript?: string
+  /** one more script, beside `hasScript`, and the one path that it may ask */
+  script?: { path: string; route: string; connectsTo: string }
 }
 
 /**
@@ -91,15 +97,19 @@ export type PageParts = {
 export const PAGE_CSP =
   "default-src 'none'; style-src 'self'; img-src 'self' data: https:; base-uri 'none'; frame-ancestors 'none'"
 
-/** The same, and that one file as a script. */
-const copyingCsp = (origin: string): string => `${PAGE_CSP}; script-src ${origin}${COPY.route}`
+/** The same, and that one file as a script; with a second one, what that asks too. */
+const scriptedCsp = (origin: string, script: PageParts['script']): string =>
+  `${PAGE_CSP}; script-src ${origin}${COPY.route}${script === undefined ? '' : ` ${origin}${script.route}; connect-src ${origin}${script.connectsTo}`}`
 
 /** Sends a page with the headers that belong to it; pages show someone's data, so nothing may store them. */
 export function sendPage(reply: FastifyReply, status: number, parts: PageParts): FastifyReply {
   return reply
     .code(status)
     .header('content-type', 'text/html; charset=utf-8')
-    .header('content-security-policy', parts.hasScript === undefined ? PAGE_CSP : copyingCsp(parts.hasScript))
+    .header(
+      'content-security-policy',
+      parts.hasScript === undefined ? PAGE_CSP : scriptedCsp(parts.hasScript, parts.script),
+    )
     .header('cache-control', 'no-store')
     .header('referrer-policy', 'no-referrer')
     .header('x-content-type-options', 'nosniff')

@@ -29,7 +29,7 @@ const ownClient = (origin: string): Application => ({
 })
 
 /** Where a sign-in that was asked for again leads: to what was wanted, or to the account, to repeat it there. */
-export type ComesBackTo = 'again' | 'send'
+export type ComesBackTo = 'again' | 'send' | 'export'
 
 const returnOf = (origin: string): string => `${origin}/account/signed-in`
 

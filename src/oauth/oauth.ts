@@ -64,7 +64,7 @@ export async function oauth(
   // Apart from the above: anyone who looks at their account is not signing in again and again.
   await server.register(async (scope) => {
     hostedPages(scope, app)
-    accountPages(scope, app, { provider, providers, federation, secrets, slices: slices ?? nothing })
+    accountPages(scope, app, { provider, providers, federation, secrets, keys, slices: slices ?? nothing })
   })
 }
 

@@ -10,6 +10,8 @@ import { en } from '../texts/en.ts'
 import type { Hex } from '../ids.ts'
 import { accountBody, eraseBody, shortBody } from './account/body.ts'
 import type { Rehearsed, SentTransaction } from './account/slices.ts'
+import { exportBody, exportNotice } from './account/export-body.ts'
+import type { KeyExport } from '../signer/wire.ts'
 import { activityBody } from './account/activity.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import { badRequestBody, chooserBody, consentBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
@@ -18,6 +20,24 @@ import { confirmBody, sendBody, sentBody } from './account/send-body.ts'
 
 /** Every text in brackets, as a translation would replace it. */
 const texts = bracket(en)
+
+const exporting: KeyExport = {
+  state: 'ready',
+  id: 'r',
+  askedAt: 0,
+  readyAt: 1,
+  lapsesAt: 2,
+  exportedAt: 3,
+  delaySeconds: 86_400,
+}
+const exportPage = {
+  csrf: 'c',
+  userId: 'DEV-nell',
+  address: `0x${'a1'.repeat(20)}`,
+  signInAgain: '/',
+  isOffered: true,
+  isFresh: true,
+}
 
 function bracket<T extends object>(words: T): T {
   return Object.fromEntries(
@@ -135,11 +155,19 @@ const pages: Record<string, () => string> = {
   'signed out': () => signedOutBody(texts, { application: null }),
   'signed out of an application': () => signedOutBody(texts, { application: 'Shop' }),
   erase: () => eraseBody(texts, { csrf: 'c', firstIdentity: 'DEV' }),
+  'export, requested': () => exportBody(texts, { ...exportPage, state: { ...exporting, state: 'waiting' } }),
+  'export, ready': () => exportBody(texts, { ...exportPage, state: exporting }),
+  'export, ready, after a while': () => exportBody(texts, { ...exportPage, state: exporting, isFresh: false }),
+  'export, not requested': () => exportBody(texts, { ...exportPage, state: { ...exporting, state: 'none' } }),
+  'export, off': () => exportBody(texts, { ...exportPage, state: { ...exporting, state: 'none' }, isOffered: false }),
   short: () => shortBody(texts.account.erased, texts.account.erasedHint, { href: '/', text: texts.account.signIn }),
   account: () =>
     accountBody({
       words: texts,
       csrf: 'c',
+      notice: exportNotice(texts, { ...exporting, state: 'waiting' }),
+      exportedAt: new Date(0),
+      canExport: true,
       username: 'Nell',
       provider: 'DEV',
       imageSrc: null,

@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { answers, NoQuery } from '../http/wire.ts'
 import { SignedOut } from '../oauth/wire.ts'
 import { StoppedLane } from '../transactions/lane-wire.ts'
-import { FreezeState, Pregenerated } from '../users/wire.ts'
+import { ExportState, FreezeState, Pregenerated } from '../users/wire.ts'
 import { answersWith, shared } from './wire.ts'
 
 export const NewAccount = Type.Object(
@@ -82,4 +82,19 @@ export const signOut = {
   description:
     'Every browser and every application with all its tokens, everywhere within seconds. What the person allowed stays allowed.',
   ...answers(SignedOut, 404, 413, 415),
+}
+export const listExports = {
+  ...shared,
+  operationId: 'listKeyExports',
+  summary: 'Keys that people have requested',
+  description: 'Requests under way, the oldest first, at most 500: docs/guides/leaving.md.',
+  querystring: NoQuery,
+  ...answers(Type.Array(ExportState), 503),
+}
+export const cancelExport = {
+  ...ofOneAccount,
+  operationId: 'cancelKeyExport',
+  summary: 'Cancel the request for a key',
+  description: 'Nothing leaves; the person may request it again. Without a request it does nothing.',
+  ...answers(ExportState, 404, 413, 415, 503),
 }

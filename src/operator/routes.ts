@@ -17,6 +17,7 @@ import { bearerToken } from '../http/bearer.ts'
 import { addressOf, openLimit, spend } from '../http/limits.ts'
 import { isSubject, parseUserId, userIdOf } from '../ids.ts'
 import { endIn } from '../oauth/sign-out.ts'
+import { cancelExport, listExports } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
 import { listStopped } from '../transactions/resume.ts'
 import { pregenerate } from '../users/pregenerate.ts'
@@ -182,6 +183,21 @@ export async function operatorApi(
       '/operator/v1/accounts/:userId/resume',
       { schema: accountWire.resumeAccount },
       (request) => acts(request).resumeAccount(textOf(request.params.userId)),
+    )
+
+    /** GET /operator/v1/accounts/exports. Errors: signer_unavailable. */
+    scope.get('/operator/v1/accounts/exports', { schema: accountWire.listExports }, () => listExports(app))
+
+    /** POST /operator/v1/accounts/:userId/cancel-export. Errors: not_found, signer_unavailable. */
+    scope.post<{ Params: { userId: string } }>(
+      '/operator/v1/accounts/:userId/cancel-export',
+      { schema: accountWire.cancelExport },
+      (request) => {
+        const target = textOf(request.params.userId)
+        return recorded(db, actorOf(request), { action: 'cancel-export', target }, (db) =>
+          cancelExport({ db, signer: app.signer }, target),
+        )
+      },
     )
 
     for (const [action, schema] of [

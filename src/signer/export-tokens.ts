@@ -54,7 +54,7 @@ export function openExportTokens({
       if (age < -CLOCK_TOLERANCE_SECONDS) throw invalid()
       if (age > MAX_SIGN_IN_SECONDS + CLOCK_TOLERANCE_SECONDS)
         throw new Refusal('sign_in_too_old', 'The sign-in is more than 5 minutes old.')
-      // Whoever was signed out, or frozen, is not asked for their key.
+      // Of one who was signed out, or frozen since, nothing is taken.
       await revocations.check({
         ...{ userId: caller.userId, clientId: caller.evidence.client_id, scopes: [], chainId: null, expiresAt: exp },
         ...{ tokenId: caller.jti, tokenHash: caller.evidence.token_sha256, jti: caller.jti },

@@ -30,7 +30,7 @@ export type Exports = {
   frozen: (subject: string) => void
 }
 
-/** How long a key may be fetched once its delay is over: a request that nobody remembers is no door for ever. */
+/** How long a key may be fetched once its delay is over: a request that nobody remembers is no door that stays open. */
 const LAPSES_AFTER_MS = 7 * 86_400_000
 /** Before signatures, as new accounts are. */
 const FIRST = -1

@@ -18,7 +18,7 @@ const CURVE = 'prime256v1'
 export const PUBLIC_KEY_BYTES = 65
 const TAG_BYTES = 16
 
-type Terms = { info: Uint8Array; aad?: Uint8Array; aead?: Aead }
+type SealingTerms = { info: Uint8Array; aad?: Uint8Array; aead?: Aead }
 
 /**
  * @param recipient  public key, 65 bytes
@@ -28,7 +28,7 @@ type Terms = { info: Uint8Array; aad?: Uint8Array; aead?: Aead }
 export function seal(
   recipient: Uint8Array,
   plaintext: Uint8Array,
-  { info, aad = Buffer.alloc(0), aead = 'aes-256-gcm' }: Terms,
+  { info, aad = Buffer.alloc(0), aead = 'aes-256-gcm' }: SealingTerms,
   ephemeral: ECDH = newKeyPair(),
 ): Sealed {
   if (!isPublicKey(recipient)) throw new Error('The recipient is not a public key.')
@@ -44,7 +44,7 @@ export function seal(
 export function unseal(
   recipient: ECDH,
   { enc, ciphertext }: Sealed,
-  { info, aad = Buffer.alloc(0), aead = 'aes-256-gcm' }: Terms,
+  { info, aad = Buffer.alloc(0), aead = 'aes-256-gcm' }: SealingTerms,
 ): Buffer {
   const context = Buffer.concat([enc, recipient.getPublicKey()])
   const { key, nonce } = schedule(recipient.computeSecret(enc), context, { info, aead })

@@ -92,7 +92,7 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
   const lane = above(floor, facts.lane())
   // Where an account starts on a chain is the chain's knowledge: it may have been imported. With a token it may also
   // start again further down: else one fill at an absurd nonce would lock an absent user out forever.
-  // An account whose key is also elsewhere goes on where that left off, however far that is.
+  // An account whose key is also elsewhere continues where that left off, however far that is.
   if (lane !== null && !(facts.hasToken && (nonce < lane.lowest || facts.isHeldElsewhere))) {
     const { lowest, highest } = lane
     const isFar = nonce < lowest - MAX_AHEAD || nonce > highest + MAX_AHEAD

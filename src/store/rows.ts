@@ -20,6 +20,8 @@ export type Database = {
     frozen_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     unfrozen_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     signed_out_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    exported_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    imported_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
   }
   identities: {
     provider: string

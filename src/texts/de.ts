@@ -1,3 +1,4 @@
+import { exporting } from './exporting.ts'
 import type { Texts } from './en.ts'
 
 /** German. */
@@ -224,6 +225,7 @@ export const de: Texts = {
     ],
     other: ['Das ging nicht', 'Gehen Sie zurück und versuchen Sie es noch einmal.'],
   },
+  exporting: exporting.de,
   account: {
     title: 'Ihr Konto',
     signOut: 'Abmelden',

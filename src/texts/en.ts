@@ -1,3 +1,4 @@
+import { exporting } from './exporting.ts'
 import type { Rich } from './rich.ts'
 
 /** English, and the shape of every other language: a text that one of them lacks does not compile. */
@@ -200,6 +201,7 @@ export const en = {
     internal_error: ['Something went wrong on our side', 'Try again. If it happens again, contact support.'],
     other: ['This did not work', 'Go back and try again.'],
   } as Record<PageCode | 'other', [title: string, help: string]>,
+  exporting: exporting.en,
   account: {
     title: 'Your account',
     signOut: 'Sign out',
@@ -364,35 +366,12 @@ export const en = {
 export type Texts = typeof en
 
 /** Refusals that have a text of their own on a page; every other has that of `other`, with its code. */
+// prettier-ignore
 export type PageCode =
-  | 'sign_in_expired'
-  | 'sign_in_refused'
-  | 'unknown_provider'
-  | 'provider_unavailable'
-  | 'application_suspended'
-  | 'account_frozen'
-  | 'rate_limited'
-  | 'not_found'
-  | 'database_unavailable'
-  | 'shutting_down'
-  | 'invalid_address'
-  | 'invalid_user_id'
-  | 'invalid_amount'
-  | 'amount_precision'
-  | 'invalid_recipient'
-  | 'unknown_recipient'
-  | 'insufficient_funds'
-  | 'insufficient_tokens'
-  | 'not_token_owner'
-  | 'transfer_refused'
-  | 'execution_reverted'
-  | 'policy_denied'
-  | 'fee_cap_reached'
-  | 'too_many_pending'
-  | 'account_stopped'
-  | 'chain_unavailable'
-  | 'chain_timeout'
-  | 'signer_unavailable'
-  | 'overloaded'
-  | 'idempotency_key_reused'
-  | 'internal_error'
+  | 'sign_in_expired' | 'sign_in_refused' | 'unknown_provider' | 'provider_unavailable'
+  | 'application_suspended' | 'account_frozen' | 'rate_limited' | 'not_found' | 'database_unavailable'
+  | 'shutting_down' | 'invalid_address' | 'invalid_user_id' | 'invalid_amount' | 'amount_precision'
+  | 'invalid_recipient' | 'unknown_recipient' | 'insufficient_funds' | 'insufficient_tokens'
+  | 'not_token_owner' | 'transfer_refused' | 'execution_reverted' | 'policy_denied' | 'fee_cap_reached'
+  | 'too_many_pending' | 'account_stopped' | 'chain_unavailable' | 'chain_timeout' | 'signer_unavailable'
+  | 'overloaded' | 'idempotency_key_reused' | 'internal_error'

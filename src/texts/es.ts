@@ -1,3 +1,4 @@
+import { exporting } from './exporting.ts'
 import type { Texts } from './en.ts'
 
 /** Spanish. */
@@ -211,6 +212,7 @@ export const es: Texts = {
     ],
     other: ['No ha funcionado', 'Vuelve atrás e inténtalo de nuevo.'],
   },
+  exporting: exporting.es,
   account: {
     title: 'Tu cuenta',
     signOut: 'Cerrar sesión',

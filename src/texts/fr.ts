@@ -1,3 +1,4 @@
+import { exporting } from './exporting.ts'
 import type { Texts } from './en.ts'
 
 /** French. Before : ; ? ! and within « » stands a narrow no-break space, `\u202f`. */
@@ -215,6 +216,7 @@ export const fr: Texts = {
     internal_error: ['Une erreur s’est produite chez nous', 'Réessayez. Si cela se reproduit, contactez l’assistance.'],
     other: ['Cela n’a pas fonctionné', 'Revenez en arrière et réessayez.'],
   },
+  exporting: exporting.fr,
   account: {
     title: 'Votre compte',
     signOut: 'Se déconnecter',

@@ -1,3 +1,4 @@
+import { exporting } from './exporting.ts'
 import type { Texts } from './en.ts'
 
 /** Japanese. */
@@ -197,6 +198,7 @@ export const ja: Texts = {
     internal_error: ['サービス側で問題が起きました', 'もう一度お試しください。続く場合はサポートにお知らせください。'],
     other: ['処理できませんでした', '戻って、もう一度お試しください。'],
   },
+  exporting: exporting.ja,
   account: {
     title: 'アカウント',
     signOut: 'サインアウト',

@@ -175,6 +175,5 @@ async function handleForeignTransaction(
 
 async function stop(db: Db, app: App, { chainId }: Chain, { from, nonce, hash }: Foreign): Promise<void> {
   const intrusion = { chainId, sender: from, nonce, hash, reason: 'foreign_nonce' } as const
-  await stopLane(db, intrusion)
-  laneStopped(app, intrusion)
+  laneStopped(app, intrusion, await stopLane(db, intrusion))
 }

@@ -151,7 +151,7 @@ export async function giveUp(
 ): Promise<boolean> {
   const { chainId, id, from: sender, nonce } = bound
   const intrusion = { chainId, sender, nonce, hash, reason: 'foreign_nonce' } as const
-  const isMine = await retrying(() =>
+  const stopped = await retrying(() =>
     app.db.transaction().execute(async (db) => {
       const mine = await db
         .updateTable('transactions')
@@ -168,13 +168,12 @@ export async function giveUp(
         .where('state', 'in', ['BOUND', 'SUBMITTED'])
         .returning('id')
         .executeTakeFirst()
-      if (mine !== undefined) await stopLane(db, intrusion)
-      return mine !== undefined
+      return mine === undefined ? null : { isExpected: await stopLane(db, intrusion) }
     }),
   )
-  if (!isMine) return false
+  if (stopped === null) return false
   app.telemetry.writes.inc({ state: 'FAILED' })
   app.telemetry.log.error('transaction_failed', { chainId, id, sender, nonce })
-  laneStopped(app, intrusion)
+  laneStopped(app, intrusion, stopped.isExpected)
   return true
 }

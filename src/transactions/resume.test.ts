@@ -56,6 +56,49 @@ test('a stopped account is listed with what stopped it, and resumed it goes on b
   await assert.rejects(askToResume(world.db, 'DEV-nobody-at-all'), refusedWith('not_found'))
 })
 
+test('an account whose key is known to be elsewhere goes on by itself, behind every nonce that was used there, however often', async () => {
+  for (const how of ['exported_at', 'imported_at'] as const) {
+    const writer = await world.writer(how)
+    await world.db
+      .updateTable('accounts')
+      .set({ [how]: new Date() })
+      .where('user_id', '=', writer.userId)
+      .execute()
+    await world.add(world.first, writer, 1)
+    await world.mine()
+    for (let time = 0; time < 2; time++) {
+      await useElsewhere(world, writer, 2)
+      await world.mine()
+      await keep(world)
+      assert.deepEqual(await stoppedOf(writer), [])
+    }
+    const { answer } = await world.add(world.first, writer, 10)
+    assert.equal(answer.tx.nonce, 5)
+    await world.mine()
+    assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'MINED')
+    assert.equal(await world.countOf(writer), 11n)
+  }
+})
+
+test('a write whose nonce was used there says so, and is never sent under another; the account goes on', async () => {
+  const writer = await world.writer('overtaken')
+  await world.db.updateTable('accounts').set({ exported_at: new Date() }).where('user_id', '=', writer.userId).execute()
+  await world.add(world.first, writer, 1)
+  await world.mine()
+  // It reaches no node before the other one is mined.
+  world.first.misbehave(async (method, _params, next) => (method === 'eth_sendRawTransaction' ? '0x' : next()))
+  const waiting = await world.add(world.first, writer, 5)
+  await useElsewhere(world, writer, 1)
+  await world.mine()
+  world.first.misbehave(null)
+  await keep(world)
+  assert.equal((await readTransaction(world.first.app, writer, waiting.answer.id)).state, 'REPLACED')
+  const { answer } = await world.add(world.first, writer, 10)
+  assert.equal(answer.tx.nonce, 2)
+  await world.mine()
+  assert.equal(await world.countOf(writer), 11n)
+})
+
 test('used again by others, a resumed account is stopped again', async () => {
   const writer = await world.writer('again')
   await world.add(world.first, writer, 1)

@@ -5,6 +5,7 @@ import { chainOf } from '../http/caller.ts'
 import { parseUserId, userIdOf } from '../ids.ts'
 import { retrying } from '../store/db.ts'
 import { findMember } from './directory.ts'
+import { readExported } from './exported.ts'
 import { ownAccount, type Account } from './authorize.ts'
 import { userWire } from './find.ts'
 import type { Me, UserProfile } from './wire.ts'
@@ -28,8 +29,15 @@ export async function readUser(app: App, reader: Reader, { userId }: { userId: s
 /** The caller's own profile, the network of the application and what the token allows. */
 export async function readMe(app: App, caller: Caller): Promise<Me> {
   const chain = chainOf(app, caller)
-  const { user, linked } = await readIdentities(app, caller)
-  return { ...user, network: chain.name, chainId: chain.chainId, scopes: scopesOf(app, caller).toSorted(), linked }
+  const [{ user, linked }, exportedAt] = await Promise.all([
+    readIdentities(app, caller),
+    readExported(app.db, caller.accountId),
+  ])
+  return {
+    ...user,
+    ...{ network: chain.name, chainId: chain.chainId, scopes: scopesOf(app, caller).toSorted(), linked },
+    exportedAt: exportedAt?.toISOString() ?? null,
+  }
 }
 
 /** The account shows itself as its first identity; that id stays when others are linked. */

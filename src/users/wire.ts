@@ -32,11 +32,24 @@ export const Me = Type.Object(
     chainId: Type.Integer(),
     scopes: Type.Array(Type.String()),
     linked: Type.Array(Type.String(), { description: 'Ids of all identities of this account, the first one first' }),
+    exportedAt: Nullable(
+      Type.String({
+        description:
+          'When the owner exported the key of the account; it may be used elsewhere since then, and its nonces with it',
+      }),
+    ),
   },
   {
     title: 'Me',
     examples: [
-      { ...ALICE, network: 'sepolia', chainId: 11_155_111, scopes: ['wallet:read'], linked: ['GITHUB-583231'] },
+      {
+        ...ALICE,
+        network: 'sepolia',
+        chainId: 11_155_111,
+        scopes: ['wallet:read'],
+        linked: ['GITHUB-583231'],
+        exportedAt: null,
+      },
     ],
   },
 )
@@ -99,3 +112,29 @@ export const FreezeState = Type.Object(
   { title: 'FreezableAccount', examples: [{ userId: 'GITHUB-583231', frozenAt: '2026-01-31T12:00:00.000Z' }] },
 )
 export type FreezeState = Static<typeof FreezeState>
+
+/** How far the export of someone's key is, as the operator sees it. */
+export const ExportState = Type.Object(
+  {
+    userId: Type.String(),
+    state: Type.Union([Type.Literal('none'), Type.Literal('waiting'), Type.Literal('ready')]),
+    askedAt: Nullable(Type.String()),
+    readyAt: Nullable(Type.String({ description: 'When its delay is over, by the clock of the signer' })),
+    lapsesAt: Nullable(Type.String()),
+    exportedAt: Nullable(Type.String({ description: 'When a key last left' })),
+  },
+  {
+    title: 'KeyExport',
+    examples: [
+      {
+        userId: 'GITHUB-583231',
+        state: 'waiting',
+        askedAt: '2026-01-31T12:00:00.000Z',
+        readyAt: '2026-02-01T12:00:00.000Z',
+        lapsesAt: '2026-02-08T12:00:00.000Z',
+        exportedAt: null,
+      },
+    ],
+  },
+)
+export type ExportState = Static<typeof ExportState>

@@ -3,9 +3,11 @@ import type { Provider } from 'oidc-provider'
 import type { App } from '../../app.ts'
 import { openLimit, spend } from '../../http/limits.ts'
 import { textsOf } from '../../http/page.ts'
+import type { Texts } from '../../texts/en.ts'
 import { PageError } from '../../texts/page-error.ts'
 import { ownSignIn, type ComesBackTo } from '../first-party.ts'
 import { formOf } from '../interactions.ts'
+import { exportNotice } from './export-body.ts'
 import type { Secrets } from '../secrets.ts'
 import { readVisitor, type Visitor } from '../sessions.ts'
 
@@ -29,12 +31,14 @@ type Work = (action: AccountAction) => Promise<string | URL | FastifyReply>
 export type AccountDoor = {
   /** Who is signed in; null when nobody is, whom `leave` sends to sign in. */
   arrive(request: FastifyRequest, reply: FastifyReply): Promise<Visitor | null>
-  isFresh(visitor: Visitor): boolean
+  isFresh(visitor: Visitor, seconds?: number): boolean
+  /** HTML for the top of a page: what the person has to know wherever they are; empty mostly. */
+  noticeFor(visitor: Visitor, words: Texts): Promise<string>
   csrfOf(visitor: Visitor): string
   /** A form of ours, sent by the person who was shown it. */
   act(path: string, work: Work): void
   /** The same after a fresh sign-in, which may come between. */
-  actFresh(path: string, work: Work, back?: ComesBackTo): void
+  actFresh(path: string, work: Work, back?: ComesBackTo, seconds?: number): void
 }
 
 export function openAccountDoor(
@@ -45,8 +49,9 @@ export function openAccountDoor(
   const { config, origin } = app
   const limit = openLimit({ name: 'account', perSecond: PER_SECOND, burst: BURST, now: () => app.now() })
   const purposeOf = ({ sessionUid }: Visitor): string => `account ${sessionUid}`
-  const isFresh = ({ signedInAt }: Visitor): boolean => signedInAt + FRESH_SECONDS > app.now() / 1_000
-  return { arrive, isFresh, csrfOf: (visitor) => secrets.csrfToken(purposeOf(visitor)), act, actFresh }
+  const isFresh = ({ signedInAt }: Visitor, seconds = FRESH_SECONDS): boolean =>
+    signedInAt + seconds > app.now() / 1_000
+  return { arrive, isFresh, noticeFor, csrfOf: (visitor) => secrets.csrfToken(purposeOf(visitor)), act, actFresh }
 
   async function arrive(request: FastifyRequest, reply: FastifyReply): Promise<Visitor | null> {
     const words = textsOf(request)
@@ -71,9 +76,20 @@ export function openAccountDoor(
     })
   }
 
-  function actFresh(path: string, work: Work, back: ComesBackTo = 'again'): void {
+  /** Of the signer, not of our database: who asked for a key past this program is to be seen here too. */
+  async function noticeFor({ user }: Visitor, words: Texts): Promise<string> {
+    try {
+      return exportNotice(words, await app.signer.keyExport({ userId: user.userId }))
+    } catch (error) {
+      // The page is of use without it, and the signer gives nothing away while it is away.
+      app.telemetry.log.warn('key_export_unreadable', {}, error)
+      return ''
+    }
+  }
+
+  function actFresh(path: string, work: Work, back: ComesBackTo = 'again', seconds = FRESH_SECONDS): void {
     act(path, async (action) =>
-      isFresh(action.visitor) ? work(action) : new URL(ownSignIn(origin, { comesBackTo: back })),
+      isFresh(action.visitor, seconds) ? work(action) : new URL(ownSignIn(origin, { comesBackTo: back })),
     )
   }
 }

@@ -13,16 +13,19 @@ import type { Texts } from '../../texts/en.ts'
 import { PageError } from '../../texts/page-error.ts'
 import { sendPage, textsOf } from '../../http/page.ts'
 import { userWire, type User } from '../../users/find.ts'
+import { readExported } from '../../users/exported.ts'
 import { assertChangeable, readFreezable } from '../../users/freeze.ts'
 import { forgetPerson, listIdentities, unlinkIdentity } from '../../users/identities.ts'
 import { accountBody, eraseBody, shortBody, type OnNetwork } from './body.ts'
 import { hidden, leaveFor, openAccountDoor } from './access.ts'
 import type { AccountSlices, Listed, ShownTransfer } from './slices.ts'
 import { activityPage } from './activity.ts'
+import { exportPages } from './export.ts'
 import { listAllowed, revokeAll, revokeAllowed } from './allowed.ts'
 import { browserOf } from '../browser.ts'
 import type { Federation } from '../federation/federation.ts'
 import { ownSignIn } from '../first-party.ts'
+import type { PrivateKeys } from '../keys.ts'
 import { linkingOf } from '../linking.ts'
 import { ownDataFile } from './own-data.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
@@ -38,6 +41,7 @@ type AccountPageParts = {
   federation: Federation
   secrets: Secrets
   slices: AccountSlices
+  keys: PrivateKeys
 }
 
 /** Rows of each list on the first page; all of them are on `/account/activity`. */
@@ -47,7 +51,7 @@ const FEW = 5
 export function accountPages(
   server: FastifyInstance,
   app: App,
-  { provider, providers, federation, secrets, slices }: AccountPageParts,
+  { provider, providers, federation, secrets, slices, keys }: AccountPageParts,
 ): void {
   const { db, origin } = app
   const door = openAccountDoor(server, app, { provider, secrets })
@@ -55,6 +59,7 @@ export function accountPages(
   sendPages(server, app, { door, providers, slices })
   activityPage(server, app, { door, slices })
   ownDataFile(server, app, { door, slices })
+  exportPages(server, app, { door, keys })
 
   /** GET /account: everything; a sign-in first when there is none. */
   server.get<{ Querystring: { done?: unknown } }>('/account', hidden, async (request, reply) => {
@@ -63,12 +68,14 @@ export function accountPages(
     const { user } = visitor
     const { accountId, userId } = user
     const words = textsOf(request)
-    const [networks, allowed, identities, sessions, { frozenAt }] = await Promise.all([
+    const [networks, allowed, identities, sessions, { frozenAt }, notice, exportedAt] = await Promise.all([
       Promise.all([...app.chains.keys()].map((chainId) => lookAt(words, user, chainId))),
       listAllowed(app, { accountId, userId }),
       listIdentities(db, { accountId, userId }),
       listSessions(db, userId),
       readFreezable(db, userId),
+      door.noticeFor(visitor, words),
+      readExported(db, accountId),
     ])
     const { username, address, imageSrc } = userWire(user)
     const { done } = request.query
@@ -86,6 +93,9 @@ export function accountPages(
       providers,
       sessions,
       session: visitor.sessionUid,
+      notice,
+      exportedAt,
+      canExport: app.config.KEY_EXPORT === 'on',
       done: typeof done === 'string' && Object.hasOwn(words.done, done) ? words.done[done]! : null,
     })
     return sendPage(reply, 200, { words, title: words.account.title, layout: 'wide', hasScript: origin, body })
@@ -102,7 +112,7 @@ export function accountPages(
         title: notSignedIn,
         body: shortBody(notSignedIn, null, { href: '/account', text: signIn }),
       })
-    if (state === 'send') return leaveFor(reply, '/account/send')
+    if (state === 'send' || state === 'export') return leaveFor(reply, `/account/${state}`)
     return leaveFor(reply, state === 'again' ? '/account?done=again' : '/account')
   })
 
@@ -157,7 +167,7 @@ export function accountPages(
     const visitor = await arrive(request, reply)
     if (visitor === null) return leaveFor(reply, ownSignIn(origin, { comesBackTo: 'first' }))
     const words = textsOf(request)
-    const body = eraseBody(words, { csrf: csrfOf(visitor), firstIdentity: visitor.user.userId })
+    const body = `${await door.noticeFor(visitor, words)}${eraseBody(words, { csrf: csrfOf(visitor), firstIdentity: visitor.user.userId })}`
     return sendPage(reply, 200, { words, title: words.erase.title, body })
   })
 

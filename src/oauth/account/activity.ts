@@ -43,14 +43,14 @@ export function activityPage(
     const filters = readFilters(request.query, { networks, applications })
     const cursor = typeof request.query.cursor === 'string' ? request.query.cursor : undefined
     const { rows, nextCursor } = await readRows(words, visitor.user, filters, cursor)
-    const body = activityBody(words, {
+    const body = `${await door.noticeFor(visitor, words)}${activityBody(words, {
       filters,
       networks,
       applications,
       rows,
       nextCursor,
       isFirst: cursor === undefined,
-    })
+    })}`
     return sendPage(reply, 200, { words, title: words.activity.title, layout: 'wide', hasScript: app.origin, body })
   })
 

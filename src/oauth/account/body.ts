@@ -38,24 +38,32 @@ export type AccountParts = {
   sessions: ListedSession[]
   /** uid of the session of this browser */
   session: string
+  /** HTML: what is to be known before anything else */
+  notice: string
+  /** when the key left; null: never */
+  exportedAt: Date | null
+  canExport: boolean
   /** sentence about what has just been done */
   done: string | null
 }
 
 /** Everything a person has here, and what they can do about it. Each function returns HTML, escaped. */
 export function accountBody(parts: AccountParts): string {
-  const { done, isFrozen, words } = parts
+  const { done, isFrozen, words, notice, exportedAt, canExport } = parts
+  const { exporting } = words
   const [frozen, whatItMeans] = words.codes.account_frozen
   const networks = parts.networks.map((one) => ({ ...one, canSend: one.canSend && !isFrozen }))
   return html`
-    !${done === null ? '' : html`<p class="notice" role="status">${done}</p>`}
+    !${notice} !${done === null ? '' : html`<p class="notice" role="status">${done}</p>`}
     !${isFrozen ? html`<div class="danger stack tight"><b>${frozen}</b><span>${whatItMeans}</span></div>` : ''}
+    !${exportedAt === null ? '' : html`<p class="notice">${exporting.exported(timeText(words, exportedAt))}</p>`}
     <h1>${words.account.title}</h1>
     <div class="columns">
       <div class="stack">!${personCard(parts)} !${networks.map((one) => networkCard(words, one)).join('')}</div>
       <div class="stack">!${applicationsCard(parts)} !${identitiesCard(parts)} !${sessionsCard(parts)}</div>
     </div>
     <p><a href="/account/data.json" download>${words.account.data}</a></p>
+    !${canExport ? html`<p><a href="/account/export">${exporting.title}</a></p>` : ''}
     <p><a class="danger" href="/account/erase">${words.account.erase}</a></p>
   `
 }

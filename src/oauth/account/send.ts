@@ -48,7 +48,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
         await assertChangeable(app.db, visitor.user.accountId)
         const { chainId, order } = readForm(app, words, form)
         const found = await sending.rehearse(senderOf(visitor), chainId, order)
-        const body = confirmBody(words, {
+        const body = `${await door.noticeFor(visitor, words)}${confirmBody(words, {
           csrf: door.csrfOf(visitor),
           key: randomUUID(),
           network: chainName(app, words, chainId),
@@ -57,7 +57,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
           amount: shownAmount(order),
           found,
           isSelf: found.recipient.address?.toLowerCase() === visitor.user.address,
-        })
+        })}`
         return sendPage(reply, 200, { words, title: words.send.confirmTitle, body })
       } catch (error) {
         if (!(error instanceof AppError) || describeError(error.code).status >= 500) throw error
@@ -94,11 +94,12 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     const visitor = await door.arrive(request, reply)
     if (visitor === null) return leaveFor(reply, ownSignIn(app.origin, { comesBackTo: 'first' }))
     const words = textsOf(request)
-    const { network, id } = request.query
-    const chainId = Number(typeof network === 'string' && /^\d{1,15}$/.test(network) ? network : 0)
+    const { network: asked, id } = request.query
+    const chainId = Number(typeof asked === 'string' && /^\d{1,15}$/.test(asked) ? asked : 0)
     const sent = typeof id === 'string' ? await sending.look(visitor.user, chainId, id) : null
     if (sent === null) throw new PageError('not_found', ({ codes }) => codes.not_found[1])
-    const body = sentBody(words, { sent, network: chainName(app, words, chainId), here: request.url })
+    const network = chainName(app, words, chainId)
+    const body = `${await door.noticeFor(visitor, words)}${sentBody(words, { sent, network, here: request.url })}`
     return sendPage(reply, 200, { words, title: words.send.sentTitle, hasScript: app.origin, body })
   })
 
@@ -115,7 +116,8 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     ).flat()
     const named = providers.map(({ name, label }) => ({ value: name, title: label }))
     const error = refused === null ? null : explainError(words, refused)
-    const body = sendBody(words, { csrf: door.csrfOf(visitor), choices, providers: named, typed, error })
+    const notice = await door.noticeFor(visitor, words)
+    const body = `${notice}${sendBody(words, { csrf: door.csrfOf(visitor), choices, providers: named, typed, error })}`
     const status = refused === null ? 200 : describeError(refused.code).status
     return sendPage(reply, status, { words, title: words.send.title, body })
   }

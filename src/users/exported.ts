@@ -1,0 +1,80 @@
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import type { UserId } from '../ids.ts'
+import type { Signer } from '../signer/client.ts'
+import type { KeyExport, OpenExport } from '../signer/wire.ts'
+import { retrying, type Db } from '../store/db.ts'
+import { findUser } from './find.ts'
+import type { ExportState } from './wire.ts'
+
+/**
+ * The key of an account, sealed, and the account marked as exported. Marked before the signer is asked: a process that dies in
+ * between leaves an account that counts as exported and may not be, never one that is and does not count. What is wrong then, the
+ * next look at the signer mends (`settleExported`).
+ * @throws what the signer refuses it with; the mark is then what it was
+ */
+export async function takeKey(
+  { db, signer, now }: Pick<App, 'db' | 'signer' | 'now'>,
+  { accountId, userId, token }: { accountId: string; userId: UserId; token: string },
+): Promise<Awaited<ReturnType<Signer['takeKey']>>> {
+  await mark(db, accountId, new Date(now()))
+  try {
+    return await signer.takeKey({ token })
+  } catch (error) {
+    // Unknown is not refused: the signer may have sealed it.
+    if (!(error instanceof AppError) || error.code === 'signer_unavailable') throw error
+    await settleExported(db, accountId, await signer.keyExport({ userId }))
+    throw error
+  }
+}
+
+/** The mark as the signer's ledger has it. */
+export const settleExported = (db: Db, accountId: string, { exportedAt }: KeyExport): Promise<void> =>
+  mark(db, accountId, exportedAt === null ? null : new Date(exportedAt))
+
+/** When the key of an account left; null: never, as far as this database knows. */
+export async function readExported(db: Db, accountId: string): Promise<Date | null> {
+  const row = await retrying(() =>
+    db.selectFrom('accounts').select('exported_at').where('account_id', '=', accountId).executeTakeFirst(),
+  )
+  return row?.exported_at ?? null
+}
+
+/** Requests for keys that are under way, the oldest first. Of the signer, which counts their delay. */
+export async function listExports({ signer }: Pick<App, 'signer'>): Promise<ExportState[]> {
+  return (await signer.keyExports()).exports.map(exportWire)
+}
+
+/**
+ * Ends the request for someone's key; where there is none it does nothing.
+ * @param wanted  the user, by any identity of theirs
+ * @throws not_found
+ */
+export async function cancelExport({ db, signer }: Pick<App, 'db' | 'signer'>, wanted: UserId): Promise<ExportState> {
+  const user = await findUser(db, wanted)
+  if (user === null) throw new AppError('not_found', 'This user has no account.')
+  const { userId } = user
+  return exportWire({ ...(await signer.cancelKey({ userId, by: 'operator' })), userId })
+}
+
+const exportWire = ({ userId, state, askedAt, readyAt, lapsesAt, exportedAt }: OpenExport): ExportState => ({
+  userId,
+  state,
+  askedAt: timeOf(askedAt),
+  readyAt: timeOf(readyAt),
+  lapsesAt: timeOf(lapsesAt),
+  exportedAt: timeOf(exportedAt),
+})
+
+const timeOf = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
+
+async function mark(db: Db, accountId: string, at: Date | null): Promise<void> {
+  await retrying(() =>
+    db
+      .updateTable('accounts')
+      .set({ exported_at: at })
+      .where('account_id', '=', accountId)
+      .where('exported_at', 'is distinct from', at)
+      .execute(),
+  )
+}
