@@ -1,4 +1,5 @@
-import { createWriteStream } from 'node:fs'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { createInterface } from 'node:readline'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { Command } from 'commander'
@@ -17,6 +18,7 @@ import type { RootDb } from '../store/db.ts'
 import { cancelExport, listExports } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
 import type { ExportState, FreezeState, Pregenerated } from '../users/wire.ts'
+import { importAccounts } from '../users/import.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import { exportWrappedKeys } from '../users/wrapped-keys.ts'
 import { readInstallationSettings, withDatabase, withDatabaseOrServer } from './database.ts'
@@ -86,6 +88,11 @@ export function account(): Command {
     .option('--json', 'print JSON')
     .action(cancelRequested)
   command
+    .command('import')
+    .description('create the accounts of keys that `chatelaine signer import-keys` brought')
+    .argument('<manifest>', 'what that command wrote; - for standard input')
+    .action(importManifest)
+  command
     .command('export-keys')
     .description(
       'write the keys of all accounts as the signer wrapped them, for `chatelaine signer restore-keys`; useless without the master key (KEK)',
@@ -113,6 +120,22 @@ async function cancelRequested(user: string, given: JsonOption): Promise<void> {
     (ask) => ask<ExportState>('POST', `/accounts/${encodeURIComponent(user)}/cancel-export`),
   )
   print(given, done, facts([['user', done.userId], ['export', done.state]])) // prettier-ignore
+}
+
+/** Refusals that are printed; the number of all of them is. */
+const MAX_SHOWN = 100
+
+async function importManifest(file: string): Promise<void> {
+  const input = file === '-' ? process.stdin : createReadStream(file)
+  const { imported, present, refused } = await withSignerOrServer(
+    (signer, db) => importAccounts({ db, signer, now: Date.now }, createInterface({ input, crlfDelay: Infinity })),
+    () => {
+      throw new Error('The server holds the embedded database: stop it first.')
+    },
+  )
+  for (const { row, reason } of refused.slice(0, MAX_SHOWN)) process.stdout.write(`refused  ${row}: ${reason}\n`)
+  process.stdout.write(`${imported} accounts imported, ${present} were there, ${refused.length} refused.\n`)
+  if (refused.length > 0) process.exitCode = 1
 }
 
 async function exportKeys(file: string): Promise<void> {

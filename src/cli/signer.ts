@@ -49,6 +49,37 @@ export function signer(): Command {
     .argument('<file>', 'what the server keeps of them, useless without the master key (KEK)')
     .action((file: string) => become('restore-keys.ts', [file]))
   command
+    .command('import-keys')
+    .description('bring keys from keystores or from `export-all` of another installation; asks a running signer')
+    .argument('<file>', 'lines of JSON: docs/guides/leaving.md')
+    .requiredOption('--manifest <file>', 'file to write: users and addresses, for `chatelaine account import`')
+    .option('--recipient-key <file>', 'what `recipient-key` created: the lines are of `export-all`')
+    .option('--password-file <file>', 'password of the keystores: the lines have keystores (Web3 Secret Storage v3)')
+    .action(
+      (
+        file: string,
+        { manifest, recipientKey, passwordFile }: { manifest: string; recipientKey?: string; passwordFile?: string },
+      ) =>
+        become('import-keys.ts', [
+          ...[file, '--manifest', manifest],
+          ...(recipientKey === undefined ? [] : ['--recipient-key', recipientKey]),
+          ...(passwordFile === undefined ? [] : ['--password-file', passwordFile]),
+        ]),
+    )
+  command
+    .command('recipient-key')
+    .description('create a key pair that keys can be sealed to, and print its public half; never overwrites a file')
+    .argument('<file>', 'file to create: the private half')
+    .action((file: string) => become('export-all.ts', ['recipient-key', file]))
+  command
+    .command('export-all')
+    .description('write all keys, sealed to a recipient; needs SIGNER_EXPORT_ALL=on; asks a running signer')
+    .argument('<file>', 'file to create')
+    .requiredOption('--to-recipient <key>', 'public key that `recipient-key` printed where the keys are going')
+    .action((file: string, { toRecipient }: { toRecipient: string }) =>
+      become('export-all.ts', ['export-all', file, '--to-recipient', toRecipient]),
+    )
+  command
     .command('rotate-kek')
     .description(
       'wrap all data keys by the master key at SIGNER_KEK_NEXT_FILE; asks a running signer, which keeps signing',

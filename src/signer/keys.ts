@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import type { Deks, KeptDek } from './deks.ts'
-import { rewrap, withKey, wrapNew, type KeptAccount } from './wrapping.ts'
+import { rewrap, withKey, wrapGiven, wrapNew, type KeptAccount } from './wrapping.ts'
 
 /**
  * The accounts and their keys: the master key wraps one data key per epoch, the data key wraps user keys. A user key
@@ -13,6 +13,8 @@ export type Keys = {
   ofAddress: (address: Buffer) => KeptAccount | null
   /** makes a key and stores it; inside a transaction. The user must have none. */
   create: (userId: string) => KeptAccount
+  /** Stores a key that was brought; inside a transaction. @returns false where it is none, or gives another address */
+  bring: (whose: { userId: string; address: Buffer }, key: Buffer) => boolean
   /** Stores the key of a row that another data key wrapped, under one of this store; inside a transaction. @throws key_damaged */
   adopt: (account: KeptAccount, dek: KeyObject) => void
   /**
@@ -63,6 +65,11 @@ export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now:
     ofUser: (userId) => readAccount(byUser.get(userId)),
     ofAddress: (address) => readAccount(byAddress.get(address)),
     create: (userId) => store(wrapNew(userId, deks.current())),
+    bring(whose, key) {
+      const account = wrapGiven(key, whose, deks.current())
+      if (account !== null) store(account)
+      return account !== null
+    },
     adopt: (account, dek) => void store(rewrap(account, dek, deks.current())),
     use: (account, work) => withKey(account, deks.of(account.epoch), work),
     count: () => (count.get() as { keys: number }).keys,

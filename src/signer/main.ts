@@ -12,6 +12,7 @@ import { existsSync } from 'node:fs'
 import { ConfigError } from '../config.ts'
 import { openLog, type Logger } from '../log.ts'
 import { anchorOf, assertAnchored } from './anchor.ts'
+import { openBulk } from './bulk.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
 import { openDek } from './deks.ts'
@@ -153,6 +154,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
     records: openExportRecords(db, deks.macs),
     tokens: openExportTokens({ keys: tokenKeys, revocations, issuer, now }),
   })
+  const bulk = openBulk({ keys, ledger, group, freezes: allFreezes, isGiving: settings.isGivingAll, now })
   const inside: Inside = {
     ...{ keys, tokens, ledger, group, limits, unattended, now },
     freezes: allFreezes,
@@ -215,6 +217,9 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
       rotateKek: () => rotation.rotateKek(),
       rotateDek: () => rotation.rotateDek(),
       rotation: () => rotation.state(),
+      importRecipient: () => bulk.recipient(),
+      importKeys: (request) => bulk.take(request),
+      exportKeys: (request) => bulk.give(request),
     },
     isDamaged: heads.behind() !== null,
     // One that the ledger is known not to continue is nobody's newest.
@@ -294,7 +299,10 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       revocations: refuse,
       health: refuse,
     },
-    admin: { freeze: refuse, unfreeze: refuse, frozen: refuse, rotateKek: refuse, rotateDek: refuse, rotation: refuse },
+    admin: {
+      ...{ freeze: refuse, unfreeze: refuse, frozen: refuse, rotateKek: refuse, rotateDek: refuse, rotation: refuse },
+      ...{ importRecipient: refuse, importKeys: refuse, exportKeys: refuse },
+    },
   }
 }
 

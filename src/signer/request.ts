@@ -151,6 +151,31 @@ export function readCancelExportRequest(request: unknown): { userId: string; by:
   return { ...readCreateAccountRequest(rest), by }
 }
 
+export type ImportedKey = { userId: string; address: Buffer; enc: Buffer; ciphertext: Buffer }
+
+/** @throws bad_request */
+export function readImportRequest(request: unknown): ImportedKey[] {
+  const { keys } = readFields(request, new Set(['keys']))
+  if (!Array.isArray(keys) || keys.length > 100) throw bad('keys is not a list of at most 100')
+  return keys.map((key) => {
+    const { userId, address, enc, ciphertext } = readFields(key, new Set(['userId', 'address', 'enc', 'ciphertext']))
+    if (typeof enc !== 'string' || typeof ciphertext !== 'string') throw bad('enc and ciphertext are not text')
+    return {
+      ...readCreateAccountRequest({ userId }),
+      address: readAddress('address', address),
+      enc: Buffer.from(enc, 'base64url'),
+      ciphertext: Buffer.from(ciphertext, 'base64url'),
+    }
+  })
+}
+
+/** @throws bad_request */
+export function readExportAllRequest(request: unknown): { recipient: string; batch: string; after: number } {
+  const { recipient, batch, after } = readFields(request, new Set(['recipient', 'batch', 'after']))
+  if (typeof recipient !== 'string') throw bad('recipient is not text')
+  return { recipient, batch: readIntentId(batch), after: readInteger('after', after, 0) }
+}
+
 /** `user ID`, `application ID`, `network CHAIN_ID` or `everything`. @throws bad_request */
 export function readFreezeRequest(request: unknown): { subject: string } {
   const { subject } = readFields(request, new Set(['subject']))

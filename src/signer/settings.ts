@@ -22,6 +22,8 @@ export type SignerConfig = {
   policyFile: string | undefined
   /** from a request for a key to the key, seconds; null: no key leaves */
   exportDelaySeconds: number | null
+  /** the signer's own user may have all keys, sealed to a recipient */
+  isGivingAll: boolean
   /** 0: lists of what is revoked are not used */
   revocationsSeconds: number
   logLevel: Config['LOG_LEVEL']
@@ -80,6 +82,7 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
     maxTokenSeconds: config.SIGNER_MAX_TOKEN_SECONDS,
     policyFile: config.SIGNER_POLICY_FILE,
     exportDelaySeconds: config.SIGNER_EXPORT === 'on' ? config.SIGNER_EXPORT_DELAY_SECONDS : null,
+    isGivingAll: config.SIGNER_EXPORT_ALL === 'on',
     revocationsSeconds: config.SIGNER_REVOCATIONS_SECONDS,
     logLevel: config.LOG_LEVEL,
     isDevelopment,

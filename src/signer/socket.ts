@@ -9,7 +9,16 @@ import { encodeFrame, frameReader, MAX_FRAME_BYTES, type AnswerFrame, type Verb 
 /** One function per verb; what it throws as Refusal is returned, everything else is a bug and returned as such. */
 export type Handlers = { [V in Verb]: (request: unknown) => unknown }
 /** What its operator asks, on a socket of their own. */
-type AdminVerb = 'freeze' | 'unfreeze' | 'frozen' | 'rotateKek' | 'rotateDek' | 'rotation'
+type AdminVerb =
+  | 'freeze'
+  | 'unfreeze'
+  | 'frozen'
+  | 'rotateKek'
+  | 'rotateDek'
+  | 'rotation'
+  | 'importRecipient'
+  | 'importKeys'
+  | 'exportKeys'
 export type AdminHandlers = { [verb in AdminVerb]: (request: unknown) => unknown }
 type Served = Record<string, (request: unknown) => unknown>
 

@@ -31,6 +31,16 @@ export function wrapNew(userId: string, { epoch, dek }: { epoch: number; dek: Ke
   }
 }
 
+/** A key that was brought, wrapped; the caller wipes it. @returns null where it is none, or gives another address */
+export function wrapGiven(
+  key: Buffer,
+  { userId, address }: { userId: string; address: Buffer },
+  { epoch, dek }: { epoch: number; dek: KeyObject },
+): KeptAccount | null {
+  if (key.length !== 32 || !isScalar(key) || !addressOf(publicKeyOf(key)).equals(address)) return null
+  return seal(key, dek, { userId, address, epoch, version: KEY_VERSION })
+}
+
 /**
  * Opens the key of a row for the time of one call: in one buffer that is zeroed on the way out, and never a string.
  * @throws key_damaged  when the row was altered, moved to another user, or gives another address

@@ -1,0 +1,74 @@
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { parseUserId } from '../ids.ts'
+import { retrying } from '../store/db.ts'
+import { pregenerate } from './pregenerate.ts'
+
+export type ImportedAccounts = {
+  imported: number
+  /** were in the database, and marked as brought */
+  present: number
+  /** `row`: its user, or its line where it names none */
+  refused: { row: string; reason: string }[]
+}
+
+/**
+ * Accounts of a manifest of `chatelaine signer import-keys`: each gets its rows, for the key that the signer has, and is marked as
+ * brought, so that its key may be used elsewhere. Killed at any point it is run again.
+ */
+export async function importAccounts(
+  { db, signer, now }: Pick<App, 'db' | 'signer' | 'now'>,
+  lines: AsyncIterable<string>,
+): Promise<ImportedAccounts> {
+  const done: ImportedAccounts = { imported: 0, present: 0, refused: [] }
+  let [at, read, said] = [0, 0, -1]
+  for await (const text of lines) {
+    at += 1
+    if (text.trim() === '') continue
+    const line = parse(text)
+    if (typeof line.end?.keys === 'number') said = line.end.keys
+    else {
+      read += 1
+      await takeOne(line)
+    }
+  }
+  if (said !== read)
+    done.refused.push({ row: 'the manifest', reason: 'it does not end where it should: it is not whole' })
+  return done
+
+  async function takeOne({ userId, address }: ManifestLine): Promise<void> {
+    const identity = typeof userId === 'string' ? parseUserId(userId) : null
+    if (identity === null || typeof address !== 'string')
+      return void done.refused.push({ row: `line ${at}`, reason: 'it has no userId and address' })
+    const refuse = (reason: string): void => void done.refused.push({ row: userId!, reason })
+    try {
+      const { provider, subject: providerUserId } = identity
+      const made = await pregenerate({ db, signer }, { provider, providerUserId })
+      // The signer would have made a new account for one whose key was not brought.
+      if (made.address.toLowerCase() !== address.toLowerCase())
+        return refuse('the account of this user has another address')
+      const { numUpdatedRows } = await retrying(() =>
+        db
+          .updateTable('accounts')
+          .set({ imported_at: new Date(now()) })
+          .where('user_id', '=', made.userId)
+          .where('imported_at', 'is', null)
+          .executeTakeFirst(),
+      )
+      done[numUpdatedRows > 0n ? 'imported' : 'present'] += 1
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code !== 'invalid_request') throw error
+      refuse(error.message)
+    }
+  }
+}
+
+type ManifestLine = { userId?: string; address?: string; end?: { keys?: number } }
+
+function parse(text: string): ManifestLine {
+  try {
+    return (JSON.parse(text) ?? {}) as ManifestLine
+  } catch {
+    return {}
+  }
+}
