@@ -138,6 +138,8 @@ const programs = [
   'signer/trust-key.ts',
   'signer/policy-keys.ts',
   'signer/policy-tool.ts',
+  'signer/export-all.ts',
+  'signer/import-keys.ts',
 ]
 
 /** Files of the product, each with its imports. */

@@ -8,7 +8,7 @@ import { keyPairOf, newKeyPair } from './hpke.ts'
 /** The first line of a file of keys names it. */
 export const KEYS_FORMAT = 'chatelaine keys 1'
 
-type Ask = <T>(question: { verb: string; request: object }) => Promise<T>
+export type Ask = <T>(question: { verb: string; request: object }) => Promise<T>
 
 /**
  * All keys of a running signer, sealed to a recipient, a line each (docs/guides/leaving.md). Each is a record of the ledger

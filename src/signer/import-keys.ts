@@ -6,11 +6,10 @@ import { IMPORT, type ImportOutcome } from './bulk.ts'
 import { exportInfo } from './exports.ts'
 import { keyPairOf, seal, unseal } from './hpke.ts'
 import { openKeystore } from './keystore.ts'
-import { KEYS_FORMAT } from './export-all.ts'
+import { KEYS_FORMAT, type Ask } from './export-all.ts'
 
 /** Opens what a line holds, into a buffer that is wiped. @throws Error  a sentence */
 type Opener = (line: Record<string, unknown>, terms: { userId: string; address: Buffer }) => Buffer
-type Ask = <T>(question: { verb: string; request: object }) => Promise<T>
 type Imported = { imported: number; present: number; refused: { row: string; reason: string }[] }
 
 /** Keys in one question. */

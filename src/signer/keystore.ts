@@ -1,7 +1,7 @@
 import { createDecipheriv, pbkdf2Sync, scryptSync, timingSafeEqual } from 'node:crypto'
 import { keccak } from '../keccak.ts'
 
-type Unread = Record<string, unknown> | undefined
+type UnreadPart = Record<string, unknown> | undefined
 
 /** Above it a file would take minutes, or the machine's memory: 2^18 is what wallets write. */
 const MAX_SCRYPT_N = 2 ** 20
@@ -16,14 +16,18 @@ const MAX_ROUNDS = 10_000_000
  * @throws Error  a sentence, when it is none, or the password is another
  */
 export function openKeystore(keystore: unknown, password: string): Buffer {
-  const file = keystore as Unread
+  const file = keystore as UnreadPart
   // Old ones write the member with a capital letter.
-  const parts = (file?.crypto ?? file?.Crypto) as Unread
+  const parts = (file?.crypto ?? file?.Crypto) as UnreadPart
   if (Number(file?.version) !== 3 || parts?.cipher !== 'aes-128-ctr') throw new Error('it is no keystore of version 3')
   const ciphertext = bytes(parts.ciphertext, 32)
-  const iv = bytes((parts.cipherparams as Unread)?.iv, 16)
+  const iv = bytes((parts.cipherparams as UnreadPart)?.iv, 16)
   const mac = bytes(parts.mac, 32)
-  const derived = derive(parts.kdf, (parts.kdfparams as Unread) ?? {}, Buffer.from(password.normalize('NFKC'), 'utf8'))
+  const derived = derive(
+    parts.kdf,
+    (parts.kdfparams as UnreadPart) ?? {},
+    Buffer.from(password.normalize('NFKC'), 'utf8'),
+  )
   try {
     if (!timingSafeEqual(keccak(Buffer.concat([derived.subarray(16, 32), ciphertext])), mac))
       throw new Error('the password does not open it')

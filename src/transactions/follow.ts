@@ -6,7 +6,7 @@ import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { pokeKeeper } from './keeper.ts'
 import { laneStopped, stopLane } from './stop-lane.ts'
-import { prove, type Outcome, type Provable } from './prove.ts'
+import { prove, type MinedOutcome, type Provable } from './prove.ts'
 import { holdForeign } from './resume.ts'
 import { markFinal, markMined, markReplaced, revertToPending, type Mined } from './states.ts'
 import { crashAt, reach } from './crash-points.ts'
@@ -17,7 +17,7 @@ type WholeBlock = Provable & { receipts: Sent[] }
 type Sent = { transactionHash: Hex; from: Hex }
 
 /** A transaction of one of our accounts that is none of the attempts we know. */
-type Foreign = { hash: Hex; from: Hex; nonce: number; receipt: Outcome }
+type Foreign = { hash: Hex; from: Hex; nonce: number; receipt: MinedOutcome }
 
 /**
  * What blocks mean for our transactions. Everything runs inside the database transaction that moves the follower's
@@ -96,7 +96,7 @@ const withoutBytes = (known: Map<Hex, OwnAttempt>): Hex[] =>
 
 function toMined(
   block: WholeBlock,
-  { status, gasUsed, effectiveGasPrice }: Outcome,
+  { status, gasUsed, effectiveGasPrice }: MinedOutcome,
   { id, hash, isCancel }: Pick<OwnAttempt, 'id' | 'isCancel'> & { hash: Hex },
 ): Mined {
   return {

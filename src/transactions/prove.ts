@@ -6,11 +6,11 @@ import type { Hex } from '../ids.ts'
 import { slot } from '../state.ts'
 
 /** A block whose transactions can be checked. */
-export type Provable = Block & { prove(ours: Ours): Promise<Proof> }
-type Proof = Pick<BlockProof, 'nonces' | 'doubt'> & { receipts: ReadonlyMap<Hex, Outcome> }
+export type Provable = Block & { prove(ours: Ours): Promise<ProvenBlock> }
+type ProvenBlock = Pick<BlockProof, 'nonces' | 'doubt'> & { receipts: ReadonlyMap<Hex, MinedOutcome> }
 
 /** How a transaction ended. */
-export type Outcome = Pick<Receipt, 'status' | 'gasUsed' | 'effectiveGasPrice'>
+export type MinedOutcome = Pick<Receipt, 'status' | 'gasUsed' | 'effectiveGasPrice'>
 
 /** whether the operator was notified of a network that its blocks cannot be checked */
 const doubted = slot('doubts that were reported', (_chain: Chain) => ({ isReported: false }))
@@ -21,7 +21,7 @@ const doubted = slot('doubts that were reported', (_chain: Chain) => ({ isReport
  * @returns their nonces and receipts
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
-export async function prove(app: App, chain: Chain, block: Provable, ours: Ours): Promise<Omit<Proof, 'doubt'>> {
+export async function prove(app: App, chain: Chain, block: Provable, ours: Ours): Promise<Omit<ProvenBlock, 'doubt'>> {
   if (ours.signed.size + ours.claimed.length === 0) return { nonces: new Map(), receipts: new Map() }
   const { nonces, receipts, doubt } = await block.prove(ours)
   if (doubt !== null && !doubted.of(chain).isReported) {

@@ -107,13 +107,19 @@ export const recordMutants: Mutant[] = [
     name: 'a nonce used elsewhere does not stop the account',
     scenario: 'foreign-nonce',
     caughtBy: 'lane',
-    patches: [['transactions/follow.ts', '  await stopLane(db, intrusion)\n', '']],
+    patches: [
+      [
+        'transactions/follow.ts',
+        'laneStopped(app, intrusion, await stopLane(db, intrusion))',
+        'laneStopped(app, intrusion, false)',
+      ],
+    ],
   },
   {
     name: 'a nonce given up does not stop the account',
     scenario: 'used-elsewhere',
     caughtBy: 'lane',
-    patches: [['transactions/recover.ts', '      if (mine !== undefined) await stopLane(db, intrusion)\n', '']],
+    patches: [['transactions/recover.ts', '{ isExpected: await stopLane(db, intrusion) }', '{ isExpected: false }']],
   },
   {
     name: 'a stopped account is bound to all the same',

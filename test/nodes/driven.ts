@@ -14,7 +14,7 @@ const NOTHING: Hex = `0x${'0'.repeat(64)}`
 /**
  * What an execution client needs beside itself: a genesis, whose coins an account with a new key has, and someone who asks for
  * blocks as a consensus client does.
- * Source: ethereum/execution-apis, src/engine/shanghai.md
+ * Source: ethereum/execution-apis, the Engine API of Shanghai
  */
 export function openDriven({ url, enginePort }: { url: string; enginePort: number }) {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-node-'))
