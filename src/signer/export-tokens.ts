@@ -27,7 +27,7 @@ export type ExportTokens = {
 }
 
 /** From the sign-in to here: an unlocked screen is not enough. */
-export const MAX_SIGN_IN_SECONDS = 300
+const MAX_SIGN_IN_SECONDS = 300
 /** From `iat` to `exp`. */
 const MAX_LIFE_SECONDS = 60
 

@@ -15,7 +15,7 @@ type Aead = keyof typeof AEADS
 
 const CURVE = 'prime256v1'
 /** bytes of an uncompressed point, which is how public keys and `enc` are written */
-export const PUBLIC_KEY_BYTES = 65
+const PUBLIC_KEY_BYTES = 65
 const TAG_BYTES = 16
 
 type SealingTerms = { info: Uint8Array; aad?: Uint8Array; aead?: Aead }

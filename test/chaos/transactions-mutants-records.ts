@@ -149,8 +149,8 @@ export const recordMutants: Mutant[] = [
     patches: [
       [
         'transactions/follow.ts',
-        '    for (const receipt of unknown) {\n',
-        '    for (const receipt of unknown.slice(unknown.length)) {\n',
+        '    for (const { transactionHash: hash, from } of unknown) {\n',
+        '    for (const { transactionHash: hash, from } of unknown.slice(unknown.length)) {\n',
       ],
     ],
   },
