@@ -348,7 +348,7 @@ export const recordMutants: Mutant[] = [
     name: 'logs of a failed transaction are transfers',
     file: 'src/history/finality.test.ts',
     test: 'a token that only a failed transaction names is never met',
-    patches: [['history/rows.ts', '    if (!status) continue\n', '']],
+    patches: [['history/rows.ts', '    if (status === false) continue\n', '']],
   },
   {
     name: 'a backfill reads blocks that are not final',
