@@ -64,7 +64,11 @@ export function openDriven({ url, enginePort }: { url: string; enginePort: numbe
   }
 
   return {
-    args: ['--dataDir', data, '--gethGenesis', genesis, '--rpcEnginePort', String(enginePort)],
+    args: [
+      ...['--dataDir', data, '--gethGenesis', genesis, '--rpcEnginePort', String(enginePort)],
+      // Without a name it writes one below its folder of chains, which may not be there yet.
+      ...['--logFile', join(folder, 'log'), '--logLevelFile', 'error', '--logRotate', 'false'],
+    ],
     drive: (): void => {
       isDriving = true
       driving = driveOn()

@@ -61,7 +61,7 @@ const programs = {
     file: process.execPath,
     args: [
       join(FOREIGN, 'node_modules/@ethereumjs/client/dist/esm/bin/cli.js'),
-      ...['--isSingleNode', 'true', '--discV4', 'false', '--port', '0', '--logFile', 'false', '--logLevel', 'error'],
+      ...['--isSingleNode', 'true', '--discV4', 'false', '--port', '0', '--logLevel', 'error'],
       ...['--rpcEngine', '--rpcEngineAuth', 'false', '--rpcEngineAddr', '127.0.0.1'],
       ...['--rpc', '--rpcAddr', '127.0.0.1', '--rpcPort'],
     ],
