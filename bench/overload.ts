@@ -1,5 +1,5 @@
 /**
- * `npm run bench:overload [-- --seconds=10 --times=3,10 --only=writes,mixed,reads,noisy,slow --proxy]`: what is still answered
+ * `npm run bench:overload [-- --seconds=10 --times=3,10 --only=writes,mixed,reads,noisy,weights,slow --proxy]`: what is still answered
  * within a second when more arrives than can be done, against the peak of a closed loop in the same run. Node, database,
  * program and this load generator share the machine, so what it costs to refuse is taken from what is served. Every accepted
  * write is looked for on the chain. With `--proxy` what is too much comes through HAProxy, the peak does not. On the cluster of TEST_DATABASE_URL, else on a throw-away PostgreSQL where its
@@ -20,7 +20,7 @@ const { values: flags } = parseArgs({
   options: {
     seconds: { type: 'string', default: '10' },
     times: { type: 'string', default: '3,10' },
-    only: { type: 'string', default: 'writes,mixed,reads,noisy,slow' },
+    only: { type: 'string', default: 'writes,mixed,reads,noisy,weights,slow' },
     connections: { type: 'string', default: '2000' },
     proxy: { type: 'boolean', default: false },
   },
@@ -51,8 +51,13 @@ try {
   const applications: Person[][] = []
   for (let number = 0; number < APPLICATIONS; number++)
     applications.push(await program.people(names(number), `bench-${number}`))
+  /** two applications of ten people that ask as much as each other */
+  const weighed: Person[][] = []
+  if (parts.has('weights'))
+    for (const weight of [1, 2])
+      weighed.push(await program.people(names(APPLICATIONS + weight), `bench-weight-${weight}`, weight))
   const people = applications.flat()
-  const addresses = people.map(({ userId, token }) => addressOfUser(program.url, userId, token))
+  const addresses = [...people, ...weighed.flat()].map(({ userId, token }) => addressOfUser(program.url, userId, token))
   await fund(node.url, erc20, await Promise.all(addresses))
 
   let numbers = 0
@@ -164,6 +169,29 @@ try {
       table.push([`${noise} ×`, percent(share[0]!), percent(Math.min(...share.slice(1)))])
     }
     print(['one application of ten asks', 'of its own answered within 1 s', 'of the worst other'], table)
+  }
+
+  if (parts.has('weights')) {
+    const table: string[][] = []
+    for (const kind of ['reads', 'writes']) {
+      const isWrite = kind === 'writes'
+      const asked = (of: Person[]) => (isWrite ? write(numbers++, of) : read(of))
+      const peak = (await load(program.url, { connections: 128, seconds }, () => asked(weighed.flat()))).rate
+      for (const times of TIMES) {
+        const served = [0, 0]
+        await openLoad(
+          target,
+          { rate: peak * times, connections, seconds },
+          (number) => asked(weighed[number % 2]!),
+          (number, status, took) => {
+            if (status === 200 && took <= 1_000) served[number % 2]!++
+          },
+        )
+        const [one, two] = served.map((count) => count / seconds) as [number, number]
+        table.push([kind, `${times} ×`, `${Math.round(one)}`, `${Math.round(two)}`, (two / one).toFixed(2)])
+      }
+    }
+    print(['half of what is asked by each of two', 'load', 'weight 1: within 1 s, /s', 'weight 2', 'ratio'], table)
   }
 
   if (parts.has('slow')) {

@@ -59,8 +59,8 @@ export type Person = { userId: string; token: string }
 /** `commits`: transactions that wrote something; `requests`: HTTP requests to the node; `rpc`: calls in them, by method. */
 export type Counts = { statements: number; commits: number; requests: number; rpc: Record<string, number> }
 export type Program = Started & {
-  /** access tokens of users of the development provider, who have accounts then */
-  people(names: string[], application?: string): Promise<Person[]>
+  /** access tokens of users of the development provider, who have accounts then, by an application that is made, of a weight */
+  people(names: string[], application?: string, weight?: number): Promise<Person[]>
   /** bytes, after a garbage collection */
   memory(): Promise<NodeJS.MemoryUsage>
   /** by how much its event loop came late since the last time it was asked, 99th percentile, milliseconds */
@@ -129,8 +129,13 @@ export async function startProgram(
       AUTH_KEYS_FILE: join(dataDir, 'auth-keys.json'),
     },
     counts: async () => (await ask<{ counts: Counts }>({ counts: true })).counts,
-    people: async (users, application) =>
-      (await ask<{ tokens: Person[] }>({ users, ...(application === undefined ? {} : { application }) })).tokens,
+    people: async (users, application, weight) => {
+      const more = {
+        ...(application === undefined ? {} : { application }),
+        ...(weight === undefined ? {} : { weight }),
+      }
+      return (await ask<{ tokens: Person[] }>({ users, ...more })).tokens
+    },
     memory: async () => (await ask<{ memory: NodeJS.MemoryUsage }>({ memory: true })).memory,
     loopDelayMs: async () => (await ask<{ delayMs: number }>({ loop: true })).delayMs,
     settled: async () => {

@@ -34,6 +34,7 @@ process.on(
     id,
     users,
     application,
+    weight,
     memory,
     loop,
     profile,
@@ -43,6 +44,7 @@ process.on(
     id: number
     users?: string[]
     application?: string
+    weight?: number
     memory?: true
     loop?: true
     profile?: 'start' | 'stop'
@@ -92,6 +94,8 @@ process.on(
         ...{ redirectUris: ['http://localhost/*'], allowedOrigins: [], isSuspended: false },
         permissions: ['wallet:read', 'contracts:read', 'contracts:write'],
       })
+    if (application !== undefined && weight !== undefined)
+      await app.db.updateTable('applications').set({ weight }).where('client_id', '=', application).execute()
     for (const username of users!) tokens.push(await issueToken({ username, clientId }))
     process.send!({ id, tokens })
   },
