@@ -82,7 +82,7 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null } 
         { info: exportInfo({ userId, address, id: sealed.id }) },
       )
     },
-    kinds: () => db.prepare('SELECT kind, rule FROM ledger WHERE kind LIKE ? ORDER BY seq').all('export%').map(({ kind, rule }) => `${kind} ${rule}`), // prettier-ignore
+    kinds: () => db.prepare('SELECT kind, rule FROM ledger WHERE kind LIKE ? ORDER BY seq').all('export%').map(({ kind, rule }) => `${String(kind)} ${String(rule)}`), // prettier-ignore
   }
 }
 
