@@ -6,7 +6,8 @@ import { FolderInUse } from '../folder-lock.ts'
 import { openProgram } from './program.ts'
 
 try {
-  await openProgram().parseAsync()
+  const program = await openProgram(process.argv.slice(2))
+  await program.parseAsync()
 } catch (error) {
   process.exitCode = error instanceof CommanderError ? Math.min(error.exitCode, 1) : 1
   if (!(error instanceof CommanderError)) explain(error)

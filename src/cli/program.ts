@@ -7,27 +7,103 @@
 
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
-import { account } from './account.ts'
-import { actions } from './actions.ts'
-import { app } from './app.ts'
-import { addAudit } from './audit.ts'
-import { authKeys } from './auth-keys.ts'
-import { addBackfill } from './backfill.ts'
-import { network } from './network.ts'
-import { operatorToken } from './operator-token.ts'
-import { policy } from './policy.ts'
-import { provider } from './provider.ts'
-import { signer } from './signer.ts'
-import { signingLog } from './signing-log.ts'
-import { token } from './token.ts'
-import { addVerifyLog } from './verify-log.ts'
+
+/** One of the first words: its line of the help, and the file that has the rest of it. */
+type FirstWord = { name: string; arguments?: string; description: string; add: (program: Command) => Promise<unknown> }
+
+const FIRST_WORDS: readonly FirstWord[] = [
+  {
+    name: 'account',
+    description: 'accounts of people',
+    add: async (program) => program.addCommand((await import('./account.ts')).account()),
+  },
+  {
+    name: 'actions',
+    description: 'list actions of operators, by command and by the operator API',
+    add: async (program) => program.addCommand((await import('./actions.ts')).actions()),
+  },
+  {
+    name: 'app',
+    description: 'applications: register, change, suspend',
+    add: async (program) => program.addCommand((await import('./app.ts')).app()),
+  },
+  {
+    name: 'network',
+    description: 'manage networks: add from a preset or manually, list, remove',
+    add: async (program) => program.addCommand((await import('./network.ts')).network()),
+  },
+  {
+    name: 'auth-keys',
+    description: 'keys of the authorization server',
+    add: async (program) => program.addCommand((await import('./auth-keys.ts')).authKeys()),
+  },
+  {
+    name: 'operator-token',
+    description: 'tokens of the operator API',
+    add: async (program) => program.addCommand((await import('./operator-token.ts')).operatorToken()),
+  },
+  {
+    name: 'policy',
+    description: 'policies of the signer: read, sign and try them; changes nothing in force',
+    add: async (program) => program.addCommand((await import('./policy.ts')).policy()),
+  },
+  {
+    name: 'provider',
+    description: 'check identity providers before people use them',
+    add: async (program) => program.addCommand((await import('./provider.ts')).provider()),
+  },
+  {
+    name: 'signer',
+    description: 'the signer, a separate program; uses the settings SIGNER_…',
+    add: async (program) => program.addCommand((await import('./signer.ts')).signer()),
+  },
+  {
+    name: 'signing-log',
+    description: 'the newest signed head of the signer’s log, which every server shows the signer',
+    add: async (program) => program.addCommand((await import('./signing-log.ts')).signingLog()),
+  },
+  {
+    name: 'token',
+    arguments: '[options] <user>',
+    description:
+      'an access token for a user of the development sign-in, from the server that runs on DATA_DIR; it stays valid until it expires, even if access is revoked, and is not bound to a key, even if the application requires that',
+    add: async (program) => program.addCommand((await import('./token.ts')).token()),
+  },
+  {
+    name: 'audit',
+    arguments: '[options]',
+    description: 'compare the history of final blocks with a node; exits with code 1 if they differ',
+    add: async (program) => (await import('./audit.ts')).addAudit(program),
+  },
+  {
+    name: 'backfill',
+    arguments: '[options]',
+    description: 'look up the transfers of accounts that existed before this installation knew them',
+    add: async (program) => (await import('./backfill.ts')).addBackfill(program),
+  },
+  {
+    name: 'verify-log',
+    arguments: '[options] [store]',
+    description:
+      'check the signer’s log, or two checkpoints of it, with code that shares nothing with the signer; exit code 1: it was altered, 2: it could not be checked',
+    add: async (program) => (await import('./verify-log.ts')).addVerifyLog(program),
+  },
+]
 
 /**
  * `chatelaine <command>`: what an operator does beside the running server. Each command is a file of its own; they
  * take the same settings as the server. Answers go to standard output, everything else to standard error; the exit
- * code is 0 or 1.
+ * code is 0 or 1. Of the commands only the one that is asked for is loaded: the rest is two thirds of a start.
  */
-export function openProgram(): Command {
+export async function openProgram(words: readonly string[]): Promise<Command> {
+  const asked = words.find((word) => !word.startsWith('-') && word !== 'help')
+  return open((word) => word.name === asked)
+}
+
+/** Every command with all that it has. */
+export const openWholeProgram = (): Promise<Command> => open(() => true)
+
+async function open(isLoaded: (word: FirstWord) => boolean): Promise<Command> {
   const program = new Command('chatelaine')
     .description(
       'Commands for a Chatelaine installation. They use the settings of the server: DATABASE_URL, DATA_DIR, NETWORKS_FILE.',
@@ -35,24 +111,17 @@ export function openProgram(): Command {
     .version(versionOf(), '--version', 'print the version')
     .showHelpAfterError('Add --help for the options.')
     .exitOverride()
-  for (const command of [
-    account(),
-    actions(),
-    app(),
-    network(),
-    authKeys(),
-    operatorToken(),
-    policy(),
-    provider(),
-    signer(),
-    signingLog(),
-    token(),
-  ])
-    program.addCommand(command)
-  addAudit(program)
-  addBackfill(program)
-  addVerifyLog(program)
+  for (const word of FIRST_WORDS) {
+    if (isLoaded(word)) await word.add(program)
+    else program.command(word.name).description(word.description)
+  }
   inherit(program)
+  const lines = new Map(FIRST_WORDS.map((word) => [word.name, [word.name, word.arguments ?? ''].join(' ').trim()]))
+  const { subcommandTerm } = program.createHelp()
+  program.configureHelp({
+    // Of a command that is not loaded Commander does not know what follows it.
+    subcommandTerm: (command) => lines.get(command.name()) ?? subcommandTerm(command),
+  })
   return program
 }
 

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Help } from 'commander'
+import { openProgram, openWholeProgram } from './program.ts'
+
+test('the help says of each command what the command says of itself, although none is loaded for it', async () => {
+  const [short, whole] = [await openProgram(['--help']), await openWholeProgram()]
+  const { commandUsage, subcommandTerm } = new Help()
+  const listed = short.commands.map((command) => [
+    short.configureHelp().subcommandTerm!(command),
+    command.description(),
+  ])
+  assert.deepEqual(
+    listed,
+    whole.commands.map((command) => [subcommandTerm(command), command.description()]),
+  )
+  assert.equal(commandUsage(short), commandUsage(whole))
+  assert.ok(listed.length > 10)
+})
+
+test('of the commands the one that is asked for is whole, with `help` in front too, and the others are their names', async () => {
+  for (const words of [
+    ['app', 'list', '--json'],
+    ['--json', 'app'],
+    ['help', 'app'],
+  ]) {
+    const { commands } = await openProgram(words)
+    const whole = commands.filter((command) => command.commands.length > 0)
+    assert.deepEqual(
+      whole.map((command) => command.name()),
+      ['app'],
+    )
+  }
+})
