@@ -15,9 +15,13 @@ export class ChainStartError extends Error {
 /**
  * The binary that the launcher fetched for this platform (`runtime/anvil`), else the one on PATH. One that does not
  * start, for another C library than this machine's, is passed over.
+ * Asked once: a chain that is started again is started by the same.
  * @throws ChainStartError
  */
-export function findAnvil(): string {
+export const findAnvil = (): string => (found ??= searchAnvil())
+let found: string | undefined
+
+function searchAnvil(): string {
   const platform = `${process.platform}-${process.arch === 'x64' ? 'amd64' : process.arch}`
   const fetched = fetchedBinary(platform)
   if (fetched !== null && starts(fetched)) return fetched
