@@ -6,10 +6,11 @@ import { Transaction } from 'ethers'
 import { decodeFunctionData, parseAbi } from 'viem'
 import { createAccount } from '../src/signer/create.ts'
 import { openGroup, type RunGrouped } from '../src/signer/group.ts'
-import { makeKekFile, openKekFile } from '../src/signer/kek.ts'
+import { unwrapDeks } from '../src/signer/deks.ts'
+import { makeKekFile, openKekFile } from '../src/signer/kek/file.ts'
 import { openKeys } from '../src/signer/keys.ts'
 import { checkWitness } from '../src/signer/ledger.ts'
-import { openSigningLog } from '../src/signer/signing-log.ts'
+import { openUnwrapped } from '../src/signer/signing-log.ts'
 import { openMeters } from '../src/signer/meters.ts'
 import { readPolicyVersion } from '../src/signer/policy/accept.ts'
 import { sign, type Inside } from '../src/signer/sign.ts'
@@ -36,7 +37,7 @@ export type GovernedSigner = {
 class Killed extends Error {}
 
 /** @param startsAt  what the clock says when the signer is opened */
-export function openGoverned({
+export async function openGoverned({
   policy,
   now,
   startsAt = now,
@@ -44,7 +45,7 @@ export function openGoverned({
   policy: string
   now: () => number
   startsAt?: () => number
-}): GovernedSigner {
+}): Promise<GovernedSigner> {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-policy-'))
   const kekFile = join(folder, 'kek')
   makeKekFile(kekFile)
@@ -52,12 +53,17 @@ export function openGoverned({
   let callers = new Map<string, { userId: string; clientId: string }>()
   let [left, how, deaths] = [Infinity, 'before-commit' as Death, 0]
   let waiting = new Set<(error: Error) => void>()
+  const first = openStore(join(folder, 'store'))
+  let unwrapped = await unwrapDeks(first.db, openKekFile(kekFile))
+  first.close()
   let { inside, close } = open()
 
   function open(): { inside: Inside; close: () => void } {
     const store = openStore(join(folder, 'store'))
     store.db.exec('PRAGMA synchronous = OFF')
-    const { deks, ledger, heads } = openSigningLog(store.db, openKekFile(kekFile), now)
+    const { deks, ledger, heads } = openUnwrapped(store.db, unwrapped, now)
+    // The first of them is in the store from here on.
+    unwrapped = { ...unwrapped, spare: null }
     checkWitness(store.db, ledger.head(), readWitness(store.witnessPath))
     const witness = openWitness(store.witnessPath, ledger.head())
     const end = () => {

@@ -9,9 +9,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { asBeforeMacs } from '../../test/old-store.ts'
 import { ask, BOB, CHAIN_ID, refusal, world, type Place } from '../../test/spawned-signer.ts'
-import { openKekFile } from './kek.ts'
 import { openStore } from './store.ts'
-import { verifyStore } from './verify.ts'
+import { verifyStore, verifyStoreWith } from './verify.ts'
 import type { Hex } from './wire.ts'
 
 /** Runs the program and waits for its end. */
@@ -257,14 +256,14 @@ test('a store of an earlier version keeps its records and their hashes, and what
   )
   db.close()
   const folder = place.env.SIGNER_DIR!
-  const kek = openKekFile(place.env.SIGNER_KEK_FILE!)
+  const settings = { kek: { provider: 'file' as const, file: place.env.SIGNER_KEK_FILE! }, kekNext: undefined }
   const whole = { records: 3, signatures: 2, accounts: 1, problems: [] }
-  assert.deepEqual(verifyStore(folder, kek), { ...whole, macs: 0 })
+  assert.deepEqual(await verifyStoreWith(folder, settings), { ...whole, macs: 0 })
   openStore(folder).close()
   assert.deepEqual(verifyStore(folder), { ...whole, macs: null })
   const migrated = await again()
   assert.equal((await migrated.sign(send(1))).stored, true)
   await migrated.sign(send(2))
   await migrated.end('SIGTERM')
-  assert.deepEqual(verifyStore(folder, kek), { ...whole, records: 4, signatures: 3, macs: 1 })
+  assert.deepEqual(await verifyStoreWith(folder, settings), { ...whole, records: 4, signatures: 3, macs: 1 })
 })

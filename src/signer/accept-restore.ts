@@ -3,9 +3,10 @@ import type { DatabaseSync } from 'node:sqlite'
 import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
 import { countAll } from './chain-counts.ts'
-import { readMacs } from './deks.ts'
+import { readMacs, unwrapStored } from './deks.ts'
 import { readSignedHead } from './wire.ts'
-import { openKekFile, type Kek } from './kek.ts'
+import { requireKekSettings } from './kek-settings.ts'
+import { openKekOf, type KekSettings } from './open-kek.ts'
 import { GENESIS, type LedgerRow } from './record.ts'
 import { LedgerDamaged, StartError } from './refusal.ts'
 import type { Restored } from './restored.ts'
@@ -34,13 +35,13 @@ export type InspectedStore = {
  * Reads a store without changing it. Works beside a running signer, too.
  * @throws StartError  when the master key is not the one that this store was made with
  */
-export function findStore(folder: string, kek: Kek): InspectedStore {
+export async function findStore(folder: string, settings: KekSettings): Promise<InspectedStore> {
   const { db, witnessPath } = openStoreForReading(folder)
   try {
     // The witness first: the ledger may only have grown by the time it is read.
     const witness = readWitness(witnessPath)
     db.exec('BEGIN')
-    const { head, problems } = verifyLedger(db, readMacs(db, kek))
+    const { head, problems } = verifyLedger(db, readMacs(db, await unwrapStored(db, await openKekOf(db, settings))))
     const last = db.prepare('SELECT at, kind, chain_id, nonce FROM ledger ORDER BY seq DESC LIMIT 1').get()
     const rows = db.prepare('SELECT lower(hex(address)) AS address FROM accounts ORDER BY address').all()
     const chains = db.prepare('SELECT chain_id AS chainId, count(DISTINCT address) AS accounts FROM ledger WHERE nonce IS NOT NULL GROUP BY chain_id').all() // prettier-ignore
@@ -77,10 +78,15 @@ function compare(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null)
  * @throws StartError    when another process uses the store, or it is not the one that was looked at
  * @throws LedgerDamaged when its tail is broken
  */
-export function acceptRestore(folder: string, kek: Kek, expected: LedgerHead, restored: Restored): LedgerHead {
+export async function acceptRestore(
+  folder: string,
+  settings: KekSettings,
+  expected: LedgerHead,
+  restored: Restored,
+): Promise<LedgerHead> {
   const store = openStore(folder)
   try {
-    const { ledger, heads } = openSigningLog(store.db, kek, Date.now)
+    const { ledger, heads } = await openSigningLog(store.db, await openKekOf(store.db, settings), Date.now)
     if (!ledger.head().record.equals(expected.record)) {
       throw new StartError('The store has changed since it was shown: run the command again.')
     }
@@ -121,14 +127,11 @@ async function main(): Promise<number> {
     },
   })
   const urls = values['rpc-url'].flatMap((url) => (url === '-' ? readFileSync(0, 'utf8').split(/\s+/).filter(Boolean) : [url])) // prettier-ignore
-  const { SIGNER_DIR: folder, SIGNER_KEK_FILE: kekFile } = readConfig(process.env, 'signer')
+  const config = readConfig(process.env, 'signer')
+  const { SIGNER_DIR: folder } = config
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder of the store'])
-  if (kekFile === undefined)
-    throw new ConfigError([
-      'SIGNER_KEK_FILE is missing: the master key (KEK) that the store is checked and the record written with',
-    ])
-  const kek = openKekFile(kekFile)
-  const found = findStore(folder, kek)
+  const settings = requireKekSettings(config)
+  const found = await findStore(folder, settings)
   const { head, witness, witnessIs, accounts, problems } = found
   print(describe(found))
   if (problems.length > 0) {
@@ -168,7 +171,7 @@ async function main(): Promise<number> {
   if (asked.size === 0 && accounts.length > 0 && !values['without-networks'])
     throw new StartError('No network was asked, so every nonce that was lost may be signed again. Name the networks with --rpc-url, or say --without-networks if no account has ever sent anything.') // prettier-ignore
   const lost = witness === null ? null : { count: witness.count, record: witness.record.toString('hex') }
-  const { count } = acceptRestore(folder, kek, head, {
+  const { count } = await acceptRestore(folder, settings, head, {
     ...{ witness: lost, floors },
     ...(found.shown === null ? {} : { shown: found.shown }),
   })

@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
-import { syncFolder } from './kek.ts'
+import { syncFolder } from './kek/file.ts'
 import { StartError } from './refusal.ts'
 
 /** A public key that tokens may be signed with; nothing else of it is kept. */

@@ -8,9 +8,8 @@ import { askAt } from './ask-operator.ts'
 import { exportAll } from './export-all.ts'
 import { newKeyPair } from './hpke.ts'
 import { importKeys, openKeystores, openSealed } from './import-keys.ts'
-import { openKekFile } from './kek.ts'
 import { openKeystore } from './keystore.ts'
-import { verifyStore } from './verify.ts'
+import { verifyStoreWith } from './verify.ts'
 
 /** An installation's signer, with what its own user may ask. */
 async function installation(t: TestContext, more: Record<string, string> = {}) {
@@ -22,7 +21,7 @@ async function installation(t: TestContext, more: Record<string, string> = {}) {
   })
   const path = join(place.env.SIGNER_DIR!, 'admin.sock')
   const ask = <T>(question: { verb: string; request: object }): Promise<T> => askAt<T>(path, question)
-  return { place, signer, ask, problems: () => verifyStore(place.env.SIGNER_DIR!, openKekFile(place.env.SIGNER_KEK_FILE!)).problems } // prettier-ignore
+  return { place, signer, ask, problems: async () => (await verifyStoreWith(place.env.SIGNER_DIR!, { kek: { provider: 'file', file: place.env.SIGNER_KEK_FILE! }, kekNext: undefined })).problems } // prettier-ignore
 }
 
 async function* of(lines: (object | string)[]): AsyncGenerator<string> {
@@ -65,7 +64,7 @@ test('a whole installation moves: every key to its address in the other one, whi
   // It may have been used elsewhere meanwhile.
   const later = signRequest(address, { nonce: 90, intentId: 'later', accessToken: await to.place.token(userId) })
   assert.equal((await to.signer.sign(later)).nonce, 90)
-  assert.deepEqual([from.problems(), to.problems()], [[], []])
+  assert.deepEqual([from.await problems(), to.await problems()], [[], []])
   // Sealed to somebody else, of another batch, or moved to another user or address, nothing opens.
   const [header, first, second] = lines as Record<string, string>[]
   const third = await installation(t)

@@ -59,6 +59,7 @@ export function openBulk({
     recipient: () => ({ recipient: own.getPublicKey('base64url') }),
     async take(request) {
       const asked = readImportRequest(request)
+      keys.prepare()
       return group(FIRST, () => ({ outcomes: asked.map(takeOne) }))
     },
     async give(request) {

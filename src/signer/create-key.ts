@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ConfigError, readConfig } from '../config.ts'
-import { isInside, makeKekFile } from './kek.ts'
+import { isInside, makeKekFile } from './kek/file.ts'
 import { StartError } from './refusal.ts'
 import { DATABASE_FILE } from './store.ts'
 

@@ -18,6 +18,8 @@ export async function createAccount(inside: Inside, request: unknown): Promise<V
   // An account that is found is one that was committed: jobs run inside the open transaction and nothing between.
   const known = keys.ofUser(userId)
   if (known !== null) return answer(known)
+  // Nobody waits for the master key here: without the next data key the newest takes a few accounts more.
+  keys.prepare()
   return group(ACCOUNTS_FIRST, () => answer(keys.ofUser(userId) ?? make(userId)))
 
   function answer(account: KeptAccount) {

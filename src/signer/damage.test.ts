@@ -5,8 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
 import { asBeforeMacs } from '../../test/old-store.ts'
 import { ALICE, ask, BOB, refusal, world, type Place, type Running } from '../../test/spawned-signer.ts'
-import { openKekFile } from './kek.ts'
-import { verifyStore } from './verify.ts'
+import { verifyStore, verifyStoreWith } from './verify.ts'
 import type { Hex } from './wire.ts'
 
 describe('a store that is not what it was', () => {
@@ -97,7 +96,10 @@ describe('a store that is not what it was', () => {
     db.exec('UPDATE deks SET maced_from = 1')
     db.close()
     await refusesEverything(await again(), /identity key of the signer is missing/, address)
-    const { problems } = verifyStore(folder, openKekFile(place.env.SIGNER_KEK_FILE!))
+    const { problems } = await verifyStoreWith(folder, {
+      kek: { provider: 'file', file: place.env.SIGNER_KEK_FILE! },
+      kekNext: undefined,
+    })
     assert.equal(problems.filter((problem) => problem.endsWith('was not written by this signer.')).length, 4)
   })
 

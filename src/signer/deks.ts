@@ -1,7 +1,7 @@
 import { createSecretKey, randomBytes, type KeyObject } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import { canonical } from './canonical.ts'
-import type { Kek } from './kek.ts'
+import { KekUnavailable, type Kek } from './kek/provider.ts'
 import { macKeyOf, openMacs, type Macs } from './macs.ts'
 import { StartError } from './refusal.ts'
 
@@ -10,7 +10,15 @@ export type Deks = {
   /** the store is new, or from before MACs: nothing that came with them can be in it yet */
   isNew: boolean
   of: (epoch: number) => KeyObject | undefined
-  /** the data key for the next account; a new one when the last is full or old */
+  /**
+   * Has a new data key wrapped by the master key where the newest is full or old, or where it is asked for, so that the next
+   * transaction has it: in one nobody can wait for a master key.
+   * @throws KekUnavailable
+   */
+  prepare: (need?: 'always') => Promise<void>
+  /** The same without anyone who waits for it: until there is one, the last is used for more accounts than it would. */
+  prepareSoon: () => void
+  /** the data key for the next account: the prepared one when the last is full or old, and until there is one the last */
   current: () => { epoch: number; dek: KeyObject }
   /** one more user key is wrapped with it */
   used: (epoch: number) => void
@@ -18,13 +26,37 @@ export type Deks = {
   /** as they are in the store, oldest first */
   rows: () => KeptDek[]
   row: (epoch: number) => KeptDek
-  /** A new one, however much room the last has; inside a transaction. @returns its epoch */
-  begin: () => number
+  /** The prepared one, however much room the last has; inside a transaction. @returns its epoch; null where none is prepared */
+  begin: () => number | null
   /** One key less is wrapped with it. It stays: MACs of the ledger are by it. */
   released: (epoch: number) => void
-  /** Wraps all of them by another master key, and compares; inside a transaction. */
-  wrapBy: (kek: Kek) => void
+  /** what wraps them, and why it could not be used when it was last asked; null: it could */
+  masterKey: () => { provider: string; fault: string | null }
+  /** Asks the master key for the newest of them, so that `masterKey` is of now. */
+  probe: () => Promise<void>
+  /** whether a master key is the one that wraps them. @throws KekUnavailable */
+  isBy: (kek: Kek) => Promise<boolean>
+  /** All of them as another master key wraps them, each opened again and compared. */
+  wrapBy: (kek: Kek) => Promise<Takeover>
+  /** Inside a transaction. @returns false, and nothing is done, when there is a data key that the other has not wrapped */
+  takeOver: (takeover: Takeover) => boolean
 }
+
+/** What another master key has wrapped, by epoch. */
+type Takeover = { kek: Kek; wrapped: Map<number, Buffer> }
+
+/** The data keys of a store, opened by its master key. */
+export type OpenDeks = {
+  kek: Kek
+  deks: Map<number, KeyObject>
+  /** wrapped again, where they were wrapped before there were MACs */
+  bound: Map<number, Buffer>
+  /** the next one, where there is none yet */
+  spare: SpareDek | null
+}
+
+/** A data key that is wrapped and not in the store yet. */
+type SpareDek = { epoch: number; dek: KeyObject; wrapped: Buffer }
 
 /** A data key as it lies in the store: wrapped by the master key. */
 export type KeptDek = {
@@ -42,6 +74,8 @@ export type KeptDek = {
 /** NIST SP 800-38D §8.3 allows 2^32 random nonces per key; 2^16 keeps what one data key gives away small. */
 const KEYS_PER_EPOCH = 2 ** 16
 const EPOCH_DAYS = 90
+/** How long a master key that failed is left alone where nobody waits for it. */
+const RETRY_MS = 10_000
 
 type DekRow = {
   id: Uint8Array
@@ -57,25 +91,52 @@ type DekRow = {
 const readRows = (db: DatabaseSync): DekRow[] => db.prepare('SELECT * FROM deks ORDER BY epoch').all() as DekRow[]
 
 /**
- * Unwraps every data key, so that a wrong master key is noticed here and not at the first signature; inside a transaction.
- * @throws StartError  when the master key is not the one that this store was made with
+ * Unwraps every data key, so that a wrong master key is noticed here and not at the first signature; outside of a transaction.
+ * @throws StartError  when the master key is not the one that this store was made with, or is not to be had
  */
+export async function unwrapDeks(db: DatabaseSync, kek: Kek): Promise<OpenDeks> {
+  const rows = readRows(db)
+  const macedFrom = macedFromOf(db) ?? nextRecord(db)
+  const { deks } = await unwrapStored(db, kek)
+  const bound = new Map<number, Buffer>()
+  for (const { epoch, maced_from } of rows)
+    if ((maced_from ?? null) === null)
+      bound.set(epoch, await wrapDek(deks.get(epoch)!, { epoch, maced_from: macedFrom }, kek))
+  return {
+    kek,
+    deks,
+    bound,
+    spare: rows.length === 0 ? await makeSpare({ epoch: 1, maced_from: macedFrom }, kek) : null,
+  }
+}
+
+/** Those of a store that is only looked at. @throws StartError, as above */
+export async function unwrapStored(db: DatabaseSync, kek: Kek): Promise<Pick<OpenDeks, 'deks'>> {
+  const deks = new Map<number, KeyObject>()
+  for (const row of readRows(db)) deks.set(row.epoch, await openDek(row, kek))
+  return { deks }
+}
+
+/** The data keys as `unwrapDeks` has opened them; inside a transaction. */
 export function openDeks({
   db,
-  kek: first,
+  unwrapped,
   now,
   keysPerEpoch = KEYS_PER_EPOCH,
 }: {
   db: DatabaseSync
-  kek: Kek
+  unwrapped: OpenDeks
   now: () => number
   keysPerEpoch?: number
 }): Deks {
-  let kek = first
+  const { deks: opened, bound } = unwrapped
+  let { kek, spare } = unwrapped
+  let preparing: Promise<void> | null = null
+  let fault: string | null = null
+  let failedAt = -Infinity
   const rows = readRows(db)
-  const opened = new Map(rows.map((row) => [row.epoch, openDek(row, kek)]))
   const macKeys = new Map([...opened].map(([epoch, dek]) => [epoch, macKeyOf(dek)]))
-  const macedFrom = rows.find(({ maced_from }) => (maced_from ?? null) !== null)?.maced_from ?? nextRecord(db)
+  const macedFrom = macedFromOf(db) ?? nextRecord(db)
   bindAnew()
   const insert = db.prepare(
     'INSERT INTO deks (id, epoch, provider, wrapped, created_at, maced_from) VALUES (?, ?, ?, ?, ?, ?)',
@@ -89,20 +150,42 @@ export function openDeks({
   return {
     isNew: rows.every((row) => (row.maced_from ?? null) === null),
     of: (epoch) => opened.get(epoch),
+    prepare,
+    prepareSoon() {
+      if (preparing !== null || performance.now() - failedAt < RETRY_MS) return
+      // Why it failed is said by `masterKey`.
+      prepare().catch(() => {})
+    },
     current,
     used: (epoch) => count(epoch, 1),
     rows: () => kept,
     row: rowOf,
-    begin: () => make().epoch,
+    begin: () => (spare === null ? null : add(spare).epoch),
     released: (epoch) => count(epoch, -1),
-    wrapBy(next) {
-      // All of them before any is written: a provider that fails in between leaves a store that one master key opens.
-      const wrapped = kept.map((row) => ({ row, wrapped: wrapOne(row, next) }))
-      for (const { row, wrapped: bytes } of wrapped) {
+    masterKey: () => ({ provider: kek.provider, fault }),
+    async probe() {
+      const { epoch, macedFrom: maced_from, wrapped } = kept.at(-1)!
+      // What is wrong is said by `masterKey`.
+      await watched(() => openDek({ epoch, maced_from, wrapped }, kek)).catch(() => {})
+    },
+    isBy: (other) => opensAny(db, other),
+    async wrapBy(next) {
+      const wrapped = new Map<number, Buffer>()
+      for (const { epoch, macedFrom: maced_from } of kept) wrapped.set(epoch, await wrapAndCompare({ epoch, maced_from }, next)) // prettier-ignore
+      return { kek: next, wrapped }
+    },
+    takeOver({ kek: next, wrapped }) {
+      if (kept.some(({ epoch }) => !wrapped.has(epoch))) return false
+      for (const row of kept) {
+        const bytes = wrapped.get(row.epoch)!
         wrapAnew.run(next.provider, bytes, row.epoch)
         Object.assign(row, { provider: next.provider, wrapped: bytes })
       }
       kek = next
+      fault = null
+      // The one before has wrapped it.
+      spare = null
+      return true
     },
     macs: openMacs({
       from: macedFrom,
@@ -111,16 +194,12 @@ export function openDeks({
     }),
   }
 
-  function wrapOne({ epoch, macedFrom: maced_from }: KeptDek, next: Kek): Buffer {
-    const dek = opened.get(epoch)!.export()
-    try {
-      const wrapped = next.wrap(dek, aadOf({ epoch, maced_from }))
-      if (!openDek({ epoch, wrapped, maced_from }, next).equals(opened.get(epoch)!))
-        throw new Error('a data key comes back otherwise from the new master key')
-      return wrapped
-    } finally {
-      dek.fill(0)
-    }
+  async function wrapAndCompare(terms: DekTerms, next: Kek): Promise<Buffer> {
+    const dek = opened.get(terms.epoch)!
+    const wrapped = await wrapDek(dek, terms, next)
+    if (!(await openDek({ ...terms, wrapped }, next)).equals(dek))
+      throw new Error('a data key comes back otherwise from the new master key')
+    return wrapped
   }
 
   function count(epoch: number, more: number): void {
@@ -129,21 +208,44 @@ export function openDeks({
   }
 
   function current(): { epoch: number; dek: KeyObject } {
-    const newest = kept.at(-1)
-    const isOld = newest !== undefined && now() - newest.createdAt > EPOCH_DAYS * 86_400_000
-    const { epoch } = newest === undefined || isOld || newest.keys >= keysPerEpoch ? make() : newest
+    const { epoch } = isSpent() && spare !== null ? add(spare) : kept.at(-1)!
     return { epoch, dek: opened.get(epoch)! }
   }
 
-  function make(): KeptDek {
-    const epoch = (kept.at(-1)?.epoch ?? 0) + 1
-    const [id, dek, createdAt] = [randomBytes(16), randomBytes(32), now()]
-    const wrapped = kek.wrap(dek, aadOf({ epoch, maced_from: macedFrom }))
-    const row = { id, epoch, provider: kek.provider, wrapped, createdAt, macedFrom, keys: 0 }
-    insert.run(id, epoch, row.provider, wrapped, createdAt, macedFrom)
-    const key = intoKeyObject(dek)
-    opened.set(epoch, key)
-    macKeys.set(epoch, macKeyOf(key))
+  function isSpent(): boolean {
+    const newest = kept.at(-1)
+    return newest === undefined || now() - newest.createdAt > EPOCH_DAYS * 86_400_000 || newest.keys >= keysPerEpoch
+  }
+
+  async function prepare(need?: 'always'): Promise<void> {
+    if (spare !== null || (need === undefined && !isSpent())) return
+    const by = kek
+    preparing ??= watched(() => makeSpare({ epoch: (kept.at(-1)?.epoch ?? 0) + 1, maced_from: macedFrom }, by))
+      // Another master key may have taken over meanwhile.
+      .then((made) => void (spare = by === kek ? made : null))
+      .finally(() => (preparing = null))
+    return preparing
+  }
+
+  async function watched<T>(use: () => Promise<T>): Promise<T> {
+    const by = kek
+    try {
+      const value = await use()
+      if (by === kek) fault = null
+      return value
+    } catch (error) {
+      failedAt = performance.now()
+      if (by === kek) fault = error instanceof StartError ? error.message : 'The master key (KEK) failed.'
+      throw error
+    }
+  }
+
+  function add({ epoch, dek, wrapped }: SpareDek): KeptDek {
+    const row = { id: randomBytes(16), epoch, provider: kek.provider, wrapped, createdAt: now(), macedFrom, keys: 0 }
+    insert.run(row.id, epoch, row.provider, wrapped, row.createdAt, macedFrom)
+    spare = null
+    opened.set(epoch, dek)
+    macKeys.set(epoch, macKeyOf(dek))
     kept.push(row)
     return row
   }
@@ -153,29 +255,32 @@ export function openDeks({
    * MACs were stripped is no store from before: its data keys do not open as one.
    */
   function bindAnew(): void {
-    const old = rows.filter(({ maced_from }) => (maced_from ?? null) === null)
-    if (old.length === 0) return
     const bind = db.prepare('UPDATE deks SET wrapped = ?, maced_from = ? WHERE epoch = ?')
-    for (const { epoch } of old) {
-      const dek = opened.get(epoch)!.export()
-      bind.run(kek.wrap(dek, aadOf({ epoch, maced_from: macedFrom })), macedFrom, epoch)
-      dek.fill(0)
-    }
+    for (const [epoch, wrapped] of bound) bind.run(wrapped, macedFrom, epoch)
   }
 }
 
-/**
- * What checks the MACs of a store that is only looked at.
- * @throws StartError  when the master key is not the one that this store was made with
- */
-export function readMacs(db: DatabaseSync, kek: Kek): Macs {
-  const rows = readRows(db)
-  const keys = new Map(rows.map((row) => [row.epoch, macKeyOf(openDek(row, kek))]))
+/** What checks the MACs of a store that is only looked at. */
+export function readMacs(db: DatabaseSync, { deks }: Pick<OpenDeks, 'deks'>): Macs {
+  const keys = new Map([...deks].map(([epoch, dek]) => [epoch, macKeyOf(dek)]))
   return openMacs({
     from: macedFromOf(db) ?? nextRecord(db),
-    current: () => rows.at(-1)!.epoch,
+    current: () => Math.max(...keys.keys()),
     keyOf: (epoch) => keys.get(epoch),
   })
+}
+
+/** Whether a master key opens a store: all of its data keys are wrapped by one. False where there is none. @throws KekUnavailable */
+export async function opensAny(db: DatabaseSync, kek: Kek): Promise<boolean> {
+  const row = db.prepare('SELECT * FROM deks ORDER BY epoch LIMIT 1').get() as DekRow | undefined
+  if (row === undefined) return false
+  try {
+    await openDek(row, kek)
+    return true
+  } catch (error) {
+    if (error instanceof KekUnavailable) throw error
+    return false
+  }
 }
 
 /** Where the MACs of a store begin, by its own word, which a master key proves; null: it has none yet. */
@@ -192,12 +297,16 @@ const toKept = ({ id, epoch, provider, wrapped, created_at: createdAt, maced_fro
   ...{ id: Buffer.from(id), epoch, provider, wrapped: Buffer.from(wrapped), createdAt, macedFrom: maced_from },
 })
 
-/** @throws StartError  when the master key is not the one that wrapped it */
-export function openDek(row: Pick<DekRow, 'epoch' | 'wrapped' | 'maced_from'>, kek: Kek): KeyObject {
+/** What a wrapped data key is bound to. */
+type DekTerms = Pick<DekRow, 'epoch' | 'maced_from'>
+
+/** @throws StartError  when the master key is not the one that wrapped it, or is not to be had */
+export async function openDek(row: DekTerms & Pick<DekRow, 'wrapped'>, kek: Kek): Promise<KeyObject> {
   let dek: Buffer
   try {
-    dek = kek.unwrap(Buffer.from(row.wrapped), aadOf(row))
+    dek = await kek.unwrap(Buffer.from(row.wrapped), aadOf(row))
   } catch (cause) {
+    if (cause instanceof KekUnavailable) throw cause
     throw new StartError(
       'The master key (KEK) does not open this store: SIGNER_KEK_FILE is not the one it was created with, or not the one of the last `signer rotate-kek`.',
       cause,
@@ -206,7 +315,21 @@ export function openDek(row: Pick<DekRow, 'epoch' | 'wrapped' | 'maced_from'>, k
   return intoKeyObject(dek)
 }
 
-const aadOf = ({ epoch, maced_from: from = null }: Pick<DekRow, 'epoch' | 'maced_from'>): Buffer =>
+async function makeSpare(terms: DekTerms, kek: Kek): Promise<SpareDek> {
+  const dek = intoKeyObject(randomBytes(32))
+  return { epoch: terms.epoch, dek, wrapped: await wrapDek(dek, terms, kek) }
+}
+
+async function wrapDek(dek: KeyObject, terms: DekTerms, kek: Kek): Promise<Buffer> {
+  const bytes = dek.export()
+  try {
+    return await kek.wrap(bytes, aadOf(terms))
+  } finally {
+    bytes.fill(0)
+  }
+}
+
+const aadOf = ({ epoch, maced_from: from = null }: DekTerms): Buffer =>
   from === null ? canonical('chatelaine data key 1', epoch) : canonical('chatelaine data key 2', epoch, from)
 
 function intoKeyObject(bytes: Buffer): KeyObject {

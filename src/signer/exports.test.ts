@@ -13,14 +13,14 @@ import { exportInfo, openExports } from './exports.ts'
 import { openFreezes } from './freezes.ts'
 import { openGroup } from './group.ts'
 import { newKeyPair, unseal } from './hpke.ts'
-import { makeKekFile, openKekFile } from './kek.ts'
+import { makeKekFile, openKekFile } from './kek/file.ts'
 import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
 import { LedgerDamaged, Refusal } from './refusal.ts'
 import { openSigningLog } from './signing-log.ts'
 import { openStore } from './store.ts'
 import { openWitness } from './witness.ts'
-import { verifyStore } from './verify.ts'
+import { verifyStoreWith } from './verify.ts'
 import { openRevocations } from './revocations.ts'
 import { revoked, type SealedKey } from './wire.ts'
 
@@ -44,7 +44,7 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null } 
     store.close()
     rmSync(folder, { recursive: true, force: true })
   })
-  const { deks, ledger, heads } = openSigningLog(db, kek, now)
+  const { deks, ledger, heads } = await openSigningLog(db, kek, now)
   const keys = openKeys({ db, deks, now })
   const witness = openWitness(store.witnessPath, ledger.head())
   t.after(() => witness.close())
@@ -69,7 +69,7 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null } 
   const browser = newKeyPair()
   const recipient = browser.getPublicKey('base64url')
   return {
-    ...{ clock, db, keys, exports, freezes, token, browser, recipient, kek, folder: join(folder, 'store'), ledger },
+    ...{ clock, db, keys, exports, freezes, token, browser, recipient, kek: { provider: 'file' as const, file: join(folder, 'kek') }, folder: join(folder, 'store'), ledger },
     ask: async (userId = ALICE) => exports.ask({ token: await token(userId, 'ask') }),
     take: async (request: string, more: Record<string, unknown> = {}, userId = ALICE) =>
       exports.take({ token: await token(userId, 'take', { claims: { request, recipient, ...more } }) }),
@@ -108,7 +108,7 @@ test('a key leaves a day after its request, sealed to the browser; it is the key
   const bytes = readFileSync(join(folder, 'signer.sqlite'))
   for (const form of [key, Buffer.from(key.toString('hex')), Buffer.from(key.toString('base64url'))])
     assert.equal(bytes.includes(form), false)
-  assert.deepEqual(verifyStore(folder, kek).problems, [])
+  assert.deepEqual((await verifyStoreWith(folder, { kek, kekNext: undefined })).problems, [])
 })
 
 test('one request at a time: asked for again it stays what it was, and waits no shorter', async (t) => {
@@ -263,7 +263,7 @@ test('a request that was written into the store by others, or dated back, opens 
   db.exec(`UPDATE ledger SET mac = zeroblob(36) WHERE kind = 'export-request'`)
   clock.at += DAY
   await assert.rejects(take(id!), LedgerDamaged)
-  assert.match(verifyStore(folder, kek).problems.join(), /was not written by this signer/)
+  assert.match((await verifyStoreWith(folder, { kek, kekNext: undefined })).problems.join(), /was not written by this signer/)
 })
 
 test('the program: off unless it is switched on, a delay below half a day is refused in production, and its tokens sign nothing', async (t) => {

@@ -9,9 +9,9 @@ import { LedgerDamaged } from './refusal.ts'
 
 const damaged = (reason: RegExp) => (error: unknown) => error instanceof LedgerDamaged && reason.test(error.message)
 
-test('a head is a checkpoint that anyone with the public key can read: size, root, time, signature', (t) => {
+test('a head is a checkpoint that anyone with the public key can read: size, root, time, signature', async (t) => {
   const { open, db } = signingLogStore(t)
-  const log = open()
+  const log = await open()
   sign(log, db, 3)
   const [, key] = /^chatelaine-signing-log\/[0-9a-f]{16}\+[0-9a-f]{8}\+(.+)$/.exec(verifierKeyOf(log.identity))!
   const publicKey = Buffer.from(key!, 'base64').subarray(1)
@@ -31,26 +31,26 @@ test('a head is a checkpoint that anyone with the public key can read: size, roo
     assert.equal(readSignedHead(bad), null)
 })
 
-test('the same identity and the same head are there after a start, and a new head only when something was signed', (t) => {
+test('the same identity and the same head are there after a start, and a new head only when something was signed', async (t) => {
   const { open, db } = signingLogStore(t)
-  const first = open()
+  const first = await open()
   sign(first, db, 2)
-  const second = open()
+  const second = await open()
   assert.deepEqual(second.identity.publicKey, first.identity.publicKey)
   second.heads.seal()
   assert.equal(second.heads.newest(), first.heads.newest())
 })
 
-test('a clock that is set back makes no head older than the one before it, of which servers keep the newest', (t) => {
+test('a clock that is set back makes no head older than the one before it, of which servers keep the newest', async (t) => {
   const { open, db, setBack } = signingLogStore(t)
-  const log = open()
+  const log = await open()
   sign(log, db, 1)
   const before = readSignedHead(log.heads.newest())!
   setBack()
   sign(log, db, 1)
   const after = readSignedHead(log.heads.newest())!
   assert.deepEqual([after.size, after.at], [2, before.at])
-  const again = open()
+  const again = await open()
   sign(again, db, 1)
   assert.equal(readSignedHead(again.heads.newest())!.at, before.at)
 })
@@ -62,25 +62,25 @@ for (const [what, sql, reason] of [
   ['with another public key', `UPDATE identity SET public = zeroblob(32)`, /identity key of the signer was altered/],
   ['with another secret key', `UPDATE identity SET wrapped = zeroblob(48)`, /identity key of the signer was altered/],
 ] as const) {
-  test(`a store ${what} does not open`, (t) => {
+  test(`a store ${what} does not open`, async (t) => {
     const { open, db } = signingLogStore(t)
-    sign(open(), db, 3)
+    sign(await open(), db, 3)
     db.exec(sql)
-    assert.throws(open, damaged(reason))
+    await assert.rejects(open, damaged(reason))
   })
 }
 
-test('a store whose own head has another root than its records does not open', (t) => {
+test('a store whose own head has another root than its records does not open', async (t) => {
   const { open, db } = signingLogStore(t)
-  const log = open()
+  const log = await open()
   sign(log, db, 3)
   db.prepare('UPDATE heads SET note = ?').run(signNote({ size: 3, root: Buffer.alloc(32, 1), at: 0 }, log.identity))
-  assert.throws(open, damaged(/does not end where its newest head says, at record 3/))
+  await assert.rejects(open, damaged(/does not end where its newest head says, at record 3/))
 })
 
-test('a head that the ledger continues changes nothing; one that it does not stops it, also after a start', (t) => {
+test('a head that the ledger continues changes nothing; one that it does not stops it, also after a start', async (t) => {
   const [mine, later] = [signingLogStore(t), signingLogStore(t)]
-  const log = mine.open()
+  const log = await mine.open()
   sign(log, mine.db, 5)
   const at5 = log.heads.newest()
   sign(log, mine.db, 4)
@@ -88,7 +88,7 @@ test('a head that the ledger continues changes nothing; one that it does not sto
   assert.equal(log.heads.show(log.heads.newest()), true)
   assert.equal(log.heads.behind(), null)
   // Of another signer, and none at all: whoever may ask could stop the signer with them.
-  const foreign = later.open()
+  const foreign = await later.open()
   sign(foreign, later.db, 50)
   for (const head of [foreign.heads.newest(), at5.replace('\n5\n', '\n6\n'), 'x', ''])
     assert.equal(log.heads.show(head), false)
@@ -97,24 +97,24 @@ test('a head that the ledger continues changes nothing; one that it does not sto
   const ahead = signNote({ size: 12, root: Buffer.alloc(32, 1), at: 0 }, log.identity)
   assert.equal(log.heads.show(ahead), true)
   assert.match(log.heads.behind()!, /older than what it has answered for: 12 records, of which it has 9/)
-  assert.match(mine.open().heads.behind()!, /older than what it has answered for/)
+  assert.match((await mine.open()).heads.behind()!, /older than what it has answered for/)
 })
 
-test('a head of the same size with another root stops the signer: the store took another way', (t) => {
+test('a head of the same size with another root stops the signer: the store took another way', async (t) => {
   const { open, db } = signingLogStore(t)
-  const log = open()
+  const log = await open()
   sign(log, db, 9)
   for (const size of [1, 7, 9]) {
-    const fresh = open()
+    const fresh = await open()
     fresh.heads.show(signNote({ size, root: Buffer.alloc(32, 1), at: 0 }, log.identity))
     assert.match(fresh.heads.behind()!, new RegExp(`another one than that which has answered: its first ${size} rec`))
     db.exec(`DELETE FROM heads WHERE which = 'shown'`)
   }
 })
 
-test('what an operator overruled stops it no more, and nothing but that', (t) => {
+test('what an operator overruled stops it no more, and nothing but that', async (t) => {
   const { open, db } = signingLogStore(t)
-  const log = open()
+  const log = await open()
   sign(log, db, 4)
   const lost = (size: number) => signNote({ size, root: Buffer.alloc(32, size), at: 0 }, log.identity)
   db.exec('BEGIN')
@@ -122,25 +122,25 @@ test('what an operator overruled stops it no more, and nothing but that', (t) =>
   log.ledger.append({ at: 1, userId: '', address: Buffer.alloc(0), rule: 'accept-restore', kind: 'restore', restored })
   log.heads.seal()
   db.exec('COMMIT')
-  const shownTo = (size: number) => {
-    const { heads } = open()
+  const shownTo = async (size: number) => {
+    const { heads } = await open()
     heads.show(lost(size))
     db.exec(`DELETE FROM heads WHERE which = 'shown'`)
     return heads.behind()
   }
-  assert.deepEqual([5, 6, 7, 8].map(shownTo), [null, null, null, null])
-  assert.match(shownTo(4)!, /another one/)
-  assert.match(shownTo(9)!, /older than/)
+  assert.deepEqual(await Promise.all([5, 6, 7, 8].map(shownTo)), [null, null, null, null])
+  assert.match((await shownTo(4))!, /another one/)
+  assert.match((await shownTo(9))!, /older than/)
   // Of the ledger as it went on: the same size, signed after what was overruled.
   const later = signNote({ size: 7, root: Buffer.alloc(32, 7), at: 1 }, log.identity)
-  const { heads } = open()
+  const { heads } = await open()
   heads.show(later)
   assert.match(heads.behind()!, /older than/)
 })
 
-test('two heads of one size that were shown to two readers cannot both be continued', (t) => {
+test('two heads of one size that were shown to two readers cannot both be continued', async (t) => {
   const { open, db } = signingLogStore(t)
-  const log = open()
+  const log = await open()
   sign(log, db, 6)
   const seen = readSignedHead(log.heads.newest())!
   const split = readSignedHead(signNote({ size: 6, root: Buffer.alloc(32, 9), at: 0 }, log.identity))!

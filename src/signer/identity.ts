@@ -12,8 +12,7 @@ import {
 } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import { canonical } from './canonical.ts'
-import { openDek, type Deks } from './deks.ts'
-import type { Kek } from './kek.ts'
+import type { Deks, OpenDeks } from './deks.ts'
 import { LedgerDamaged } from './refusal.ts'
 
 /**
@@ -56,17 +55,13 @@ export function openIdentity(db: DatabaseSync, deks: Deks): SignerIdentity {
   }
 }
 
-/**
- * Whether the key of a store that is only looked at opens, and is that of its public half; null too where there is none.
- * @throws StartError  when the master key is not the one that this store was made with
- */
-export function identityFault(db: DatabaseSync, kek: Kek): string | null {
+/** What is wrong with the key of a store that is only looked at: that it does not open, or is of another public half. */
+export function identityFault(db: DatabaseSync, { deks }: Pick<OpenDeks, 'deks'>): string | null {
   if (db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'identity'`).get() === undefined) return null
   const row = db.prepare('SELECT * FROM identity').get() as IdentityRow | undefined
   if (row === undefined) return null
-  const dek = db.prepare('SELECT * FROM deks WHERE epoch = ?').get(row.epoch) as Parameters<typeof openDek>[0] | undefined // prettier-ignore
   try {
-    unwrap(row, { of: () => (dek === undefined ? undefined : openDek(dek, kek)) })
+    unwrap(row, { of: (epoch) => deks.get(epoch) })
     return null
   } catch (error) {
     if (error instanceof LedgerDamaged) return error.message

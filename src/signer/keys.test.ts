@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { computeAddress } from 'ethers'
-import { openDeks } from './deks.ts'
-import { makeKekFile, openKekFile } from './kek.ts'
+import { openDeks, unwrapDeks } from './deks.ts'
+import { makeKekFile, openKekFile } from './kek/file.ts'
 import { openKeys } from './keys.ts'
+import { KekUnavailable } from './kek/provider.ts'
 import { StartError } from './refusal.ts'
 import { openStore } from './store.ts'
 
@@ -23,17 +24,18 @@ function world(t: TestContext) {
     rmSync(folder, { recursive: true, force: true })
   })
   const clock = { now: 0 }
-  const open = () => {
+  const open = async (kek = openKekFile(kekFile)) => {
     const [{ db }, now] = [store, () => clock.now]
-    return openKeys({ db, deks: openDeks({ db, kek: openKekFile(kekFile), now, keysPerEpoch: 3 }), now })
+    const deks = openDeks({ db, unwrapped: await unwrapDeks(db, kek), now, keysPerEpoch: 3 })
+    return openKeys({ db, deks, now })
   }
   return { store, clock, kekFile, open }
 }
 
-test('a key opens to the address of its row, also for the next process, and is zeroed after its use', (t) => {
+test('a key opens to the address of its row, also for the next process, and is zeroed after its use', async (t) => {
   const { open } = world(t)
-  const { address } = open().create('X-1')
-  const keys = open()
+  const { address } = (await open()).create('X-1')
+  const keys = await open()
   let kept: Buffer | undefined
   keys.use(keys.ofAddress(address)!, (key) => {
     kept = key
@@ -42,8 +44,8 @@ test('a key opens to the address of its row, also for the next process, and is z
   assert.deepEqual(kept, Buffer.alloc(32))
 })
 
-test('a key is zeroed also when its use fails', (t) => {
-  const keys = world(t).open()
+test('a key is zeroed also when its use fails', async (t) => {
+  const keys = await world(t).open()
   const account = keys.create('X-1')
   let kept: Buffer | undefined
   const failing = (key: Buffer) => {
@@ -54,20 +56,25 @@ test('a key is zeroed also when its use fails', (t) => {
   assert.deepEqual(kept, Buffer.alloc(32))
 })
 
-test('a data key serves its number of accounts and 90 days, and older accounts still open', (t) => {
+test('a data key serves its number of accounts and 90 days, and older accounts still open', async (t) => {
   const { open, clock } = world(t)
-  let keys = open()
-  const epochs = ['a', 'b', 'c', 'd'].map((id) => keys.create(`X-${id}`).epoch)
+  let keys = await open()
+  const epochs: number[] = []
+  for (const id of ['a', 'b', 'c', 'd']) {
+    await keys.rotating.deks.prepare()
+    epochs.push(keys.create(`X-${id}`).epoch)
+  }
   assert.deepEqual(epochs, [1, 1, 1, 2])
   clock.now = 90 * DAY + 1
-  keys = open()
+  keys = await open()
+  await keys.rotating.deks.prepare()
   assert.equal(keys.create('X-e').epoch, 3)
   for (const id of ['a', 'd', 'e']) keys.use(keys.ofUser(`X-${id}`)!, () => {})
   assert.equal(keys.count(), 5)
 })
 
-test('every field of a row is bound to its key', (t) => {
-  const keys = world(t).open()
+test('every field of a row is bound to its key', async (t) => {
+  const keys = await world(t).open()
   const account = keys.create('X-1')
   const other = keys.create('X-2')
   for (const changes of [
@@ -90,9 +97,9 @@ test('every field of a row is bound to its key', (t) => {
   keys.use(account, () => {})
 })
 
-test('neither a key nor a data key lies in the store in the clear', (t) => {
+test('neither a key nor a data key lies in the store in the clear', async (t) => {
   const { open, store } = world(t)
-  const keys = open()
+  const keys = await open()
   const account = keys.create('X-1')
   keys.use(account, (key) => {
     const rows = [...store.db.prepare('SELECT * FROM accounts').all(), ...store.db.prepare('SELECT * FROM deks').all()]
@@ -102,29 +109,30 @@ test('neither a key nor a data key lies in the store in the clear', (t) => {
   })
 })
 
-test('data keys wrapped by another master key, or put under another epoch, stop the start', (t) => {
+test('data keys wrapped by another master key, or put under another epoch, stop the start', async (t) => {
   const { open, store, kekFile } = world(t)
-  open().create('X-1')
+  const first = await open()
+  first.create('X-1')
   store.db.exec('PRAGMA foreign_keys = OFF; UPDATE deks SET epoch = 5')
-  assert.throws(open, StartError)
+  await assert.rejects(open(), StartError)
   store.db.exec('UPDATE deks SET epoch = 1')
-  open()
+  await open()
   rmSync(kekFile)
   makeKekFile(kekFile)
-  assert.throws(open, /does not open this store/)
+  await assert.rejects(open(), /does not open this store/)
 })
 
-test('a master key that exists is never replaced', (t) => {
+test('a master key that exists is never replaced', async (t) => {
   const { kekFile } = world(t)
   const aad = randomBytes(4)
-  const wrapped = openKekFile(kekFile).wrap(randomBytes(32), aad)
+  const wrapped = await openKekFile(kekFile).wrap(randomBytes(32), aad)
   makeKekFile(kekFile)
-  assert.equal(openKekFile(kekFile).unwrap(wrapped, aad).length, 32)
+  assert.equal((await openKekFile(kekFile).unwrap(wrapped, aad)).length, 32)
   const unreachable = join(kekFile, 'inside-a-file')
   assert.throws(() => makeKekFile(unreachable), StartError)
 })
 
-test('a start killed while it made the master key leaves no second name of it behind the next start', (t) => {
+test('a start killed while it made the master key leaves no second name of it behind the next start', async (t) => {
   const { kekFile } = world(t)
   linkSync(kekFile, `${kekFile}.new`)
   makeKekFile(kekFile)
@@ -132,19 +140,66 @@ test('a start killed while it made the master key leaves no second name of it be
   assert.ok(existsSync(kekFile))
 })
 
-test('a master key that fails to wrap once refuses one account, and not those after it', (t) => {
-  const { store, kekFile } = world(t)
+test('while the master key is away the newest data key takes more accounts, and says why', async (t) => {
+  const { open, kekFile, clock } = world(t)
   const kek = openKekFile(kekFile)
-  let isAway = true
-  const wrap: typeof kek.wrap = (...terms) => {
-    if (isAway) throw new Error('the key service is away')
+  let isAway = false
+  const wrap: typeof kek.wrap = async (...terms) => {
+    if (isAway) throw new KekUnavailable('The key service is away.')
     return kek.wrap(...terms)
   }
-  const [{ db }, now] = [store, () => 0]
-  const keys = openKeys({ db, deks: openDeks({ db, kek: { ...kek, wrap }, now }), now })
-  assert.throws(() => keys.create('X-1'), /away/)
-  isAway = false
-  const account = keys.create('X-1')
+  const unwrap: typeof kek.unwrap = async (...terms) => {
+    if (isAway) throw new KekUnavailable('The key service is away.')
+    return kek.unwrap(...terms)
+  }
+  const keys = await open({ ...kek, wrap, unwrap })
+  const { deks } = keys.rotating
+  isAway = true
+  await deks.prepare()
+  for (const id of ['a', 'b', 'c']) assert.equal(keys.create(`X-${id}`).epoch, 1)
+  assert.equal(deks.masterKey().fault, null)
+  await assert.rejects(deks.prepare(), KekUnavailable)
+  assert.deepEqual(deks.masterKey(), { provider: 'file', fault: 'The key service is away.' })
+  const account = keys.create('X-d')
   keys.use(account, () => {})
   assert.equal(account.epoch, 1)
+  assert.equal(deks.begin(), null)
+  isAway = false
+  await deks.probe()
+  assert.equal(deks.masterKey().fault, null)
+  await deks.prepare()
+  assert.equal(keys.create('X-e').epoch, 2)
+  isAway = true
+  await deks.probe()
+  assert.equal(deks.masterKey().fault, 'The key service is away.')
+  // Nobody waits for it, and one that failed is left alone for a while.
+  clock.now = 91 * DAY
+  deks.prepareSoon()
+  isAway = false
+  await deks.prepare()
+  assert.equal(keys.create('X-f').epoch, 3)
+})
+
+test('a data key that was made for one master key is not used after another has taken over', async (t) => {
+  const { open, kekFile, store } = world(t)
+  const keys = await open()
+  const { deks } = keys.rotating
+  keys.create('X-a')
+  await deks.prepare('always')
+  makeKekFile(`${kekFile}-2`)
+  const next = openKekFile(`${kekFile}-2`)
+  const early = await deks.wrapBy(next)
+  assert.equal(deks.begin(), 2)
+  assert.equal(deks.takeOver(early), false)
+  assert.equal(await deks.isBy(next), false)
+  await deks.prepare('always')
+  assert.equal(deks.takeOver(await deks.wrapBy(next)), true)
+  assert.equal(deks.begin(), null)
+  assert.equal(await deks.isBy(next), true)
+  await deks.prepare('always')
+  assert.equal(deks.begin(), 3)
+  await assert.rejects(open(), /does not open this store/)
+  const again = await open(next)
+  again.use(again.ofUser('X-a')!, () => {})
+  assert.equal(store.db.prepare('SELECT count(*) AS n FROM deks').get()!.n, 3)
 })

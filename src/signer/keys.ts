@@ -11,6 +11,8 @@ export type Keys = {
   /** the user's account, or null */
   ofUser: (userId: string) => KeptAccount | null
   ofAddress: (address: Buffer) => KeptAccount | null
+  /** Has the next data key made where the newest is full or old. */
+  prepare: () => void
   /** makes a key and stores it; inside a transaction. The user must have none. */
   create: (userId: string) => KeptAccount
   /** Stores a key that was brought; inside a transaction. @returns false where it is none, or gives another address */
@@ -64,6 +66,7 @@ export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now:
   return {
     ofUser: (userId) => readAccount(byUser.get(userId)),
     ofAddress: (address) => readAccount(byAddress.get(address)),
+    prepare: () => deks.prepareSoon(),
     create: (userId) => store(wrapNew(userId, deks.current())),
     bring(whose, key) {
       const account = wrapGiven(key, whose, deks.current())

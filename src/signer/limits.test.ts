@@ -327,7 +327,7 @@ test('limits that a clock ahead had filled count from the next start, not until 
   const rules = [REST, { name: 'day', effect: 'limit', native: { periodAmount: '10', ...DAY } }]
   const day = 86_400_000
   let clock = 1_700_000_000_000
-  const place = openGoverned({ policy: JSON.stringify({ version: 1, rules }), now: () => clock })
+  const place = await openGoverned({ policy: JSON.stringify({ version: 1, rules }), now: () => clock })
   t.after(place.close)
   const real = clock
   const address = await place.account(ALICE)
@@ -354,7 +354,7 @@ test('limits that a clock ahead had filled count from the next start, not until 
 test('a start by a clock that is far behind frees nothing once the clock is right', async (t) => {
   const rules = [REST, { name: 'day', effect: 'limit', native: { periodAmount: '10', ...DAY } }]
   let clock = 1_700_000_000_000
-  const place = openGoverned({ policy: JSON.stringify({ version: 1, rules }), now: () => clock })
+  const place = await openGoverned({ policy: JSON.stringify({ version: 1, rules }), now: () => clock })
   t.after(place.close)
   const address = await place.account(ALICE)
   const sign = (nonce: number, value: string) => place.sign(ask(address, { nonce, value }), { userId: ALICE, clientId: 'shop' }) // prettier-ignore

@@ -8,25 +8,27 @@
  */
 
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { ConfigError } from '../config.ts'
 import { openLog, type Logger } from '../log.ts'
 import { anchorOf, assertAnchored } from './anchor.ts'
 import { openBulk } from './bulk.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
-import { openDek } from './deks.ts'
+import type { Deks } from './deks.ts'
 import { openExportRecords } from './export-records.ts'
 import { openExportTokens } from './export-tokens.ts'
 import { openExports, type Exports } from './exports.ts'
 import { openFreezes } from './freezes.ts'
 import { openGroup } from './group.ts'
 import { verifierKeyOf, type Heads } from './heads.ts'
-import { makeKekFile, openKekFile, type Kek } from './kek.ts'
+import { makeKekFile } from './kek/file.ts'
+import { openKek } from './kek/open.ts'
+import type { Kek } from './kek/provider.ts'
 import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
 import { checkWitness } from './ledger.ts'
 import { openMeters } from './meters.ts'
+import { openKekOf } from './open-kek.ts'
 import { openPolicyInForce, withPolicyFreezes } from './policy-in-force.ts'
 import { prove } from './prove.ts'
 import { recall, recallSince } from './recall.ts'
@@ -64,7 +66,7 @@ async function main(): Promise<void> {
   // Slower, and its memory is a buffer of the JavaScript engine: who runs it on purpose is warned at each start.
   if (curve === 'wasm') log.warn('curve_in_webassembly', { platform: `${process.platform}-${process.arch}` })
 
-  const signer = openSigner(settings, log)
+  const signer = await openSigner(settings, log)
   const admin = await listenForAdmin(settings, signer.admin, log)
   const server = await listen({
     path: settings.socket,
@@ -95,11 +97,11 @@ type RunningSigner = {
   close: () => void
 }
 
-function openSigner(settings: SignerConfig, log: Logger): RunningSigner {
+async function openSigner(settings: SignerConfig, log: Logger): Promise<RunningSigner> {
   let store: Store | undefined
   try {
     store = openStore(settings.folder)
-    return openOn(store, settings, log)
+    return await openOn(store, settings, log)
   } catch (error) {
     if (!(error instanceof LedgerDamaged) && !isSqliteError(error)) throw error
     const reason = isSqliteError(error) ? 'The store cannot be read.' : error.message
@@ -108,10 +110,10 @@ function openSigner(settings: SignerConfig, log: Logger): RunningSigner {
   }
 }
 
-function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigner {
+async function openOn(store: Store, settings: SignerConfig, log: Logger): Promise<RunningSigner> {
   const { db, witnessPath } = store
   const now = Date.now
-  const { deks, ledger, heads, identity } = openSigningLog(db, openKek(store, settings), now)
+  const { deks, ledger, heads, identity } = await openSigningLog(db, await openMasterKey(store, settings), now)
   checkWitness(db, ledger.head(), readWitness(witnessPath))
   const keys = openKeys({ db, deks, now })
   const { jwksFile, issuer, audience, limits, maxTokenSeconds, revocationsSeconds: maxAgeSeconds } = settings
@@ -160,6 +162,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
     freezes: allFreezes,
     ...{ policy, meters },
   }
+  const masterKey = openMasterKeyState(deks)
   const handlers: Handlers = {
     greeting: (request) => {
       const { head } = readGreeting(request)
@@ -200,6 +203,7 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
       tokenKeys: tokenKeys.fingerprints(),
       policy: policy.health(),
       maxTokenSeconds,
+      masterKey: masterKey(),
     }),
   }
   return {
@@ -232,16 +236,12 @@ function openOn(store: Store, settings: SignerConfig, log: Logger): RunningSigne
   }
 }
 
-/** The master key that opens the store: after `rotate-kek` the next one, until the settings say so. */
-function openKek({ db }: Store, { kekFile, kekNextFile, isDevelopment }: SignerConfig): Kek {
-  const dataKey = db.prepare('SELECT epoch, wrapped, maced_from FROM deks ORDER BY epoch LIMIT 1').get()
+async function openMasterKey({ db }: Store, settings: SignerConfig): Promise<Kek> {
+  const { kek, isDevelopment } = settings
   // Beside a store that holds keys a new master key would only hide that the right one is missing.
-  if (dataKey === undefined && isDevelopment) makeKekFile(kekFile)
-  if (dataKey !== undefined && kekNextFile !== undefined && existsSync(kekNextFile)) {
-    const next = openKekFile(kekNextFile)
-    if (opens(next, dataKey as Parameters<typeof openDek>[0])) return next
-  }
-  return openKekFile(kekFile)
+  const isNew = db.prepare('SELECT 1 FROM deks LIMIT 1').get() === undefined
+  if (isNew && isDevelopment && kek.provider === 'file') makeKekFile(kek.file)
+  return openKekOf(db, settings)
 }
 
 /** Nothing but a greeting and proofs of what is there, while the ledger does not continue a head that it has signed. */
@@ -260,21 +260,27 @@ function guardAll(handlers: Handlers, heads: Heads): Handlers {
 const damaged = (reason: string): Refusal =>
   new Refusal('ledger_damaged', `${reason} The signer signs nothing until the store is restored.`)
 
-function opens(kek: Kek, dataKey: Parameters<typeof openDek>[0]): boolean {
-  try {
-    openDek(dataKey, kek)
-    return true
-  } catch {
-    return false
+const PROBE_MS = 60_000
+
+/** What health says of the master key. Asked for it, the signer looks again now and then, and answers with what it knew. */
+function openMasterKeyState(deks: Deks): () => ReturnType<Deks['masterKey']> {
+  let lookedAt = performance.now()
+  return () => {
+    if (performance.now() - lookedAt > PROBE_MS) {
+      lookedAt = performance.now()
+      void deks.probe()
+    }
+    return deks.masterKey()
   }
 }
 
-const nextKekOf = ({ kekNextFile: file }: SignerConfig): (() => Kek) | null =>
-  file === undefined
+/** A file that is not there yet is made; any other master key is made by who keeps it. */
+const nextKekOf = ({ kekNext }: SignerConfig): (() => Promise<Kek>) | null =>
+  kekNext === undefined
     ? null
-    : () => {
-        makeKekFile(file)
-        return openKekFile(file)
+    : async () => {
+        if (kekNext.provider === 'file') makeKekFile(kekNext.file)
+        return openKek(kekNext)
       }
 
 function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers } {

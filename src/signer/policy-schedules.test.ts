@@ -45,7 +45,7 @@ test(`in ${SCHEDULES} seeded schedules of parallel calls, deaths and clocks that
     let clock = 1_700_000_000_000 + random(DAY * 1_000)
     // Clocks step back while it runs; a start finds none that is behind what was signed before.
     let newest = clock
-    const signer = openGoverned({ policy: POLICY, now: () => clock, startsAt: () => newest })
+    const signer = await openGoverned({ policy: POLICY, now: () => clock, startsAt: () => newest })
     try {
       const accounts = await Promise.all(USERS.map((userId) => signer.account(userId)))
       const next = new Map<string, number>()

@@ -1,6 +1,6 @@
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { syncFolder } from './kek.ts'
+import { syncFolder } from './kek/file.ts'
 import { readPolicyKey, type PolicyTrust } from './policy/jws.ts'
 import { StartError } from './refusal.ts'
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
-import { makeKekFile, openKekFile } from './kek.ts'
+import { makeKekFile, openKekFile } from './kek/file.ts'
 import { openKeys } from './keys.ts'
 import { checkWitness } from './ledger.ts'
 import { restoreKeys } from './restore-keys.ts'
@@ -25,23 +25,24 @@ async function world(t: TestContext) {
     for (const store of stores) store.close()
     rmSync(folder, { recursive: true, force: true })
   })
-  const open = (name: string) => {
+  const open = async (name: string) => {
     const store = openStore(join(folder, name))
     stores.push(store)
     const { db } = store
-    const log = openSigningLog(db, kek, Date.now, 500)
+    const log = await openSigningLog(db, kek, Date.now, 500)
     return { store, log, keys: openKeys({ db, deks: log.deks, now: Date.now }) }
   }
   return { folder, kek, open }
 }
 
 /** Accounts as the verb makes them, and what a second place has of them from the verb `wrapped`. */
-function make(
-  { store, keys, log: { ledger, heads } }: ReturnType<Awaited<ReturnType<typeof world>>['open']>,
+async function make(
+  { store, keys, log: { deks, ledger, heads } }: Awaited<ReturnType<Awaited<ReturnType<typeof world>>['open']>>,
   count: number,
 ) {
   store.db.exec('BEGIN IMMEDIATE')
   for (let n = 0; n < count; n++) {
+    await deks.prepare()
     const { userId, address } = keys.create(`X-${n}`)
     ledger.append({ at: 0, kind: 'account', userId, address, rule: 'one-account-per-user' })
   }
@@ -69,12 +70,12 @@ async function* texts(lines: string[]) {
 
 test(`the disk is gone after ${MANY} accounts: every key comes back to its address, and nothing is signed unreconciled`, async (t) => {
   const { kek, open } = await world(t)
-  const second = make(open('lost'), MANY)
+  const second = await make(await open('lost'), MANY)
   assert.equal(second.keys.length, MANY)
-  const { store } = open('new')
+  const { store } = await open('new')
   const done = await restoreKeys(store, kek, linesOf(second))
   assert.deepEqual({ ...done, refused: done.refused.length }, { restored: MANY, present: 0, refused: 0, lostRecords: MANY }) // prettier-ignore
-  const { deks, ledger } = openSigningLog(store.db, kek, Date.now)
+  const { deks, ledger } = await openSigningLog(store.db, kek, Date.now)
   const restored = openKeys({ db: store.db, deks, now: Date.now })
   assert.equal(restored.count(), MANY)
   let opened = 0
@@ -92,19 +93,19 @@ test(`the disk is gone after ${MANY} accounts: every key comes back to its addre
 
 test('rows that are missing in a store that is otherwise sound come back without a word in its ledger', async (t) => {
   const { kek, open } = await world(t)
-  const sound = open('sound')
-  const second = make(sound, 5)
+  const sound = await open('sound')
+  const second = await make(sound, 5)
   sound.store.db.exec(`DELETE FROM accounts WHERE user_id IN ('X-1', 'X-3')`)
   const { restored, present, lostRecords } = await restoreKeys(sound.store, kek, linesOf(second))
   assert.deepEqual([restored, present, lostRecords], [2, 3, 0])
-  assert.equal(openSigningLog(sound.store.db, kek, Date.now).ledger.head().count, 5)
+  assert.equal((await openSigningLog(sound.store.db, kek, Date.now)).ledger.head().count, 5)
 })
 
 test('what does not fit is refused by its user, and the others come', async (t) => {
   const { folder, kek, open } = await world(t)
-  const { dataKeys, keys } = make(open('lost'), 8)
-  const store = open('new')
-  make(store, 1)
+  const { dataKeys, keys } = await make(await open('lost'), 8)
+  const store = await open('new')
+  await make(store, 1)
   const other = keys[7]!
   const bent: WrappedKey[] = [
     keys[0]!,
@@ -137,7 +138,7 @@ test('what does not fit is refused by its user, and the others come', async (t) 
 
 test('a row that cannot be read is refused by its user, or by its line, and the others come', async (t) => {
   const { kek, open } = await world(t)
-  const { dataKeys, keys } = make(open('lost'), 12)
+  const { dataKeys, keys } = await make(await open('lost'), 12)
   const noRow = 'its row is not one of `account export-keys`'
   const noLine = 'it is none of `account export-keys`'
   const bent = keys.map((key) => ({ key }) as Record<string, unknown>)
@@ -155,7 +156,7 @@ test('a row that cannot be read is refused by its user, or by its line, and the 
     [7, 'line 12', noLine],
   ]
   const lines = [{ dataKey: dataKeys[0] }, ...poison.map(([change]) => change), bent[11], { end: { keys: 12 } }]
-  const { store } = open('new')
+  const { store } = await open('new')
   const done = await restoreKeys(store, kek, texts(lines.map((line) => JSON.stringify(line))))
   assert.deepEqual([done.restored, done.refused], [1, poison.map(([, row, reason]) => ({ row, reason }))])
   const more = await restoreKeys(
@@ -178,13 +179,13 @@ test('a row that cannot be read is refused by its user, or by its line, and the 
 
 test('whatever a row holds, the one after it comes', async (t) => {
   const { kek, open } = await world(t)
-  const { dataKeys, keys } = make(open('lost'), 2)
+  const { dataKeys, keys } = await make(await open('lost'), 2)
   const [victim, next] = keys as [WrappedKey, WrappedKey]
   const values = ['', '0x', '0x00', `0x${'00'.repeat(12)}`, `0x${'ff'.repeat(16)}`, `0x${'00'.repeat(32)}`, null, -1, 1.5, 1e300, [], {}, true, undefined] // prettier-ignore
   let runs = 0
   for (const field of Object.keys(victim) as (keyof WrappedKey)[]) {
     for (const value of [...values, victim[field].toString().slice(0, -1), `${victim[field]}0`]) {
-      const { store } = open(`new-${runs++}`)
+      const { store } = await open(`new-${runs++}`)
       const key = { ...victim, [field]: value } as WrappedKey
       const done = await restoreKeys(store, kek, linesOf({ dataKeys, keys: [key, next] }))
       assert.deepEqual([done.restored, done.refused.length], [1, 1], `${field}: ${JSON.stringify(value)}`)
@@ -194,20 +195,20 @@ test('whatever a row holds, the one after it comes', async (t) => {
 
 test('an older store with a witness is not signed on after keys came whose accounts its ledger has lost', async (t) => {
   const { kek, open } = await world(t)
-  const second = make(open('newer'), 5)
-  const older = open('older')
-  make(older, 2)
+  const second = await make(await open('newer'), 5)
+  const older = await open('older')
+  await make(older, 2)
   openWitness(older.store.witnessPath, older.log.ledger.head()).close()
   const { restored, refused, lostRecords } = await restoreKeys(older.store, kek, linesOf(second))
   assert.deepEqual([restored, refused.length, lostRecords], [3, 2, 3])
-  const { ledger } = openSigningLog(older.store.db, kek, Date.now)
+  const { ledger } = await openSigningLog(older.store.db, kek, Date.now)
   assert.throws(() => checkWitness(older.store.db, ledger.head(), readWitness(older.store.witnessPath)), /witness/)
 })
 
 test('an address that the store has under another user is refused', async (t) => {
   const { kek, open } = await world(t)
-  const sound = open('sound')
-  const second = make(sound, 3)
+  const sound = await open('sound')
+  const second = await make(sound, 3)
   sound.store.db.exec(`UPDATE accounts SET user_id = 'X-other' WHERE user_id = 'X-1'`)
   const { restored, present, refused } = await restoreKeys(sound.store, kek, linesOf(second))
   assert.deepEqual([restored, present], [0, 2])
@@ -216,15 +217,15 @@ test('an address that the store has under another user is refused', async (t) =>
 
 test('a file that was cut off says so', async (t) => {
   const { kek, open } = await world(t)
-  const second = make(open('lost'), 3)
+  const second = await make(await open('lost'), 3)
   async function* cut() {
     let left = 3
     for await (const line of linesOf(second)) if (left-- > 0) yield line
   }
-  await assert.rejects(restoreKeys(open('new').store, kek, cut()), /not whole/)
+  await assert.rejects(restoreKeys((await open('new')).store, kek, cut()), /not whole/)
   for (const keys of [2, 4, undefined, '3'])
     await assert.rejects(
-      restoreKeys(open(`new-${keys}`).store, kek, linesAndEnd(second.keys, keys)),
+      restoreKeys((await open(`new-${keys}`)).store, kek, linesAndEnd(second.keys, keys)),
       /not whole/,
       String(keys),
     )

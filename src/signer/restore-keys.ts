@@ -4,10 +4,13 @@ import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
 import { openDek } from './deks.ts'
-import { openKekFile, type Kek } from './kek.ts'
+import { requireKekSettings } from './kek-settings.ts'
+import { KekUnavailable, type Kek } from './kek/provider.ts'
 import { openKeys } from './keys.ts'
 import type { Ledger } from './ledger.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
+import { openKekOf, openOtherKek } from './open-kek.ts'
+import { unlessUnavailable } from './rotation.ts'
 import { openSigningLog } from './signing-log.ts'
 import { openStore, type Store } from './store.ts'
 import type { Hex, WrappedDataKey, WrappedKey } from './wire.ts'
@@ -30,16 +33,23 @@ const BATCH = 1_000
  * Takes keys that a store has lost from what the server keeps of them (`chatelaine account export-keys`). Each is opened, its
  * address derived again and compared, and wrapped by a data key of this store; what does not fit, or cannot be read, is refused
  * by its user or its line, and the others come nevertheless. Killed at any point, it is run again.
+ * @param other  the master key that may have wrapped what the first one does not open; null where there is none
  * @throws StartError  when the file is not whole or of another kind
  */
-export async function restoreKeys(store: Store, kek: Kek, lines: AsyncIterable<string>): Promise<RestoredKeys> {
+export async function restoreKeys(
+  store: Store,
+  kek: Kek,
+  lines: AsyncIterable<string>,
+  other: () => Promise<Kek | null> = async () => null,
+): Promise<RestoredKeys> {
   const { db } = store
-  const { deks, ledger, heads } = openSigningLog(db, kek, Date.now)
+  const { deks, ledger, heads } = await openSigningLog(db, kek, Date.now)
   const keys = openKeys({ db, deks, now: Date.now })
   const dataKeys = new Map<Hex, { epoch: number; dek: KeyObject | null }>()
   const done: RestoredKeys = { restored: 0, present: 0, refused: [], lostRecords: 0 }
   let [at, read, unreadable] = [0, 0, 0]
   let said: unknown
+  let otherKek: Promise<Kek | null> | undefined
   let inBatch = 0
   for await (const text of lines) {
     at += 1
@@ -47,9 +57,10 @@ export async function restoreKeys(store: Store, kek: Kek, lines: AsyncIterable<s
     if (line === null) refuse(`line ${at}`, 'it is none of `account export-keys`')
     unreadable += line === null ? 1 : 0
     if (line?.end !== undefined) said = line.end.keys
-    if (line?.dataKey !== undefined) open(line.dataKey)
+    if (line?.dataKey !== undefined) await open(line.dataKey)
     if (line?.key === undefined) continue
     read += 1
+    await deks.prepare().catch(unlessUnavailable)
     if (inBatch === 0) db.exec('BEGIN IMMEDIATE')
     take(line.key)
     inBatch = (inBatch + 1) % BATCH
@@ -65,10 +76,18 @@ export async function restoreKeys(store: Store, kek: Kek, lines: AsyncIterable<s
     done.refused.push({ row, reason })
   }
 
-  function open(dataKey: Unread<WrappedDataKey>): void {
+  async function open(dataKey: Unread<WrappedDataKey>): Promise<void> {
     const { id, epoch } = dataKey
     if (!isHex(id, 16) || !isCount(epoch)) return refuse(`line ${at}`, 'it is no data key')
-    dataKeys.set(id, { epoch, dek: tryOpen(dataKey as WrappedDataKey, kek) })
+    dataKeys.set(id, { epoch, dek: await openByEither(dataKey as WrappedDataKey) })
+  }
+
+  async function openByEither(dataKey: WrappedDataKey): Promise<KeyObject | null> {
+    const dek = await tryOpen(dataKey, kek)
+    if (dek !== null) return dek
+    otherKek ??= other()
+    const second = await otherKek
+    return second === null ? null : tryOpen(dataKey, second)
   }
 
   function take(key: Unread<WrappedKey>): void {
@@ -148,10 +167,11 @@ const isHex = (value: unknown, length: number): value is Hex =>
   typeof value === 'string' && value.length === 2 + 2 * length && /^0x[0-9a-f]*$/i.test(value)
 
 /** null where another master key wrapped it */
-function tryOpen({ epoch, wrapped, macedFrom }: WrappedDataKey, kek: Kek): KeyObject | null {
+async function tryOpen({ epoch, wrapped, macedFrom }: WrappedDataKey, kek: Kek): Promise<KeyObject | null> {
   try {
-    return openDek({ epoch, wrapped: bytes(wrapped), maced_from: macedFrom }, kek)
-  } catch {
+    return await openDek({ epoch, wrapped: bytes(wrapped), maced_from: macedFrom }, kek)
+  } catch (error) {
+    if (error instanceof KekUnavailable) throw error
     return null
   }
 }
@@ -174,16 +194,19 @@ const MAX_SHOWN = 100
 /** `chatelaine signer restore-keys FILE`: the signer must not run. Ends with 1 when a key was refused. */
 async function main(): Promise<number> {
   const { positionals } = parseArgs({ allowPositionals: true })
-  const { SIGNER_DIR: folder, SIGNER_KEK_FILE: kekFile } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
+  const config = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
+  const { SIGNER_DIR: folder } = config
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder of the store'])
-  if (kekFile === undefined) throw new ConfigError(['SIGNER_KEK_FILE is missing: the master key that wrapped the keys'])
+  const settings = requireKekSettings(config)
   if (positionals.length !== 1) throw new ConfigError(['one file is needed: what chatelaine account export-keys wrote'])
   process.umask(0o077)
-  const kek = openKekFile(kekFile)
   const store = openStore(folder)
   try {
+    const kek = await openKekOf(store.db, settings)
     const lines = createInterface({ input: createReadStream(positionals[0]!), crlfDelay: Infinity })
-    const { restored, present, refused, lostRecords } = await restoreKeys(store, kek, lines)
+    const { restored, present, refused, lostRecords } = await restoreKeys(store, kek, lines, () =>
+      openOtherKek(store.db, settings),
+    )
     for (const { row, reason } of refused.slice(0, MAX_SHOWN)) print(`refused  ${row}: ${reason}`)
     print(`${restored} keys restored, ${present} were there, ${refused.length} refused.`)
     if (lostRecords > 0) print('The ledger was lost too: run chatelaine signer accept-restore with --rpc-url for every network before the signer starts.') // prettier-ignore

@@ -14,7 +14,11 @@ async function main(verb: string): Promise<void> {
     process.stdout.write(`${state.accounts - state.left} of ${state.accounts} keys\n`)
     await setTimeout(LOOK_MS)
   }
-  const { accounts, damaged, dataKeys, providers } = state
+  const { accounts, damaged, dataKeys, providers, isUnchanged } = state
+  if (isUnchanged === true)
+    process.stdout.write(
+      `There is nothing to do: the next master key wraps the data keys already. Let SIGNER_KEK name it, and remove SIGNER_KEK_NEXT.\n`,
+    )
   process.stdout.write(
     `${accounts} keys under ${dataKeys} data keys, wrapped by the master key: ${providers.join(', ')}\n`,
   )

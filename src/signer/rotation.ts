@@ -2,9 +2,9 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { Logger } from '../log.ts'
 import { crashPoint } from './crash.ts'
 import type { RunGrouped } from './group.ts'
-import type { Kek } from './kek.ts'
+import { KekUnavailable, type Kek } from './kek/provider.ts'
 import type { Keys } from './keys.ts'
-import { Refusal } from './refusal.ts'
+import { Refusal, StartError } from './refusal.ts'
 
 /** How far `rotate-dek` is, and what wraps the data keys. */
 export type RotationState = {
@@ -15,6 +15,8 @@ export type RotationState = {
   damaged: number
   dataKeys: number
   providers: string[]
+  /** the next master key wraps them already: nothing was done */
+  isUnchanged?: true
 }
 
 /**
@@ -25,7 +27,7 @@ export type RotationState = {
 export type Rotation = {
   /** Begins, or continues what was begun. */
   rotateDek: () => Promise<RotationState>
-  /** @throws bad_request  where there is no next master key */
+  /** @throws bad_request  where there is no next master key; signer_unavailable, with the reason, where it cannot be used */
   rotateKek: () => Promise<RotationState>
   state: () => RotationState
   /** resolves when nothing is being wrapped anew */
@@ -49,7 +51,7 @@ export function openRotation({
   keys: Keys
   group: RunGrouped
   log: Logger
-  nextKek: (() => Kek) | null
+  nextKek: (() => Promise<Kek>) | null
 }): Rotation {
   const { deks, pageBelow, move, countBelow } = keys.rotating
   const read = db.prepare('SELECT rewrap_below AS below FROM wrapping')
@@ -64,7 +66,7 @@ export function openRotation({
   return {
     async rotateDek() {
       if (running === null) {
-        await group(LAST, () => below() ?? write.run(deks.begin()))
+        await begin()
         crashPoint('rotation.begun')
         run()
       }
@@ -72,18 +74,36 @@ export function openRotation({
     },
     async rotateKek() {
       if (nextKek === null) throw new Refusal('bad_request', 'There is no next master key: set SIGNER_KEK_NEXT_FILE and start the signer again, so that whenever it is ended it finds the key that opens its store.') // prettier-ignore
-      const next = nextKek()
-      await group(LAST, () => {
-        deks.wrapBy(next)
-        keys.nextGeneration()
-        crashPoint('rotation.wrapping')
-      })
+      const next = await usable(nextKek)
+      if (await usable(() => deks.isBy(next))) return { ...state(), isUnchanged: true }
+      for (let isDone = false; !isDone;) {
+        const takeover = await usable(() => deks.wrapBy(next))
+        isDone = await group(LAST, () => {
+          if (!deks.takeOver(takeover)) return false
+          keys.nextGeneration()
+          crashPoint('rotation.wrapping')
+          return true
+        })
+      }
       crashPoint('rotation.wrapped')
       log.warn('master_key_rotated', { provider: next.provider, dataKeys: deks.rows().length })
       return state()
     },
     state,
     idle: async () => running ?? undefined,
+  }
+
+  /** Where another rotation is not finished, that one continues. */
+  async function begin(): Promise<void> {
+    for (let isBegun = false; !isBegun;) {
+      await usable(() => deks.prepare('always'))
+      isBegun = await group(LAST, () => {
+        if (below() !== null) return true
+        const epoch = deks.begin()
+        if (epoch !== null) write.run(epoch)
+        return epoch !== null
+      })
+    }
   }
 
   function state(): RotationState {
@@ -107,6 +127,8 @@ export function openRotation({
 
   async function moveAll(epoch: number): Promise<void> {
     for (let after = 0; ;) {
+      // Without the master key the newest data key takes more keys than it would.
+      await deks.prepare().catch(unlessUnavailable)
       const { count, through } = await group(LAST, () => moveSome(epoch, after))
       if (count === 0) break
       left -= count
@@ -132,5 +154,19 @@ export function openRotation({
       }
     if (accounts.length > 0) crashPoint('rotation.moving')
     return { count: accounts.length, through }
+  }
+}
+
+export function unlessUnavailable(error: unknown): void {
+  if (!(error instanceof KekUnavailable)) throw error
+}
+
+/** What a master key says at the start of the program is a refusal while it runs. */
+async function usable<T>(use: () => Promise<T>): Promise<T> {
+  try {
+    return await use()
+  } catch (error) {
+    if (error instanceof StartError) throw new Refusal('signer_unavailable', error.message)
+    throw error
   }
 }

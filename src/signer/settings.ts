@@ -1,18 +1,17 @@
 import { ConfigError, configKeys, readConfig, type Config, type ConfigKey } from '../config.ts'
-import { isInside } from './kek.ts'
+import { isInside } from './kek/file.ts'
+import { requireKekSettings } from './kek-settings.ts'
+import type { KekSettings } from './open-kek.ts'
 import type { PolicyLimits } from './policy.ts'
 
 /** What the signer is told, in the form that it works with. */
-export type SignerConfig = {
+export type SignerConfig = KekSettings & {
   socket: string
   /** permissions of the socket */
   socketMode: number
   /** null: beside the store */
   adminSocket: string | null
   folder: string
-  kekFile: string
-  /** the master key that `rotate-kek` goes over to */
-  kekNextFile: string | undefined
   /** what the authorization server writes: believed in development only */
   jwksFile: string | undefined
   issuer: string
@@ -66,8 +65,7 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
     socketMode: Number.parseInt(config.SIGNER_SOCKET_MODE, 8),
     folder: config.SIGNER_DIR!,
     adminSocket: config.SIGNER_ADMIN_SOCKET ?? null,
-    kekFile: config.SIGNER_KEK_FILE!,
-    kekNextFile: config.SIGNER_KEK_NEXT_FILE,
+    ...requireKekSettings(config),
     jwksFile: config.SIGNER_JWKS_FILE,
     issuer: config.SIGNER_ISSUER!,
     audience: config.SIGNER_AUDIENCE!,

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { FolderInUse, lockFolder } from '../folder-lock.ts'
-import { syncFolder } from './kek.ts'
+import { syncFolder } from './kek/file.ts'
 import { LedgerDamaged, StartError } from './refusal.ts'
 
 /** The signer's own store: a folder with one SQLite file, a witness of the ledger's head, and a lock. */

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { randomOf } from '../../test/random.ts'
 import { rehash, sign, signingLogStore } from '../../test/signing-log-store.ts'
-import { openKekFile } from './kek.ts'
-import { readMacs } from './deks.ts'
+import { openKekFile } from './kek/file.ts'
+import { readMacs, unwrapStored } from './deks.ts'
 import type { LedgerRow } from './record.ts'
 import { LedgerDamaged } from './refusal.ts'
 import { verifyLedger } from './verify.ts'
@@ -17,9 +17,9 @@ const RECORDS = 40
  * lacks the master key. What the start finds is found; what only looks younger is found by the head that a server kept.
  * `TAMPERS=10000` is the long form.
  */
-test(`${TAMPERS} tampers with recomputed hashes are all found`, (t) => {
+test(`${TAMPERS} tampers with recomputed hashes are all found`, async (t) => {
   const { db, open, kekFile } = signingLogStore(t)
-  const log = open()
+  const log = await open()
   const heads = new Map<number, string>()
   for (let count = 1; count <= RECORDS; count++) {
     sign(log, db, 1)
@@ -65,7 +65,7 @@ test(`${TAMPERS} tampers with recomputed hashes are all found`, (t) => {
       return rows.with(at, { ...rows[at]!, mac: null })
     },
   }
-  const macs = readMacs(db, openKekFile(kekFile))
+  const macs = readMacs(db, await unwrapStored(db, openKekFile(kekFile)))
   const found: Record<string, number> = {}
   const count = (kind: string) => (found[kind] = (found[kind] ?? 0) + 1)
   const all = [...Object.keys(kinds), 'truncated']
@@ -79,21 +79,21 @@ test(`${TAMPERS} tampers with recomputed hashes are all found`, (t) => {
       db.exec(`DELETE FROM heads`)
       if (head !== null) db.prepare(`INSERT INTO heads (which, note) VALUES ('newest', ?)`).run(head)
       if (head === heads.get(end)) {
-        const rolledBack = open()
+        const rolledBack = await open()
         rolledBack.heads.show(newest)
         assert.match(rolledBack.heads.behind() ?? 'nothing', /older than what it has answered for/)
-      } else assert.throws(open, LedgerDamaged, `${kind} at ${end}`)
+      } else await assert.rejects(open, LedgerDamaged, `${kind} at ${end}`)
       db.prepare(`INSERT OR REPLACE INTO heads (which, note) VALUES ('newest', ?)`).run(newest)
       db.exec(`DELETE FROM heads WHERE which = 'shown'`)
     } else {
       write(kinds[kind]!())
-      assert.throws(open, LedgerDamaged, `${kind}, tamper ${made}`)
+      await assert.rejects(open, LedgerDamaged, `${kind}, tamper ${made}`)
       if (made % 10 === 0) assert.notDeepEqual(verifyLedger(db, macs).problems, [], `${kind}, tamper ${made}`)
     }
     count(kind)
   }
   write(rows)
-  assert.equal(open().ledger.head().count, RECORDS)
+  assert.equal((await open()).ledger.head().count, RECORDS)
   assert.equal(
     Object.values(found).reduce((sum, one) => sum + one, 0),
     TAMPERS,

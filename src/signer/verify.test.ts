@@ -4,27 +4,27 @@ import { test } from 'node:test'
 import { sign, signingLogStore } from '../../test/signing-log-store.ts'
 import { canonical } from './canonical.ts'
 import { signNote } from './heads.ts'
-import { openKekFile } from './kek.ts'
 import { openWitness } from './witness.ts'
-import { verifyStore } from './verify.ts'
+import { verifyStore, verifyStoreWith } from './verify.ts'
 
 const FOREIGN = 'The identity key of the signer was altered.'
 
 /** A store with three records, and what `verify` says of its identity with the master key and without. */
-function world(t: Parameters<typeof signingLogStore>[0]) {
+async function world(t: Parameters<typeof signingLogStore>[0]) {
   const store = signingLogStore(t)
-  const log = store.open()
+  const log = await store.open()
   sign(log, store.db, 3)
   openWitness(`${store.storeFolder}/witness`, log.ledger.head()).close()
-  const kek = openKekFile(store.kekFile)
-  const says = (withKek: boolean) => verifyStore(store.storeFolder, withKek ? kek : null).problems
+  const settings = { kek: { provider: 'file' as const, file: store.kekFile }, kekNext: undefined }
+  const says = async (withKek: boolean) =>
+    (withKek ? await verifyStoreWith(store.storeFolder, settings) : verifyStore(store.storeFolder)).problems
   return { ...store, log, says }
 }
 
-test('an identity that is not the signer’s, with a head by it, is found with the master key', (t) => {
-  const { db, log, says } = world(t)
-  assert.ok(!says(true).includes(FOREIGN))
-  const before = says(false)
+test('an identity that is not the signer’s, with a head by it, is found with the master key', async (t) => {
+  const { db, log, says } = await world(t)
+  assert.ok(!(await says(true)).includes(FOREIGN))
+  const before = await says(false)
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   const raw = publicKey.export({ format: 'der', type: 'spki' }).subarray(12)
   const identity = {
@@ -33,15 +33,15 @@ test('an identity that is not the signer’s, with a head by it, is found with t
   }
   db.prepare('UPDATE identity SET public = ?').run(raw)
   db.prepare('UPDATE heads SET note = ?').run(signNote({ size: 3, root: log.ledger.tree.root(), at: 0 }, identity))
-  assert.deepEqual(says(false), before)
+  assert.deepEqual(await says(false), before)
   assert.deepEqual(
-    says(true).filter((one) => !before.includes(one)),
+    (await says(true)).filter((one) => !before.includes(one)),
     [FOREIGN],
   )
 })
 
-test('an identity key that opens, and is of another public half, is found', (t) => {
-  const { db, log, says, open } = world(t)
+test('an identity key that opens, and is of another public half, is found', async (t) => {
+  const { db, log, says, open } = await world(t)
   const { epoch, public: raw } = db.prepare('SELECT epoch, public FROM identity').get() as {
     epoch: number
     public: Uint8Array
@@ -52,9 +52,9 @@ test('an identity key that opens, and is of another public half, is found', (t) 
   cipher.setAAD(canonical('chatelaine identity 1', raw, epoch))
   const wrapped = Buffer.concat([cipher.update(other), cipher.final()])
   db.prepare('UPDATE identity SET iv = ?, tag = ?, wrapped = ?').run(iv, cipher.getAuthTag(), wrapped)
-  assert.ok(!says(false).includes(FOREIGN))
-  assert.ok(says(true).includes(FOREIGN))
-  assert.throws(open, { name: 'LedgerDamaged', message: FOREIGN })
+  assert.ok(!(await says(false)).includes(FOREIGN))
+  assert.ok((await says(true)).includes(FOREIGN))
+  await assert.rejects(open, { name: 'LedgerDamaged', message: FOREIGN })
 })
 
 for (const [what, sql] of [
@@ -62,10 +62,10 @@ for (const [what, sql] of [
   ['data key', 'PRAGMA foreign_keys = OFF; UPDATE identity SET epoch = 9'],
   ['tag, cut to two bytes,', `PRAGMA ignore_check_constraints = ON; UPDATE identity SET tag = x'0102'`],
 ] as const) {
-  test(`an identity key whose ${what} is another is found`, (t) => {
-    const { db, says, open } = world(t)
+  test(`an identity key whose ${what} is another is found`, async (t) => {
+    const { db, says, open } = await world(t)
     db.exec(sql)
-    assert.ok(says(true).includes(FOREIGN))
-    assert.throws(open, { name: 'LedgerDamaged', message: FOREIGN })
+    assert.ok((await says(true)).includes(FOREIGN))
+    await assert.rejects(open, { name: 'LedgerDamaged', message: FOREIGN })
   })
 }

@@ -3,9 +3,10 @@ import { parseTransaction, serializeTransaction } from 'viem/utils'
 import { ConfigError, readConfig } from '../config.ts'
 import { keccak } from '../keccak.ts'
 import { signerOf } from './curve.ts'
-import { macedFromOf, readMacs } from './deks.ts'
+import { macedFromOf, readMacs, unwrapStored, type OpenDeks } from './deks.ts'
 import { identityFault, isSignedBy } from './identity.ts'
-import { openKekFile, type Kek } from './kek.ts'
+import { readKekSettings } from './kek-settings.ts'
+import { openKekOf, type KekSettings } from './open-kek.ts'
 import { checkWitness, follow, readHead } from './ledger.ts'
 import { assertMac, type Macs } from './macs.ts'
 import { verifyMeters } from './meters.ts'
@@ -28,25 +29,40 @@ export type Report = {
 /**
  * Reads a whole store and checks what it claims: the chain of hashes from the first record to the head, the witness,
  * each signature against the account, nonce and effect it is filed under, and the rules of the ledger once more, in
- * SQL instead of in the code that applied them. Works beside a running signer.
- * @param kek  the master key, to check the MACs and the identity key too: without it, anyone who can write the folder can hash
- *   everything anew, and sign its end with a key of their own
+ * SQL instead of in the code that applied them. Works beside a running signer. Without the master key: anyone who can write the
+ * folder can hash everything anew, and sign its end with a key of their own.
  */
-export function verifyStore(folder: string, kek: Kek | null = null): Report {
+export function verifyStore(folder: string): Report {
   const { db, witnessPath } = openStoreForReading(folder)
   try {
     // The witness first: the ledger may only have grown by the time it is read.
     const witness = readWitness(witnessPath)
     db.exec('BEGIN')
-    return verify(db, witness, kek)
+    return verify(db, witness, null)
   } finally {
     db.close()
   }
 }
 
-function verify(db: DatabaseSync, witness: LedgerHead | null, kek: Kek | null): Report {
-  const { head, ...report } = verifyLedger(db, kek === null ? null : readMacs(db, kek))
-  const foreign = kek === null ? null : identityFault(db, kek)
+/**
+ * The same with the master key: its MACs and the identity key too.
+ * @throws StartError  when the master key is not the one that this store was made with, or is not to be had
+ */
+export async function verifyStoreWith(folder: string, settings: KekSettings): Promise<Report> {
+  const { db, witnessPath } = openStoreForReading(folder)
+  try {
+    const witness = readWitness(witnessPath)
+    // A signer beside it may begin another data key while the master key is asked: what is read is of one moment.
+    db.exec('BEGIN')
+    return verify(db, witness, await unwrapStored(db, await openKekOf(db, settings)))
+  } finally {
+    db.close()
+  }
+}
+
+function verify(db: DatabaseSync, witness: LedgerHead | null, opened: Pick<OpenDeks, 'deks'> | null): Report {
+  const { head, ...report } = verifyLedger(db, opened === null ? null : readMacs(db, opened))
+  const foreign = opened === null ? null : identityFault(db, opened)
   if (foreign !== null) report.problems.push(foreign)
   try {
     checkWitness(db, head, witness)
@@ -184,14 +200,13 @@ const queries: [problem: string, sql: string][] = [
 ]
 
 /** `node src/signer/verify.ts [folder]`: prints what it found, and ends with 1 if anything is wrong. */
-function main(): void {
-  const { SIGNER_DIR, SIGNER_KEK_FILE: kekFile } = readConfig(process.env, 'signer')
-  const folder = process.argv[2] ?? SIGNER_DIR
+async function main(): Promise<void> {
+  const config = readConfig(process.env, 'signer')
+  const folder = process.argv[2] ?? config.SIGNER_DIR
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: set it, or give the folder as an argument'])
-  const { records, signatures, accounts, macs, problems } = verifyStore(
-    folder,
-    kekFile === undefined ? null : openKekFile(kekFile),
-  )
+  const settings = readKekSettings(config)
+  const { records, signatures, accounts, macs, problems } =
+    settings === null ? verifyStore(folder) : await verifyStoreWith(folder, settings)
   for (const problem of problems) process.stdout.write(`${problem}\n`)
   process.stdout.write(
     macs === null
@@ -205,7 +220,7 @@ function main(): void {
 
 if (import.meta.main) {
   try {
-    main()
+    await main()
   } catch (error) {
     process.stderr.write(`The store cannot be verified: ${error instanceof Error ? error.message : 'unknown'}\n`)
     process.exitCode = 1

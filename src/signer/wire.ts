@@ -120,6 +120,8 @@ export type Verbs = {
       policy: PolicyHealth
       /** longest lifetime of an access token that is accepted; absent from a signer of an earlier version */
       maxTokenSeconds?: number
+      /** why the master key (KEK) could not be used when it was last asked, null when it could: keys that are open sign on */
+      masterKey?: { provider: string; fault: string | null }
     }
   }
 }

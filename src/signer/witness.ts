@@ -1,7 +1,7 @@
 import { closeSync, constants, fdatasync, fdatasyncSync, openSync, readSync, writeSync } from 'node:fs'
 import { hash } from 'node:crypto'
 import { dirname } from 'node:path'
-import { syncFolder } from './kek.ts'
+import { syncFolder } from './kek/file.ts'
 
 /** Where the ledger ended: how many records, and the hash of the last. */
 export type LedgerHead = { count: number; record: Buffer }

@@ -7,9 +7,9 @@ import { rehash, sign, signingLogStore } from '../../test/signing-log-store.ts'
 import { signNote, verifierKeyOf } from '../signer/heads.ts'
 import { verifyLog } from './main.ts'
 
-function world(t: TestContext, records: number) {
+async function world(t: TestContext, records: number) {
   const { db, folder, kekFile, open, storeFolder: store } = signingLogStore(t)
-  const log = open()
+  const log = await open()
   const file = (name: string, text: string): string => {
     writeFileSync(join(folder, name), text)
     return join(folder, name)
@@ -24,8 +24,8 @@ function world(t: TestContext, records: number) {
   return { db, log, file, verify, key, kekFile, store, all: [store, '--key', key, '--kek-file', kekFile] }
 }
 
-test('a log that nobody touched is whole, with its MACs, its head and a checkpoint that was kept', (t) => {
-  const { log, db, verify, file, all, store } = world(t, 300)
+test('a log that nobody touched is whole, with its MACs, its head and a checkpoint that was kept', async (t) => {
+  const { log, db, verify, file, all, store } = await world(t, 300)
   const kept = file('kept', log.heads.newest())
   sign(log, db, 7)
   const { code, text } = verify(...all, '--checkpoint', kept)
@@ -53,8 +53,8 @@ for (const [what, sql, reason] of [
     /newest head in the store is not signed/,
   ],
 ] as const) {
-  test(`a log that was ${what} is damaged`, (t) => {
-    const { db, verify, all } = world(t, 9)
+  test(`a log that was ${what} is damaged`, async (t) => {
+    const { db, verify, all } = await world(t, 9)
     db.exec(sql)
     const { code, text } = verify(...all)
     assert.equal(code, 1)
@@ -63,8 +63,8 @@ for (const [what, sql, reason] of [
   })
 }
 
-test('what was hashed anew is found by the MACs, by the head, and by a checkpoint, each alone', (t) => {
-  const { db, log, verify, file, key, kekFile, store } = world(t, 9)
+test('what was hashed anew is found by the MACs, by the head, and by a checkpoint, each alone', async (t) => {
+  const { db, log, verify, file, key, kekFile, store } = await world(t, 9)
   const kept = file('kept', log.heads.newest())
   db.exec(`UPDATE ledger SET client_id = 'x' WHERE seq = 3`)
   rehash(db)
@@ -75,8 +75,8 @@ test('what was hashed anew is found by the MACs, by the head, and by a checkpoin
   assert.deepEqual([found.code, /The first 9 records are not those/.test(found.text)], [1, true])
 })
 
-test('a MAC on a record from before there were any is a fault', (t) => {
-  const { db, verify, store } = world(t, 5)
+test('a MAC on a record from before there were any is a fault', async (t) => {
+  const { db, verify, store } = await world(t, 5)
   assert.equal(verify(store).code, 0)
   db.exec('UPDATE deks SET maced_from = 3')
   const { code, text } = verify(store)
@@ -86,16 +86,16 @@ test('a MAC on a record from before there were any is a fault', (t) => {
   assert.doesNotMatch(verify(store).text, /too early/)
 })
 
-test('a folder that was rolled back is found by a later checkpoint', (t) => {
-  const { log, db, verify, file, all } = world(t, 4)
+test('a folder that was rolled back is found by a later checkpoint', async (t) => {
+  const { log, db, verify, file, all } = await world(t, 4)
   const later = file('later', signNote({ size: 6, root: Buffer.alloc(32), at: 0 }, log.identity))
   const { code, text } = verify(...all, '--checkpoint', later)
   assert.deepEqual([code, /A checkpoint of 6 records is ahead of the log, which has 4/.test(text)], [1, true])
   assert.ok(db.isOpen)
 })
 
-test('two heads that were shown to two readers are found by the proof between them', (t) => {
-  const { log, db, verify, file, key } = world(t, 6)
+test('two heads that were shown to two readers are found by the proof between them', async (t) => {
+  const { log, db, verify, file, key } = await world(t, 6)
   const first = file('first', log.heads.newest())
   const split = file('split', signNote({ size: 6, root: Buffer.alloc(32, 9), at: 0 }, log.identity))
   sign(log, db, 5)
@@ -107,13 +107,13 @@ test('two heads that were shown to two readers are found by the proof between th
   const between = (one: string) => verify('--checkpoint', one, '--checkpoint', second, '--proof', proof, '--key', key)
   assert.deepEqual([between(first).code, between(split).code], [0, 1])
   assert.match(between(split).text, /of 11 records does not continue the one of 6/)
-  const stranger = world(t, 1).key
+  const stranger = (await world(t, 1)).key
   const foreign = verify('--checkpoint', first, '--checkpoint', second, '--proof', proof, '--key', stranger)
   assert.deepEqual([foreign.code, /first is not signed by the key/.test(foreign.text)], [1, true])
 })
 
-test('what cannot be checked is told from what is damaged', (t) => {
-  const { verify, file, all, store } = world(t, 2)
+test('what cannot be checked is told from what is damaged', async (t) => {
+  const { verify, file, all, store } = await world(t, 2)
   for (const [args, reason] of [
     [[], /Usage/],
     [[join(store, 'nothing')], /could not be checked/],

@@ -12,18 +12,9 @@ import {
   writeSync,
 } from 'node:fs'
 import { dirname, isAbsolute, relative, sep } from 'node:path'
-import { whoElseReads } from '../secret-file.ts'
-import { StartError } from './refusal.ts'
-
-/**
- * The key that wraps data keys, wherever it lives. A provider only wraps and unwraps; what it wraps with stays
- * inside. `aad` is authenticated with the wrapped bytes. `unwrap` throws when they were not wrapped by this key.
- */
-export type Kek = {
-  provider: string
-  wrap: (dek: Buffer, aad: Buffer) => Buffer
-  unwrap: (wrapped: Buffer, aad: Buffer) => Buffer
-}
+import { whoElseReads } from '../../secret-file.ts'
+import { StartError } from '../refusal.ts'
+import type { Kek } from './provider.ts'
 
 const KEY_BYTES = 32
 
@@ -35,13 +26,13 @@ export function openKekFile(path: string): Kek {
   const key = readKey(path)
   return {
     provider: 'file',
-    wrap(dek, aad) {
+    async wrap(dek, aad) {
       const iv = randomBytes(12)
       const cipher = createCipheriv('aes-256-gcm', key, iv).setAAD(aad)
       const sealed = Buffer.concat([cipher.update(dek), cipher.final()])
       return Buffer.concat([iv, cipher.getAuthTag(), sealed])
     },
-    unwrap(wrapped, aad) {
+    async unwrap(wrapped, aad) {
       const decipher = createDecipheriv('aes-256-gcm', key, wrapped.subarray(0, 12), { authTagLength: 16 })
       const dek = decipher.setAAD(aad).setAuthTag(wrapped.subarray(12, 28)).update(wrapped.subarray(28))
       try {

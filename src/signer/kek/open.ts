@@ -1,0 +1,14 @@
+import { existsSync } from 'node:fs'
+import { openKekFile } from './file.ts'
+import type { Kek, KekSetting } from './provider.ts'
+
+/** @throws StartError  when it cannot be used as it is set */
+export async function openKek(setting: KekSetting): Promise<Kek>
+/** null where it is a file that `rotate-kek` has not made yet */
+export async function openKek(setting: KekSetting, need: 'if there'): Promise<Kek | null>
+export async function openKek(setting: KekSetting, need?: 'if there'): Promise<Kek | null> {
+  switch (setting.provider) {
+    case 'file':
+      return need === 'if there' && !existsSync(setting.file) ? null : openKekFile(setting.file)
+  }
+}

@@ -1,0 +1,26 @@
+/**
+ * signer/kek: the master key (KEK), wherever it lives: it wraps data keys and does nothing else.
+ * Owns: the providers, one file each; how a setting names one; the shares of a key in a file.
+ * Does not own: the data keys (`signer/deks.ts`), when another master key takes over (`signer/rotation.ts`).
+ */
+
+import { StartError } from '../refusal.ts'
+
+/**
+ * The key that wraps data keys. What it wraps with stays inside. `aad` is authenticated with the wrapped bytes.
+ * Both throw KekUnavailable when nobody can say: the key was not asked, or did not answer. `unwrap` throws anything else
+ * when the bytes were not wrapped by this key, or not with this `aad`.
+ */
+export type Kek = {
+  provider: KekProvider
+  wrap: (dek: Buffer, aad: Buffer) => Promise<Buffer>
+  unwrap: (wrapped: Buffer, aad: Buffer) => Promise<Buffer>
+}
+
+/** Which master key the settings name. Secrets are in files of the signer's user alone, never in a setting. */
+export type KekSetting = { provider: 'file'; file: string }
+
+type KekProvider = KekSetting['provider']
+
+/** The master key cannot be used now. The sentence is for the operator and holds no secret. */
+export class KekUnavailable extends StartError {}
