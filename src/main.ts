@@ -76,10 +76,15 @@ function settingsOrExit(): Config {
  * What the signer guards is guarded from the server, too: in production a server that could open it does not start.
  * @throws Error naming the settings
  */
-async function refuseKeysInReach({ NODE_ENV, SIGNER_KEK_FILE, SIGNER_DIR }: Config): Promise<void> {
+async function refuseKeysInReach({
+  NODE_ENV,
+  SIGNER_KEK_FILE,
+  SIGNER_KEK_PIN_FILE,
+  SIGNER_DIR,
+}: Config): Promise<void> {
   if (NODE_ENV !== 'production') return
   const inReach: string[] = []
-  for (const [name, path] of Object.entries({ SIGNER_KEK_FILE, SIGNER_DIR }))
+  for (const [name, path] of Object.entries({ SIGNER_KEK_FILE, SIGNER_KEK_PIN_FILE, SIGNER_DIR }))
     if (path !== undefined && (await isInReach(path))) inReach.push(name)
   if (inReach.length > 0)
     throw new Error(

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ConfigError, readConfig } from '../config.ts'
+import { readKekSettings } from './kek-settings.ts'
 import { isInside, makeKekFile } from './kek/file.ts'
 import { StartError } from './refusal.ts'
 import { DATABASE_FILE } from './store.ts'
@@ -10,8 +11,13 @@ import { DATABASE_FILE } from './store.ts'
  * is not mounted at boot would get a new key, and every account behind the right one would be lost from sight.
  */
 function main(): void {
-  const { SIGNER_KEK_FILE: file, SIGNER_DIR: folder } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
-  if (file === undefined) throw new ConfigError(['SIGNER_KEK_FILE is missing: the file to create'])
+  const config = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
+  const { SIGNER_DIR: folder } = config
+  const kek = readKekSettings(config)?.kek
+  if (kek === undefined) throw new ConfigError(['SIGNER_KEK_FILE is missing: the file to create'])
+  if (kek.provider !== 'file')
+    throw new ConfigError(['SIGNER_KEK is no file: its key is created with the tools of whatever keeps it'])
+  const { file } = kek
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the store that the key is for'])
   if (isInside(folder, file))
     throw new StartError('SIGNER_KEK_FILE must not be inside SIGNER_DIR: a backup of one would contain both.')

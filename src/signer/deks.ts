@@ -308,7 +308,7 @@ export async function openDek(row: DekTerms & Pick<DekRow, 'wrapped'>, kek: Kek)
   } catch (cause) {
     if (cause instanceof KekUnavailable) throw cause
     throw new StartError(
-      'The master key (KEK) does not open this store: SIGNER_KEK_FILE is not the one it was created with, or not the one of the last `signer rotate-kek`.',
+      'The master key (KEK) does not open this store: it is not the one it was created with, or not the one of the last `signer rotate-kek`.',
       cause,
     )
   }

@@ -1,21 +1,54 @@
 import { ConfigError, type Config } from '../config.ts'
+import type { KekSetting } from './kek/provider.ts'
+import { readKekSetting } from './kek/settings.ts'
 import type { KekSettings } from './open-kek.ts'
 
 /**
  * Where the master keys are, for the signer and its tools.
  * @returns null where none is named
- * @throws ConfigError
+ * @throws ConfigError  naming every problem
  */
 export function readKekSettings(config: Config): KekSettings | null {
-  const { SIGNER_KEK_FILE: file, SIGNER_KEK_NEXT_FILE: next } = config
-  if (file === undefined) return null
-  return { kek: { provider: 'file', file }, kekNext: next === undefined ? undefined : { provider: 'file', file: next } }
+  const problems: string[] = []
+  const folder = config.SIGNER_DIR ?? ''
+  const kek = read('SIGNER_KEK', {
+    text: config.SIGNER_KEK,
+    file: config.SIGNER_KEK_FILE,
+    pinFile: config.SIGNER_KEK_PIN_FILE,
+  })
+  const kekNext = read('SIGNER_KEK_NEXT', {
+    text: config.SIGNER_KEK_NEXT,
+    file: config.SIGNER_KEK_NEXT_FILE,
+    pinFile: config.SIGNER_KEK_NEXT_PIN_FILE,
+  })
+  if (problems.length > 0) throw new ConfigError(problems)
+  return kek === undefined ? null : { kek, kekNext }
+
+  function read(
+    name: 'SIGNER_KEK' | 'SIGNER_KEK_NEXT',
+    { text, file, pinFile }: { text: string | undefined; file: string | undefined; pinFile: string | undefined },
+  ): KekSetting | undefined {
+    if (text !== undefined && file !== undefined) {
+      problems.push(`${name} and ${name}_FILE are both set: a master key (KEK) is in one place, remove one of them`)
+      return undefined
+    }
+    if (file !== undefined) return { provider: 'file', file }
+    if (text === undefined) return undefined
+    try {
+      return readKekSetting({ name, text, pinFile, folder })
+    } catch (error) {
+      problems.push((error as Error).message)
+      return undefined
+    }
+  }
 }
 
 /** @throws ConfigError  where none is named */
 export function requireKekSettings(config: Config): KekSettings {
   const settings = readKekSettings(config)
   if (settings === null)
-    throw new ConfigError(['SIGNER_KEK_FILE is missing: the master key (KEK) that wrapped the data keys of the store'])
+    throw new ConfigError([
+      'SIGNER_KEK_FILE or SIGNER_KEK is missing: the master key (KEK) that wraps the data keys of the store',
+    ])
   return settings
 }

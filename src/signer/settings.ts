@@ -29,13 +29,7 @@ export type SignerConfig = KekSettings & {
   isDevelopment: boolean
 }
 
-const REQUIRED = [
-  'SIGNER_SOCKET',
-  'SIGNER_DIR',
-  'SIGNER_KEK_FILE',
-  'SIGNER_ISSUER',
-  'SIGNER_AUDIENCE',
-] as const satisfies ConfigKey[]
+const REQUIRED = ['SIGNER_SOCKET', 'SIGNER_DIR', 'SIGNER_ISSUER', 'SIGNER_AUDIENCE'] as const satisfies ConfigKey[]
 
 /** A plain transfer's gas at the highest price that a server signs by itself (FEE_CAP_GWEI). */
 const FILL_FEE_WEI = 21_000n * 1_000n * 10n ** 9n
@@ -89,8 +83,11 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
     throw new ConfigError([`SIGNER_CHAINS is missing: ${configKeys.SIGNER_CHAINS.help}`])
   if (settings.isDevelopment && config.NODE_ENV === 'production')
     throw new ConfigError(['NODE_ENV is production, which contradicts --development: remove one of them'])
-  for (const key of ['SIGNER_KEK_FILE', 'SIGNER_KEK_NEXT_FILE'] as const)
-    if (!settings.isDevelopment && config[key] !== undefined && isInside(settings.folder, config[key]))
+  for (const [key, setting] of [
+    [config.SIGNER_KEK === undefined ? 'SIGNER_KEK_FILE' : 'SIGNER_KEK', settings.kek],
+    [config.SIGNER_KEK_NEXT === undefined ? 'SIGNER_KEK_NEXT_FILE' : 'SIGNER_KEK_NEXT', settings.kekNext],
+  ] as const)
+    if (!settings.isDevelopment && setting?.provider === 'file' && isInside(settings.folder, setting.file))
       throw new ConfigError([`${key} must not be inside SIGNER_DIR: a backup of one would contain both`])
   const [, origin] = /^(.+)\/oauth$/.exec(settings.issuer) ?? []
   if (!settings.isDevelopment && settings.audience !== `${origin}/v1`) {

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { openKekFile } from './file.ts'
+import { openPkcs11 } from './pkcs11.ts'
 import type { Kek, KekSetting } from './provider.ts'
 
 /** @throws StartError  when it cannot be used as it is set */
@@ -10,5 +11,7 @@ export async function openKek(setting: KekSetting, need?: 'if there'): Promise<K
   switch (setting.provider) {
     case 'file':
       return need === 'if there' && !existsSync(setting.file) ? null : openKekFile(setting.file)
+    case 'pkcs11':
+      return openPkcs11(setting)
   }
 }

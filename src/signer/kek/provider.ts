@@ -5,6 +5,7 @@
  */
 
 import { StartError } from '../refusal.ts'
+import type { Pkcs11Uri } from './pkcs11-uri.ts'
 
 /**
  * The key that wraps data keys. What it wraps with stays inside. `aad` is authenticated with the wrapped bytes.
@@ -18,7 +19,17 @@ export type Kek = {
 }
 
 /** Which master key the settings name. Secrets are in files of the signer's user alone, never in a setting. */
-export type KekSetting = { provider: 'file'; file: string }
+export type KekSetting =
+  | { provider: 'file'; file: string }
+  | {
+      provider: 'pkcs11'
+      uri: Pkcs11Uri
+      pinFile: string
+      /** the setting that names it, for sentences */
+      pinSetting: string
+      /** SIGNER_DIR: where it says that a PIN was refused */
+      folder: string
+    }
 
 type KekProvider = KekSetting['provider']
 

@@ -1,0 +1,32 @@
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { whoElseReads } from '../../secret-file.ts'
+import { KekUnavailable } from './provider.ts'
+
+const MAX_BYTES = 65_536
+
+/**
+ * A PIN, a token or credentials, from a file of the signer's user alone; without the newline at its end. The caller zeroes it.
+ * Read at each use: what renews a token writes its file.
+ * @throws KekUnavailable  naming the setting, never the content
+ */
+export function readSecret(path: string, setting: string): Buffer {
+  const bytes = Buffer.alloc(MAX_BYTES + 1)
+  let fd: number | null = null
+  try {
+    fd = openSync(path, 'r')
+    const stat = fstatSync(fd)
+    const others = whoElseReads(stat)
+    if (others !== null) throw new KekUnavailable(`${setting} is readable by ${others}: chmod 600 it.`)
+    const length = stat.isFile() ? readSync(fd, bytes, 0, bytes.length, 0) : 0
+    if (length === 0 || length > MAX_BYTES) throw new KekUnavailable(`${setting} must be a file that is not empty.`)
+    let end = length
+    while (end > 0 && (bytes[end - 1] === 0x0a || bytes[end - 1] === 0x0d)) end -= 1
+    return Buffer.from(bytes.subarray(0, end))
+  } catch (error) {
+    if (error instanceof KekUnavailable) throw error
+    throw new KekUnavailable(`${setting} cannot be read.`, error)
+  } finally {
+    bytes.fill(0)
+    if (fd !== null) closeSync(fd)
+  }
+}
