@@ -136,6 +136,7 @@ const programs = [
   'signer/verify.ts',
   'signer/accept-restore.ts',
   'signer/create-key.ts',
+  'signer/kek-shares.ts',
   'signer/freeze.ts',
   'signer/trust-key.ts',
   'signer/policy-keys.ts',

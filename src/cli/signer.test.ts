@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { readTokenKeys } from '../signer/anchor.ts'
 import { connectSigner } from '../signer/client.ts'
+import { command } from '../../test/command.ts'
 import { ALICE, makePlace } from '../../test/spawned-signer.ts'
 
 const main = join(import.meta.dirname, 'main.ts')
@@ -87,4 +88,37 @@ test('without settings it names all that is missing', async () => {
   assert.equal(code, 1)
   for (const name of ['SIGNER_SOCKET', 'SIGNER_DIR', 'SIGNER_KEK_FILE', 'SIGNER_ISSUER'])
     assert.match(output, new RegExp(`${name} is missing`))
+})
+
+test('a master key is split into shares that no folder beside it takes, and any that are enough bring it back', async (t) => {
+  const place = await makePlace()
+  t.after(place.clear)
+  const folder = place.env.SIGNER_DIR!
+  const kek = join(place.folder, 'keys', 'kek')
+  const env = { SIGNER_KEK_FILE: kek, SIGNER_DIR: folder }
+  const shares = (...words: string[]) => command(env, ['signer', 'kek-shares', ...words])
+  assert.equal((await command(env, ['signer', 'create-key'])).code, 0)
+  const key = readFileSync(kek)
+  for (const [to, sentence] of [
+    [join(place.folder, 'keys'), /beside the master key/],
+    [join(place.folder, 'keys', 'shares'), /beside the master key/],
+    [join(folder, 'shares'), /inside SIGNER_DIR/],
+  ] as const) {
+    const { code, err } = await shares('split', '--of', '5', '--need', '3', '--to', to)
+    assert.deepEqual([code, sentence.test(err)], [1, true], err)
+  }
+  const to = join(place.folder, 'media')
+  const { out } = await shares('split', '--of', '5', '--need', '3', '--to', to)
+  const files = out.split('\n').filter((line) => line.startsWith(to))
+  assert.equal(files.length, 5)
+  for (const one of files) assert.equal(statSync(one).mode & 0o777, 0o600)
+  assert.match((await shares('combine', ...files.slice(2))).err, /already exists/)
+  rmSync(kek)
+  assert.match((await shares('combine', ...files.slice(3))).err, /3 shares are needed, and 2 were given/)
+  assert.ok(!existsSync(kek))
+  const combined = await shares('combine', ...files.slice(2))
+  assert.equal(combined.code, 0, combined.err)
+  assert.deepEqual(readFileSync(kek), key)
+  assert.equal(statSync(kek).mode & 0o777, 0o600)
+  for (const text of [combined.out, combined.err, out]) assert.ok(!text.includes(key.toString('hex')))
 })

@@ -48,6 +48,23 @@ export function signer(): Command {
     )
     .argument('<file>', 'what the server keeps of them, useless without the master key (KEK)')
     .action((file: string) => become('restore-keys.ts', [file]))
+  const shares = command
+    .command('kek-shares')
+    .description('shares of a master key (KEK) in a file, of which some give it and fewer say nothing of it')
+  shares
+    .command('split')
+    .description('print the shares of the master key, or write each to a file')
+    .requiredOption('--of <number>', 'how many shares')
+    .requiredOption('--need <number>', 'how many of them give the key')
+    .option('--to <dir>', 'folder for a file each, apart from the key and from SIGNER_DIR')
+    .action(({ of, need, to }: { of: string; need: string; to?: string }) =>
+      become('kek-shares.ts', ['split', '--of', of, '--need', need, ...(to === undefined ? [] : ['--to', to])]),
+    )
+  shares
+    .command('combine')
+    .description('create the master key from its shares; never overwrites a file')
+    .argument('<file...>', 'one share each; - is standard input')
+    .action((files: string[]) => become('kek-shares.ts', ['combine', '--', ...files]))
   command
     .command('import-keys')
     .description('bring keys from keystores or from `export-all` of another installation; asks a running signer')

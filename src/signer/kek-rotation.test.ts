@@ -57,7 +57,7 @@ test(
   'the master key moves from a file into a token; no address changes, and every tool opens the store',
   { skip },
   async (t) => {
-    const { place, file, token, tokenNext, start, signer, assertSigns } = await world(t)
+    const { place, file, tokenNext, start, signer, assertSigns } = await world(t)
     await signer.end('SIGTERM')
     const both = await start({ ...file, ...tokenNext })
     const { out } = await command(place.env, ['signer', 'rotate-kek'])

@@ -23,7 +23,7 @@ const KEY_BYTES = 32
  * @throws StartError  when the file is missing, of another length, or open to others
  */
 export function openKekFile(path: string): Kek {
-  const key = readKey(path)
+  const key = readKekFile(path)
   return {
     provider: 'file',
     async wrap(dek, aad) {
@@ -47,7 +47,7 @@ export function openKekFile(path: string): Kek {
 }
 
 /** From the file descriptor into a buffer, into OpenSSL's memory, and the buffer is zeroed: never a string. */
-function readKey(path: string): KeyObject {
+export function readKekFile(path: string): KeyObject {
   let fd: number
   try {
     fd = openSync(path, 'r')
@@ -74,13 +74,25 @@ function readKey(path: string): KeyObject {
 }
 
 /**
- * Makes a master key, if there is none. Written aside and linked into place, so that
- * the file is either there with all its bytes or not there, and a key that exists is never replaced.
+ * Makes a master key, if there is none.
  * @throws StartError  when the file cannot be made
  */
 export function makeKekFile(path: string): void {
-  const draft = `${path}.new`
   const key = randomBytes(KEY_BYTES)
+  try {
+    writeKekFile(path, key)
+  } finally {
+    key.fill(0)
+  }
+}
+
+/**
+ * Written aside and linked into place, so that the file is either there with all its bytes or not there, and a key that exists
+ * is never replaced.
+ * @throws StartError  when the file cannot be made
+ */
+export function writeKekFile(path: string, key: Buffer): void {
+  const draft = `${path}.new`
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     // A start that was killed here may have left a draft: part of a key, or a second name of the key itself.
@@ -98,8 +110,6 @@ export function makeKekFile(path: string): void {
     syncFolder(dirname(path))
   } catch (cause) {
     throw new StartError('The master key (KEK) could not be created at SIGNER_KEK_FILE.', cause)
-  } finally {
-    key.fill(0)
   }
 }
 
