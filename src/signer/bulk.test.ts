@@ -64,7 +64,7 @@ test('a whole installation moves: every key to its address in the other one, whi
   // It may have been used elsewhere meanwhile.
   const later = signRequest(address, { nonce: 90, intentId: 'later', accessToken: await to.place.token(userId) })
   assert.equal((await to.signer.sign(later)).nonce, 90)
-  assert.deepEqual([from.await problems(), to.await problems()], [[], []])
+  assert.deepEqual([await from.problems(), await to.problems()], [[], []])
   // Sealed to somebody else, of another batch, or moved to another user or address, nothing opens.
   const [header, first, second] = lines as Record<string, string>[]
   const third = await installation(t)

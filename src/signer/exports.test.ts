@@ -69,7 +69,19 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null } 
   const browser = newKeyPair()
   const recipient = browser.getPublicKey('base64url')
   return {
-    ...{ clock, db, keys, exports, freezes, token, browser, recipient, kek: { provider: 'file' as const, file: join(folder, 'kek') }, folder: join(folder, 'store'), ledger },
+    ...{
+      clock,
+      db,
+      keys,
+      exports,
+      freezes,
+      token,
+      browser,
+      recipient,
+      kek: { provider: 'file' as const, file: join(folder, 'kek') },
+      folder: join(folder, 'store'),
+      ledger,
+    },
     ask: async (userId = ALICE) => exports.ask({ token: await token(userId, 'ask') }),
     take: async (request: string, more: Record<string, unknown> = {}, userId = ALICE) =>
       exports.take({ token: await token(userId, 'take', { claims: { request, recipient, ...more } }) }),
@@ -263,7 +275,10 @@ test('a request that was written into the store by others, or dated back, opens 
   db.exec(`UPDATE ledger SET mac = zeroblob(36) WHERE kind = 'export-request'`)
   clock.at += DAY
   await assert.rejects(take(id!), LedgerDamaged)
-  assert.match((await verifyStoreWith(folder, { kek, kekNext: undefined })).problems.join(), /was not written by this signer/)
+  assert.match(
+    (await verifyStoreWith(folder, { kek, kekNext: undefined })).problems.join(),
+    /was not written by this signer/,
+  )
 })
 
 test('the program: off unless it is switched on, a delay below half a day is refused in production, and its tokens sign nothing', async (t) => {
