@@ -97,6 +97,49 @@ export function signer(): Command {
       become('export-all.ts', ['export-all', file, '--to-recipient', toRecipient]),
     )
   command
+    .command('create-backup-key')
+    .description('create what opens backups (an age identity) in a file, and print its recipient; needs no age program')
+    .argument('<file>', 'file to create; keep it away from the backups, and not on this machine')
+    .action((file: string) => become('create-backup-key.ts', [file]))
+  command
+    .command('backup')
+    .description(
+      'copy the store beside a running signer into one file, encrypted to recipients (age); never the master key (KEK)',
+    )
+    .requiredOption(
+      '--to <file>',
+      'file to create, apart from SIGNER_DIR and the master key; FILE.json beside it says what is in it',
+    )
+    .requiredOption('--recipient <age1…>', 'who can open it; repeat for each', collect)
+    .action(({ to, recipient }: { to: string; recipient: string[] }) =>
+      become('backup.ts', ['--to', to, ...recipient.flatMap((one) => ['--recipient', one])]),
+    )
+  command
+    .command('restore')
+    .description(
+      'restore a backup into SIGNER_DIR, which must be empty; nothing is signed on it before `accept-restore`',
+    )
+    .argument('<file>', 'file of `chatelaine signer backup`')
+    .requiredOption('--identity <file>', 'file with the identity of a recipient; repeat for each', collect)
+    .action((file: string, { identity }: { identity: string[] }) =>
+      become('restore.ts', [file, ...identity.flatMap((one) => ['--identity', one])]),
+    )
+  command
+    .command('drill')
+    .description(
+      'try a backup: restore it into a temporary folder, check it, derive every address, and delete it; touches no store',
+    )
+    .argument('<file>', 'file of `chatelaine signer backup`')
+    .requiredOption('--identity <file>', 'file with the identity of a recipient; repeat for each', collect)
+    .option('--in <folder>', 'where the temporary folder is made, with room for the store')
+    .action((file: string, given: { identity: string[]; in?: string }) =>
+      become('drill.ts', [
+        file,
+        ...given.identity.flatMap((one) => ['--identity', one]),
+        ...(given.in === undefined ? [] : ['--in', given.in]),
+      ]),
+    )
+  command
     .command('rotate-kek')
     .description(
       'wrap all data keys by the master key at SIGNER_KEK_NEXT_FILE; asks a running signer, which keeps signing',
@@ -156,4 +199,4 @@ export function signer(): Command {
   return command
 }
 
-const collect = (url: string, before: string[]): string[] => [...before, url]
+const collect = (one: string, before: string[] = []): string[] => [...before, one]

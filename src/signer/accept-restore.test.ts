@@ -2,11 +2,10 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, cpSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
+import { countingNode } from '../../test/counting-node.ts'
 import { asBeforeMacs } from '../../test/old-store.ts'
 import { ask, BOB, CHAIN_ID, refusal, world, type Place } from '../../test/spawned-signer.ts'
 import { openStore } from './store.ts'
@@ -27,29 +26,6 @@ async function accept(place: Place, ...args: string[]): Promise<{ code: number; 
 }
 
 const confirmation = (output: string): string => /--accept ([0-9a-f]{16})$/m.exec(output)![1]!
-
-/** A node that counts transactions; `counts` by lower-case address, `latest` and `pending`. */
-async function node(t: TestContext, counts: Record<string, [latest: string, pending: string]>) {
-  const server = createServer((request, response) => {
-    let body = ''
-    request.setEncoding('utf8').on('data', (text) => (body += text))
-    request.on('end', () => {
-      const calls = JSON.parse(body) as { id: number; method: string; params: [string, string] }[]
-      const answers = calls.map(({ id, method, params: [address, tag] }) => ({
-        id,
-        result:
-          method === 'eth_chainId'
-            ? `0x${CHAIN_ID.toString(16)}`
-            : (counts[address] ?? ['0x0', '0x0'])[tag === 'pending' ? 1 : 0],
-      }))
-      response.end(JSON.stringify(answers.toReversed()))
-    })
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.after(() => server.close())
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/key-S3CRET`
-}
 
 const database = (place: Place) => join(place.env.SIGNER_DIR!, 'signer.sqlite')
 
@@ -89,7 +65,7 @@ test('an older copy signs again when it was accepted, and no nonce that the chai
   await refusing.end('SIGTERM')
 
   // The node knows five of the six for sure, and the last from its pool.
-  const url = await node(t, { [address.toLowerCase()]: ['0x5', '0x6'] })
+  const url = await countingNode(t, { [address.toLowerCase()]: ['0x5', '0x6'] })
   const wrong = await accept(place, '--rpc-url', url, '--accept', 'f'.repeat(16))
   assert.deepEqual([wrong.code, /--accept must be/.test(wrong.output)], [1, true])
   const done = await accept(place, '--rpc-url', url, '--accept', confirmation(shown.output))
@@ -122,7 +98,7 @@ test('an older copy signs again when it was accepted, and no nonce that the chai
 test('limits of an account that lost nonces are full for a period; another one’s are not', async (t) => {
   const { place, address, accessToken, again } = await rolledBack(t)
   const shown = await accept(place)
-  const url = await node(t, { [address.toLowerCase()]: ['0x5', '0x6'] })
+  const url = await countingNode(t, { [address.toLowerCase()]: ['0x5', '0x6'] })
   assert.equal((await accept(place, '--rpc-url', url, '--accept', confirmation(shown.output))).code, 0)
   const file = join(place.folder, 'policy.json')
   const limit = { name: 'day', effect: 'limit', native: { perCall: '5', periodAmount: '1000', periodDuration: 86_400 } }
@@ -155,7 +131,10 @@ test('lost nonces are those the chain counted and the ledger has no signature fo
   await signer.end('SIGTERM')
   const restore = async (counts: [Hex, number][]) => {
     const hex = (count: number): [string, string] => [`0x${count.toString(16)}`, `0x${count.toString(16)}`]
-    const url = await node(t, Object.fromEntries(counts.map(([from, count]) => [from.toLowerCase(), hex(count)])))
+    const url = await countingNode(
+      t,
+      Object.fromEntries(counts.map(([from, count]) => [from.toLowerCase(), hex(count)])),
+    )
     const { output } = await accept(place, '--rpc-url', url)
     const { code } = await accept(place, '--rpc-url', url, '--accept', confirmation(output))
     assert.equal(code, 0)
@@ -187,7 +166,7 @@ test('a folder that was restored as a whole is reconciled with the chain, though
   rmSync(place.env.SIGNER_DIR!, { recursive: true })
   cpSync(join(place.folder, 'copy'), place.env.SIGNER_DIR!, { recursive: true })
 
-  const url = await node(t, { [address.toLowerCase()]: ['0x1', '0x1'] })
+  const url = await countingNode(t, { [address.toLowerCase()]: ['0x1', '0x1'] })
   const shown = await accept(place, '--rpc-url', url)
   assert.equal(shown.code, 1)
   assert.equal((await accept(place, '--rpc-url', url, '--accept', confirmation(shown.output))).code, 0)
@@ -227,7 +206,7 @@ test('a node that does not answer for every account changes nothing, and its add
   const { place, address } = await rolledBack(t)
   const { output } = await accept(place)
   const bad: Record<string, string> = {
-    'a count that is none': await node(t, { [address.toLowerCase()]: ['0x', '0x'] }),
+    'a count that is none': await countingNode(t, { [address.toLowerCase()]: ['0x', '0x'] }),
     'no answer': 'http://127.0.0.1:1/key-S3CRET',
     'no address': 'S3CRET',
   }

@@ -10,7 +10,7 @@ export type Store = { db: DatabaseSync; witnessPath: string; close: () => void }
 
 export const DATABASE_FILE = 'signer.sqlite'
 const WITNESS_FILE = 'witness'
-const LOCK_FILE = 'lock'
+export const LOCK_FILE = 'lock'
 
 const migrations = [
   `
@@ -219,7 +219,7 @@ const migrations = [
   `,
 ]
 
-function makeFolder(folder: string): void {
+export function makeFolder(folder: string): void {
   try {
     const made = mkdirSync(folder, { recursive: true, mode: 0o700 })
     // SQLite syncs its files' names into the folder, and nobody the folder's own.
@@ -271,7 +271,7 @@ export function openStoreForReading(folder: string): { db: DatabaseSync; witness
 }
 
 /** Two signers on one ledger could each sign a first effect for one nonce. */
-function takeLock(folder: string): () => void {
+export function takeLock(folder: string): () => void {
   try {
     return lockFolder(folder, LOCK_FILE)
   } catch (error) {

@@ -110,7 +110,7 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
 }
 
 /** Whether the newest head is signed by the key that the store names as the signer's, and is where the ledger ends. */
-function headFault(db: DatabaseSync, head: LedgerHead): string | null {
+export function headFault(db: DatabaseSync, head: LedgerHead): string | null {
   const isOlder = db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'heads'`).get() === undefined
   const identity = isOlder ? undefined : db.prepare('SELECT public FROM identity').get()
   // Before its first start with a signer that signs heads.
@@ -164,6 +164,9 @@ const number32 = (text: Hex): Buffer => Buffer.from(text.slice(2).padStart(64, '
 const bytes = (text: string | null | undefined): Buffer | null =>
   text === null || text === undefined ? null : Buffer.from(text.slice(2), 'hex')
 
+/** What `restore-keys` mends; every other problem is one of the ledger, or of keys that are not those of it. */
+export const KEYS_MISSING = 'Accounts of the ledger whose keys are missing'
+
 const queries: [problem: string, sql: string][] = [
   [
     'Nonces with two effects',
@@ -193,10 +196,7 @@ const queries: [problem: string, sql: string][] = [
     `SELECT 1 FROM accounts a LEFT JOIN (SELECT user_id, address FROM ledger WHERE kind = 'account') l
       ON l.user_id = a.user_id WHERE l.address IS NOT a.address`,
   ],
-  [
-    'Accounts of the ledger whose keys are missing',
-    `SELECT 1 FROM ledger WHERE kind = 'account' AND user_id NOT IN (SELECT user_id FROM accounts)`,
-  ],
+  [KEYS_MISSING, `SELECT 1 FROM ledger WHERE kind = 'account' AND user_id NOT IN (SELECT user_id FROM accounts)`],
 ]
 
 /** `node src/signer/verify.ts [folder]`: prints what it found, and ends with 1 if anything is wrong. */

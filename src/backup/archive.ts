@@ -1,0 +1,52 @@
+/**
+ * backup: what a backup is as a file: a `tar` archive, sealed to recipients in the format of age.
+ * Owns: both formats, and that such a file is there whole or not at all.
+ * Does not own: what is in it: the signer's store (`signer/backup.ts`).
+ */
+
+import { createHash, type KeyObject } from 'node:crypto'
+import { createReadStream, existsSync } from 'node:fs'
+import { open, rename, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { seal, unseal } from './age.ts'
+import { ArchiveError, pack, unpack, type PackedFile } from './tar.ts'
+
+/**
+ * Writes an archive to a path where nothing is yet: aside first, on the disk, then under its name. Readable by this user alone.
+ * @param at  milliseconds since 1970
+ * @returns its length, and the SHA-256 of it in hexadecimal digits
+ * @throws ArchiveError  when there is a file already
+ */
+export async function writeArchive(
+  path: string,
+  { recipients, files, at }: { recipients: KeyObject[]; files: PackedFile[]; at: number },
+): Promise<{ bytes: number; sha256: string }> {
+  if (existsSync(path)) throw new ArchiveError(`${path} exists already: a backup is never replaced by another.`)
+  const draft = `${path}.partial`
+  // Of one that was killed.
+  await rm(draft, { force: true })
+  const handle = await open(draft, 'wx', 0o600)
+  const digest = createHash('sha256')
+  let bytes = 0
+  try {
+    for await (const piece of seal(recipients, pack(files, Math.floor(at / 1_000)))) {
+      await handle.writeFile(piece)
+      digest.update(piece)
+      bytes += piece.length
+    }
+    await handle.sync()
+  } catch (error) {
+    await rm(draft, { force: true })
+    throw error
+  } finally {
+    await handle.close()
+  }
+  await rename(draft, path)
+  const folder = await open(dirname(path))
+  await folder.sync().finally(() => folder.close())
+  return { bytes, sha256: digest.digest('hex') }
+}
+
+/** The files of an archive, each to be read to its end. Nothing counts before this has ended. @throws AgeError, ArchiveError */
+export const readArchive = (path: string, identities: KeyObject[]): AsyncGenerator<PackedFile> =>
+  unpack(unseal(identities, createReadStream(path, { highWaterMark: 1_048_576 })))

@@ -1,0 +1,53 @@
+/** Reads a stream in pieces of the lengths that a format has. */
+export type ByteReader = {
+  /** so many bytes; fewer only at the end */
+  read: (length: number) => Promise<Buffer>
+  /** up to a newline, without it; null where none comes within so many bytes */
+  line: (most: number) => Promise<string | null>
+  isEnd: () => Promise<boolean>
+}
+
+export function readBytes(source: AsyncIterable<Uint8Array>): ByteReader {
+  const pieces = source[Symbol.asyncIterator]()
+  let held: Buffer[] = []
+  let length = 0
+  let isDone = false
+
+  return { read, line, isEnd: async () => !(await fill(1)) }
+
+  /** @returns whether so many bytes are held */
+  async function fill(wanted: number): Promise<boolean> {
+    while (length < wanted && !isDone) {
+      const { value, done } = await pieces.next()
+      if (done === true) isDone = true
+      else if (value.length > 0) {
+        held.push(Buffer.from(value.buffer, value.byteOffset, value.length))
+        length += value.length
+      }
+    }
+    return length >= wanted
+  }
+
+  async function read(wanted: number): Promise<Buffer> {
+    await fill(wanted)
+    const all = held.length === 1 ? held[0]! : Buffer.concat(held)
+    const taken = all.subarray(0, wanted)
+    const rest = all.subarray(taken.length)
+    held = rest.length === 0 ? [] : [rest]
+    length = rest.length
+    return taken
+  }
+
+  async function line(most: number): Promise<string | null> {
+    for (let wanted = 1; wanted <= most + 1; wanted++) {
+      const isHeld = await fill(wanted)
+      const all = Buffer.concat(held)
+      held = [all]
+      const end = all.indexOf(10)
+      if (end !== -1) return end > most ? null : (await read(end + 1)).subarray(0, end).toString('latin1')
+      if (!isHeld) return null
+      wanted = Math.max(wanted, length)
+    }
+    return null
+  }
+}
