@@ -17,7 +17,7 @@ export type Heads = {
   /** why nothing is signed: the ledger does not continue a head that this signer has signed; null when it may sign */
   behind: () => string | null
   /**
-   * A head that someone else has kept. One of this signer that its ledger does not continue is kept, and stops it.
+   * A head that someone else has kept. One of this signer that its ledger does not continue stops it; the longest of them is kept.
    * @returns whether it is one of this signer
    */
   show: (note: string) => boolean
@@ -51,7 +51,9 @@ export function openHeads({
   )
   const get = db.prepare('SELECT note FROM heads WHERE which = ?')
   let { note, size, at } = openNewest()
-  let reason = reasonOf(readSignedHead((get.get('shown') as { note: string } | undefined)?.note ?? ''))
+  const kept = readSignedHead((get.get('shown') as { note: string } | undefined)?.note ?? '')
+  let reason = reasonOf(kept)
+  let most = reason === null ? 0 : kept!.size
 
   return {
     newest: () => note,
@@ -63,8 +65,10 @@ export function openHeads({
       const shown = readSignedHead(text)
       if (shown === null || !isOurs(shown)) return false
       const found = reasonOf(shown)
-      if (found === null || reason !== null) return true
+      // Of several servers' heads the longest: a restore overrules what it covers.
+      if (found === null || shown.size <= most) return true
       put.run('shown', text)
+      most = shown.size
       reason = found
       return true
     },
