@@ -124,7 +124,7 @@ export async function openGoverned({
       unattended: openUnattendedFees({ maxWei: 10n ** 20n, earlier: [], now }),
       freezes: { assertMoves() {}, isApplicationFrozen: () => false },
       policy: { current: () => document },
-      ...{ meters, ledger, group, now },
+      ...{ meters, ledger, group, now, assertUnattended: () => {} },
     }
     return { inside: opened, close: end }
   }

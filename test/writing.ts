@@ -51,6 +51,7 @@ export type Writing = {
   db: App['db']
   signer: Running
   place: Place
+  nodeUrl: string
   probe: Hex
   writer(name: string): Promise<Writer>
   rpc<T = unknown>(method: string, ...params: unknown[]): Promise<T>
@@ -224,6 +225,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
     db,
     signer,
     place,
+    nodeUrl: node.url,
     probe,
     rpc,
     followed,

@@ -33,9 +33,21 @@ export function signer(): Command {
       [],
     )
     .option('--without-networks', 'ask no network: nonces that were lost may then be signed again')
+    .option(
+      '--head <file>',
+      'newest head that the server has kept, from `chatelaine signing-log show --json`: accepted with it',
+    )
+    .option(
+      '--freeze <subject>',
+      'freeze what the copy has lost: `everything`, or as one word `user ID`; repeat for each',
+      collect,
+      [],
+    )
     .option('--accept <record>', 'confirm: the record that this command shows without this option')
-    .action(({ rpcUrl, withoutNetworks, accept }: { rpcUrl: string[]; withoutNetworks?: boolean; accept?: string }) =>
+    .action(({ rpcUrl, withoutNetworks, accept, head, freeze }: AcceptOptions) =>
       become('accept-restore.ts', [
+        ...(head === undefined ? [] : ['--head', head]),
+        ...freeze.flatMap((one) => ['--freeze', one]),
         ...rpcUrl.flatMap((url) => ['--rpc-url', url]),
         ...(withoutNetworks === true ? ['--without-networks'] : []),
         ...(accept === undefined ? [] : ['--accept', accept]),
@@ -198,5 +210,7 @@ export function signer(): Command {
     .action(() => become('freeze.ts', ['frozen']))
   return command
 }
+
+type AcceptOptions = { rpcUrl: string[]; withoutNetworks?: boolean; accept?: string; head?: string; freeze: string[] }
 
 const collect = (one: string, before: string[] = []): string[] => [...before, one]

@@ -10,7 +10,7 @@ import { asBeforeMacs } from '../../test/old-store.ts'
 import { ask, BOB, CHAIN_ID, refusal, world, type Place } from '../../test/spawned-signer.ts'
 import { openStore } from './store.ts'
 import { verifyStore, verifyStoreWith } from './verify.ts'
-import type { Hex } from './wire.ts'
+import { frozenEntry, revoked, type Hex } from './wire.ts'
 
 /** Runs the program and waits for its end. */
 async function accept(place: Place, ...args: string[]): Promise<{ code: number; output: string }> {
@@ -245,4 +245,43 @@ test('a store of an earlier version keeps its records and their hashes, and what
   await migrated.sign(send(2))
   await migrated.end('SIGTERM')
   assert.deepEqual(await verifyStoreWith(folder, settings), { ...whole, records: 4, signatures: 3, macs: 1 })
+})
+
+test('after a restore nothing is signed without a token before the first list, which has what the copy may lack', async (t) => {
+  const { place, signer, address, accessToken, again } = await world(t)
+  const { address: bob } = await signer.createAccount({ userId: BOB })
+  const bobs = { accessToken: await place.token(BOB), intentId: 'bob' }
+  await signer.sign(ask(address, { accessToken }))
+  await signer.sign(ask(bob, bobs))
+  await signer.end('SIGTERM')
+  rmSync(join(place.env.SIGNER_DIR!, 'witness'))
+  const shown = await accept(place)
+  assert.equal((await accept(place, '--without-networks', '--accept', confirmation(shown.output))).code, 0)
+  const lists = { more: { SIGNER_REVOCATIONS_SECONDS: '60' } }
+  const restored = await again(lists)
+  const raise = (from: Hex, intentId: string) => ask(from, { kind: 'replace', intentId, maxFeePerGas: '2000', maxPriorityFeePerGas: '200' }) // prettier-ignore
+  for (const [from, intentId] of [
+    [address, 'tx_0'],
+    [bob, 'bob'],
+  ] as const)
+    // prettier-ignore
+    await assert.rejects(restored.sign(raise(from, intentId)), refusal('revocations_stale'))
+  // Frozen after the copy was made.
+  await restored.bringRevocations([
+    await place.revocations({
+      entries: [revoked.user(BOB), frozenEntry(revoked.user(BOB), { isFrozen: true, at: Date.now() })],
+    }),
+  ])
+  await assert.rejects(restored.sign(raise(bob, 'bob')), refusal('account_frozen'))
+  await restored.sign(raise(address, 'tx_0'))
+  await restored.end('SIGTERM')
+  // Lists may be withheld from any signer for a while; the restore is over with the first token that was accepted.
+  const early = await again(lists)
+  await assert.rejects(early.sign(ask(address, { kind: 'cancel', intentId: 'tx_0', maxFeePerGas: '3000', maxPriorityFeePerGas: '300', to: address, value: '0' })), refusal('revocations_stale')) // prettier-ignore
+  await early.bringRevocations([await place.revocations({ entries: [] })])
+  await early.sign(ask(address, { nonce: 1, accessToken }))
+  await early.end('SIGTERM')
+  const later = await again(lists)
+  await later.sign(ask(address, { kind: 'cancel', nonce: 1, intentId: 'tx_1', maxFeePerGas: '3000', maxPriorityFeePerGas: '300', to: address, value: '0' })) // prettier-ignore
+  await assert.rejects(later.sign(raise(bob, 'bob')), refusal('account_frozen'))
 })

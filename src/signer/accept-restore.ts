@@ -8,7 +8,8 @@ import { readSignedHead } from './wire.ts'
 import { requireKekSettings } from './kek-settings.ts'
 import { openKekOf, type KekSettings } from './open-kek.ts'
 import { GENESIS, type LedgerRow } from './record.ts'
-import { LedgerDamaged, StartError } from './refusal.ts'
+import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
+import { readFreezeRequest } from './request.ts'
 import type { Restored } from './restored.ts'
 import { openSigningLog } from './signing-log.ts'
 import { openStore, openStoreForReading } from './store.ts'
@@ -28,6 +29,8 @@ export type InspectedStore = {
   accounts: string[]
   /** networks that the ledger has signatures for */
   chains: { chainId: number; accounts: number }[]
+  /** what is frozen in it: by the server's lists, and by the signer's operator */
+  frozen: { list: number; admin: number }
   problems: string[]
 }
 
@@ -48,6 +51,7 @@ export async function findStore(folder: string, settings: KekSettings): Promise<
     return {
       chains: chains as InspectedStore['chains'],
       shown: readShown(db),
+      frozen: countFrozen(db),
       ...{ head, witness, problems, witnessIs: compare(db, head, witness) },
       last: (last as InspectedStore['last']) ?? null,
       accounts: (rows as { address: string }[]).map(({ address }) => address),
@@ -61,6 +65,13 @@ function readShown(db: DatabaseSync): number | null {
   const hasHeads = db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'heads'`).get() !== undefined
   const row = hasHeads ? db.prepare(`SELECT note FROM heads WHERE which = 'shown'`).get() : undefined
   return row === undefined ? null : (readSignedHead((row as { note: string }).note)?.size ?? null)
+}
+
+function countFrozen(db: DatabaseSync): InspectedStore['frozen'] {
+  if (db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'frozen'`).get() === undefined) return { list: 0, admin: 0 }
+  const rows = db.prepare('SELECT by, count(*) AS subjects FROM frozen GROUP BY by').all()
+  const counts = new Map((rows as { by: string; subjects: number }[]).map(({ by, subjects }) => [by, subjects]))
+  return { list: counts.get('list') ?? 0, admin: counts.get('admin') ?? 0 }
 }
 
 function compare(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null): InspectedStore['witnessIs'] {
@@ -82,7 +93,7 @@ export async function acceptRestore(
   folder: string,
   settings: KekSettings,
   expected: LedgerHead,
-  restored: Restored,
+  { restored, head, frozen }: { restored: Restored; head: string | null; frozen: string[] },
 ): Promise<LedgerHead> {
   const store = openStore(folder)
   try {
@@ -91,6 +102,9 @@ export async function acceptRestore(
       throw new StartError('The store has changed since it was shown: run the command again.')
     }
     store.db.exec('BEGIN IMMEDIATE')
+    if (head !== null && !heads.show(head)) throw new StartError('The head of --head was not signed by this signer.')
+    const freeze = store.db.prepare(`INSERT OR REPLACE INTO frozen (subject, by, at) VALUES (?, 'admin', ?)`)
+    for (const subject of frozen) freeze.run(subject, Date.now())
     ledger.append({
       at: Date.now(),
       kind: 'restore',
@@ -112,7 +126,7 @@ export async function acceptRestore(
 /** What has to be repeated to confirm: it names this very state. */
 export const confirmationOf = ({ record }: LedgerHead): string => record.toString('hex').slice(0, 16)
 
-const USAGE = `Usage: accept-restore [--rpc-url URL]… [--without-networks] [--accept RECORD]`
+const USAGE = `Usage: accept-restore [--rpc-url URL]… [--without-networks] [--head FILE] [--freeze SUBJECT]… [--accept RECORD]`
 
 /**
  * `chatelaine signer accept-restore`: what the store in SIGNER_DIR has lost, and, with `--accept`, that it is to be used
@@ -123,6 +137,8 @@ async function main(): Promise<number> {
     options: {
       'rpc-url': { type: 'string', multiple: true, default: [] },
       'without-networks': { type: 'boolean', default: false },
+      head: { type: 'string' },
+      freeze: { type: 'string', multiple: true, default: [] },
       accept: { type: 'string' },
     },
   })
@@ -131,8 +147,10 @@ async function main(): Promise<number> {
   const { SIGNER_DIR: folder } = config
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder of the store'])
   const settings = requireKekSettings(config)
+  const frozen = values.freeze.map((subject) => readFreezeRequest({ subject }).subject)
+  const head = values.head === undefined ? null : readHeadFile(values.head)
   const found = await findStore(folder, settings)
-  const { head, witness, witnessIs, accounts, problems } = found
+  const { head: end, witness, witnessIs, accounts, problems } = found
   print(describe(found))
   if (problems.length > 0) {
     throw new StartError(`The store is damaged, not merely older: restore another copy.\n${problems.join('\n')}`)
@@ -140,7 +158,7 @@ async function main(): Promise<number> {
   if (witnessIs === 'of another store') {
     throw new StartError('The witness belongs to another store, not to a later state of this one: restore the two that belong together.') // prettier-ignore
   }
-  if (witnessIs === 'in agreement' && found.shown === null && urls.length === 0) {
+  if (witnessIs === 'in agreement' && found.shown === null && head === null && urls.length === 0) {
     print('The witness agrees: there is nothing to accept. A folder that was restored as a whole looks like this, too;')
     print('then name the networks with --rpc-url, so that no used nonce is signed again.')
     return 0
@@ -162,24 +180,32 @@ async function main(): Promise<number> {
   if (asked.size > 0)
     print('No nonce below a count will ever be signed: a count that is too high locks its account permanently.')
   if (values.accept === undefined) {
-    print(`Nothing was changed. To use this store: --accept ${confirmationOf(head)}`)
+    print(`Nothing was changed. To use this store: --accept ${confirmationOf(end)}`)
     return 1
   }
-  if (values.accept !== confirmationOf(head))
-    throw new StartError(`--accept must be ${confirmationOf(head)} for this store.`)
+  if (values.accept !== confirmationOf(end))
+    throw new StartError(`--accept must be ${confirmationOf(end)} for this store.`)
   // A ledger that was lost whole names no network that it has signed for.
   if (asked.size === 0 && accounts.length > 0 && !values['without-networks'])
     throw new StartError('No network was asked, so every nonce that was lost may be signed again. Name the networks with --rpc-url, or say --without-networks if no account has ever sent anything.') // prettier-ignore
   const lost = witness === null ? null : { count: witness.count, record: witness.record.toString('hex') }
-  const { count } = await acceptRestore(folder, settings, head, {
-    ...{ witness: lost, floors },
-    ...(found.shown === null ? {} : { shown: found.shown }),
-  })
+  const shown = Math.max(found.shown ?? 0, head?.size ?? 0)
+  const restored = { ...{ witness: lost, floors }, ...(shown === 0 ? {} : { shown }) }
+  const { count } = await acceptRestore(folder, settings, end, { restored, head: head?.note ?? null, frozen })
   print(`Accepted, as record ${count} of the ledger. The signer can be started.`)
   return 0
 }
 
-function describe({ head, last, witness, accounts, shown }: InspectedStore): string {
+/** A head as `chatelaine signing-log show --json` and the server publish it, in `note`, or the note itself. @throws StartError */
+function readHeadFile(path: string): { note: string; size: number } {
+  const text = readFileSync(path, 'utf8')
+  const note = text.trimStart().startsWith('{') ? (JSON.parse(text) as { note?: unknown }).note : text
+  const head = typeof note === 'string' ? readSignedHead(note) : null
+  if (head === null) throw new StartError('--head must be a file of chatelaine signing-log show --json.')
+  return { note: note as string, size: head.size }
+}
+
+function describe({ head, last, witness, accounts, shown, frozen }: InspectedStore): string {
   const end = last === null ? '' : ` of ${new Date(last.at).toISOString()} (${nameOf(last)})`
   const lines = [
     `The store: ${head.count} records, the last ${confirmationOf(head)}${end}; ${accounts.length} accounts.`,
@@ -194,6 +220,10 @@ function describe({ head, last, witness, accounts, shown }: InspectedStore): str
   }
   if (shown !== null)
     lines.push(`A server has kept a signed head of ${shown} records, which this store does not continue.`)
+  lines.push(
+    `Frozen in it: ${frozen.list} by the server's lists, ${frozen.admin} by the signer's operator. What the operator froze since is`,
+    'not in it: --freeze says it again. What the server froze comes with its first list, before which nothing is signed.',
+  )
   return lines.join('\n')
 }
 
@@ -204,9 +234,9 @@ const print = (line: string): void => void process.stdout.write(`${line}\n`)
 
 if (import.meta.main) {
   process.exitCode = await main().catch((error: unknown) => {
-    const isOurs = error instanceof StartError || error instanceof LedgerDamaged || error instanceof ConfigError
+    const isOurs = [StartError, LedgerDamaged, ConfigError, Refusal].some((one) => error instanceof one)
     const isUsage = (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS') === true
-    process.stderr.write(`${isUsage ? USAGE : isOurs ? error.message : 'The store cannot be read.'}\n`)
+    process.stderr.write(`${isUsage ? USAGE : isOurs ? (error as Error).message : 'The store cannot be read.'}\n`)
     return 1
   })
 }

@@ -10,6 +10,7 @@ import { makeIdentity, readIdentities, readRecipient } from '../backup/age.ts'
 import { readArchive, writeArchive } from '../backup/archive.ts'
 import { countingNode } from '../../test/counting-node.ts'
 import { ALICE, ask, BOB, refusal, world, type Place } from '../../test/spawned-signer.ts'
+import { connectSigner } from './client.ts'
 import { backupStore } from './backup.ts'
 import { openKekFile } from './kek.ts'
 import { readIdentityFile, restoreStore } from './restore.ts'
@@ -127,9 +128,20 @@ test('disk gone, clean machine, a backup from before the last signatures: nothin
   assert.match(back2.out, /^1 keys restored, 1 were there, 0 refused\./)
   // Six were mined or wait in the pool.
   const url = await countingNode(t, { [address.toLowerCase()]: ['0x4', '0x6'] })
-  const shown = await run(place, 'accept-restore', '--rpc-url', url)
+  // The server keeps a later head than the copy's: accepted with it, it stops nobody. A freeze of the operator's is said again.
+  const headFile = join(place.folder, 'head.json')
+  writeFileSync(headFile, JSON.stringify({ note: head }))
+  const given = ['--rpc-url', url, '--head', headFile, '--freeze', 'network 5']
+  const shown = await run(place, 'accept-restore', ...given)
+  assert.match(
+    shown.out,
+    /Frozen in it: 0 by the server's lists, 0 by the signer's operator\. What the operator froze since/,
+  )
   const [, confirmation] = /--accept ([0-9a-f]{16})$/m.exec(shown.out)!
-  const accepted = await run(place, 'accept-restore', '--rpc-url', url, '--accept', confirmation!)
+  writeFileSync(join(place.folder, 'foreign'), head.replaceAll('chatelaine-signing-log/', 'chatelaine-signing-log/0'))
+  const foreign = await run(place, 'accept-restore', '--rpc-url', url, '--head', join(place.folder, 'foreign'), '--accept', confirmation!) // prettier-ignore
+  assert.deepEqual([foreign.code, /--head/.test(foreign.err)], [1, true], foreign.err)
+  const accepted = await run(place, 'accept-restore', ...given, '--accept', confirmation!)
   assert.equal(accepted.code, 0, accepted.err)
   assert.deepEqual(verifyStore(place.env.SIGNER_DIR!, openKekFile(place.env.SIGNER_KEK_FILE!)).problems, [])
 
@@ -140,11 +152,11 @@ test('disk gone, clean machine, a backup from before the last signatures: nothin
   await next.sign(send(6))
   assert.equal((await next.createAccount({ userId: BOB })).address, bob)
   await next.sign(ask(bob, { intentId: 'bob', accessToken: await place.token(BOB) }))
-  await next.end('SIGTERM')
-  // A server that kept the newest head from before the loss stops it, until that is accepted too: it says so.
-  const shownHead = await again()
-  shownHead.rememberHead(head)
-  await assert.rejects(shownHead.sign(send(7)), refusal('ledger_damaged'))
+  await assert.rejects(next.sign(send(7, { chainId: 5, accessToken: await place.token(ALICE, { chain_id: 5 }) })), refusal('policy_denied')) // prettier-ignore
+  const server = connectSigner({ path: place.env.SIGNER_SOCKET! })
+  server.rememberHead(head)
+  await server.sign(send(7))
+  server.close()
 })
 
 test('the master key and the store are never in reach of a backup, and no file is replaced', async (t) => {

@@ -14,6 +14,8 @@ export type Ledger = {
   tree: Tree
   /** sizes of heads that were lost with an older store, each overruled by a record of its restore */
   overruled: readonly Overruled[]
+  /** a restore was accepted, and nothing was signed with a token since */
+  isFreshlyRestored: boolean
   head: () => LedgerHead
   attempts: (slot: LedgerSlot) => LedgerAttempt[]
   /** true when the intent was signed under another (chain, address, nonce) */
@@ -93,6 +95,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
   return {
     tree,
     overruled,
+    isFreshlyRestored: db.prepare(FRESHLY_RESTORED).get() !== undefined,
     head: () => head,
     attempts: attemptsOf,
     isElsewhere: (intentId, { address, chainId, nonce }) =>
@@ -194,6 +197,9 @@ export function checkWitness(db: DatabaseSync, head: LedgerHead, witness: Ledger
     throw new LedgerDamaged(`The store is another one: record ${witness.count} is not the one that was witnessed.`)
   }
 }
+
+const FRESHLY_RESTORED = `SELECT 1 FROM (SELECT max(seq) AS seq FROM ledger WHERE kind = 'restore') AS restore
+  WHERE restore.seq IS NOT NULL AND NOT EXISTS (SELECT 1 FROM ledger WHERE ledger.seq > restore.seq AND token_id IS NOT NULL)`
 
 /** Of all restores: the highest floor of every account and chain, and which heads they overruled. */
 function readRestores(db: DatabaseSync): { floors: Map<string, number>; overruled: Overruled[] } {

@@ -161,6 +161,8 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     ...{ keys, tokens, ledger, group, limits, unattended, now },
     freezes: allFreezes,
     ...{ policy, meters },
+    // A copy may lack a freeze: what needs no token waits for the first list after a restore, which names all of the server's.
+    assertUnattended: ledger.isFreshlyRestored ? revocations.assertListed : () => {},
   }
   const masterKey = openMasterKeyState(deks)
   const handlers: Handlers = {

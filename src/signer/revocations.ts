@@ -21,6 +21,8 @@ export type Revocations = {
    * @throws invalid_token, application_suspended, account_frozen, revocations_stale
    */
   check: (caller: TokenCaller) => TokenCaller | Promise<TokenCaller>
+  /** For what needs no token: whether any list was taken since the start. @throws revocations_stale */
+  assertListed: () => void
   /** After the lists that are being read. */
   state: () => Promise<'fresh' | 'stale' | 'unused'>
 }
@@ -71,6 +73,9 @@ export function openRevocations({
         if (!isFresh()) throw stale()
         return refuseRevoked(caller)
       })
+    },
+    assertListed() {
+      if (maxAgeSeconds > 0 && newest.issuedAt === -Infinity) throw stale()
     },
     async state() {
       if (maxAgeSeconds === 0) return 'unused'

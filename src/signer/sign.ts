@@ -29,6 +29,8 @@ export type Inside = {
   freezes: Pick<Freezes, 'assertMoves' | 'isApplicationFrozen'>
   policy: Pick<PolicyInForce, 'current'>
   meters: Meters
+  /** before anything is signed without a token. @throws revocations_stale */
+  assertUnattended: () => void
   now: () => number
 }
 
@@ -100,7 +102,8 @@ function judgeNow(inside: Inside, { ask, caller, account, rule }: Examined, at: 
   const slot = slotOf(ask)
   // Once more: a freeze may have come while the token was looked at.
   freezes.assertMoves({ chainId: slot.chainId, userId: account.userId })
-  if (caller !== null) assertNotSuspended(freezes, caller.clientId)
+  if (caller === null) inside.assertUnattended()
+  else assertNotSuspended(freezes, caller.clientId)
   const attempts = ledger.attempts(slot)
   const hasToken = caller !== null
   const facts = {
