@@ -51,6 +51,7 @@ const keys = {
   FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, max: 3000, default: 250, part: 'server', help: 'how often the follower polls the node for a new head when one is expected; its lease on a network lasts 4 seconds, after which a replica can take over' },
   BLOCK_VERIFICATION: { kind: 'choice', choices: ['bloom', 'hash', 'count'], default: 'bloom', part: 'server', help: '`hash` fetches every block with full transactions and recomputes header, transactions and receipts up to the block’s hash: hash, sender, gas, price, outcome and logs of each transaction (Ethereum’s own headers and transaction types 0 to 4; a block with another type is refused); `bloom` checks logs against the block’s Bloom filter, and blocks with transactions of our accounts as `hash` does where they are Ethereum’s; `count` counts receipts only, for networks whose filter is empty or omits logs; on networks without one of their own (`chatelaine network add`)' },
   SIGNER_SOCKET: { kind: 'path', part: 'both', productionRequired: true, help: 'Unix socket of the signer' },
+  SIGNER_KEY: { kind: 'text', part: 'server', help: 'verifier key of the signer’s log, `chatelaine-signing-log/…+…+…`, as `chatelaine signer verify` prints it: a signer that does not sign its heads with it is refused, also by a database that has met none yet; without it the first signer is believed' },
   SIGNER_SOCKET_MODE: { kind: 'choice', choices: ['600', '660'], default: '600', part: 'signer', help: 'permissions of SIGNER_SOCKET, octal: 600 for the signer’s own user, 660 for its group too, if the server runs as another user of that group' },
   SIGNER_ADMIN_SOCKET: { kind: 'path', part: 'signer', help: 'Unix socket for `chatelaine signer freeze`, `unfreeze`, `frozen`, `rotate-kek` and `rotate-dek`, accessible to the signer’s own user only; default SIGNER_DIR/admin.sock' },
   SIGNER_DIR: { kind: 'path', part: 'signer', productionRequired: true, help: 'the signer’s own store: wrapped keys and sign ledger' },
@@ -351,10 +352,15 @@ function shapesOf(config: Config): string[] {
     problems.push('NETWORK_NAME must be lower-case letters, digits and hyphens')
   if (!/^(finalized|\d{1,4})$/.test(NETWORK_FINALITY))
     problems.push('NETWORK_FINALITY must be `finalized` or a number of blocks')
-  const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET } = config
+  const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET, SIGNER_KEY } = config
   if (PORT !== 0 && CHAIN_PORT === PORT) problems.push('CHAIN_PORT must be another port than PORT')
   if (PORT !== 0 && OPS_LISTEN?.port === PORT && [HOST, '0.0.0.0', '::'].includes(OPS_LISTEN.host))
     problems.push('OPS_LISTEN must have another port than PORT')
+  if (
+    SIGNER_KEY !== undefined &&
+    !/^chatelaine-signing-log\/[0-9a-f]{16}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}$/.test(SIGNER_KEY)
+  )
+    problems.push('SIGNER_KEY must be a verifier key, chatelaine-signing-log/… with two + in it')
   if (SIGNER_SOCKET !== undefined && Buffer.byteLength(SIGNER_SOCKET) > MAX_SOCKET_BYTES)
     problems.push(`SIGNER_SOCKET is longer than ${MAX_SOCKET_BYTES} bytes, the limit of Unix sockets`)
   return problems

@@ -119,8 +119,10 @@ export async function open(config: Config): Promise<OpenedProgram> {
     if (!isDevelopment) await warnOfOneUser(socket, telemetry)
     let revocations: Publisher | null = null
     const renewRevocations = async () => revocations?.publish()
-    const signer = opened('signer connection', connectSigner({ path: socket, renewRevocations }), (client) =>
-      client.close(),
+    const signer = opened(
+      'signer connection',
+      connectSigner({ path: socket, renewRevocations, verifierKey: config.SIGNER_KEY }),
+      (client) => client.close(),
     )
     const chains = opened('nodes', new Map<number, Chain>(), (open) => open.forEach(closeChain))
     const place: Here = { config, db, telemetry, origin }

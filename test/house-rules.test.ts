@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
  * Who may import whom (ARCHITECTURE.md). A unit is a folder of src or a file beside them; `signer` is the program,
- * `signer-wire` the two files of it that the server may use.
+ * `signer-wire` the three files of it that the server may use.
  */
 const core = [
   'errors',
@@ -183,7 +183,7 @@ async function importsOf(file: string): Promise<Import[]> {
 }
 
 function unitOf(file: string): string {
-  if (file === 'signer/client.ts' || file === 'signer/wire.ts') return 'signer-wire'
+  if (['signer/client.ts', 'signer/pinned.ts', 'signer/wire.ts'].includes(file)) return 'signer-wire'
   return file.includes('/') ? file.slice(0, file.indexOf('/')) : file.replace(/\.ts$/, '')
 }
 

@@ -225,11 +225,11 @@ async function withSignerOrServer<T>(
   work: (signer: Signer, db: RootDb) => Promise<T>,
   through: (ask: AskOperator) => Promise<T>,
 ): Promise<T> {
-  const { SIGNER_SOCKET: path } = readSome(process.env, ['SIGNER_SOCKET'])
+  const { SIGNER_SOCKET: path, SIGNER_KEY: verifierKey } = readSome(process.env, ['SIGNER_SOCKET', 'SIGNER_KEY'])
   return withDatabaseOrServer(async (db) => {
     if (path === undefined)
       throw new Error('SIGNER_SOCKET is missing: the signer has the keys of accounts. Or start the server: this command then goes through it.') // prettier-ignore
-    const signer = connectSigner({ path })
+    const signer = connectSigner({ path, verifierKey })
     try {
       return await work(signer, db)
     } finally {

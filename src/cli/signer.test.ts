@@ -75,7 +75,10 @@ test('the signer is run, verified and asked what it lost by commands; it is the 
   const { code, output } = await chatelaine({}, 'signer', 'verify', place.env.SIGNER_DIR!).ended
   assert.equal(code, 0)
   // Without the master key MACs cannot be checked, which is said.
-  assert.match(output, /^MACs were not checked.*\n1 records, 0 signatures, 1 accounts: whole\n$/)
+  assert.match(
+    output,
+    /^MACs were not checked.*\nKey of its log: chatelaine-signing-log\/\S+\n1 records, 0 signatures, 1 accounts: whole\n$/,
+  )
   assert.equal((await chatelaine(place.env, 'signer', 'verify').ended).code, 0)
   const shown = await chatelaine(place.env, 'signer', 'accept-restore').ended
   assert.deepEqual([shown.code, /there is nothing to accept/.test(shown.output)], [0, true])

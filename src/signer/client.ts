@@ -1,5 +1,6 @@
 import { connect, type Socket } from 'node:net'
 import { AppError, isErrorCode } from '../errors.ts'
+import { isSignedByPinned } from './pinned.ts'
 import { encodeFrame, FrameError, frameReader, type AnswerFrame, type Verb, type Verbs } from './wire.ts'
 
 /** The signer as the server sees it. Each call throws AppError or SignerRefused. */
@@ -53,9 +54,16 @@ type Options = {
   timeoutMs?: number
   /** brings a new list; asked for when the signer’s is too old, which a machine that slept finds at its first request */
   renewRevocations?: () => Promise<void>
+  /** verifier key of the one signer that is believed; without it any is */
+  verifierKey?: string | undefined
 }
 
-type SignerConnection = { socket: Socket; waiting: Map<number, PendingAnswer> }
+type SignerConnection = {
+  socket: Socket
+  waiting: Map<number, PendingAnswer>
+  /** it has shown a head by the key that is pinned */
+  isKnown: boolean
+}
 
 /**
  * Connects at the first call, and again at the first call after a loss. Calls share one connection and are answered
@@ -64,7 +72,8 @@ type SignerConnection = { socket: Socket; waiting: Map<number, PendingAnswer> }
  * signer_unavailable means unknown: the signer may have signed. The same request again returns the stored bytes.
  * @param timeoutMs  how long one call may take, milliseconds
  */
-export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Options): Signer {
+export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verifierKey }: Options): Signer {
+  const isPinned = verifierKey === undefined ? null : isSignedByPinned(verifierKey)
   let connection: SignerConnection | null = null
   let greeting: string[] = []
   let head: string | null = null
@@ -137,7 +146,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
   }
 
   function open(): SignerConnection {
-    const opened: SignerConnection = { socket: connect(path), waiting: new Map() }
+    const opened: SignerConnection = { socket: connect(path), waiting: new Map(), isKnown: isPinned === null }
     const read = frameReader((message) => take(opened, message as AnswerFrame))
     opened.socket.on('data', (chunk) => {
       try {
@@ -157,12 +166,17 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
   }
 
   function take(from: SignerConnection, frame: AnswerFrame): void {
+    // Nothing that another signer says counts, an address least of all. Of a refusal nothing follows.
+    if (!from.isKnown && 'answer' in frame) {
+      if (isPinned?.(frame.head ?? '') !== true) return lose(from, foreign())
+      from.isKnown = true
+    }
     // By a signer that was shown the one before and did not refuse: it is the next, also after a restore that was accepted.
     if (typeof frame.head === 'string' && 'answer' in frame) head = frame.head
     settle(from, frame)
   }
 
-  function lose(lost: SignerConnection, error: AppError): void {
+  function lose(lost: SignerConnection, error: Error): void {
     if (connection === lost) connection = null
     lost.socket.destroy()
     for (const { reject, timer } of lost.waiting.values()) {
@@ -172,6 +186,9 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations }: Opt
     lost.waiting.clear()
   }
 }
+
+const foreign = (): SignerRefused =>
+  new SignerRefused('ledger_damaged', 'The signer has another key than SIGNER_KEY: nothing that it says is believed.')
 
 function settle({ waiting }: SignerConnection, frame: AnswerFrame): void {
   const call = waiting.get(frame.id)

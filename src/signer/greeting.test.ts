@@ -125,3 +125,30 @@ function connectedWith(t: TestContext, place: Place, head: string) {
   client.rememberHead(head)
   return client
 }
+
+test('a server whose operator has named the signer’s key believes no other one, also before it has kept any head', async (t) => {
+  const { place, signer, address, accessToken } = await world(t)
+  const { identity } = await signer.health()
+  const other = await world(t)
+  const { identity: foreign } = await other.signer.health()
+  const pinned = (path: string, verifierKey: string) => {
+    const client = connectSigner({ path, verifierKey })
+    t.after(() => client.close())
+    return client
+  }
+  const mine = pinned(place.env.SIGNER_SOCKET!, identity)
+  await mine.sign(ask(address, { accessToken }))
+  assert.equal((await mine.createAccount({ userId: ALICE })).address, address)
+  // Someone stands in its place with a store of their own; or says its name, with another key.
+  const bent = [...identity.split('+').slice(0, 2), ...foreign.split('+').slice(2)].join('+')
+  for (const client of [
+    pinned(other.place.env.SIGNER_SOCKET!, identity),
+    pinned(other.place.env.SIGNER_SOCKET!, bent),
+  ]) {
+    await assert.rejects(client.createAccount({ userId: ALICE }), refusal('ledger_damaged'))
+    // All that was asked together, and again on the next connection.
+    const ends = await Promise.allSettled([client.health(), client.createAccount({ userId: 'DISCORD-9' })])
+    for (const end of ends) assert.ok(end.status === 'rejected' && refusal('ledger_damaged')(end.reason))
+    assert.equal(client.head(), null)
+  }
+})

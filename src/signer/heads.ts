@@ -122,5 +122,5 @@ const keyIdOf = (name: string, publicKey: Buffer): Buffer =>
   hash('sha256', Buffer.concat([Buffer.from(`${name}\n`, 'utf8'), Buffer.of(1), publicKey]), 'buffer').subarray(0, 4)
 
 /** The public key in the form that readers of signed notes take. */
-export const verifierKeyOf = ({ origin, publicKey }: SignerIdentity): string =>
+export const verifierKeyOf = ({ origin, publicKey }: Pick<SignerIdentity, 'origin' | 'publicKey'>): string =>
   `${origin}+${keyIdOf(origin, publicKey).toString('hex')}+${Buffer.concat([Buffer.of(1), publicKey]).toString('base64')}`

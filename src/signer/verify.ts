@@ -4,7 +4,8 @@ import { ConfigError, readConfig } from '../config.ts'
 import { keccak } from '../keccak.ts'
 import { signerOf } from './curve.ts'
 import { macedFromOf, readMacs, unwrapStored, type OpenDeks } from './deks.ts'
-import { identityFault, isSignedBy } from './identity.ts'
+import { verifierKeyOf } from './heads.ts'
+import { identityFault, isSignedBy, originOf } from './identity.ts'
 import { readKekSettings } from './kek-settings.ts'
 import { openKekOf, type KekSettings } from './open-kek.ts'
 import { checkWitness, follow, readHead } from './ledger.ts'
@@ -107,6 +108,19 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
   problems.push(...verifyMeters(db))
   const { accounts } = db.prepare('SELECT count(*) AS accounts FROM accounts').get() as { accounts: number }
   return { head, records: last.count, signatures, accounts, macs: macs === null ? null : checked, problems }
+}
+
+/** Verifier key of the signer's identity; null in a store from before there was one. */
+function readVerifierKey(folder: string): string | null {
+  const { db } = openStoreForReading(folder)
+  try {
+    if (db.prepare(`SELECT 1 FROM sqlite_schema WHERE name = 'identity'`).get() === undefined) return null
+    const row = db.prepare('SELECT public FROM identity').get() as { public: Uint8Array } | undefined
+    const publicKey = row === undefined ? null : Buffer.from(row.public)
+    return publicKey === null ? null : verifierKeyOf({ origin: originOf(publicKey), publicKey })
+  } finally {
+    db.close()
+  }
 }
 
 /** Whether the newest head is signed by the key that the store names as the signer's, and is where the ledger ends. */
@@ -213,6 +227,8 @@ async function main(): Promise<void> {
       ? 'MACs were not checked, nor the identity key: that needs SIGNER_KEK_FILE. Anyone who can write the folder could have hashed it anew.\n'
       : `MACs of ${macs} records checked; ${records - macs} are from before there were any.\n`,
   )
+  const key = readVerifierKey(folder)
+  if (key !== null) process.stdout.write(`Key of its log: ${key}\n`)
   const verdict = problems.length === 0 ? 'whole' : 'DAMAGED'
   process.stdout.write(`${records} records, ${signatures} signatures, ${accounts} accounts: ${verdict}\n`)
   process.exitCode = problems.length === 0 ? 0 : 1
