@@ -356,11 +356,7 @@ function shapesOf(config: Config): string[] {
   if (PORT !== 0 && CHAIN_PORT === PORT) problems.push('CHAIN_PORT must be another port than PORT')
   if (PORT !== 0 && OPS_LISTEN?.port === PORT && [HOST, '0.0.0.0', '::'].includes(OPS_LISTEN.host))
     problems.push('OPS_LISTEN must have another port than PORT')
-  if (
-    SIGNER_KEY !== undefined &&
-    !/^chatelaine-signing-log\/[0-9a-f]{16}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44}$/.test(SIGNER_KEY)
-  )
-    problems.push('SIGNER_KEY must be a verifier key, chatelaine-signing-log/… with two + in it')
+  if (!/^(chatelaine-signing-log\/[0-9a-f]{16}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})?$/.test(SIGNER_KEY ?? '')) problems.push('SIGNER_KEY must be a verifier key, chatelaine-signing-log/… with two + in it') // prettier-ignore
   if (SIGNER_SOCKET !== undefined && Buffer.byteLength(SIGNER_SOCKET) > MAX_SOCKET_BYTES)
     problems.push(`SIGNER_SOCKET is longer than ${MAX_SOCKET_BYTES} bytes, the limit of Unix sockets`)
   return problems
