@@ -16,7 +16,7 @@ import { backupStore } from '../src/signer/backup.ts'
 import { countAll } from '../src/signer/chain-counts.ts'
 import { startCurve } from '../src/signer/curve.ts'
 import { drill } from '../src/signer/drill.ts'
-import { makeKekFile, openKekFile } from '../src/signer/kek.ts'
+import { makeKekFile, openKekFile } from '../src/signer/kek/file.ts'
 import { openKeys } from '../src/signer/keys.ts'
 import { restoreKeys } from '../src/signer/restore-keys.ts'
 import { openSigningLog } from '../src/signer/signing-log.ts'
@@ -33,10 +33,11 @@ process.stdout.write(`${ACCOUNTS} accounts, curve ${startCurve(Buffer.alloc(32, 
 const [folder, kekFile] = [join(place, 'store'), join(place, 'secret', 'kek')]
 makeKekFile(kekFile)
 const kek = openKekFile(kekFile)
+const settings = { kek: { provider: 'file', file: kekFile }, kekNext: undefined } as const
 
-await timed('accounts created', () => {
+await timed('accounts created', async () => {
   const store = openStore(folder)
-  const { deks, ledger, heads } = openSigningLog(store.db, kek, Date.now)
+  const { deks, ledger, heads } = await openSigningLog(store.db, kek, Date.now)
   const keys = openKeys({ db: store.db, deks, now: Date.now })
   for (let made = 0; made < ACCOUNTS;) {
     store.db.exec('BEGIN IMMEDIATE')
@@ -60,7 +61,7 @@ process.stdout.write(`  ${(statSync(file).size / 1e6).toFixed(0)} MB\n`)
 
 const began = performance.now()
 const clean = join(place, 'clean')
-const tried = await timed('restored, checked, derived', () => drill({ file, identities, folder: clean, kek }))
+const tried = await timed('restored, checked, derived', () => drill({ file, identities, folder: clean, settings }))
 assert.deepEqual([tried.derived, tried.damaged.length], [ACCOUNTS, 0])
 process.stdout.write(`  restore ${seconds(tried.restoreMs)} s, derive ${seconds(tried.deriveMs)} s\n`)
 
@@ -75,11 +76,11 @@ const node = createServer((request, response) => {
 node.listen(0, '127.0.0.1')
 await once(node, 'listening')
 await timed('reconciled with the chain, accepted', async () => {
-  const found = findStore(clean, kek)
+  const found = await findStore(clean, settings)
   assert.deepEqual(found.problems, [])
   const { floors } = await countAll(`http://127.0.0.1:${(node.address() as AddressInfo).port}`, found.accounts)
   assert.equal(floors.length, ACCOUNTS)
-  acceptRestore(clean, kek, found.head, { restored: { witness: null, floors }, head: null, frozen: [] })
+  await acceptRestore(clean, settings, found.head, { restored: { witness: null, floors }, head: null, frozen: [] })
 })
 node.close()
 const all = (performance.now() - began) / 1_000
@@ -87,7 +88,7 @@ process.stdout.write(`clean machine, all of it: ${all.toFixed(1)} s, ${Math.roun
 
 await timed('the other way: keys from the database into an empty store', async () => {
   const store = openStore(folder)
-  const { deks } = openSigningLog(store.db, kek, Date.now)
+  const { deks } = await openSigningLog(store.db, kek, Date.now)
   const keys = openKeys({ db: store.db, deks, now: Date.now })
   mkdirSync(join(place, 'new'))
   const empty = openStore(join(place, 'new'))

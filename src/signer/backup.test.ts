@@ -12,10 +12,12 @@ import { countingNode } from '../../test/counting-node.ts'
 import { ALICE, ask, BOB, refusal, world, type Place } from '../../test/spawned-signer.ts'
 import { connectSigner } from './client.ts'
 import { backupStore } from './backup.ts'
-import { openKekFile } from './kek.ts'
 import { readIdentityFile, restoreStore } from './restore.ts'
 import type { Hex } from './wire.ts'
-import { verifyStore } from './verify.ts'
+import { verifyStoreWith } from './verify.ts'
+
+/** A master key in a file. */
+const keksAt = (file: string) => ({ kek: { provider: 'file', file } as const, kekNext: undefined })
 
 type Ended = { code: number | null; out: string; err: string }
 
@@ -143,7 +145,7 @@ test('disk gone, clean machine, a backup from before the last signatures: nothin
   assert.deepEqual([foreign.code, /--head/.test(foreign.err)], [1, true], foreign.err)
   const accepted = await run(place, 'accept-restore', ...given, '--accept', confirmation!)
   assert.equal(accepted.code, 0, accepted.err)
-  assert.deepEqual(verifyStore(place.env.SIGNER_DIR!, openKekFile(place.env.SIGNER_KEK_FILE!)).problems, [])
+  assert.deepEqual((await verifyStoreWith(place.env.SIGNER_DIR!, keksAt(place.env.SIGNER_KEK_FILE!))).problems, [])
 
   const next = await again()
   // Answers that were given are given again; what was lost is signed for nothing else; the lane goes on.
@@ -218,12 +220,12 @@ test('what is restored is checked before it is in its place: nothing comes of a 
   await signer.sign(ask(address, { accessToken }))
   assert.equal((await back('good.age')).code, 0)
   await signer.end('SIGTERM')
-  const kek = openKekFile(place.env.SIGNER_KEK_FILE!)
+  const settings = keksAt(place.env.SIGNER_KEK_FILE!)
   const identities = readIdentities(readFileSync(identityFile, 'utf8'))
   const folder = join(place.folder, 'new')
   const isNothing = () => !existsSync(folder) || readdirSync(folder).every((name) => name.startsWith('lock'))
   const refused = async (file: string, why: RegExp, given = {}) => {
-    await assert.rejects(restoreStore({ file, identities, folder, kek, ...given }), why, basename(file))
+    await assert.rejects(restoreStore({ file, identities, folder, settings, ...given }), why, basename(file))
     assert.ok(isNothing(), basename(file))
   }
   const whole = join(backups, 'good.age')
@@ -268,7 +270,7 @@ test('what is restored is checked before it is in its place: nothing comes of a 
 
   await refused(whole, /None of the identities/, { identities: readIdentities(makeIdentity().identity) })
   writeFileSync(join(place.folder, 'kek2'), Buffer.alloc(32, 7), { mode: 0o600 })
-  await refused(whole, /master key/, { kek: openKekFile(join(place.folder, 'kek2')) })
+  await refused(whole, /master key/, { settings: keksAt(join(place.folder, 'kek2')) })
   assert.throws(() => readIdentityFile(join(place.folder, 'none')), /cannot be opened/)
   writeFileSync(join(place.folder, 'open'), readFileSync(identityFile), { mode: 0o644 })
   assert.throws(() => readIdentityFile(join(place.folder, 'open')), /readable by every user/)
@@ -292,7 +294,7 @@ test('a restore that was killed leaves a folder that counts as empty', async (t)
   mkdirSync(join(folder, 'restore-draft'), { recursive: true })
   writeFileSync(join(folder, 'restore-draft', 'signer.sqlite'), 'half')
   const identities = readIdentities(readFileSync(identityFile, 'utf8'))
-  const { manifest } = await restoreStore({ file: to, identities, folder, kek: null })
+  const { manifest } = await restoreStore({ file: to, identities, folder, settings: null })
   assert.equal(manifest.accounts, 1)
   assert.deepEqual(readdirSync(folder).filter((name) => !name.startsWith('lock')), ['signer.sqlite']) // prettier-ignore
 })

@@ -7,7 +7,8 @@ import { readRecipient } from '../backup/age.ts'
 import { writeArchive } from '../backup/archive.ts'
 import { ConfigError, readConfig } from '../config.ts'
 import { FolderInUse, lockFolder } from '../folder-lock.ts'
-import { isInside } from './kek.ts'
+import { readKekSettings } from './kek-settings.ts'
+import { isInside } from './kek/file.ts'
 import { MANIFEST_FILE, manifestOf, type Manifest } from './manifest.ts'
 import { sayFault } from './backup-fault.ts'
 import { LedgerDamaged, StartError } from './refusal.ts'
@@ -165,13 +166,14 @@ async function main(): Promise<void> {
     options: { to: { type: 'string' }, recipient: { type: 'string', multiple: true, default: [] } },
   })
   const settings = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
-  const { SIGNER_DIR: folder, SIGNER_KEK_FILE, SIGNER_KEK_NEXT_FILE } = settings
+  const { SIGNER_DIR: folder } = settings
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder of the store'])
   if (values.to === undefined || values.recipient.length === 0) throw new ConfigError([USAGE])
   process.umask(0o077)
+  const keks = readKekSettings(settings)
   const record = await backupStore({
     ...{ folder, to: values.to, recipients: values.recipient.map(readRecipient), now: Date.now },
-    kekFiles: [SIGNER_KEK_FILE, SIGNER_KEK_NEXT_FILE].filter((file) => file !== undefined),
+    kekFiles: [keks?.kek, keks?.kekNext].flatMap((kek) => (kek?.provider === 'file' ? [kek.file] : [])),
   })
   const { accounts, records, bytes, at } = record
   print(`${values.to}: ${bytes} bytes, ${accounts} accounts, ${records} records, as of ${at}.`)

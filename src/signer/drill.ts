@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
 import { sayFault } from './backup-fault.ts'
-import { openDeks } from './deks.ts'
-import { openKekFile, type Kek } from './kek.ts'
+import { openDeks, unwrapDeks } from './deks.ts'
+import { requireKekSettings } from './kek-settings.ts'
 import { openKeys } from './keys.ts'
+import { openKekOf, type KekSettings } from './open-kek.ts'
 import { Refusal } from './refusal.ts'
 import { readIdentityFile, restoreStore, type RestoredStore } from './restore.ts'
 import { openStore } from './store.ts'
@@ -32,14 +33,15 @@ export async function drill(given: {
   file: string
   identities: KeyObject[]
   folder: string
-  kek: Kek
+  settings: KekSettings
 }): Promise<Drill> {
   const began = performance.now()
   const restored = await restoreStore(given)
   const restoredAt = performance.now()
   const store = openStore(given.folder)
   try {
-    const deks = openDeks({ db: store.db, kek: given.kek, now: Date.now })
+    const unwrapped = await unwrapDeks(store.db, await openKekOf(store.db, given.settings))
+    const deks = openDeks({ db: store.db, unwrapped, now: Date.now })
     const keys = openKeys({ db: store.db, deks, now: Date.now })
     let derived = 0
     const damaged: string[] = []
@@ -74,18 +76,16 @@ async function main(): Promise<void> {
     allowPositionals: true,
     options: { identity: { type: 'string', multiple: true, default: [] }, in: { type: 'string', default: tmpdir() } },
   })
-  const { SIGNER_KEK_FILE: kekFile } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
-  if (kekFile === undefined) throw new ConfigError(['SIGNER_KEK_FILE is missing: the master key that opens the backup'])
+  const settings = requireKekSettings(readConfig({ ...process.env, NODE_ENV: '' }, 'signer'))
   if (positionals.length !== 1 || values.identity.length === 0) throw new ConfigError([USAGE])
   process.umask(0o077)
-  const kek = openKekFile(kekFile)
   const identities = values.identity.flatMap(readIdentityFile)
   const folder = mkdtempSync(join(values.in, 'chatelaine-drill-'))
   // Ended in the middle it leaves nothing, either.
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
   const { manifest, signatures, macs, warnings, derived, damaged, restoreMs, deriveMs } = await drill({
-    ...{ file: positionals[0]!, identities, folder, kek },
+    ...{ file: positionals[0]!, identities, folder, settings },
   })
   for (const warning of warnings) print(warning)
   for (const userId of damaged.slice(0, MAX_SHOWN)) print(`damaged  ${userId}`)

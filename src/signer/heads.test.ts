@@ -150,11 +150,11 @@ test('two heads of one size that were shown to two readers cannot both be contin
   assert.deepEqual([isContinued(seen, now, proof), isContinued(split, now, proof)], [true, false])
 })
 
-test('of several heads that the ledger does not continue the longest is kept: accepting it answers every server', (t) => {
+test('of several heads that the ledger does not continue the longest is kept: accepting it answers every server', async (t) => {
   const { open, db } = signingLogStore(t)
-  const log = open()
+  const log = await open()
   sign(log, db, 4)
   for (const size of [5, 8, 6]) log.heads.show(signNote({ size, root: Buffer.alloc(32, size), at: 0 }, log.identity))
   assert.match(log.heads.behind()!, /: 8 records, of which it has 4/)
-  assert.match(open().heads.behind()!, /: 8 records, of which it has 4/)
+  assert.match((await open()).heads.behind()!, /: 8 records, of which it has 4/)
 })

@@ -8,9 +8,11 @@ import { readArchive } from '../backup/archive.ts'
 import { ConfigError, readConfig } from '../config.ts'
 import { whoElseReads } from '../secret-file.ts'
 import { sayFault } from './backup-fault.ts'
-import { readMacs } from './deks.ts'
+import { readMacs, unwrapStored } from './deks.ts'
 import { identityFault } from './identity.ts'
-import { openKekFile, syncFolder, type Kek } from './kek.ts'
+import { readKekSettings } from './kek-settings.ts'
+import { syncFolder } from './kek/file.ts'
+import { openKekOf, type KekSettings } from './open-kek.ts'
 import { differences, MANIFEST_FILE, manifestOf, readManifest, type Manifest } from './manifest.ts'
 import { StartError } from './refusal.ts'
 import { DATABASE_FILE, LOCK_FILE, makeFolder, takeLock } from './store.ts'
@@ -34,19 +36,19 @@ const NOTHING = [DRAFT, LOCK_FILE, `${LOCK_FILE}.holder`, `${LOCK_FILE}-journal`
 /**
  * Unpacks a backup into a folder that has no store, checks all of it, and only then puts it in its place. It has no witness: the
  * signer refuses everything on it until `accept-restore` has asked the chains.
- * @param kek  null: MACs and the identity key are not checked, and anyone who knows a recipient may have written the file
+ * @param settings  where the master key is; null: MACs and the identity key are not checked, and anyone who knows a recipient may have written the file
  * @throws StartError  when the folder is not empty, or the backup is damaged or not one @throws AgeError, ArchiveError
  */
 export async function restoreStore({
   file,
   identities,
   folder,
-  kek,
+  settings,
 }: {
   file: string
   identities: KeyObject[]
   folder: string
-  kek: Kek | null
+  settings: KekSettings | null
 }): Promise<RestoredStore> {
   makeFolder(folder)
   assertEmpty(folder)
@@ -56,7 +58,7 @@ export async function restoreStore({
     rmSync(draft, { recursive: true, force: true })
     mkdirSync(draft, { mode: 0o700 })
     const said = await unpackTo(draft, file, identities)
-    const restored = checkCopy(join(draft, DATABASE_FILE), said, kek)
+    const restored = await checkCopy(join(draft, DATABASE_FILE), said, settings)
     // Once more: a store that someone made here meanwhile stays.
     assertEmpty(folder)
     renameSync(join(draft, DATABASE_FILE), join(folder, DATABASE_FILE))
@@ -102,14 +104,15 @@ async function writeTo(path: string, data: AsyncIterable<Uint8Array>): Promise<v
   }
 }
 
-function checkCopy(path: string, said: Manifest, kek: Kek | null): RestoredStore {
+async function checkCopy(path: string, said: Manifest, settings: KekSettings | null): Promise<RestoredStore> {
   const db = new DatabaseSync(path, { readOnly: true })
   try {
     const found = manifestOf(db, 0)
     const wrong = differences(said, found)
     if (wrong.length > 0) throw new StartError(`The store in the backup is not the one of its manifest: ${wrong.join(', ')}.`) // prettier-ignore
-    const { problems, signatures, macs } = verifyLedger(db, kek === null ? null : readMacs(db, kek))
-    const foreign = kek === null ? null : identityFault(db, kek)
+    const opened = settings === null ? null : await unwrapStored(db, await openKekOf(db, settings))
+    const { problems, signatures, macs } = verifyLedger(db, opened === null ? null : readMacs(db, opened))
+    const foreign = opened === null ? null : identityFault(db, opened)
     const faults = [...problems.filter((one) => !one.startsWith(KEYS_MISSING)), ...(foreign === null ? [] : [foreign])]
     if (faults.length > 0)
       throw new StartError(`The store in the backup is damaged: nothing was restored.\n${faults.join('\n')}`)
@@ -147,18 +150,19 @@ async function main(): Promise<void> {
     allowPositionals: true,
     options: { identity: { type: 'string', multiple: true, default: [] } },
   })
-  const { SIGNER_DIR: folder, SIGNER_KEK_FILE: kekFile } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
+  const config = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
+  const { SIGNER_DIR: folder } = config
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder to restore into'])
   if (positionals.length !== 1 || values.identity.length === 0) throw new ConfigError([USAGE])
   process.umask(0o077)
-  const kek = kekFile === undefined ? null : openKekFile(kekFile)
+  const settings = readKekSettings(config)
   const identities = values.identity.flatMap(readIdentityFile)
-  const { manifest, signatures, macs, warnings } = await restoreStore({ file: positionals[0]!, identities, folder, kek }) // prettier-ignore
+  const { manifest, signatures, macs, warnings } = await restoreStore({ file: positionals[0]!, identities, folder, settings }) // prettier-ignore
   const { accounts, records, at } = manifest
   for (const warning of warnings) print(warning)
   print(
     macs === null
-      ? 'MACs and the identity key were not checked: that needs SIGNER_KEK_FILE. Who knows a recipient could have written this file.'
+      ? 'MACs and the identity key were not checked: that needs SIGNER_KEK_FILE or SIGNER_KEK. Who knows a recipient could have written this file.'
       : `MACs of ${macs} records and the identity key were checked.`,
   )
   print(`Restored: ${accounts} accounts, ${records} records, ${signatures} signatures, as of ${at}.`)
