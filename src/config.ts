@@ -7,6 +7,7 @@ import { contrast, readColor } from './color.ts'
  * Without NODE_ENV=production the defaults are a development installation on loopback.
  */
 type SettingKind = 'text' | 'integer' | 'url' | 'urls' | 'path' | 'choice' | 'wei' | 'proxies' | 'listen' | 'chains'
+type Environment = Record<string, string | undefined>
 type Setting = {
   kind: SettingKind
   unit?: string
@@ -151,7 +152,7 @@ export class ConfigError extends Error {
  * Reads one program's settings from an environment: names, then defaults, then checks across keys.
  * @throws ConfigError naming every problem
  */
-export function readConfig(env: Record<string, string | undefined>, part: 'server' | 'signer'): Config {
+export function readConfig(env: Environment, part: 'server' | 'signer'): Config {
   const { config, problems } = readEach(env, part)
   // Without NODE_ENV the signer is in production, too.
   if (part === 'signer' || env.NODE_ENV === 'production') problems.push(...misspelt(env))
@@ -164,10 +165,7 @@ export function readConfig(env: Record<string, string | undefined>, part: 'serve
  * Reads a few settings and looks at no other: for commands, which run where the server's settings are not all there.
  * @throws ConfigError naming every problem of these
  */
-export function readSome<K extends ConfigKey>(
-  env: Record<string, string | undefined>,
-  names: readonly K[],
-): Pick<Config, K> {
+export function readSome<K extends ConfigKey>(env: Environment, names: readonly K[]): Pick<Config, K> {
   const chosen = Object.fromEntries(names.map((name) => [name, env[name]]))
   const { config, problems } = readEach(chosen, 'server')
   problems.push(...shapesOf(config))
@@ -181,10 +179,7 @@ const REMOVED = {
   MULTICALL3: 'remove it, it had no effect',
 }
 
-function readEach(
-  env: Record<string, string | undefined>,
-  part: 'server' | 'signer',
-): { config: Config; problems: string[] } {
+function readEach(env: Environment, part: 'server' | 'signer'): { config: Config; problems: string[] } {
   const problems: string[] = []
   const config: Record<string, unknown> = {}
   const production = env.NODE_ENV === 'production'
@@ -209,7 +204,7 @@ function readEach(
  * Names that are all but those of settings: anyone who writes SIGNER_MAX_FEE believes in a limit that is not there. What
  * others put into an environment, as SIGNER_PORT or DATABASE_HOST, is further away.
  */
-function misspelt(env: Record<string, string | undefined>): string[] {
+function misspelt(env: Environment): string[] {
   const long = Object.keys(keys).filter((name) => name.length >= 8)
   return Object.keys(env)
     .filter((name) => env[name] !== '' && !(name in keys))
