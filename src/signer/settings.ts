@@ -51,6 +51,8 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
     const isNamed = problems.some((line) => line.startsWith(`${key} `))
     if ((env[key] ?? '') === '' && !isNamed) problems.push(`${key} is missing: ${configKeys[key].help}`)
   }
+  if ((env.SIGNER_KEK_FILE ?? '') === '' && (env.SIGNER_KEK ?? '') === '')
+    problems.push(`SIGNER_KEK_FILE is missing: ${configKeys.SIGNER_KEK_FILE.help}`)
   if (isDevelopment && (env.SIGNER_JWKS_FILE ?? '') === '')
     problems.push(`SIGNER_JWKS_FILE is missing: ${configKeys.SIGNER_JWKS_FILE.help}`)
   if (config === undefined || problems.length > 0) throw new ConfigError(problems)

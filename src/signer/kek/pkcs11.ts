@@ -16,7 +16,7 @@ const TAG_BYTES = 16
 /** A token that answers later is one that does not answer. */
 const ANSWER_MS = 10_000
 
-/** A module is initialised once in a process, whoever uses it. */
+/** A module is initialised once in a process, for all that use it. */
 const modules = new Map<string, Pkcs11>()
 
 /**
