@@ -38,6 +38,7 @@ import { transactions } from './transactions/routes.ts'
 import { transfers } from './transfers/routes.ts'
 import type { OperatorDoor } from './operator/auth.ts'
 import { operatorApi } from './operator/routes.ts'
+import { startAttesting } from './users/attest.ts'
 import { users } from './users/routes.ts'
 import { startCopyingKeys } from './users/wrapped-keys.ts'
 
@@ -139,6 +140,7 @@ export function startWorkers(app: App): Workers {
     startByteSweep(app),
     startHeadKeeper(app),
     startCopyingKeys(app),
+    startAttesting(app),
   ]
   const keepers: Keeper[] = []
   const serve = (chain: Chain) => {

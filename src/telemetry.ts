@@ -16,6 +16,7 @@ export type Telemetry = {
   admissionLimit: Gauge<string>
   inFlight: Gauge<string>
   quotaUsed: Gauge<string>
+  addressesNotProven: Counter<string>
 }
 
 /** Opens the log and the metrics registry. `name` is the program. */
@@ -89,6 +90,11 @@ export function openTelemetry(name: string, level: string): Telemetry {
       name: 'quota_used_ratio',
       help: 'Used part of a quota of an application, 0 to 1',
       labelNames: ['client_id', 'counts', 'per'],
+      registers,
+    }),
+    addressesNotProven: new Counter({
+      name: 'addresses_not_proven_total',
+      help: 'Times that a stored address was not the one that the signer attests, and was not served',
       registers,
     }),
   }

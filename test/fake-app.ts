@@ -9,6 +9,7 @@ import type { Logger } from '../src/log.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 import type { AttemptRow, TransactionRow } from '../src/transactions/intent.ts'
 import { restoreAccount } from '../src/users/pregenerate.ts'
+import { attestingSigner } from './attesting.ts'
 import { testDatabase } from './database.ts'
 import { fakeChain, type Says } from './fake-chain.ts'
 import { openState } from '../src/state.ts'
@@ -30,7 +31,12 @@ export async function fakeApp(settings: Record<string, string> = {}) {
     (level: keyof Logger): Logger[keyof Logger] =>
     (event, fields = {}) =>
       void lines.push({ level, event, fields })
-  const signer: Partial<Signer> = {}
+  // It agrees with the database; tests of addresses that are not the signer's have a signer of their own.
+  const { attest, identity } = attestingSigner(async (userId) => {
+    const row = await db.selectFrom('accounts').select('address').where('user_id', '=', userId).executeTakeFirst()
+    return row === undefined ? null : toHex(row.address)
+  })
+  const signer: Partial<Signer> = { attest, identity }
   const refuse = (verb: string) => () => Promise.reject(new Error(`the signer was asked to ${verb}`))
   const app: App = {
     config: readConfig({ NODE_ENV: 'test', RATE_LIMITS: 'off', ...settings }, 'server'),

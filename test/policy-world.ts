@@ -61,7 +61,7 @@ export async function openGoverned({
   function open(): { inside: Inside; close: () => void } {
     const store = openStore(join(folder, 'store'))
     store.db.exec('PRAGMA synchronous = OFF')
-    const { deks, ledger, heads } = openUnwrapped(store.db, unwrapped, now)
+    const { deks, ledger, heads, identity } = openUnwrapped(store.db, unwrapped, now)
     // The first of them is in the store from here on.
     unwrapped = { ...unwrapped, spare: null }
     checkWitness(store.db, ledger.head(), readWitness(store.witnessPath))
@@ -124,7 +124,7 @@ export async function openGoverned({
       unattended: openUnattendedFees({ maxWei: 10n ** 20n, earlier: [], now }),
       freezes: { assertMoves() {}, isApplicationFrozen: () => false },
       policy: { current: () => document },
-      ...{ meters, ledger, group, now, assertUnattended: () => {} },
+      ...{ meters, ledger, group, identity, now, assertUnattended: () => {} },
     }
     return { inside: opened, close: end }
   }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { createServer, type AddressInfo } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import type { Application } from '../src/applications/application.ts'
+import { attestingSigner } from './attesting.ts'
 import { testDatabase } from './database.ts'
 import type { App } from '../src/app.ts'
 import { saveApplication } from '../src/applications/registry.ts'
@@ -82,10 +83,7 @@ export async function rehearse({
     origin,
     db: slow(db),
     chains: new Map([[31_337, { chainId: 31_337, name: 'devnet', faucet: null } as unknown as Chain]]),
-    signer: {
-      createAccount: async ({ userId }: { userId: string }) => ({ address: addressOf(userId) }),
-      keyExport: async () => ({ ...NOTHING_LEAVES }),
-    } as unknown as Signer,
+    signer: { ...attestingSigner(addressOf), keyExport: async () => ({ ...NOTHING_LEAVES }) } as Partial<Signer> as Signer,
     telemetry,
     tokenKeys: publicKeys(keys),
     state: openState(),

@@ -12,6 +12,8 @@ import { endInDatabase } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
 import { recorded } from '../operator/actions.ts'
 import { operatorActs } from '../operator/acts.ts'
+import { openState } from '../state.ts'
+import { openTelemetry } from '../telemetry.ts'
 import { listStopped } from '../transactions/resume.ts'
 import type { StoppedLane } from '../transactions/lane-wire.ts'
 import type { RootDb } from '../store/db.ts'
@@ -214,7 +216,7 @@ const make = (identity: { provider: string; providerUserId: string }): Promise<P
     (signer, db) => {
       const target = userIdOf(identity.provider, identity.providerUserId)
       return recorded(db, commandActor(), { action: 'create-account', target }, (db) =>
-        pregenerate({ db, signer }, identity),
+        pregenerate({ db, signer, telemetry: openTelemetry('cli', 'error'), state: openState() }, identity),
       )
     },
     (ask) => ask<Pregenerated>('POST', '/accounts', identity),

@@ -59,7 +59,13 @@ export function signer(): Command {
       'take keys that the store has lost from the file of `chatelaine account export-keys`; the signer must not run',
     )
     .argument('<file>', 'what the server keeps of them, useless without the master key (KEK)')
-    .action((file: string) => become('restore-keys.ts', [file]))
+    .option(
+      '--identity <key>',
+      'take only those whose address this identity has attested: the key of the signer whose disk is lost',
+    )
+    .action((file: string, { identity }: { identity?: string }) =>
+      become('restore-keys.ts', [file, ...(identity === undefined ? [] : ['--identity', identity])]),
+    )
   const shares = command
     .command('kek-shares')
     .description('shares of a master key (KEK) in a file, of which some give it and fewer say nothing of it')

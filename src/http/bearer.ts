@@ -6,9 +6,9 @@ import { BoundedMap } from '../bounded-map.ts'
 import { AppError } from '../errors.ts'
 import { assertProven } from './dpop.ts'
 import type { Hex } from '../ids.ts'
+import { provenAddress, storedAddressOf } from './proven-address.ts'
 import { retrying } from '../store/db.ts'
 import type { Quota } from '../store/rows.ts'
-import { toHex } from '../store/bytes.ts'
 import { slot } from '../state.ts'
 
 /** Who asks: the user, the application and what it was allowed, read from a verified access token. */
@@ -251,13 +251,17 @@ async function readToken(app: App, state: BearerState, token: string): Promise<R
   if (sub === clientId && grantId === undefined) return { kind: 'machine', ...claims, grantId: machineGrantOf(jti!) }
   if (typeof grantId !== 'string') throw new AppError('invalid_token', 'The access token lacks a claim.')
   const account = await retrying(() =>
-    app.db.selectFrom('accounts').select(['account_id', 'address']).where('user_id', '=', sub!).executeTakeFirst(),
+    app.db
+      .selectFrom('accounts')
+      .select(['account_id', 'user_id', 'address', 'attestation'])
+      .where('user_id', '=', sub!)
+      .executeTakeFirst(),
   )
   if (account === undefined) throw new AppError('invalid_token', 'The user of this access token no longer exists.')
   return {
     userId: sub!,
     accountId: account.account_id,
-    address: toHex(account.address),
+    address: await provenAddress(app, storedAddressOf(account)),
     ...claims,
     grantId,
   }

@@ -11,7 +11,7 @@ import { PAGE_CSP, page } from '../http/page.ts'
 import { languages, textsFor } from '../texts/choose.ts'
 import type { Texts } from '../texts/en.ts'
 import { describeCode } from '../texts/page-error.ts'
-import { userWire } from '../users/find.ts'
+import { provenUser, userWire } from '../users/find.ts'
 import { cameByOf, stillHolds } from './came-by.ts'
 import { applicationOf } from './clients.ts'
 import { cookieNames, openCookieSigner } from './cookies.ts'
@@ -130,7 +130,7 @@ export function openProvider(
       const user = await userInRequest(app, userId)
       const cameBy = cameByOf((source ?? ctx.oidc.session) as { amr?: unknown } | undefined)
       if (user === null || !(await stillHolds(app.db, user, cameBy))) return undefined
-      const { id, username, address, imageSrc } = userWire(user)
+      const { id, username, address, imageSrc } = userWire(await provenUser(app, user))
       return {
         accountId: id,
         claims: () => ({

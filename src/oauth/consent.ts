@@ -6,7 +6,7 @@ import { PageError } from '../texts/page-error.ts'
 import { isTestNetwork } from '../texts/network-names.ts'
 import { noteUser } from '../applications/registry.ts'
 import { sendPage } from '../http/page.ts'
-import { findUser, userWire, type User } from '../users/find.ts'
+import { findUser, provenUser, userWire, type User } from '../users/find.ts'
 import { cameByOf, stillHolds } from './came-by.ts'
 import { addConsent, readConsent } from './consents.ts'
 import { isOpenToOthers, keyOf, saveGrant } from './grants.ts'
@@ -39,7 +39,7 @@ export function consentPages(
     const user = await userAt(interaction)
     const { uid } = interaction
     const known = await readConsent(app.db, { accountId: user.accountId, clientId: application.clientId })
-    const { username, address, imageSrc } = userWire(user)
+    const { username, address, imageSrc } = userWire(await provenUser(app, user))
     const words = textsAt(interaction, request)
     const body = consentBody(words, {
       uid,

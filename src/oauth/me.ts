@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { allowsOrigin } from '../applications/origins.ts'
 import { assertUser, readBearer, type Reader } from '../http/bearer.ts'
-import { findUser, userWire } from '../users/find.ts'
+import { findUser, provenUser, userWire } from '../users/find.ts'
 
 /**
  * GET and POST /oauth/me: who the access token speaks for; the `userinfo_endpoint` of discovery.
@@ -43,7 +43,7 @@ export function me(server: FastifyInstance, app: App): void {
       const user = await findUser(app.db, caller.userId)
       if (user === null) throw new AppError('invalid_token', 'The user of this access token no longer exists.')
       const { email, emailVerified } = user
-      const shown = userWire(user)
+      const shown = userWire(await provenUser(app, user))
       return reply.header('cache-control', 'no-store').send({
         sub: user.userId,
         ...shown,

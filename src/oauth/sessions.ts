@@ -2,12 +2,21 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { KoaContextWithOIDC, Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { findUser, type User } from '../users/find.ts'
+import { findUser, provenUser, type ProvenUser, type User } from '../users/find.ts'
 import type { BrowserName } from './browser-name.ts'
 import { cameByOf, stillHolds, type CameBy } from './came-by.ts'
 
 /** A signed-in browser. */
 export type Visitor = { user: User; sessionUid: string; signedInAt: number; cameBy: CameBy | null }
+
+/** One whose address may be shown. */
+export type ProvenVisitor = Visitor & { user: ProvenUser }
+
+/** @throws address_not_proven */
+export const provenVisitor = async (app: App, visitor: Visitor): Promise<ProvenVisitor> => ({
+  ...visitor,
+  user: await provenUser(app, visitor.user),
+})
 
 /** Who is signed in in this browser, by the signed cookie of the authorization server; null when nobody is. */
 export async function readVisitor(

@@ -165,7 +165,7 @@ export async function operatorApi(
           db,
           actorOf(request),
           { action: 'create-account', target: userIdOf(provider, providerUserId) },
-          (db) => pregenerate({ db, signer: app.signer }, request.body),
+          (db) => pregenerate({ ...app, db }, request.body),
         )
         const shown: Pregenerated = { userId: made.userId, address: checksumAddress(made.address), isNew: made.isNew }
         return reply.code(201).send(shown)

@@ -6,6 +6,9 @@ import { encodeFrame, FrameError, frameReader, type AnswerFrame, type Verb, type
 /** The signer as the server sees it. Each call throws AppError or SignerRefused. */
 export type Signer = {
   createAccount: CallSigner<'createAccount'>
+  attest: CallSigner<'attest'>
+  /** the signer’s identity, as readers of signed notes take it: of one that has agreed to the newest head that is known */
+  identity: () => Promise<string>
   sign: CallSigner<'sign'>
   check: CallSigner<'check'>
   recall: CallSigner<'recall'>
@@ -82,6 +85,8 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
 
   return {
     createAccount: (request) => call('createAccount', request),
+    attest: (request) => call('attest', request),
+    identity: async () => (await call('greeting', { head })).key,
     sign: withRenewal('sign'),
     check: withRenewal('check'),
     recall: (request) => call('recall', request),

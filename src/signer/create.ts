@@ -1,3 +1,4 @@
+import { attestationOf } from './attest.ts'
 import { readCreateAccountRequest } from './request.ts'
 import { Refusal } from './refusal.ts'
 import { hex, type Inside } from './sign.ts'
@@ -13,7 +14,7 @@ const ACCOUNTS_FIRST = -1
  * Errors: bad_request, key_damaged.
  */
 export async function createAccount(inside: Inside, request: unknown): Promise<Verbs['createAccount']['answer']> {
-  const { keys, ledger, group, now } = inside
+  const { keys, ledger, group, now, identity } = inside
   const { userId } = readCreateAccountRequest(request)
   // An account that is found is one that was committed: jobs run inside the open transaction and nothing between.
   const known = keys.ofUser(userId)
@@ -23,7 +24,8 @@ export async function createAccount(inside: Inside, request: unknown): Promise<V
   return group(ACCOUNTS_FIRST, () => answer(keys.ofUser(userId) ?? make(userId)))
 
   function answer(account: KeptAccount) {
-    return { address: hex(account.address), wrapped: toWrapped(keys, account) }
+    const attestation = attestationOf(identity, keys, account)
+    return { address: hex(account.address), wrapped: toWrapped(keys, account), attestation }
   }
 
   function make(userId: string) {

@@ -12,6 +12,8 @@ import { ConfigError } from '../config.ts'
 import { openLog, type Logger } from '../log.ts'
 import { anchorOf, assertAnchored } from './anchor.ts'
 import { openBulk } from './bulk.ts'
+import { attest } from './attest.ts'
+import { openBeside } from './beside.ts'
 import { createAccount } from './create.ts'
 import { startCurve } from './curve.ts'
 import type { Deks } from './deks.ts'
@@ -160,11 +162,12 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   const inside: Inside = {
     ...{ keys, tokens, ledger, group, limits, unattended, now },
     freezes: allFreezes,
-    ...{ policy, meters },
+    ...{ policy, meters, identity },
     // A copy may lack a freeze: what needs no token waits for the first list after a restore, which names all of the server's.
     assertUnattended: ledger.isFreshlyRestored ? revocations.assertListed : () => {},
   }
   const masterKey = openMasterKeyState(deks)
+  const beside = openBeside()
   const handlers: Handlers = {
     greeting: (request) => {
       const { head } = readGreeting(request)
@@ -182,8 +185,9 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
       }
       return { key: verifierKeyOf(identity) }
     },
-    prove: (request) => prove({ ledger, heads }, request),
+    prove: (request) => beside(() => prove({ ledger, heads }, request)),
     createAccount: (request) => createAccount(inside, request),
+    attest: (request) => beside(() => attest(inside, request)),
     sign: (request) => sign(inside, request),
     check: (request) => check(inside, request),
     recall: (request) => recall(ledger, request),
@@ -294,6 +298,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       greeting: refuse,
       prove: refuse,
       createAccount: refuse,
+      attest: refuse,
       sign: refuse,
       check: refuse,
       recall: refuse,

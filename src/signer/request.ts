@@ -1,6 +1,6 @@
 import { Refusal } from './refusal.ts'
 import type { FeeFields, UnsignedTransaction } from './transaction.ts'
-import type { SignRequest } from './wire.ts'
+import { MAX_ATTESTED, type SignRequest } from './wire.ts'
 
 /** A sign request that was read: every field present, in range, and nothing left over. */
 export type SignOrder = {
@@ -129,12 +129,22 @@ export function readRevocationsRequest(request: unknown): { list: string } {
 
 /** @throws bad_request */
 export function readCreateAccountRequest(request: unknown): { userId: string } {
-  const { userId } = readFields(request, new Set(['userId']))
+  return { userId: readUserId(readFields(request, new Set(['userId'])).userId) }
+}
+
+/** @throws bad_request */
+export function readAttestRequest(request: unknown): { userIds: string[] } {
+  const { userIds } = readFields(request, new Set(['userIds']))
+  if (!Array.isArray(userIds) || userIds.length > MAX_ATTESTED) throw bad(`expected at most ${MAX_ATTESTED} user ids`)
+  return { userIds: userIds.map(readUserId) }
+}
+
+function readUserId(userId: unknown): string {
   // 32 characters of provider, a hyphen, 255 of subject; SQLite would cut at a NUL.
   if (typeof userId !== 'string' || !/^[A-Z0-9_]{1,32}-\P{Cc}{1,255}$/u.test(userId) || !userId.isWellFormed()) {
     throw bad('userId is not a user id')
   }
-  return { userId }
+  return userId
 }
 
 /** @throws bad_request */

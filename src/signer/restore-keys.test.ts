@@ -3,6 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
+import { attestationOf } from './attest.ts'
+import { verifierKeyOf } from './heads.ts'
 import { makeKekFile, openKekFile } from './kek/file.ts'
 import { openKeys } from './keys.ts'
 import { checkWitness } from './ledger.ts'
@@ -11,7 +13,7 @@ import { openSigningLog } from './signing-log.ts'
 import { openStore, type Store } from './store.ts'
 import { openWitness, readWitness } from './witness.ts'
 import { wrappedPage } from './wrapped.ts'
-import type { WrappedDataKey, WrappedKey } from './wire.ts'
+import { readVerifierKey, type WrappedDataKey, type WrappedKey } from './wire.ts'
 
 /** KEYS_RESTORED=10000 is the proof; what is different at 10,000 is the time it takes. */
 const MANY = Number(process.env.KEYS_RESTORED ?? 1_200)
@@ -74,7 +76,7 @@ test(`the disk is gone after ${MANY} accounts: every key comes back to its addre
   assert.equal(second.keys.length, MANY)
   const { store } = await open('new')
   const done = await restoreKeys(store, kek, linesOf(second))
-  assert.deepEqual({ ...done, refused: done.refused.length }, { restored: MANY, present: 0, refused: 0, lostRecords: MANY }) // prettier-ignore
+  assert.deepEqual({ ...done, refused: done.refused.length }, { restored: MANY, present: 0, refused: 0, unattested: MANY, lostRecords: MANY }) // prettier-ignore
   const { deks, ledger } = await openSigningLog(store.db, kek, Date.now)
   const restored = openKeys({ db: store.db, deks, now: Date.now })
   assert.equal(restored.count(), MANY)
@@ -177,6 +179,29 @@ test('a row that cannot be read is refused by its user, or by its line, and the 
   ])
 })
 
+test('with the identity of before, only what that has attested comes back; a store that is still itself needs none named', async (t) => {
+  const { kek, open } = await world(t)
+  const [lost, foreign] = [await open('lost'), await open('foreign')]
+  const { dataKeys, keys } = await make(lost, 4)
+  const { identity } = lost.log
+  const by = (signer: typeof identity, n: number) => attestationOf(signer, lost.keys, lost.keys.ofUser(`X-${n}`)!)
+  const attestations = [by(identity, 0), by(identity, 0), by(foreign.log.identity, 2), null]
+  const file = { dataKeys, keys: keys.map((key, n) => ({ ...key, attestation: attestations[n]! })) }
+  const expected = readVerifierKey(verifierKeyOf(identity))
+  const named = await restoreKeys((await open('new')).store, kek, linesOf(file), { expected })
+  assert.deepEqual([named.restored, named.unattested], [1, 0])
+  const reason = 'its address was not attested by that identity'
+  assert.deepEqual(
+    named.refused,
+    [1, 2, 3].map((n) => ({ row: `X-${n}`, reason })),
+  )
+  const unnamed = await restoreKeys((await open('newer')).store, kek, linesOf(file))
+  assert.deepEqual([unnamed.restored, unnamed.unattested, unnamed.refused], [4, 4, []])
+  lost.store.db.exec('DELETE FROM accounts')
+  const own = await restoreKeys(lost.store, kek, linesOf(file))
+  assert.deepEqual([own.restored, own.unattested], [4, 3])
+})
+
 test('whatever a row holds, the one after it comes', async (t) => {
   const { kek, open } = await world(t)
   const { dataKeys, keys } = await make(await open('lost'), 2)
@@ -184,7 +209,7 @@ test('whatever a row holds, the one after it comes', async (t) => {
   const values = ['', '0x', '0x00', `0x${'00'.repeat(12)}`, `0x${'ff'.repeat(16)}`, `0x${'00'.repeat(32)}`, null, -1, 1.5, 1e300, [], {}, true, undefined] // prettier-ignore
   let runs = 0
   for (const field of Object.keys(victim) as (keyof WrappedKey)[]) {
-    for (const value of [...values, victim[field].toString().slice(0, -1), `${victim[field]}0`]) {
+    for (const value of [...values, String(victim[field]).slice(0, -1), `${victim[field]}0`]) {
       const { store } = await open(`new-${runs++}`)
       const key = { ...victim, [field]: value } as WrappedKey
       const done = await restoreKeys(store, kek, linesOf({ dataKeys, keys: [key, next] }))

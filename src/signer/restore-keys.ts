@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
 import { openDek } from './deks.ts'
+import { isSignedBy } from './identity.ts'
 import { requireKekSettings } from './kek-settings.ts'
 import { KekUnavailable, type Kek } from './kek/provider.ts'
 import { openKeys } from './keys.ts'
@@ -13,7 +14,8 @@ import { openKekOf, openOtherKek } from './open-kek.ts'
 import { unlessUnavailable } from './rotation.ts'
 import { openSigningLog } from './signing-log.ts'
 import { openStore, type Store } from './store.ts'
-import type { Hex, WrappedDataKey, WrappedKey } from './wire.ts'
+import { hex } from './sign.ts'
+import { attestedText, readVerifierKey, type Hex, type WrappedDataKey, type WrappedKey } from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
 
 export type RestoredKeys = {
@@ -22,6 +24,8 @@ export type RestoredKeys = {
   present: number
   /** `row`: its user, or its line in the file where it names none */
   refused: { row: string; reason: string }[]
+  /** restored without the word of a signer for their addresses, beside the key itself */
+  unattested: number
   /** records of accounts that the ledger had lost: it is older than what the signer answered for */
   lostRecords: number
 }
@@ -34,19 +38,24 @@ const BATCH = 1_000
  * address derived again and compared, and wrapped by a data key of this store; what does not fit, or cannot be read, is refused
  * by its user or its line, and the others come nevertheless. Killed at any point, it is run again.
  * @param other  the master key that may have wrapped what the first one does not open; null where there is none
+ * @param expected  the identity that has to have attested each of them: that of the signer whose disk is lost. Without it those that
+ *   this store's own identity has not attested are counted only
  * @throws StartError  when the file is not whole or of another kind
  */
 export async function restoreKeys(
   store: Store,
   kek: Kek,
   lines: AsyncIterable<string>,
-  other: () => Promise<Kek | null> = async () => null,
+  {
+    other = async () => null,
+    expected = null,
+  }: { other?: () => Promise<Kek | null>; expected?: ReturnType<typeof readVerifierKey> } = {},
 ): Promise<RestoredKeys> {
   const { db } = store
-  const { deks, ledger, heads } = await openSigningLog(db, kek, Date.now)
+  const { deks, ledger, heads, identity } = await openSigningLog(db, kek, Date.now)
   const keys = openKeys({ db, deks, now: Date.now })
   const dataKeys = new Map<Hex, { epoch: number; dek: KeyObject | null }>()
-  const done: RestoredKeys = { restored: 0, present: 0, refused: [], lostRecords: 0 }
+  const done: RestoredKeys = { restored: 0, present: 0, refused: [], unattested: 0, lostRecords: 0 }
   let [at, read, unreadable] = [0, 0, 0]
   let said: unknown
   let otherKek: Promise<Kek | null> | undefined
@@ -97,7 +106,7 @@ export async function restoreKeys(
       const there = keys.ofUser(account.userId)
       if (there !== null && !there.address.equals(account.address)) throw new Mismatch('the store has another account of this user') // prettier-ignore
       if (there !== null) return void (done.present += 1)
-      adopt(account, dataKeys.get(key.dataKeyId)!.dek!)
+      adopt(account, dataKeys.get(key.dataKeyId)!.dek!, key.attestation)
     } catch (error) {
       if (!(error instanceof Mismatch) && !(error instanceof Refusal)) throw error
       const reason = error instanceof Mismatch ? error.message : 'its bytes were altered, or give another address'
@@ -105,11 +114,14 @@ export async function restoreKeys(
     }
   }
 
-  function adopt(account: KeptAccount, dek: KeyObject): void {
+  function adopt(account: KeptAccount, dek: KeyObject, attestation: unknown): void {
     if (keys.ofAddress(account.address) !== null) throw new Mismatch('the store has its address under another user')
     const recorded = recordedAddress(store, account.userId)
     if (recorded !== null && !recorded.equals(account.address)) throw new Mismatch('the ledger names another address')
+    const isOf = isAttestedBy(expected ?? identity, account, attestation)
+    if (expected !== null && !isOf) throw new Mismatch('its address was not attested by that identity')
     keys.adopt(account, dek)
+    done.unattested += isOf ? 0 : 1
     if (recorded === null) record(ledger, account)
     done.restored += 1
     if (recorded === null) done.lostRecords += 1
@@ -122,6 +134,16 @@ export async function restoreKeys(
     if (done.lostRecords > 0) rmSync(store.witnessPath, { force: true })
     db.exec('COMMIT')
   }
+}
+
+function isAttestedBy(
+  { origin, publicKey }: { origin: string; publicKey: Buffer },
+  { userId, address }: KeptAccount,
+  attestation: unknown,
+): boolean {
+  if (!isHex(attestation, 64)) return false
+  const text = attestedText(origin, { userId, address: hex(address) })
+  return isSignedBy(publicKey, { origin, text, signature: bytes(attestation) })
 }
 
 /** Why a key is not taken; the text is shown. */
@@ -193,22 +215,26 @@ const MAX_SHOWN = 100
 
 /** `chatelaine signer restore-keys FILE`: the signer must not run. Ends with 1 when a key was refused. */
 async function main(): Promise<number> {
-  const { positionals } = parseArgs({ allowPositionals: true })
+  const { positionals, values } = parseArgs({ allowPositionals: true, options: { identity: { type: 'string' } } })
   const config = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
   const { SIGNER_DIR: folder } = config
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder of the store'])
   const settings = requireKekSettings(config)
   if (positionals.length !== 1) throw new ConfigError(['one file is needed: what chatelaine account export-keys wrote'])
+  const expected = values.identity === undefined ? null : readVerifierKey(values.identity)
+  if (values.identity !== undefined && expected === null)
+    throw new ConfigError(['--identity is not a key of a signer: what its health and its published head say'])
   process.umask(0o077)
   const store = openStore(folder)
   try {
     const kek = await openKekOf(store.db, settings)
     const lines = createInterface({ input: createReadStream(positionals[0]!), crlfDelay: Infinity })
-    const { restored, present, refused, lostRecords } = await restoreKeys(store, kek, lines, () =>
-      openOtherKek(store.db, settings),
-    )
+    const { restored, present, refused, unattested, lostRecords } = await restoreKeys(store, kek, lines, {
+      ...{ expected, other: () => openOtherKek(store.db, settings) },
+    })
     for (const { row, reason } of refused.slice(0, MAX_SHOWN)) print(`refused  ${row}: ${reason}`)
     print(`${restored} keys restored, ${present} were there, ${refused.length} refused.`)
+    if (unattested > 0) print(`${unattested} of them without an attestation by this store’s identity: --identity takes only those that the identity of before has attested.`) // prettier-ignore
     if (lostRecords > 0) print('The ledger was lost too: run chatelaine signer accept-restore with --rpc-url for every network before the signer starts.') // prettier-ignore
     return refused.length === 0 ? 0 : 1
   } finally {

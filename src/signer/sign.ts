@@ -2,6 +2,7 @@ import type { TokenCaller } from './caller.ts'
 import { signDigest } from './curve.ts'
 import type { Freezes } from './freezes.ts'
 import type { RunGrouped } from './group.ts'
+import type { SignerIdentity } from './identity.ts'
 import { isFill, judge } from './judge.ts'
 import type { Keys } from './keys.ts'
 import type { Ledger } from './ledger.ts'
@@ -31,6 +32,7 @@ export type Inside = {
   meters: Meters
   /** before anything is signed without a token. @throws revocations_stale */
   assertUnattended: () => void
+  identity: Pick<SignerIdentity, 'origin' | 'sign'>
   now: () => number
 }
 

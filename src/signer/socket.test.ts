@@ -19,6 +19,7 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
   const handlers: Handlers = {
     greeting: () => ({}),
     prove: () => ({}),
+    attest: () => ({}),
     createAccount: () => {
       throw new Refusal('bad_request', 'No.')
     },

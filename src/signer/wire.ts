@@ -70,7 +70,9 @@ export type Verbs = {
    * Makes the user's account, or finds it: one per user, forever. Its key comes along as the signer keeps it, to be stored
    * elsewhere before the address is told: a signer whose disk is gone has it from there.
    */
-  createAccount: { request: { userId: string }; answer: { address: Hex; wrapped?: WrappedAccount } }
+  createAccount: { request: { userId: string }; answer: { address: Hex; wrapped?: WrappedAccount; attestation?: Hex } }
+  /** That these users have these addresses, signed by the signer’s identity; whoever has no account here is left out. */
+  attest: { request: { userIds: string[] }; answer: { attested: AttestedAddress[] } }
   sign: { request: SignRequest; answer: Signed }
   /** The same checks as `sign`, in the same order: refuses what that would refuse. Signs, writes and counts nothing. */
   check: { request: SignRequest; answer: Checked }
@@ -153,6 +155,8 @@ export type WrappedKey = {
   version: number
   /** `id` of the data key that wraps it */
   dataKeyId: Hex
+  /** what `attest` says of the address, where someone keeps that; null: nothing was kept */
+  attestation?: Hex | null
   /** AES-256-GCM; the additional data holds user, address, version and epoch */
   wrapped: Hex
   iv: Hex
@@ -266,11 +270,31 @@ export type RecalledSince = {
   signatures: Pick<Recalled, 'seq' | 'intentId' | 'chainId' | 'from' | 'nonce' | 'hash' | 'kind'>[]
 }
 
+/** `attestation`: the Ed25519 signature of the signer’s identity over `attestedText`, 64 bytes; the same whenever it is asked for. */
+export type AttestedAddress = { userId: string; address: Hex; attestation: Hex }
+
+/** Users in one request for attestations. */
+export const MAX_ATTESTED = 32
+
+/**
+ * What the signer signs of an address. By `origin` it is of one signer only, and by its first line nothing else that an identity
+ * signs. The version of a key and its epoch are not in it: no rotation changes an address.
+ */
+export const attestedText = (origin: string, { userId, address }: { userId: string; address: Hex }): string =>
+  `chatelaine address 1\n${origin}\n${userId}\n${address.toLowerCase()}\n`
+
 /** Where the ledger ended, signed, as it was read: a checkpoint of a transparency log (C2SP tlog-checkpoint). `at`: milliseconds since 1970. */
 export type SignedHead = { origin: string; size: number; root: Buffer; at: number; text: string; signature: Buffer }
 
 const NOTE =
   /^(?<text>(?<origin>[!-*,-~]+)\n(?<size>0|[1-9]\d{0,15})\n(?<root>[A-Za-z0-9+/]{43}=)\nat (?<at>[0-9T:.-]+Z)\n)\n— (?<name>[!-*,-~]+) (?<signature>[A-Za-z0-9+/]{91}=)\n$/
+
+/** A verifier key of a signed note: name, id, and the byte 1 with 32 of the key in base64. @returns null for what is none */
+export function readVerifierKey(text: string): { origin: string; publicKey: Buffer } | null {
+  const [, origin, key] = /^(chatelaine-signing-log\/[0-9a-f]{16})\+[0-9a-f]{8}\+([A-Za-z0-9+/]{44})$/.exec(text) ?? []
+  const bytes = Buffer.from(key ?? '', 'base64')
+  return origin === undefined || bytes.length !== 33 || bytes[0] !== 1 ? null : { origin, publicKey: bytes.subarray(1) }
+}
 
 /** @returns null for what is not such a head; whose it is, only its signature says */
 export function readSignedHead(note: string): SignedHead | null {

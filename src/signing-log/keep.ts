@@ -45,6 +45,7 @@ export async function forgetHead(db: Db, origin: string): Promise<void> {
 /** Writes down the newest head, once a second at most, and when it is stopped. */
 export function startHeadKeeper(app: App): { stop(): Promise<void> } {
   let kept: string | null = null
+  let key: string | null = null
   let isLogged = false
   let running: Promise<void> | null = null
 
@@ -52,6 +53,8 @@ export function startHeadKeeper(app: App): { stop(): Promise<void> } {
     const head = app.signer.head()
     if (head === null || head === kept) return
     await keepHead(app, head)
+    key ??= await app.signer.identity()
+    await keepKey(app.db, key)
     kept = head
     isLogged = false
   }
@@ -73,6 +76,17 @@ export function startHeadKeeper(app: App): { stop(): Promise<void> } {
     },
   }
 }
+
+/** The key of the identity that is kept, beside it: for a start while the signer is away. */
+const keepKey = (db: Db, key: string) =>
+  retrying(() =>
+    db
+      .updateTable('signing_log_head')
+      .set({ key })
+      .where('origin', '=', key.slice(0, key.indexOf('+')))
+      .where((where) => where.or([where('key', 'is', null), where('key', '<>', key)]))
+      .execute(),
+  )
 
 /**
  * The head becomes the one that is kept, where that is not later, which another process may have written, and not of another

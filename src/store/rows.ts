@@ -22,7 +22,9 @@ export type Database = {
     signed_out_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     exported_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     imported_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    attestation: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
   }
+  accounts_attested: { only_row: number; origin: string; through: string; is_done: boolean }
   identities: {
     provider: string
     subject: string
@@ -186,7 +188,14 @@ export type Database = {
   earlier_keys: { key_id: string; transaction_id: string }
   swept: { chain_id: number; block_number: number; id: string }
   ledger_cursor: { only_row: number; seq: number; record: string; updated_at: DefaultTime }
-  signing_log_head: { only_row: number; origin: string; size: number; at: Time; note: string }
+  signing_log_head: {
+    only_row: number
+    origin: string
+    size: number
+    at: Time
+    note: string
+    key: ColumnType<string | null, string | null | undefined, string | null>
+  }
   stopped_lanes: {
     chain_id: number
     sender: Bytes

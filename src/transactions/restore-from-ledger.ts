@@ -45,7 +45,8 @@ export async function restoreSlot(app: App, slot: NonceSlot): Promise<boolean> {
   const attempts = await recallSlot(app, slot)
   if (attempts.length === 0) return false
   const { userId } = attempts[0]!
-  await retrying(() => restoreAccount(app.db, { userId, address: slot.from }))
+  const attestation = await attestationOf(app, { userId, address: slot.from })
+  await retrying(() => restoreAccount(app.db, { userId, address: slot.from, attestation }))
   for (let race = 1; ; race++) {
     try {
       await retrying(() => app.db.transaction().execute((db) => restoreFromLedger(db, app, slot, attempts)))
@@ -58,6 +59,15 @@ export async function restoreSlot(app: App, slot: NonceSlot): Promise<boolean> {
 }
 
 const MAX_RACES = 8
+
+/** The signer's word for an account of its ledger; none where its key is lost. */
+async function attestationOf(
+  { signer }: App,
+  { userId, address }: { userId: string; address: Hex },
+): Promise<Hex | undefined> {
+  const { attested } = await signer.attest({ userIds: [userId] })
+  return attested.find((one) => one.address.toLowerCase() === address.toLowerCase())?.attestation
+}
 
 /**
  * As `restoreSlot`, with what the ledger was asked for before, inside a transaction, for an account that is there. An

@@ -53,7 +53,7 @@ export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]
     db
       .updateTable('stopped_lanes')
       .set({ resume_asked_at: sql`coalesce(resume_asked_at, now())` })
-      .where('sender', '=', fromHex(user.address))
+      .where('sender', '=', fromHex(user.stored.address))
       .execute(),
   )
   return (await listStopped(db)).filter((lane) => lane.userId === user.userId)

@@ -3,7 +3,9 @@ import { after, before, beforeEach, suite, test } from 'node:test'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { presets } from '../oauth/federation/presets.ts'
+import { attestingSigner } from '../../test/attesting.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
+import { openState } from '../state.ts'
 import { forgetPerson, linkIdentity } from '../users/identities.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
 import { signIn } from '../users/sign-in.ts'
@@ -17,7 +19,8 @@ before(async () => {
   database = await testDatabase()
   app = {
     db: database.db,
-    signer: { createAccount: async ({ userId }: { userId: string }) => ({ address: addressOf(userId) }) },
+    signer: attestingSigner(addressOf),
+    state: openState(),
     chains: new Map(),
   } as unknown as App
 })

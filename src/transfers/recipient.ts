@@ -3,8 +3,9 @@ import { bringsPeople } from '../applications/issuers.ts'
 import { checksumAddress } from '../abi/address.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
+import { provenAddress, storedAddressOf } from '../http/proven-address.ts'
 import { isApplicationProvider, userIdOf, type Hex } from '../ids.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
+import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { findUser } from '../users/find.ts'
 import type { Addressee } from './order.ts'
@@ -13,15 +14,17 @@ import type { Recipient } from './wire.ts'
 /** What ids of people look like by provider; null where there is no telling. Every provider of the installation. */
 export type SubjectForms = ReadonlyMap<string, RegExp | null>
 
+type Proving = Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>
+
 /** Someone for whom an account can be made ahead. */
 export type Stranger = { provider: string; subject: string }
 
 /**
  * Who is meant: an address, or someone who has none yet.
- * @throws unknown_recipient
+ * @throws unknown_recipient, address_not_proven
  */
 export async function findRecipient(
-  app: Pick<App, 'db'>,
+  app: Proving,
   caller: Pick<Caller, 'clientId'>,
   to: Addressee,
   forms: SubjectForms,
@@ -31,10 +34,10 @@ export async function findRecipient(
   // Those whom another application brings are its own: nobody else learns who they are, or that they are not.
   if (isApplicationProvider(to.provider) && !isOwn)
     throw unknown(to, 'This application has no identity provider with that name.')
-  if (to.by === 'name') return { address: await findByName(app.db, to) }
+  if (to.by === 'name') return { address: await findByName(app, to) }
   const { provider, subject } = to
   const known = await findUser(app.db, userIdOf(provider, subject))
-  if (known !== null) return { address: known.address }
+  if (known !== null) return { address: await provenAddress(app, known.stored) }
   if (!isOwn) refuseUnreachable(to, forms.get(provider))
   return { stranger: { provider, subject } }
 }
@@ -48,14 +51,14 @@ function refuseUnreachable(to: Addressee & { by: 'userId' }, form: RegExp | null
 }
 
 /** None and two are answered alike: names change hands, so one that two people have is nobody's. */
-async function findByName(db: Db, to: Addressee & { by: 'name' }): Promise<Hex> {
+async function findByName(app: Proving, to: Addressee & { by: 'name' }): Promise<Hex> {
   // PostgreSQL refuses NUL, and no name holds one.
   const canBe = !to.username.includes('\0') && to.username.isWellFormed()
-  const found = canBe ? await retrying(() => named(db, to).limit(2).execute()) : []
+  const found = canBe ? await retrying(() => named(app.db, to).limit(2).execute()) : []
   const [one] = found
   if (one === undefined || found.length > 1)
     throw unknown(to, `Nobody, or more than one person, who signed in has this name at ${to.provider}.`)
-  return toHex(one.address)
+  return provenAddress(app, storedAddressOf(one))
 }
 
 /** Over the index of names. A name counts as of the last sign-in; before one there is none. */
@@ -63,7 +66,7 @@ const named = (db: Db, { provider, username }: Addressee & { by: 'name' }) =>
   db
     .selectFrom('identities as identity')
     .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-    .select('account.address')
+    .select(['account.user_id', 'account.address', 'account.attestation'])
     .distinct()
     .where('identity.username', '=', username)
     .where('identity.provider', '=', provider)

@@ -2,8 +2,8 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller, Reader } from '../http/bearer.ts'
+import { provenAddress, storedAddressOf } from '../http/proven-address.ts'
 import { parseUserId, type Hex } from '../ids.ts'
-import { toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 
 export type Account = { accountId: string; userId: string; address: Hex }
@@ -12,9 +12,9 @@ export type Account = { accountId: string; userId: string; address: Hex }
  * The account a path names, when this reader may see it: a user their own, by its stable id or by any identity linked
  * to it; an application those of users who signed in to it and allowed it. Each refusal has one fixed body, whether or not there is
  * such a user.
- * @throws invalid_user_id | forbidden_user
+ * @throws invalid_user_id | forbidden_user | address_not_proven
  */
-export async function ownAccount(app: Pick<App, 'db'>, reader: Reader, userId: string): Promise<Account> {
+export async function ownAccount(app: App, reader: Reader, userId: string): Promise<Account> {
   return reader.kind === 'machine' ? memberAccount(app, reader, userId) : callersAccount(app, reader, userId)
 }
 
@@ -40,18 +40,14 @@ async function callersAccount({ db }: Pick<App, 'db'>, caller: Caller, userId: s
  * provider of its own: for these it vouches, and they are shown no page (decision 10). Look-ups by primary key in one
  * statement.
  */
-async function memberAccount(
-  { db }: Pick<App, 'db'>,
-  { clientId }: Pick<Reader, 'clientId'>,
-  userId: string,
-): Promise<Account> {
+async function memberAccount(app: App, { clientId }: Pick<Reader, 'clientId'>, userId: string): Promise<Account> {
   const { provider, subject } = identityOf(userId)
   const row = await retrying(() =>
-    db
+    app.db
       .selectFrom('identities as identity')
       .innerJoin('application_users as member', 'member.account_id', 'identity.account_id')
       .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-      .select(['account.account_id', 'account.user_id', 'account.address'])
+      .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
       .where('identity.provider', '=', provider)
       .where('identity.subject', '=', subject)
       .where('member.client_id', '=', clientId)
@@ -60,7 +56,7 @@ async function memberAccount(
   )
   if (row === undefined)
     throw new AppError('forbidden_user', 'No user with this id has allowed this application to read them.')
-  return { accountId: row.account_id, userId: row.user_id, address: toHex(row.address) }
+  return { accountId: row.account_id, userId: row.user_id, address: await provenAddress(app, storedAddressOf(row)) }
 }
 
 /** The condition on `identity` for `users:read`. */

@@ -3,12 +3,14 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller, Machine } from '../http/bearer.ts'
 import { foreignCursor, isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
+import { provenAddress, storedAddressOf } from '../http/proven-address.ts'
 import { isProviderName, parseUserId, type UserId } from '../ids.ts'
-import { toHex } from '../store/bytes.ts'
 import { retrying } from '../store/db.ts'
 import { isReadable } from './authorize.ts'
 import { userWire } from './find.ts'
 import type { UserProfile } from './wire.ts'
+
+type Proving = Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>
 
 /** People of one name, at most. */
 const MAX_FOUND = 20
@@ -19,7 +21,7 @@ const MAX_FOUND = 20
  * @throws invalid_request
  */
 export async function findByName(
-  { db }: Pick<App, 'db'>,
+  app: Proving,
   { clientId }: Pick<Caller, 'clientId'>,
   { username, provider }: { username: string; provider?: string | undefined },
 ): Promise<UserProfile[]> {
@@ -27,31 +29,31 @@ export async function findByName(
   // PostgreSQL refuses NUL, and no name holds one.
   if (username.includes('\0') || !username.isWellFormed()) return []
   const rows = await retrying(() =>
-    found(db, clientId)
+    found(app.db, clientId)
       .where('identity.username', '=', username)
       .$if(provider !== undefined, (query) => query.where('identity.provider', '=', provider!))
       .orderBy('account.user_id')
       .limit(MAX_FOUND)
       .execute(),
   )
-  return rows.map(toProfile)
+  return Promise.all(rows.map((row) => toProfile(app, row)))
 }
 
 /** Someone of the caller's application by their stable id, when they allowed being found there; null otherwise. */
 export async function findMember(
-  { db }: Pick<App, 'db'>,
+  app: Proving,
   { clientId }: Pick<Caller, 'clientId'>,
   userId: UserId,
 ): Promise<UserProfile | null> {
   const identity = parseUserId(userId)
   if (identity === null) return null
   const row = await retrying(() =>
-    found(db, clientId)
+    found(app.db, clientId)
       .where('identity.provider', '=', identity.provider)
       .where('identity.subject', '=', identity.subject)
       .executeTakeFirst(),
   )
-  return row === undefined ? null : toProfile(row)
+  return row === undefined ? null : toProfile(app, row)
 }
 
 /**
@@ -60,14 +62,14 @@ export async function findMember(
  * @throws invalid_cursor
  */
 export async function listUsers(
-  { db }: Pick<App, 'db'>,
+  app: Proving,
   { clientId }: Pick<Machine, 'clientId'>,
   { limit, cursor }: { limit: number; cursor?: string | undefined },
 ): Promise<{ users: UserProfile[]; nextCursor: string | null }> {
   const after = cursor === undefined ? null : readPageCursor(cursor, ['string', 'string'])
   if (after !== null && !isPlace(after[0] as string, after[1] as string)) throw foreignCursor()
   const rows = await retrying(() =>
-    members(db, clientId)
+    members(app.db, clientId)
       // As text, with the microseconds that a Date would lose: a page ends exactly where the next begins.
       .select([
         'member.account_id',
@@ -87,7 +89,10 @@ export async function listUsers(
   const page = rows.slice(0, limit)
   const last = page.at(-1)
   const isMore = rows.length > limit && last !== undefined
-  return { users: page.map(toProfile), nextCursor: isMore ? writeCursor([last.since, last.account_id]) : null }
+  return {
+    users: await Promise.all(page.map((row) => toProfile(app, row))),
+    nextCursor: isMore ? writeCursor([last.since, last.account_id]) : null,
+  }
 }
 
 /** Everyone who signed in to an application, by the identity that their account is known by. */
@@ -96,7 +101,14 @@ const members = (db: App['db'], clientId: string) =>
     .selectFrom('application_users as member')
     .innerJoin('accounts as account', 'account.account_id', 'member.account_id')
     .innerJoin('identities as identity', 'identity.account_id', 'member.account_id')
-    .select(['account.user_id', 'account.address', 'identity.provider', 'identity.username', 'identity.image_src'])
+    .select([
+      'account.user_id',
+      'account.address',
+      'account.attestation',
+      'identity.provider',
+      'identity.username',
+      'identity.image_src',
+    ])
     .where('member.client_id', '=', clientId)
     .where(sql<boolean>`identity.provider || '-' || identity.subject = account.user_id`)
 
@@ -109,13 +121,17 @@ const found = (db: App['db'], clientId: string) =>
 type DirectoryRow = {
   user_id: string
   address: Uint8Array
+  attestation: Uint8Array | null
   provider: string
   username: string
   image_src: string | null
 }
 
-const toProfile = ({ user_id, address, provider, username, image_src }: DirectoryRow): UserProfile =>
-  userWire({ userId: user_id, provider, username, address: toHex(address), imageSrc: image_src })
+/** One false address makes an error of its whole page: what else was changed nobody knows. @throws address_not_proven */
+async function toProfile(app: Proving, row: DirectoryRow): Promise<UserProfile> {
+  const { user_id: userId, provider, username, image_src: imageSrc } = row
+  return userWire({ userId, provider, username, address: await provenAddress(app, storedAddressOf(row)), imageSrc })
+}
 
 /** What a cursor of ours holds; others are forged, and the database knows no such time or id. */
 const isPlace = (since: string, accountId: string): boolean =>

@@ -1,7 +1,8 @@
 import { sql, type Selectable } from 'kysely'
 import { checksumAddress } from '../abi/address.ts'
+import type { App } from '../app.ts'
+import { provenAddress, storedAddressOf, type StoredAddress } from '../http/proven-address.ts'
 import { parseUserId, type Hex, type UserId } from '../ids.ts'
-import { toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
 import type { UserProfile } from './wire.ts'
@@ -13,8 +14,8 @@ export type User = {
   provider: string
   subject: string
   username: string
-  /** 20 bytes, lower-case */
-  address: Hex
+  /** as the database has it */
+  stored: StoredAddress
   imageSrc: string | null
   email: string | null
   emailVerified: boolean | null
@@ -22,10 +23,14 @@ export type User = {
   signedOutAt: Date | null
 }
 
+/** A user whose address the signer attests: 20 bytes, lower-case. */
+export type ProvenUser = User & { address: Hex }
+
 const COLUMNS = [
   'account.account_id',
   'account.user_id',
   'account.address',
+  'account.attestation',
   'account.signed_out_at',
   'identity.provider',
   'identity.subject',
@@ -55,6 +60,17 @@ export async function findUser(db: Db, userId: UserId): Promise<User | null> {
   return row.user_id === userId ? userOf(row) : findUser(db, row.user_id)
 }
 
+/**
+ * The user with the address that may be shown, and that money may go to.
+ * @throws address_not_proven, signer_unavailable
+ */
+export async function provenUser(
+  app: Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>,
+  user: User,
+): Promise<ProvenUser> {
+  return { ...user, address: await provenAddress(app, user.stored) }
+}
+
 /** Whether an identity leads to an account. */
 export async function leadsTo(db: Db, userId: UserId, accountId: string): Promise<boolean> {
   const identity = parseUserId(userId)
@@ -73,7 +89,10 @@ export async function leadsTo(db: Db, userId: UserId, accountId: string): Promis
 /** A user as a statement of others reads them, with `identities as identity` and `accounts as account`. */
 export const userColumns = sql.raw(COLUMNS.join(', '))
 
-export type UserRow = Pick<Selectable<Database['accounts']>, 'account_id' | 'user_id' | 'address' | 'signed_out_at'> &
+export type UserRow = Pick<
+  Selectable<Database['accounts']>,
+  'account_id' | 'user_id' | 'address' | 'attestation' | 'signed_out_at'
+> &
   Pick<
     Selectable<Database['identities']>,
     'provider' | 'subject' | 'username' | 'image_src' | 'email' | 'email_verified'
@@ -86,7 +105,7 @@ export function userOf(row: UserRow): User {
     provider: row.provider,
     subject: row.subject,
     username: row.username,
-    address: toHex(row.address),
+    stored: storedAddressOf(row),
     imageSrc: row.image_src,
     email: row.email,
     emailVerified: row.email_verified,
@@ -101,6 +120,6 @@ export function userWire({
   username,
   address,
   imageSrc,
-}: Pick<User, 'userId' | 'provider' | 'username' | 'address' | 'imageSrc'>): UserProfile {
+}: Pick<ProvenUser, 'userId' | 'provider' | 'username' | 'address' | 'imageSrc'>): UserProfile {
   return { id: userId, provider, username, address: checksumAddress(address), imageSrc }
 }

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test, type TestContext } from 'node:test'
+import { attestingSigner } from '../../test/attesting.ts'
 import { testDatabase } from '../../test/database.ts'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
+import { openState } from '../state.ts'
 import { findUser } from './find.ts'
 import { linkIdentity } from './identities.ts'
 import { pregenerate } from './pregenerate.ts'
@@ -15,11 +17,8 @@ async function house(t: TestContext) {
   const given: string[] = []
   const app = {
     db,
-    signer: {
-      createAccount: async ({ userId }: { userId: string }) => ({
-        address: `0x${createHash('sha256').update(userId).digest('hex').slice(0, 40)}`,
-      }),
-    },
+    signer: attestingSigner((userId) => `0x${createHash('sha256').update(userId).digest('hex').slice(0, 40)}`),
+    state: openState(),
     chains: new Map([[1, { chainId: 1, faucet: async (address: string) => void given.push(address) }]]),
     telemetry: { log: { warn: () => {} } },
   } as unknown as App

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
+import { provenAddress } from '../http/proven-address.ts'
 import { accountIdOf, isProviderName, isSubject, parseUserId, userIdOf, type Hex, type UserId } from '../ids.ts'
 import type { Db } from '../store/db.ts'
 import { findUser } from './find.ts'
@@ -13,10 +14,10 @@ import { storeWrappedKey } from './wrapped-keys.ts'
  * immutable id of them, never by a name: names change hands, and what was sent would go to someone else.
  * Twice is the same as once; where the identity was added to an account, that account is the answer.
  * @returns the address in lower case; `isNew`: this call made it
- * @throws invalid_request, signer_unavailable, database_unavailable
+ * @throws invalid_request, address_not_proven, signer_unavailable, database_unavailable
  */
 export async function pregenerate(
-  { db, signer }: Pick<App, 'db' | 'signer'>,
+  app: Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>,
   { provider, providerUserId: subject }: { provider: string; providerUserId: string },
 ): Promise<Pregenerated> {
   const refuse = (pointer: string, detail: string): AppError =>
@@ -25,27 +26,32 @@ export async function pregenerate(
     throw refuse('/provider', 'The provider must be its name: upper-case letters, digits and underscores, at most 32.')
   if (!isSubject(subject))
     throw refuse('/providerUserId', 'The id must be 1 to 255 characters, none of them a control character.')
+  const { db, signer } = app
   const userId = userIdOf(provider, subject)
   const known = await findUser(db, userId)
-  if (known !== null) return { userId: known.userId, address: known.address, isNew: false }
-  const { address, wrapped } = await signer.createAccount({ userId })
+  if (known !== null) return { userId: known.userId, address: await provenAddress(app, known.stored), isNew: false }
+  const { address, wrapped, attestation } = await signer.createAccount({ userId })
   // In a second place before anyone can be told the address.
   if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
-  const isNew = await restoreAccount(db, { userId, address })
-  const stored = (await findUser(db, userId))!
-  return { userId: stored.userId, address: stored.address, isNew }
+  const isNew = await restoreAccount(db, { userId, address, attestation })
+  const made = (await findUser(db, userId))!
+  return { userId: made.userId, address: await provenAddress(app, made.stored), isNew }
 }
 
 /**
  * The rows of an account that the signer has: made for its first identity, and nothing where they are there.
  * @param userId  whose account it is, by the signer's word
+ * @param attestation  its signature for that; without it the row is served once it was asked for
  * @returns whether this call made it
  */
-export async function restoreAccount(db: Db, { userId, address }: { userId: UserId; address: Hex }): Promise<boolean> {
+export async function restoreAccount(
+  db: Db,
+  { userId, address, attestation }: { userId: UserId; address: Hex; attestation?: Hex | undefined },
+): Promise<boolean> {
   const first = parseUserId(userId)
   assert(first !== null, 'the signer has accounts of user ids only')
   const { provider, subject } = first
-  const isNew = await insertAccount(db, { userId, accountId: accountIdOf(provider, subject), address })
+  const isNew = await insertAccount(db, { userId, accountId: accountIdOf(provider, subject), address, attestation })
   await insertIdentity(db, { provider, subject, username: subject })
   return isNew
 }

@@ -1,10 +1,10 @@
 /**
  * users: people, their accounts and their ways to sign in.
- * Owns: identities, profiles, freezing, accounts made before a first sign-in, who may read whom (`authorize.ts`), and a second
- *   place for the keys as the signer wrapped them.
+ * Owns: identities, profiles, freezing, accounts made before a first sign-in, who may read whom (`authorize.ts`), the
+ *   signer's word for addresses, and a second place for the keys as the signer wrapped them.
  * Does not own: signing in (`oauth/`), keys in the clear (`signer/`), what an application may do (`applications/`,
  *   `oauth/consents.ts`).
- * Tables: accounts, identities, wrapped_data_keys, wrapped_keys, wrapped_keys_copied.
+ * Tables: accounts, accounts_attested, identities, wrapped_data_keys, wrapped_keys, wrapped_keys_copied.
  */
 
 import type { FastifyInstance } from 'fastify'

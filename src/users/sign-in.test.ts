@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test, type TestContext } from 'node:test'
+import { attestingSigner } from '../../test/attesting.ts'
 import { testDatabase } from '../../test/database.ts'
 import type { App } from '../app.ts'
 import type { Hex } from '../ids.ts'
-import { findUser, userWire } from './find.ts'
+import { openState } from '../state.ts'
+import { findUser, provenUser, userWire } from './find.ts'
 import { cleanProfile, type Profile } from './profile.ts'
 import { signIn } from './sign-in.ts'
 
@@ -24,7 +26,8 @@ async function house(t: TestContext, faucet: ((address: Hex) => Promise<void>) |
   const warned: string[] = []
   const app = {
     db,
-    signer: { createAccount: async ({ userId }: { userId: string }) => ({ address: addressOf(userId) }) },
+    signer: attestingSigner(addressOf),
+    state: openState(),
     chains: new Map([[1, { chainId: 1, faucet }]]),
     telemetry: { log: { warn: (event: string) => warned.push(event) } },
   } as unknown as App
@@ -99,8 +102,8 @@ test('a linked identity leads to the stable user', async (t) => {
     .execute()
   assert.equal((await signIn(app, { ...alice, provider: 'TWO', subject: 'x-y' })).userId, 'ONE-7')
   const user = await findUser(db, 'TWO-x-y')
-  assert.deepEqual([user?.userId, user?.address], ['ONE-7', address])
-  assert.equal(userWire(user!).id, 'ONE-7')
+  assert.deepEqual([user?.userId, user?.stored.address], ['ONE-7', address])
+  assert.equal(userWire(await provenUser(app, user!)).id, 'ONE-7')
   for (const unknown of ['ONE-8', 'ONE', '', 'one-7', 'ONE-', 'ONE-\0']) assert.equal(await findUser(db, unknown), null)
 })
 

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { provenAddress, storedAddressOf, type StoredAddress } from '../http/proven-address.ts'
 import { accountIdOf, userIdOf, type Hex, type UserId } from '../ids.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
+import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { cleanProfile, type Profile } from './profile.ts'
@@ -20,33 +21,41 @@ const FAUCET_PATIENCE_MS = 5_000
  *
  * Two first sign-ins at once give one account: its id and its key are functions of the identity, and the rows are
  * inserted only where there are none. The account is stored before this returns, so nobody sees an unsaved address.
- * @throws signer_unavailable, database_unavailable
+ * @throws address_not_proven, signer_unavailable, database_unavailable
  */
 export async function signIn(
-  { db, signer, chains, telemetry }: Pick<App, 'db' | 'signer' | 'chains' | 'telemetry'>,
+  app: Pick<App, 'db' | 'signer' | 'chains' | 'telemetry' | 'state'>,
   said: Profile,
 ): Promise<SignedIn> {
+  const { db, signer } = app
   const profile = { ...cleanProfile(said), isNamed: said.username !== null }
   const known = await retrying(() => refresh(db, profile))
-  if (known !== null) return { ...known, isNew: false }
+  if (known !== null) return { ...(await proven(app, known)), isNew: false }
 
   const userId = userIdOf(profile.provider, profile.subject)
-  const { address, wrapped } = await signer.createAccount({ userId })
+  const { address, wrapped, attestation } = await signer.createAccount({ userId })
   // In a second place before anyone can be told the address.
   if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
-  const isNew = await insertAccount(db, { userId, accountId: accountIdOf(profile.provider, profile.subject), address })
+  const accountId = accountIdOf(profile.provider, profile.subject)
+  const isNew = await insertAccount(db, { userId, accountId, address, attestation })
   await insertIdentity(db, profile)
   const stored = await retrying(() => refresh(db, profile))
   assert(stored !== null, 'an identity is there after it was inserted')
-  assert(
-    stored.userId !== userId || stored.address === address.toLowerCase(),
-    'the signer and the database agree on the address of a user',
-  )
-  if (isNew) await giveFirstCoins({ chains, telemetry }, stored.address)
-  return { ...stored, isNew }
+  const signedIn = await proven(app, stored)
+  if (isNew) await giveFirstCoins(app, signedIn.address)
+  return { ...signedIn, isNew }
 }
 
-type StoredSignIn = Omit<SignedIn, 'isNew'>
+type StoredSignIn = { userId: UserId; accountId: string; stored: StoredAddress }
+
+/** Whose account the database gives another address, or which it made up, does not sign in. @throws address_not_proven */
+async function proven(
+  app: Parameters<typeof signIn>[0],
+  { userId, accountId, stored }: StoredSignIn,
+): Promise<Omit<SignedIn, 'isNew'>> {
+  return { userId, accountId, address: await provenAddress(app, stored) }
+}
+
 type Named = Profile & { username: string; isNamed: boolean }
 
 /** Writes what the provider says now over what it said before; null when the identity is not known yet. */
@@ -54,22 +63,40 @@ async function refresh(
   db: Db,
   { provider, subject, username, imageSrc, email, emailVerified, isNamed }: Named,
 ): Promise<StoredSignIn | null> {
-  const { rows } = await sql<{ account_id: string; user_id: UserId; address: Uint8Array }>`${prepared}
+  const { rows } = await sql<{
+    account_id: string
+    user_id: UserId
+    address: Uint8Array
+    attestation: Uint8Array | null
+  }>`${prepared}
     update identities set username = coalesce(${isNamed ? username : null}, identities.username), image_src = ${imageSrc},
       email = ${email}, email_verified = ${emailVerified}, signed_in_at = ${new Date()}
     from accounts
     where accounts.account_id = identities.account_id and provider = ${provider} and subject = ${subject}
-    returning accounts.account_id, accounts.user_id, accounts.address`.execute(db)
+    returning accounts.account_id, accounts.user_id, accounts.address, accounts.attestation`.execute(db)
   const [row] = rows
-  return row === undefined ? null : { userId: row.user_id, accountId: row.account_id, address: toHex(row.address) }
+  return row === undefined ? null : { userId: row.user_id, accountId: row.account_id, stored: storedAddressOf(row) }
 }
 
 /** @returns whether this call made it */
-export async function insertAccount(db: Db, { accountId, userId, address }: StoredSignIn): Promise<boolean> {
+export async function insertAccount(
+  db: Db,
+  {
+    accountId,
+    userId,
+    address,
+    attestation,
+  }: { accountId: string; userId: UserId; address: Hex; attestation?: Hex | undefined },
+): Promise<boolean> {
   const row = await retrying(() =>
     db
       .insertInto('accounts')
-      .values({ account_id: accountId, user_id: userId, address: fromHex(address) })
+      .values({
+        account_id: accountId,
+        user_id: userId,
+        address: fromHex(address),
+        attestation: attestation === undefined ? null : fromHex(attestation),
+      })
       .onConflict((on) => on.doNothing())
       .returning('account_id')
       .executeTakeFirst(),

@@ -7,6 +7,7 @@ import { testDatabase } from '../../test/database.ts'
 import { makePlace, startSigner } from '../../test/spawned-signer.ts'
 import type { App } from '../app.ts'
 import { SignerRefused } from '../signer/client.ts'
+import { openState } from '../state.ts'
 import { signIn } from './sign-in.ts'
 import { copyWrappedKeys, exportWrappedKeys, startCopyingKeys } from './wrapped-keys.ts'
 
@@ -20,7 +21,7 @@ async function world(t: TestContext) {
   })
   const errors: unknown[] = []
   const log = { error: (event: string, fields: unknown) => errors.push([event, fields]) }
-  const app = { db, signer, chains: new Map(), telemetry: { log } } as unknown as App
+  const app = { db, signer, chains: new Map(), state: openState(), telemetry: { log } } as unknown as App
   const person = (n: number) => ({ provider: 'X', subject: String(n), username: `x${n}`, imageSrc: null, email: null, emailVerified: null }) // prettier-ignore
   const stored = async () => (await db.selectFrom('wrapped_keys').select(({ fn }) => fn.countAll<string>().as('n')).executeTakeFirstOrThrow()).n // prettier-ignore
   const exported = async () => {

@@ -164,9 +164,9 @@ export async function* exportWrappedKeys(db: Db): AsyncGenerator<string> {
   }
   let keys = 0
   for (let after = ''; ;) {
-    const rows = await db.selectFrom('wrapped_keys').selectAll().where('user_id', '>', after).orderBy('user_id').limit(EXPORT_PAGE).execute() // prettier-ignore
-    for (const { user_id: userId, address, version, data_key_id, wrapped, iv, tag } of rows) {
-      const key: WrappedKey = { userId, address: toHex(address), version, dataKeyId: toHex(data_key_id), wrapped: toHex(wrapped), iv: toHex(iv), tag: toHex(tag) } // prettier-ignore
+    const rows = await db.selectFrom('wrapped_keys as kept').leftJoin('accounts as account', 'account.user_id', 'kept.user_id').selectAll('kept').select('account.attestation').where('kept.user_id', '>', after).orderBy('kept.user_id').limit(EXPORT_PAGE).execute() // prettier-ignore
+    for (const { user_id: userId, address, version, data_key_id, wrapped, iv, tag, attestation } of rows) {
+      const key: WrappedKey = { userId, address: toHex(address), version, dataKeyId: toHex(data_key_id), wrapped: toHex(wrapped), iv: toHex(iv), tag: toHex(tag), attestation: attestation === null ? null : toHex(attestation) } // prettier-ignore
       yield JSON.stringify({ key })
     }
     keys += rows.length

@@ -9,7 +9,7 @@ import { ownSignIn, type ComesBackTo } from '../first-party.ts'
 import { formOf } from '../interactions.ts'
 import { exportNotice } from './export-body.ts'
 import type { Secrets } from '../secrets.ts'
-import { readVisitor, type Visitor } from '../sessions.ts'
+import { provenVisitor, readVisitor, type ProvenVisitor, type Visitor } from '../sessions.ts'
 
 /** Adding an identity, sending and deleting need a sign-in this fresh: an unlocked screen alone must not be enough, seconds. */
 const FRESH_SECONDS = 900
@@ -29,8 +29,8 @@ type Work = (action: AccountAction) => Promise<string | URL | FastifyReply>
 
 /** What every page of the account begins with: who is there, and whether a form is theirs. */
 export type AccountDoor = {
-  /** Who is signed in; null when nobody is, whom `leave` sends to sign in. */
-  arrive(request: FastifyRequest, reply: FastifyReply): Promise<Visitor | null>
+  /** Who is signed in; null when nobody is, whom `leave` sends to sign in. @throws address_not_proven */
+  arrive(request: FastifyRequest, reply: FastifyReply): Promise<ProvenVisitor | null>
   isFresh(visitor: Visitor, seconds?: number): boolean
   /** HTML for the top of a page: what the person has to know wherever they are; empty mostly. */
   noticeFor(visitor: Visitor, words: Texts): Promise<string>
@@ -53,7 +53,13 @@ export function openAccountDoor(
     signedInAt + seconds > app.now() / 1_000
   return { arrive, isFresh, noticeFor, csrfOf: (visitor) => secrets.csrfToken(purposeOf(visitor)), act, actFresh }
 
-  async function arrive(request: FastifyRequest, reply: FastifyReply): Promise<Visitor | null> {
+  async function arrive(request: FastifyRequest, reply: FastifyReply): Promise<ProvenVisitor | null> {
+    const visitor = await meet(request, reply)
+    return visitor === null ? null : provenVisitor(app, visitor)
+  }
+
+  /** Access is taken away whatever the database says of an address. */
+  async function meet(request: FastifyRequest, reply: FastifyReply): Promise<Visitor | null> {
     const words = textsOf(request)
     request.backLink = { href: '/account', text: words.account.back, words }
     const visitor = await readVisitor(app, provider, request, reply)
@@ -64,7 +70,7 @@ export function openAccountDoor(
   function act(path: string, work: Work): void {
     // Most of them take access away; none is done without the person.
     server.post(path, { ...hidden, config: { admission: 'vital' } }, async (request, reply) => {
-      const visitor = await arrive(request, reply)
+      const visitor = await meet(request, reply)
       if (visitor === null) return leaveFor(reply, '/account')
       const form = formOf(request)
       if (!secrets.isCsrfTokenRight(purposeOf(visitor), form.csrf))

@@ -245,7 +245,7 @@ test('deleting forgets the person and keeps the account for the same person', as
   const { db } = world.app
   const user = await findUser(db, 'DEV-ned')
   assert.deepEqual(
-    [user?.username, user?.imageSrc, user?.email, user?.emailVerified, user?.address],
+    [user?.username, user?.imageSrc, user?.email, user?.emailVerified, user?.stored.address],
     ['ned', null, null, null, addressOf('DEV-ned')],
   )
   assert.equal(await findUser(db, 'DEV-ned-two'), null)

@@ -12,7 +12,7 @@ import { forgetUses } from '../../applications/registry.ts'
 import type { Texts } from '../../texts/en.ts'
 import { PageError } from '../../texts/page-error.ts'
 import { sendPage, textsOf } from '../../http/page.ts'
-import { userWire, type User } from '../../users/find.ts'
+import { userWire, type ProvenUser } from '../../users/find.ts'
 import { readExported } from '../../users/exported.ts'
 import { assertChangeable, readFreezable } from '../../users/freeze.ts'
 import { forgetPerson, listIdentities, unlinkIdentity } from '../../users/identities.ts'
@@ -185,7 +185,7 @@ export function accountPages(
   })
 
   /** A network that does not answer hides itself only. */
-  async function lookAt(words: Texts, user: User, chainId: number): Promise<OnNetwork> {
+  async function lookAt(words: Texts, user: ProvenUser, chainId: number): Promise<OnNetwork> {
     const failed = (error: unknown): null => {
       app.telemetry.log.warn('account_unreadable', { chainId }, error)
       return null

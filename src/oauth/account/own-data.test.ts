@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { User } from '../../users/find.ts'
+import type { ProvenUser } from '../../users/find.ts'
 import type { AccountSlices, ShownTransfer, SentTransaction } from './slices.ts'
 import { ownDataText } from './own-data.ts'
 
@@ -30,7 +30,7 @@ test('what somebody takes along is whole, however much it is, and is JSON', asyn
     } as unknown as AccountSlices
     const networks = [1, 2].map((chainId) => ({ chainId, network: `network ${chainId}` }))
     let text = ''
-    for await (const piece of ownDataText(slices, {} as User, { user: 'Nell' }, networks)) text += piece
+    for await (const piece of ownDataText(slices, {} as ProvenUser, { user: 'Nell' }, networks)) text += piece
     const { user, networks: told } = JSON.parse(text)
     assert.equal(user, 'Nell')
     assert.deepEqual(told.map(({ chainId }: { chainId: number }) => chainId), [1, 2]) // prettier-ignore

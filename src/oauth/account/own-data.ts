@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { App } from '../../app.ts'
 import type { Amount } from '../../http/amount.ts'
 import { textsOf } from '../../http/page.ts'
-import { userWire, type User } from '../../users/find.ts'
+import { userWire, type ProvenUser } from '../../users/find.ts'
 import { listIdentities } from '../../users/identities.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import type { AccountSlices, Listed, ShownTransfer, SentTransaction } from './slices.ts'
@@ -61,7 +61,7 @@ export function ownDataFile(
 /** The file, in pieces: lists are read page by page while it is written. */
 export async function* ownDataText(
   slices: AccountSlices,
-  user: User,
+  user: ProvenUser,
   person: object,
   networks: { chainId: number; network: string }[],
 ): AsyncGenerator<string> {

@@ -14,7 +14,7 @@ import type { AccountSlices, TransferForm, Rehearsed, Sender } from './slices.ts
 import { ownSignIn } from '../first-party.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
 import { confirmBody, sendBody, sentBody, type AssetChoice, type Typed } from './send-body.ts'
-import type { Visitor } from '../sessions.ts'
+import { provenVisitor, type ProvenVisitor } from '../sessions.ts'
 import { chainName } from '../page-context.ts'
 
 type SendPageContext = { door: AccountDoor; providers: ProviderSettings[]; slices: AccountSlices }
@@ -47,7 +47,8 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
       try {
         await assertChangeable(app.db, visitor.user.accountId)
         const { chainId, order } = readForm(app, words, form)
-        const found = await sending.rehearse(senderOf(visitor), chainId, order)
+        const sender = senderOf(await provenVisitor(app, visitor))
+        const found = await sending.rehearse(sender, chainId, order)
         const body = `${await door.noticeFor(visitor, words)}${confirmBody(words, {
           csrf: door.csrfOf(visitor),
           key: randomUUID(),
@@ -56,12 +57,12 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
           order: settledOrder(order, found),
           amount: shownAmount(order),
           found,
-          isSelf: found.recipient.address?.toLowerCase() === visitor.user.address,
+          isSelf: found.recipient.address?.toLowerCase() === sender.address,
         })}`
         return sendPage(reply, 200, { words, title: words.send.confirmTitle, body })
       } catch (error) {
         if (!(error instanceof AppError) || describeError(error.code).status >= 500) throw error
-        return showForm(request, reply, visitor, { asset, to, provider, amount }, error)
+        return showForm(request, reply, await provenVisitor(app, visitor), { asset, to, provider, amount }, error)
       }
     },
     'send',
@@ -83,7 +84,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
         ...(isShort(toUserId, MAX_USER_ID) ? { toUserId } : {}),
       }
       await assertChangeable(app.db, visitor.user.accountId)
-      const id = await sending.send(senderOf(visitor), chainId, order, key)
+      const id = await sending.send(senderOf(await provenVisitor(app, visitor)), chainId, order, key)
       return new URL(`${app.origin}/account/sent?${new URLSearchParams({ network: String(chainId), id }).toString()}`)
     },
     'send',
@@ -106,7 +107,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
   async function showForm(
     request: FastifyRequest,
     reply: FastifyReply,
-    visitor: Visitor,
+    visitor: ProvenVisitor,
     typed: Typed,
     refused: AppError | null,
   ): Promise<FastifyReply> {
@@ -123,7 +124,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
   }
 
   /** What someone can send on a network; nothing on one that does not answer. */
-  async function choicesOn(words: Texts, { user }: Visitor, chainId: number): Promise<AssetChoice[]> {
+  async function choicesOn(words: Texts, { user }: ProvenVisitor, chainId: number): Promise<AssetChoice[]> {
     const network = chainName(app, words, chainId)
     try {
       const [balances, collectibles] = await Promise.all([
@@ -153,7 +154,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
   }
 }
 
-const senderOf = ({ user, sessionUid }: Visitor): Sender => ({
+const senderOf = ({ user, sessionUid }: ProvenVisitor): Sender => ({
   accountId: user.accountId,
   userId: user.userId,
   address: user.address,

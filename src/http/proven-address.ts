@@ -1,0 +1,163 @@
+import { createPublicKey, hash, verify, type KeyObject } from 'node:crypto'
+import type { App } from '../app.ts'
+import { BoundedMap } from '../bounded-map.ts'
+import { AppError } from '../errors.ts'
+import type { Hex } from '../ids.ts'
+import { attestedText, readVerifierKey, type AttestedAddress } from '../signer/wire.ts'
+import { slot } from '../state.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
+
+/** An address as the database has it. Nobody is shown it and nothing goes there before `provenAddress`. */
+export type StoredAddress = {
+  userId: string
+  /** 20 bytes, lower-case */
+  address: Hex
+  /** 64 bytes; null: the signer was not asked yet, or someone took it away */
+  attestation: Uint8Array | null
+}
+
+/** The signer's identity: the one that agrees to the head that this installation has kept. */
+export type AttestingIdentity = { origin: string; publicKey: KeyObject }
+
+type ProofState = {
+  /** of the process's whole life: a signer with another one is refused until all servers were stopped */
+  identity: AttestingIdentity | null
+  asking: Promise<AttestingIdentity> | null
+  /** by user id: address and attestation that were checked */
+  proven: BoundedMap<string, string>
+  /** until all are attested, by user id: addresses that the signer was asked for and said */
+  said: BoundedMap<string, Hex>
+  isDone: boolean
+  lookedAt: number
+}
+
+const MAX_PROVEN = 100_000
+const MAX_SAID = 10_000
+/** milliseconds between two looks at whether all are attested; never again once they are */
+const LOOK_MS = 1_000
+
+type Needs = Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>
+
+const states = slot('proven addresses', (): ProofState => ({
+  identity: null,
+  asking: null,
+  proven: new BoundedMap(MAX_PROVEN),
+  said: new BoundedMap(MAX_SAID),
+  isDone: false,
+  lookedAt: Number.NEGATIVE_INFINITY,
+}))
+
+/**
+ * The address of a user, once the signer's word for it was checked: its signature over user and address, which whoever can write
+ * to the database cannot make. One that was checked is remembered with its signature, so that a read costs a look-up. While the
+ * accounts from before are being attested, a signer is asked for what is missing.
+ * @throws address_not_proven  when it is another than the signer's, or nothing says that it is the signer's
+ * @throws signer_unavailable  only before the signer's identity or its word was ever heard
+ */
+export async function provenAddress(app: Needs, stored: StoredAddress): Promise<Hex> {
+  const { userId, address, attestation } = stored
+  const state = states.of(app)
+  const mark = attestation === null ? null : address + Buffer.from(attestation).toString('latin1')
+  if (mark !== null && state.proven.get(userId) === mark) return address
+  const identity = await attestingIdentity(app)
+  if (mark !== null && isAttested(identity, stored)) {
+    state.proven.set(userId, mark)
+    return address
+  }
+  if (!(await areAllAttested(app, state, identity)) && (await saidBySigner(app, state, userId)) === address)
+    return address
+  app.telemetry.addressesNotProven.inc()
+  app.telemetry.log.error('address_not_proven', { userId, address })
+  throw new AppError('address_not_proven', 'The address that is stored for this user is not proven to be theirs. Nothing was shown or sent.') // prettier-ignore
+}
+
+/** Whether an attestation is the identity's, of this user and this address. Costs 0.1 ms. */
+export const isAttested = (
+  { origin, publicKey }: AttestingIdentity,
+  { attestation, ...said }: StoredAddress,
+): boolean =>
+  attestation !== null && verify(null, Buffer.from(attestedText(origin, said), 'utf8'), publicKey, attestation)
+
+/** What the signer answered, as it is stored; checked here, so that nothing is stored that would be refused. */
+export function toStored(
+  identity: AttestingIdentity,
+  { userId, address, attestation }: AttestedAddress,
+): StoredAddress {
+  const stored = { userId, address: address.toLowerCase() as Hex, attestation: fromHex(attestation) }
+  if (!isAttested(identity, stored))
+    throw new AppError('address_not_proven', 'The signer attests addresses under another identity than its own.')
+  return stored
+}
+
+/**
+ * The identity whose attestations are believed: the signer's, which agrees to the head that was kept; and while it is away the one that
+ * was kept with that head.
+ * @throws signer_unavailable
+ */
+export async function attestingIdentity(app: Needs): Promise<AttestingIdentity> {
+  const state = states.of(app)
+  if (state.identity !== null) return state.identity
+  state.asking ??= askIdentity(app)
+    .then((identity) => (state.identity = identity))
+    .finally(() => (state.asking = null))
+  return state.asking
+}
+
+async function askIdentity({ db, signer }: Needs): Promise<AttestingIdentity> {
+  try {
+    return toIdentity(await signer.identity())
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'signer_unavailable') throw error
+    const row = await retrying(() => db.selectFrom('signing_log_head').select(['origin', 'key']).executeTakeFirst())
+    if (row === undefined || row.key === null) throw error
+    const kept = toIdentity(row.key)
+    if (kept.origin !== row.origin) throw error
+    return kept
+  }
+}
+
+/** DER of an Ed25519 public key (RFC 8410) before its 32 bytes. */
+const SPKI = Buffer.from('302a300506032b6570032100', 'hex')
+
+/** The name is made of the key. */
+function toIdentity(text: string): AttestingIdentity {
+  const read = readVerifierKey(text)
+  if (read === null || read.origin !== `chatelaine-signing-log/${hash('sha256', read.publicKey, 'hex').slice(0, 16)}`)
+    throw new AppError('signer_unavailable', 'The signer’s identity cannot be read.')
+  const { origin, publicKey } = read
+  return { origin, publicKey: createPublicKey({ key: Buffer.concat([SPKI, publicKey]), format: 'der', type: 'spki' }) }
+}
+
+async function areAllAttested({ db }: Needs, state: ProofState, { origin }: AttestingIdentity): Promise<boolean> {
+  const now = performance.now()
+  if (state.isDone || now - state.lookedAt < LOOK_MS) return state.isDone
+  state.lookedAt = now
+  const row = await retrying(() => db.selectFrom('accounts_attested').select(['origin', 'is_done']).executeTakeFirst())
+  state.isDone = row !== undefined && row.origin === origin && row.is_done
+  if (state.isDone) state.said.clear()
+  return state.isDone
+}
+
+/** null where the signer has no account of this user */
+async function saidBySigner(app: Needs, state: ProofState, userId: string): Promise<Hex | null> {
+  const known = state.said.get(userId)
+  if (known !== undefined) return known
+  const { attested } = await app.signer.attest({ userIds: [userId] })
+  const [one] = attested
+  if (one === undefined) return null
+  const { address } = toStored(await attestingIdentity(app), one)
+  state.said.set(userId, address)
+  return address
+}
+
+/** A row of `accounts` as a stored address. */
+export const storedAddressOf = (row: {
+  user_id: string
+  address: Uint8Array
+  attestation: Uint8Array | null
+}): StoredAddress => ({
+  userId: row.user_id,
+  address: toHex(row.address),
+  attestation: row.attestation,
+})
