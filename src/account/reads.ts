@@ -14,8 +14,9 @@ import type { Chain } from '../chain/network.ts'
 import { readHistory } from '../history/read.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
-import type { AccountOwner, AccountSlices, SentTransaction } from '../oauth/account/slices.ts'
+import type { AccountOwner, AccountSlices, SentTransaction, ShownSignature } from '../oauth/account/slices.ts'
 import { listOfAccount, listPayments, type OwnTransaction } from '../transactions/list-own.ts'
+import { listSignatures, type SignatureOfAccount } from '../transactions/signatures.ts'
 
 /** tokens and collectibles of one network on the account page */
 const MAX_HELD = 50
@@ -72,10 +73,25 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
         })),
       }
     },
+    readSignatures: async (owner, page) => {
+      const { entries, nextCursor } = await listSignatures(app, owner, page)
+      return { nextCursor, entries: entries.map((one) => shownOf(app.chains.get(one.chainId), one)) }
+    },
     readSent: async ({ accountId }, chainId, page) => {
       const { entries, nextCursor } = await listOfAccount(app, { accountId, chainId }, page)
       return { nextCursor, entries: entries.map((one) => sentOf(chainAt(chainId), one)) }
     },
+  }
+}
+
+function shownOf(chain: Chain | undefined, one: SignatureOfAccount): ShownSignature {
+  const { seq, signedAt, chainId, kind, to, value, called, selector, nonce, hash, proof } = one
+  return {
+    ...{ record: seq, signedAt, chainId, kind, nonce, hash, proof },
+    to: checksumAddress(to),
+    value: chain === undefined ? null : { value, decimals: chain.decimals, symbol: chain.symbol },
+    called: called ?? selector,
+    explorerUrl: chain?.explorer.tx(hash) ?? null,
   }
 }
 

@@ -37,7 +37,8 @@ const MAX_SAID = 10_000
 /** milliseconds between two looks at whether all are attested; never again once they are */
 const LOOK_MS = 1_000
 
-type Needs = Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>
+/** What it takes to prove an address. */
+export type AddressProver = Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>
 
 const states = slot('proven addresses', (): ProofState => ({
   identity: null,
@@ -55,7 +56,7 @@ const states = slot('proven addresses', (): ProofState => ({
  * @throws address_not_proven  when it is another than the signer's, or nothing says that it is the signer's
  * @throws signer_unavailable  only before the signer's identity or its word was ever heard
  */
-export async function provenAddress(app: Needs, stored: StoredAddress): Promise<Hex> {
+export async function provenAddress(app: AddressProver, stored: StoredAddress): Promise<Hex> {
   const { userId, address, attestation } = stored
   const state = states.of(app)
   const mark = attestation === null ? null : address + Buffer.from(attestation).toString('latin1')
@@ -95,7 +96,7 @@ export function toStored(
  * was kept with that head.
  * @throws signer_unavailable
  */
-export async function attestingIdentity(app: Needs): Promise<AttestingIdentity> {
+export async function attestingIdentity(app: AddressProver): Promise<AttestingIdentity> {
   const state = states.of(app)
   if (state.identity !== null) return state.identity
   state.asking ??= askIdentity(app)
@@ -104,7 +105,7 @@ export async function attestingIdentity(app: Needs): Promise<AttestingIdentity> 
   return state.asking
 }
 
-async function askIdentity({ db, signer }: Needs): Promise<AttestingIdentity> {
+async function askIdentity({ db, signer }: AddressProver): Promise<AttestingIdentity> {
   try {
     return toIdentity(await signer.identity())
   } catch (error) {
@@ -129,7 +130,11 @@ function toIdentity(text: string): AttestingIdentity {
   return { origin, publicKey: createPublicKey({ key: Buffer.concat([SPKI, publicKey]), format: 'der', type: 'spki' }) }
 }
 
-async function areAllAttested({ db }: Needs, state: ProofState, { origin }: AttestingIdentity): Promise<boolean> {
+async function areAllAttested(
+  { db }: AddressProver,
+  state: ProofState,
+  { origin }: AttestingIdentity,
+): Promise<boolean> {
   const now = performance.now()
   if (state.isDone || now - state.lookedAt < LOOK_MS) return state.isDone
   state.lookedAt = now
@@ -140,7 +145,7 @@ async function areAllAttested({ db }: Needs, state: ProofState, { origin }: Atte
 }
 
 /** null where the signer has no account of this user */
-async function saidBySigner(app: Needs, state: ProofState, userId: string): Promise<Hex | null> {
+async function saidBySigner(app: AddressProver, state: ProofState, userId: string): Promise<Hex | null> {
   const known = state.said.get(userId)
   if (known !== undefined) return known
   const { attested } = await app.signer.attest({ userIds: [userId] })

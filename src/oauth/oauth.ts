@@ -75,6 +75,7 @@ const nothing: AccountSlices = {
   readTransfers: async () => ({ entries: [], nextCursor: null }),
   readNativeTransfers: async () => ({ entries: [], nextCursor: null }),
   readSent: async () => ({ entries: [], nextCursor: null }),
+  readSignatures: async () => ({ entries: [], nextCursor: null }),
   sending: null,
 }
 

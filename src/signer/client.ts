@@ -7,6 +7,7 @@ import { encodeFrame, FrameError, frameReader, type AnswerFrame, type Verb, type
 export type Signer = {
   createAccount: CallSigner<'createAccount'>
   attest: CallSigner<'attest'>
+  signatures: CallSigner<'signatures'>
   /** the signer’s identity, as readers of signed notes take it: of one that has agreed to the newest head that is known */
   identity: () => Promise<string>
   sign: CallSigner<'sign'>
@@ -86,6 +87,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
   return {
     createAccount: (request) => call('createAccount', request),
     attest: (request) => call('attest', request),
+    signatures: (request) => call('signatures', request),
     identity: async () => (await call('greeting', { head })).key,
     sign: withRenewal('sign'),
     check: withRenewal('check'),

@@ -29,6 +29,8 @@ export type Ledger = {
   unattendedSince: (at: number) => Iterable<Unattended>
   /** true when the key of the account left, or came from elsewhere: others may use its nonces */
   isHeldElsewhere: (userId: string) => boolean
+  /** signatures of a user's account below a record, newest first */
+  signaturesBefore: (userId: string, seq: number, most: number) => LedgerRow[]
   /** true when the user was given an account */
   hasAccount: (userId: string) => boolean
   /** newest first */
@@ -84,6 +86,9 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     `SELECT 1 FROM ledger WHERE user_id = ?1 AND kind IN ('export-request', 'export-cancel', 'export') AND kind = 'export'
       UNION ALL SELECT 1 FROM ledger WHERE user_id = ?1 AND kind = 'account' AND rule = '${IMPORTED}'`,
   )
+  const signatures = db.prepare(`SELECT * FROM ledger
+    WHERE address = (SELECT address FROM ledger WHERE user_id = ? AND kind = 'account') AND nonce IS NOT NULL AND seq < ?
+    ORDER BY seq DESC LIMIT ?`)
   const insert = db.prepare(
     `INSERT INTO ledger (${COLUMNS.join(', ')}, record, mac) VALUES (${COLUMNS.map(() => '?').join(', ')}, ?, ?)`,
   )
@@ -125,6 +130,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
       }
     },
     isHeldElsewhere: (userId) => elsewhereHeld.get(userId) !== undefined,
+    signaturesBefore: (userId, seq, most) => signatures.all(userId, seq, most) as LedgerRow[],
     hasAccount: (userId) => account.get(userId) !== undefined,
     *ofIntent(intentId) {
       for (const row of ofIntent.iterate(intentId) as Iterable<LedgerRow>) yield readHeld(row)

@@ -41,6 +41,7 @@ import { openRotation } from './rotation.ts'
 import { readSettings, type SignerConfig } from './settings.ts'
 import { check, sign, type Inside } from './sign.ts'
 import { adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
+import { listSignatures } from './signatures.ts'
 import { openSigningLog } from './signing-log.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
 import { openTokens } from './tokens.ts'
@@ -187,6 +188,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     },
     prove: (request) => beside(() => prove({ ledger, heads }, request)),
     createAccount: (request) => createAccount(inside, request),
+    signatures: (request) => listSignatures({ ledger, heads, beside }, request),
     attest: (request) => beside(() => attest(inside, request)),
     sign: (request) => sign(inside, request),
     check: (request) => check(inside, request),
@@ -299,6 +301,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       prove: refuse,
       createAccount: refuse,
       attest: refuse,
+      signatures: refuse,
       sign: refuse,
       check: refuse,
       recall: refuse,

@@ -133,6 +133,13 @@ export function readCreateAccountRequest(request: unknown): { userId: string } {
 }
 
 /** @throws bad_request */
+export function readSignaturesRequest(request: unknown): { userId: string; before: number } {
+  const { userId, before } = readFields(request, new Set(['userId', 'before']))
+  const end = before === undefined ? Number.MAX_SAFE_INTEGER : readInteger('before', before, 1)
+  return { userId: readUserId(userId), before: end }
+}
+
+/** @throws bad_request */
 export function readAttestRequest(request: unknown): { userIds: string[] } {
   const { userIds } = readFields(request, new Set(['userIds']))
   if (!Array.isArray(userIds) || userIds.length > MAX_ATTESTED) throw bad(`expected at most ${MAX_ATTESTED} user ids`)

@@ -20,6 +20,7 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
     greeting: () => ({}),
     prove: () => ({}),
     attest: () => ({}),
+    signatures: () => ({}),
     createAccount: () => {
       throw new Refusal('bad_request', 'No.')
     },

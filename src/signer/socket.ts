@@ -210,16 +210,18 @@ type SocketRequest = {
   request: unknown
   /** milliseconds since 1970: nobody waits for the answer after that; null: anyone who asks does not say */
   expiresAt: number | null
-  /** what it may have us hold: about as much as it brings, but for `recall` and `wrapped` a whole frame */
+  /** what it may have us hold: about as much as it brings, but for verbs of large answers a whole frame */
   bytes: number
 }
+
+const LARGE_ANSWERS = new Set<string>(['recall', 'wrapped', 'signatures'] satisfies Verb[])
 
 function readEnvelope(message: unknown, bytes: number): SocketRequest | null {
   if (typeof message !== 'object' || message === null) return null
   const { id, verb, request, expiresAt = null } = message as Partial<SocketRequest>
   if (!Number.isSafeInteger(id) || typeof verb !== 'string') return null
   if (expiresAt !== null && !Number.isSafeInteger(expiresAt)) return null
-  return { id: id!, verb, request, expiresAt, bytes: verb === 'recall' || verb === 'wrapped' ? MAX_FRAME_BYTES : bytes }
+  return { id: id!, verb, request, expiresAt, bytes: LARGE_ANSWERS.has(verb) ? MAX_FRAME_BYTES : bytes }
 }
 
 async function answer(

@@ -217,6 +217,10 @@ const migrations = [
   CREATE INDEX ledger_restore ON ledger (seq) WHERE kind = 'restore';
   CREATE INDEX ledger_export ON ledger (user_id, seq) WHERE kind IN ('export-request', 'export-cancel', 'export');
   `,
+  `
+  -- What was signed with one account, in the order of the records (signatures.ts).
+  CREATE INDEX ledger_signatures ON ledger (address, seq) WHERE nonce IS NOT NULL;
+  `,
 ]
 
 export function makeFolder(folder: string): void {

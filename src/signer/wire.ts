@@ -93,6 +93,11 @@ export type Verbs = {
   greeting: { request: { head: string | null }; answer: { key: string } }
   /** That a record is in the ledger, or that a size of the ledger continues a smaller one; of the newest head where none is named. */
   prove: { request: ProveRequest; answer: Proof }
+  /**
+   * What was signed with a user's account, newest first, whoever asked for it: records below `before`, at most 20 and as many as a
+   * frame holds, each with its proof to the head.
+   */
+  signatures: { request: { userId: string; before?: number }; answer: SignaturePage }
   /** Keys of accounts after a number of theirs, and all data keys, as the signer keeps them. */
   wrapped: { request: { after: number }; answer: WrappedPage }
   /** A person asks for their key; again while that is open, and nothing changes. `token`: EXPORT_TOKEN_TYPE, purpose `ask`. */
@@ -311,6 +316,19 @@ export function readSignedHead(note: string): SignedHead | null {
 }
 
 type ProveRequest = { seq: number; size?: number } | { from: number; to?: number }
+
+/** A signature as the ledger has it, and RFC 9162 §2.1.3.1 from its record to the head of the page, hashes in hexadecimal digits. */
+export type ListedSignature = Pick<
+  Recalled,
+  'seq' | 'signedAt' | 'kind' | 'raw' | 'hash' | 'nonce' | 'chainId' | 'intentId' | 'clientId'
+> & {
+  /** SHA-256 of the record's `evidence`; null where it has none */
+  evidenceHash: string | null
+  record: string
+  proof: string[]
+}
+
+export type SignaturePage = { signatures: ListedSignature[]; hasMore: boolean; head: string }
 
 /** Hashes of RFC 9162 in hexadecimal digits, and the head that they lead to where `size` is that of the head. */
 export type Proof = {

@@ -328,6 +328,20 @@ export const de: Texts = {
     ambiguous:
       'Der Betrag ist nicht lesbar oder könnte zweierlei bedeuten. Schreiben Sie ihn ohne Tausenderpunkte, zum Beispiel 1,5.',
   },
+  signatures: {
+    title: 'Alles, was für dich unterschrieben wurde',
+    hint: 'Jede Unterschrift, die mit deinem Konto geleistet wurde, so wie sie im eigenen Protokoll des Unterzeichners steht: auch die, die dir niemand gezeigt hat.',
+    check:
+      'So prüfst du eine: Speichere ihren Nachweis in einer Datei und gib den Schlüssel des Unterzeichners an, den du dir früher von /.well-known/chatelaine-signing-log aufgeschrieben hast.',
+    nothing: 'Noch wurde nichts unterschrieben.',
+    raised: 'erhöhte Gebühr',
+    cancelled: 'abgebrochen: verbraucht die Nonce, sonst nichts',
+    link: 'Jede Unterschrift, mit Nachweis',
+    nonce: (nonce: number) => `Nonce ${nonce}`,
+    proof: (record: number) => `Nachweis: Eintrag ${record}`,
+    paid: (to: string) => `Gesendet an ${to}`,
+    called: (name: string, to: string) => `${name} von ${to}`,
+  },
   activity: {
     title: 'Alle Bewegungen',
     network: 'Netz',

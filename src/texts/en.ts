@@ -301,6 +301,21 @@ export const en = {
     another: 'Send something else',
     ambiguous: 'The amount cannot be read or is ambiguous. Write it without thousands separators, for example 1.5.',
   },
+  /** everything that was signed with the account, by the signer's log */
+  signatures: {
+    title: 'Everything signed for you',
+    hint: 'Every signature that was made with your account, as the signer’s own log has it: also those that nobody showed you.',
+    check:
+      'To check one: save its proof to a file, and give the signer’s key as you wrote it down earlier, from /.well-known/chatelaine-signing-log.',
+    nothing: 'Nothing was signed yet.',
+    raised: 'raised fee',
+    cancelled: 'cancelled: uses the nonce, does nothing else',
+    link: 'Every signature, with its proof',
+    nonce: (nonce: number) => `nonce ${nonce}`,
+    proof: (record: number) => `Proof: record ${record}`,
+    paid: (to: string) => `Sent to ${to}`,
+    called: (name: string, to: string) => `${name} of ${to}`,
+  },
   activity: {
     title: 'Activity',
     network: 'Network',

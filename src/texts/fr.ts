@@ -319,6 +319,20 @@ export const fr: Texts = {
     ambiguous:
       'Le montant n’est pas lisible ou pourrait se comprendre de deux façons. Écrivez-le sans séparateur de milliers, par exemple 1,5.',
   },
+  signatures: {
+    title: 'Tout ce qui a été signé pour vous',
+    hint: 'Chaque signature faite avec votre compte, telle que le journal du signataire la contient : même celles que personne ne vous a montrées.',
+    check:
+      'Pour en vérifier une : enregistrez sa preuve dans un fichier et donnez la clé du signataire notée auparavant, depuis /.well-known/chatelaine-signing-log.',
+    nothing: 'Rien n’a encore été signé.',
+    raised: 'frais augmentés',
+    cancelled: 'annulée : utilise le nonce, rien d’autre',
+    link: 'Chaque signature, avec sa preuve',
+    nonce: (nonce: number) => `nonce ${nonce}`,
+    proof: (record: number) => `Preuve : enregistrement ${record}`,
+    paid: (to: string) => `Envoyé à ${to}`,
+    called: (name: string, to: string) => `${name} de ${to}`,
+  },
   activity: {
     title: 'Tous les mouvements',
     network: 'Réseau',

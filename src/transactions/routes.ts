@@ -19,6 +19,8 @@ import { NoQuery } from '../http/wire.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { findTransaction, listTransactions, readTransaction } from './read.ts'
 import { respondToWrite } from './respond.ts'
+import { readSignatures } from './signatures.ts'
+import * as signaturesWire from './signatures-wire.ts'
 import { isSettled, WAIT_MS, waitUntilMined } from './wait.ts'
 import { rehearseTransaction, submitTransaction, SUBMIT_ROUTE } from './submit.ts'
 import * as wire from './wire.ts'
@@ -60,6 +62,17 @@ export function transactions(server: FastifyInstance, app: App): void {
       const page = await listTransactions(app, request.caller, { limit: Number(limit), cursor, state })
       linkNext(reply, app, { path: '/v1/transactions', query: { limit, state }, cursor: page.nextCursor })
       return page.transactions
+    },
+  )
+
+  /** GET /v1/me/signatures: scope `wallet:read`. Errors: invalid_cursor, overloaded, signer_unavailable. */
+  server.get<{ Querystring: Static<typeof signaturesWire.SignaturesQuery> }>(
+    '/v1/me/signatures',
+    { schema: signaturesWire.signatures, config: { scope: 'wallet:read' } },
+    async (request, reply) => {
+      const page = await readSignatures(app, request.caller, request.query)
+      linkNext(reply, app, { path: '/v1/me/signatures', query: {}, cursor: page.nextCursor })
+      return page.signatures
     },
   )
 

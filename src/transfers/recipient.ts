@@ -1,9 +1,8 @@
-import type { App } from '../app.ts'
 import { bringsPeople } from '../applications/issuers.ts'
 import { checksumAddress } from '../abi/address.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
-import { provenAddress, storedAddressOf } from '../http/proven-address.ts'
+import { provenAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
 import { isApplicationProvider, userIdOf, type Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
@@ -14,8 +13,6 @@ import type { Recipient } from './wire.ts'
 /** What ids of people look like by provider; null where there is no telling. Every provider of the installation. */
 export type SubjectForms = ReadonlyMap<string, RegExp | null>
 
-type Proving = Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>
-
 /** Someone for whom an account can be made ahead. */
 export type Stranger = { provider: string; subject: string }
 
@@ -24,7 +21,7 @@ export type Stranger = { provider: string; subject: string }
  * @throws unknown_recipient, address_not_proven
  */
 export async function findRecipient(
-  app: Proving,
+  app: AddressProver,
   caller: Pick<Caller, 'clientId'>,
   to: Addressee,
   forms: SubjectForms,
@@ -51,7 +48,7 @@ function refuseUnreachable(to: Addressee & { by: 'userId' }, form: RegExp | null
 }
 
 /** None and two are answered alike: names change hands, so one that two people have is nobody's. */
-async function findByName(app: Proving, to: Addressee & { by: 'name' }): Promise<Hex> {
+async function findByName(app: AddressProver, to: Addressee & { by: 'name' }): Promise<Hex> {
   // PostgreSQL refuses NUL, and no name holds one.
   const canBe = !to.username.includes('\0') && to.username.isWellFormed()
   const found = canBe ? await retrying(() => named(app.db, to).limit(2).execute()) : []

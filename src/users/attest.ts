@@ -1,10 +1,7 @@
-import type { App } from '../app.ts'
-import { attestingIdentity, isAttested, storedAddressOf, toStored } from '../http/proven-address.ts'
+import { attestingIdentity, isAttested, storedAddressOf, toStored, type AddressProver } from '../http/proven-address.ts'
 import { MAX_ATTESTED } from '../signer/wire.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-
-type Needs = Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>
 
 /** Between two looks for accounts that lack the signer's word: one was added by a server of an earlier version. */
 const LOOK_EVERY_MS = 60_000
@@ -17,7 +14,7 @@ const START = '00000000-0000-0000-0000-000000000000'
  * @returns how many were attested
  * @throws signer_unavailable, database_unavailable
  */
-export async function attestAccounts(app: Needs): Promise<number> {
+export async function attestAccounts(app: AddressProver): Promise<number> {
   const { db } = app
   const identity = await attestingIdentity(app)
   const { origin } = identity
@@ -45,7 +42,7 @@ const page = (db: Db) =>
     .orderBy('account_id')
     .limit(MAX_ATTESTED)
 
-async function attestRows(app: Needs, rows: { user_id: string; address: Uint8Array }[]): Promise<number> {
+async function attestRows(app: AddressProver, rows: { user_id: string; address: Uint8Array }[]): Promise<number> {
   if (rows.length === 0) return 0
   const identity = await attestingIdentity(app)
   const { attested } = await app.signer.attest({ userIds: rows.map(({ user_id }) => user_id) })
@@ -85,7 +82,7 @@ const moveTo = (db: Db, { origin, through, isDone }: { origin: string; through: 
   )
 
 /** Attests at the start, and then every minute what came since; a signer or a database that is away is asked again. */
-export function startAttesting(app: Needs): { stop(): Promise<void> } {
+export function startAttesting(app: AddressProver): { stop(): Promise<void> } {
   let hasFailed = false
   let isStopped = false
   const look = () =>

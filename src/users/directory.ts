@@ -3,14 +3,12 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller, Machine } from '../http/bearer.ts'
 import { foreignCursor, isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
-import { provenAddress, storedAddressOf } from '../http/proven-address.ts'
+import { provenAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
 import { isProviderName, parseUserId, type UserId } from '../ids.ts'
 import { retrying } from '../store/db.ts'
 import { isReadable } from './authorize.ts'
 import { userWire } from './find.ts'
 import type { UserProfile } from './wire.ts'
-
-type Proving = Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>
 
 /** People of one name, at most. */
 const MAX_FOUND = 20
@@ -21,7 +19,7 @@ const MAX_FOUND = 20
  * @throws invalid_request
  */
 export async function findByName(
-  app: Proving,
+  app: AddressProver,
   { clientId }: Pick<Caller, 'clientId'>,
   { username, provider }: { username: string; provider?: string | undefined },
 ): Promise<UserProfile[]> {
@@ -41,7 +39,7 @@ export async function findByName(
 
 /** Someone of the caller's application by their stable id, when they allowed being found there; null otherwise. */
 export async function findMember(
-  app: Proving,
+  app: AddressProver,
   { clientId }: Pick<Caller, 'clientId'>,
   userId: UserId,
 ): Promise<UserProfile | null> {
@@ -62,7 +60,7 @@ export async function findMember(
  * @throws invalid_cursor
  */
 export async function listUsers(
-  app: Proving,
+  app: AddressProver,
   { clientId }: Pick<Machine, 'clientId'>,
   { limit, cursor }: { limit: number; cursor?: string | undefined },
 ): Promise<{ users: UserProfile[]; nextCursor: string | null }> {
@@ -128,7 +126,7 @@ type DirectoryRow = {
 }
 
 /** One false address makes an error of its whole page: what else was changed nobody knows. @throws address_not_proven */
-async function toProfile(app: Proving, row: DirectoryRow): Promise<UserProfile> {
+async function toProfile(app: AddressProver, row: DirectoryRow): Promise<UserProfile> {
   const { user_id: userId, provider, username, image_src: imageSrc } = row
   return userWire({ userId, provider, username, address: await provenAddress(app, storedAddressOf(row)), imageSrc })
 }

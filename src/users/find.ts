@@ -1,7 +1,6 @@
 import { sql, type Selectable } from 'kysely'
 import { checksumAddress } from '../abi/address.ts'
-import type { App } from '../app.ts'
-import { provenAddress, storedAddressOf, type StoredAddress } from '../http/proven-address.ts'
+import { provenAddress, storedAddressOf, type AddressProver, type StoredAddress } from '../http/proven-address.ts'
 import { parseUserId, type Hex, type UserId } from '../ids.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
@@ -64,10 +63,7 @@ export async function findUser(db: Db, userId: UserId): Promise<User | null> {
  * The user with the address that may be shown, and that money may go to.
  * @throws address_not_proven, signer_unavailable
  */
-export async function provenUser(
-  app: Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>,
-  user: User,
-): Promise<ProvenUser> {
+export async function provenUser(app: AddressProver, user: User): Promise<ProvenUser> {
   return { ...user, address: await provenAddress(app, user.stored) }
 }
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
-import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { provenAddress } from '../http/proven-address.ts'
+import { provenAddress, type AddressProver } from '../http/proven-address.ts'
 import { accountIdOf, isProviderName, isSubject, parseUserId, userIdOf, type Hex, type UserId } from '../ids.ts'
 import type { Db } from '../store/db.ts'
 import { findUser } from './find.ts'
@@ -17,7 +16,7 @@ import { storeWrappedKey } from './wrapped-keys.ts'
  * @throws invalid_request, address_not_proven, signer_unavailable, database_unavailable
  */
 export async function pregenerate(
-  app: Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>,
+  app: AddressProver,
   { provider, providerUserId: subject }: { provider: string; providerUserId: string },
 ): Promise<Pregenerated> {
   const refuse = (pointer: string, detail: string): AppError =>

@@ -139,6 +139,26 @@ export function continues(first: Checkpoint, second: Checkpoint, proof: Buffer[]
   return high === 0 && older.equals(first.root) && newer.equals(second.root)
 }
 
+/** RFC 9162 §2.1.3.2: whether a record, from 1, is in the log that a checkpoint is of. */
+export function includes(
+  { size, root }: Pick<Checkpoint, 'size' | 'root'>,
+  { record, leaf, path }: { record: number; leaf: Buffer; path: Buffer[] },
+): boolean {
+  if (record < 1 || record > size) return false
+  const half = (value: number) => Math.floor(value / 2)
+  let [index, last] = [record - 1, size - 1]
+  let hash = sha256(Buffer.of(0), leaf)
+  for (const node of path) {
+    if (last === 0) return false
+    if (index % 2 === 1 || index === last) {
+      hash = sha256(Buffer.of(1), node, hash)
+      for (; index % 2 === 0 && index !== 0; index = half(index)) last = half(last)
+    } else hash = sha256(Buffer.of(1), hash, node)
+    ;[index, last] = [half(index), half(last)]
+  }
+  return last === 0 && hash.equals(root)
+}
+
 /** A data key as it lies in the store. */
 export type WrappedDek = { epoch: number; wrapped: Uint8Array; maced_from: number | null | undefined }
 

@@ -13,6 +13,7 @@ import {
   continues,
   growTree,
   hashOf,
+  includes,
   isMac,
   macKeys,
   readCheckpoint,
@@ -22,7 +23,8 @@ import {
 } from './log.ts'
 
 const USAGE = `Usage: verify-log STORE [--checkpoint FILE]… [--key KEY] [--kek-file FILE]
-       verify-log --checkpoint FILE --checkpoint FILE --proof FILE [--key KEY]`
+       verify-log --checkpoint FILE --checkpoint FILE --proof FILE [--key KEY]
+       verify-log --proof FILE [--key KEY]`
 
 /** 0: all is as it should be; 1: it is not; 2: it could not be checked */
 type Code = 0 | 1 | 2
@@ -47,7 +49,8 @@ export function verifyLog(args: string[], say: (line: string) => void): Code {
     })
     if (asked.key === null && checkpoints.length > 0)
       say('Signatures were not checked: that needs --key, from a place that is not the log’s own.')
-    if (asked.store === undefined) checkProof(asked, checkpoints, faults, say)
+    if (asked.proof !== null && checkpoints.length === 0) checkSignature(asked, faults, say)
+    else if (asked.store === undefined) checkProof(asked, checkpoints, faults, say)
     else checkStore(asked, checkpoints, faults, say)
     for (const fault of faults) say(fault)
     say(faults.length === 0 ? 'The log is whole, as far as was checked.' : 'The log is DAMAGED.')
@@ -68,7 +71,8 @@ function readArguments(args: string[]): LogArguments {
     },
   })
   const isProof = values.proof !== undefined
-  if (positionals.length !== (isProof ? 0 : 1) || (isProof && values.checkpoint.length !== 2)) throw new Error(USAGE)
+  if (positionals.length !== (isProof ? 0 : 1) || (isProof && ![0, 2].includes(values.checkpoint.length)))
+    throw new Error(USAGE)
   const { checkpoint: checkpoints, key = null, 'kek-file': kekFile = null, proof = null } = values
   return { store: positionals[0], checkpoints, key, kekFile, proof }
 }
@@ -89,6 +93,28 @@ function checkProof({ proof }: LogArguments, heads: Checkpoint[], faults: string
   )
     faults.push(`The checkpoint of ${second.size} records does not continue the one of ${first.size}.`)
   else say(`The checkpoint of ${second.size} records continues the one of ${first.size}.`)
+}
+
+/** What `/v1/me/signatures` and the account page give of one signature: its record is under the head that comes with it. */
+function checkSignature({ proof, key }: LogArguments, faults: string[], say: (line: string) => void): void {
+  const given = JSON.parse(readFileSync(proof!, 'utf8')) as { proof?: unknown; record?: unknown; leaf?: unknown; path?: unknown; head?: unknown } // prettier-ignore
+  const { record, leaf, path, head } = typeof given.proof === 'object' && given.proof !== null ? (given.proof as typeof given) : given // prettier-ignore
+  const isHash = (one: unknown): one is string => typeof one === 'string' && /^[0-9a-f]{64}$/.test(one)
+  if (
+    !Number.isSafeInteger(record) ||
+    !isHash(leaf) ||
+    !Array.isArray(path) ||
+    !path.every(isHash) ||
+    typeof head !== 'string'
+  )
+    // prettier-ignore
+    throw new Error('the file is not a proof of a signature: record, leaf, path, head')
+  const checkpoint = readCheckpoint(head, key)
+  if (key === null) say('The signature of the head was not checked: that needs --key, from a place that is not the log’s own.') // prettier-ignore
+  if (checkpoint.isSigned === false) faults.push('The head is not signed by the key.')
+  const found = { record: record as number, leaf: Buffer.from(leaf, 'hex'), path: path.map((one) => Buffer.from(one, 'hex')) } // prettier-ignore
+  if (!includes(checkpoint, found)) faults.push(`Record ${String(record)} is not in the log of ${checkpoint.size} records.`)
+  else say(`Record ${String(record)} is in the log of ${checkpoint.size} records, root ${checkpoint.root.toString('base64')}.`) // prettier-ignore
 }
 
 function checkStore(

@@ -31,6 +31,7 @@ import { ownDataFile } from './own-data.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
 import type { Secrets } from '../secrets.ts'
 import { sendPages } from './send.ts'
+import { signaturesPage } from './signatures.ts'
 import { endSession, endSessions, listSessions } from '../sessions.ts'
 import { chainName } from '../page-context.ts'
 import { endIdentity, endIn, signOut } from '../sign-out.ts'
@@ -60,6 +61,7 @@ export function accountPages(
   activityPage(server, app, { door, slices })
   ownDataFile(server, app, { door, slices })
   exportPages(server, app, { door, keys })
+  signaturesPage(server, app, { door, slices })
 
   /** GET /account: everything; a sign-in first when there is none. */
   server.get<{ Querystring: { done?: unknown } }>('/account', hidden, async (request, reply) => {

@@ -62,6 +62,7 @@ export function accountBody(parts: AccountParts): string {
       <div class="stack">!${personCard(parts)} !${networks.map((one) => networkCard(words, one)).join('')}</div>
       <div class="stack">!${applicationsCard(parts)} !${identitiesCard(parts)} !${sessionsCard(parts)}</div>
     </div>
+    <p><a href="/account/signatures">${words.signatures.link}</a></p>
     <p><a href="/account/data.json" download>${words.account.data}</a></p>
     !${canExport ? html`<p><a href="/account/export">${exporting.title}</a></p>` : ''}
     <p><a class="danger" href="/account/erase">${words.account.erase}</a></p>

@@ -21,6 +21,8 @@ export type AccountSlices = {
     chainId: number,
     page: PageAsked & { clientId: string | null },
   ): Promise<Listed<SentTransaction>>
+  /** from the signer's log, on every network */
+  readSignatures(owner: AccountOwner, page: { cursor?: string | undefined }): Promise<Listed<ShownSignature>>
   /** null where there is no chain to send on */
   sending: AccountSending | null
 }
@@ -62,6 +64,24 @@ export type SentTransaction = {
   fee: Amount | null
   explorerUrl: string
   sentAt: Date
+}
+
+/** One signature, whoever asked for it. */
+export type ShownSignature = {
+  /** number of its record in the signer's log */
+  record: number
+  signedAt: Date
+  chainId: number
+  kind: 'send' | 'replace' | 'cancel'
+  to: string
+  /** null where the network is served no more */
+  value: Amount | null
+  /** whether it calls a contract, and the function's name or first bytes */
+  called: string | null
+  nonce: number
+  hash: Hex
+  explorerUrl: string | null
+  proof: object
 }
 
 /** A transfer as the form says it, the texts not yet read; the words are those of `POST /v1/tokens/transfers`. */

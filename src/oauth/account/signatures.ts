@@ -1,0 +1,90 @@
+import type { FastifyInstance } from 'fastify'
+import { html } from 'ghtml'
+import type { App } from '../../app.ts'
+import { amountHtml } from '../../http/amount.ts'
+import { sendPage, textsOf, timeHtml } from '../../http/page.ts'
+import type { Texts } from '../../texts/en.ts'
+import { ownSignIn } from '../first-party.ts'
+import { chainName } from '../page-context.ts'
+import { hidden, leaveFor, type AccountDoor } from './access.ts'
+import type { AccountSlices, ShownSignature } from './slices.ts'
+
+/** Everything that was signed for someone, from the signer's log, page by page, each with its proof. */
+export function signaturesPage(
+  server: FastifyInstance,
+  app: App,
+  { door, slices }: { door: AccountDoor; slices: AccountSlices },
+): void {
+  /** GET /account/signatures: `cursor`. Errors: invalid_cursor, overloaded, signer_unavailable. */
+  server.get<{ Querystring: Record<string, unknown> }>('/account/signatures', hidden, async (request, reply) => {
+    const visitor = await door.arrive(request, reply)
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.origin, { comesBackTo: 'first' }))
+    const words = textsOf(request)
+    const cursor = typeof request.query.cursor === 'string' ? request.query.cursor : undefined
+    const { entries, nextCursor } = await slices.readSignatures(visitor.user, { cursor })
+    const rows = entries.map((one) => signatureItem(words, chainName(app, words, one.chainId), one))
+    const body = signaturesBody(words, { rows, nextCursor, isFirst: cursor === undefined })
+    return sendPage(reply, 200, { words, title: words.signatures.title, layout: 'wide', hasScript: app.origin, body })
+  })
+}
+
+function signatureItem(words: Texts, network: string, one: ShownSignature): string {
+  const texts = words.signatures
+  const what =
+    one.kind === 'cancel'
+      ? texts.cancelled
+      : one.called === null
+        ? texts.paid(one.to)
+        : texts.called(one.called, one.to)
+  return html`<li class="stack tight">
+    <p>
+      <b>${what}</b>
+      <span class="badge">${network}</span><br />
+      <small class="muted"
+        >!${timeHtml(words, one.signedAt)}!${one.value === null || one.value.value === 0n ? '' : html` · !${amountHtml(words, one.value)}`}
+        · ${texts.nonce(one.nonce)}${one.kind === 'replace' ? ` · ${texts.raised}` : ''}</small
+      >
+    </p>
+    <p class="mono">
+      <small
+        >!${one.explorerUrl === null ? html`${one.hash}` : html`<a href="${one.explorerUrl}">${one.hash}</a>`}</small
+      >
+    </p>
+    <details>
+      <summary>${texts.proof(one.record)}</summary>
+      <textarea class="mono" rows="6" readonly aria-label="${texts.proof(one.record)}">
+${JSON.stringify(one.proof)}</textarea>
+    </details>
+  </li>`
+}
+
+function signaturesBody(
+  words: Texts,
+  { rows, nextCursor, isFirst }: { rows: string[]; nextCursor: string | null; isFirst: boolean },
+): string {
+  const texts = words.signatures
+  return html`
+    <h1>${texts.title}</h1>
+    <section class="card stack" aria-label="${texts.title}">
+      <p>${texts.hint}</p>
+      <p class="muted"><small>${texts.check}</small></p>
+      <p class="mono"><small>chatelaine verify-log --proof FILE --key KEY</small></p>
+      !${
+        rows.length === 0
+          ? html`<p class="muted">${texts.nothing}</p>`
+          : html`<ul class="rows">
+              !${rows.join('')}
+            </ul>`
+      }
+      !${
+        isFirst && nextCursor === null
+          ? ''
+          : html`<nav class="row spread" aria-label="${texts.title}">
+              !${isFirst ? '' : html`<a href="/account/signatures">${words.activity.newest}</a>`}
+              !${nextCursor === null ? '' : html`<a rel="next" href="/account/signatures?cursor=${encodeURIComponent(nextCursor)}">${words.activity.older}</a>`}
+            </nav>`
+      }
+    </section>
+    <p><a href="/account">${words.account.back}</a></p>
+  `
+}
