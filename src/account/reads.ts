@@ -87,7 +87,7 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
 function shownOf(chain: Chain | undefined, one: SignatureOfAccount): ShownSignature {
   const { seq, signedAt, chainId, kind, to, value, called, selector, nonce, hash, proof } = one
   return {
-    ...{ record: seq, signedAt, chainId, kind, nonce, hash, proof },
+    ...{ record: seq, signedAt, chainId, kind, nonce, hash, proof: JSON.stringify(proof) },
     to: checksumAddress(to),
     value: chain === undefined ? null : { value, decimals: chain.decimals, symbol: chain.symbol },
     called: called ?? selector,

@@ -9,10 +9,11 @@ import { nothingHere } from '../http/problems.ts'
 import { en } from '../texts/en.ts'
 import type { Hex } from '../ids.ts'
 import { accountBody, eraseBody, shortBody } from './account/body.ts'
-import type { Rehearsed, SentTransaction } from './account/slices.ts'
 import { exportBody, exportNotice } from './account/export-body.ts'
 import type { KeyExport } from '../signer/wire.ts'
+import type { Rehearsed, SentTransaction, ShownSignature } from './account/slices.ts'
 import { activityBody } from './account/activity.ts'
+import { signatureItem, signaturesBody } from './account/signatures.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import { badRequestBody, chooserBody, consentBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
 import { developmentProvider } from './federation/providers.ts'
@@ -91,6 +92,8 @@ const found: Rehearsed = { thing: { name: 'Ether', symbol: 'ETH' }, fee: balance
 const confirm = { csrf: 'c', key: 'k', network: 'sepolia', asset: '5:NATIVE::', order: { amount: '1', toAddress: address }, amount: { value: 1n, decimals: 0 }, found, isSelf: false } // prettier-ignore
 const choice = [{ value: 5, title: 'sepolia' }]
 
+const signature: ShownSignature = { record: 2, signedAt: new Date(0), chainId: 5, kind: 'send', to: address, value: balance, called: null, nonce: 1, hash: '0xababab', explorerUrl: 'https://x/y', proof: '' } // prettier-ignore
+
 const pages: Record<string, () => string> = {
   send: () => sendBody(texts, { csrf: 'c', choices: [{ value: '5:NATIVE::', network: 'sepolia', balance }, { value: '5:ERC1155::7', network: 'sepolia', collectible }], providers: [{ value: 'DEV', title: 'DEV' }, { value: 'X', title: 'DEV' }], typed, error: { title: texts.codes.other[0], help: texts.codes.other[1], detail: null } }), // prettier-ignore
   'nothing to send': () => sendBody(texts, { csrf: 'c', choices: [], providers: [], typed, error: null }),
@@ -99,6 +102,8 @@ const pages: Record<string, () => string> = {
   'confirmation of sending to a stranger': () => confirmBody(texts, { ...confirm, found: { ...found, recipient: { address: null, userId: 'DEV-nell', name: null } } }), // prettier-ignore
   'what was sent': () => sentBody(texts, { sent: sent[0]!, network: 'sepolia', here: '/x' }),
   ...Object.fromEntries((['tokens', 'coins', 'done'] as const).map((show) => [`activity: ${show}`, () => activityBody(texts, { filters: { network: 5, show, direction: 'all', application: null }, networks: choice, applications: [], rows: show === 'done' ? [] : ['<li></li>'], nextCursor: 'x', isFirst: false })])), // prettier-ignore
+  signatures: () => signaturesBody(texts, { rows: (['send', 'replace', 'cancel'] as const).flatMap((kind) => [null, 'ababab'].map((called) => signatureItem(texts, 'sepolia', { ...signature, kind, called }))), nextCursor: 'x', isFirst: false }), // prettier-ignore
+  'no signatures': () => signaturesBody(texts, { rows: [], nextCursor: null, isFirst: true }),
   shell: () =>
     page(
       openBrand({

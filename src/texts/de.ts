@@ -331,9 +331,8 @@ export const de: Texts = {
   signatures: {
     title: 'Alles, was für dich unterschrieben wurde',
     hint: 'Jede Unterschrift, die mit deinem Konto geleistet wurde, so wie sie im eigenen Protokoll des Unterzeichners steht: auch die, die dir niemand gezeigt hat.',
-    check:
-      'So prüfst du eine: Speichere ihren Nachweis in einer Datei und gib den Schlüssel des Unterzeichners an, den du dir früher von /.well-known/chatelaine-signing-log aufgeschrieben hast.',
-    nothing: 'Noch wurde nichts unterschrieben.',
+    check: 'Zum Prüfen: Nachweis in einer Datei speichern, Schlüssel des Unterzeichners wie früher notiert angeben.',
+    command: 'chatelaine verify-log --proof FILE --key KEY',
     raised: 'erhöhte Gebühr',
     cancelled: 'abgebrochen: verbraucht die Nonce, sonst nichts',
     link: 'Jede Unterschrift, mit Nachweis',

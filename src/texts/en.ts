@@ -1,4 +1,5 @@
 import { exporting } from './exporting.ts'
+import type { PageCode } from './page-code.ts'
 import type { Rich } from './rich.ts'
 
 /** English, and the shape of every other language: a text that one of them lacks does not compile. */
@@ -307,7 +308,7 @@ export const en = {
     hint: 'Every signature that was made with your account, as the signer’s own log has it: also those that nobody showed you.',
     check:
       'To check one: save its proof to a file, and give the signer’s key as you wrote it down earlier, from /.well-known/chatelaine-signing-log.',
-    nothing: 'Nothing was signed yet.',
+    command: 'chatelaine verify-log --proof FILE --key KEY',
     raised: 'raised fee',
     cancelled: 'cancelled: uses the nonce, does nothing else',
     link: 'Every signature, with its proof',
@@ -379,14 +380,3 @@ export const en = {
 
 /** A language: the same texts as the English. */
 export type Texts = typeof en
-
-/** Refusals that have a text of their own on a page; every other has that of `other`, with its code. */
-// prettier-ignore
-export type PageCode =
-  | 'sign_in_expired' | 'sign_in_refused' | 'unknown_provider' | 'provider_unavailable'
-  | 'application_suspended' | 'account_frozen' | 'rate_limited' | 'not_found' | 'database_unavailable'
-  | 'shutting_down' | 'invalid_address' | 'invalid_user_id' | 'invalid_amount' | 'amount_precision'
-  | 'invalid_recipient' | 'unknown_recipient' | 'insufficient_funds' | 'insufficient_tokens'
-  | 'not_token_owner' | 'transfer_refused' | 'execution_reverted' | 'policy_denied' | 'fee_cap_reached'
-  | 'too_many_pending' | 'account_stopped' | 'chain_unavailable' | 'chain_timeout' | 'signer_unavailable'
-  | 'overloaded' | 'idempotency_key_reused' | 'internal_error'

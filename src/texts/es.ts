@@ -318,7 +318,7 @@ export const es: Texts = {
     hint: 'Cada firma hecha con tu cuenta, tal como figura en el registro propio del firmante: también las que nadie te mostró.',
     check:
       'Para comprobar una: guarda su prueba en un archivo e indica la clave del firmante que anotaste antes, de /.well-known/chatelaine-signing-log.',
-    nothing: 'Todavía no se ha firmado nada.',
+    command: 'chatelaine verify-log --proof FILE --key KEY',
     raised: 'comisión aumentada',
     cancelled: 'cancelada: usa el nonce y nada más',
     link: 'Cada firma, con su prueba',

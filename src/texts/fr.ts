@@ -324,7 +324,7 @@ export const fr: Texts = {
     hint: 'Chaque signature faite avec votre compte, telle que le journal du signataire la contient : même celles que personne ne vous a montrées.',
     check:
       'Pour en vérifier une : enregistrez sa preuve dans un fichier et donnez la clé du signataire notée auparavant, depuis /.well-known/chatelaine-signing-log.',
-    nothing: 'Rien n’a encore été signé.',
+    command: 'chatelaine verify-log --proof FILE --key KEY',
     raised: 'frais augmentés',
     cancelled: 'annulée : utilise le nonce, rien d’autre',
     link: 'Chaque signature, avec sa preuve',

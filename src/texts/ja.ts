@@ -302,7 +302,7 @@ export const ja: Texts = {
     hint: 'あなたのアカウントで行われた署名を、署名プログラム自身の記録のとおりにすべて示します。誰からも知らされていない署名も含みます。',
     check:
       '確認するには、証明をファイルに保存し、以前 /.well-known/chatelaine-signing-log から書き留めた署名プログラムの鍵を指定してください。',
-    nothing: '署名はまだありません。',
+    command: 'chatelaine verify-log --proof FILE --key KEY',
     raised: '手数料の引き上げ',
     cancelled: '取り消し: ノンスを使うだけです',
     link: 'すべての署名とその証明',

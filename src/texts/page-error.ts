@@ -1,5 +1,6 @@
 import { AppError, type ErrorCode, type ErrorExtras } from '../errors.ts'
-import { en, type PageCode, type Texts } from './en.ts'
+import { en, type Texts } from './en.ts'
+import type { PageCode } from './page-code.ts'
 
 /** A refusal that a page says in its reader's language. Logs and programs read it in English. */
 export class PageError extends AppError {

@@ -66,7 +66,7 @@ const Signature = Type.Object(
   },
   { title: 'Signature', examples: [EXAMPLE] },
 )
-export type Signature = Static<typeof Signature>
+export type WireSignature = Static<typeof Signature>
 
 export const SignaturesQuery = Type.Object(
   { cursor: Type.Optional(Type.String({ maxLength: 512 })) },

@@ -9,7 +9,7 @@ import { decodeRlp, type Decoded } from '../rlp.ts'
 import type { ListedSignature } from '../signer/wire.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import type { Signature } from './signatures-wire.ts'
+import type { WireSignature } from './signatures-wire.ts'
 
 /** One signature as its bytes and the signer's ledger say it, and what the database knows beside. */
 export type SignatureOfAccount = {
@@ -31,7 +31,7 @@ export type SignatureOfAccount = {
   /** whose token was shown; null where none was */
   clientId: string | null
   evidenceHash: string | null
-  proof: Signature['proof']
+  proof: WireSignature['proof']
 }
 
 /**
@@ -113,12 +113,12 @@ export async function readSignatures(
   app: App,
   caller: Caller,
   page: { cursor?: string | undefined },
-): Promise<{ signatures: Signature[]; nextCursor: string | null }> {
+): Promise<{ signatures: WireSignature[]; nextCursor: string | null }> {
   const { entries, nextCursor } = await listSignatures(app, caller, page)
   return { signatures: entries.map((one) => toWire(app, caller, one)), nextCursor }
 }
 
-function toWire({ chains }: App, caller: Caller, one: SignatureOfAccount): Signature {
+function toWire({ chains }: App, caller: Caller, one: SignatureOfAccount): WireSignature {
   const { seq, signedAt, kind, chainId, nonce, hash, to, value, selector, called, transactionId, clientId } = one
   const isOwn = clientId === caller.clientId
   return {

@@ -28,7 +28,7 @@ export function signaturesPage(
   })
 }
 
-function signatureItem(words: Texts, network: string, one: ShownSignature): string {
+export function signatureItem(words: Texts, network: string, one: ShownSignature): string {
   const texts = words.signatures
   const what =
     one.kind === 'cancel'
@@ -52,13 +52,12 @@ function signatureItem(words: Texts, network: string, one: ShownSignature): stri
     </p>
     <details>
       <summary>${texts.proof(one.record)}</summary>
-      <textarea class="mono" rows="6" readonly aria-label="${texts.proof(one.record)}">
-${JSON.stringify(one.proof)}</textarea>
+      <textarea class="mono" rows="6" readonly aria-label="${texts.proof(one.record)}">${one.proof}</textarea>
     </details>
   </li>`
 }
 
-function signaturesBody(
+export function signaturesBody(
   words: Texts,
   { rows, nextCursor, isFirst }: { rows: string[]; nextCursor: string | null; isFirst: boolean },
 ): string {
@@ -68,10 +67,10 @@ function signaturesBody(
     <section class="card stack" aria-label="${texts.title}">
       <p>${texts.hint}</p>
       <p class="muted"><small>${texts.check}</small></p>
-      <p class="mono"><small>chatelaine verify-log --proof FILE --key KEY</small></p>
+      <p class="mono"><small>${texts.command}</small></p>
       !${
         rows.length === 0
-          ? html`<p class="muted">${texts.nothing}</p>`
+          ? html`<p class="muted">${words.activity.nothing}</p>`
           : html`<ul class="rows">
               !${rows.join('')}
             </ul>`

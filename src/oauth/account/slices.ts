@@ -81,7 +81,8 @@ export type ShownSignature = {
   nonce: number
   hash: Hex
   explorerUrl: string | null
-  proof: object
+  /** JSON, as `verify-log --proof` takes it */
+  proof: string
 }
 
 /** A transfer as the form says it, the texts not yet read; the words are those of `POST /v1/tokens/transfers`. */
