@@ -130,7 +130,11 @@ const MAX_SHOWN = 100
 async function importManifest(file: string): Promise<void> {
   const input = file === '-' ? process.stdin : createReadStream(file)
   const { imported, present, refused } = await withSignerOrServer(
-    (signer, db) => importAccounts({ db, signer, now: Date.now }, createInterface({ input, crlfDelay: Infinity })),
+    (signer, db) =>
+      importAccounts(
+        { db, signer, telemetry: openTelemetry('cli', 'error'), state: openState(), now: Date.now },
+        createInterface({ input, crlfDelay: Infinity }),
+      ),
     () => {
       throw new Error('The server holds the embedded database: stop it first.')
     },

@@ -329,8 +329,8 @@ export const de: Texts = {
       'Der Betrag ist nicht lesbar oder könnte zweierlei bedeuten. Schreiben Sie ihn ohne Tausenderpunkte, zum Beispiel 1,5.',
   },
   signatures: {
-    title: 'Alles, was für dich unterschrieben wurde',
-    hint: 'Jede Unterschrift, die mit deinem Konto geleistet wurde, so wie sie im eigenen Protokoll des Unterzeichners steht: auch die, die dir niemand gezeigt hat.',
+    title: 'Alles, was für Sie unterschrieben wurde',
+    hint: 'Jede Unterschrift, die mit Ihrem Konto geleistet wurde, so wie sie im eigenen Protokoll des Unterzeichners steht: auch die, die Ihnen niemand gezeigt hat.',
     check: 'Zum Prüfen: Nachweis in einer Datei speichern, Schlüssel des Unterzeichners wie früher notiert angeben.',
     command: 'chatelaine verify-log --proof FILE --key KEY',
     raised: 'erhöhte Gebühr',

@@ -1,5 +1,6 @@
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
+import type { AddressProver } from '../http/proven-address.ts'
 import { parseUserId } from '../ids.ts'
 import { retrying } from '../store/db.ts'
 import { pregenerate } from './pregenerate.ts'
@@ -17,9 +18,10 @@ export type ImportedAccounts = {
  * brought, so that its key may be used elsewhere. Killed at any point it is run again.
  */
 export async function importAccounts(
-  { db, signer, now }: Pick<App, 'db' | 'signer' | 'now'>,
+  app: AddressProver & Pick<App, 'now'>,
   lines: AsyncIterable<string>,
 ): Promise<ImportedAccounts> {
+  const { db, now } = app
   const done: ImportedAccounts = { imported: 0, present: 0, refused: [] }
   let [at, read, said] = [0, 0, -1]
   for await (const text of lines) {
@@ -43,7 +45,7 @@ export async function importAccounts(
     const refuse = (reason: string): void => void done.refused.push({ row: userId!, reason })
     try {
       const { provider, subject: providerUserId } = identity
-      const made = await pregenerate({ db, signer }, { provider, providerUserId })
+      const made = await pregenerate(app, { provider, providerUserId })
       // The signer would have made a new account for one whose key was not brought.
       if (made.address.toLowerCase() !== address.toLowerCase())
         return refuse('the account of this user has another address')
