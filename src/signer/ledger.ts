@@ -87,7 +87,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
       UNION ALL SELECT 1 FROM ledger WHERE user_id = ?1 AND kind = 'account' AND rule = '${IMPORTED}'`,
   )
   const signatures = db.prepare(`SELECT * FROM ledger
-    WHERE address = (SELECT address FROM ledger WHERE user_id = ? AND kind = 'account') AND nonce IS NOT NULL AND seq < ?
+    WHERE user_id = ? AND nonce IS NOT NULL AND seq < ?
     ORDER BY seq DESC LIMIT ?`)
   const insert = db.prepare(
     `INSERT INTO ledger (${COLUMNS.join(', ')}, record, mac) VALUES (${COLUMNS.map(() => '?').join(', ')}, ?, ?)`,

@@ -218,8 +218,8 @@ const migrations = [
   CREATE INDEX ledger_export ON ledger (user_id, seq) WHERE kind IN ('export-request', 'export-cancel', 'export');
   `,
   `
-  -- What was signed with one account, in the order of the records (signatures.ts).
-  CREATE INDEX ledger_signatures ON ledger (address, seq) WHERE nonce IS NOT NULL;
+  -- What was signed for one person, in the order of the records (signatures.ts). Not by address: it would be taken for ledger_nonce.
+  CREATE INDEX ledger_signatures ON ledger (user_id, seq) WHERE nonce IS NOT NULL;
   `,
 ]
 
