@@ -15,7 +15,7 @@ export function attestingSigner(addressOf: (userId: string) => Hex | null | Prom
   const { privateKey, publicKey } = generateKeyPairSync('ed25519')
   const bytes = publicKey.export({ format: 'der', type: 'spki' }).subarray(-32)
   const origin = originOf(bytes)
-  const key = verifierKeyOf({ origin, publicKey: bytes, sign: () => bytes, isSigned: () => false, isNew: false })
+  const key = verifierKeyOf({ origin, publicKey: bytes })
   const attestation = (userId: string, address: Hex): Hex =>
     `0x${sign(null, Buffer.from(attestedText(origin, { userId, address })), privateKey).toString('hex')}`
   return {
