@@ -38,6 +38,7 @@ import { readFreezeRequest, readGreeting } from './request.ts'
 import { LedgerDamaged, Refusal, StartError } from './refusal.ts'
 import { openRevocations } from './revocations.ts'
 import { openRotation } from './rotation.ts'
+import { ofApi, ofAuth } from './sockets.ts'
 import { readSettings, type SignerConfig } from './settings.ts'
 import { check, sign, type Inside } from './sign.ts'
 import { adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
@@ -71,20 +72,21 @@ async function main(): Promise<void> {
 
   const signer = await openSigner(settings, log)
   const admin = await listenForAdmin(settings, signer.admin, log)
-  const server = await listen({
-    path: settings.socket,
-    mode: settings.socketMode,
-    handlers: signer.handlers,
-    log,
-    head: signer.head,
-  })
+  const { authSocket, socketMode: mode } = settings
+  const shared = { mode, log, head: signer.head }
+  const auth =
+    authSocket === null
+      ? null
+      : await listen({ path: authSocket, setting: 'SIGNER_AUTH_SOCKET', handlers: ofAuth(signer.handlers), ...shared })
+  const handlers = auth === null ? signer.handlers : ofApi(signer.handlers)
+  const server = await listen({ path: settings.socket, handlers, ...shared })
   process.stdout.write('ready\n')
   log.info('signer_ready', { isDamaged: signer.isDamaged, curve })
 
   await stopSignal()
   // A peer that does not read its answers may not keep the store open.
   setTimeout(() => process.exit(1), 5_000).unref()
-  await Promise.all([server.close(), admin?.close()])
+  await Promise.all([server.close(), auth?.close(), admin?.close()])
   signer.close()
   log.info('signer_stopped')
   process.exit(0)

@@ -9,6 +9,8 @@ export type SignerConfig = KekSettings & {
   socket: string
   /** permissions of the socket */
   socketMode: number
+  /** null: what only the authorization server asks is answered on `socket`, too */
+  authSocket: string | null
   /** null: beside the store */
   adminSocket: string | null
   folder: string
@@ -59,6 +61,7 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
   const settings = {
     socket: config.SIGNER_SOCKET!,
     socketMode: Number.parseInt(config.SIGNER_SOCKET_MODE, 8),
+    authSocket: config.SIGNER_AUTH_SOCKET ?? null,
     folder: config.SIGNER_DIR!,
     adminSocket: config.SIGNER_ADMIN_SOCKET ?? null,
     ...requireKekSettings(config),
@@ -85,6 +88,8 @@ export function readSettings(env: NodeJS.ProcessEnv, { isDevelopment }: { isDeve
     throw new ConfigError([`SIGNER_CHAINS is missing: ${configKeys.SIGNER_CHAINS.help}`])
   if (settings.isDevelopment && config.NODE_ENV === 'production')
     throw new ConfigError(['NODE_ENV is production, which contradicts --development: remove one of them'])
+  if (settings.authSocket === settings.socket)
+    throw new ConfigError(['SIGNER_AUTH_SOCKET must be another socket than SIGNER_SOCKET'])
   for (const [key, setting] of [
     [config.SIGNER_KEK === undefined ? 'SIGNER_KEK_FILE' : 'SIGNER_KEK', settings.kek],
     [config.SIGNER_KEK_NEXT === undefined ? 'SIGNER_KEK_NEXT_FILE' : 'SIGNER_KEK_NEXT', settings.kekNext],
