@@ -67,7 +67,15 @@ const chain: Chain = {
 }
 const app: App = {
   config: readConfig({ NODE_ENV: 'test', RATE_LIMITS: 'off' }, 'server'),
-  ...{ origin: 'http://localhost:4000', db, chains: new Map([[CHAIN_ID, chain]]), signer },
+  ...{
+    origin: 'http://localhost:4000',
+    pagesOrigin: 'http://localhost:4000',
+    networks: new Map(),
+    auth: null,
+    db,
+    chains: new Map([[CHAIN_ID, chain]]),
+    signer,
+  },
   ...{ telemetry: openTelemetry('bench', 'silent'), tokenKeys: { keys: [] }, state: openState(), now: Date.now },
 }
 

@@ -63,7 +63,15 @@ const { chain, mine } = fakeChain({})
 const { chainId } = chain
 const app: App = {
   config: readConfig({ NODE_ENV: 'test', RATE_LIMITS: 'off', MAX_PENDING_WRITES: '1000000' }, 'server'),
-  ...{ origin: 'http://localhost:4000', db, chains: new Map([[chainId, chain]]), signer: {} as App['signer'] },
+  ...{
+    origin: 'http://localhost:4000',
+    pagesOrigin: 'http://localhost:4000',
+    networks: new Map(),
+    auth: null,
+    db,
+    chains: new Map([[chainId, chain]]),
+    signer: {} as App['signer'],
+  },
   ...{ telemetry: openTelemetry('bench', 'silent'), tokenKeys: { keys: [] }, state: openState(), now: Date.now },
 }
 

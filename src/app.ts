@@ -1,6 +1,7 @@
 import type { JSONWebKeySet } from 'jose'
 import type { Chain } from './chain/network.ts'
 import type { Config } from './config.ts'
+import type { Hex, UserId } from './ids.ts'
 import type { Signer } from './signer/client.ts'
 import type { State } from './state.ts'
 import type { RootDb } from './store/db.ts'
@@ -11,9 +12,15 @@ export type App = {
   config: Config
   /** what clients see in front of every path, e.g. http://localhost:4000 */
   origin: string
+  /** in front of every page for people; another host than `origin` where the authorization server is a program of its own */
+  pagesOrigin: string
   db: RootDb
   chains: Map<number, Chain>
+  /** what pages call the networks that are served; `chains`, where this process serves them */
+  networks: ReadonlyMap<number, { name: string }>
   signer: Signer
+  /** the program that knows people, where that is another one; null: this one */
+  auth: AuthLink | null
   telemetry: Telemetry
   /** what slices remember in this process */
   state: State
@@ -23,6 +30,20 @@ export type App = {
   now: () => number
   /** milliseconds that requests have waited for a connection to the database lately; without it: nobody waits */
   poolWaitMs?: () => number
+}
+
+/** What the program of the API asks that of the authorization server. Each throws auth_unavailable. */
+export type AuthLink = {
+  /** the account of someone who has not signed in yet, or their own; its rows, where only the signer has it */
+  makeAccount: (of: {
+    provider: string
+    providerUserId: string
+  }) => Promise<{ userId: UserId; address: Hex; isNew: boolean }>
+  /** what ids of people look like at a provider; null where there is no telling, undefined for one that is not here */
+  subjectForm: (provider: string) => Promise<RegExp | null | undefined>
+  /** a new list of revoked tokens for the signer, now */
+  publishRevocations: () => Promise<void>
+  isThere: () => Promise<boolean>
 }
 
 /** OAuth issuer and API audience of this installation. */

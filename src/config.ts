@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
-import { contrast, readColor } from './color.ts'
+import { brandProblems } from './brand-settings.ts'
+import { misspelt } from './misspelt.ts'
 
 /**
  * Every setting of both programs, in one table. `docs/reference/configuration.md` is generated from it.
@@ -80,6 +81,9 @@ const keys = {
   SIGNER_EXPORT_ALL: { kind: 'choice', choices: ['off', 'on'], default: 'off', part: 'signer', help: '`on`: `chatelaine signer export-all` writes all keys, sealed to a recipient, for moving to another installation (docs/guides/leaving.md); only as the signer’s own user' },
   AUTH_KEYS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'private keys of the authorization server as a JWK set; created at the first start in development' },
   AUTH_JWKS_FILE: { kind: 'path', part: 'server', help: 'where the public keys are written for the signer; default beside AUTH_KEYS_FILE' },
+  AUTH_SOCKET: { kind: 'path', part: 'server', help: 'Unix socket between the API and `chatelaine auth run`. With it the two are programs of their own, in production: `npm start` is the API alone, holds no key that signs tokens and passes /oauth on; docs/guides/apart.md' },
+  AUTH_ORIGIN: { kind: 'url', part: 'server', help: 'with AUTH_SOCKET: https origin of the sign-in, consent and account pages and of the operator API, on another host than PUBLIC_ORIGIN' },
+  API_URL: { kind: 'url', part: 'server', default: 'http://127.0.0.1:4000', help: 'with `chatelaine auth run`: where the API listens, for what the account page shows and sends' },
   PROVIDERS_FILE: { kind: 'path', part: 'server', productionRequired: true, help: 'JSON list of the identity providers people may sign in with: docs/guides/providers.md' },
   BRAND_NAME: { kind: 'text', default: 'Chatelaine', part: 'server', help: 'name of the installation, on every page for people, 1 to 40 characters' },
   BRAND_LOGO_FILE: { kind: 'path', part: 'server', help: 'logo beside the name: SVG, PNG, JPEG or WebP, at most 256 KiB; read at startup' },
@@ -153,11 +157,13 @@ export class ConfigError extends Error {
  * Reads one program's settings from an environment: names, then defaults, then checks across keys.
  * @throws ConfigError naming every problem
  */
-export function readConfig(env: Environment, part: 'server' | 'signer'): Config {
+export function readConfig(env: Environment, part: Part): Config {
   const { config, problems } = readEach(env, part)
   // Without NODE_ENV the signer is in production, too.
-  if (part === 'signer' || env.NODE_ENV === 'production') problems.push(...misspelt(env))
-  if (part === 'server') problems.push(...shapesOf(config), ...modeOf(config, problems.length > 0))
+  if (part === 'signer' || env.NODE_ENV === 'production') problems.push(...misspelt(env, Object.keys(keys)))
+  if (part !== 'signer') problems.push(...shapesOf(config), ...modeOf(config, problems.length > 0 && part === 'server'))
+  if (part === 'auth' && env.NODE_ENV !== 'production')
+    problems.push('NODE_ENV must be production: in development `npm start` is the authorization server, too')
   if (problems.length > 0) throw new ConfigError(problems)
   return config
 }
@@ -180,17 +186,28 @@ const REMOVED = {
   MULTICALL3: 'remove it, it had no effect',
 }
 
-function readEach(env: Environment, part: 'server' | 'signer'): { config: Config; problems: string[] } {
+/** `auth`: of the settings of the server those of a program of its own. */
+type Part = 'server' | 'signer' | 'auth'
+/** What each of the two programs needs of the other's, where the authorization server is apart. */
+const APART: Record<'server' | 'auth', { more: ConfigKey[]; less: ConfigKey[] }> = {
+  server: { more: ['AUTH_ORIGIN', 'AUTH_JWKS_FILE'], less: ['AUTH_KEYS_FILE', 'PROVIDERS_FILE'] },
+  auth: { more: ['AUTH_ORIGIN', 'AUTH_SOCKET', 'SIGNER_AUTH_SOCKET'], less: ['SIGNER_SOCKET'] },
+}
+
+function readEach(env: Environment, part: Part): { config: Config; problems: string[] } {
   const problems: string[] = []
   const config: Record<string, unknown> = {}
   const production = env.NODE_ENV === 'production'
+  const isApart = part === 'auth' || (part === 'server' && (env.AUTH_SOCKET ?? '') !== '')
+  const { more, less } = isApart ? APART[part] : { more: [], less: [] }
   for (const [name, instead] of Object.entries(REMOVED))
     if (env[name] !== undefined && env[name] !== '') problems.push(`${name} is no longer a setting: ${instead}`)
   for (const [name, key] of Object.entries(keys) as [ConfigKey, Setting][]) {
     const text = env[name] === '' ? undefined : env[name]
-    const mine = key.part === part || key.part === 'both'
+    const mine = key.part === 'both' || (key.part === 'signer') === (part === 'signer')
+    const isRequired = (key.productionRequired && !less.includes(name)) || more.includes(name)
     if (text === undefined) {
-      if (production && mine && key.productionRequired) problems.push(`${name} is missing: ${key.help}`)
+      if (production && mine && isRequired) problems.push(`${name} is missing: ${key.help}`)
       config[name] = key.kind === 'path' && typeof key.default === 'string' ? resolve(key.default) : key.default
       continue
     }
@@ -199,30 +216,6 @@ function readEach(env: Environment, part: 'server' | 'signer'): { config: Config
     else config[name] = value
   }
   return { config: config as Config, problems }
-}
-
-/**
- * Names that are all but those of settings: anyone who writes SIGNER_MAX_FEE believes in a limit that is not there. What
- * others put into an environment, as SIGNER_PORT or DATABASE_HOST, is further away.
- */
-function misspelt(env: Environment): string[] {
-  const long = Object.keys(keys).filter((name) => name.length >= 8)
-  return Object.keys(env)
-    .filter((name) => env[name] !== '' && !(name in keys))
-    .flatMap((name) => {
-      const meant = long.find((key) => isNear(name.toUpperCase(), key))
-      return meant === undefined ? [] : [`${name} is not a setting, but ${meant} is: correct it, or remove it`]
-    })
-}
-
-/** One letter more, less or other, two that changed places, or no unit. */
-function isNear(name: string, key: string): boolean {
-  if (name === key || name === key.replace(/_G?WEI$/, '')) return true
-  let same = 0
-  while (same < name.length && name[same] === key[same]) same++
-  const [a, b] = [name.slice(same), key.slice(same)]
-  const swapped = `${a[1] ?? ''}${a[0] ?? ''}${a.slice(2)}`
-  return a.slice(1) === b || a === b.slice(1) || a.slice(1) === b.slice(1) || swapped === b
 }
 
 /** What DATABASE_… say of the connections: one place for the server and for the commands. */
@@ -332,11 +325,16 @@ function modeOf(config: Config, hasMissing: boolean): string[] {
     )
   if (config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined)
     problems.push('NETWORK_EXPLORER is missing: the network of RPC_URL needs an explorer')
+  if (config.AUTH_ORIGIN !== undefined && !config.AUTH_ORIGIN.startsWith('https:'))
+    problems.push('AUTH_ORIGIN must be https in production')
   return problems
 }
 
 /** unix(7): sun_path holds 108 with the zero at its end. */
 const MAX_SOCKET_BYTES = 107
+
+const hostOf = (url: string | undefined): string | null =>
+  url !== undefined && URL.canParse(url) ? new URL(url).hostname : null
 
 /** Settings whose value says more than its kind. */
 function shapesOf(config: Config): string[] {
@@ -348,34 +346,25 @@ function shapesOf(config: Config): string[] {
     problems.push('NETWORK_NAME must be lower-case letters, digits and hyphens')
   if (!/^(finalized|\d{1,4})$/.test(NETWORK_FINALITY))
     problems.push('NETWORK_FINALITY must be `finalized` or a number of blocks')
-  const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET, SIGNER_KEY } = config
+  const { PORT, HOST, CHAIN_PORT, OPS_LISTEN, SIGNER_SOCKET, SIGNER_KEY, AUTH_ORIGIN, AUTH_SOCKET } = config
   if (PORT !== 0 && CHAIN_PORT === PORT) problems.push('CHAIN_PORT must be another port than PORT')
   if (PORT !== 0 && OPS_LISTEN?.port === PORT && [HOST, '0.0.0.0', '::'].includes(OPS_LISTEN.host))
     problems.push('OPS_LISTEN must have another port than PORT')
+  if (AUTH_ORIGIN !== undefined && (!URL.canParse(AUTH_ORIGIN) || new URL(AUTH_ORIGIN).origin !== AUTH_ORIGIN))
+    problems.push('AUTH_ORIGIN must be an origin without a path, in lower case and without the default port')
+  else if (AUTH_ORIGIN !== undefined && hostOf(AUTH_ORIGIN) === hostOf(PUBLIC_ORIGIN))
+    problems.push(
+      'AUTH_ORIGIN must be on another host than PUBLIC_ORIGIN: cookies and scripts of one host reach each other',
+    )
+  if (AUTH_SOCKET !== undefined && config.NODE_ENV !== 'production')
+    problems.push(
+      'AUTH_SOCKET is for production: the embedded database lets one process in, and development has one for everything',
+    )
+  if (AUTH_SOCKET === undefined && AUTH_ORIGIN !== undefined)
+    problems.push('AUTH_SOCKET is missing: AUTH_ORIGIN is the host of a program of its own')
   if (!/^(chatelaine-signing-log\/[0-9a-f]{16}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})?$/.test(SIGNER_KEY ?? '')) problems.push('SIGNER_KEY must be a verifier key, chatelaine-signing-log/… with two + in it') // prettier-ignore
   if (SIGNER_SOCKET !== undefined && Buffer.byteLength(SIGNER_SOCKET) > MAX_SOCKET_BYTES)
     problems.push(`SIGNER_SOCKET is longer than ${MAX_SOCKET_BYTES} bytes, the limit of Unix sockets`)
-  return problems
-}
-
-/** The ground of light pages, pages.css `--paper`. */
-const PAPER = readColor('#f5f4f0')!
-/** WCAG 2.2, success criterion 1.4.3 */
-const MIN_CONTRAST = 4.5
-
-function brandProblems(config: Config): string[] {
-  const problems: string[] = []
-  const { BRAND_NAME, BRAND_COLOR } = config
-  if (BRAND_NAME.trim() === '' || BRAND_NAME.length > 40 || /\p{Cc}/u.test(BRAND_NAME))
-    problems.push('BRAND_NAME must be 1 to 40 characters')
-  const color = BRAND_COLOR === undefined ? null : readColor(BRAND_COLOR)
-  if (BRAND_COLOR !== undefined && color === null) problems.push('BRAND_COLOR must be a colour as #rrggbb')
-  if (color !== null && contrast(color, PAPER) < MIN_CONTRAST)
-    problems.push(
-      `BRAND_COLOR is too light for light pages: its contrast is ${contrast(color, PAPER).toFixed(1)}, at least ${MIN_CONTRAST} is needed`,
-    )
-  for (const key of ['SUPPORT_URL', 'PRIVACY_URL', 'TERMS_URL'] as const)
-    if (config[key] !== undefined && !config[key].startsWith('https://')) problems.push(`${key} must be an https URL`)
   return problems
 }
 

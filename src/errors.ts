@@ -74,6 +74,7 @@ const catalogue = {
   account_stopped: [503, 'The account is stopped', 'One of its nonces was used by a transaction that this service did not make. The operator has to review it before it sends again.'],
   shutting_down: [503, 'The service is restarting', 'Retry after `Retry-After` seconds.', true],
   signer_unavailable: [503, 'The signer is not responding', 'Retry with the same idempotency key.', true],
+  auth_unavailable: [503, 'The authorization server is not responding', 'Sign-in and tokens are away for a moment. Retry.', true],
   revocations_stale: [503, 'The signer does not know which tokens are revoked', 'Its newest list of revoked tokens is too old. Nothing was signed. Retry.', true],
   database_unavailable: [503, 'The database is not responding', 'Retry with the same idempotency key: it finds what became of a write.', true],
   provider_unavailable: [502, 'The identity provider is not responding', 'Try to sign in again in a moment.', true],

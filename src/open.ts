@@ -3,7 +3,6 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { audienceOf, issuerOf, type App } from './app.ts'
-import { isOpenToAll } from './applications/nodes-file.ts'
 import {
   openNetwork,
   openNetworks,
@@ -14,27 +13,27 @@ import {
 import { saveApplication } from './applications/registry.ts'
 import type { Chain } from './chain/network.ts'
 import { closeChain } from './chain/open.ts'
-import { databaseOf, type Config } from './config.ts'
+import { connectAuth } from './auth-link/connect.ts'
+import { openClosers } from './closers.ts'
+import type { Config } from './config.ts'
 import { openEmbeddedChain, writeFacts, type DevelopmentFacts, type EmbeddedChain } from './devnet/development.ts'
 import { startSigner } from './devnet/signer.ts'
 import { lockFolder } from './folder-lock.ts'
 import { openOperatorsListener } from './http/health.ts'
 import { listenAt } from './http/listener.ts'
 import { issueToken } from './oauth/issue.ts'
-import { loadKeys, publicKeys } from './oauth/keys.ts'
-import { developmentProvider, readProviders } from './oauth/federation/providers.ts'
-import { startRevocations, type Publisher } from './oauth/revocations.ts'
-import { openOperatorDoor } from './operator/auth.ts'
+import { loadKeys, publicKeys, readPublicKeys } from './oauth/keys.ts'
+import type { Publisher } from './oauth/revocations.ts'
+import { keyFilesOf, openAuthParts, openRevocations } from './open-auth.ts'
+import { openDatabase } from './open-database.ts'
 import type { IssueToken } from './operator/routes.ts'
-import { buildServer, startWorkers } from './server.ts'
+import { buildServer, startAuthWorkers, startWorkers } from './server.ts'
 import { connectSigner } from './signer/client.ts'
 import { recallHead } from './signing-log/keep.ts'
 import { toHex } from './store/bytes.ts'
-import { reasonOf } from './store/away.ts'
 import { openState } from './state.ts'
-import { openEmbedded, openPostgres, type RootDb } from './store/db.ts'
-import { migrate } from './store/migrate.ts'
-import type { PoolOptions } from './store/pool.ts'
+import type { RootDb } from './store/db.ts'
+import { assertNarrow } from './store/roles.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 
 export type OpenedProgram = {
@@ -49,9 +48,6 @@ export type OpenedProgram = {
 
 type Announced = { facts: DevelopmentFacts; isEmbedded: boolean; issueToken: IssueToken }
 
-/** What was opened is closed in reverse order, also when a later step fails. */
-type Closer = { name: string; close: () => Promise<void> | void }
-
 /** Where networks are opened, with all settings. */
 type Here = NetworkContext & { config: Config }
 
@@ -61,20 +57,7 @@ const DEMO = 'demo'
 export async function open(config: Config): Promise<OpenedProgram> {
   const isDevelopment = config.NODE_ENV !== 'production'
   const telemetry = openTelemetry('server', config.LOG_LEVEL)
-  const closers: Closer[] = []
-  const opened = <T>(name: string, thing: T, close: (thing: T) => Promise<void> | void): T => {
-    closers.push({ name, close: () => close(thing) })
-    return thing
-  }
-  const close = async () => {
-    for (const { name, close: end } of closers.toReversed()) {
-      try {
-        await end()
-      } catch (error) {
-        telemetry.log.error('close_failed', { part: name }, error)
-      }
-    }
-  }
+  const opened = openClosers(telemetry)
   try {
     if (isDevelopment || config.DATABASE_URL === undefined)
       opened('lock', lockFolder(config.DATA_DIR), (unlock) => unlock())
@@ -82,9 +65,13 @@ export async function open(config: Config): Promise<OpenedProgram> {
     if (isDevelopment) await rm(join(config.DATA_DIR, 'dev.json'), { force: true })
     const port = await freePort(config)
     const origin = config.PUBLIC_ORIGIN ?? `http://localhost:${port}`
-    const keysFile = config.AUTH_KEYS_FILE ?? join(config.DATA_DIR, 'auth-keys.json')
-    const jwksFile = config.AUTH_JWKS_FILE ?? `${keysFile.replace(/\.json$/, '')}.public.json`
-    const keys = await loadKeys({ keysFile, jwksFile, create: isDevelopment })
+    const { keysFile, jwksFile } = keyFilesOf(config)
+    const { AUTH_SOCKET: authSocket } = config
+    // Where the authorization server is another program this one has its public keys.
+    const keys = authSocket === undefined ? await loadKeys({ keysFile, jwksFile, create: isDevelopment }) : null
+    const tokenKeys = keys === null ? await readPublicKeys(jwksFile) : publicKeys(keys)
+    const link =
+      authSocket === undefined ? null : opened('authorization server', connectAuth(authSocket), (to) => to.close())
 
     let databaseWasAway = () => {}
     let longestWaitMs = 0
@@ -117,8 +104,9 @@ export async function open(config: Config): Promise<OpenedProgram> {
         }).then((signer) => opened('signer', signer, () => signer.stop()).socket),
     ])
     if (!isDevelopment) await warnOfOneUser(socket, telemetry)
+    if (link !== null) await assertNarrow(db)
     let revocations: Publisher | null = null
-    const renewRevocations = async () => revocations?.publish()
+    const renewRevocations = async () => (link === null ? revocations?.publish() : link.publishRevocations())
     const signer = opened(
       'signer connection',
       connectSigner({ path: socket, renewRevocations, verifierKey: config.SIGNER_KEY }),
@@ -133,12 +121,15 @@ export async function open(config: Config): Promise<OpenedProgram> {
     const app: App = {
       config,
       origin,
+      pagesOrigin: config.AUTH_ORIGIN ?? origin,
       db,
       chains,
+      networks: chains,
       signer,
+      auth: link,
       telemetry,
       state: opened('state', openState(), (state) => state.clear()),
-      tokenKeys: publicKeys(keys),
+      tokenKeys,
       now: () => Date.now(),
       poolWaitMs: () => {
         const ms = longestWaitMs
@@ -148,26 +139,17 @@ export async function open(config: Config): Promise<OpenedProgram> {
     }
     if (main !== null) await registerDemo(app, main)
     await recallHead(app)
-    revocations = opened('revocations', startRevocations(app, keys), (publisher) => publisher.stop())
-    // A signer that is away gets it later; it says so in its log, and /readyz too.
-    await revocations.publish().catch(() => {})
-    // It holds the secrets of this installation at its providers.
-    if (config.PROVIDERS_FILE !== undefined && (await isOpenToAll(config.PROVIDERS_FILE)))
-      telemetry.log.warn('providers_file_open_to_all', {})
-    const providers = [
-      ...(config.PROVIDERS_FILE === undefined
-        ? []
-        : readProviders(config.PROVIDERS_FILE, { allowsHttp: config.NODE_ENV !== 'production' })),
-      ...(isDevelopment ? [developmentProvider(origin)] : []),
-    ]
+    if (keys !== null) revocations = await openRevocations(app, keys, opened)
+    const auth = keys === null ? null : { keys, ...(await openAuthParts(app)), account: null }
 
     let isDraining = false
     const explored =
       main === null || config.NETWORK_EXPLORER !== undefined
         ? null
         : { chain: main, rpcUrl: embedded?.rpcUrl ?? config.RPC_URL![0]! }
-    const operator = await openOperatorDoor(config)
-    const server = await buildServer(app, { keys, providers, explored, operator, isDraining: () => isDraining })
+    const way = link === null ? null : { agent: link.agent, socketPath: authSocket! }
+    const server = await buildServer(app, { auth, api: { explored, auth: way }, isDraining: () => isDraining })
+    if (auth !== null) opened('workers of sign-in', startAuthWorkers(app), (running) => running.stop())
     // Opened before the server, so closed after it: requests that wait for a block still get theirs.
     const workers = opened('workers', startWorkers(app), (running) => running.stop())
     databaseWasAway = workers.databaseWasAway
@@ -199,18 +181,18 @@ export async function open(config: Config): Promise<OpenedProgram> {
         : {
             facts,
             isEmbedded: embedded !== null,
-            issueToken: (request: Parameters<IssueToken>[0]) => issueToken(app, keys, request),
+            issueToken: (request: Parameters<IssueToken>[0]) => issueToken(app, keys!, request),
           }
     await main?.head.waitFor(0, 10_000)
-    return { app, development, untilOver: (signal) => untilOver(signal, embedded), close }
+    return { app, development, untilOver: (signal) => untilOver(signal, embedded), close: opened.close }
   } catch (error) {
-    await close()
+    await opened.close()
     throw error
   }
 }
 
 /** Of two programs of one user each can read what the other can: the signer then guards its keys by good manners only. */
-async function warnOfOneUser(socket: string, { log }: Telemetry): Promise<void> {
+export async function warnOfOneUser(socket: string, { log }: Telemetry): Promise<void> {
   const owner = await stat(socket).then(
     ({ uid }) => uid,
     () => null,
@@ -225,46 +207,6 @@ async function allOpened<T extends readonly unknown[]>(
 ): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
   await Promise.allSettled(opening)
   return Promise.all(opening) as Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }>
-}
-
-type PoolObservers = Required<Pick<PoolOptions, 'onLost' | 'onWait'>>
-
-/** @throws Error  a sentence that names the setting; never the connection string, which holds a password */
-async function openDatabase(config: Config, telemetry: Telemetry, told: PoolObservers): Promise<RootDb> {
-  const dir = join(config.DATA_DIR, 'db')
-  try {
-    return await openMigrated(config, dir, telemetry, told)
-  } catch (error) {
-    const why = reasonOf(error) ?? 'no reason given'
-    const which = config.DATABASE_URL === undefined ? `in ${dir}` : 'at DATABASE_URL'
-    throw new Error(`the database ${which} cannot be used: ${why}`, { cause: error })
-  }
-}
-
-/** What an operator does about several servers that take writes, of which nothing tells which was promoted last. */
-const UNDECIDED =
-  'stop all but the one that was promoted last; to be able to tell, the role must be allowed to execute pg_walfile_name and pg_current_wal_insert_lsn'
-
-async function openMigrated(config: Config, dir: string, { log }: Telemetry, told: PoolObservers): Promise<RootDb> {
-  const db =
-    config.DATABASE_URL === undefined
-      ? await openEmbedded({ dir })
-      : await openPostgres({
-          ...databaseOf(config, config.DATABASE_URL),
-          onError: (error) => log.warn('database_away', {}, error),
-          onBack: (absence) => log.warn('database_back', absence),
-          ...told,
-          onPrimary: (host) => log.warn('database_primary', { host }),
-          onSecondPrimary: (hosts) => log.error('database_two_primaries', { hosts }),
-          onUndecided: (hosts) => log.error('database_primary_undecided', { hosts, hint: UNDECIDED }),
-        })
-  try {
-    await migrate(db)
-    return db
-  } catch (error) {
-    await db.destroy()
-    throw error
-  }
 }
 
 /** The network of a development installation: the embedded chain, or the one of RPC_URL. */
@@ -354,7 +296,7 @@ async function untilOver(signal: AbortSignal, embedded: EmbeddedChain | null): P
 }
 
 /** PORT 0 means any: it must be known before anything is opened, because the origin is part of every address. */
-async function freePort({ PORT, HOST }: Config): Promise<number> {
+export async function freePort({ PORT, HOST }: Pick<Config, 'PORT' | 'HOST'>): Promise<number> {
   const probe = createServer()
   const { promise, resolve, reject } = Promise.withResolvers<number>()
   probe.once('error', reject)

@@ -1,8 +1,12 @@
+import type { Agent } from 'node:http'
 import cors from '@fastify/cors'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { accountReads } from './account/reads.ts'
 import { accountSending } from './account/sending.ts'
 import type { App } from './app.ts'
+import { callerAtDoor, serveAccount } from './auth-link/account.ts'
+import { passToAuth } from './auth-link/proxy.ts'
+import { keepApart, serveApi } from './auth-link/serve.ts'
 import { allowsOrigin } from './applications/origins.ts'
 import { balances } from './balances/routes.ts'
 import type { Chain } from './chain/network.ts'
@@ -25,6 +29,9 @@ import { pageAssets } from './http/page.ts'
 import { cookieKeysOf, type PrivateKeys } from './oauth/keys.ts'
 import { issueToken } from './oauth/issue.ts'
 import { oauth } from './oauth/oauth.ts'
+import { ownCaller, ownToken } from './oauth/own-token.ts'
+import { publishNow } from './oauth/revocations.ts'
+import type { AccountSlices, Sender } from './oauth/account/slices.ts'
 import type { ProviderSettings } from './oauth/federation/providers.ts'
 import { sweep } from './oauth/sweep.ts'
 import { startHeadKeeper } from './signing-log/keep.ts'
@@ -35,6 +42,7 @@ import { isAnswered } from './transactions/key.ts'
 import { startReplay } from './transactions/replay.ts'
 import { startByteSweep } from './transactions/sweep.ts'
 import { transactions } from './transactions/routes.ts'
+import type { SubjectForms } from './transfers/recipient.ts'
 import { transfers } from './transfers/routes.ts'
 import type { OperatorDoor } from './operator/auth.ts'
 import { operatorApi } from './operator/routes.ts'
@@ -61,24 +69,32 @@ const EXPOSED = [
 ]
 
 export type ServerOptions = {
-  keys: PrivateKeys
-  providers: ProviderSettings[]
-  /** the network whose explorer pages this service shows, and its node; null where other explorers do */
-  explored: { chain: Chain; rpcUrl: string } | null
-  /** null: there is no operator API */
-  operator: OperatorDoor | null
+  /** null: the authorization server is another program */
+  auth: AuthParts | null
+  /** null: the API is another program */
+  api: ApiParts | null
   isDraining: () => boolean
 }
+/** What the authorization server needs; `account`: what is asked of the API where that is another program. */
+type AuthParts = {
+  keys: PrivateKeys
+  providers: ProviderSettings[]
+  /** null: there is no operator API */
+  operator: OperatorDoor | null
+  account: AccountSlices | null
+}
+type ApiParts = {
+  /** the network whose explorer pages this service shows, and its node; null where other explorers do */
+  explored: { chain: Chain; rpcUrl: string } | null
+  /** the way to the authorization server where that is another program */
+  auth: { agent: Agent; socketPath: string } | null
+}
 
-/** The HTTP server with all its slices, not yet listening. */
-export async function buildServer(
-  app: App,
-  { keys, providers, explored, operator, isDraining }: ServerOptions,
-): Promise<FastifyInstance> {
+/** The HTTP server with the slices of this program, in development of both, not yet listening. */
+export async function buildServer(app: App, { auth, api, isDraining }: ServerOptions): Promise<FastifyInstance> {
   const server = openListener(app)
   const { refuseBehindCors } = openGate(server, app)
-  const isDevelopment = app.config.NODE_ENV !== 'production'
-
+  if (api === null) keepApart(server, app)
   await openapi(server, app)
   // The authorization server answers for itself, by client.
   await server.register(
@@ -93,17 +109,40 @@ export async function buildServer(
   authenticated(server, app, { isAnswered: (scope) => isAnswered(app.db, scope) })
   health(server, app, { isDraining })
   pageAssets(server, openBrand(app.config))
-  front(server, app)
-  await documentation(server)
 
-  const forms = new Map(providers.map(({ name, subjectForm }) => [name, subjectForm ?? null]))
+  const forms = auth === null ? { get: (name: string) => app.auth!.subjectForm(name) } : formsOf(auth.providers)
+  if (auth !== null) await authSlices(server, app, auth, forms)
+  if (api !== null) await apiSlices(server, app, api, forms)
+  return server
+}
+
+/** Signing in, tokens, the pages for people, and operators. */
+async function authSlices(server: FastifyInstance, app: App, parts: AuthParts, forms: SubjectForms): Promise<void> {
+  const { keys, providers, operator, account } = parts
+  const isDevelopment = app.config.NODE_ENV !== 'production'
+  const callerOf = async (sender: Sender, chainId: number) =>
+    ownCaller(app, await ownToken(app, keys, { ...sender, chainId }))
   await oauth(server, app, {
     keys,
     cookieKeys: cookieKeysOf(keys),
     providers,
-    slices: { ...accountReads(app), sending: accountSending(app, keys, forms) },
+    slices: account ?? { ...accountReads(app), sending: accountSending(app, callerOf, forms) },
     isLimited: app.config.RATE_LIMITS === 'on' && !isDevelopment,
   })
+  if (operator !== null)
+    await operatorApi(server, app, operator, isDevelopment ? (whose) => issueToken(app, keys, whose) : null)
+  if (providers.some((provider) => provider.isDevelopment))
+    await developmentIdp(server, { origin: app.origin, redirectUri: `${app.origin}/login/callback/DEV` })
+  if (account === null) return
+  server.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/account', 303))
+  serveApi(server, app, { forms: formsOf(providers), publish: () => publishNow(app) })
+}
+
+/** What applications call, and the blocks behind it. */
+async function apiSlices(server: FastifyInstance, app: App, parts: ApiParts, forms: SubjectForms): Promise<void> {
+  const { explored, auth } = parts
+  front(server, app)
+  await documentation(server)
   signingLog(server, app)
   users(server, app)
   balances(server, app)
@@ -112,15 +151,16 @@ export async function buildServer(
   contractWrites(server, app)
   transactions(server, app)
   transfers(server, app, { forms })
-  if (operator !== null)
-    await operatorApi(server, app, operator, isDevelopment ? (whose) => issueToken(app, keys, whose) : null)
-
-  if (providers.some((provider) => provider.isDevelopment))
-    await developmentIdp(server, { origin: app.origin, redirectUri: `${app.origin}/login/callback/DEV` })
   if (explored !== null)
     await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
-  return server
+  if (auth === null) return
+  await passToAuth(server, app, auth)
+  serveAccount(server, app, { ...accountReads(app), sending: accountSending(app, callerAtDoor, forms) })
 }
+
+/** What ids of people look like by provider; null where there is no telling. */
+const formsOf = (providers: ProviderSettings[]): Map<string, RegExp | null> =>
+  new Map(providers.map(({ name, subjectForm }) => [name, subjectForm ?? null]))
 
 const SWEEP_EVERY_MS = 60_000
 
@@ -132,16 +172,24 @@ export type Workers = {
   stop(): Promise<void>
 }
 
-/** What runs beside the requests: a follower and a keeper per network, and the sweeping of what has expired or is needed no more. */
+/** What the authorization server does beside its requests: it deletes what has expired, and copies keys that the signer wrapped. */
+export function startAuthWorkers(app: App): { stop(): Promise<void> } {
+  const running = [startCopyingKeys(app), startAttesting(app)]
+  const timer = setInterval(() => {
+    sweep(app.db).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error))
+  }, SWEEP_EVERY_MS)
+  return {
+    stop: async () => {
+      clearInterval(timer)
+      await Promise.all(running.map((one) => one.stop()))
+    },
+  }
+}
+
+/** What the API does beside its requests: a follower and a keeper per network, and the sweeping of what is needed no more. */
 export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
-  const running: { stop(): Promise<void> }[] = [
-    replay,
-    startByteSweep(app),
-    startHeadKeeper(app),
-    startCopyingKeys(app),
-    startAttesting(app),
-  ]
+  const running: { stop(): Promise<void> }[] = [replay, startByteSweep(app), startHeadKeeper(app)]
   const keepers: Keeper[] = []
   const serve = (chain: Chain) => {
     const keeper = startKeeper(app, chain)
@@ -150,9 +198,6 @@ export function startWorkers(app: App): Workers {
     running.push(keeper, startFollower(app, chain, [followTransactions, indexTransfers], { onNodeBack }))
   }
   app.chains.forEach(serve)
-  const timer = setInterval(() => {
-    sweep(app.db).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error))
-  }, SWEEP_EVERY_MS)
   return {
     serve,
     databaseWasAway: () => {
@@ -160,7 +205,6 @@ export function startWorkers(app: App): Workers {
       for (const keeper of keepers) keeper.suspect()
     },
     stop: async () => {
-      clearInterval(timer)
       await Promise.all(running.map((worker) => worker.stop()))
     },
   }

@@ -41,8 +41,11 @@ export async function fakeApp(settings: Record<string, string> = {}) {
   const app: App = {
     config: readConfig({ NODE_ENV: 'test', RATE_LIMITS: 'off', ...settings }, 'server'),
     origin: 'http://localhost:4000',
+    pagesOrigin: 'http://localhost:4000',
     db,
     chains: new Map([[fake.chain.chainId, fake.chain]]),
+    networks: new Map(),
+    auth: null,
     signer: new Proxy({} as Signer, {
       get: (_, verb: keyof Signer) => signer[verb] ?? refuse(verb),
     }),

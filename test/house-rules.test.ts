@@ -42,6 +42,7 @@ const core = [
 const table: Record<string, string[]> = {
   errors: [],
   ids: [],
+  misspelt: [],
   'bounded-map': [],
   keccak: [],
   secp256k1: [],
@@ -56,7 +57,8 @@ const table: Record<string, string[]> = {
   'folder-lock': [],
   'verify-log': [],
   backup: [],
-  config: ['errors', 'ids', 'color'],
+  'brand-settings': ['color'],
+  config: ['errors', 'ids', 'brand-settings', 'misspelt'],
   log: ['errors'],
   telemetry: ['errors', 'ids', 'log'],
   store: ['errors', 'ids'],
@@ -92,6 +94,7 @@ const table: Record<string, string[]> = {
   transfers: [...core, 'users', 'applications', 'tokens', 'transactions'],
   oauth: [...core, 'users', 'applications'],
   account: [...core, 'users', 'applications', 'tokens', 'balances', 'history', 'transactions', 'transfers', 'oauth'],
+  'auth-link': [...core, 'users', 'applications', 'oauth'],
   operator: [...core, 'users', 'applications', 'oauth', 'transactions'],
   signer: [
     'errors',
@@ -111,8 +114,9 @@ const table: Record<string, string[]> = {
   ],
   devnet: ['errors', 'ids', 'bounded-map', 'keccak', 'log', 'chain', 'abi', 'texts', 'http'],
 }
-const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), 'server', 'open', 'main', 'cli']
-for (const unit of ['server', 'open', 'main', 'cli']) table[unit] = everything
+const programParts = ['server', 'closers', 'open-database', 'open-auth', 'open', 'run', 'main', 'auth', 'cli']
+const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), ...programParts]
+for (const unit of programParts) table[unit] = everything
 
 /**
  * Rooms: folders within a unit, `low` where the unit stands on them and they know nothing of it, `high` where they stand on
@@ -132,6 +136,7 @@ type Import = { from: string; to: string }
 /** Programs: what they reach is the product, what only tests reach is test equipment. */
 const programs = [
   'main.ts',
+  'auth.ts',
   'signer/main.ts',
   'signer/restore-keys.ts',
   'signer/backup.ts',

@@ -81,8 +81,11 @@ export async function rehearse({
   const app: App = {
     config: readConfig({ NODE_ENV: 'test', PORT: String(port), ...env }, 'server'),
     origin,
+    pagesOrigin: origin,
     db: slow(db),
     chains: new Map([[31_337, { chainId: 31_337, name: 'devnet', faucet: null } as unknown as Chain]]),
+    networks: new Map([[31_337, { name: 'devnet' }]]),
+    auth: null,
     signer: { ...attestingSigner(addressOf), keyExport: async () => ({ ...NOTHING_LEAVES }) } as Partial<Signer> as Signer,
     telemetry,
     tokenKeys: publicKeys(keys),

@@ -1,12 +1,11 @@
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
+import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { openLimit } from '../http/limits.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { parseUserId, type Hex, type UserId } from '../ids.ts'
-import type { AccountSending, Rehearsed } from '../oauth/account/slices.ts'
-import type { PrivateKeys } from '../oauth/keys.ts'
-import { ownCaller } from '../oauth/own-token.ts'
+import type { AccountSending, Rehearsed, Sender } from '../oauth/account/slices.ts'
 import { readTokenFacts } from '../tokens/read.ts'
 import { findOwn } from '../transactions/list-own.ts'
 import { waitUntilMined } from '../transactions/wait.ts'
@@ -19,8 +18,11 @@ const LOOK_UPS_PER_MINUTE = 10
 /** How long a page waits for the next block, milliseconds. */
 const PATIENCE_MS = 3_000
 
+/** The owner of an account as the engine and the signer know callers. @throws account_frozen, invalid_token */
+type CallerOf = (sender: Sender, chainId: number) => Promise<Caller>
+
 /** Sending from the account page: the engine of `POST /v1/tokens/transfers`, as the owner of the account. */
-export function accountSending(app: App, keys: PrivateKeys, forms: SubjectForms): AccountSending {
+export function accountSending(app: App, callerOf: CallerOf, forms: SubjectForms): AccountSending {
   const limit = openLimit({
     name: 'recipients',
     perSecond: LOOK_UPS_PER_MINUTE / 60,
@@ -34,8 +36,9 @@ export function accountSending(app: App, keys: PrivateKeys, forms: SubjectForms)
       throw new AppError('rate_limited', 'Too many look-ups of people. Wait a moment, then try again.', { retryAfter })
   }
   return {
-    rehearse: async ({ userId, sessionUid, accountId }, chainId, order) => {
-      const caller = await ownCaller(app, keys, { userId, sessionUid, chainId })
+    rehearse: async (sender, chainId, order) => {
+      const { accountId } = sender
+      const caller = await callerOf(sender, chainId)
       const chain = chainOf(app, caller)
       const found = await rehearseTransfer(app, caller, order, { forms, lookUp: lookUpOf(accountId) })
       const { address, userId: named } = found.recipient
@@ -48,8 +51,9 @@ export function accountSending(app: App, keys: PrivateKeys, forms: SubjectForms)
         recipient: { address, userId: named, name: await nameOf(app.db, named) },
       }
     },
-    send: async ({ userId, sessionUid, accountId }, chainId, order, key) => {
-      const caller = await ownCaller(app, keys, { userId, sessionUid, chainId })
+    send: async (sender, chainId, order, key) => {
+      const { accountId } = sender
+      const caller = await callerOf(sender, chainId)
       const { answer } = await transferTokens(app, caller, order, {
         forms,
         lookUp: lookUpOf(accountId),

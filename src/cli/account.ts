@@ -231,7 +231,12 @@ async function withSignerOrServer<T>(
   work: (signer: Signer, db: RootDb) => Promise<T>,
   through: (ask: AskOperator) => Promise<T>,
 ): Promise<T> {
-  const { SIGNER_SOCKET: path, SIGNER_KEY: verifierKey } = readSome(process.env, ['SIGNER_SOCKET', 'SIGNER_KEY'])
+  const {
+    SIGNER_SOCKET,
+    SIGNER_AUTH_SOCKET,
+    SIGNER_KEY: verifierKey,
+  } = readSome(process.env, ['SIGNER_SOCKET', 'SIGNER_AUTH_SOCKET', 'SIGNER_KEY'])
+  const path = SIGNER_AUTH_SOCKET ?? SIGNER_SOCKET
   return withDatabaseOrServer(async (db) => {
     if (path === undefined)
       throw new Error('SIGNER_SOCKET is missing: the signer has the keys of accounts. Or start the server: this command then goes through it.') // prettier-ignore

@@ -8,9 +8,9 @@ const HARDENED = ['--disable-sigusr1', '--disable-proto=throw']
  */
 const NEW_SPACE = '--max-semi-space-size=8'
 
-/** A program of the signer takes the place of this process: there is nobody between it and what watches over it. */
+/** A program takes the place of this process: there is nobody between it and what watches over it. */
 export function become(program: string, args: string[]): never {
-  const file = fileURLToPath(new URL(`../signer/${program}`, import.meta.url))
+  const file = fileURLToPath(new URL(`../${program === 'auth.ts' ? '' : 'signer/'}${program}`, import.meta.url))
   // Windows has no such thing, and no Unix sockets as the signer needs them.
   if (process.execve === undefined) throw new Error(`This system does not support that here: run node ${file}`)
   // Options of Node from an environment that was made for another program could load code or open a debugger.

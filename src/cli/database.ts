@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { readSome } from '../config.ts'
 import { FolderInUse, lockFolder } from '../folder-lock.ts'
 import { openEmbedded, openPostgres, type RootDb } from '../store/db.ts'
-import { migrate } from '../store/migrate.ts'
+import { assertMigrated, migrate } from '../store/migrate.ts'
 import { openOperator, registryThrough, type AskOperator } from './reach.ts'
 import { registryIn, type Registry } from './registry.ts'
 
@@ -12,6 +12,8 @@ export type InstallationSettings = {
   databaseUrl: string | undefined
   pooler: 'none' | 'transaction'
   networksFile: string
+  /** the tables belong to another role, who keeps them up to date */
+  isApart: boolean
 }
 
 /** Where the installation is, from the settings of the server. */
@@ -30,6 +32,7 @@ export function readInstallationSettings(env: Record<string, string | undefined>
     databaseUrl: DATABASE_URL,
     pooler: DATABASE_POOLER,
     networksFile: NETWORKS_FILE ?? join(DATA_DIR, 'networks.json'),
+    isApart: (env.AUTH_SOCKET ?? '') !== '',
   }
 }
 
@@ -58,7 +61,7 @@ export async function withDatabaseOrServer<T>(
 export async function withDatabase<T>(settings: InstallationSettings, work: (db: RootDb) => Promise<T>): Promise<T> {
   const { databaseUrl: url, pooler } = settings
   if (url !== undefined)
-    return using(await openPostgres({ url, pooler, pool: 2, onError: () => {} }).catch(named), work)
+    return using(await openPostgres({ url, pooler, pool: 2, onError: () => {} }).catch(named), settings, work)
   const dir = join(settings.dataDir, 'db')
   if (!existsSync(dir))
     throw new Error(
@@ -66,7 +69,7 @@ export async function withDatabase<T>(settings: InstallationSettings, work: (db:
     )
   const unlock = lockFolder(settings.dataDir)
   try {
-    return await using(await openEmbedded({ dir }), work)
+    return await using(await openEmbedded({ dir }), settings, work)
   } finally {
     unlock()
   }
@@ -79,9 +82,13 @@ function named(error: unknown): never {
   throw error
 }
 
-async function using<T>(db: RootDb, work: (db: RootDb) => Promise<T>): Promise<T> {
+async function using<T>(
+  db: RootDb,
+  { isApart }: Pick<InstallationSettings, 'isApart'>,
+  work: (db: RootDb) => Promise<T>,
+): Promise<T> {
   try {
-    await migrate(db)
+    await (isApart ? assertMigrated(db) : migrate(db))
     return await work(db)
   } finally {
     await db.destroy()

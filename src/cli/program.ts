@@ -28,6 +28,16 @@ const FIRST_WORDS: readonly FirstWord[] = [
     add: async (program) => program.addCommand((await import('./app.ts')).app()),
   },
   {
+    name: 'auth',
+    description: 'the authorization server as a program of its own: docs/guides/apart.md',
+    add: async (program) => program.addCommand((await import('./auth.ts')).auth()),
+  },
+  {
+    name: 'database',
+    description: 'the database of an installation whose programs are apart',
+    add: async (program) => program.addCommand((await import('./database-roles.ts')).database()),
+  },
+  {
     name: 'network',
     description: 'manage networks: add from a preset or manually, list, remove',
     add: async (program) => program.addCommand((await import('./network.ts')).network()),

@@ -41,7 +41,7 @@ export function openProvider(
     brand,
   }: { keys: PrivateKeys; cookieKeys: string[]; providers: ProviderSettings[]; secrets: Secrets; brand: Brand },
 ): Provider {
-  const { config, origin } = app
+  const { config, origin, pagesOrigin } = app
   const showPage = (ctx: KoaContextWithOIDC, words: Texts, title: string, body: string): void => {
     ctx.type = 'html'
     ctx.set('content-security-policy', PAGE_CSP)
@@ -51,7 +51,7 @@ export function openProvider(
   const provider = new Provider(issuerOf(origin), {
     adapter: recordsOf(app),
     jwks: { keys: keys.keys.map((key) => ({ ...key })) },
-    cookies: cookieSettings(origin, cookieKeys),
+    cookies: cookieSettings(pagesOrigin, cookieKeys),
     responseTypes: ['code'],
     pkce: { required: (ctx, client) => isPkceNeeded(applicationOf(client), ctx.oidc.params ?? {}) },
     clientAuthMethods: ['none', 'client_secret_basic', 'client_secret_post'],

@@ -71,6 +71,17 @@ export function publicKeys({ keys }: PrivateKeys): JSONWebKeySet {
 }
 
 /**
+ * The public half as its owner wrote it, for a program that has nothing else.
+ * @throws Error  when it cannot be read, or holds a private key
+ */
+export async function readPublicKeys(jwksFile: string): Promise<JSONWebKeySet> {
+  const text = await readIfThere(jwksFile, 'AUTH_JWKS_FILE')
+  if (text === null || text.trim() === '' || !isPublicSet(text))
+    throw new Error('AUTH_JWKS_FILE must hold the public keys of the authorization server, which its program writes')
+  return JSON.parse(text) as JSONWebKeySet
+}
+
+/**
  * Keys for signing cookies, newest first, derived from the signing keys: one file to guard, and a new signing key
  * put in front signs nobody out while the old one stays behind it.
  */

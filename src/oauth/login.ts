@@ -39,7 +39,7 @@ export function loginPages(
   app: App,
   { provider, providers, federation, secrets }: LoginContext,
 ): void {
-  const names = cookieNames(app.origin)
+  const names = cookieNames(app.pagesOrigin)
 
   /** GET /login/:uid: the chooser, or straight on to the provider that the application named. */
   server.get<{ Params: LoginParams; Querystring: { choose?: string } }>(
@@ -166,7 +166,7 @@ export function loginPages(
   ): Promise<FastifyReply> {
     const { uid } = interaction
     request.backLink = toChooser(textsAt(interaction, request), uid)
-    const { browser, cookie } = browserOf(request, app.origin)
+    const { browser, cookie } = browserOf(request, app.pagesOrigin)
     const loginHint = parameterOf(interaction, 'login_hint')
     const url = await federation.visit(chosen, {
       interactionUid: uid,

@@ -59,7 +59,8 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
     const { raw } = request
     const path = raw.url!.slice('/oauth'.length)
     if (path.startsWith('/auth') && /%00/.test(path)) raw.url = '/oauth/auth?error=nul'
-    const elsewhere = canonicalOf(raw, app.origin)
+    const origin = isForBrowsers(path) ? app.pagesOrigin : app.origin
+    const elsewhere = canonicalOf(raw, origin)
     if (elsewhere !== null && path.startsWith('/auth?')) {
       await reply.redirect(elsewhere, 307)
       return
@@ -73,7 +74,7 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
       response.setHeader('referrer-policy', 'no-referrer')
       // The library adds the hash of its one inline script, that of the form_post response, to `script-src`.
       if (raw.method === 'GET') response.setHeader('content-security-policy', `${PAGE_CSP}; script-src 'none'`)
-      pinOrigin(raw, app.origin)
+      pinOrigin(raw, origin)
       const incoming = path.startsWith('/token/') && raw.method === 'POST' ? await markAccessToken(raw) : raw
       Object.assign(incoming, { originalUrl: raw.url, url: path })
       await answer(incoming, response)
@@ -84,6 +85,9 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
     }
   }
 }
+
+/** Whether a path below the issuer is one that browsers go to, with the cookies of the pages. */
+export const isForBrowsers = (path: string): boolean => /^\/(auth|session)(\/|\?|$)/.test(path)
 
 /** bytes of a request that becomes an address */
 const MAX_POSTED_BYTES = 8_192

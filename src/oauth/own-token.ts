@@ -1,31 +1,43 @@
 import { randomUUID } from 'node:crypto'
 import { importJWK, SignJWT } from 'jose'
 import { audienceOf, issuerOf, type App } from '../app.ts'
+import { AppError } from '../errors.ts'
 import { assertNotFrozen, assertUser, verifyAccessToken, type Caller } from '../http/bearer.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import type { PrivateKeys } from './keys.ts'
 
 /** Long enough for one request to sign with. */
 const LIFE_SECONDS = 60
+const SENDING = 'contracts:write'
 
 /**
  * Someone on their own account page, as the engine and the signer know callers: by an access token, of our own client,
- * that never leaves this program. It is made for one request of a fresh session whose form was checked, and is verified
+ * that leaves for our own API at most. It is made for one request of a fresh session whose form was checked, and is verified
  * as any other: revocations and freezes hold for it too.
  * @throws account_frozen, invalid_token
  */
-export async function ownCaller(
-  app: App,
+export async function ownCaller(app: App, token: string): Promise<Caller> {
+  const caller = await verifyAccessToken(app, token)
+  assertUser(caller)
+  if (caller.clientId !== OWN_CLIENT)
+    throw new AppError('invalid_token', 'The access token is not of the account pages.')
+  if (caller.scopes.has(SENDING)) assertNotFrozen(app, caller)
+  return caller
+}
+
+/** @param sessionUid  null: for reading only */
+export async function ownToken(
+  app: Pick<App, 'origin' | 'now'>,
   { keys }: PrivateKeys,
-  { userId, sessionUid, chainId }: { userId: string; sessionUid: string; chainId: number },
-): Promise<Caller> {
+  { userId, sessionUid, chainId }: { userId: string; sessionUid: string | null; chainId: number },
+): Promise<string> {
   const key = keys.find(({ alg }) => alg === 'ES256')!
   const now = Math.floor(app.now() / 1_000)
-  const token = await new SignJWT({
+  return new SignJWT({
     client_id: OWN_CLIENT,
-    scope: 'contracts:write',
+    scope: sessionUid === null ? '' : SENDING,
     chain_id: chainId,
-    gid: `account ${sessionUid}`,
+    gid: `account ${sessionUid ?? 'read'}`,
   })
     .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: key.kid })
     .setIssuer(issuerOf(app.origin))
@@ -35,8 +47,4 @@ export async function ownCaller(
     .setIssuedAt(now)
     .setExpirationTime(now + LIFE_SECONDS)
     .sign(await importJWK(key, 'ES256'))
-  const caller = await verifyAccessToken(app, token)
-  assertUser(caller)
-  assertNotFrozen(app, caller)
-  return caller
 }

@@ -20,4 +20,4 @@ export const networkName = (app: App, words: Texts, { clientId, chainId }: Appli
 
 /** A network as people call it. */
 export const chainName = (app: App, words: Texts, chainId: number): string =>
-  networkTitle(words, { chainId, name: app.chains.get(chainId)?.name ?? null })
+  networkTitle(words, { chainId, name: app.networks.get(chainId)?.name ?? null })

@@ -30,6 +30,9 @@ const publishers = slot('the publisher of revocations', (_app: App): { publisher
 /** Tells the signer of a revocation immediately; nothing happens in a process without a publisher. */
 export const publishSoon = (app: App): void => publishers.of(app).publisher?.soon()
 
+/** A list that knows everything committed before the call; nothing happens in a process without a publisher. */
+export const publishNow = async (app: App): Promise<void> => publishers.of(app).publisher?.publish()
+
 /**
  * Keeps the signer informed of what is revoked. The list is signed by the authorization server, so anyone who only carries it
  * can neither change it nor hold it back for long: the signer accepts no token on an old one.

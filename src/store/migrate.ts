@@ -35,11 +35,34 @@ export async function migrate(db: RootDb): Promise<void> {
     if (sha256 === undefined) await apply(db, migration)
     else assertSame(migration, sha256)
   }
+  assertNotNewer(known, migrations)
+}
+
+function assertNotNewer(known: ReadonlyMap<number, string>, migrations: Migration[]): void {
   const newest = Math.max(...known.keys())
   if (newest > migrations.at(-1)!.number)
     throw new Error(
       `the database was created by a newer version: it has migration ${newest}, this program ends at ${migrations.at(-1)!.number}`,
     )
+}
+
+/**
+ * For a program whose role may not change tables: they are as this version makes them.
+ * @throws Error naming the command that brings them there
+ */
+export async function assertMigrated(db: RootDb): Promise<void> {
+  const applied = await db.selectFrom('migrations').select(['number', 'sha256']).execute()
+  const known = new Map(applied.map(({ number, sha256 }) => [number, sha256]))
+  const migrations = await readMigrations()
+  for (const migration of migrations) {
+    const sha256 = known.get(migration.number)
+    if (sha256 === undefined)
+      throw new Error(
+        `the database lacks migration ${migration.name}: run chatelaine database roles as the owner of the tables`,
+      )
+    assertSame(migration, sha256)
+  }
+  assertNotNewer(known, migrations)
 }
 
 function assertSame({ name, sha256 }: Migration, applied: string): void {

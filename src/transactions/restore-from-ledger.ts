@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { readRaw } from '../follower/transaction.ts'
-import type { Hex } from '../ids.ts'
+import { parseUserId, type Hex, type UserId } from '../ids.ts'
 import type { Recalled } from '../signer/wire.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { fromHex, toHex, toWord } from '../store/bytes.ts'
@@ -45,8 +45,7 @@ export async function restoreSlot(app: App, slot: NonceSlot): Promise<boolean> {
   const attempts = await recallSlot(app, slot)
   if (attempts.length === 0) return false
   const { userId } = attempts[0]!
-  const attestation = await attestationOf(app, { userId, address: slot.from })
-  await retrying(() => restoreAccount(app.db, { userId, address: slot.from, attestation }))
+  await bringBack(app, { userId, address: slot.from })
   for (let race = 1; ; race++) {
     try {
       await retrying(() => app.db.transaction().execute((db) => restoreFromLedger(db, app, slot, attempts)))
@@ -56,6 +55,17 @@ export async function restoreSlot(app: App, slot: NonceSlot): Promise<boolean> {
       if (!isUniqueViolation(error) || race === MAX_RACES) throw error
     }
   }
+}
+
+/** The rows of an account whose signature the ledger has. */
+async function bringBack(app: App, lost: { userId: UserId; address: Hex }): Promise<void> {
+  const { db, auth } = app
+  if (auth === null) {
+    const attestation = await attestationOf(app, lost)
+    return void (await retrying(() => restoreAccount(db, { ...lost, attestation })))
+  }
+  const { provider, subject } = parseUserId(lost.userId)!
+  await auth.makeAccount({ provider, providerUserId: subject })
 }
 
 const MAX_RACES = 8

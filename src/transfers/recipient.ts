@@ -6,12 +6,13 @@ import { provenAddress, storedAddressOf, type AddressProver } from '../http/prov
 import { isApplicationProvider, userIdOf, type Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-import { findUser } from '../users/find.ts'
+import { findOwner } from '../users/find.ts'
 import type { Addressee } from './order.ts'
 import type { Recipient } from './wire.ts'
 
-/** What ids of people look like by provider; null where there is no telling. Every provider of the installation. */
-export type SubjectForms = ReadonlyMap<string, RegExp | null>
+/** What ids of people look like at a provider; null where there is no telling, undefined for one that is not here. */
+export type SubjectForms = { get(provider: string): SubjectForm | Promise<SubjectForm> }
+type SubjectForm = RegExp | null | undefined
 
 /** Someone for whom an account can be made ahead. */
 export type Stranger = { provider: string; subject: string }
@@ -33,14 +34,14 @@ export async function findRecipient(
     throw unknown(to, 'This application has no identity provider with that name.')
   if (to.by === 'name') return { address: await findByName(app, to) }
   const { provider, subject } = to
-  const known = await findUser(app.db, userIdOf(provider, subject))
+  const known = await findOwner(app.db, userIdOf(provider, subject))
   if (known !== null) return { address: await provenAddress(app, known.stored) }
-  if (!isOwn) refuseUnreachable(to, forms.get(provider))
+  if (!isOwn) refuseUnreachable(to, await forms.get(provider))
   return { stranger: { provider, subject } }
 }
 
 /** An account that nobody can ever sign in to would keep what is sent there. */
-function refuseUnreachable(to: Addressee & { by: 'userId' }, form: RegExp | null | undefined): void {
+function refuseUnreachable(to: Addressee & { by: 'userId' }, form: SubjectForm): void {
   if (form === undefined) throw unknown(to, `This installation has no provider ${to.provider}.`)
   if (form === null)
     throw unknown(to, `Nobody with this id has signed in, and ids of ${to.provider} cannot be checked.`)

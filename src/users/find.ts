@@ -67,6 +67,27 @@ export async function provenUser(app: AddressProver, user: User): Promise<Proven
   return { ...user, address: await provenAddress(app, user.stored) }
 }
 
+/** The account that an identity leads to, and nothing that its provider says of the person. One index look-up. */
+export async function findOwner(
+  db: Db,
+  userId: UserId,
+): Promise<Pick<User, 'accountId' | 'userId' | 'stored'> | null> {
+  const identity = parseUserId(userId)
+  if (identity === null) return null
+  const row = await retrying(() =>
+    db
+      .selectFrom('identities as identity')
+      .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+      .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
+      .where('identity.provider', '=', identity.provider)
+      .where('identity.subject', '=', identity.subject)
+      .executeTakeFirst(),
+  )
+  return row === undefined
+    ? null
+    : { accountId: row.account_id, userId: row.user_id, stored: storedAddressOf(row) }
+}
+
 /** Whether an identity leads to an account. */
 export async function leadsTo(db: Db, userId: UserId, accountId: string): Promise<boolean> {
   const identity = parseUserId(userId)

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
+import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { provenAddress, type AddressProver } from '../http/proven-address.ts'
 import { accountIdOf, isProviderName, isSubject, parseUserId, userIdOf, type Hex, type UserId } from '../ids.ts'
 import type { Db } from '../store/db.ts'
-import { findUser } from './find.ts'
+import { findOwner } from './find.ts'
 import { insertAccount, insertIdentity } from './sign-in.ts'
 import type { Pregenerated } from './wire.ts'
 import { storeWrappedKey } from './wrapped-keys.ts'
@@ -13,10 +14,10 @@ import { storeWrappedKey } from './wrapped-keys.ts'
  * immutable id of them, never by a name: names change hands, and what was sent would go to someone else.
  * Twice is the same as once; where the identity was added to an account, that account is the answer.
  * @returns the address in lower case; `isNew`: this call made it
- * @throws invalid_request, address_not_proven, signer_unavailable, database_unavailable
+ * @throws invalid_request, address_not_proven, signer_unavailable, auth_unavailable, database_unavailable
  */
 export async function pregenerate(
-  app: AddressProver,
+  app: AddressProver & Partial<Pick<App, 'auth'>>,
   { provider, providerUserId: subject }: { provider: string; providerUserId: string },
 ): Promise<Pregenerated> {
   const refuse = (pointer: string, detail: string): AppError =>
@@ -25,15 +26,16 @@ export async function pregenerate(
     throw refuse('/provider', 'The provider must be its name: upper-case letters, digits and underscores, at most 32.')
   if (!isSubject(subject))
     throw refuse('/providerUserId', 'The id must be 1 to 255 characters, none of them a control character.')
-  const { db, signer } = app
+  const { db, signer, auth } = app
   const userId = userIdOf(provider, subject)
-  const known = await findUser(db, userId)
+  const known = await findOwner(db, userId)
   if (known !== null) return { userId: known.userId, address: await provenAddress(app, known.stored), isNew: false }
+  if (auth !== null && auth !== undefined) return auth.makeAccount({ provider, providerUserId: subject })
   const { address, wrapped, attestation } = await signer.createAccount({ userId })
   // In a second place before anyone can be told the address.
   if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
   const isNew = await restoreAccount(db, { userId, address, attestation })
-  const made = (await findUser(db, userId))!
+  const made = (await findOwner(db, userId))!
   return { userId: made.userId, address: await provenAddress(app, made.stored), isNew }
 }
 

@@ -46,7 +46,7 @@ export function openAccountDoor(
   app: App,
   { provider, secrets }: { provider: Provider; secrets: Secrets },
 ): AccountDoor {
-  const { config, origin } = app
+  const { config, pagesOrigin: origin } = app
   const limit = openLimit({ name: 'account', perSecond: PER_SECOND, burst: BURST, now: () => app.now() })
   const purposeOf = ({ sessionUid }: Visitor): string => `account ${sessionUid}`
   const isFresh = ({ signedInAt }: Visitor, seconds = FRESH_SECONDS): boolean =>

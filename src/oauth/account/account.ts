@@ -54,7 +54,7 @@ export function accountPages(
   app: App,
   { provider, providers, federation, secrets, slices, keys }: AccountPageParts,
 ): void {
-  const { db, origin } = app
+  const { db, pagesOrigin: origin } = app
   const door = openAccountDoor(server, app, { provider, secrets })
   const { arrive, csrfOf, act, actFresh } = door
   sendPages(server, app, { door, providers, slices })
@@ -71,7 +71,7 @@ export function accountPages(
     const { accountId, userId } = user
     const words = textsOf(request)
     const [networks, allowed, identities, sessions, { frozenAt }, notice, exportedAt] = await Promise.all([
-      Promise.all([...app.chains.keys()].map((chainId) => lookAt(words, user, chainId))),
+      Promise.all([...app.networks.keys()].map((chainId) => lookAt(words, user, chainId))),
       listAllowed(app, { accountId, userId }),
       listIdentities(db, { accountId, userId }),
       listSessions(db, userId),

@@ -32,9 +32,9 @@ export function activityPage(
   /** GET /account/activity: `network`, `show`, `direction`, `application`, `cursor`. Errors: invalid_cursor. */
   server.get<{ Querystring: Record<string, unknown> }>('/account/activity', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
-    if (visitor === null) return leaveFor(reply, ownSignIn(app.origin, { comesBackTo: 'first' }))
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.pagesOrigin, { comesBackTo: 'first' }))
     const words = textsOf(request)
-    const networks = [...app.chains.keys()].map((value) => ({ value, title: chainName(app, words, value) }))
+    const networks = [...app.networks.keys()].map((value) => ({ value, title: chainName(app, words, value) }))
     const allowed = await listAllowed(app, visitor.user)
     const applications = [
       ...allowed.map(({ clientId, name }) => ({ value: clientId, title: name })),
@@ -51,7 +51,7 @@ export function activityPage(
       nextCursor,
       isFirst: cursor === undefined,
     })}`
-    return sendPage(reply, 200, { words, title: words.activity.title, layout: 'wide', hasScript: app.origin, body })
+    return sendPage(reply, 200, { words, title: words.activity.title, layout: 'wide', hasScript: app.pagesOrigin, body })
   })
 
   async function readRows(
@@ -62,7 +62,7 @@ export function activityPage(
   ): Promise<Rows> {
     const { network, show, direction, application } = filters
     const page = { limit: ROWS, cursor }
-    if (!app.chains.has(network)) return { rows: [], nextCursor: null }
+    if (!app.networks.has(network)) return { rows: [], nextCursor: null }
     if (show === 'done')
       return rowsOf(await slices.readSent(owner, network, { ...page, clientId: application }), (one) =>
         sentItem(words, one),

@@ -28,7 +28,7 @@ export function ownDataFile(
    */
   server.get('/account/data.json', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
-    if (visitor === null) return leaveFor(reply, ownSignIn(app.origin, { comesBackTo: 'first' }))
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.pagesOrigin, { comesBackTo: 'first' }))
     const { user } = visitor
     const words = textsOf(request)
     const [applications, identities, sessions] = await Promise.all([
@@ -49,7 +49,7 @@ export function ownDataFile(
       applications: applications.map(({ signIns: _signIns, ...allowed }) => allowed), // prettier-ignore
       browsers: sessions.map(({ browser, system, signedInAt }) => ({ browser, system, signedInAt })),
     }
-    const networks = [...app.chains.keys()].map((chainId) => ({ chainId, network: chainName(app, words, chainId) }))
+    const networks = [...app.networks.keys()].map((chainId) => ({ chainId, network: chainName(app, words, chainId) }))
     return reply
       .header('cache-control', 'no-store')
       .header('content-disposition', 'attachment; filename="account-data.json"')

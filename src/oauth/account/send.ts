@@ -32,7 +32,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
   server.get<{ Querystring: Record<string, unknown> }>('/account/send', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
     if (visitor === null || !door.isFresh(visitor))
-      return leaveFor(reply, ownSignIn(app.origin, { comesBackTo: visitor === null ? 'first' : 'send' }))
+      return leaveFor(reply, ownSignIn(app.pagesOrigin, { comesBackTo: visitor === null ? 'first' : 'send' }))
     const { query } = request
     const asset = typeof query.asset === 'string' ? query.asset : ''
     return showForm(request, reply, visitor, { asset, to: '', provider: '', amount: '' }, null)
@@ -85,7 +85,9 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
       }
       await assertChangeable(app.db, visitor.user.accountId)
       const id = await sending.send(senderOf(await provenVisitor(app, visitor)), chainId, order, key)
-      return new URL(`${app.origin}/account/sent?${new URLSearchParams({ network: String(chainId), id }).toString()}`)
+      return new URL(
+        `${app.pagesOrigin}/account/sent?${new URLSearchParams({ network: String(chainId), id }).toString()}`,
+      )
     },
     'send',
   )
@@ -93,7 +95,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
   /** GET /account/sent: `network`, `id`; what became of it. */
   server.get<{ Querystring: Record<string, unknown> }>('/account/sent', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
-    if (visitor === null) return leaveFor(reply, ownSignIn(app.origin, { comesBackTo: 'first' }))
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.pagesOrigin, { comesBackTo: 'first' }))
     const words = textsOf(request)
     const { network: asked, id } = request.query
     const chainId = Number(typeof asked === 'string' && /^\d{1,15}$/.test(asked) ? asked : 0)
@@ -101,7 +103,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     if (sent === null) throw new PageError('not_found', ({ codes }) => codes.not_found[1])
     const network = chainName(app, words, chainId)
     const body = `${await door.noticeFor(visitor, words)}${sentBody(words, { sent, network, here: request.url })}`
-    return sendPage(reply, 200, { words, title: words.send.sentTitle, hasScript: app.origin, body })
+    return sendPage(reply, 200, { words, title: words.send.sentTitle, hasScript: app.pagesOrigin, body })
   })
 
   async function showForm(
@@ -113,7 +115,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
   ): Promise<FastifyReply> {
     const words = textsOf(request)
     const choices = (
-      await Promise.all([...app.chains.keys()].map((chainId) => choicesOn(words, visitor, chainId)))
+      await Promise.all([...app.networks.keys()].map((chainId) => choicesOn(words, visitor, chainId)))
     ).flat()
     const named = providers.map(({ name, label }) => ({ value: name, title: label }))
     const error = refused === null ? null : explainError(words, refused)
@@ -185,7 +187,7 @@ function readAsset(
   text: string,
 ): Pick<TransferForm, 'tokenType' | 'tokenAddress' | 'tokenId'> & { chainId: number } {
   const [, chainId, tokenType, tokenAddress, tokenId] = ASSET.exec(text) ?? []
-  if (chainId === undefined || !app.chains.has(Number(chainId)))
+  if (chainId === undefined || !app.networks.has(Number(chainId)))
     throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
   return {
     chainId: Number(chainId),

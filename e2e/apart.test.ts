@@ -1,0 +1,403 @@
+import assert from 'node:assert/strict'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import http from 'node:http'
+import https from 'node:https'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { importJWK, SignJWT } from 'jose'
+import { sql } from 'kysely'
+import { launchAnvil, type Anvil } from '../src/devnet/anvil.ts'
+import { rpc } from '../src/devnet/rpc.ts'
+import { newKey } from '../src/oauth/keys.ts'
+import { connectSigner } from '../src/signer/client.ts'
+import { openPostgres } from '../src/store/db.ts'
+import { makeCertificate, noCertificates } from '../test/certificate.ts'
+import { command } from '../test/command.ts'
+import { emptyPostgres, testCluster } from '../test/database.ts'
+import { until } from '../test/until.ts'
+import { startAcme } from './acme.ts'
+import { endAll, startProgram, type RunningProgram } from './programs.ts'
+import { freePort } from './start.ts'
+
+/**
+ * Three programs on PostgreSQL: the API and the authorization server under a role and with settings of their own, and the signer
+ * with a socket for each. What clients were promised holds, and what the API has signs nobody in.
+ */
+const ORIGIN = 'https://wallet.example'
+const PAGES = 'https://sign-in.example'
+const CALLBACK = 'https://shop.example/callback'
+const skip = testCluster === null ? 'needs TEST_DATABASE_URL' : noCertificates
+
+let folder: string
+let drop: () => Promise<void> = async () => {}
+let chain: Anvil
+let idp: https.Server
+let ports: { api: number; auth: number; ops: number }
+let api: Record<string, string>
+let auth: Record<string, string>
+let signerSettings: Record<string, string>
+let roles: { auth: string; api: string }
+let owner: string
+let programs: { api: RunningProgram; auth: RunningProgram; signer: RunningProgram }
+let secret: string
+let operator: string
+const inside = (name: string): string => join(folder, name)
+
+before(
+  async () => {
+    if (skip !== false) return
+    folder = await mkdtemp(join(tmpdir(), 'chatelaine-apart-'))
+    const certificate = await makeCertificate('localhost')
+    await writeFile(inside('cert.pem'), certificate.cert)
+    await writeFile(inside('kek'), randomBytes(32), { mode: 0o600 })
+    for (const name of ['auth', 'api', 'run']) await mkdir(inside(name))
+    const genesisSeconds = Math.floor(Date.now() / 1_000) - 60
+    chain = await launchAnvil({ dir: folder, port: 0, genesisSeconds, loadFile: null, dumpFile: inside('chain.json') })
+    await rpc(chain.rpcUrl, 'anvil_mine', '0x5')
+    await rpc(chain.rpcUrl, 'evm_setIntervalMining', 1)
+    ports = { api: await freePort(), auth: await freePort(), ops: await freePort() }
+    const acme = await startAcme({ host: 'localhost', port: await freePort(), certificate })
+    idp = acme.server
+    await writeFile(
+      inside('auth/providers.json'),
+      JSON.stringify([
+        { name: 'ACME', issuer: acme.issuer, clientId: 'wallet', clientSecret: 'of the wallet', allowPrivate: true },
+      ]),
+    )
+    const database = await emptyPostgres(testCluster!)
+    owner = database.url
+    const mark = randomBytes(4).toString('hex')
+    roles = { auth: `chatelaine_auth_${mark}`, api: `chatelaine_api_${mark}` }
+    await asOwner(`create role ${roles.auth} login`, `create role ${roles.api} login`)
+    drop = async () => {
+      await database.drop()
+      const admin = await openPostgres({ url: testCluster!, pooler: 'none', pool: 1, onError: () => {} })
+      for (const role of Object.values(roles)) await sql.raw(`drop role ${role}`).execute(admin)
+      await admin.destroy()
+    }
+    const urlAs = (role: string): string => Object.assign(new URL(owner), { username: role }).href
+    const shared = {
+      NODE_ENV: 'production',
+      PUBLIC_ORIGIN: ORIGIN,
+      AUTH_ORIGIN: PAGES,
+      AUTH_SOCKET: inside('run/auth.sock'),
+      AUTH_JWKS_FILE: inside('api/jwks.json'),
+      NETWORKS_FILE: inside('networks.json'),
+      TRUST_PROXY: '127.0.0.1',
+    }
+    api = {
+      ...shared,
+      PORT: String(ports.api),
+      OPS_LISTEN: `127.0.0.1:${ports.ops}`,
+      DATABASE_URL: urlAs(roles.api),
+      SIGNER_SOCKET: inside('signer.sock'),
+    }
+    auth = {
+      ...shared,
+      PORT: String(ports.auth),
+      API_URL: `http://127.0.0.1:${ports.api}`,
+      DATABASE_URL: urlAs(roles.auth),
+      SIGNER_AUTH_SOCKET: inside('auth/signer.sock'),
+      AUTH_KEYS_FILE: inside('auth/keys.json'),
+      PROVIDERS_FILE: inside('auth/providers.json'),
+      OPERATOR_TOKEN_FILE: inside('auth/operators'),
+      NODE_EXTRA_CA_CERTS: inside('cert.pem'),
+    }
+    signerSettings = {
+      SIGNER_SOCKET: api.SIGNER_SOCKET!,
+      SIGNER_AUTH_SOCKET: auth.SIGNER_AUTH_SOCKET!,
+      SIGNER_DIR: inside('signer'),
+      SIGNER_KEK_FILE: inside('kek'),
+      SIGNER_JWKS_FILE: shared.AUTH_JWKS_FILE,
+      SIGNER_ISSUER: `${ORIGIN}/oauth`,
+      SIGNER_AUDIENCE: `${ORIGIN}/v1`,
+      SIGNER_CHAINS: '31337',
+    }
+    await run({ DATABASE_URL: owner }, 'database', 'roles', '--auth', roles.auth, '--api', roles.api)
+    await run(auth, 'auth-keys', 'create')
+    operator = JSON.parse(await run(auth, 'operator-token', 'create', '--name', 'mira', '--json')).token as string
+    const [fingerprint] = (await run(auth, 'auth-keys', 'fingerprints')).split('\n')
+    await run(signerSettings, 'signer', 'trust-key', '--accept', fingerprint!)
+    await run(auth, 'network', 'add', 'local', '--chain-id', '31337', '--rpc-url', chain.rpcUrl, '--symbol', 'ETH', '--explorer', 'https://scan.example') // prettier-ignore
+    secret = JSON.parse(await run(auth, 'app', 'create', '--name', 'Shop', '--client-id', 'shop', '--network', 'local', '--redirect-uri', CALLBACK, '--permission', 'wallet:read', '--permission', 'contracts:read', '--permission', 'contracts:write', '--confidential', '--json')).secret as string // prettier-ignore
+
+    const signer = startProgram('signer/main.ts', signerSettings, folder)
+    await until('the signer is ready', async () => signer.child.stdout!.read() !== null, 60_000)
+    programs = { signer, auth: startProgram('auth.ts', auth, folder), api: startProgram('main.ts', api, folder) }
+    await until('the authorization server is ready', () => isReady(ports.auth, 'sign-in.example'), 60_000)
+    await until('the API is ready', () => isReady(ports.api, 'wallet.example'), 60_000)
+  },
+  { timeout: 240_000 },
+)
+after(async () => {
+  if (programs !== undefined && process.env.SHOW !== undefined) console.error(programs.auth.err(), programs.api.err())
+  endAll()
+  idp?.closeAllConnections()
+  idp?.close()
+  await chain?.stop()
+  await drop()
+  if (folder !== undefined) await rm(folder, { recursive: true, force: true })
+})
+
+test('clients find everything at the addresses that they know, and no page is at the host of the API', { skip }, async () => {
+  const discovery = await ask(`${ORIGIN}/oauth/.well-known/openid-configuration`)
+  assert.equal(discovery.status, 200, discovery.text)
+  const found = JSON.parse(discovery.text)
+  assert.deepEqual(
+    ['issuer', 'authorization_endpoint', 'token_endpoint', 'jwks_uri', 'userinfo_endpoint', 'end_session_endpoint'].map((name) => found[name]), // prettier-ignore
+    ['', '/auth', '/token', '/jwks', '/me', '/session/end'].map((path) => `${ORIGIN}/oauth${path}`),
+  )
+  const same = await ask(`${ORIGIN}/.well-known/oauth-authorization-server/oauth`)
+  assert.equal(JSON.parse(same.text).issuer, found.issuer)
+  assert.doesNotMatch((await ask(`${ORIGIN}/oauth/jwks`)).text, /"d"/)
+  assert.equal((await ask(`${ORIGIN}/oauth/me`)).status, 401)
+  const refused = await ask(`${ORIGIN}/oauth/token`, { form: { grant_type: 'authorization_code', code: 'x' } })
+  assert.equal(refused.status, 400)
+  assert.equal(JSON.parse(refused.text).error, 'invalid_request')
+
+  for (const path of ['/oauth/auth?client_id=shop', '/login/callback/ACME?code=1&state=2', '/account', '/account/send', '/oauth/session/end']) {
+    const { status, headers } = await ask(`${ORIGIN}${path}`)
+    assert.deepEqual([status, headers.location, headers['set-cookie']], [307, `${PAGES}${path}`, undefined], path)
+  }
+  const posted = await ask(`${ORIGIN}/login/callback/ACME`, { form: { code: '1', state: '2' } })
+  assert.deepEqual([posted.status, posted.headers.location], [307, `${PAGES}/login/callback/ACME`])
+
+  // The program of the pages answers for its own host only, and its inside is not for everyone.
+  const astray = await ask(`${PAGES}/account`, { headers: { host: 'wallet.example' } })
+  assert.equal(astray.status, 421, astray.text)
+  for (const path of ['/internal/auth/forms', '/internal/auth/accounts'])
+    for (const origin of [ORIGIN, PAGES]) assert.equal((await ask(`${origin}${path}`)).status, 404, path)
+  assert.equal((await ask(`${ORIGIN}/operator/v1/networks`, { headers: bearer(operator) })).status, 404)
+  const networks = JSON.parse((await ask(`${PAGES}/operator/v1/networks`, { headers: bearer(operator) })).text)
+  assert.deepEqual(networks.map(({ name }: { name: string }) => name), ['local'])
+})
+
+test(
+  'a person signs in, allows, and writes with the token at once; sends from the account page, and ends it there',
+  { skip, timeout: 120_000 },
+  async () => {
+    const browser = openBrowser()
+    const { token, refreshToken } = await signIn(browser)
+    const me = JSON.parse((await ask(`${ORIGIN}/v1/me`, { headers: bearer(token) })).text)
+    assert.equal(me.username, 'Nell')
+    const userinfo = JSON.parse((await ask(`${ORIGIN}/oauth/me`, { headers: bearer(token) })).text)
+    assert.equal(userinfo.email, 'n@acme.example')
+    // No cookie was set for the API's host, and each is bound to that of the pages.
+    assert.deepEqual([...browser.hosts()], ['sign-in.example'])
+
+    await rpc(chain.rpcUrl, 'anvil_setBalance', me.address, `0x${(10n ** 18n).toString(16)}`)
+    const written = await transfer(token, '0.25')
+    assert.equal(written.status, 200, written.text)
+    // Someone who has never been here: the API has no account made, the other program does.
+    const ahead = await transfer(token, '0.1', { toUserId: 'ACME-4712' })
+    assert.equal(JSON.parse(ahead.text).code, 'unknown_recipient', ahead.text)
+
+    const account = await browser.go(`${PAGES}/account`)
+    assert.equal(account.status, 200)
+    for (const shown of ['Nell', 'Shop', me.address, '0.25']) assert.ok(account.text.includes(shown), shown)
+    const asset = /name="asset"[^]*?value="([^"]+)"/.exec((await browser.go(`${PAGES}/account/send`)).text)?.[1]
+    const confirm = await browser.submit(`${PAGES}/account/send`, '/account/send', { asset: asset!, to: `0x${'c1'.repeat(20)}`, provider: '', amount: '0.125' }) // prettier-ignore
+    const sent = await browser.submit(confirm, '/account/send/confirm', {})
+    assert.match(sent.url, /^https:\/\/sign-in\.example\/account\/sent\?/)
+    await until('it is in a block', async () => BigInt(await rpc<string>(chain.rpcUrl, 'eth_getBalance', `0x${'c1'.repeat(20)}`, 'latest')) === 125n * 10n ** 15n, 20_000) // prettier-ignore
+
+    await browser.submit(`${PAGES}/account`, '/account/applications/revoke', {})
+    await until('the token is refused', async () => (await ask(`${ORIGIN}/v1/me`, { headers: bearer(token) })).status === 401, 15_000) // prettier-ignore
+    const again = await ask(`${ORIGIN}/oauth/token`, { form: { grant_type: 'refresh_token', refresh_token: refreshToken, client_id: 'shop', client_secret: secret } }) // prettier-ignore
+    assert.equal(JSON.parse(again.text).error, 'invalid_grant')
+  },
+)
+
+test('what the API has signs nobody in and nothing for them: its role, its sockets, its settings', { skip, timeout: 120_000 }, async (t) => {
+  const { token } = await signIn(openBrowser())
+  const me = JSON.parse((await ask(`${ORIGIN}/v1/me`, { headers: bearer(token) })).text)
+  await rpc(chain.rpcUrl, 'anvil_setBalance', me.address, `0x${(10n ** 18n).toString(16)}`)
+
+  const db = await openPostgres({ url: api.DATABASE_URL!, pooler: 'none', pool: 1, onError: () => {} })
+  const signer = connectSigner({ path: api.SIGNER_SOCKET! })
+  t.after(async () => {
+    signer.close()
+    await db.destroy()
+  })
+  for (const statement of [
+    'select email from identities',
+    'select * from identities',
+    'select secret_hashes from applications',
+    'select payload from oauth_records',
+    'select * from sign_ins',
+    'select * from wrapped_keys',
+    'select * from operator_actions',
+    "insert into identities (provider, subject, account_id, username) select 'ACME', 'thief', account_id, 'thief' from accounts",
+    "update identities set subject = 'thief'",
+    'update accounts set address = address',
+    'delete from revoked_grants',
+    'update applications set suspended_at = null',
+    "insert into consents (account_id, client_id, permissions) select account_id, 'shop', '[]' from accounts",
+    'create table more (x int)',
+  ])
+    await assert.rejects(sql.raw(statement).execute(db), /permission denied/, statement)
+
+  for (const asked of [
+    signer.createAccount({ userId: 'ACME-thief' }),
+    signer.bringRevocations(['a list']),
+    signer.wrapped({ after: 0 }),
+  ])
+    await assert.rejects(asked, /is asked on SIGNER_AUTH_SOCKET only/)
+  const effect = { intentId: 'tx_theft', chainId: 31_337, from: me.address.toLowerCase(), nonce: 50, to: `0x${'ee'.repeat(20)}`, value: '1', data: '0x', gas: '21000', maxFeePerGas: '1000', maxPriorityFeePerGas: '1', kind: 'send' } as const // prettier-ignore
+  await assert.rejects(signer.sign(effect), (error: { code: string }) => ['invalid_token', 'nonce_gap'].includes(error.code))
+  const forged = await mint(me.id)
+  await assert.rejects(signer.sign({ ...effect, accessToken: forged }), { code: 'invalid_token' })
+  assert.equal((await ask(`${ORIGIN}/v1/me`, { headers: bearer(forged) })).status, 401)
+  assert.equal((await ask(`${ORIGIN}/internal/account/send`, { json: { args: [] }, headers: bearer(forged) })).status, 404)
+  // A token of an application opens nothing that is for the account page, however live it is.
+  assert.equal((await ask(`${ORIGIN}/internal/account/send`, { json: { args: [] }, headers: bearer(token) })).status, 404)
+})
+
+test('the API does not start where it could open what the authorization server guards, or with a role that can do more', { skip, timeout: 60_000 }, async () => {
+  const more = { AUTH_KEYS_FILE: auth.AUTH_KEYS_FILE!, PROVIDERS_FILE: auth.PROVIDERS_FILE!, OPERATOR_TOKEN_FILE: auth.OPERATOR_TOKEN_FILE!, SIGNER_AUTH_SOCKET: auth.SIGNER_AUTH_SOCKET! } // prettier-ignore
+  for (const [name, path] of Object.entries(more)) {
+    const { ended, err } = startProgram('main.ts', { ...api, [name]: path }, folder)
+    assert.equal(await ended, 1)
+    assert.match(err(), new RegExp(`the API can open ${name}, which only the authorization server may`))
+  }
+  const wide = startProgram('main.ts', { ...api, DATABASE_URL: owner, PORT: String(await freePort()), OPS_LISTEN: '' }, folder)
+  assert.equal(await wide.ended, 1)
+  assert.match(wide.err(), /the role of DATABASE_URL can read e-mail addresses, read secrets of applications/)
+})
+
+test('while the authorization server is away tokens that are out work, and /oauth says so in the one shape of an error', { skip, timeout: 60_000 }, async () => {
+  const { token } = await signIn(openBrowser())
+  programs.auth.child.kill('SIGTERM')
+  assert.equal(await programs.auth.ended, 0)
+  const refused = await ask(`${ORIGIN}/oauth/token`, { form: { grant_type: 'client_credentials' } })
+  assert.equal(refused.status, 503)
+  const problem = JSON.parse(refused.text)
+  assert.deepEqual([problem.code, problem.retryable, /^application\/problem\+json/.test(refused.headers['content-type']!), refused.headers['retry-after']], ['auth_unavailable', true, true, '1']) // prettier-ignore
+  assert.equal((await ask(`${ORIGIN}/v1/me`, { headers: bearer(token) })).status, 200)
+  programs.auth = startProgram('auth.ts', auth, folder)
+  await until('it is back', async () => (await ask(`${ORIGIN}/oauth/jwks`)).status === 200, 30_000)
+})
+
+const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+
+async function run(settings: Record<string, string>, ...words: string[]): Promise<string> {
+  const { code, out, err } = await command(settings, words)
+  assert.deepEqual([code, err], [0, ''], words.join(' '))
+  return out
+}
+
+async function asOwner(...statements: string[]): Promise<void> {
+  const db = await openPostgres({ url: owner, pooler: 'none', pool: 1, onError: () => {} })
+  for (const one of statements) await sql.raw(one).execute(db)
+  await db.destroy()
+}
+
+type Answer = { status: number; headers: http.IncomingHttpHeaders; text: string }
+
+/** A request as the proxies of the two hosts pass it on. */
+function ask(
+  url: string,
+  { form, json, headers = {} }: { form?: Record<string, string>; json?: unknown; headers?: Record<string, string> } = {},
+): Promise<Answer> {
+  const { host, pathname, search, protocol, port } = new URL(url)
+  const body = form === undefined ? (json === undefined ? undefined : JSON.stringify(json)) : new URLSearchParams(form).toString() // prettier-ignore
+  const type = form === undefined ? 'application/json' : 'application/x-www-form-urlencoded'
+  const isOurs = host.endsWith('.example')
+  const given = {
+    ...(isOurs ? { host, 'x-forwarded-proto': 'https', 'x-forwarded-for': '203.0.113.7' } : {}),
+    ...(body === undefined ? {} : { 'content-type': type, 'content-length': String(Buffer.byteLength(body)) }),
+    ...headers,
+  }
+  const at = isOurs
+    ? { host: '127.0.0.1', port: host === 'sign-in.example' ? ports.auth : ports.api }
+    : { host: 'localhost', port: Number(port), rejectUnauthorized: false }
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>()
+  const asked = (isOurs || protocol === 'http:' ? http : https).request(
+    { ...at, path: `${pathname}${search}`, method: body === undefined ? 'GET' : 'POST', headers: given },
+    async (response) => {
+      const chunks: Buffer[] = []
+      for await (const chunk of response) chunks.push(chunk as Buffer)
+      resolve({ status: response.statusCode!, headers: response.headers, text: Buffer.concat(chunks).toString() })
+    },
+  )
+  asked.once('error', reject)
+  asked.end(body)
+  return promise
+}
+
+const isReady = async (port: number, host: string): Promise<boolean> =>
+  (await ask(`https://${host}/readyz`).catch(() => null))?.status === 200 && port > 0
+
+/** The browser's part: follows redirects, keeps cookies by host, sends forms with their hidden fields. */
+function openBrowser() {
+  const jar = new Map<string, Map<string, string>>()
+  type Page = Answer & { url: string }
+  async function go(from: string, form?: Record<string, string>): Promise<Page> {
+    let [url, body] = [from, form]
+    for (let hops = 0; hops < 20; hops++) {
+      const { host, origin } = new URL(url)
+      if (url.startsWith(CALLBACK)) return { url, status: 0, headers: {}, text: '' }
+      const cookies = jar.get(host) ?? new Map<string, string>()
+      const answer = await ask(url, { ...(body === undefined ? {} : { form: body }), headers: { cookie: [...cookies].map((pair) => pair.join('=')).join('; '), ...(body === undefined ? {} : { origin }) } }) // prettier-ignore
+      for (const line of answer.headers['set-cookie'] ?? []) {
+        assert.doesNotMatch(line, /domain=/i)
+        const [, name, value] = /^([^=]+)=([^;]*)/.exec(line)!
+        if (/expires=Thu, 01 Jan 1970/i.test(line)) cookies.delete(name!)
+        else jar.set(host, cookies.set(name!, value!))
+      }
+      const { location } = answer.headers
+      if (location === undefined) return { ...answer, url }
+      if (answer.status !== 307) body = undefined
+      url = new URL(location, url).href
+    }
+    throw new Error('too many redirects')
+  }
+  return {
+    go,
+    hosts: () => jar.keys(),
+    /** the form of a page that leads to a path, as a person fills it in */
+    async submit(page: string | Page, path: string, fields: Record<string, string>): Promise<Page> {
+      const { url, text } = typeof page === 'string' ? await go(page) : page
+      const form = [...text.matchAll(/<form[^>]*action="([^"]+)"[^>]*>([^]*?)<\/form>/g)].find(([, action]) => action === path || action!.startsWith(`${path}/`) || new URL(action!, url).pathname === path) // prettier-ignore
+      assert.ok(form !== undefined, `${path} is not on ${url}: ${text.replaceAll(/\s+/g, ' ').slice(0, 400)}`)
+      const hidden = [...form[2]!.matchAll(/<input[^>]*type="hidden"[^>]*>/g)].map(([field]) => [/name="([^"]+)"/.exec(field)![1]!, /value="([^"]*)"/.exec(field)?.[1] ?? '']) // prettier-ignore
+      return go(new URL(form[1]!, url).href, { ...Object.fromEntries(hidden), ...fields })
+    },
+  }
+}
+
+/** The way of an application's user: sign-in, consent, code, token. */
+async function signIn(browser: ReturnType<typeof openBrowser>): Promise<{ token: string; refreshToken: string }> {
+  const verifier = randomBytes(32).toString('base64url')
+  const query = new URLSearchParams({
+    ...{ client_id: 'shop', response_type: 'code', redirect_uri: CALLBACK, login_provider: 'ACME', state: 'x' },
+    ...{ scope: 'openid email wallet:read contracts:read contracts:write', code_challenge_method: 'S256' },
+    code_challenge: createHash('sha256').update(verifier).digest('base64url'),
+  })
+  let page = await browser.go(`${ORIGIN}/oauth/auth?${query.toString()}`)
+  if (page.url.includes('/consent/')) page = await browser.submit(page, new URL(page.url).pathname, { answer: 'allow' })
+  const back = new URL(page.url)
+  assert.equal(back.searchParams.get('iss'), `${ORIGIN}/oauth`, page.text)
+  const form = { grant_type: 'authorization_code', code: back.searchParams.get('code')!, redirect_uri: CALLBACK, code_verifier: verifier, client_id: 'shop', client_secret: secret } // prettier-ignore
+  const { access_token: token, refresh_token: refreshToken } = JSON.parse((await ask(`${ORIGIN}/oauth/token`, { form })).text) // prettier-ignore
+  assert.equal(typeof token, 'string')
+  return { token, refreshToken }
+}
+
+const transfer = (token: string, amount: string, to: Record<string, string> = { toAddress: `0x${'c0'.repeat(20)}` }) =>
+  ask(`${ORIGIN}/v1/tokens/transfers?wait=mined`, { json: { tokenType: 'NATIVE', amount, ...to }, headers: bearer(token) }) // prettier-ignore
+
+/** A token as the authorization server would make it, by a key of the thief's own. */
+async function mint(userId: string): Promise<string> {
+  const { kid, ...key } = newKey('ES256')
+  return new SignJWT({ client_id: 'shop', scope: 'openid contracts:write', chain_id: 31_337, gid: 'g', jti: 'j' })
+    .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid })
+    .setIssuer(`${ORIGIN}/oauth`)
+    .setAudience(`${ORIGIN}/v1`)
+    .setSubject(userId)
+    .setIssuedAt()
+    .setExpirationTime('5m')
+    .sign(await importJWK(key, 'ES256'))
+}

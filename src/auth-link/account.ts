@@ -1,0 +1,85 @@
+import { Agent } from 'node:http'
+import type { FastifyInstance } from 'fastify'
+import { Type, type Static } from 'typebox'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { bearerToken, type Caller } from '../http/bearer.ts'
+import type { AccountOwner, AccountSending, AccountSlices, Sender } from '../oauth/account/slices.ts'
+import type { PrivateKeys } from '../oauth/keys.ts'
+import { ownCaller, ownToken } from '../oauth/own-token.ts'
+import { answerOf, pack } from './connect.ts'
+
+const READS = ['readBalances', 'readCollectibles', 'readTransfers', 'readNativeTransfers', 'readSent', 'look'] as const
+const SENDS = ['rehearse', 'send'] as const
+type AccountVerb = (typeof READS)[number] | (typeof SENDS)[number]
+
+const Asked = Type.Object({ args: Type.Array(Type.Unknown(), { maxItems: 2 }) }, { additionalProperties: false })
+
+/** Who sends, with what the token of their question says. */
+type ProvenSender = Sender & { caller: Caller }
+/** For `accountSending`: whoever came through the door below. */
+export const callerAtDoor = async (sender: Sender): Promise<Caller> => (sender as ProvenSender).caller
+
+/**
+ * POST /internal/account/:verb: what the account page of the other program shows and sends. It is opened by a token of our own
+ * pages' client, which only the authorization server can make, for one person and one minute; for anyone else nothing is here.
+ */
+export function serveAccount(
+  server: FastifyInstance,
+  app: App,
+  slices: AccountSlices & { sending: AccountSending },
+): void {
+  server.post<{ Params: { verb: string }; Body: Static<typeof Asked> }>(
+    '/internal/account/:verb',
+    { schema: { hide: true, body: Asked } },
+    async (request, reply) => {
+      const caller = await ownCaller(app, bearerToken(request)).catch((error: unknown) => {
+        throw error instanceof AppError && error.code === 'invalid_token'
+          ? new AppError('not_found', 'There is nothing at this address.', { cause: error })
+          : error
+      })
+      const { verb } = request.params
+      const isRead = (READS as readonly string[]).includes(verb)
+      if (!isRead && !((SENDS as readonly string[]).includes(verb) && caller.scopes.has('contracts:write')))
+        throw new AppError('not_found', 'There is nothing at this address.')
+      const { accountId, userId, address, chainId } = caller
+      const sender: ProvenSender = { accountId, userId, address, sessionUid: '', caller }
+      const verbs = { ...slices, ...slices.sending } as unknown as Record<
+        AccountVerb,
+        (...args: unknown[]) => Promise<unknown>
+      >
+      const answer = await verbs[verb as AccountVerb](sender, chainId, ...request.body.args)
+      return reply.header('cache-control', 'no-store').type('application/json').send(pack(answer))
+    },
+  )
+}
+
+/** The same from the other side: what the account page asks, of the API at an address inside. */
+export function accountThrough(app: App, keys: PrivateKeys, apiUrl: string): AccountSlices {
+  const { hostname, port } = new URL(apiUrl)
+  const agent = new Agent({ keepAlive: true })
+
+  async function ask(verb: AccountVerb, owner: AccountOwner | Sender, chainId: number, ...args: unknown[]): Promise<unknown> {
+    const isSend = (SENDS as readonly string[]).includes(verb)
+    const sessionUid = isSend ? (owner as Sender).sessionUid : null
+    const token = await ownToken(app, keys, { userId: owner.userId, sessionUid, chainId })
+    const asked = {
+      ...{ agent, host: hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(port || 80), method: 'POST' as const },
+      ...{ path: `/internal/account/${verb}`, headers: { authorization: `Bearer ${token}` } },
+    }
+    return answerOf(asked, { args }).catch((cause: unknown) => {
+      if (cause instanceof AppError) throw cause
+      throw new AppError('shutting_down', 'The API is not responding. Retry in a moment.', { retryAfter: 1, cause })
+    })
+  }
+  const verb = (name: AccountVerb) => ask.bind(null, name) as never
+
+  return {
+    readBalances: verb('readBalances'),
+    readCollectibles: verb('readCollectibles'),
+    readTransfers: verb('readTransfers'),
+    readNativeTransfers: verb('readNativeTransfers'),
+    readSent: verb('readSent'),
+    sending: { rehearse: verb('rehearse'), send: verb('send'), look: verb('look') },
+  }
+}

@@ -1,0 +1,125 @@
+import { Agent, request as ask, type ClientRequest, type IncomingMessage } from 'node:http'
+import { text } from 'node:stream/consumers'
+import type { AuthLink } from '../app.ts'
+import { AppError, isErrorCode } from '../errors.ts'
+
+/** milliseconds that one question may take */
+const PATIENCE_MS = 10_000
+/** milliseconds for which it is known what ids of a provider look like */
+const FORMS_MS = 60_000
+
+type Forms = Map<string, RegExp | null>
+
+/** The authorization server's program, over its Unix socket. Nothing is asked before it is needed. */
+export function connectAuth(socketPath: string): AuthLink & { agent: Agent; close(): void } {
+  const agent = new Agent({ keepAlive: true })
+  let forms: { known: Forms; readAt: number } | null = null
+
+  const question = (method: 'GET' | 'POST', path: string, body?: unknown): Promise<unknown> =>
+    answerOf({ agent, socketPath, method, path }, body).catch((cause: unknown) => {
+      throw cause instanceof AppError ? cause : authAway(cause)
+    })
+
+  return {
+    agent,
+    close: () => agent.destroy(),
+    makeAccount: (of) => question('POST', '/internal/auth/accounts', of) as ReturnType<AuthLink['makeAccount']>,
+    async subjectForm(provider) {
+      if (forms === null || performance.now() - forms.readAt > FORMS_MS) {
+        const told = (await question('GET', '/internal/auth/forms')) as Record<string, string | null>
+        const known = Object.entries(told).map(([name, form]) => [name, form === null ? null : new RegExp(form, 'u')])
+        forms = { known: new Map(known as [string, RegExp | null][]), readAt: performance.now() }
+      }
+      return forms.known.get(provider)
+    },
+    publishRevocations: async () => void (await question('POST', '/internal/auth/revocations', {})),
+    isThere: () =>
+      question('GET', '/healthz').then(
+        () => true,
+        () => false,
+      ),
+  }
+}
+
+/** For whoever asked: what is away, and that nothing else is wrong. */
+export const authAway = (cause?: unknown): AppError =>
+  new AppError('auth_unavailable', 'The authorization server is not responding. Retry in a moment.', {
+    retryAfter: 1,
+    ...(cause === undefined ? {} : { cause }),
+  })
+
+export type Asked = {
+  agent: Agent
+  socketPath?: string
+  host?: string
+  port?: number
+  method: 'GET' | 'POST'
+  path: string
+  headers?: Record<string, string>
+}
+
+/**
+ * The answer of another program of ours to one question.
+ * @throws AppError  its refusal; Error when there is no answer
+ */
+export async function answerOf({ headers = {}, ...asked }: Asked, body?: unknown): Promise<unknown> {
+  const sent = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
+  const request = ask({
+    ...asked,
+    timeout: PATIENCE_MS,
+    headers: {
+      host: 'localhost',
+      ...headers,
+      ...(sent === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(sent.length) }),
+    },
+  })
+  request.end(sent)
+  const response = await responseOf(request)
+  const answer = await text(response)
+  if (response.statusCode! < 300) return answer === '' ? null : unpack(answer)
+  throw refusalOf(answer, response.statusCode!)
+}
+
+/** @throws Error when there is none in time */
+export function responseOf(request: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request.once('response', resolve)
+    request.once('error', reject)
+    request.once('timeout', () => request.destroy(new Error('no answer in time')))
+  })
+}
+
+function refusalOf(answer: string, status: number): Error {
+  let problem: Record<string, unknown>
+  try {
+    problem = JSON.parse(answer) as Record<string, unknown>
+  } catch (cause) {
+    return new Error(`an answer with status ${status} that is no problem document`, { cause })
+  }
+  const { code, detail, errors, funds, revert } = problem
+  if (typeof code !== 'string' || !isErrorCode(code)) return new Error(`an answer with status ${status}`)
+  const extras = { errors, funds, revert } as ConstructorParameters<typeof AppError>[2]
+  return new AppError(
+    code,
+    String(detail),
+    Object.fromEntries(Object.entries(extras!).filter(([, one]) => one !== undefined)),
+  )
+}
+
+/** JSON, with what it has no words for: whole numbers of any size, and times. */
+export function pack(value: unknown): string {
+  return JSON.stringify(value, function (this: Record<string, unknown>, key, plain: unknown) {
+    const given = this[key]
+    if (typeof given === 'bigint') return { $int: String(given) }
+    return given instanceof Date ? { $time: given.toISOString() } : plain
+  })
+}
+
+export function unpack(text: string): unknown {
+  return JSON.parse(text, (_key, value: unknown) => {
+    if (typeof value !== 'object' || value === null) return value
+    const { $int, $time } = value as { $int?: string; $time?: string }
+    if ($int !== undefined) return BigInt($int)
+    return $time === undefined ? value : new Date($time)
+  })
+}

@@ -1,0 +1,11 @@
+import { openAuth } from './open-auth.ts'
+import { refuseKeysInReach, run, settingsOrExit } from './run.ts'
+
+/** The authorization server as a program of its own: `chatelaine auth run`. Prints `ready` when it listens. */
+const config = settingsOrExit('auth')
+await run(config, async () => {
+  await refuseKeysInReach('the authorization server', config)
+  const opened = await openAuth(config)
+  process.stdout.write('ready\n')
+  return opened
+})

@@ -1,0 +1,14 @@
+import { Command } from 'commander'
+import { become } from './become.ts'
+
+/** `chatelaine auth …`: the authorization server as a program of its own, beside an API that holds no key. */
+export function auth(): Command {
+  const command = new Command('auth').description(
+    'the authorization server as a program of its own: docs/guides/apart.md',
+  )
+  command
+    .command('run')
+    .description('run it until SIGTERM; prints `ready` when it listens')
+    .action(() => become('auth.ts', []))
+  return command
+}

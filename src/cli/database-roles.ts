@@ -1,0 +1,24 @@
+import { Command } from 'commander'
+import { grantRoles } from '../store/roles.ts'
+import { readInstallationSettings, withDatabase } from './database.ts'
+
+/** `chatelaine database …`: what the owner of the tables does where the programs have roles of their own. */
+export function database(): Command {
+  const command = new Command('database').description('the database of an installation whose programs are apart')
+  command
+    .command('roles')
+    .description(
+      'bring the tables up to date and give two roles, which are there already, what each program needs of them and nothing else; as the owner of the tables, after every upgrade',
+    )
+    .requiredOption('--auth <role>', 'role of `chatelaine auth run` and of the commands about people and applications')
+    .requiredOption('--api <role>', 'role of the API and of the commands about networks, blocks and transactions')
+    .action(async (roles: { auth: string; api: string }) => {
+      const settings = readInstallationSettings()
+      if (settings.databaseUrl === undefined)
+        throw new Error('DATABASE_URL is missing: the embedded database has one user, and lets one process in.')
+      if (roles.auth === roles.api) throw new Error('The two programs need two roles.')
+      await withDatabase({ ...settings, isApart: false }, (db) => grantRoles(db, roles))
+      console.log(`${roles.auth} and ${roles.api} may do what they need.`)
+    })
+  return command
+}

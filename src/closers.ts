@@ -1,0 +1,25 @@
+import type { Telemetry } from './telemetry.ts'
+
+/** What a program has opened; closed in reverse order, also when a later step fails. */
+export type Opened = {
+  <T>(name: string, thing: T, close: (thing: T) => Promise<void> | void): T
+  close(): Promise<void>
+}
+
+export function openClosers({ log }: Telemetry): Opened {
+  const closers: { name: string; close: () => Promise<void> | void }[] = []
+  const opened = <T>(name: string, thing: T, close: (thing: T) => Promise<void> | void): T => {
+    closers.push({ name, close: () => close(thing) })
+    return thing
+  }
+  const close = async () => {
+    for (const { name, close: end } of closers.toReversed()) {
+      try {
+        await end()
+      } catch (error) {
+        log.error('close_failed', { part: name }, error)
+      }
+    }
+  }
+  return Object.assign(opened, { close })
+}

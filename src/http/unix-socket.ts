@@ -1,0 +1,65 @@
+import { chmodSync, existsSync, lstatSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { connect } from 'node:net'
+import { once } from 'node:events'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+
+/** on connections that another program of ours opened */
+const OURS = Symbol('opened by another program of this installation')
+
+/** Whether a request came over our Unix socket: from another program of this installation. */
+export const isFromOurs = ({ raw }: Pick<FastifyRequest, 'raw'>): boolean => OURS in raw.socket
+
+/**
+ * Serves the same routes on a Unix socket too, for another program of ours that runs as another user of the socket's group. Whose
+ * request it brings it says in `X-Forwarded-For`, one address, which counts as that of the client.
+ * @param setting  where the path is set, for what is said when it cannot be used
+ * @throws Error naming the setting
+ */
+export async function listenAtSocket(
+  server: FastifyInstance,
+  { path, setting }: { path: string; setting: string },
+): Promise<{ close(): Promise<void> }> {
+  await clearPath(path, setting)
+  // Through the main listener: the gate stands there.
+  const inner = createServer({ keepAliveTimeout: 72_000 }, (request, response) => {
+    const client = request.headers['x-forwarded-for']
+    delete request.headers['x-forwarded-for']
+    Object.defineProperty(request.socket, 'remoteAddress', { value: client, configurable: true })
+    server.server.emit('request', request, response)
+  })
+  inner.on('connection', (socket) => Object.assign(socket, { [OURS]: true }))
+  // Never open to others, not even for a moment.
+  const umask = process.umask(0o177)
+  inner.listen(path)
+  await once(inner, 'listening')
+    .catch((cause: NodeJS.ErrnoException) => {
+      throw new Error(`${setting} cannot be listened on: ${cause.code ?? 'failed'}`, { cause })
+    })
+    .finally(() => process.umask(umask))
+  chmodSync(path, 0o660)
+  return {
+    async close() {
+      const closed = once(inner, 'close')
+      inner.close()
+      inner.closeIdleConnections()
+      await closed
+    },
+  }
+}
+
+/** A program that was killed leaves its socket behind; one that lives answers at it. */
+async function clearPath(path: string, setting: string): Promise<void> {
+  if (!existsSync(path)) return
+  if (!lstatSync(path).isSocket()) throw new Error(`the file at ${setting} is not a socket`)
+  const socket = connect(path)
+  try {
+    await once(socket, 'connect')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ECONNREFUSED' || code === 'ENOENT') return rmSync(path, { force: true })
+  } finally {
+    socket.destroy()
+  }
+  throw new Error(`another program is listening at ${setting}`)
+}

@@ -1,0 +1,117 @@
+import { setTimeout } from 'node:timers/promises'
+import { join } from 'node:path'
+import { audienceOf, issuerOf, type App } from './app.ts'
+import { isOpenToAll } from './applications/nodes-file.ts'
+import { listNetworks } from './applications/networks.ts'
+import { accountThrough } from './auth-link/account.ts'
+import { openClosers, type Opened } from './closers.ts'
+import type { Config } from './config.ts'
+import { openOperatorsListener } from './http/health.ts'
+import { listenAt } from './http/listener.ts'
+import { listenAtSocket } from './http/unix-socket.ts'
+import { developmentProvider, readProviders, type ProviderSettings } from './oauth/federation/providers.ts'
+import { loadKeys, publicKeys, type PrivateKeys } from './oauth/keys.ts'
+import { startRevocations, type Publisher } from './oauth/revocations.ts'
+import { openDatabase } from './open-database.ts'
+import { openOperatorDoor, type OperatorDoor } from './operator/auth.ts'
+import { buildServer, startAuthWorkers } from './server.ts'
+import { connectSigner } from './signer/client.ts'
+import { recallHead } from './signing-log/keep.ts'
+import { openState } from './state.ts'
+import type { RootDb } from './store/db.ts'
+import { openTelemetry } from './telemetry.ts'
+
+/** Between two looks at which networks there are. */
+const NETWORKS_MS = 30_000
+
+/** The authorization server as a program of its own, serving when it returns. It opens no node and has nothing signed. */
+export async function openAuth(config: Config): Promise<{ close(): Promise<void> }> {
+  const telemetry = openTelemetry('auth', config.LOG_LEVEL)
+  const opened = openClosers(telemetry)
+  try {
+    const origin = config.PUBLIC_ORIGIN!
+    const keys = await loadKeys({ ...keyFilesOf(config), create: false })
+    const told = { onLost: () => {}, onWait: (ms: number) => telemetry.poolWait.observe(ms / 1_000) }
+    const db = opened('database', await openDatabase(config, telemetry, told), (handle) => handle.destroy())
+    const signer = opened('signer connection', connectSigner({ path: config.SIGNER_AUTH_SOCKET! }), (to) => to.close())
+    const app: App = {
+      ...{ config, origin, db, signer, telemetry, auth: null, tokenKeys: publicKeys(keys), now: () => Date.now() },
+      pagesOrigin: config.AUTH_ORIGIN!,
+      chains: new Map(),
+      networks: await openNames(db, opened),
+      state: opened('state', openState(), (state) => state.clear()),
+    }
+    await recallHead(app)
+    await openRevocations(app, keys, opened)
+    let isDraining = false
+    const auth = { keys, ...(await openAuthParts(app)), account: accountThrough(app, keys, config.API_URL) }
+    const server = await buildServer(app, { auth, api: null, isDraining: () => isDraining })
+    opened('workers', startAuthWorkers(app), (running) => running.stop())
+    opened('server', server, () => server.close())
+    const { OPS_LISTEN, HOST, PORT, AUTH_SOCKET } = config
+    if (OPS_LISTEN !== undefined)
+      opened('operators', await openOperatorsListener(app, OPS_LISTEN, { isDraining: () => isDraining }), (ops) => ops.close()) // prettier-ignore
+    await listenAt(server, { host: HOST, port: PORT })
+    opened('socket', await listenAtSocket(server, { path: AUTH_SOCKET!, setting: 'AUTH_SOCKET' }), (door) =>
+      door.close(),
+    )
+    opened('drain', null, async () => {
+      isDraining = true
+      await setTimeout(config.DRAIN_SECONDS * 1_000)
+    })
+    telemetry.log.info('listening', { port: PORT, issuer: issuerOf(origin), audience: audienceOf(origin) })
+    return { close: opened.close }
+  } catch (error) {
+    await opened.close()
+    throw error
+  }
+}
+
+/** What networks are called, kept up to date. */
+async function openNames(db: RootDb, opened: Opened): Promise<ReadonlyMap<number, { name: string }>> {
+  const names = new Map<number, { name: string }>()
+  const read = async () => {
+    const networks = await listNetworks(db)
+    for (const { chainId, name } of networks) names.set(chainId, { name })
+  }
+  await read()
+  // What could not be read now is read the next time.
+  opened('networks', setInterval(() => void read().catch(() => {}), NETWORKS_MS).unref(), clearInterval)
+  return names
+}
+
+/** The lists of what is revoked, the first of which is on its way. */
+export async function openRevocations(app: App, keys: PrivateKeys, opened: Opened): Promise<Publisher> {
+  const publisher = opened('revocations', startRevocations(app, keys), (running) => running.stop())
+  // A signer that is away gets it later; it says so in its log, and /readyz too.
+  await publisher.publish().catch(() => {})
+  return publisher
+}
+
+/** Secrets of this installation at its providers, and those of its operators, by their hashes. */
+export async function openAuthParts({
+  config,
+  origin,
+  telemetry,
+}: Pick<App, 'config' | 'origin' | 'telemetry'>): Promise<{
+  providers: ProviderSettings[]
+  operator: OperatorDoor | null
+}> {
+  const isDevelopment = config.NODE_ENV !== 'production'
+  if (config.PROVIDERS_FILE !== undefined && (await isOpenToAll(config.PROVIDERS_FILE)))
+    telemetry.log.warn('providers_file_open_to_all', {})
+  const providers = [
+    ...(config.PROVIDERS_FILE === undefined ? [] : readProviders(config.PROVIDERS_FILE, { allowsHttp: isDevelopment })),
+    ...(isDevelopment ? [developmentProvider(origin)] : []),
+  ]
+  return { providers, operator: await openOperatorDoor(config) }
+}
+
+/** Where the keys of the authorization server are, and their public half. */
+export function keyFilesOf({ AUTH_KEYS_FILE, AUTH_JWKS_FILE, DATA_DIR }: Config): {
+  keysFile: string
+  jwksFile: string
+} {
+  const keysFile = AUTH_KEYS_FILE ?? join(DATA_DIR, 'auth-keys.json')
+  return { keysFile, jwksFile: AUTH_JWKS_FILE ?? `${keysFile.replace(/\.json$/, '')}.public.json` }
+}

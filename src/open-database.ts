@@ -1,0 +1,48 @@
+import { join } from 'node:path'
+import { databaseOf, type Config } from './config.ts'
+import { reasonOf } from './store/away.ts'
+import { openEmbedded, openPostgres, type RootDb } from './store/db.ts'
+import { assertMigrated, migrate } from './store/migrate.ts'
+import type { PoolOptions } from './store/pool.ts'
+import type { Telemetry } from './telemetry.ts'
+
+type PoolObservers = Required<Pick<PoolOptions, 'onLost' | 'onWait'>>
+
+/** @throws Error  a sentence that names the setting; never the connection string, which holds a password */
+export async function openDatabase(config: Config, telemetry: Telemetry, told: PoolObservers): Promise<RootDb> {
+  const dir = join(config.DATA_DIR, 'db')
+  try {
+    return await openMigrated(config, dir, telemetry, told)
+  } catch (error) {
+    const why = reasonOf(error) ?? 'no reason given'
+    const which = config.DATABASE_URL === undefined ? `in ${dir}` : 'at DATABASE_URL'
+    throw new Error(`the database ${which} cannot be used: ${why}`, { cause: error })
+  }
+}
+
+/** What an operator does about several servers that take writes, of which nothing tells which was promoted last. */
+const UNDECIDED =
+  'stop all but the one that was promoted last; to be able to tell, the role must be allowed to execute pg_walfile_name and pg_current_wal_insert_lsn'
+
+async function openMigrated(config: Config, dir: string, { log }: Telemetry, told: PoolObservers): Promise<RootDb> {
+  const db =
+    config.DATABASE_URL === undefined
+      ? await openEmbedded({ dir })
+      : await openPostgres({
+          ...databaseOf(config, config.DATABASE_URL),
+          onError: (error) => log.warn('database_away', {}, error),
+          onBack: (absence) => log.warn('database_back', absence),
+          ...told,
+          onPrimary: (host) => log.warn('database_primary', { host }),
+          onSecondPrimary: (hosts) => log.error('database_two_primaries', { hosts }),
+          onUndecided: (hosts) => log.error('database_primary_undecided', { hosts, hint: UNDECIDED }),
+        })
+  try {
+    // Where the programs are apart neither owns the tables.
+    await (config.AUTH_SOCKET === undefined ? migrate(db) : assertMigrated(db))
+    return db
+  } catch (error) {
+    await db.destroy()
+    throw error
+  }
+}

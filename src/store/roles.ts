@@ -1,0 +1,91 @@
+import { sql } from 'kysely'
+import type { Db, RootDb } from './db.ts'
+import type { Database } from './rows.ts'
+
+type Table = keyof Database
+type Grants = {
+  /** every row, to read and to write */
+  whole: Table[]
+  read: Table[]
+  /** columns that may not be read, of tables of which the others may */
+  without: Partial<Record<Table, string[]>>
+  more: string[]
+}
+
+/** People, applications, what they allowed, and what is a secret of theirs. */
+const OF_AUTH: Grants = {
+  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
+  read: ['migrations', 'application_usage', 'stopped_lanes', 'transactions'],
+  without: {},
+  more: ['update on stopped_lanes'],
+}
+
+/** Transactions, blocks and what is read from them. Of people who they are, and nothing that signs them in. */
+const OF_API: Grants = {
+  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'earlier_keys', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'], // prettier-ignore
+  read: ['migrations', 'accounts', 'accounts_attested', 'application_providers', 'application_users', 'consents', 'revoked_grants'],
+  without: { identities: ['email', 'email_verified'], applications: ['secret_hashes'] },
+  // A row is locked by those only who may change something of it: this column, which nothing hangs on.
+  more: ['update (created_at) on accounts'],
+}
+
+/**
+ * Gives the roles of the two programs what each needs, and takes everything else. In one transaction, for running programs too.
+ * Only the owner of the tables can.
+ */
+export async function grantRoles(root: RootDb, roles: { auth: string; api: string }): Promise<void> {
+  await root.transaction().execute(async (db) => {
+    await grant(db, roles.auth, OF_AUTH)
+    await grant(db, roles.api, OF_API)
+  })
+}
+
+async function grant(db: Db, name: string, { whole, read, without, more }: Grants): Promise<void> {
+  const role = sql.id(name)
+  const run = (what: string) => sql`grant ${sql.raw(what)} to ${role}`.execute(db)
+  await sql`revoke all on all tables in schema ${sql.raw(await schemaOf(db))} from ${role}`.execute(db)
+  await sql`grant usage on schema ${sql.raw(await schemaOf(db))} to ${role}`.execute(db)
+  await run(`select, insert, update, delete on ${whole.join(', ')}`)
+  await run(`select on ${read.join(', ')}`)
+  for (const [table, hidden] of Object.entries(without)) {
+    const columns = (await columnsOf(db, table)).filter((column) => !hidden.includes(column))
+    await run(`select (${columns.join(', ')}) on ${table}`)
+  }
+  for (const one of more) await run(one)
+}
+
+async function schemaOf(db: Db): Promise<string> {
+  const { rows } = await sql<{ name: string }>`select quote_ident(current_schema()) as name`.execute(db)
+  return rows[0]!.name
+}
+
+async function columnsOf(db: Db, table: string): Promise<string[]> {
+  const { rows } = await sql<{ name: string }>`
+    select column_name as name from information_schema.columns where table_schema = current_schema() and table_name = ${table}`.execute(
+    db,
+  )
+  return rows.map(({ name }) => name)
+}
+
+/** What the program of the API must not be able to do to tables, whatever is done to it. */
+const FORBIDDEN = {
+  'read e-mail addresses': sql`has_column_privilege('identities', 'email', 'select')`,
+  'read secrets of applications': sql`has_column_privilege('applications', 'secret_hashes', 'select')`,
+  'read sessions and codes': sql`has_any_column_privilege('oauth_records', 'select')`,
+  'add ways to sign in': sql`has_any_column_privilege('identities', 'insert, update')`,
+  'add or move accounts': sql`has_any_column_privilege('accounts', 'insert') or has_column_privilege('accounts', 'address', 'update')`,
+  'lift what was revoked': sql`has_table_privilege('revoked_grants', 'delete') or has_any_column_privilege('applications', 'update')`,
+}
+
+/** @throws Error naming what the role of this connection can do that the API does not need */
+export async function assertNarrow(db: RootDb): Promise<void> {
+  const can: string[] = []
+  for (const [what, privilege] of Object.entries(FORBIDDEN)) {
+    const { rows } = await sql<{ can: boolean }>`select ${privilege} as can`.execute(db)
+    if (rows[0]!.can) can.push(what)
+  }
+  if (can.length > 0)
+    throw new Error(
+      `the role of DATABASE_URL can ${can.join(', ')}: the API needs a role of its own, see chatelaine database roles`,
+    )
+}
