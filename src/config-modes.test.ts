@@ -131,3 +131,44 @@ test('the life of a session is a time that there is', () => {
   const tooLong = { ...PRODUCTION, SESSION_SECONDS: '999999999999999' }
   assert.deepEqual(problemsOf(tooLong), ['SESSION_SECONDS must be at most 315360000'])
 })
+
+test('two programs: the API needs no secret of the authorization server, that no node, and each is told what it lacks', () => {
+  const { AUTH_KEYS_FILE, PROVIDERS_FILE, SIGNER_SOCKET, NETWORKS_FILE, ...both } = PRODUCTION
+  const apart = { ...both, AUTH_SOCKET: '/run/chatelaine-auth/auth.sock', AUTH_ORIGIN: 'https://sign-in.example' }
+  const api = { ...apart, SIGNER_SOCKET, NETWORKS_FILE, AUTH_JWKS_FILE: '/var/lib/chatelaine-auth/jwks.json' }
+  const auth = {
+    ...apart,
+    AUTH_KEYS_FILE,
+    PROVIDERS_FILE,
+    SIGNER_AUTH_SOCKET: '/run/chatelaine-signer-auth/signer.sock',
+  }
+  assert.deepEqual(problemsOf(api), [])
+  assert.equal(readConfig(auth, 'auth').API_URL, 'http://127.0.0.1:4000')
+
+  const namesOf = (work: () => unknown): string[] => {
+    try {
+      work()
+      return []
+    } catch (error) {
+      return (error as ConfigError).problems.map((problem) => problem.split(' ', 1)[0]!)
+    }
+  }
+  assert.deepEqual(namesOf(() => readConfig({ ...both, AUTH_SOCKET: apart.AUTH_SOCKET }, 'server')), ['SIGNER_SOCKET', 'AUTH_JWKS_FILE', 'AUTH_ORIGIN', 'RPC_URL']) // prettier-ignore
+  assert.deepEqual(namesOf(() => readConfig(both, 'auth')), ['SIGNER_AUTH_SOCKET', 'AUTH_KEYS_FILE', 'AUTH_SOCKET', 'AUTH_ORIGIN', 'PROVIDERS_FILE']) // prettier-ignore
+  for (const [AUTH_ORIGIN, problem] of [
+    ['https://wallet.example', /must be on another host than PUBLIC_ORIGIN/],
+    ['https://wallet.example:8443', /must be on another host than PUBLIC_ORIGIN/],
+    ['http://sign-in.example', /must be https in production/],
+    ['https://sign-in.example/pages', /must be an origin without a path/],
+  ] as const)
+    assert.match(problemsOf({ ...api, AUTH_ORIGIN }).join(), problem, AUTH_ORIGIN)
+  assert.match(problemsOf({ ...PRODUCTION, AUTH_ORIGIN: 'https://sign-in.example' }).join(), /^AUTH_SOCKET is missing/)
+})
+
+test('development is one process, whatever its database', () => {
+  assert.match(
+    problemsOf({ AUTH_SOCKET: '/tmp/auth.sock' }).join(),
+    /^AUTH_SOCKET is for production: the embedded database lets one process in/,
+  )
+  assert.throws(() => readConfig({}, 'auth'), /NODE_ENV must be production/)
+})

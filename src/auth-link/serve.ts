@@ -43,18 +43,20 @@ export function serveApi(
 export function keepApart(server: FastifyInstance, app: App): void {
   const { host } = new URL(app.pagesOrigin)
   server.addHook('onRequest', (request, _reply, done) => {
-    const [path = ''] = request.url.split('?', 1)
-    done(isFromOurs(request) ? ofSocket(path) : ofPublic(path, request.headers.host))
+    // The route, not what was written: `/%61ccount` is `/account`. What is none is not found anyway.
+    const { url: route } = request.routeOptions
+    if (route === undefined) done()
+    else done(isFromOurs(request) ? ofSocket(route) : ofPublic(route, request.headers.host))
   })
 
   const nothing = () => new AppError('not_found', 'There is nothing at this address.')
-  const isOauth = (path: string): boolean =>
-    /^\/(oauth|\.well-known)\//.test(path) && !isForBrowsers(path.replace(/^\/oauth/, ''))
-  const ofSocket = (path: string): AppError | undefined =>
-    isOauth(path) || path.startsWith('/internal/') || path === '/healthz' ? undefined : nothing()
-  function ofPublic(path: string, asked: string | undefined): AppError | undefined {
-    if (path.startsWith('/internal')) return nothing()
-    if (asked === host || isOauth(path) || path === '/healthz' || path === '/readyz') return undefined
+  const isOauth = (route: string): boolean =>
+    /^\/(oauth|\.well-known)\//.test(route) && !isForBrowsers(route.replace(/^\/oauth/, ''))
+  const ofSocket = (route: string): AppError | undefined =>
+    isOauth(route) || route.startsWith('/internal/') || route === '/healthz' ? undefined : nothing()
+  function ofPublic(route: string, asked: string | undefined): AppError | undefined {
+    if (route.startsWith('/internal/')) return nothing()
+    if (asked === host || isOauth(route) || route === '/healthz' || route === '/readyz') return undefined
     return new AppError(
       'misdirected_request',
       'The pages for people are at AUTH_ORIGIN only: a proxy in front has to pass the Host header on.',

@@ -16,8 +16,8 @@ const LOOK_MS = 1_000
 
 /** `readFrom`: what the results of a network's blocks are read from, where the node does not give receipts together. */
 type Check = { name: string; ok: boolean; detail?: string; readFrom?: string }
-/** `own`: without these this process serves nobody; `chains`: networks, each of which may be away while others are served. */
-type Health = { own: Check[]; chains: Check[] }
+/** `own`: without these this process serves nobody; `others`: each may be away while there is something to serve without it. */
+type Health = { own: Check[]; others: Check[] }
 type Questions = { isDraining: () => boolean }
 
 /**
@@ -47,14 +47,14 @@ function routes(server: FastifyInstance, app: App, { isDraining, tells }: Questi
   server.get('/healthz', { schema: { hide: true }, config: { admission: 'vital' } }, () => ({ status: 'ok' }))
 
   server.get('/readyz', { schema: { hide: true }, config: { admission: 'vital' } }, async (_request, reply) => {
-    const { own, chains } = await look()
+    const { own, others } = await look()
     const drain = isDraining() ? [{ name: 'server', ok: false, detail: 'shutting down' }] : []
     // A network whose node is away must not take sign-in and the other networks out of service, on every replica at once.
     const isReady = [...own, ...drain].every((check) => check.ok)
     return reply
       .code(isReady ? 200 : 503)
       .header('cache-control', 'no-store')
-      .send({ status: isReady ? 'ready' : 'not ready', ...(tells ? { checks: [...own, ...drain, ...chains] } : {}) })
+      .send({ status: isReady ? 'ready' : 'not ready', ...(tells ? { checks: [...own, ...drain, ...others] } : {}) })
   })
 }
 
@@ -82,11 +82,14 @@ async function lookAt(app: App, stalls: Stalls): Promise<Health> {
   // Asked once for all checks; each says by itself what it makes of a signer that is away.
   const signer = app.signer.health()
   signer.catch(() => {})
-  const [own, chains] = await Promise.all([
+  const [own, others] = await Promise.all([
     Promise.all([checkDatabase(app), checkSigner(app, signer)]),
-    Promise.all([...app.chains.keys()].map((chainId) => checkChain(app, chainId, { stalls, signer }))),
+    Promise.all([
+      ...(app.auth === null ? [] : [checkAuth(app.auth)]),
+      ...[...app.chains.keys()].map((chainId) => checkChain(app, chainId, { stalls, signer })),
+    ]),
   ])
-  return { own, chains }
+  return { own, others }
 }
 
 async function checkDatabase({ db }: App): Promise<Check> {
@@ -94,6 +97,12 @@ async function checkDatabase({ db }: App): Promise<Check> {
     await sql`select 1`.execute(db)
   })
 }
+
+/** The program that signs people in, where that is another one: tokens that are out are good without it. */
+const checkAuth = (auth: NonNullable<App['auth']>): Promise<Check> =>
+  settle('authorization server', async () => {
+    if (!(await auth.isThere())) throw new NotReady('no answer at AUTH_SOCKET')
+  })
 
 type SignerHealth = ReturnType<App['signer']['health']>
 

@@ -59,7 +59,8 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
     const { raw } = request
     const path = raw.url!.slice('/oauth'.length)
     if (path.startsWith('/auth') && /%00/.test(path)) raw.url = '/oauth/auth?error=nul'
-    const origin = isForBrowsers(path) ? app.pagesOrigin : app.origin
+    const route = request.routeOptions.url ?? ''
+    const origin = isForBrowsers(route.slice('/oauth'.length)) ? app.pagesOrigin : app.origin
     const elsewhere = canonicalOf(raw, origin)
     if (elsewhere !== null && path.startsWith('/auth?')) {
       await reply.redirect(elsewhere, 307)
@@ -86,8 +87,8 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
   }
 }
 
-/** Whether a path below the issuer is one that browsers go to, with the cookies of the pages. */
-export const isForBrowsers = (path: string): boolean => /^\/(auth|session)(\/|\?|$)/.test(path)
+/** Whether a route below the issuer is one that browsers go to, with the cookies of the pages. */
+export const isForBrowsers = (route: string): boolean => /^\/(auth|session)(\/|$)/.test(route)
 
 /** bytes of a request that becomes an address */
 const MAX_POSTED_BYTES = 8_192
