@@ -17,7 +17,7 @@ const Asked = Type.Object({ args: Type.Array(Type.Unknown(), { maxItems: 2 }) },
 
 /** Who sends, with what the token of their question says. */
 type ProvenSender = Sender & { caller: Caller }
-/** For `accountSending`: whoever came through the door below. */
+/** For `accountSending`: who came by the route below. */
 export const callerAtDoor = async (sender: Sender): Promise<Caller> => (sender as ProvenSender).caller
 
 /**
@@ -59,7 +59,12 @@ export function accountThrough(app: App, keys: PrivateKeys, apiUrl: string): Acc
   const { hostname, port } = new URL(apiUrl)
   const agent = new Agent({ keepAlive: true })
 
-  async function ask(verb: AccountVerb, owner: AccountOwner | Sender, chainId: number, ...args: unknown[]): Promise<unknown> {
+  async function ask(
+    verb: AccountVerb,
+    owner: AccountOwner | Sender,
+    chainId: number,
+    ...args: unknown[]
+  ): Promise<unknown> {
     const isSend = (SENDS as readonly string[]).includes(verb)
     const sessionUid = isSend ? (owner as Sender).sessionUid : null
     const token = await ownToken(app, keys, { userId: owner.userId, sessionUid, chainId })

@@ -41,14 +41,14 @@ export function connectAuth(socketPath: string): AuthLink & { agent: Agent; clos
   }
 }
 
-/** For whoever asked: what is away, and that nothing else is wrong. */
+/** Said to the caller: what is away, and that nothing else is wrong. */
 export const authAway = (cause?: unknown): AppError =>
   new AppError('auth_unavailable', 'The authorization server is not responding. Retry in a moment.', {
     retryAfter: 1,
     ...(cause === undefined ? {} : { cause }),
   })
 
-export type Asked = {
+export type InnerRequest = {
   agent: Agent
   socketPath?: string
   host?: string
@@ -62,7 +62,7 @@ export type Asked = {
  * The answer of another program of ours to one question.
  * @throws AppError  its refusal; Error when there is no answer
  */
-export async function answerOf({ headers = {}, ...asked }: Asked, body?: unknown): Promise<unknown> {
+export async function answerOf({ headers = {}, ...asked }: InnerRequest, body?: unknown): Promise<unknown> {
   const sent = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
   const request = ask({
     ...asked,

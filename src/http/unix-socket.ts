@@ -21,7 +21,7 @@ export async function listenAtSocket(
   { path, setting }: { path: string; setting: string },
 ): Promise<{ close(): Promise<void> }> {
   await clearPath(path, setting)
-  // Through the main listener: the gate stands there.
+  // Through the main listener, which has the gate.
   const inner = createServer({ keepAliveTimeout: 72_000 }, (request, response) => {
     const client = request.headers['x-forwarded-for']
     delete request.headers['x-forwarded-for']
