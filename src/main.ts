@@ -31,8 +31,13 @@ await run(config, async () => {
   // Production keeps nothing there: its folder may be one that nobody can write to.
   else await makeFolder(config.DATA_DIR, 'DATA_DIR')
   const opened = await open(config)
-  if (opened.development !== null) await greet(opened.development)
-  return opened
+  try {
+    if (opened.development !== null) await greet(opened.development)
+    return opened
+  } catch (error) {
+    await opened.close()
+    throw error
+  }
 })
 
 /** A flag that is not known must not start a server that does something else than was meant. */

@@ -39,7 +39,7 @@ const FOR_BROWSERS = [
 export async function passToAuth(
   server: FastifyInstance,
   app: App,
-  { agent, socketPath }: { agent: Agent; socketPath: string },
+  { agent, socketPath, patienceMs = PATIENCE_MS }: { agent: Agent; socketPath: string; patienceMs?: number },
 ): Promise<void> {
   await server.register(async (scope) => {
     // Nobody here reads the bodies.
@@ -54,7 +54,7 @@ export async function passToAuth(
         method: ['GET', 'HEAD', 'POST', 'OPTIONS'],
         url,
         ...hidden,
-        // Taking access away is refused only to anyone who floods us with it.
+        // It costs little here, and the program behind has a gate of its own.
         config: { admission: 'vital' },
         exposeHeadRoute: false,
         handler: pass,
@@ -70,7 +70,7 @@ export async function passToAuth(
 
   async function pass(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const onward = ask({
-      ...{ agent, socketPath, method: request.method, path: request.raw.url!, timeout: PATIENCE_MS },
+      ...{ agent, socketPath, method: request.method, path: request.raw.url!, timeout: patienceMs },
       headers: { ...passed(request.headers), 'x-forwarded-for': request.ip, 'x-request-id': request.id },
     })
     const answered = responseOf(onward)

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { Agent, createServer, request as ask, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test, type TestContext } from 'node:test'
+import { text } from 'node:stream/consumers'
+import { openListener } from '../http/listener.ts'
+import { fakeApp } from '../../test/fake-app.ts'
+import { connectAuth, pack, unpack } from './connect.ts'
+import { passToAuth } from './proxy.ts'
+
+type Passed = { method: string; url: string; headers: IncomingHttpHeaders; body: string }
+
+/** The API in front of a program that notes what reaches it. */
+async function stand(t: TestContext) {
+  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-link-'))
+  const socketPath = join(folder, 'auth.sock')
+  const got: Passed[] = []
+  const behind = createServer(async (request, response) => {
+    if (request.url === '/oauth/hangs') return
+    if (request.url === '/oauth/breaks') return void request.socket.destroy()
+    const body = await text(request).catch(() => null)
+    // What was too large ended before its end.
+    if (body === null) return
+    got.push({ method: request.method!, url: request.url!, headers: request.headers, body })
+    response.writeHead(request.method === 'OPTIONS' ? 204 : 401, { 'set-cookie': ['a=1', 'b=2'], 'x-own': 'yes', 'www-authenticate': 'DPoP' }) // prettier-ignore
+    response.end(request.method === 'POST' ? '{"error":"invalid_client"}' : undefined)
+  })
+  await new Promise<void>((done) => void behind.listen(socketPath, done))
+  const fake = await fakeApp({ TRUST_PROXY: '1', DEVELOPMENT_OPEN_TO: 'everyone' })
+  const app = { ...fake.app, pagesOrigin: 'https://sign-in.example' }
+  const server = openListener(app)
+  const agent = new Agent({ keepAlive: true })
+  await passToAuth(server, app, { agent, socketPath, patienceMs: 300 })
+  await server.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = server.server.address() as AddressInfo
+  t.after(async () => {
+    agent.destroy()
+    behind.closeAllConnections()
+    behind.close()
+    await server.close()
+    await fake.close()
+    await rm(folder, { recursive: true })
+  })
+  async function call(method: string, path: string, headers: Record<string, string> = {}, body?: string) {
+    const asked = ask({ host: '127.0.0.1', port, method, path, headers })
+    const { promise, resolve, reject } = Promise.withResolvers<{ status: number; headers: IncomingHttpHeaders; body: string }>() // prettier-ignore
+    asked.once('error', reject)
+    asked.once('response', async (response) =>
+      resolve({ status: response.statusCode!, headers: response.headers, body: await text(response) }),
+    )
+    asked.end(body)
+    return promise
+  }
+  return { got, call, socketPath, behind }
+}
+
+test('what programs ask below /oauth is passed on as it is, but for who asks, and so is the answer', async (t) => {
+  const { got, call } = await stand(t)
+  const given = { host: 'wallet.example', 'content-type': 'application/x-www-form-urlencoded', authorization: 'Basic x', dpop: 'proof', cookie: 'c=1', origin: 'https://shop.example', 'x-forwarded-for': '198.51.100.9, 203.0.113.7', forwarded: 'for=1.2.3.4', 'x-forwarded-host': 'evil.example', 'x-request-id': 'request-of-a-client' } // prettier-ignore
+  const answer = await call('POST', '/oauth/token?x=%20', given, 'grant_type=client_credentials')
+  assert.deepEqual([answer.status, answer.body], [401, '{"error":"invalid_client"}'])
+  const { 'set-cookie': cookies, 'x-own': own, 'www-authenticate': challenge } = answer.headers
+  assert.deepEqual([cookies, own, challenge], [['a=1', 'b=2'], 'yes', 'DPoP'])
+  const { method, url, headers, body } = got[0]!
+  assert.deepEqual([method, url, body], ['POST', '/oauth/token?x=%20', 'grant_type=client_credentials'])
+  for (const name of ['host', 'content-type', 'authorization', 'dpop', 'cookie', 'origin', 'x-request-id'] as const)
+    assert.equal(headers[name], given[name], name)
+  // One address, that of the client as this program knows it; nothing that the client says of itself.
+  assert.equal(headers['x-forwarded-for'], '203.0.113.7')
+  assert.deepEqual([headers.forwarded, headers['x-forwarded-host']], [undefined, undefined])
+
+  for (const [asked, path] of [
+    ['OPTIONS', '/oauth/token'],
+    ['HEAD', '/oauth/jwks'],
+    ['GET', '/.well-known/oauth-authorization-server/oauth'],
+  ] as const)
+    // prettier-ignore
+    await call(asked, path, { origin: 'https://shop.example', 'access-control-request-method': 'POST' })
+  assert.deepEqual(
+    got.slice(1).map(({ method, url }) => `${method} ${url}`),
+    ['OPTIONS /oauth/token', 'HEAD /oauth/jwks', 'GET /.well-known/oauth-authorization-server/oauth'],
+  )
+})
+
+test('a body that is too large, a program that hangs, breaks off or is away: each is told in the one shape of an error', async (t) => {
+  const { got, call, behind, socketPath } = await stand(t)
+  const codeOf = async (path: string, body?: string) => {
+    const { status, body: problem, headers } = await call('POST', path, {}, body)
+    return [status, JSON.parse(problem).code, headers['retry-after']]
+  }
+  assert.deepEqual(await codeOf('/oauth/token', 'x'.repeat(65_537)), [413, 'body_too_large', undefined])
+  assert.deepEqual(await codeOf('/oauth/hangs'), [503, 'auth_unavailable', '1'])
+  assert.deepEqual(await codeOf('/oauth/breaks'), [503, 'auth_unavailable', '1'])
+  behind.closeAllConnections()
+  await new Promise((done) => void behind.close(done))
+  assert.deepEqual(await codeOf('/oauth/token'), [503, 'auth_unavailable', '1'])
+  assert.deepEqual(
+    got.filter(({ body }) => body.length === 65_537),
+    [],
+  )
+  const link = connectAuth(socketPath)
+  await assert.rejects(link.makeAccount({ provider: 'DEV', providerUserId: 'x' }), { code: 'auth_unavailable' })
+  await assert.rejects(async () => link.subjectForm('DEV'), { code: 'auth_unavailable' })
+  assert.equal(await link.isThere(), false)
+})
+
+test('what browsers open is at the host of the pages, with all that came with it', async (t) => {
+  const { got, call } = await stand(t)
+  for (const path of [
+    '/oauth/auth?client_id=shop&state=%2F',
+    '/oauth/auth/abc',
+    '/oauth/session/end',
+    '/login/callback/APPLE',
+    '/consent/x',
+    '/account',
+    '/account/sessions/end',
+    '/oauth/%61uth',
+  ])
+    // prettier-ignore
+    for (const method of ['GET', 'POST']) {
+      const { status, headers } = await call(method, path, method === 'POST' ? { 'content-type': 'text/plain' } : {}, method === 'POST' ? 'x' : undefined) // prettier-ignore
+      assert.deepEqual([status, headers.location, headers['cache-control']], [307, `https://sign-in.example${path}`, 'no-store'], `${method} ${path}`) // prettier-ignore
+    }
+  assert.deepEqual(got, [])
+})
+
+test('whole numbers of any size and times arrive as they were', () => {
+  const given = { value: 2n ** 255n, at: new Date(0), list: [{ left: null, text: '$int' }], nothing: null }
+  assert.deepEqual(unpack(pack(given)), given)
+  assert.equal(unpack(pack(null)), null)
+})
