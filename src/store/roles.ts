@@ -13,15 +13,15 @@ type Grants = {
 }
 
 /** People, applications, what they allowed, and what is a secret of theirs. */
-const OF_AUTH: Grants = {
+export const OF_AUTH: Grants = {
   whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
-  read: ['migrations', 'application_usage', 'stopped_lanes', 'transactions'],
+  read: ['migrations', 'application_usage', 'stopped_lanes', 'transactions', 'cursors'],
   without: {},
   more: ['update on stopped_lanes'],
 }
 
 /** Transactions, blocks and what is read from them. Of people who they are, and nothing that signs them in. */
-const OF_API: Grants = {
+export const OF_API: Grants = {
   whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'earlier_keys', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'], // prettier-ignore
   read: ['migrations', 'accounts', 'accounts_attested', 'application_providers', 'application_users', 'consents', 'revoked_grants'],
   without: { identities: ['email', 'email_verified'], applications: ['secret_hashes'] },
