@@ -128,7 +128,11 @@ before(
 
     const signer = startProgram('signer/main.ts', signerSettings, folder)
     await until('the signer is ready', async () => signer.child.stdout!.read() !== null, 60_000)
-    programs = { signer, auth: startProgram('auth.ts', auth, folder), api: startProgram('main.ts', api, folder) }
+    programs = {
+      signer,
+      auth: startProgram('cli/main.ts', auth, folder, ['auth', 'run']),
+      api: startProgram('main.ts', api, folder),
+    }
     await until('the authorization server is ready', () => isReady(ports.auth, 'sign-in.example'), 60_000)
     await until('the API is ready', () => isReady(ports.api, 'wallet.example'), 60_000)
   },
@@ -330,7 +334,7 @@ test(
     const checks = async () => JSON.parse(await (await fetch(`http://${api.OPS_LISTEN}/readyz`)).text()).checks as { name: string; ok: boolean }[] // prettier-ignore
     assert.deepEqual((await checks()).map(({ name, ok }) => [name, ok]), [['database', true], ['signer', true], ['authorization server', false], ['chain local', true]]) // prettier-ignore
     assert.equal(await isReady(ports.api, 'wallet.example'), true)
-    programs.auth = startProgram('auth.ts', auth, folder)
+    programs.auth = startProgram('cli/main.ts', auth, folder, ['auth', 'run'])
     await until('it is back', async () => (await ask(`${ORIGIN}/oauth/jwks`)).status === 200, 30_000)
   },
 )

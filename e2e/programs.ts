@@ -6,11 +6,16 @@ export type RunningProgram = { child: ChildProcess; err: () => string; ended: Pr
 
 const running: ChildProcess[] = []
 
-/** @param file  main.ts or signer/main.ts */
-export function startProgram(file: string, env: Record<string, string>, cwd: string): RunningProgram {
+/** @param file  main.ts, signer/main.ts, or cli/main.ts with its words */
+export function startProgram(
+  file: string,
+  env: Record<string, string>,
+  cwd: string,
+  words: string[] = [],
+): RunningProgram {
   const { PATH = '', NODE_COMPILE_CACHE } = process.env
   const path = fileURLToPath(new URL(`../src/${file}`, import.meta.url))
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', path], {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', path, ...words], {
     cwd,
     // As the launcher has it: what is compiled is kept, but nothing runs beside the keys that somebody else compiled.
     env: { PATH, ...(file.startsWith('signer/') ? {} : { NODE_COMPILE_CACHE }), ...env },

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { become } from './become.ts'
+import { becomeAuth } from './become.ts'
 
 /** `chatelaine auth …`: the authorization server as a program of its own, beside an API that holds no key. */
 export function auth(): Command {
@@ -9,6 +9,6 @@ export function auth(): Command {
   command
     .command('run')
     .description('run it until SIGTERM; prints `ready` when it listens')
-    .action(() => become('auth.ts', []))
+    .action(() => becomeAuth())
   return command
 }

@@ -8,16 +8,18 @@ const HARDENED = ['--disable-sigusr1', '--disable-proto=throw']
  */
 const NEW_SPACE = '--max-semi-space-size=8'
 
-/** A program takes the place of this process: there is nobody between it and what watches over it. */
-export function become(program: string, args: string[]): never {
-  const file = fileURLToPath(new URL(`../${program === 'auth.ts' ? '' : 'signer/'}${program}`, import.meta.url))
+/** A program of the signer takes the place of this process: there is nobody between it and what watches over it. */
+export const become = (program: string, args: string[]): never =>
+  replace(`../signer/${program}`, [...HARDENED, NEW_SPACE], args)
+
+/** The same of the authorization server, whose libraries have prototypes of their own making. */
+export const becomeAuth = (): never => replace('../auth.ts', HARDENED.slice(0, 1), [])
+
+function replace(program: string, flags: string[], args: string[]): never {
+  const file = fileURLToPath(new URL(program, import.meta.url))
   // Windows has no such thing, and no Unix sockets as the signer needs them.
   if (process.execve === undefined) throw new Error(`This system does not support that here: run node ${file}`)
   // Options of Node from an environment that was made for another program could load code or open a debugger.
   const { NODE_OPTIONS: _dropped, ...env } = process.env
-  return process.execve(
-    process.execPath,
-    [process.execPath, ...HARDENED, NEW_SPACE, ...process.execArgv, file, ...args],
-    env,
-  )
+  return process.execve(process.execPath, [process.execPath, ...flags, ...process.execArgv, file, ...args], env)
 }
