@@ -86,7 +86,10 @@ export async function rehearse({
     chains: new Map([[31_337, { chainId: 31_337, name: 'devnet', faucet: null } as unknown as Chain]]),
     networks: new Map([[31_337, { name: 'devnet' }]]),
     auth: null,
-    signer: { ...attestingSigner(addressOf), keyExport: async () => ({ ...NOTHING_LEAVES }) } as Partial<Signer> as Signer,
+    signer: {
+      ...attestingSigner(addressOf),
+      keyExport: async () => ({ ...NOTHING_LEAVES }),
+    } as Partial<Signer> as Signer,
     telemetry,
     tokenKeys: publicKeys(keys),
     state: openState(),

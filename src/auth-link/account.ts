@@ -9,7 +9,15 @@ import type { PrivateKeys } from '../oauth/keys.ts'
 import { ownCaller, ownToken } from '../oauth/own-token.ts'
 import { answerOf, pack } from './connect.ts'
 
-const READS = ['readBalances', 'readCollectibles', 'readTransfers', 'readNativeTransfers', 'readSent', 'look'] as const
+const READS = [
+  'readBalances',
+  'readCollectibles',
+  'readTransfers',
+  'readNativeTransfers',
+  'readSent',
+  'readSignatures',
+  'look',
+] as const
 const SENDS = ['rehearse', 'send'] as const
 type AccountVerb = (typeof READS)[number] | (typeof SENDS)[number]
 
@@ -44,10 +52,12 @@ export function serveAccount(
         throw new AppError('not_found', 'There is nothing at this address.')
       const { accountId, userId, address, chainId } = caller
       const sender: ProvenSender = { accountId, userId, address, sessionUid: '', caller }
-      const verbs = { ...slices, ...slices.sending } as unknown as Record<
-        AccountVerb,
-        (...args: unknown[]) => Promise<unknown>
-      >
+      const verbs = {
+        ...slices,
+        ...slices.sending,
+        readSignatures: (owner: AccountOwner, _chainId: number, page: { cursor?: string }) =>
+          slices.readSignatures(owner, page),
+      } as unknown as Record<AccountVerb, (...args: unknown[]) => Promise<unknown>>
       const answer = await verbs[verb as AccountVerb](sender, chainId, ...request.body.args)
       return reply.header('cache-control', 'no-store').type('application/json').send(pack(answer))
     },
@@ -85,6 +95,9 @@ export function accountThrough(app: App, keys: PrivateKeys, apiUrl: string): Acc
     readTransfers: verb('readTransfers'),
     readNativeTransfers: verb('readNativeTransfers'),
     readSent: verb('readSent'),
+    // Of every network; its token is for one, as all are.
+    readSignatures: async (owner, page) =>
+      (await ask('readSignatures', owner, app.networks.keys().next().value ?? 0, page)) as never,
     sending: { rehearse: verb('rehearse'), send: verb('send'), look: verb('look') },
   }
 }

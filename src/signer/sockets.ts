@@ -3,7 +3,17 @@ import type { Handlers } from './socket.ts'
 import type { Verb } from './wire.ts'
 
 /** What the program that answers applications asks: signatures for tokens that it is shown, and what was signed. */
-const OF_API = new Set<Verb>(['greeting', 'prove', 'sign', 'check', 'recall', 'recallSince', 'attest', 'signatures', 'health'])
+const OF_API = new Set<Verb>([
+  'greeting',
+  'prove',
+  'sign',
+  'check',
+  'recall',
+  'recallSince',
+  'attest',
+  'signatures',
+  'health',
+])
 /** What the authorization server asks: accounts and their keys, a person's own among them, and that tokens are no longer good. It has nothing signed. */
 const OF_AUTH = new Set<Verb>(['greeting', 'prove', 'createAccount', 'attest', 'signatures', 'wrapped', 'revocations', 'askKey', 'cancelKey', 'takeKey', 'keyExport', 'keyExports', 'health']) // prettier-ignore
 

@@ -23,7 +23,15 @@ export const OF_AUTH: Grants = {
 /** Transactions, blocks and what is read from them. Of people who they are, and nothing that signs them in. */
 export const OF_API: Grants = {
   whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'earlier_keys', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'], // prettier-ignore
-  read: ['migrations', 'accounts', 'accounts_attested', 'application_providers', 'application_users', 'consents', 'revoked_grants'],
+  read: [
+    'migrations',
+    'accounts',
+    'accounts_attested',
+    'application_providers',
+    'application_users',
+    'consents',
+    'revoked_grants',
+  ],
   without: { identities: ['email', 'email_verified'], applications: ['secret_hashes'] },
   // A row is locked by those only who may change something of it: this column, which nothing hangs on.
   more: ['update (created_at) on accounts'],

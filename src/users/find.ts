@@ -68,10 +68,7 @@ export async function provenUser(app: AddressProver, user: User): Promise<Proven
 }
 
 /** The account that an identity leads to, and nothing that its provider says of the person. One index look-up. */
-export async function findOwner(
-  db: Db,
-  userId: UserId,
-): Promise<Pick<User, 'accountId' | 'userId' | 'stored'> | null> {
+export async function findOwner(db: Db, userId: UserId): Promise<Pick<User, 'accountId' | 'userId' | 'stored'> | null> {
   const identity = parseUserId(userId)
   if (identity === null) return null
   const row = await retrying(() =>
@@ -83,9 +80,7 @@ export async function findOwner(
       .where('identity.subject', '=', identity.subject)
       .executeTakeFirst(),
   )
-  return row === undefined
-    ? null
-    : { accountId: row.account_id, userId: row.user_id, stored: storedAddressOf(row) }
+  return row === undefined ? null : { accountId: row.account_id, userId: row.user_id, stored: storedAddressOf(row) }
 }
 
 /** Whether an identity leads to an account. */

@@ -51,7 +51,13 @@ export function activityPage(
       nextCursor,
       isFirst: cursor === undefined,
     })}`
-    return sendPage(reply, 200, { words, title: words.activity.title, layout: 'wide', hasScript: app.pagesOrigin, body })
+    return sendPage(reply, 200, {
+      words,
+      title: words.activity.title,
+      layout: 'wide',
+      hasScript: app.pagesOrigin,
+      body,
+    })
   })
 
   async function readRows(
