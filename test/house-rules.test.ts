@@ -188,7 +188,8 @@ async function importsOf(file: string): Promise<Import[]> {
 }
 
 function unitOf(file: string): string {
-  if (['signer/client.ts', 'signer/pinned.ts', 'signer/wire.ts'].includes(file)) return 'signer-wire'
+  if (['signer/client.ts', 'signer/frames.ts', 'signer/pinned.ts', 'signer/wire.ts'].includes(file))
+    return 'signer-wire'
   return file.includes('/') ? file.slice(0, file.indexOf('/')) : file.replace(/\.ts$/, '')
 }
 

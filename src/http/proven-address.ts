@@ -50,7 +50,7 @@ const states = slot('proven addresses', (): ProofState => ({
 }))
 
 /**
- * The address of a user, once the signer's word for it was checked: its signature over user and address, which whoever can write
+ * The address of a user, once the signer's word for it was checked: its signature over user and address, which one who can write
  * to the database cannot make. One that was checked is remembered with its signature, so that a read costs a look-up. While the
  * accounts from before are being attested, a signer is asked for what is missing.
  * @throws address_not_proven  when it is another than the signer's, or nothing says that it is the signer's

@@ -1,7 +1,8 @@
 import { connect } from 'node:net'
 import { ConfigError, readConfig } from '../config.ts'
 import { adminSocketIn } from './socket.ts'
-import { encodeFrame, frameReader, type AnswerFrame } from './wire.ts'
+import { encodeFrame, frameReader } from './frames.ts'
+import { type AnswerFrame } from './wire.ts'
 
 const ANSWER_MS = 10_000
 

@@ -4,7 +4,7 @@ import { Refusal } from './refusal.ts'
 /** Runs work that is not signing, on the thread that signs. @throws overloaded  when too much waits already */
 export type RunBeside = <T>(piece: () => T) => Promise<T>
 
-/** Pieces that wait, of all connections together: the last of them is done before its caller gives up. */
+/** Pieces that wait, of all connections together: the last of them is done before its caller stops waiting. */
 const MAX_WAITING = 64
 /** Of the thread's time one part is for these pieces and so many for everything else, whenever there is anything else. */
 const REST = 3

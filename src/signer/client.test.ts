@@ -8,7 +8,7 @@ import { test, type TestContext } from 'node:test'
 import { underDeadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 import { connectSigner, SignerRefused } from './client.ts'
-import { encodeFrame, frameReader } from './wire.ts'
+import { encodeFrame, frameReader } from './frames.ts'
 
 type Received = { id: number; verb: string }
 

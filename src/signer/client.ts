@@ -1,7 +1,8 @@
 import { connect, type Socket } from 'node:net'
 import { AppError, isErrorCode } from '../errors.ts'
 import { isSignedByPinned } from './pinned.ts'
-import { encodeFrame, FrameError, frameReader, type AnswerFrame, type Verb, type Verbs } from './wire.ts'
+import { encodeFrame, FrameError, frameReader } from './frames.ts'
+import { type AnswerFrame, type Verb, type Verbs } from './wire.ts'
 
 /** The signer as the server sees it. Each call throws AppError or SignerRefused. */
 export type Signer = {

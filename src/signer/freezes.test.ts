@@ -11,7 +11,8 @@ import { openGroup } from './group.ts'
 import { Refusal } from './refusal.ts'
 import { check, type Inside } from './sign.ts'
 import { openStore } from './store.ts'
-import { encodeFrame, frozenEntry, readFrozenEntry, revoked } from './wire.ts'
+import { encodeFrame } from './frames.ts'
+import { frozenEntry, readFrozenEntry, revoked } from './wire.ts'
 
 const frozen = (at: number, subject = revoked.user(ALICE)) => frozenEntry(subject, { isFrozen: true, at })
 const unfrozen = (at: number, subject = revoked.user(ALICE)) => frozenEntry(subject, { isFrozen: false, at })

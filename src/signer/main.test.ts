@@ -17,7 +17,8 @@ import {
   type Running,
 } from '../../test/spawned-signer.ts'
 import { verifyStore } from './verify.ts'
-import { encodeFrame, frameReader, type Hex } from './wire.ts'
+import { encodeFrame, frameReader } from './frames.ts'
+import { type Hex } from './wire.ts'
 
 describe('one running signer', () => {
   let place: Place

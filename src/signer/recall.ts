@@ -2,7 +2,8 @@ import type { Ledger } from './ledger.ts'
 import type { LedgerAttempt, LedgerRow } from './record.ts'
 import { readRecallRequest, readRecallSinceRequest } from './request.ts'
 import { hex, toSigned } from './sign.ts'
-import { MAX_FRAME_BYTES, type Recalled, type RecalledSince, type SignRequest } from './wire.ts'
+import { MAX_FRAME_BYTES } from './frames.ts'
+import { type Recalled, type RecalledSince, type SignRequest } from './wire.ts'
 
 // Generous: the names of the fields, and numbers of 78 digits.
 const FRAME_OVERHEAD = 256

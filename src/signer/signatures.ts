@@ -5,7 +5,8 @@ import type { Ledger } from './ledger.ts'
 import type { LedgerRow } from './record.ts'
 import { readSignaturesRequest } from './request.ts'
 import { hex } from './sign.ts'
-import { MAX_FRAME_BYTES, readSignedHead, type ListedSignature, type SignaturePage } from './wire.ts'
+import { MAX_FRAME_BYTES } from './frames.ts'
+import { readSignedHead, type ListedSignature, type SignaturePage } from './wire.ts'
 
 const MAX_SIGNATURES = 20
 // Generous: the names of the fields, a user id, and 50 hashes of a proof.

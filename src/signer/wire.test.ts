@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as fc from 'fast-check'
-import { encodeFrame, FrameError, frameReader, MAX_FRAME_BYTES } from './wire.ts'
+import { encodeFrame, FrameError, frameReader, MAX_FRAME_BYTES } from './frames.ts'
 
 test('messages arrive whole and in order however their bytes are cut', () => {
   const messages = fc.array(fc.tuple(fc.nat(), fc.string({ unit: 'grapheme' })), { maxLength: 8 })

@@ -71,7 +71,7 @@ export type Verbs = {
    * elsewhere before the address is told: a signer whose disk is gone has it from there.
    */
   createAccount: { request: { userId: string }; answer: { address: Hex; wrapped?: WrappedAccount; attestation?: Hex } }
-  /** That these users have these addresses, signed by the signer’s identity; whoever has no account here is left out. */
+  /** That these users have these addresses, signed by the signer’s identity; one who has no account here is left out. */
   attest: { request: { userIds: string[] }; answer: { attested: AttestedAddress[] } }
   sign: { request: SignRequest; answer: Signed }
   /** The same checks as `sign`, in the same order: refuses what that would refuse. Signs, writes and counts nothing. */
@@ -94,7 +94,7 @@ export type Verbs = {
   /** That a record is in the ledger, or that a size of the ledger continues a smaller one; of the newest head where none is named. */
   prove: { request: ProveRequest; answer: Proof }
   /**
-   * What was signed with a user's account, newest first, whoever asked for it: records below `before`, at most 20 and as many as a
+   * What was signed with a user's account, newest first, whatever asked for it: records below `before`, at most 20 and as many as a
    * frame holds, each with its proof to the head.
    */
   signatures: { request: { userId: string; before?: number }; answer: SignaturePage }
@@ -357,63 +357,4 @@ export type AnswerFrame = (
   | { id: number; error: { code: string; detail: string } }
 ) & {
   head?: string
-}
-
-/** bytes; a body of 64 KiB holds at most 64 KiB of calldata, which is 128 KiB of hex */
-export const MAX_FRAME_BYTES = 524_288
-
-/** The other side does not speak this protocol; the connection is of no further use. */
-export class FrameError extends Error {
-  constructor(message: string) {
-    super(message)
-    this.name = 'FrameError'
-  }
-}
-
-/**
- * One message as bytes, length first.
- * @throws FrameError  when it is larger than MAX_FRAME_BYTES: the other side would close the connection
- */
-export function encodeFrame(message: unknown): Buffer {
-  const text = JSON.stringify(message)
-  const bytes = Buffer.byteLength(text)
-  if (bytes > MAX_FRAME_BYTES) throw new FrameError(`A frame of ${bytes} bytes is too large.`)
-  const frame = Buffer.allocUnsafe(4 + bytes)
-  frame.writeUInt32BE(bytes, 0)
-  frame.write(text, 4)
-  return frame
-}
-
-/**
- * Puts frames together from chunks of any size, and hands each message on in the order it arrived, with its length
- * in bytes.
- * @returns  a function to give every chunk to
- * @throws FrameError  from that function, on a length above MAX_FRAME_BYTES or bytes that are no JSON in UTF-8
- */
-export function frameReader(onMessage: (message: unknown, bytes: number) => void): (chunk: Buffer) => void {
-  let rest: Buffer = Buffer.alloc(0)
-  return (chunk) => {
-    let bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
-    while (bytes.length >= 4) {
-      const length = bytes.readUInt32BE(0)
-      // Refused from its length alone, before anything of that size is kept.
-      if (length > MAX_FRAME_BYTES) throw new FrameError('A frame is too large.')
-      if (bytes.length < 4 + length) break
-      const message = readJson(bytes.subarray(4, 4 + length))
-      bytes = bytes.subarray(4 + length)
-      onMessage(message, length)
-    }
-    rest = bytes
-  }
-}
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-function readJson(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(utf8.decode(bytes))
-  } catch {
-    // JSON.parse repeats part of its input in its message, and that may be a token: the cause is dropped.
-    throw new FrameError('A frame is not JSON in UTF-8.')
-  }
 }

@@ -1,4 +1,5 @@
 import { exporting } from './exporting.ts'
+import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 
 /** German. */
@@ -328,19 +329,7 @@ export const de: Texts = {
     ambiguous:
       'Der Betrag ist nicht lesbar oder könnte zweierlei bedeuten. Schreiben Sie ihn ohne Tausenderpunkte, zum Beispiel 1,5.',
   },
-  signatures: {
-    title: 'Alles, was für Sie unterschrieben wurde',
-    hint: 'Jede Unterschrift, die mit Ihrem Konto geleistet wurde, so wie sie im eigenen Protokoll des Unterzeichners steht: auch die, die Ihnen niemand gezeigt hat.',
-    check: 'Zum Prüfen: Nachweis in einer Datei speichern, Schlüssel des Unterzeichners wie früher notiert angeben.',
-    command: 'chatelaine verify-log --proof FILE --key KEY',
-    raised: 'erhöhte Gebühr',
-    cancelled: 'abgebrochen: verbraucht die Nonce, sonst nichts',
-    link: 'Jede Unterschrift, mit Nachweis',
-    nonce: (nonce: number) => `Nonce ${nonce}`,
-    proof: (record: number) => `Nachweis: Eintrag ${record}`,
-    paid: (to: string) => `Gesendet an ${to}`,
-    called: (name: string, to: string) => `${name} von ${to}`,
-  },
+  signatures: signatures.de,
   activity: {
     title: 'Alle Bewegungen',
     network: 'Netz',

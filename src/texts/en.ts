@@ -1,4 +1,5 @@
 import { exporting } from './exporting.ts'
+import { signatures } from './signatures.ts'
 import type { PageCode } from './page-code.ts'
 import type { Rich } from './rich.ts'
 
@@ -303,20 +304,7 @@ export const en = {
     ambiguous: 'The amount cannot be read or is ambiguous. Write it without thousands separators, for example 1.5.',
   },
   /** everything that was signed with the account, by the signer's log */
-  signatures: {
-    title: 'Everything signed for you',
-    hint: 'Every signature that was made with your account, as the signer’s own log has it: also those that nobody showed you.',
-    check:
-      'To check one: save its proof to a file, and give the signer’s key as you wrote it down earlier, from /.well-known/chatelaine-signing-log.',
-    command: 'chatelaine verify-log --proof FILE --key KEY',
-    raised: 'raised fee',
-    cancelled: 'cancelled: uses the nonce, does nothing else',
-    link: 'Every signature, with its proof',
-    nonce: (nonce: number) => `nonce ${nonce}`,
-    proof: (record: number) => `Proof: record ${record}`,
-    paid: (to: string) => `Sent to ${to}`,
-    called: (name: string, to: string) => `${name} of ${to}`,
-  },
+  signatures: signatures.en,
   activity: {
     title: 'Activity',
     network: 'Network',

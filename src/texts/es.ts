@@ -1,4 +1,5 @@
 import { exporting } from './exporting.ts'
+import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 
 /** Spanish. */
@@ -313,20 +314,7 @@ export const es: Texts = {
     ambiguous:
       'El importe no se puede leer o podría entenderse de dos maneras. Escríbelo sin separador de miles, por ejemplo 1,5.',
   },
-  signatures: {
-    title: 'Todo lo firmado en tu nombre',
-    hint: 'Cada firma hecha con tu cuenta, tal como figura en el registro propio del firmante: también las que nadie te mostró.',
-    check:
-      'Para comprobar una: guarda su prueba en un archivo e indica la clave del firmante que anotaste antes, de /.well-known/chatelaine-signing-log.',
-    command: 'chatelaine verify-log --proof FILE --key KEY',
-    raised: 'comisión aumentada',
-    cancelled: 'cancelada: usa el nonce y nada más',
-    link: 'Cada firma, con su prueba',
-    nonce: (nonce: number) => `nonce ${nonce}`,
-    proof: (record: number) => `Prueba: registro ${record}`,
-    paid: (to: string) => `Enviado a ${to}`,
-    called: (name: string, to: string) => `${name} de ${to}`,
-  },
+  signatures: signatures.es,
   activity: {
     title: 'Todos los movimientos',
     network: 'Red',

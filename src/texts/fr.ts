@@ -1,4 +1,5 @@
 import { exporting } from './exporting.ts'
+import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 
 /** French. Before : ; ? ! and within « » stands a narrow no-break space, `\u202f`. */
@@ -319,20 +320,7 @@ export const fr: Texts = {
     ambiguous:
       'Le montant n’est pas lisible ou pourrait se comprendre de deux façons. Écrivez-le sans séparateur de milliers, par exemple 1,5.',
   },
-  signatures: {
-    title: 'Tout ce qui a été signé pour vous',
-    hint: 'Chaque signature faite avec votre compte, telle que le journal du signataire la contient : même celles que personne ne vous a montrées.',
-    check:
-      'Pour en vérifier une : enregistrez sa preuve dans un fichier et donnez la clé du signataire notée auparavant, depuis /.well-known/chatelaine-signing-log.',
-    command: 'chatelaine verify-log --proof FILE --key KEY',
-    raised: 'frais augmentés',
-    cancelled: 'annulée : utilise le nonce, rien d’autre',
-    link: 'Chaque signature, avec sa preuve',
-    nonce: (nonce: number) => `nonce ${nonce}`,
-    proof: (record: number) => `Preuve : enregistrement ${record}`,
-    paid: (to: string) => `Envoyé à ${to}`,
-    called: (name: string, to: string) => `${name} de ${to}`,
-  },
+  signatures: signatures.fr,
   activity: {
     title: 'Tous les mouvements',
     network: 'Réseau',

@@ -1,4 +1,5 @@
 import { exporting } from './exporting.ts'
+import { signatures } from './signatures.ts'
 import type { Texts } from './en.ts'
 
 /** Japanese. */
@@ -297,20 +298,7 @@ export const ja: Texts = {
     another: '別のものを送る',
     ambiguous: '数量を読み取れないか、二通りに読めます。桁区切りなしで入力してください。例：1.5',
   },
-  signatures: {
-    title: 'あなたのために行われたすべての署名',
-    hint: 'あなたのアカウントで行われた署名を、署名プログラム自身の記録のとおりにすべて示します。誰からも知らされていない署名も含みます。',
-    check:
-      '確認するには、証明をファイルに保存し、以前 /.well-known/chatelaine-signing-log から書き留めた署名プログラムの鍵を指定してください。',
-    command: 'chatelaine verify-log --proof FILE --key KEY',
-    raised: '手数料の引き上げ',
-    cancelled: '取り消し: ノンスを使うだけです',
-    link: 'すべての署名とその証明',
-    nonce: (nonce: number) => `ノンス ${nonce}`,
-    proof: (record: number) => `証明: 記録 ${record}`,
-    paid: (to: string) => `${to} へ送信`,
-    called: (name: string, to: string) => `${to} の ${name}`,
-  },
+  signatures: signatures.ja,
   activity: {
     title: 'すべての動き',
     network: 'ネットワーク',

@@ -66,7 +66,7 @@ export type SentTransaction = {
   sentAt: Date
 }
 
-/** One signature, whoever asked for it. */
+/** One signature, whatever application asked for it. */
 export type ShownSignature = {
   /** number of its record in the signer's log */
   record: number
