@@ -192,7 +192,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
 }
 
 /** Of two programs of one user each can read what the other can: the signer then guards its keys by good manners only. */
-export async function warnOfOneUser(socket: string, { log }: Telemetry): Promise<void> {
+async function warnOfOneUser(socket: string, { log }: Telemetry): Promise<void> {
   const owner = await stat(socket).then(
     ({ uid }) => uid,
     () => null,
@@ -296,7 +296,7 @@ async function untilOver(signal: AbortSignal, embedded: EmbeddedChain | null): P
 }
 
 /** PORT 0 means any: it must be known before anything is opened, because the origin is part of every address. */
-export async function freePort({ PORT, HOST }: Pick<Config, 'PORT' | 'HOST'>): Promise<number> {
+async function freePort({ PORT, HOST }: Pick<Config, 'PORT' | 'HOST'>): Promise<number> {
   const probe = createServer()
   const { promise, resolve, reject } = Promise.withResolvers<number>()
   probe.once('error', reject)

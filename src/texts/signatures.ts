@@ -3,7 +3,6 @@ type SignaturesTexts = {
   title: string
   hint: string
   check: string
-  command: string
   raised: string
   cancelled: string
   link: string
@@ -19,7 +18,6 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     hint: 'Every signature that was made with your account, as the signer’s own log has it: also those that nobody showed you.',
     check:
       'To check one: save its proof to a file, and give the signer’s key as you wrote it down earlier, from /.well-known/chatelaine-signing-log.',
-    command: 'chatelaine verify-log --proof FILE --key KEY',
     raised: 'raised fee',
     cancelled: 'cancelled: uses the nonce, does nothing else',
     link: 'Every signature, with its proof',
@@ -32,7 +30,6 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     title: 'Alles, was für Sie unterschrieben wurde',
     hint: 'Jede Unterschrift, die mit Ihrem Konto geleistet wurde, so wie sie im eigenen Protokoll des Unterzeichners steht: auch die, die Ihnen niemand gezeigt hat.',
     check: 'Zum Prüfen: Nachweis in einer Datei speichern, Schlüssel des Unterzeichners wie früher notiert angeben.',
-    command: 'chatelaine verify-log --proof FILE --key KEY',
     raised: 'erhöhte Gebühr',
     cancelled: 'abgebrochen: verbraucht die Nonce, sonst nichts',
     link: 'Jede Unterschrift, mit Nachweis',
@@ -46,7 +43,6 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     hint: 'Chaque signature faite avec votre compte, telle que le journal du signataire la contient : même celles que personne ne vous a montrées.',
     check:
       'Pour en vérifier une : enregistrez sa preuve dans un fichier et donnez la clé du signataire notée auparavant, depuis /.well-known/chatelaine-signing-log.',
-    command: 'chatelaine verify-log --proof FILE --key KEY',
     raised: 'frais augmentés',
     cancelled: 'annulée : utilise le nonce, rien d’autre',
     link: 'Chaque signature, avec sa preuve',
@@ -60,7 +56,6 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     hint: 'Cada firma hecha con tu cuenta, tal como figura en el registro propio del firmante: también las que nadie te mostró.',
     check:
       'Para comprobar una: guarda su prueba en un archivo e indica la clave del firmante que anotaste antes, de /.well-known/chatelaine-signing-log.',
-    command: 'chatelaine verify-log --proof FILE --key KEY',
     raised: 'comisión aumentada',
     cancelled: 'cancelada: usa el nonce y nada más',
     link: 'Cada firma, con su prueba',
@@ -74,7 +69,6 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     hint: 'あなたのアカウントで行われた署名を、署名プログラム自身の記録のとおりにすべて示します。誰からも知らされていない署名も含みます。',
     check:
       '確認するには、証明をファイルに保存し、以前 /.well-known/chatelaine-signing-log から書き留めた署名プログラムの鍵を指定してください。',
-    command: 'chatelaine verify-log --proof FILE --key KEY',
     raised: '手数料の引き上げ',
     cancelled: '取り消し: ノンスを使うだけです',
     link: 'すべての署名とその証明',

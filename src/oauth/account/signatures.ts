@@ -9,6 +9,8 @@ import { chainName } from '../page-context.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import type { AccountSlices, ShownSignature } from './slices.ts'
 
+const CHECK_COMMAND = 'chatelaine verify-log --proof FILE --key KEY'
+
 /** Everything that was signed for someone, from the signer's log, page by page, each with its proof. */
 export function signaturesPage(
   server: FastifyInstance,
@@ -67,7 +69,7 @@ export function signaturesBody(
     <section class="card stack" aria-label="${texts.title}">
       <p>${texts.hint}</p>
       <p class="muted"><small>${texts.check}</small></p>
-      <p class="mono"><small>${texts.command}</small></p>
+      <p class="mono"><small>${CHECK_COMMAND}</small></p>
       !${
         rows.length === 0
           ? html`<p class="muted">${words.activity.nothing}</p>`
