@@ -101,7 +101,9 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
   }
   const unsigned = headFault(db, head)
   if (unsigned !== null) problems.push(unsigned)
-  for (const [problem, sql] of queries) {
+  for (const [problem, sql, column] of queries) {
+    // A store from before there was such a column has nothing of what is asked.
+    if (column !== undefined && !hasColumn(db, column)) continue
     const { found } = db.prepare(`SELECT count(*) AS found FROM (${sql})`).get() as { found: number }
     if (found > 0) problems.push(`${problem}: ${found}.`)
   }
@@ -181,7 +183,10 @@ const bytes = (text: string | null | undefined): Buffer | null =>
 /** What `restore-keys` mends; every other problem is one of the ledger, or of keys that are not those of it. */
 export const KEYS_MISSING = 'Accounts of the ledger whose keys are missing'
 
-const queries: [problem: string, sql: string][] = [
+const hasColumn = (db: DatabaseSync, column: string): boolean =>
+  db.prepare(`SELECT 1 FROM pragma_table_info('ledger') WHERE name = ?`).get(column) !== undefined
+
+const queries: [problem: string, sql: string, column?: string][] = [
   [
     'Nonces with two effects',
     `SELECT 1 FROM ledger WHERE kind IN ('send', 'replace') GROUP BY address, chain_id, nonce
@@ -204,6 +209,7 @@ const queries: [problem: string, sql: string][] = [
       WHERE r.kind = 'export-request' AND r.user_id = e.user_id AND r.seq < e.seq
         AND json_extract(r.evidence, '$.request') = json_extract(e.evidence, '$.request')
         AND json_extract(r.evidence, '$.ready_at') <= e.at)`,
+    'evidence',
   ],
   [
     'Accounts that are missing in the ledger or differ from it',
