@@ -29,8 +29,8 @@ export type Ledger = {
   unattendedSince: (at: number) => Iterable<Unattended>
   /** true when the key of the account left, or came from elsewhere: others may use its nonces */
   isHeldElsewhere: (userId: string) => boolean
-  /** signatures of a user's account below a record, newest first */
-  signaturesBefore: (userId: string, seq: number, most: number) => LedgerRow[]
+  /** signatures of a user's account below a record, newest first, on one network unless `chainId` is null */
+  signaturesBefore: (of: { userId: string; chainId: number | null }, seq: number, most: number) => LedgerRow[]
   /** true when the user was given an account */
   hasAccount: (userId: string) => boolean
   /** newest first */
@@ -87,8 +87,8 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
       UNION ALL SELECT 1 FROM ledger WHERE user_id = ?1 AND kind = 'account' AND rule = '${IMPORTED}'`,
   )
   const signatures = db.prepare(`SELECT * FROM ledger
-    WHERE user_id = ? AND nonce IS NOT NULL AND seq < ?
-    ORDER BY seq DESC LIMIT ?`)
+    WHERE user_id = ?1 AND nonce IS NOT NULL AND seq < ?2 AND (?4 IS NULL OR chain_id = ?4)
+    ORDER BY seq DESC LIMIT ?3`)
   const insert = db.prepare(
     `INSERT INTO ledger (${COLUMNS.join(', ')}, record, mac) VALUES (${COLUMNS.map(() => '?').join(', ')}, ?, ?)`,
   )
@@ -130,7 +130,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
       }
     },
     isHeldElsewhere: (userId) => elsewhereHeld.get(userId) !== undefined,
-    signaturesBefore: (userId, seq, most) => signatures.all(userId, seq, most) as LedgerRow[],
+    signaturesBefore: ({ userId, chainId }, seq, most) => signatures.all(userId, seq, most, chainId) as LedgerRow[],
     hasAccount: (userId) => account.get(userId) !== undefined,
     *ofIntent(intentId) {
       for (const row of ofIntent.iterate(intentId) as Iterable<LedgerRow>) yield readHeld(row)

@@ -133,10 +133,12 @@ export function readCreateAccountRequest(request: unknown): { userId: string } {
 }
 
 /** @throws bad_request */
-export function readSignaturesRequest(request: unknown): { userId: string; before: number } {
-  const { userId, before } = readFields(request, new Set(['userId', 'before']))
+/** `chainId`: null for every network. */
+export function readSignaturesRequest(request: unknown): { userId: string; before: number; chainId: number | null } {
+  const { userId, before, chainId } = readFields(request, new Set(['userId', 'before', 'chainId']))
   const end = before === undefined ? Number.MAX_SAFE_INTEGER : readInteger('before', before, 1)
-  return { userId: readUserId(userId), before: end }
+  const network = chainId === undefined ? null : readInteger('chainId', chainId, 1)
+  return { userId: readUserId(userId), before: end, chainId: network }
 }
 
 /** @throws bad_request */

@@ -21,12 +21,13 @@ export async function listSignatures(
   { ledger, heads, beside }: { ledger: Ledger; heads: Heads; beside: RunBeside },
   request: unknown,
 ): Promise<SignaturePage> {
-  const { userId, before } = readSignaturesRequest(request)
+  const { userId, before, chainId } = readSignaturesRequest(request)
   const { head, size, rows } = await beside(() => {
     const note = heads.newest()
     const { size } = readSignedHead(note)!
     // What the head does not cover yet comes with the next one, within the moment.
-    return { head: note, size, rows: ledger.signaturesBefore(userId, Math.min(before, size + 1), MAX_SIGNATURES + 1) }
+    const below = Math.min(before, size + 1)
+    return { head: note, size, rows: ledger.signaturesBefore({ userId, chainId }, below, MAX_SIGNATURES + 1) }
   })
   const signatures: ListedSignature[] = []
   let room = MAX_FRAME_BYTES - OVERHEAD

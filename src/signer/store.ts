@@ -219,7 +219,7 @@ const migrations = [
   `,
   `
   -- What was signed for one person, in the order of the records (signatures.ts). Not by address: it would be taken for ledger_nonce.
-  CREATE INDEX ledger_signatures ON ledger (user_id, seq) WHERE nonce IS NOT NULL;
+  CREATE INDEX ledger_signatures ON ledger (user_id, seq, chain_id) WHERE nonce IS NOT NULL;
   `,
 ]
 

@@ -94,10 +94,10 @@ export type Verbs = {
   /** That a record is in the ledger, or that a size of the ledger continues a smaller one; of the newest head where none is named. */
   prove: { request: ProveRequest; answer: Proof }
   /**
-   * What was signed with a user's account, newest first, whatever asked for it: records below `before`, at most 20 and as many as a
-   * frame holds, each with its proof to the head.
+   * What was signed with a user's account, newest first, whatever asked for it: records below `before`, of one network where it is
+   * named, at most 20 and as many as a frame holds, each with its proof to the head.
    */
-  signatures: { request: { userId: string; before?: number }; answer: SignaturePage }
+  signatures: { request: { userId: string; before?: number; chainId?: number }; answer: SignaturePage }
   /** Keys of accounts after a number of theirs, and all data keys, as the signer keeps them. */
   wrapped: { request: { after: number }; answer: WrappedPage }
   /** A person asks for their key; again while that is open, and nothing changes. `token`: EXPORT_TOKEN_TYPE, purpose `ask`. */

@@ -65,7 +65,7 @@ export function transactions(server: FastifyInstance, app: App): void {
     },
   )
 
-  /** GET /v1/me/signatures: scope `wallet:read`. Errors: invalid_cursor, overloaded, signer_unavailable. */
+  /** GET /v1/me/signatures: scope `wallet:read`. Errors: invalid_cursor, overloaded, chain_unavailable, signer_unavailable. */
   server.get<{ Querystring: Static<typeof signaturesWire.SignaturesQuery> }>(
     '/v1/me/signatures',
     { schema: signaturesWire.signatures, config: { scope: 'wallet:read' } },

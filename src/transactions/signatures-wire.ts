@@ -79,7 +79,7 @@ export const signatures = {
   ...sends(...PAGED),
   summary: 'Everything that was signed for you, newest first',
   description:
-    'From the signer’s own log, on every network and for every application, at most 20 a page: a signature that this service’s database does not know is here, too. `proof` shows that the log holds the record under a head that is published (`/.well-known/chatelaine-signing-log`); `chatelaine verify-log --proof` checks it.',
+    'From the signer’s own log, on the network of this application and for every application, at most 20 a page: a signature that this service’s database does not know is here, too. `proof` shows that the log holds the record under a head that is published (`/.well-known/chatelaine-signing-log`); `chatelaine verify-log --proof` checks it.',
   querystring: SignaturesQuery,
   ...answers(Type.Array(Signature)),
 }

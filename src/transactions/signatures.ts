@@ -3,6 +3,7 @@ import { bigNumber } from '../abi/bignumber.ts'
 import { parseAbi } from '../abi/parse.ts'
 import type { App } from '../app.ts'
 import type { Caller } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
 import { foreignCursor, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { decodeRlp, type Decoded } from '../rlp.ts'
@@ -35,17 +36,20 @@ export type SignatureOfAccount = {
 }
 
 /**
- * Everything that was signed with someone's account, on every network, newest first: from the signer's log, so that what this server's
- * database does not know is there, too.
+ * Everything that was signed with someone's account, newest first: from the signer's log, so that what this server's database does not
+ * know is there, too.
+ * @param chainId  one network's; without it, every network's
  * @throws invalid_cursor, overloaded, signer_unavailable
  */
 export async function listSignatures(
   { db, signer }: Pick<App, 'db' | 'signer'>,
   { userId }: { userId: string },
-  { cursor }: { cursor?: string | undefined },
+  { cursor, chainId }: { cursor?: string | undefined; chainId?: number },
 ): Promise<{ entries: SignatureOfAccount[]; nextCursor: string | null }> {
   const before = cursor === undefined ? undefined : placeOf(cursor)
-  const { signatures, hasMore, head } = await signer.signatures({ userId, ...(before === undefined ? {} : { before }) })
+  const { signatures, hasMore, head } = await signer.signatures({
+    ...{ userId, ...(before === undefined ? {} : { before }), ...(chainId === undefined ? {} : { chainId }) },
+  })
   const known = await knownOf(db, userId, signatures)
   const last = signatures.at(-1)
   return {
@@ -108,13 +112,17 @@ function nameOf(abi: string): string | null {
   }
 }
 
-/** A page as the API has it: which other applications someone uses is nothing that one of them is told. */
+/**
+ * A page as the API has it, of the network of the application: what else someone uses is nothing that an application is told.
+ * @throws chain_unavailable
+ */
 export async function readSignatures(
   app: App,
   caller: Caller,
   page: { cursor?: string | undefined },
 ): Promise<{ signatures: WireSignature[]; nextCursor: string | null }> {
-  const { entries, nextCursor } = await listSignatures(app, caller, page)
+  const { chainId } = chainOf(app, caller)
+  const { entries, nextCursor } = await listSignatures(app, caller, { ...page, chainId })
   return { signatures: entries.map((one) => toWire(app, caller, one)), nextCursor }
 }
 
