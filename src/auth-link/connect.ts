@@ -1,5 +1,4 @@
 import { Agent, request as ask, type ClientRequest, type IncomingMessage } from 'node:http'
-import { text } from 'node:stream/consumers'
 import type { AuthLink } from '../app.ts'
 import { AppError, isErrorCode } from '../errors.ts'
 
@@ -13,6 +12,8 @@ type Forms = Map<string, RegExp | null>
 /** The authorization server's program, over its Unix socket. Nothing is asked before it is needed. */
 export function connectAuth(socketPath: string): AuthLink & { agent: Agent; close(): void } {
   const agent = new Agent({ keepAlive: true })
+  // Connections on which strangers' requests go are never those of our own questions.
+  const passing = new Agent({ keepAlive: true })
   let forms: { known: Forms; readAt: number } | null = null
 
   const question = (method: 'GET' | 'POST', path: string, body?: unknown): Promise<unknown> =>
@@ -21,8 +22,11 @@ export function connectAuth(socketPath: string): AuthLink & { agent: Agent; clos
     })
 
   return {
-    agent,
-    close: () => agent.destroy(),
+    agent: passing,
+    close: () => {
+      agent.destroy()
+      passing.destroy()
+    },
     makeAccount: (of) => question('POST', '/internal/auth/accounts', of) as ReturnType<AuthLink['makeAccount']>,
     async subjectForm(provider) {
       if (forms === null || performance.now() - forms.readAt > FORMS_MS) {
@@ -75,9 +79,23 @@ export async function answerOf({ headers = {}, ...asked }: InnerRequest, body?: 
   })
   request.end(sent)
   const response = await responseOf(request)
-  const answer = await text(response)
+  const answer = await boundedText(response)
   if (response.statusCode! < 300) return answer === '' ? null : unpack(answer)
   throw refusalOf(answer, response.statusCode!)
+}
+
+/** bytes of an answer: pages of the account page are far below */
+const MAX_ANSWER_BYTES = 4_194_304
+
+async function boundedText(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > MAX_ANSWER_BYTES) throw new Error('an answer that is too long')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
 }
 
 /** @throws Error when there is none in time */

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
+import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { openListener } from '../http/listener.ts'
 import { fakeApp } from '../../test/fake-app.ts'
@@ -14,7 +15,7 @@ import { passToAuth } from './proxy.ts'
 type Passed = { method: string; url: string; headers: IncomingHttpHeaders; body: string }
 
 /** The API in front of a program that notes what reaches it. */
-async function stand(t: TestContext) {
+async function stand(t: TestContext, { patienceMs = 10_000 } = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-link-'))
   const socketPath = join(folder, 'auth.sock')
   const got: Passed[] = []
@@ -33,7 +34,7 @@ async function stand(t: TestContext) {
   const app = { ...fake.app, pagesOrigin: 'https://sign-in.example' }
   const server = openListener(app)
   const agent = new Agent({ keepAlive: true })
-  await passToAuth(server, app, { agent, socketPath, patienceMs: 300 })
+  await passToAuth(server, app, { agent, socketPath, patienceMs })
   await server.listen({ port: 0, host: '127.0.0.1' })
   const { port } = server.server.address() as AddressInfo
   t.after(async () => {
@@ -54,7 +55,7 @@ async function stand(t: TestContext) {
     asked.end(body)
     return promise
   }
-  return { got, call, socketPath, behind }
+  return { got, call, port, socketPath, behind }
 }
 
 test('what programs ask below /oauth is passed on as it is, but for who asks, and so is the answer', async (t) => {
@@ -85,8 +86,39 @@ test('what programs ask below /oauth is passed on as it is, but for who asks, an
   )
 })
 
+test('no client writes a request of its own onto the connection behind: what has no length is no body', async (t) => {
+  const { got, port } = await stand(t)
+  const smuggled = 'POST /internal/auth/revocations HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n'
+  const chunked = `${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`
+  const raw = (request: string) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.write(request)
+    return text(socket)
+  }
+  const heads = {
+    chunked: ['Transfer-Encoding: chunked', chunked],
+    counted: [`Content-Length: ${smuggled.length}`, smuggled],
+  } as const
+  for (const method of ['GET', 'HEAD', 'OPTIONS'])
+    for (const [how, [head, body]] of Object.entries(heads)) {
+      const answer = await raw(
+        `${method} /oauth/jwks HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${head}\r\n\r\n${body}`,
+      )
+      assert.match(answer, /^HTTP\/1\.1 400 /, `${method} ${how}`)
+    }
+  assert.deepEqual(got, [])
+  const answer = await raw(
+    `POST /oauth/token HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${heads.chunked[0]}\r\n\r\n${chunked}`,
+  )
+  assert.match(answer, /^HTTP\/1\.1 401 /)
+  assert.deepEqual(
+    got.map(({ url, body, headers }) => [url, body, headers['content-length'], headers['transfer-encoding']]),
+    [['/oauth/token', smuggled, String(smuggled.length), undefined]],
+  )
+})
+
 test('a body that is too large, a program that hangs, breaks off or is away: each is told in the one shape of an error', async (t) => {
-  const { got, call, behind, socketPath } = await stand(t)
+  const { got, call, behind, socketPath } = await stand(t, { patienceMs: 1_000 })
   const codeOf = async (path: string, body?: string) => {
     const { status, body: problem, headers } = await call('POST', path, {}, body)
     return [status, JSON.parse(problem).code, headers['retry-after']]

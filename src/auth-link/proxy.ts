@@ -7,7 +7,6 @@
  */
 
 import { request as ask, type IncomingHttpHeaders } from 'node:http'
-import { pipeline } from 'node:stream/promises'
 import type { Agent } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
@@ -20,7 +19,7 @@ const MAX_BODY_BYTES = 65_536
 const PATIENCE_MS = 15_000
 
 /** Of one connection, not of what is passed on (RFC 9110 §7.6.1), or said anew by us. */
-const NOT_PASSED = new Set(['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'expect', 'forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-forwarded-port', 'x-request-id']) // prettier-ignore
+const NOT_PASSED = new Set(['connection', 'content-length', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'expect', 'forwarded', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-forwarded-port', 'x-request-id']) // prettier-ignore
 
 const FOR_BROWSERS = [
   '/oauth/auth',
@@ -69,14 +68,21 @@ export async function passToAuth(
   }
 
   async function pass(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const body = await bodyOf(request)
     const onward = ask({
       ...{ agent, socketPath, method: request.method, path: request.raw.url!, timeout: patienceMs },
-      headers: { ...passed(request.headers), 'x-forwarded-for': request.ip, 'x-request-id': request.id },
+      headers: {
+        ...passed(request.headers),
+        // Never what the client said of it, nor nothing: the program behind would take a body without its length for a request.
+        ...(request.method === 'POST' ? { 'content-length': String(body.length) } : {}),
+        'x-forwarded-for': request.ip,
+        'x-request-id': request.id,
+      },
     })
     const answered = responseOf(onward)
     answered.catch(() => {})
     try {
-      await pipeline(bounded(request), onward)
+      onward.end(body)
       const response = await answered
       return reply.code(response.statusCode!).headers(passed(response.headers)).send(response)
     } catch (error) {
@@ -93,12 +99,18 @@ function passed(headers: IncomingHttpHeaders): Record<string, string | string[]>
   return Object.fromEntries(given) as Record<string, string | string[]>
 }
 
-/** @throws body_too_large */
-async function* bounded({ raw }: FastifyRequest): AsyncGenerator<Buffer> {
+/**
+ * All of it before a byte is passed on: its length is known then, and a slow client holds no connection to the program behind.
+ * @throws body_too_large, invalid_request
+ */
+async function bodyOf({ raw, method }: FastifyRequest): Promise<Buffer> {
+  const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of raw as AsyncIterable<Buffer>) {
     bytes += chunk.length
     if (bytes > MAX_BODY_BYTES) throw new AppError('body_too_large', 'The body is larger than 64 KiB.')
-    yield chunk
+    if (method !== 'POST') throw new AppError('invalid_request', `A ${method} request has no body here.`)
+    chunks.push(chunk)
   }
+  return Buffer.concat(chunks)
 }
