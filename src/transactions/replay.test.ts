@@ -19,7 +19,7 @@ before(async () => {
 afterEach(async () => {
   for (const table of ['attempts', 'transactions'] as const) await world.db.deleteFrom(table).execute()
   await moveTo(0, '0'.repeat(64))
-  for (const name of Object.keys(world.signer)) Reflect.deleteProperty(world.signer, name)
+  for (const verb of ['recall', 'recallSince'] as const) Reflect.deleteProperty(world.signer, verb)
 })
 after(() => world.close())
 
