@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
+import { AppError } from '../errors.ts'
 import { openListener } from '../http/listener.ts'
 import { fakeApp } from '../../test/fake-app.ts'
 import { connectAuth, pack, unpack } from './connect.ts'
@@ -19,8 +20,10 @@ async function stand(t: TestContext, { patienceMs = 10_000 } = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-link-'))
   const socketPath = join(folder, 'auth.sock')
   const got: Passed[] = []
+  let refusal: object | null = null
   const behind = createServer(async (request, response) => {
     if (request.url === '/oauth/hangs') return
+    if (refusal !== null) return void response.writeHead(422).end(JSON.stringify(refusal))
     if (request.url === '/oauth/breaks') return void request.socket.destroy()
     const body = await text(request).catch(() => null)
     // What was too large ended before its end.
@@ -55,7 +58,7 @@ async function stand(t: TestContext, { patienceMs = 10_000 } = {}) {
     asked.end(body)
     return promise
   }
-  return { got, call, port, socketPath, behind }
+  return { got, call, port, socketPath, behind, refuse: (problem: object) => (refusal = problem) }
 }
 
 test('what programs ask below /oauth is passed on as it is, but for who asks, and so is the answer', async (t) => {
@@ -154,9 +157,25 @@ test('what browsers open is at the host of the pages, with all that came with it
     // prettier-ignore
     for (const method of ['GET', 'POST']) {
       const { status, headers } = await call(method, path, method === 'POST' ? { 'content-type': 'text/plain' } : {}, method === 'POST' ? 'x' : undefined) // prettier-ignore
-      assert.deepEqual([status, headers.location, headers['cache-control']], [307, `https://sign-in.example${path}`, 'no-store'], `${method} ${path}`) // prettier-ignore
+      assert.deepEqual([status, headers.location, headers['cache-control'], headers['referrer-policy']], [307, `https://sign-in.example${path}`, 'no-store', 'no-referrer'], `${method} ${path}`) // prettier-ignore
     }
   assert.deepEqual(got, [])
+})
+
+test('a refusal of the other program arrives as it was told, with what it says of the account', async (t) => {
+  const { socketPath, refuse } = await stand(t)
+  const link = connectAuth(socketPath)
+  t.after(() => link.close())
+  const funds = { needed: '7', available: '3' }
+  refuse({ code: 'insufficient_funds', detail: 'It needs 7 wei and has 3.', funds, revert: { reason: 'none' } })
+  await assert.rejects(link.makeAccount({ provider: 'DEV', providerUserId: 'x' }), (error) => {
+    assert.ok(error instanceof AppError)
+    assert.deepEqual([error.code, error.message], ['insufficient_funds', 'It needs 7 wei and has 3.'])
+    assert.deepEqual([error.funds, error.revert], [funds, { reason: 'none' }])
+    return true
+  })
+  refuse({ code: 'no code of ours', detail: '' })
+  await assert.rejects(link.makeAccount({ provider: 'DEV', providerUserId: 'x' }), { code: 'auth_unavailable' })
 })
 
 test('whole numbers of any size and times arrive as they were', () => {
