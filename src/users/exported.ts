@@ -9,28 +9,35 @@ import type { ExportState } from './wire.ts'
 
 /**
  * The key of an account, sealed, and the account marked as exported. Marked before the signer is asked: a process that dies in
- * between leaves an account that counts as exported and may not be, never one that is and does not count. What is wrong then, the
- * next look at the signer mends (`settleExported`).
+ * between leaves an account that counts as exported and may not be, never one that is and does not count. A key that left does not
+ * come back, so only the request that set a mark takes it back, and only while nobody else has the key.
  * @throws what the signer refuses it with; the mark is then what it was
  */
 export async function takeKey(
   { db, signer, now }: Pick<App, 'db' | 'signer' | 'now'>,
   { accountId, userId, token }: { accountId: string; userId: UserId; token: string },
 ): Promise<Awaited<ReturnType<Signer['takeKey']>>> {
-  await mark(db, accountId, new Date(now()))
+  const at = now()
+  const isOurs = await markFirst(db, accountId, new Date(at))
   try {
-    return await signer.takeKey({ token })
+    const sealed = await signer.takeKey({ token })
+    // Another time than that of any request under way: that one may be removed yet.
+    await markLeft(db, accountId, new Date(Math.max(now(), at + 1)))
+    return sealed
   } catch (error) {
     // Unknown is not refused: the signer may have sealed it.
     if (!(error instanceof AppError) || error.code === 'signer_unavailable') throw error
-    await settleExported(db, accountId, await signer.keyExport({ userId }))
+    const state = await signer.keyExport({ userId })
+    if (state.exportedAt !== null) await settleExported(db, accountId, state)
+    else if (isOurs) await takeBack(db, accountId, new Date(at))
     throw error
   }
 }
 
-/** The mark as the signer's ledger has it. */
-export const settleExported = (db: Db, accountId: string, { exportedAt }: KeyExport): Promise<void> =>
-  mark(db, accountId, exportedAt === null ? null : new Date(exportedAt))
+/** The mark as the signer's ledger has it; where that knows of no export, as it was: the ledger may be an older one. */
+export async function settleExported(db: Db, accountId: string, { exportedAt }: KeyExport): Promise<void> {
+  if (exportedAt !== null) await markLeft(db, accountId, new Date(exportedAt))
+}
 
 /** When the key of an account left; null: never, as far as this database knows. */
 export async function readExported(db: Db, accountId: string): Promise<Date | null> {
@@ -68,13 +75,38 @@ const exportWire = ({ userId, state, askedAt, readyAt, lapsesAt, exportedAt }: O
 
 const timeOf = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
 
-async function mark(db: Db, accountId: string, at: Date | null): Promise<void> {
+/** @returns whether the mark is this request's: there was none. Said again after its answer was lost it is not, and stays. */
+async function markFirst(db: Db, accountId: string, at: Date): Promise<boolean> {
+  const { numUpdatedRows } = await retrying(() =>
+    db
+      .updateTable('accounts')
+      .set({ exported_at: at })
+      .where('account_id', '=', accountId)
+      .where('exported_at', 'is', null)
+      .executeTakeFirst(),
+  )
+  return numUpdatedRows > 0n
+}
+
+/** Forwards only. */
+async function markLeft(db: Db, accountId: string, at: Date): Promise<void> {
   await retrying(() =>
     db
       .updateTable('accounts')
       .set({ exported_at: at })
       .where('account_id', '=', accountId)
-      .where('exported_at', 'is distinct from', at)
+      .where((eb) => eb.or([eb('exported_at', 'is', null), eb('exported_at', '<', at)]))
+      .execute(),
+  )
+}
+
+async function takeBack(db: Db, accountId: string, mine: Date): Promise<void> {
+  await retrying(() =>
+    db
+      .updateTable('accounts')
+      .set({ exported_at: null })
+      .where('account_id', '=', accountId)
+      .where('exported_at', '=', mine)
       .execute(),
   )
 }

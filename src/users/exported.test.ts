@@ -1,0 +1,111 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { AppError } from '../errors.ts'
+import { accountIdOf, type UserId } from '../ids.ts'
+import type { Signer } from '../signer/client.ts'
+import type { KeyExport } from '../signer/wire.ts'
+import { readExported, settleExported, takeKey } from './exported.ts'
+import { pregenerate } from './pregenerate.ts'
+
+let world: Rehearsal
+before(async () => void (world = await rehearse()))
+after(() => world.close())
+
+const LEFT = new Date('2026-01-02T03:04:05.678Z')
+const saying = (exportedAt: number | null): KeyExport => ({
+  ...{ state: 'none', id: null, askedAt: null, readyAt: null, lapsesAt: null, delaySeconds: 0 },
+  exportedAt,
+})
+const refusal = () => new AppError('invalid_token', 'The token is for another export.')
+
+async function account(subject: string) {
+  const { userId } = await pregenerate(world.app, { provider: 'X', providerUserId: subject })
+  const accountId = accountIdOf('X', subject)
+  return {
+    ...{ accountId, userId, marked: () => readExported(world.app.db, accountId) },
+    settle: (exportedAt: number | null) => settleExported(world.app.db, accountId, saying(exportedAt)),
+    take: (signer: { takeKey: () => Promise<unknown>; keyExport?: () => Promise<KeyExport> }) =>
+      takeKey(
+        { db: world.app.db, now: () => LEFT.getTime(), signer: { keyExport: async () => saying(null), ...signer } as unknown as Signer }, // prettier-ignore
+        { accountId, userId: userId as UserId, token: 'a token' },
+      ),
+  }
+}
+
+test('a key that left stays one that left, whatever a signer from before says', async () => {
+  const { settle, marked, take } = await account('1')
+  await settle(LEFT.getTime())
+  assert.deepEqual(await marked(), LEFT)
+  await settle(null)
+  assert.deepEqual(await marked(), LEFT)
+  await settle(LEFT.getTime() - 1_000)
+  assert.deepEqual(await marked(), LEFT, 'the newest')
+  await assert.rejects(take({ takeKey: () => Promise.reject(refusal()) }), { code: 'invalid_token' })
+  assert.deepEqual(await marked(), LEFT)
+  await settle(LEFT.getTime() + 1_000)
+  assert.deepEqual(await marked(), new Date(LEFT.getTime() + 1_000))
+})
+
+test('a refused request takes back its own mark; one without an answer leaves it', async () => {
+  const { marked, take } = await account('2')
+  let during: Date | null = null
+  const refuse = async () => {
+    during = await marked()
+    throw refusal()
+  }
+  await assert.rejects(take({ takeKey: refuse }), { code: 'invalid_token' })
+  assert.deepEqual([during, await marked()], [LEFT, null])
+  const unknown = () => Promise.reject(new AppError('signer_unavailable', 'It does not answer.'))
+  await assert.rejects(take({ takeKey: unknown }), { code: 'signer_unavailable' })
+  assert.deepEqual(await marked(), LEFT)
+})
+
+test('a tab that saw the state before another took the key forgets nothing', async () => {
+  const { settle, marked, take } = await account('3')
+  await take({ takeKey: async () => ({}) })
+  await settle(null)
+  assert.notEqual(await marked(), null)
+})
+
+test('two tabs take at once: the one that is refused does not take back the mark of the one that got the key', async () => {
+  for (const first of ['refused', 'given'] as const) {
+    const { marked, take } = await account(`race-${first}`)
+    const [mayRefuse, maySay, mayGive] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), Promise.withResolvers<void>()] // prettier-ignore
+    const [inRefused, inGiven] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const refused = () =>
+      take({
+        takeKey: async () => {
+          inRefused.resolve()
+          await mayRefuse.promise
+          throw refusal()
+        },
+        // What the signer said before the other took it arrives after.
+        keyExport: async () => {
+          const said = saying(null)
+          await maySay.promise
+          return said
+        },
+      })
+    const given = () =>
+      take({
+        takeKey: async () => {
+          inGiven.resolve()
+          await mayGive.promise
+          return {}
+        },
+      })
+    const running = { refused, given }
+    const other = first === 'refused' ? 'given' : 'refused'
+    const one = running[first]().catch((error: AppError) => error.code)
+    await (first === 'refused' ? inRefused : inGiven).promise
+    const two = running[other]().catch((error: AppError) => error.code)
+    await (first === 'refused' ? inGiven : inRefused).promise
+    mayRefuse.resolve()
+    mayGive.resolve()
+    await (first === 'refused' ? two : one)
+    maySay.resolve()
+    assert.deepEqual(await Promise.all([one, two]), first === 'refused' ? ['invalid_token', {}] : [{}, 'invalid_token'])
+    assert.notEqual(await marked(), null, first)
+  }
+})
