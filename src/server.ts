@@ -48,6 +48,7 @@ import type { OperatorDoor } from './operator/auth.ts'
 import { operatorApi } from './operator/routes.ts'
 import { startAttesting } from './users/attest.ts'
 import { users } from './users/routes.ts'
+import { startMarkingExports } from './users/exported.ts'
 import { startCopyingKeys } from './users/wrapped-keys.ts'
 
 /** Headers of ours that pages of other origins may read. */
@@ -172,9 +173,9 @@ export type Workers = {
   stop(): Promise<void>
 }
 
-/** What the authorization server does beside its requests: it deletes what has expired, and copies keys that the signer wrapped. */
+/** What the authorization server does beside its requests: it deletes what has expired, copies keys that the signer wrapped, and marks those that left it. */
 export function startAuthWorkers(app: App): { stop(): Promise<void> } {
-  const running = [startCopyingKeys(app), startAttesting(app)]
+  const running = [startCopyingKeys(app), startAttesting(app), startMarkingExports(app)]
   const timer = setInterval(() => {
     sweep(app.db).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error))
   }, SWEEP_EVERY_MS)

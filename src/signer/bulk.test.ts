@@ -158,3 +158,26 @@ test('the vector of the definition is opened', () => {
     '7a28b5ba57c53603b0b07b56bba752f7784bf506fa95edc395f5cf6c7514fe9d',
   )
 })
+
+test('whose keys left is read in pages, over records of other kinds and many of exports', async (t) => {
+  const { signer, ask } = await installation(t, { SIGNER_EXPORT_ALL: 'on' })
+  const users = Array.from({ length: 410 }, (_, n) => `X-${n}`)
+  for (const userId of users) await signer.createAccount({ userId })
+  const recipient = newKeyPair().getPublicKey('base64url')
+  for (let n = 0; n < 10; n++) await exportAll(recipient, { ask, write: () => {} })
+  const { ledgerEntries } = await signer.health()
+  const left: string[] = []
+  const pages: number[] = []
+  for (let after = 0; ;) {
+    const { exported, through, isEnd } = await signer.exported({ after })
+    left.push(...exported.map(({ userId }) => userId))
+    pages.push(exported.length)
+    if (isEnd) break
+    after = through
+  }
+  assert.deepEqual(left, Array.from({ length: 10 }, () => users).flat())
+  assert.ok(Math.max(...pages) === 400, String(pages))
+  const end = { exported: [], through: ledgerEntries, isEnd: true }
+  assert.deepEqual(await signer.exported({ after: ledgerEntries }), end)
+  assert.deepEqual(await signer.exported({ after: ledgerEntries + 1 }), end)
+})

@@ -20,6 +20,7 @@ export type Signer = {
   cancelKey: CallSigner<'cancelKey'>
   takeKey: CallSigner<'takeKey'>
   keyExport: CallSigner<'keyExport'>
+  exported: CallSigner<'exported'>
   keyExports: () => Promise<Verbs['keyExports']['answer']>
   /**
    * Brings the parts of a list of what is revoked, now and first of all on every later connection: a signer that was
@@ -99,6 +100,7 @@ export function connectSigner({ path, timeoutMs = 5_000, renewRevocations, verif
     cancelKey: (request) => call('cancelKey', request),
     takeKey: withRenewal('takeKey'),
     keyExport: (request) => call('keyExport', request),
+    exported: (request) => call('exported', request),
     keyExports: () => call('keyExports', {}),
     async bringRevocations(parts) {
       greeting = parts

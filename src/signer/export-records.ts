@@ -20,6 +20,11 @@ export type ExportRecords = {
   exported: (userId: string) => ExportRecord | null
   /** whether a token was used for a record of theirs */
   isUsed: (userId: string, jti: string) => boolean
+  /** keys that left by some records after one, oldest first; `head`: there was no record above that */
+  since: (
+    seq: number,
+    some: { within: number; most: number },
+  ) => { left: { seq: number; userId: string; at: number }[]; head: number }
   /** people whose newest record is a request, the oldest first */
   open: (most: number) => string[]
 }
@@ -35,11 +40,22 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
   const open = db.prepare(`SELECT user_id FROM ledger AS asked WHERE kind = 'export-request' AND kind IN ${KINDS}
     AND NOT EXISTS (SELECT 1 FROM ledger WHERE user_id = asked.user_id AND kind IN ${KINDS} AND seq > asked.seq)
     ORDER BY seq LIMIT ?`)
+  // Over the numbers of the records: those of one call are few, and no index has exports by number.
+  const since = db.prepare("SELECT * FROM ledger WHERE seq > ? AND seq <= ? AND kind = 'export' ORDER BY seq LIMIT ?")
+  const head = db.prepare('SELECT max(seq) AS head FROM ledger')
   const before = db.prepare('SELECT record FROM ledger WHERE seq = ?')
   return {
     newest: (userId) => read(newest.get(userId)),
     exported: (userId) => read(exported.get(userId)),
     isUsed: (userId, jti) => used.get(userId, jti) !== undefined,
+    since: (seq, { within, most }) => ({
+      left: (since.all(seq, seq + within, most) as LedgerRow[]).map((row) => ({
+        seq: row.seq,
+        userId: row.user_id,
+        at: read(row)!.at,
+      })),
+      head: (head.get() as { head: number | null }).head ?? 0,
+    }),
     open: (most) => (open.all(most) as { user_id: string }[]).map((row) => row.user_id),
   }
 

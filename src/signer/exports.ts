@@ -8,9 +8,9 @@ import { seal } from './hpke.ts'
 import type { Keys } from './keys.ts'
 import type { Ledger } from './ledger.ts'
 import { Refusal } from './refusal.ts'
-import { readCancelExportRequest, readCreateAccountRequest, readExportRequest } from './request.ts'
+import { readCancelExportRequest, readAfterRequest, readCreateAccountRequest, readExportRequest } from './request.ts'
 import { hex } from './sign.ts'
-import type { KeyExport, OpenExport, SealedKey, Verbs } from './wire.ts'
+import type { ExportedPage, KeyExport, OpenExport, SealedKey, Verbs } from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
 
 /**
@@ -24,6 +24,8 @@ export type Exports = {
   cancel: (request: unknown) => Promise<KeyExport>
   take: (request: unknown) => Promise<Verbs['takeKey']['answer']>
   stateOf: (request: unknown) => KeyExport
+  /** Verb `exported`. Errors: bad_request. */
+  since: (request: unknown) => ExportedPage
   /** requests under way, the oldest first */
   open: () => { exports: OpenExport[] }
   /** something was frozen: what it concerns is cancelled; inside a transaction */
@@ -104,6 +106,13 @@ export function openExports({
     stateOf(request) {
       return stateNow(readCreateAccountRequest(request).userId)
     },
+    since(request) {
+      const { after } = readAfterRequest(request)
+      const { left, head } = records.since(after, { within: MAX_RECORDS, most: MAX_LEFT })
+      const exported = left.map(({ userId, at }) => ({ userId, at }))
+      const through = left.length === MAX_LEFT ? left.at(-1)!.seq : Math.min(after + MAX_RECORDS, head)
+      return { exported, through, isEnd: through === head }
+    },
     open: () => ({
       exports: records.open(MAX_LISTED).flatMap((userId) => {
         const state = stateNow(userId)
@@ -166,6 +175,10 @@ export function openExports({
   }
 }
 
+/** Records that one question looks at: a few milliseconds that a signature may wait for. */
+const MAX_RECORDS = 4_000
+/** Exports in one answer: a user id takes up to 1,200 bytes of the 524,288 that a frame holds. */
+const MAX_LEFT = 400
 /** in an answer, which a frame has to hold */
 const MAX_LISTED = 500
 

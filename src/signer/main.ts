@@ -201,6 +201,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     cancelKey: exports.cancel,
     takeKey: exports.take,
     keyExport: exports.stateOf,
+    exported: exports.since,
     keyExports: exports.open,
     revocations: (request) => revocations.take(request),
     health: async () => ({
@@ -313,6 +314,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       cancelKey: refuse,
       takeKey: refuse,
       keyExport: refuse,
+      exported: refuse,
       keyExports: refuse,
       revocations: refuse,
       health: refuse,

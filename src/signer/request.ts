@@ -116,7 +116,7 @@ export function readGreeting(request: unknown): { head: string | null } {
 }
 
 /** @throws bad_request */
-export function readWrappedRequest(request: unknown): { after: number } {
+export function readAfterRequest(request: unknown): { after: number } {
   return { after: readInteger('after', readFields(request, new Set(['after'])).after, 0) }
 }
 

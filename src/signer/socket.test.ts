@@ -37,6 +37,7 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
     cancelKey: () => ({}),
     takeKey: () => ({}),
     keyExport: () => ({}),
+    exported: () => ({}),
     keyExports: () => ({}),
     recall: () => {
       calls.recall += 1

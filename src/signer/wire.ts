@@ -107,6 +107,8 @@ export type Verbs = {
   /** The key, sealed to the recipient that the token names, once the delay is over. Purpose `take`. */
   takeKey: { request: { token: string }; answer: SealedKey & { address: Hex; id: string } }
   keyExport: { request: { userId: string }; answer: KeyExport }
+  /** Keys that left by records after one, oldest first, taken by a person, or the operator with all of them. */
+  exported: { request: { after: number }; answer: ExportedPage }
   /** Requests for keys that are under way, the oldest first, at most 500. */
   keyExports: { request: Record<string, never>; answer: { exports: OpenExport[] } }
   /** One part of a list of what is revoked, signed by the authorization server. */
@@ -146,6 +148,14 @@ export type KeyExport = {
   exportedAt: number | null
   /** null: this signer gives no keys away */
   delaySeconds: number | null
+}
+export type ExportedPage = {
+  /** `at` in milliseconds since 1970 by the clock of the signer */
+  exported: { userId: string; at: number }[]
+  /** the record where the next question continues; below the one that was asked for, the ledger is an older one */
+  through: number
+  /** there was no more */
+  isEnd: boolean
 }
 export type OpenExport = KeyExport & { userId: string }
 /** HPKE (RFC 9180) with DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, as base64url; `info` is `exportInfo`. */

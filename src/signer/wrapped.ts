@@ -1,6 +1,6 @@
 import type { KeptDek } from './deks.ts'
 import type { Keys } from './keys.ts'
-import { readWrappedRequest } from './request.ts'
+import { readAfterRequest } from './request.ts'
 import { hex } from './sign.ts'
 import type { WrappedAccount, WrappedDataKey, WrappedKey, WrappedPage } from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
@@ -10,7 +10,7 @@ const MAX_KEYS = 250
 
 /** Verb `wrapped`: what a second place keeps of the keys. Errors: bad_request. */
 export function wrappedPage(keys: Keys, request: unknown): WrappedPage {
-  const { after } = readWrappedRequest(request)
+  const { after } = readAfterRequest(request)
   const { accounts, through } = keys.page(after, MAX_KEYS)
   return {
     keys: accounts.map((account) => toWrappedKey(account, keys.dataKeyOf(account.epoch))),

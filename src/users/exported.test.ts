@@ -1,12 +1,19 @@
 import assert from 'node:assert/strict'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { makePlace, startSigner } from '../../test/spawned-signer.ts'
 import { AppError } from '../errors.ts'
 import { accountIdOf, type UserId } from '../ids.ts'
+import { askAt } from '../signer/ask-operator.ts'
 import type { Signer } from '../signer/client.ts'
+import { exportAll } from '../signer/export-all.ts'
+import { newKeyPair } from '../signer/hpke.ts'
 import type { KeyExport } from '../signer/wire.ts'
-import { readExported, settleExported, takeKey } from './exported.ts'
+import { stopLane } from '../transactions/stop-lane.ts'
+import { markExported, readExported, settleExported, startMarkingExports, takeKey } from './exported.ts'
 import { pregenerate } from './pregenerate.ts'
+import { insertAccount } from './sign-in.ts'
 
 let world: Rehearsal
 before(async () => void (world = await rehearse()))
@@ -108,4 +115,43 @@ test('two tabs take at once: the one that is refused does not take back the mark
     assert.deepEqual(await Promise.all([one, two]), first === 'refused' ? ['invalid_token', {}] : [{}, 'invalid_token'])
     assert.notEqual(await marked(), null, first)
   }
+})
+
+test('keys that the signer’s operator takes out count as exported by the next look, and lanes of theirs go on', async (t) => {
+  const place = await makePlace()
+  const signer = await startSigner(place, { more: { SIGNER_EXPORT_ALL: 'on' } })
+  t.after(async () => {
+    await signer.end('SIGKILL')
+    place.clear()
+  })
+  const { db, telemetry } = world.app
+  const [users, late] = [['X-all1', 'X-all2'] as const, 'X-all3']
+  const rows = []
+  for (const userId of [...users, late]) {
+    const { address } = await signer.createAccount({ userId })
+    await insertAccount(db, { userId, accountId: accountIdOf('X', userId.slice(2)), address })
+    rows.push({ userId, address, accountId: accountIdOf('X', userId.slice(2)) })
+  }
+  const recipient = newKeyPair().getPublicKey('base64url')
+  const path = join(place.env.SIGNER_DIR!, 'admin.sock')
+  const where = { through: 0 }
+  assert.equal(await markExported({ db, signer }, where), 0)
+  await exportAll(recipient, { ask: (question) => askAt(path, question), write: () => {} })
+  assert.equal(await markExported({ db, signer }, where), 3)
+  assert.equal(await markExported({ db, signer }, where), 0)
+  for (const { address, accountId, userId } of rows) {
+    const at = (await signer.keyExport({ userId })).exportedAt!
+    assert.deepEqual(await readExported(db, accountId), new Date(at))
+    const isExpected = await stopLane(db, { chainId: 31_337, sender: address, nonce: 5, hash: null, reason: 'foreign_nonce' }) // prettier-ignore
+    assert.equal(isExpected, true)
+  }
+  // A place from a longer ledger: the older one is read from its start. Of a process that begins, the same.
+  await db.updateTable('accounts').set({ exported_at: null }).where('user_id', 'in', users).execute()
+  const longer = { through: where.through + 9 }
+  assert.equal(await markExported({ db, signer }, longer), 2)
+  assert.deepEqual(longer, where)
+  await db.updateTable('accounts').set({ exported_at: null }).where('user_id', '=', late).execute()
+  const worker = startMarkingExports({ db, signer, telemetry })
+  await worker.stop()
+  assert.notEqual(await readExported(db, rows[2]!.accountId), null)
 })

@@ -39,6 +39,26 @@ export async function settleExported(db: Db, accountId: string, { exportedAt }: 
   if (exportedAt !== null) await markLeft(db, accountId, new Date(exportedAt))
 }
 
+/** Where a process is in the ledger of the signer. */
+export type ExportedPlace = { through: number }
+
+/**
+ * Marks the accounts whose keys left by the signer's ledger, after a place in it: those that its own user took out with
+ * `export-all`, and a key whose person did not come back after a process died here.
+ * @returns how many counted as exported by it for the first time
+ * @throws signer_unavailable, database_unavailable
+ */
+export async function markExported({ db, signer }: Pick<App, 'db' | 'signer'>, place: ExportedPlace): Promise<number> {
+  let marked = 0
+  for (;;) {
+    const { exported, through, isEnd } = await signer.exported({ after: place.through })
+    for (const { userId, at } of exported) marked += await markUser(db, userId, new Date(at))
+    const isOlder = through < place.through
+    place.through = isOlder ? 0 : through
+    if (isEnd && !isOlder) return marked
+  }
+}
+
 /** When the key of an account left; null: never, as far as this database knows. */
 export async function readExported(db: Db, accountId: string): Promise<Date | null> {
   const row = await retrying(() =>
@@ -109,4 +129,45 @@ async function takeBack(db: Db, accountId: string, mine: Date): Promise<void> {
       .where('exported_at', '=', mine)
       .execute(),
   )
+}
+
+async function markUser(db: Db, userId: string, at: Date): Promise<number> {
+  const { numUpdatedRows } = await retrying(() =>
+    db
+      .updateTable('accounts')
+      .set({ exported_at: at })
+      .where('user_id', '=', userId)
+      .where('exported_at', 'is', null)
+      .executeTakeFirst(),
+  )
+  return Number(numUpdatedRows)
+}
+
+/** Between two looks at whose keys left: an export by a person is marked at once, one by the signer's operator by these. */
+const LOOK_EVERY_MS = 60_000
+
+/** Marks at the start, and then every minute; a signer or a database that is away is asked again. */
+export function startMarkingExports(app: Pick<App, 'db' | 'signer' | 'telemetry'>): { stop(): Promise<void> } {
+  const place: ExportedPlace = { through: 0 }
+  let hasFailed = false
+  const look = () =>
+    markExported(app, place).then(
+      (accounts) => {
+        hasFailed = false
+        if (accounts > 0) app.telemetry.log.info('accounts_marked_exported', { accounts })
+      },
+      (error: unknown) => {
+        // Once per outage.
+        if (!hasFailed) app.telemetry.log.warn('exports_not_read', {}, error)
+        hasFailed = true
+      },
+    )
+  let running = look()
+  const timer = setInterval(() => (running = running.then(look)), LOOK_EVERY_MS)
+  return {
+    async stop() {
+      clearInterval(timer)
+      await running
+    },
+  }
 }
