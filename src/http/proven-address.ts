@@ -26,8 +26,12 @@ type ProofState = {
   asking: Promise<AttestingIdentity> | null
   /** by user id: address and attestation that were checked */
   proven: BoundedMap<string, string>
-  /** until all are attested, by user id: addresses that the signer was asked for and said */
+  /** by user id: addresses that the signer was asked for and said */
   said: BoundedMap<string, Hex>
+  /** by user id: when the signer was asked and had no account of theirs */
+  unknown: BoundedMap<string, number>
+  /** questions of a minute, since when all are attested */
+  asked: { since: number; times: number }
   isDone: boolean
   lookedAt: number
 }
@@ -36,6 +40,10 @@ const MAX_PROVEN = 100_000
 const MAX_SAID = 10_000
 /** milliseconds between two looks at whether all are attested; never again once they are */
 const LOOK_MS = 1_000
+/** for so long nobody is asked again for what the signer did not have */
+const UNKNOWN_MS = 60_000
+/** questions a minute once all are attested: what the database lacks then keeps the signer from nothing else */
+const MAX_ASKED = 300
 
 /** What it takes to prove an address. */
 export type AddressProver = Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>
@@ -45,16 +53,18 @@ const states = slot('proven addresses', (): ProofState => ({
   asking: null,
   proven: new BoundedMap(MAX_PROVEN),
   said: new BoundedMap(MAX_SAID),
+  unknown: new BoundedMap(MAX_SAID),
+  asked: { since: Number.NEGATIVE_INFINITY, times: 0 },
   isDone: false,
   lookedAt: Number.NEGATIVE_INFINITY,
 }))
 
 /**
  * The address of a user, once the signer's word for it was checked: its signature over user and address, which one who can write
- * to the database cannot make. One that was checked is remembered with its signature, so that a read costs a look-up. While the
- * accounts from before are being attested, a signer is asked for what is missing.
+ * to the database cannot make. One that was checked is remembered with its signature, so that a read costs a look-up. The signer is
+ * asked for what is missing: while the accounts from before are being attested, whenever it is; then a bounded number of times.
  * @throws address_not_proven  when it is another than the signer's, or nothing says that it is the signer's
- * @throws signer_unavailable  only before the signer's identity or its word was ever heard
+ * @throws signer_unavailable  only where the signer's identity was never heard, or nobody else can say whether the address is right
  */
 export async function provenAddress(app: AddressProver, stored: StoredAddress): Promise<Hex> {
   const { userId, address, attestation } = stored
@@ -66,8 +76,8 @@ export async function provenAddress(app: AddressProver, stored: StoredAddress): 
     state.proven.set(userId, mark)
     return address
   }
-  if (!(await areAllAttested(app, state, identity)) && (await saidBySigner(app, state, userId)) === address)
-    return address
+  const isBounded = await areAllAttested(app, state, identity)
+  if ((await saidBySigner(app, state, { userId, isBounded })) === address) return address
   app.telemetry.addressesNotProven.inc()
   app.telemetry.log.error('address_not_proven', { userId, address })
   throw new AppError('address_not_proven', 'The address that is stored for this user is not proven to be theirs. Nothing was shown or sent.') // prettier-ignore
@@ -140,17 +150,30 @@ async function areAllAttested(
   state.lookedAt = now
   const row = await retrying(() => db.selectFrom('accounts_attested').select(['origin', 'is_done']).executeTakeFirst())
   state.isDone = row !== undefined && row.origin === origin && row.is_done
-  if (state.isDone) state.said.clear()
   return state.isDone
 }
 
-/** null where the signer has no account of this user */
-async function saidBySigner(app: AddressProver, state: ProofState, userId: string): Promise<Hex | null> {
+/** null where the signer has no account of this user, had none a minute ago, or was asked too often */
+async function saidBySigner(
+  app: AddressProver,
+  state: ProofState,
+  { userId, isBounded }: { userId: string; isBounded: boolean },
+): Promise<Hex | null> {
   const known = state.said.get(userId)
   if (known !== undefined) return known
+  const now = performance.now()
+  if (isBounded) {
+    if (now - (state.unknown.get(userId) ?? Number.NEGATIVE_INFINITY) < UNKNOWN_MS) return null
+    if (now - state.asked.since >= UNKNOWN_MS) state.asked = { since: now, times: 0 }
+    if (state.asked.times >= MAX_ASKED) return null
+    state.asked.times += 1
+  }
   const { attested } = await app.signer.attest({ userIds: [userId] })
   const [one] = attested
-  if (one === undefined) return null
+  if (one === undefined) {
+    state.unknown.set(userId, now)
+    return null
+  }
   const { address } = toStored(await attestingIdentity(app), one)
   state.said.set(userId, address)
   return address

@@ -1,5 +1,13 @@
-import { attestingIdentity, isAttested, storedAddressOf, toStored, type AddressProver } from '../http/proven-address.ts'
+import {
+  attestingIdentity,
+  isAttested,
+  storedAddressOf,
+  toStored,
+  type AddressProver,
+  type AttestingIdentity,
+} from '../http/proven-address.ts'
 import { MAX_ATTESTED } from '../signer/wire.ts'
+import { slot } from '../state.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 
@@ -7,6 +15,13 @@ import { retrying, type Db } from '../store/db.ts'
 const LOOK_EVERY_MS = 60_000
 /** before any account id */
 const START = '00000000-0000-0000-0000-000000000000'
+/** Pages of one look, once all were attested: of accounts without an attestation, which the signer is asked for… */
+const LATE_PAGES = 10
+/** …and of all the others, whose attestations are checked: 160 ms a minute. */
+const CHECKED_PAGES = 50
+
+/** Where the looks of a process are; each kind goes round. */
+const places = slot('looks at addresses', () => ({ late: START, checked: START }))
 
 /**
  * Has the signer attest the addresses that were stored before it did, or that an identity attested which is no more: page after page
@@ -18,10 +33,10 @@ export async function attestAccounts(app: AddressProver): Promise<number> {
   const { db } = app
   const identity = await attestingIdentity(app)
   const { origin } = identity
+  if ((await placeOf(db, origin)).isDone) return attestLate(app, identity)
   let attested = 0
   for (;;) {
-    const { through, isDone } = await placeOf(db, origin)
-    if (isDone) break
+    const { through } = await placeOf(db, origin)
     const rows = await retrying(() => page(db).where('account_id', '>', through).execute())
     attested += await attestRows(app, rows.filter((row) => !isAttested(identity, storedAddressOf(row)))) // prettier-ignore
     const last = rows.at(-1)
@@ -29,9 +44,48 @@ export async function attestAccounts(app: AddressProver): Promise<number> {
     await moveTo(db, { origin, through: last?.account_id ?? through, isDone: isEnd })
     if (isEnd) break
   }
-  // Afterwards each is stored with its attestation: one without is of a server of an earlier version, or someone took it away.
-  const late = await retrying(() => page(db).where('attestation', 'is', null).execute())
-  return attested + (await attestRows(app, late))
+  return attested
+}
+
+/**
+ * Afterwards each is stored with its attestation. One without is of a server of an earlier version, or someone took it away; one that
+ * another identity attested has a key that came late, by `restore-keys`, or never. Those stay as they are until there is a better word.
+ */
+async function attestLate(app: AddressProver, identity: AttestingIdentity): Promise<number> {
+  const [{ db }, place] = [app, places.of(app)]
+  const missing = () => page(db).where('attestation', 'is', null)
+  const others = () => page(db).where('attestation', 'is not', null)
+  const isWrong = (row: AccountRow): boolean => !isAttested(identity, storedAddressOf(row))
+  return (
+    (await goRound(app, { place, which: 'late', pages: LATE_PAGES, of: missing, isWrong: () => true })) +
+    (await goRound(app, { place, which: 'checked', pages: CHECKED_PAGES, of: others, isWrong }))
+  )
+}
+
+/** Some pages from where the last look ended, over the end to the start: once round at most. */
+async function goRound(
+  app: AddressProver,
+  look: {
+    place: { late: string; checked: string }
+    which: 'late' | 'checked'
+    pages: number
+    of: () => ReturnType<typeof page>
+    isWrong: (row: AccountRow) => boolean
+  },
+): Promise<number> {
+  const { place, which, of } = look
+  const began = place[which]
+  let attested = 0
+  let isRound = false
+  for (let left = look.pages; left > 0; left -= 1) {
+    const rows = await retrying(() => of().where('account_id', '>', place[which]).execute())
+    attested += await attestRows(app, rows.filter(look.isWrong))
+    const isEnd = rows.length < MAX_ATTESTED
+    place[which] = isEnd ? START : rows.at(-1)!.account_id
+    if (isEnd ? isRound || began === START : isRound && place[which] >= began) break
+    isRound ||= isEnd
+  }
+  return attested
 }
 
 /** Over the primary key, or the index of those that lack it. */
@@ -41,6 +95,8 @@ const page = (db: Db) =>
     .select(['account_id', 'user_id', 'address', 'attestation'])
     .orderBy('account_id')
     .limit(MAX_ATTESTED)
+
+type AccountRow = Awaited<ReturnType<ReturnType<typeof page>['execute']>>[number]
 
 async function attestRows(app: AddressProver, rows: { user_id: string; address: Uint8Array }[]): Promise<number> {
   if (rows.length === 0) return 0
