@@ -15,7 +15,7 @@ export type ImportedAccounts = {
 
 /**
  * Accounts of a manifest of `chatelaine signer import-keys`: each gets its rows, for the key that the signer has, and is marked as
- * brought, so that its key may be used elsewhere. Killed at any point it is run again.
+ * brought, so that its key may be used elsewhere. One whose key it has not is refused, and nothing made. Killed at any point it is run again.
  */
 export async function importAccounts(
   app: AddressProver & Pick<App, 'now'>,
@@ -44,11 +44,14 @@ export async function importAccounts(
       return void done.refused.push({ row: `line ${at}`, reason: 'it has no userId and address' })
     const refuse = (reason: string): void => void done.refused.push({ row: userId!, reason })
     try {
+      // Asked for one whose key was not brought, the signer would make another account, and `import-keys` refuse the key for good.
+      const [there] = (await app.signer.attest({ userIds: [userId!] })).attested
+      if (there === undefined) return refuse('the signer has no account of this user: import-keys first')
+      if (there.address.toLowerCase() !== address.toLowerCase()) return refuse(OTHER)
       const { provider, subject: providerUserId } = identity
       const made = await pregenerate(app, { provider, providerUserId })
-      // The signer would have made a new account for one whose key was not brought.
-      if (made.address.toLowerCase() !== address.toLowerCase())
-        return refuse('the account of this user has another address')
+      // The database may have the user under another identity of theirs.
+      if (made.address.toLowerCase() !== address.toLowerCase()) return refuse(OTHER)
       const { numUpdatedRows } = await retrying(() =>
         db
           .updateTable('accounts')
@@ -64,6 +67,8 @@ export async function importAccounts(
     }
   }
 }
+
+const OTHER = 'the account of this user has another address'
 
 type ManifestLine = { userId?: string; address?: string; end?: { keys?: number } }
 
