@@ -4,6 +4,8 @@ import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
 import { countAll } from './chain-counts.ts'
 import { readMacs, unwrapStored } from './deks.ts'
+import { openExportRecords, type ExportRecords } from './export-records.ts'
+import type { Ledger } from './ledger.ts'
 import { readSignedHead } from './wire.ts'
 import { requireKekSettings } from './kek-settings.ts'
 import { openKekOf, type KekSettings } from './open-kek.ts'
@@ -83,9 +85,13 @@ function compare(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null)
   return witness.record.equals(Buffer.from(row?.record ?? GENESIS)) ? 'in agreement' : 'of another store'
 }
 
+/** The number of the record of a restore, and how many requests for keys it ended. */
+export type AcceptedRestore = { record: number; ended: number }
+
 /**
  * Takes the store as it is for the truth: writes into its ledger what was lost and what the chains had counted, and a
- * witness that agrees. From then on the signer signs again, and no nonce below the counts.
+ * witness that agrees. From then on the signer signs again, and no nonce below the counts. Requests for keys end: what the copy
+ * lacks may be that they were cancelled, or that the key left.
  * @throws StartError    when another process uses the store, or it is not the one that was looked at
  * @throws LedgerDamaged when its tail is broken
  */
@@ -94,10 +100,10 @@ export async function acceptRestore(
   settings: KekSettings,
   expected: LedgerHead,
   { restored, head, frozen }: { restored: Restored; head: string | null; frozen: string[] },
-): Promise<LedgerHead> {
+): Promise<AcceptedRestore> {
   const store = openStore(folder)
   try {
-    const { ledger, heads } = await openSigningLog(store.db, await openKekOf(store.db, settings), Date.now)
+    const { deks, ledger, heads } = await openSigningLog(store.db, await openKekOf(store.db, settings), Date.now)
     if (!ledger.head().record.equals(expected.record)) {
       throw new StartError('The store has changed since it was shown: run the command again.')
     }
@@ -113,14 +119,29 @@ export async function acceptRestore(
       rule: 'accept-restore',
       restored,
     })
+    const record = ledger.head().count
+    // After its record, which has to be the first in which this ledger differs from the one that was lost.
+    const ended = cancelRequests(openExportRecords(store.db, deks.macs), ledger)
     heads.seal()
-    // Before the commit: a crash in between leaves a store that is one record older than its witness, to be accepted again.
+    // Before the commit: a crash in between leaves a store that is older than its witness by these records, to be accepted again.
     openWitness(store.witnessPath, ledger.head()).close()
     store.db.exec('COMMIT')
-    return ledger.head()
+    return { record, ended }
   } finally {
     store.close()
   }
+}
+
+/** Lapsed ones too: a clock that is set back would bring them back. */
+function cancelRequests(records: ExportRecords, ledger: Ledger): number {
+  const users = records.open(Number.MAX_SAFE_INTEGER)
+  for (const userId of users) {
+    const { address, request } = records.newest(userId)!
+    const evidence = JSON.stringify({ request })
+    const rule = 'export-cancelled-by-restore'
+    ledger.append({ at: Date.now(), kind: 'export-cancel', userId, address, rule, tokenId: null, evidence })
+  }
+  return users.length
 }
 
 /** What has to be repeated to confirm: it names this very state. */
@@ -191,8 +212,9 @@ async function main(): Promise<number> {
   const lost = witness === null ? null : { count: witness.count, record: witness.record.toString('hex') }
   const shown = Math.max(found.shown ?? 0, head?.size ?? 0)
   const restored = { ...{ witness: lost, floors }, ...(shown === 0 ? {} : { shown }) }
-  const { count } = await acceptRestore(folder, settings, end, { restored, head: head?.note ?? null, frozen })
-  print(`Accepted, as record ${count} of the ledger. The signer can be started.`)
+  const { record, ended } = await acceptRestore(folder, settings, end, { restored, head: head?.note ?? null, frozen })
+  if (ended > 0) print(`${ended} requests for keys are ended: who still wants theirs asks again, and waits again.`)
+  print(`Accepted, as record ${record} of the ledger. The signer can be started.`)
   return 0
 }
 

@@ -7,6 +7,7 @@ import { LedgerDamaged } from './refusal.ts'
 type ExportRecord = {
   kind: 'export-request' | 'export-cancel' | 'export'
   at: number
+  address: Buffer
   request: string
   readyAt: number
   recipient: string | null
@@ -76,6 +77,13 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
       ready_at?: number
       recipient?: string
     }
-    return { kind: row.kind as ExportRecord['kind'], at: row.at, request, readyAt, recipient }
+    return {
+      kind: row.kind as ExportRecord['kind'],
+      at: row.at,
+      address: Buffer.from(row.address),
+      request,
+      readyAt,
+      recipient,
+    }
   }
 }
