@@ -5,6 +5,7 @@ import { ConfigError, readConfig } from '../config.ts'
 import { countAll } from './chain-counts.ts'
 import { readMacs, unwrapStored } from './deks.ts'
 import { openExportRecords, type ExportRecords } from './export-records.ts'
+import { assertFreezable } from './freezes.ts'
 import type { Ledger } from './ledger.ts'
 import { readSignedHead } from './wire.ts'
 import { requireKekSettings } from './kek-settings.ts'
@@ -38,15 +39,21 @@ export type InspectedStore = {
 
 /**
  * Reads a store without changing it. Works beside a running signer, too.
+ * @param freezing  what would be frozen with it: refused as a running signer does
  * @throws StartError  when the master key is not the one that this store was made with
  */
-export async function findStore(folder: string, settings: KekSettings): Promise<InspectedStore> {
+export async function findStore(
+  folder: string,
+  settings: KekSettings,
+  freezing: string[] = [],
+): Promise<InspectedStore> {
   const { db, witnessPath } = openStoreForReading(folder)
   try {
     // The witness first: the ledger may only have grown by the time it is read.
     const witness = readWitness(witnessPath)
     db.exec('BEGIN')
     const { head, problems } = verifyLedger(db, readMacs(db, await unwrapStored(db, await openKekOf(db, settings))))
+    assertAllFreezable(db, freezing)
     const last = db.prepare('SELECT at, kind, chain_id, nonce FROM ledger ORDER BY seq DESC LIMIT 1').get()
     const rows = db.prepare('SELECT lower(hex(address)) AS address FROM accounts ORDER BY address').all()
     const chains = db.prepare('SELECT chain_id AS chainId, count(DISTINCT address) AS accounts FROM ledger WHERE nonce IS NOT NULL GROUP BY chain_id').all() // prettier-ignore
@@ -61,6 +68,12 @@ export async function findStore(folder: string, settings: KekSettings): Promise<
   } finally {
     db.close()
   }
+}
+
+/** @throws bad_request */
+function assertAllFreezable(db: DatabaseSync, subjects: string[]): void {
+  const account = db.prepare('SELECT 1 FROM accounts WHERE user_id = ?')
+  for (const subject of subjects) assertFreezable(subject, (userId) => account.get(userId) !== undefined)
 }
 
 function readShown(db: DatabaseSync): number | null {
@@ -107,6 +120,7 @@ export async function acceptRestore(
     if (!ledger.head().record.equals(expected.record)) {
       throw new StartError('The store has changed since it was shown: run the command again.')
     }
+    assertAllFreezable(store.db, frozen)
     store.db.exec('BEGIN IMMEDIATE')
     if (head !== null && !heads.show(head)) throw new StartError('The head of --head was not signed by this signer.')
     const freeze = store.db.prepare(`INSERT OR REPLACE INTO frozen (subject, by, at) VALUES (?, 'admin', ?)`)
@@ -151,7 +165,7 @@ const USAGE = `Usage: accept-restore [--rpc-url URL]… [--without-networks] [--
 
 /**
  * `chatelaine signer accept-restore`: what the store in SIGNER_DIR has lost, and, with `--accept`, that it is to be used
- * nevertheless. Exit code 0 when it was accepted or there is nothing to accept.
+ * nevertheless. Exit code 0 when it was accepted, or there is nothing to accept and nothing to freeze.
  */
 async function main(): Promise<number> {
   const { values } = parseArgs({
@@ -170,7 +184,7 @@ async function main(): Promise<number> {
   const settings = requireKekSettings(config)
   const frozen = values.freeze.map((subject) => readFreezeRequest({ subject }).subject)
   const head = values.head === undefined ? null : readHeadFile(values.head)
-  const found = await findStore(folder, settings)
+  const found = await findStore(folder, settings, frozen)
   const { head: end, witness, witnessIs, accounts, problems } = found
   print(describe(found))
   if (problems.length > 0) {
@@ -182,7 +196,8 @@ async function main(): Promise<number> {
   if (witnessIs === 'in agreement' && found.shown === null && head === null && urls.length === 0) {
     print('The witness agrees: there is nothing to accept. A folder that was restored as a whole looks like this, too;')
     print('then name the networks with --rpc-url, so that no used nonce is signed again.')
-    return 0
+    if (frozen.length > 0) print('Nothing was frozen: the running signer does that, by chatelaine signer freeze.')
+    return frozen.length > 0 ? 1 : 0
   }
 
   const floors: Restored['floors'] = []

@@ -42,6 +42,16 @@ const networkOf = (chainId: number): string => `network ${chainId}`
 const MAX_LISTED = 500
 const LISTED = 'lists'
 
+/**
+ * Whether a freeze of it would stop anything. A misspelt name would be frozen, and nobody with it.
+ * @throws bad_request
+ */
+export function assertFreezable(subject: string, hasUser: (userId: string) => boolean): void {
+  if (subject === LISTED) throw new Refusal('bad_request', 'lists: only what is frozen can be named so, to lift it.')
+  if (subject.startsWith('user ') && !hasUser(subject.slice('user '.length)))
+    throw new Refusal('bad_request', `${subject}: the signer has no account of this user. \`chatelaine account freeze\` knows other names of theirs.`) // prettier-ignore
+}
+
 /** Before all sign requests of a group, and before those that wait for one: what is frozen in it is frozen for them. */
 const FREEZES_FIRST = -2
 /** milliseconds that the clock behind a list may be ahead of ours */

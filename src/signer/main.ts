@@ -20,7 +20,7 @@ import type { Deks } from './deks.ts'
 import { openExportRecords } from './export-records.ts'
 import { openExportTokens } from './export-tokens.ts'
 import { openExports, type Exports } from './exports.ts'
-import { openFreezes } from './freezes.ts'
+import { assertFreezable, openFreezes } from './freezes.ts'
 import { openGroup } from './group.ts'
 import { verifierKeyOf, type Heads } from './heads.ts'
 import { makeKekFile } from './kek/file.ts'
@@ -222,9 +222,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     admin: {
       freeze: async (request) => {
         const { subject } = readFreezeRequest(request)
-        // A misspelt name would be frozen, and nobody with it.
-        if (subject.startsWith('user ') && keys.ofUser(subject.slice('user '.length)) === null)
-          throw new Refusal('bad_request', 'The signer has no account of this user: `chatelaine account freeze` knows other names of theirs.') // prettier-ignore
+        assertFreezable(subject, (userId) => keys.ofUser(userId) !== null)
         return freezes.freeze(subject)
       },
       unfreeze: async (request) => freezes.unfreeze(readFreezeRequest(request).subject),

@@ -74,3 +74,40 @@ test('a copy from before requests for keys were cancelled, frozen and answered g
   const { id } = await signer.askKey({ token: await place.exportToken(ALICE, 'ask') })
   await take(ALICE, id!)
 })
+
+test('what the operator freezes again with the restore ends its request, too: lifted, nothing leaves by it', async (t) => {
+  const { place, take, operator, accept } = await rolledBack(t)
+  const { signer } = await accept('--freeze', `user ${BOB}`, '--freeze', 'application shop')
+  await assert.rejects(take(BOB), refusal('account_frozen'))
+  await operator('unfreeze', `user ${BOB}`)
+  await assert.rejects(take(BOB), refusal('invalid_token'))
+  await signer.askKey({ token: await place.exportToken(BOB, 'ask') })
+})
+
+test('a name that freezes nobody is refused, by the restore as by the running signer, and nothing is accepted', async (t) => {
+  const { operator, run, accept, store } = await rolledBack(t)
+  for (const [subject, said] of [
+    ['user DISCORD-nobody', /user DISCORD-nobody: the signer has no account of this user/i],
+    ['lists', /lists: only what is frozen can be named so/],
+    ['user', /subject is not everything/],
+  ] as const) {
+    for (const words of [[], ['--accept', '0'.repeat(16)]]) {
+      const { code, out, err } = await run('--freeze', subject, ...words)
+      assert.deepEqual([code, said.test(err), /--accept [0-9a-f]/.test(out)], [1, true, false], err)
+    }
+  }
+  const db = new DatabaseSync(store, { readOnly: true })
+  assert.equal(db.prepare('SELECT count(*) AS rows FROM frozen').get()!.rows, 0)
+  db.close()
+  await accept()
+  await assert.rejects(operator('freeze', 'lists'), /lists: only what is frozen/)
+  await assert.rejects(operator('freeze', 'user DISCORD-nobody'), /DISCORD-nobody: the signer has no account/i)
+})
+
+test('where there is nothing to accept nothing is frozen either, and it says so', async (t) => {
+  const { accept, run } = await rolledBack(t)
+  const { signer } = await accept()
+  await signer.end('SIGTERM')
+  const { code, out } = await run('--freeze', `user ${BOB}`)
+  assert.deepEqual([code, /nothing to accept[^]*Nothing was frozen/.test(out)], [1, true], out)
+})
