@@ -109,7 +109,7 @@ async function listRequested(given: JsonOption): Promise<void> {
     (signer) => listExports({ signer }),
     (ask) => ask<ExportState[]>('GET', '/accounts/exports'),
   )
-  const rows = requested.map(({ userId, state, askedAt, readyAt }) => [userId, state, askedAt!, readyAt!])
+  const rows = requested.map(({ userId, state, askedAt, readyAt }) => [userId, state, askedAt ?? '', readyAt ?? ''])
   print(given, requested, rows.length === 0 ? 'Nobody has requested a key.' : table(['user', 'state', 'requested', 'from'], rows)) // prettier-ignore
 }
 

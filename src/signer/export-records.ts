@@ -4,11 +4,12 @@ import { GENESIS, recordOf, type LedgerRow } from './record.ts'
 import { LedgerDamaged } from './refusal.ts'
 
 /** A record of the ledger about a key that leaves. `readyAt` is of requests, `recipient` of keys that left; `at` and it milliseconds since 1970. */
-type ExportRecord = {
+export type ExportRecord = {
   kind: 'export-request' | 'export-cancel' | 'export'
   at: number
   address: Buffer
-  request: string
+  /** null: the request that ended could not be read */
+  request: string | null
   readyAt: number
   recipient: string | null
 }
@@ -73,7 +74,7 @@ export function openExportRecords(db: DatabaseSync, macs: Macs): ExportRecords {
       ready_at: readyAt = 0,
       recipient = null,
     } = JSON.parse(row.evidence!) as {
-      request: string
+      request: string | null
       ready_at?: number
       recipient?: string
     }

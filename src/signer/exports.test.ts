@@ -13,6 +13,7 @@ import { exportInfo, openExports } from './exports.ts'
 import { openFreezes } from './freezes.ts'
 import { openGroup } from './group.ts'
 import { newKeyPair, unseal } from './hpke.ts'
+import type { Logger } from '../log.ts'
 import { makeKekFile, openKekFile } from './kek/file.ts'
 import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
@@ -22,14 +23,14 @@ import { openStore } from './store.ts'
 import { openWitness } from './witness.ts'
 import { verifyStoreWith } from './verify.ts'
 import { openRevocations } from './revocations.ts'
-import { revoked, type SealedKey } from './wire.ts'
+import { frozenEntry, revoked, type SealedKey } from './wire.ts'
 
 const log = { debug() {}, info() {}, warn() {}, error() {} }
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
 
 /** The verbs on a real store and a clock of their own, without a program around them. */
-async function world(t: TestContext, { delaySeconds = 86_400 as number | null } = {}) {
+async function world(t: TestContext, { delaySeconds = 86_400 as number | null, log: said = log as Logger } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-exports-'))
   const clock = { at: Date.UTC(2026, 0, 1) }
   const now = () => clock.at
@@ -59,7 +60,7 @@ async function world(t: TestContext, { delaySeconds = 86_400 as number | null } 
   const revocations = openRevocations({ keys: tokenKeys, issuer: ISSUER, maxAgeSeconds: 0, log, freezes, now })
   const records = openExportRecords(db, deks.macs)
   const tokens = openExportTokens({ keys: tokenKeys, revocations, issuer: ISSUER, now })
-  const exports = openExports({ keys, ledger, records, group, freezes, tokens, delaySeconds, now })
+  const exports = openExports({ keys, ledger, records, group, freezes, tokens, delaySeconds, now, log: said })
   for (const userId of [ALICE, BOB])
     await group(-1, () => {
       const { address } = keys.create(userId)
@@ -279,6 +280,52 @@ test('a request that was written into the store by others, or dated back, opens 
     (await verifyStoreWith(folder, { kek, kekNext: undefined })).problems.join(),
     /was not written by this signer/,
   )
+})
+
+test('one altered record stops no freeze: it reaches everyone it names, and that request ends with the others', async (t) => {
+  const errors: string[] = []
+  const { ask, take, clock, db, exports, freezes, kinds, state } = await world(t, { log: { ...log, error: (event: string) => void errors.push(event) } }) // prettier-ignore
+  const alter = (to: number) =>
+    db.exec(`UPDATE ledger SET evidence = json_set(evidence, '$.ready_at', ${to}) WHERE kind = 'export-request' AND user_id = '${ALICE}' AND seq = (SELECT max(seq) FROM ledger WHERE kind = 'export-request' AND user_id = '${ALICE}')`) // prettier-ignore
+  const ways: [() => Promise<unknown>, () => Promise<unknown>][] = [
+    [() => freezes.freeze('everything'), () => freezes.unfreeze('everything')],
+    [
+      () => freezes.takeList([revoked.user(ALICE), revoked.user(BOB)].map((one) => frozenEntry(one, { isFrozen: true, at: clock.at })), clock.at / 1_000), // prettier-ignore
+      () => freezes.unfreeze('lists'),
+    ],
+    [() => exports.cancel({ userId: ALICE, by: 'operator' }), () => exports.cancel({ userId: BOB, by: 'operator' })],
+  ]
+  for (const [freeze, lift] of ways) {
+    const [alices, bobs] = [await ask(), await ask(BOB)]
+    alter(0)
+    assert.deepEqual(
+      exports.open().exports.map(({ userId, state }) => [userId, state]),
+      [
+        [ALICE, 'damaged'],
+        [BOB, 'waiting'],
+      ],
+    )
+    errors.length = 0
+    await freeze()
+    assert.deepEqual(errors, ['export_record_damaged'])
+    await lift()
+    assert.deepEqual([state().state, state(BOB).state, exports.open().exports], ['none', 'none', []])
+    // Put back as it was, it stays ended.
+    alter(alices.readyAt!)
+    clock.at += DAY
+    await assert.rejects(take(alices.id!), refused('invalid_token'))
+    await assert.rejects(take(bobs.id!, {}, BOB), refused('invalid_token'))
+  }
+  assert.equal(kinds().filter((kind) => kind.startsWith('export-cancel')).length, 6)
+  // Nor does one of a key that left.
+  const { id } = await ask()
+  clock.at += DAY
+  await take(id!)
+  await Promise.all([ask(), ask(BOB)])
+  db.exec(`UPDATE ledger SET evidence = NULL WHERE kind = 'export'`)
+  assert.deepEqual(exports.open().exports.map(({ userId, state }) => [userId, state]), [[ALICE, 'damaged'], [BOB, 'waiting']]) // prettier-ignore
+  await freezes.freeze('everything')
+  assert.deepEqual(exports.open().exports, [])
 })
 
 test('the program: off unless it is switched on, a delay below half a day is refused in production, and its tokens sign nothing', async (t) => {

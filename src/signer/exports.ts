@@ -1,15 +1,17 @@
 import { randomUUID } from 'node:crypto'
+import type { Logger } from '../log.ts'
 import { canonical } from './canonical.ts'
-import type { ExportRecords } from './export-records.ts'
+import type { ExportRecord, ExportRecords } from './export-records.ts'
 import type { ExportTokens } from './export-tokens.ts'
 import type { Freezes } from './freezes.ts'
 import type { RunGrouped } from './group.ts'
 import { seal } from './hpke.ts'
 import type { Keys } from './keys.ts'
 import type { Ledger } from './ledger.ts'
-import { Refusal } from './refusal.ts'
+import { LedgerDamaged, Refusal } from './refusal.ts'
 import { readCancelExportRequest, readAfterRequest, readCreateAccountRequest, readExportRequest } from './request.ts'
 import { hex } from './sign.ts'
+import { isSqliteError } from './store.ts'
 import type { ExportedPage, KeyExport, OpenExport, SealedKey, Verbs } from './wire.ts'
 import type { KeptAccount } from './wrapping.ts'
 
@@ -26,9 +28,9 @@ export type Exports = {
   stateOf: (request: unknown) => KeyExport
   /** Verb `exported`. Errors: bad_request. */
   since: (request: unknown) => ExportedPage
-  /** requests under way, the oldest first */
+  /** requests under way, the oldest first, and whose record was altered */
   open: () => { exports: OpenExport[] }
-  /** something was frozen: what it concerns is cancelled; inside a transaction */
+  /** something was frozen: what it concerns is cancelled, whatever one record of it is like; inside a transaction */
   frozen: (subject: string) => void
 }
 
@@ -48,6 +50,7 @@ export function openExports({
   tokens,
   delaySeconds,
   now,
+  log,
 }: {
   keys: Keys
   ledger: Ledger
@@ -58,6 +61,7 @@ export function openExports({
   /** null: no key leaves this signer */
   delaySeconds: number | null
   now: () => number
+  log: Logger
 }): Exports {
   return {
     async ask(request) {
@@ -114,8 +118,9 @@ export function openExports({
       return { exported, through, isEnd: through === head }
     },
     open: () => ({
-      exports: records.open(MAX_LISTED).flatMap((userId) => {
-        const state = stateNow(userId)
+      exports: records.open(MAX_LISTED).flatMap((userId): OpenExport[] => {
+        const state = readable(() => stateNow(userId))
+        if (state === 'damaged') return [{ ...NOTHING_ASKED, state, exportedAt: null, delaySeconds, userId }]
         return state.state === 'none' ? [] : [{ ...state, userId }]
       }),
     }),
@@ -140,22 +145,34 @@ export function openExports({
     const exportedAt = records.exported(userId)?.at ?? null
     const settled = { ...NOTHING_ASKED, state: 'none' as const, exportedAt, delaySeconds }
     const last = records.newest(userId)
-    if (last?.kind !== 'export-request') return settled
+    if (!isUnderWay(last)) return settled
     const { at: askedAt, readyAt, request: id } = last
     const lapsesAt = readyAt + LAPSES_AFTER_MS
-    if (now() > lapsesAt) return settled
     return { ...settled, state: now() < readyAt ? 'waiting' : 'ready', id, askedAt, readyAt, lapsesAt }
   }
 
+  function isUnderWay(record: ExportRecord | null): record is ExportRecord & { request: string } {
+    return record?.kind === 'export-request' && now() <= record.readyAt + LAPSES_AFTER_MS
+  }
+
+  /** For what one record may not stop: it concerns others as well, or ends something. */
+  function readable<T>(read: () => T): T | 'damaged' {
+    try {
+      return read()
+    } catch (error) {
+      if (isSqliteError(error)) throw error
+      log.error('export_record_damaged', { reason: error instanceof LedgerDamaged ? error.message : null }, error)
+      return 'damaged'
+    }
+  }
+
+  /** One that cannot be read is ended, too: put back as it was it would be under way again. */
   function cancelOpen(userId: string, by: 'person' | 'operator' | 'freeze'): void {
+    const last = readable(() => records.newest(userId))
     const account = keys.ofUser(userId)
-    const { state, id } = stateNow(userId)
-    if (account === null || state === 'none') return
-    append('export-cancel', `export-cancelled-by-${by}`, account, {
-      at: now(),
-      tokenId: null,
-      evidence: { request: id },
-    })
+    if (account === null || (last !== 'damaged' && !isUnderWay(last))) return
+    const evidence = { request: last === 'damaged' ? null : last.request }
+    append('export-cancel', `export-cancelled-by-${by}`, account, { at: now(), tokenId: null, evidence })
   }
 
   function append(

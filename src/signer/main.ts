@@ -157,7 +157,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   const tokens = openTokens({ keys: tokenKeys, revocations, issuer, audience, maxSeconds: maxTokenSeconds })
   const allFreezes = withPolicyFreezes(freezes, policy)
   const exports: Exports = openExports({
-    ...{ keys, ledger, group, freezes: allFreezes, now, delaySeconds: settings.exportDelaySeconds },
+    ...{ keys, ledger, group, freezes: allFreezes, now, log, delaySeconds: settings.exportDelaySeconds },
     records: openExportRecords(db, deks.macs),
     tokens: openExportTokens({ keys: tokenKeys, revocations, issuer, now }),
   })

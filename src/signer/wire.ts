@@ -157,7 +157,8 @@ export type ExportedPage = {
   /** there was no more */
   isEnd: boolean
 }
-export type OpenExport = KeyExport & { userId: string }
+/** `damaged`: its record was altered, and nothing is given by it */
+export type OpenExport = Omit<KeyExport, 'state'> & { state: KeyExport['state'] | 'damaged'; userId: string }
 /** HPKE (RFC 9180) with DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, as base64url; `info` is `exportInfo`. */
 export type SealedKey = { enc: string; ciphertext: string }
 export const EXPORT_TOKEN_TYPE = 'chatelaine-export+jwt'

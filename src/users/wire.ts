@@ -117,7 +117,10 @@ export type FreezeState = Static<typeof FreezeState>
 export const ExportState = Type.Object(
   {
     userId: Type.String(),
-    state: Type.Union([Type.Literal('none'), Type.Literal('waiting'), Type.Literal('ready')]),
+    state: Type.Union([Type.Literal('none'), Type.Literal('waiting'), Type.Literal('ready'), Type.Literal('damaged')], {
+      description:
+        '`damaged`: its record in the log of the signer was altered; nothing is given by it, and it can be cancelled',
+    }),
     askedAt: Nullable(Type.String()),
     readyAt: Nullable(Type.String({ description: 'When its delay is over, by the clock of the signer' })),
     lapsesAt: Nullable(Type.String()),
