@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
+import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { encryptKeystoreJson, Wallet } from 'ethers'
+import { command } from '../../test/command.ts'
 import { ask as signRequest, makePlace, startSigner } from '../../test/spawned-signer.ts'
 import { askAt } from './ask-operator.ts'
 import { exportAll } from './export-all.ts'
@@ -180,4 +182,33 @@ test('whose keys left is read in pages, over records of other kinds and many of 
   const end = { exported: [], through: ledgerEntries, isEnd: true }
   assert.deepEqual(await signer.exported({ after: ledgerEntries }), end)
   assert.deepEqual(await signer.exported({ after: ledgerEntries + 1 }), end)
+})
+
+test('files that hold a secret are refused when others can read them, and a manifest that exists stays as it is', async (t) => {
+  const { place, signer } = await installation(t)
+  const at = (name: string) => join(place.folder, name)
+  const amy = Wallet.createRandom()
+  const row = { userId: 'X-amy', address: amy.address, keystore: JSON.parse(await encryptKeystoreJson(amy, 'pässword', quick)) as object } // prettier-ignore
+  writeFileSync(at('keys.jsonl'), `${JSON.stringify(row)}\n`)
+  writeFileSync(at('password'), 'pässword\n')
+  writeFileSync(at('there'), 'mine')
+  const run = (manifest: string, ...words: string[]) =>
+    command(place.env, ['signer', 'import-keys', at('keys.jsonl'), '--manifest', at(manifest), ...words])
+  for (const mode of [0o644, 0o640]) {
+    chmodSync(at('password'), mode)
+    const by = await run('new', '--password-file', at('password'))
+    assert.deepEqual([by.code, /The password file is readable by .+: chmod 600\./.test(by.err)], [1, true], by.err)
+    const key = await run('new', '--recipient-key', at('password'))
+    assert.deepEqual([key.code, /The recipient key is readable by .+: chmod 600\./.test(key.err)], [1, true], key.err)
+  }
+  chmodSync(at('password'), 0o600)
+  const over = await run('there', '--password-file', at('password'))
+  assert.deepEqual(
+    [over.code, /manifest.*exists/i.test(over.err), readFileSync(at('there'), 'utf8')],
+    [1, true, 'mine'],
+  )
+  assert.equal((await signer.health()).accounts, 0, 'nothing came before it was refused')
+  const done = await run('new', '--password-file', at('password'))
+  assert.equal(done.code, 0, done.err)
+  assert.deepEqual([statSync(at('new')).mode & 0o777, readFileSync(at('new'), 'utf8').split('\n').length], [0o600, 3])
 })

@@ -1,4 +1,5 @@
-import { createReadStream, readFileSync, writeFileSync } from 'node:fs'
+import { createReadStream, existsSync, writeFileSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import { askOperator } from './ask-operator.ts'
@@ -7,6 +8,8 @@ import { exportInfo } from './exports.ts'
 import { keyPairOf, seal, unseal } from './hpke.ts'
 import { openKeystore } from './keystore.ts'
 import { KEYS_FORMAT, type Ask } from './export-all.ts'
+import { syncFolder } from './kek/file.ts'
+import { readOwnFile } from './own-file.ts'
 
 /** Opens what a line holds, into a buffer that is wiped. @throws Error  a sentence */
 type Opener = (line: Record<string, unknown>, terms: { userId: string; address: Buffer }) => Buffer
@@ -121,12 +124,15 @@ async function main(): Promise<number> {
     throw new Error('one file is needed, --manifest, and either --recipient-key or --password-file')
   const open =
     keyFile === undefined
-      ? openKeystores(readFileSync(passwordFile!, 'utf8').replace(/\r?\n$/, ''))
-      : openSealed(readFileSync(keyFile))
+      ? openKeystores(readOwnFile(passwordFile!, { name: 'password file', option: '--password-file' }).toString('utf8').replace(/\r?\n$/, '')) // prettier-ignore
+      : openSealed(readOwnFile(keyFile, { name: 'recipient key', option: '--recipient-key' }))
+  // Before any key comes: what is there says of another run which accounts it brought.
+  if (existsSync(manifest)) throw new Error('the file of --manifest exists already; name a new one')
   const written: string[] = []
   const lines = createInterface({ input: createReadStream(positionals[0]!), crlfDelay: Infinity })
   const { imported, present, refused } = await importKeys(lines, { ask: askOperator, open, manifest: (line) => written.push(line) }) // prettier-ignore
-  writeFileSync(manifest, `${written.join('\n')}\n`, { mode: 0o600 })
+  writeFileSync(manifest, `${written.join('\n')}\n`, { flag: 'wx', mode: 0o600, flush: true })
+  syncFolder(dirname(resolve(manifest)))
   for (const { row, reason } of refused.slice(0, MAX_SHOWN)) process.stdout.write(`refused  ${row}: ${reason}\n`)
   process.stdout.write(`${imported} keys imported, ${present} were there, ${refused.length} refused.\n`)
   return refused.length === 0 ? 0 : 1

@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, writeSync, fstatSync } from 'node:fs' // prettier-ignore
+import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync, writeSync } from 'node:fs' // prettier-ignore
 import type { KeyObject } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -6,7 +6,6 @@ import { parseArgs } from 'node:util'
 import { readIdentities } from '../backup/age.ts'
 import { readArchive } from '../backup/archive.ts'
 import { ConfigError, readConfig } from '../config.ts'
-import { whoElseReads } from '../secret-file.ts'
 import { sayFault } from './backup-fault.ts'
 import { readMacs, unwrapStored } from './deks.ts'
 import { identityFault } from './identity.ts'
@@ -14,6 +13,7 @@ import { readKekSettings } from './kek-settings.ts'
 import { syncFolder } from './kek/file.ts'
 import { openKekOf, type KekSettings } from './open-kek.ts'
 import { differences, MANIFEST_FILE, manifestOf, readManifest, type Manifest } from './manifest.ts'
+import { readOwnFile } from './own-file.ts'
 import { StartError } from './refusal.ts'
 import { DATABASE_FILE, LOCK_FILE, makeFolder, takeLock } from './store.ts'
 import { KEYS_MISSING, verifyLedger } from './verify.ts'
@@ -126,21 +126,8 @@ async function checkCopy(path: string, said: Manifest, settings: KekSettings | n
 }
 
 /** @throws StartError  when the file is missing or open to others @throws AgeError */
-export function readIdentityFile(path: string): KeyObject[] {
-  let fd: number
-  try {
-    fd = openSync(path, 'r')
-  } catch (cause) {
-    throw new StartError('The identity file cannot be opened: --identity.', cause)
-  }
-  try {
-    const others = whoElseReads(fstatSync(fd))
-    if (others !== null) throw new StartError(`The identity file is readable by ${others}: chmod 600.`)
-    return readIdentities(readFileSync(fd, 'utf8'))
-  } finally {
-    closeSync(fd)
-  }
-}
+export const readIdentityFile = (path: string): KeyObject[] =>
+  readIdentities(readOwnFile(path, { name: 'identity file', option: '--identity' }).toString('utf8'))
 
 const USAGE = 'Usage: restore FILE --identity FILE'
 
