@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
 import { encryptKeystoreJson, Wallet } from 'ethers'
 import { command } from '../../test/command.ts'
-import { ask as signRequest, makePlace, startSigner } from '../../test/spawned-signer.ts'
+import { ask as signRequest, makePlace, refusal, startSigner } from '../../test/spawned-signer.ts'
 import { askAt } from './ask-operator.ts'
 import { exportAll } from './export-all.ts'
 import { newKeyPair } from './hpke.ts'
@@ -187,8 +188,8 @@ test('whose keys left is read in pages, over records of other kinds and many of 
 test('files that hold a secret are refused when others can read them, and a manifest that exists stays as it is', async (t) => {
   const { place, signer } = await installation(t)
   const at = (name: string) => join(place.folder, name)
-  const amy = Wallet.createRandom()
-  const row = { userId: 'X-amy', address: amy.address, keystore: JSON.parse(await encryptKeystoreJson(amy, 'pässword', quick)) as object } // prettier-ignore
+  const { address, privateKey } = Wallet.createRandom()
+  const row = { userId: 'X-amy', address, keystore: JSON.parse(await encryptKeystoreJson({ address, privateKey }, 'pässword', quick)) as object } // prettier-ignore
   writeFileSync(at('keys.jsonl'), `${JSON.stringify(row)}\n`)
   writeFileSync(at('password'), 'pässword\n')
   writeFileSync(at('there'), 'mine')
@@ -211,4 +212,28 @@ test('files that hold a secret are refused when others can read them, and a mani
   const done = await run('new', '--password-file', at('password'))
   assert.equal(done.code, 0, done.err)
   assert.deepEqual([statSync(at('new')).mode & 0o777, readFileSync(at('new'), 'utf8').split('\n').length], [0o600, 3])
+})
+
+test('a key that an operator takes along ends the request of its person, in the ledger too', async (t) => {
+  const { ask, signer, place, problems } = await installation(t, { SIGNER_EXPORT_ALL: 'on', SIGNER_EXPORT: 'on', SIGNER_EXPORT_DELAY_SECONDS: '0' }) // prettier-ignore
+  for (const userId of ['X-asked', 'X-quiet']) await signer.createAccount({ userId })
+  const { id } = await signer.askKey({ token: await place.exportToken('X-asked', 'ask') })
+  const recipient = newKeyPair().getPublicKey('base64url')
+  assert.equal((await exportAll(recipient, { ask, write: () => {} })).exported, 2)
+  assert.equal((await signer.keyExport({ userId: 'X-asked' })).state, 'none')
+  const take = place.exportToken('X-asked', 'take', { request: id, recipient })
+  await assert.rejects(signer.takeKey({ token: await take }), refusal('invalid_token'))
+  const db = new DatabaseSync(join(place.env.SIGNER_DIR!, 'signer.sqlite'), { readOnly: true })
+  const rules = db.prepare(`SELECT user_id AS who, rule FROM ledger WHERE kind LIKE 'export%' ORDER BY seq`).all()
+  db.close()
+  assert.deepEqual(
+    rules.map(({ who, rule }) => `${String(who)} ${String(rule)}`),
+    [
+      'X-asked export-asked',
+      'X-asked export-cancelled-by-export-all',
+      'X-asked export-by-operator',
+      'X-quiet export-by-operator',
+    ],
+  )
+  assert.deepEqual(await problems(), [])
 })

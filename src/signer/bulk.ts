@@ -1,5 +1,5 @@
 import type { Freezes } from './freezes.ts'
-import { exportInfo } from './exports.ts'
+import { exportInfo, type Exports } from './exports.ts'
 import type { RunGrouped } from './group.ts'
 import { isPublicKey, newKeyPair, seal, unseal } from './hpke.ts'
 import type { Keys } from './keys.ts'
@@ -43,6 +43,7 @@ export function openBulk({
   ledger,
   group,
   freezes,
+  exports,
   isGiving,
   now,
 }: {
@@ -50,6 +51,7 @@ export function openBulk({
   ledger: Ledger
   group: RunGrouped
   freezes: Pick<Freezes, 'assertKeyStays'>
+  exports: Pick<Exports, 'takenAlong'>
   /** SIGNER_EXPORT_ALL */
   isGiving: boolean
   now: () => number
@@ -104,6 +106,7 @@ export function openBulk({
         const info = exportInfo({ userId, address, id: batch })
         const { enc, ciphertext } = keys.use(account, (key) => seal(recipient, key, { info }))
         const sealed = { enc: enc.toString('base64url'), ciphertext: ciphertext.toString('base64url') }
+        exports.takenAlong(userId)
         ledger.append({
           at: now(),
           kind: 'export',

@@ -32,6 +32,8 @@ export type Exports = {
   open: () => { exports: OpenExport[] }
   /** something was frozen: what it concerns is cancelled, whatever one record of it is like; inside a transaction */
   frozen: (subject: string) => void
+  /** An operator takes a key along: the request of its person ends; inside a transaction. */
+  takenAlong: (userId: string) => void
 }
 
 /** How long a key may be fetched once its delay is over: a request that nobody remembers is no door that stays open. */
@@ -130,6 +132,7 @@ export function openExports({
       if (kind !== 'everything' && kind !== 'network') return
       for (const one of records.open(Number.MAX_SAFE_INTEGER)) cancelOpen(one, 'freeze')
     },
+    takenAlong: (userId) => cancelOpen(userId, 'export-all'),
   }
 
   /** The account whose key may leave. @throws export_disabled, account_frozen, policy_denied, unknown_account */
@@ -167,7 +170,7 @@ export function openExports({
   }
 
   /** One that cannot be read is ended, too: put back as it was it would be under way again. */
-  function cancelOpen(userId: string, by: 'person' | 'operator' | 'freeze'): void {
+  function cancelOpen(userId: string, by: 'person' | 'operator' | 'freeze' | 'export-all'): void {
     const last = readable(() => records.newest(userId))
     const account = keys.ofUser(userId)
     if (account === null || (last !== 'damaged' && !isUnderWay(last))) return

@@ -161,7 +161,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     records: openExportRecords(db, deks.macs),
     tokens: openExportTokens({ keys: tokenKeys, revocations, issuer, now }),
   })
-  const bulk = openBulk({ keys, ledger, group, freezes: allFreezes, isGiving: settings.isGivingAll, now })
+  const bulk = openBulk({ keys, ledger, group, freezes: allFreezes, exports, isGiving: settings.isGivingAll, now })
   const inside: Inside = {
     ...{ keys, tokens, ledger, group, limits, unattended, now },
     freezes: allFreezes,
