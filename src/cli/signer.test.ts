@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { readTokenKeys } from '../signer/anchor.ts'
 import { connectSigner } from '../signer/client.ts'
+import { makeKekFile, openKekFile } from '../signer/kek/file.ts'
+import { openSigningLog } from '../signer/signing-log.ts'
+import { openStore } from '../signer/store.ts'
 import { command } from '../../test/command.ts'
 import { ALICE, makePlace } from '../../test/spawned-signer.ts'
 
@@ -119,8 +122,24 @@ test('a master key is split into shares that no folder beside it takes, and any 
   rmSync(kek)
   assert.match((await shares('combine', ...files.slice(3))).err, /3 shares are needed, and 2 were given/)
   assert.ok(!existsSync(kek))
+  // Shares of a key that does not open the store leave nothing, there or beside it: the right ones find their place free.
+  const store = openStore(folder)
+  const elsewhere = join(place.folder, 'elsewhere')
+  makeKekFile(elsewhere)
+  await openSigningLog(store.db, openKekFile(elsewhere), Date.now)
+  store.close()
+  const wrong = await shares('combine', ...files.slice(2))
+  assert.deepEqual([wrong.code, /does not open the store in SIGNER_DIR/.test(wrong.err)], [1, true], wrong.err)
+  assert.deepEqual(readdirSync(join(place.folder, 'keys')), [])
+  rmSync(folder, { recursive: true })
+  const right = openStore(folder)
+  writeFileSync(elsewhere, key)
+  await openSigningLog(right.db, openKekFile(elsewhere), Date.now)
+  right.close()
   const combined = await shares('combine', ...files.slice(2))
   assert.equal(combined.code, 0, combined.err)
+  assert.match(combined.out, /It opens the store in SIGNER_DIR/)
+  assert.deepEqual(readdirSync(join(place.folder, 'keys')), ['kek'])
   assert.deepEqual(readFileSync(kek), key)
   assert.equal(statSync(kek).mode & 0o777, 0o600)
   for (const text of [combined.out, combined.err, out]) assert.ok(!text.includes(key.toString('hex')))

@@ -1,9 +1,9 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ConfigError, readConfig } from '../config.ts'
 import { opensAny } from './deks.ts'
-import { isInside, openKekFile, readKekFile, writeKekFile } from './kek/file.ts'
+import { isInside, openKekFile, readKekFile, syncFolder, writeKekFile } from './kek/file.ts'
 import { combineShares, readShare, ShareError, splitKey, writeShare } from './kek/shares.ts'
 import { readKekSettings } from './kek-settings.ts'
 import { StartError } from './refusal.ts'
@@ -47,7 +47,7 @@ function split(args: string[]): void {
   }
 }
 
-/** `combine FILE…`: writes the master key where the settings say, if there is none; `-` reads one share from standard input. */
+/** `combine FILE…`: writes the master key where the settings say, if there is none and it opens the store; `-` reads one share from standard input. */
 async function combine(args: string[]): Promise<void> {
   const { positionals } = parseArgs({ args, allowPositionals: true })
   const { file, folder } = readFiles()
@@ -58,17 +58,27 @@ async function combine(args: string[]): Promise<void> {
   const shares = positionals.map((path) => readShare(readFileSync(path === '-' ? 0 : path, 'utf8'), path === '-' ? 'Standard input' : basename(path))) // prettier-ignore
   process.umask(0o077)
   const key = combineShares(shares)
+  const draft = `${file}.combined`
   try {
-    writeKekFile(file, key)
+    rmSync(draft, { force: true })
+    writeKekFile(draft, key)
+    const hasStore = folder !== undefined && existsSync(join(folder, DATABASE_FILE))
+    if (hasStore) await assertOpens(folder, draft)
+    linkSync(draft, file)
+    process.stdout.write(`The master key (KEK) of set ${shares[0]!.set.toString('hex')}: ${file}\n`)
+    if (hasStore) process.stdout.write('It opens the store in SIGNER_DIR.\n')
   } finally {
     key.fill(0)
+    rmSync(draft, { force: true })
+    if (existsSync(dirname(file))) syncFolder(dirname(file))
   }
-  process.stdout.write(`The master key (KEK) of set ${shares[0]!.set.toString('hex')}: ${file}\n`)
-  if (folder === undefined || !existsSync(join(folder, DATABASE_FILE))) return
+}
+
+/** @throws StartError */
+async function assertOpens(folder: string, kekFile: string): Promise<void> {
   const { db } = openStoreForReading(folder)
-  const isIts = await opensAny(db, openKekFile(file)).finally(() => db.close())
-  if (!isIts) throw new StartError('It does not open the store in SIGNER_DIR: the shares are of another master key, or of one before a rotation.') // prettier-ignore
-  process.stdout.write('It opens the store in SIGNER_DIR.\n')
+  const isIts = await opensAny(db, openKekFile(kekFile)).finally(() => db.close())
+  if (!isIts) throw new StartError('The shares are of another master key, or of one before a rotation: theirs does not open the store in SIGNER_DIR. Nothing was written.') // prettier-ignore
 }
 
 const [verb, ...args] = process.argv.slice(2)
