@@ -33,7 +33,11 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
     const keys = await loadKeys({ ...keyFilesOf(config), create: false })
     const told = { onLost: () => {}, onWait: (ms: number) => telemetry.poolWait.observe(ms / 1_000) }
     const db = opened('database', await openDatabase(config, telemetry, told), (handle) => handle.destroy())
-    const signer = opened('signer connection', connectSigner({ path: config.SIGNER_AUTH_SOCKET!, verifierKey: config.SIGNER_KEY }), (to) => to.close())
+    const signer = opened(
+      'signer connection',
+      connectSigner({ path: config.SIGNER_AUTH_SOCKET!, verifierKey: config.SIGNER_KEY }),
+      (to) => to.close(),
+    )
     const app: App = {
       ...{ config, origin, db, signer, telemetry, auth: null, tokenKeys: publicKeys(keys), now: () => Date.now() },
       pagesOrigin: config.AUTH_ORIGIN!,
