@@ -20,13 +20,20 @@ export function signaturesPage(
   /** GET /account/signatures: `cursor`. Errors: invalid_cursor, overloaded, signer_unavailable. */
   server.get<{ Querystring: Record<string, unknown> }>('/account/signatures', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
-    if (visitor === null) return leaveFor(reply, ownSignIn(app.origin, { comesBackTo: 'first' }))
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.pagesOrigin, { comesBackTo: 'first' }))
     const words = textsOf(request)
     const cursor = typeof request.query.cursor === 'string' ? request.query.cursor : undefined
     const { entries, nextCursor } = await slices.readSignatures(visitor.user, { cursor })
     const rows = entries.map((one) => signatureItem(words, chainName(app, words, one.chainId), one))
-    const body = signaturesBody(words, { rows, nextCursor, isFirst: cursor === undefined })
-    return sendPage(reply, 200, { words, title: words.signatures.title, layout: 'wide', hasScript: app.origin, body })
+    const listed = signaturesBody(words, { rows, nextCursor, isFirst: cursor === undefined })
+    const body = `${await door.noticeFor(visitor, words)}${listed}`
+    return sendPage(reply, 200, {
+      words,
+      title: words.signatures.title,
+      layout: 'wide',
+      hasScript: app.pagesOrigin,
+      body,
+    })
   })
 }
 
