@@ -17,7 +17,7 @@ export function decodeBech32(prefix: string, text: string): Buffer | null {
   const lower = text.toLowerCase()
   if (text !== lower && text !== text.toUpperCase()) return null
   if (!lower.startsWith(`${prefix}1`)) return null
-  const words = [...lower.slice(prefix.length + 1)].map((digit) => DIGITS.indexOf(digit))
+  const words = Array.from(lower.slice(prefix.length + 1)).map((digit) => DIGITS.indexOf(digit))
   if (words.length < CHECK_LENGTH || words.includes(-1)) return null
   if (checksum([...expand(prefix), ...words]) !== 1) return null
   const bytes = regroup(words.slice(0, -CHECK_LENGTH), { from: 5, to: 8, isPadded: false })
@@ -25,7 +25,7 @@ export function decodeBech32(prefix: string, text: string): Buffer | null {
 }
 
 const expand = (prefix: string): number[] => {
-  const codes = [...prefix].map((letter) => letter.charCodeAt(0))
+  const codes = Array.from(prefix).map((letter) => letter.charCodeAt(0))
   return [...codes.map((code) => code >> 5), 0, ...codes.map((code) => code & 31)]
 }
 
