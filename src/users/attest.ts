@@ -10,9 +10,8 @@ import { MAX_ATTESTED } from '../signer/wire.ts'
 import { slot } from '../state.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { eachMinute } from './each-minute.ts'
 
-/** Between two looks for accounts that lack the signer's word: one was added by a server of an earlier version. */
-const LOOK_EVERY_MS = 60_000
 /** before any account id */
 const START = '00000000-0000-0000-0000-000000000000'
 /** Pages of one look, once all were attested: of accounts without an attestation, which the signer is asked for… */
@@ -137,31 +136,12 @@ const moveTo = (db: Db, { origin, through, isDone }: { origin: string; through: 
       .execute(),
   )
 
-/** Attests at the start, and then every minute what came since; a signer or a database that is away is asked again. */
+/** Attests what lacks the signer's word: one was added by a server of an earlier version, or its key came late. */
 export function startAttesting(app: AddressProver): { stop(): Promise<void> } {
-  let hasFailed = false
-  let isStopped = false
-  const look = () =>
-    isStopped
-      ? Promise.resolve()
-      : attestAccounts(app).then(
-          (accounts) => {
-            hasFailed = false
-            if (accounts > 0) app.telemetry.log.info('addresses_attested', { accounts })
-          },
-          (error: unknown) => {
-            // Once per outage.
-            if (!hasFailed) app.telemetry.log.warn('addresses_not_attested', {}, error)
-            hasFailed = true
-          },
-        )
-  let running = look()
-  const timer = setInterval(() => (running = running.then(look)), LOOK_EVERY_MS)
-  return {
-    async stop() {
-      isStopped = true
-      clearInterval(timer)
-      await running
-    },
-  }
+  const { log } = app.telemetry
+  return eachMinute({
+    work: () => attestAccounts(app),
+    done: (accounts) => log.info('addresses_attested', { accounts }),
+    failed: (error) => log.warn('addresses_not_attested', {}, error),
+  })
 }

@@ -4,6 +4,7 @@ import type { UserId } from '../ids.ts'
 import type { Signer } from '../signer/client.ts'
 import type { KeyExport, OpenExport } from '../signer/wire.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { eachMinute } from './each-minute.ts'
 import { findUser } from './find.ts'
 import type { ExportState } from './wire.ts'
 
@@ -143,31 +144,13 @@ async function markUser(db: Db, userId: string, at: Date): Promise<number> {
   return Number(numUpdatedRows)
 }
 
-/** Between two looks at whose keys left: an export by a person is marked at once, one by the signer's operator by these. */
-const LOOK_EVERY_MS = 60_000
-
-/** Marks at the start, and then every minute; a signer or a database that is away is asked again. */
+/** Marks whose keys left: an export by a person is marked at once, one by the signer's operator by this. */
 export function startMarkingExports(app: Pick<App, 'db' | 'signer' | 'telemetry'>): { stop(): Promise<void> } {
+  const { log } = app.telemetry
   const place: ExportedPlace = { through: 0 }
-  let hasFailed = false
-  const look = () =>
-    markExported(app, place).then(
-      (accounts) => {
-        hasFailed = false
-        if (accounts > 0) app.telemetry.log.info('accounts_marked_exported', { accounts })
-      },
-      (error: unknown) => {
-        // Once per outage.
-        if (!hasFailed) app.telemetry.log.warn('exports_not_read', {}, error)
-        hasFailed = true
-      },
-    )
-  let running = look()
-  const timer = setInterval(() => (running = running.then(look)), LOOK_EVERY_MS)
-  return {
-    async stop() {
-      clearInterval(timer)
-      await running
-    },
-  }
+  return eachMinute({
+    work: () => markExported(app, place),
+    done: (accounts) => log.info('accounts_marked_exported', { accounts }),
+    failed: (error) => log.warn('exports_not_read', {}, error),
+  })
 }

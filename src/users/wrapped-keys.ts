@@ -3,9 +3,7 @@ import type { App } from '../app.ts'
 import type { WrappedAccount, WrappedDataKey, WrappedKey } from '../signer/wire.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
-
-/** Between two looks at what the signer has: what it makes comes with its answer, what it wraps anew by these. */
-const COPY_EVERY_MS = 60_000
+import { eachMinute } from './each-minute.ts'
 
 /** Stores the key of an account that was just made, before anyone is told its address; nothing where it is there. */
 export async function storeWrappedKey(db: Db, { key, dataKey }: WrappedAccount): Promise<void> {
@@ -127,29 +125,14 @@ async function dropUnused(db: Db, dataKeys: WrappedDataKey[]): Promise<void> {
     .execute()
 }
 
-/** Copies at the start, and then every minute; a signer or a database that is away is asked again. */
+/** Copies what the signer made or wrapped anew: what it makes comes with its answer too. */
 export function startCopyingKeys(app: Pick<App, 'db' | 'signer' | 'telemetry'>): { stop(): Promise<void> } {
-  let hasFailed = false
-  const copy = () =>
-    copyWrappedKeys(app).then(
-      (keys) => {
-        hasFailed = false
-        if (keys > 0) app.telemetry.log.info('wrapped_keys_copied', { keys })
-      },
-      (error: unknown) => {
-        // Once per outage.
-        if (!hasFailed) app.telemetry.log.warn('wrapped_keys_not_copied', {}, error)
-        hasFailed = true
-      },
-    )
-  let running = copy()
-  const timer = setInterval(() => (running = running.then(copy)), COPY_EVERY_MS)
-  return {
-    async stop() {
-      clearInterval(timer)
-      await running
-    },
-  }
+  const { log } = app.telemetry
+  return eachMinute({
+    work: () => copyWrappedKeys(app),
+    done: (keys) => log.info('wrapped_keys_copied', { keys }),
+    failed: (error) => log.warn('wrapped_keys_not_copied', {}, error),
+  })
 }
 
 /** Keys at a time in an export. */

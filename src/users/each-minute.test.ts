@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import { eachMinute } from './each-minute.ts'
+
+const MINUTE_MS = 60_000
+
+/** Its `work` is what `answers` says in turn; `told` is what came of it. */
+function running(t: TestContext, answers: (() => number | Promise<number>)[]) {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const told: string[] = []
+  let begun = 0
+  const { stop } = eachMinute({
+    work: async () => answers[begun++]!(),
+    done: (count) => told.push(`did ${count}`),
+    failed: (error) => told.push((error as Error).message),
+  })
+  async function minute(): Promise<void> {
+    t.mock.timers.tick(MINUTE_MS)
+    for (let turn = 0; turn < 10; turn += 1) await Promise.resolve()
+  }
+  return { told, stop, minute, begun: () => begun }
+}
+
+const fail = (message: string) => () => Promise.reject(new Error(message))
+
+test('what was done each minute is told, nothing of nothing, and a failure once until it works again', async (t) => {
+  const { told, stop, minute, begun } = running(t, [
+    () => 2,
+    () => 0,
+    fail('away'),
+    fail('still away'),
+    () => 1,
+    fail('away anew'),
+  ])
+  for (let n = 0; n < 5; n += 1) await minute()
+  await stop()
+  await minute()
+  assert.equal(begun(), 6)
+  assert.deepEqual(told, ['did 2', 'away', 'did 1', 'away anew'])
+})
+
+test('what takes longer than a minute is waited for, by the next and by the end, and what waited then is not begun', async (t) => {
+  const { promise: slow, resolve: end } = Promise.withResolvers<number>()
+  const { told, stop, minute, begun } = running(t, [() => slow, () => 7])
+  await minute()
+  await minute()
+  assert.equal(begun(), 1)
+  const stopped = stop()
+  end(3)
+  await stopped
+  assert.deepEqual([begun(), told], [1, ['did 3']])
+})
