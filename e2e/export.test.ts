@@ -84,6 +84,7 @@ test(
     await again.fill(PASSWORD)
     const [saved] = await Promise.all([page.waitForEvent('download'), download.click()])
     await page.getByText(en.exporting.done).waitFor()
+    assert.equal(await page.getByRole('button', { name: en.exporting.cancel }).isVisible(), false)
     await look(page, pathOf('export-done')('phone'))
     assert.equal(saved.suggestedFilename(), `key-${address.toLowerCase()}.json`)
     const file = await readFile(await saved.path(), 'utf8')

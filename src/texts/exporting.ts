@@ -3,7 +3,8 @@ type ExportTexts = {
   title: string
   whatItIs: string
   danger: string
-  delay: (hours: string) => string
+  /** @param time  how long, in words: 24 hours */
+  delay: (time: string) => string
   ask: string
   off: string
   waiting: (asked: string, ready: string) => string
@@ -37,8 +38,8 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
       'The key is what this account is. With it you can use the account in any wallet, without this service. The account stays here, too.',
     danger:
       'Anyone who has the key can spend everything in this account at any time. It cannot be changed or called back, and nobody can help after a theft.',
-    delay: (hours) =>
-      `After your request ${hours} hours pass before the key can be downloaded. Every page of your account says so, and you can cancel it until then.`,
+    delay: (time) =>
+      `The key can be downloaded ${time} after your request. Every page of your account says so, and you can cancel it until then.`,
     ask: 'Request the key',
     off: 'This service does not export keys.',
     waiting: (asked, ready) =>
@@ -74,8 +75,8 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
       'Der Schlüssel ist das Konto. Mit ihm können Sie es in jeder Wallet nutzen, ohne diesen Dienst. Hier bleibt das Konto trotzdem bestehen.',
     danger:
       'Wer den Schlüssel hat, kann jederzeit alles ausgeben, was auf diesem Konto ist. Er lässt sich nicht ändern und nicht zurückholen, und nach einem Diebstahl kann niemand helfen.',
-    delay: (hours) =>
-      `Nach Ihrer Anforderung vergehen ${hours} Stunden, bis der Schlüssel heruntergeladen werden kann. Jede Seite Ihres Kontos weist darauf hin, und bis dahin können Sie abbrechen.`,
+    delay: (time) =>
+      `Der Schlüssel kann ${time} nach Ihrer Anforderung heruntergeladen werden. Jede Seite Ihres Kontos weist darauf hin, und bis dahin können Sie abbrechen.`,
     ask: 'Schlüssel anfordern',
     off: 'Dieser Dienst exportiert keine Schlüssel.',
     waiting: (asked, ready) =>
@@ -113,8 +114,8 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
       'La clé, c’est le compte lui-même. Avec elle, vous pouvez l’utiliser dans n’importe quel portefeuille, sans ce service. Le compte reste aussi ici.',
     danger:
       'Toute personne qui a la clé peut dépenser à tout moment ce que contient ce compte. Elle ne peut être ni changée ni reprise, et personne ne peut aider après un vol.',
-    delay: (hours) =>
-      `Après votre demande, ${hours} heures passent avant que la clé puisse être téléchargée. Chaque page de votre compte le signale, et vous pouvez annuler jusque-là.`,
+    delay: (time) =>
+      `La clé peut être téléchargée ${time} après votre demande. Chaque page de votre compte le signale, et vous pouvez annuler jusque-là.`,
     ask: 'Demander la clé',
     off: 'Ce service n’exporte pas de clés.',
     waiting: (asked, ready) =>
@@ -150,8 +151,8 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
       'La clave es la cuenta misma. Con ella puedes usarla en cualquier monedero, sin este servicio. La cuenta también sigue aquí.',
     danger:
       'Quien tenga la clave puede gastar en cualquier momento todo lo que hay en esta cuenta. No se puede cambiar ni recuperar, y nadie puede ayudar después de un robo.',
-    delay: (hours) =>
-      `Después de tu solicitud pasan ${hours} horas hasta que la clave se puede descargar. Cada página de tu cuenta lo indica, y hasta entonces puedes cancelarlo.`,
+    delay: (time) =>
+      `La clave se puede descargar ${time} después de tu solicitud. Cada página de tu cuenta lo indica, y hasta entonces puedes cancelarlo.`,
     ask: 'Solicitar la clave',
     off: 'Este servicio no exporta claves.',
     waiting: (asked, ready) =>
@@ -188,8 +189,8 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
       '鍵はアカウントそのものです。鍵があれば、このサービスなしで、どのウォレットでもこのアカウントを使えます。アカウントはここにも残ります。',
     danger:
       '鍵を持つ人は、このアカウントにあるものをいつでもすべて使えます。変更も取り消しもできず、盗まれた後は誰も助けられません。',
-    delay: (hours) =>
-      `申請してから鍵をダウンロードできるまで${hours}時間かかります。その間、アカウントのすべてのページに表示され、取り消すことができます。`,
+    delay: (time) =>
+      `鍵は申請から${time}後にダウンロードできます。その間、アカウントのすべてのページに表示され、取り消すことができます。`,
     ask: '鍵を申請する',
     off: 'このサービスでは鍵を書き出せません。',
     waiting: (asked, ready) =>

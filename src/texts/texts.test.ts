@@ -4,6 +4,7 @@ import { describeError, isErrorCode } from '../errors.ts'
 import { languages, textsFor } from './choose.ts'
 import { en, type Texts } from './en.ts'
 import { isTestNetwork, networkTitle } from './network-names.ts'
+import { hoursText } from './time.ts'
 import { explainError, PageError } from './page-error.ts'
 
 type Leaf = { path: string; value: unknown }
@@ -93,4 +94,10 @@ test('people read a network by its family, and whether it is a test', () => {
   assert.equal(title(en, 987_654, 'meadow'), 'meadow network')
   assert.equal(title(en, 987_654, null), 'network 987654')
   assert.deepEqual([31_337, 1, 987_654].map(isTestNetwork), [true, false, false])
+})
+
+test('hours are counted in words of the language, one of them too', () => {
+  const told = (hours: number) => languages.map((words) => hoursText(words, hours))
+  assert.deepEqual(told(24), ['24 hours', '24 Stunden', '24\u00A0heures', '24 horas', '24 時間'])
+  assert.deepEqual(told(1), ['1 hour', '1 Stunde', '1\u00A0heure', '1 hora', '1 時間'])
 })

@@ -1,7 +1,7 @@
 import { html } from 'ghtml'
 import type { KeyExport } from '../../signer/wire.ts'
 import type { Texts } from '../../texts/en.ts'
-import { timeText } from '../../texts/time.ts'
+import { hoursText, timeText } from '../../texts/time.ts'
 import { form } from './body.ts'
 
 type ExportPage = {
@@ -37,8 +37,10 @@ export function exportBody(words: Texts, page: ExportPage): string {
       !${
         state.state === 'none'
           ? ''
-          : html`<p class="muted">${texts.notYou}</p>
-              !${cancel}`
+          : html`<div class="stack" id="until-taken">
+              <p class="muted">${texts.notYou}</p>
+              !${cancel}
+            </div>`
       }
       <p><a href="/account">${words.account.back}</a></p>
     </div>
@@ -61,7 +63,7 @@ function asking(words: Texts, { state, csrf }: ExportPage): string {
   return html`
     <p>${texts.whatItIs}</p>
     <p class="danger">${texts.danger}</p>
-    <p>${texts.delay(String(hours))}</p>
+    <p>${texts.delay(hoursText(words, hours))}</p>
     !${form('/account/export/ask', csrf, {}, html`<button class="button">${texts.ask}</button>`)}
   `
 }

@@ -219,6 +219,8 @@
         .then(() => {
           say(form.dataset.done)
           password.value = again.value = ''
+          // Nothing is left to cancel. The file can be had once more while the page is open, where saving it failed.
+          document.getElementById('until-taken').hidden = true
         })
         .catch((error) => say(error instanceof Said ? error.message : form.dataset.failed))
         .finally(() => (button.disabled = false))
