@@ -9,10 +9,13 @@ export async function startAcme({
   host,
   port,
   certificate,
+  secret = 'of the wallet',
 }: {
   host: string
   port: number
   certificate: Certificate
+  /** the client's */
+  secret?: string
 }): Promise<{ issuer: string; server: https.Server }> {
   const issuer = `https://${host}:${port}`
   const key = newKey('RS256')
@@ -43,7 +46,7 @@ export async function startAcme({
     const form = new URLSearchParams(text)
     const was = asked.get(form.get('code') ?? '')
     const challenge = createHash('sha256').update(form.get('code_verifier') ?? '').digest('base64url') // prettier-ignore
-    if (was === undefined || was.get('code_challenge') !== challenge || form.get('client_secret') !== 'of the wallet')
+    if (was === undefined || was.get('code_challenge') !== challenge || form.get('client_secret') !== secret)
       return json({ error: 'invalid_grant' }, 400)
     const now = Math.floor(Date.now() / 1_000)
     const id_token = await new SignJWT({ nonce: was.get('nonce'), preferred_username: 'Nell', email: 'n@acme.example' })

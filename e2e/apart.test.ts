@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import http from 'node:http'
 import https from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { after, before, test } from 'node:test'
 import { importJWK, SignJWT } from 'jose'
 import { sql } from 'kysely'
@@ -12,7 +13,10 @@ import { launchAnvil, type Anvil } from '../src/devnet/anvil.ts'
 import { rpc } from '../src/devnet/rpc.ts'
 import { newKey } from '../src/oauth/keys.ts'
 import { connectSigner } from '../src/signer/client.ts'
-import { openPostgres } from '../src/store/db.ts'
+import { unwrapStored } from '../src/signer/deks.ts'
+import { openKekFile } from '../src/signer/kek/file.ts'
+import { withKey, type KeptAccount } from '../src/signer/wrapping.ts'
+import { openPostgres, type RootDb } from '../src/store/db.ts'
 import { makeCertificate, noCertificates } from '../test/certificate.ts'
 import { command } from '../test/command.ts'
 import { emptyPostgres, testCluster } from '../test/database.ts'
@@ -28,6 +32,9 @@ import { freePort } from './start.ts'
 const ORIGIN = 'https://wallet.example'
 const PAGES = 'https://sign-in.example'
 const CALLBACK = 'https://shop.example/callback'
+const NODE_KEY = 'key-of-the-node-6f1d'
+const PROVIDER_SECRET = 'secret-of-the-wallet-91c2'
+const DATABASE_PASSWORD = 'password-of-the-database-77ab'
 const skip = testCluster === null ? 'needs TEST_DATABASE_URL' : noCertificates
 
 let folder: string
@@ -58,14 +65,14 @@ before(
     await rpc(chain.rpcUrl, 'anvil_mine', '0x5')
     await rpc(chain.rpcUrl, 'evm_setIntervalMining', 1)
     ports = { api: await freePort(), auth: await freePort(), ops: await freePort() }
-    const acme = await startAcme({ host: 'localhost', port: await freePort(), certificate })
+    const acme = await startAcme({ host: 'localhost', port: await freePort(), certificate, secret: PROVIDER_SECRET })
     idp = acme.server
     // Left to itself it closes what was idle for five seconds, just when a sign-in may use it.
     idp.keepAliveTimeout = 120_000
     await writeFile(
       inside('auth/providers.json'),
       JSON.stringify([
-        { name: 'ACME', issuer: acme.issuer, clientId: 'wallet', clientSecret: 'of the wallet', allowPrivate: true },
+        { name: 'ACME', issuer: acme.issuer, clientId: 'wallet', clientSecret: PROVIDER_SECRET, allowPrivate: true },
         { preset: 'discord', clientId: 'wallet', clientSecret: 'of the wallet at Discord' },
       ]),
     )
@@ -80,7 +87,8 @@ before(
       for (const role of Object.values(roles)) await sql.raw(`drop role ${role}`).execute(admin)
       await admin.destroy()
     }
-    const urlAs = (role: string): string => Object.assign(new URL(owner), { username: role }).href
+    const urlAs = (role: string): string =>
+      Object.assign(new URL(owner), { username: role, password: DATABASE_PASSWORD }).href
     const shared = {
       NODE_ENV: 'production',
       PUBLIC_ORIGIN: ORIGIN,
@@ -117,13 +125,14 @@ before(
       SIGNER_ISSUER: `${ORIGIN}/oauth`,
       SIGNER_AUDIENCE: `${ORIGIN}/v1`,
       SIGNER_CHAINS: '31337',
+      LOG_LEVEL: 'debug',
     }
     await run({ DATABASE_URL: owner }, 'database', 'roles', '--auth', roles.auth, '--api', roles.api)
     await run(auth, 'auth-keys', 'create')
     operator = JSON.parse(await run(auth, 'operator-token', 'create', '--name', 'mira', '--json')).token as string
     const [fingerprint] = (await run(auth, 'auth-keys', 'fingerprints')).split('\n')
     await run(signerSettings, 'signer', 'trust-key', '--accept', fingerprint!)
-    await run(auth, 'network', 'add', 'local', '--chain-id', '31337', '--rpc-url', chain.rpcUrl, '--symbol', 'ETH', '--explorer', 'https://scan.example') // prettier-ignore
+    await run(auth, 'network', 'add', 'local', '--chain-id', '31337', '--rpc-url', `${chain.rpcUrl}/?key=${NODE_KEY}`, '--symbol', 'ETH', '--explorer', 'https://scan.example') // prettier-ignore
     secret = JSON.parse(await run(auth, 'app', 'create', '--name', 'Shop', '--client-id', 'shop', '--network', 'local', '--redirect-uri', CALLBACK, '--permission', 'wallet:read', '--permission', 'contracts:read', '--permission', 'contracts:write', '--confidential', '--json')).secret as string // prettier-ignore
 
     const signer = startProgram('signer/main.ts', signerSettings, folder)
@@ -339,6 +348,139 @@ test(
   },
 )
 
+test(
+  'no secret is in what the programs print, measure, answer, store in the open, or are started with',
+  { skip, timeout: 240_000 },
+  async () => {
+    const more = { LOG_LEVEL: 'debug', REQUEST_LOG: 'on' }
+    const before = Object.values(programs).map(({ err }) => err)
+    programs.auth.child.kill('SIGTERM')
+    programs.api.child.kill('SIGTERM')
+    await Promise.all([programs.auth.ended, programs.api.ended])
+    programs.auth = startProgram('cli/main.ts', { ...auth, ...more }, folder, ['auth', 'run'])
+    programs.api = startProgram('main.ts', { ...api, ...more }, folder)
+    await until('both are ready', async () => (await isReady(ports.auth, 'sign-in.example')) && isReady(ports.api, 'wallet.example'), 60_000) // prettier-ignore
+
+    const browser = openBrowser()
+    const { token, refreshToken, code } = await signIn(browser)
+    const me = JSON.parse((await ask(`${ORIGIN}/v1/me`, { headers: bearer(token) })).text)
+    await rpc(chain.rpcUrl, 'anvil_setBalance', me.address, `0x${(10n ** 18n).toString(16)}`)
+    const { keys } = JSON.parse(await readFile(auth.AUTH_KEYS_FILE!, 'utf8')) as { keys: { d: string }[] }
+    const kek = await readFile(inside('kek'))
+    const userKey = await keyOf(me.id)
+    const secrets: Record<string, string | Buffer> = {
+      'the token-signing key': keys[0]!.d,
+      'the secret at a provider': PROVIDER_SECRET,
+      'the application’s secret': secret,
+      'the operator’s token': operator,
+      'the key of the node': NODE_KEY,
+      'the password of the database': DATABASE_PASSWORD,
+      'the master key': kek,
+      'the person’s key': userKey,
+      // Its name is no secret, and neither are its claims: what makes it one is the signature.
+      'the access token': token.split('.')[2]!,
+      'the refresh token': refreshToken,
+      'the code': code,
+      // An interaction is named in addresses, too: its signature is what nobody else has.
+      ...Object.fromEntries(browser.secrets().filter(([name]) => !name.endsWith('_interaction')).map(([name, value]) => [`the cookie ${name}`, value])), // prettier-ignore
+    }
+    assert.ok(Object.keys(secrets).length >= 12)
+
+    // Answers that are for somebody hold what is theirs; these are of requests that are wrong, or of strangers.
+    const answers: string[] = []
+    const note = async (answer: Promise<Answer>): Promise<void> => {
+      const { text, headers } = await answer
+      answers.push(text, JSON.stringify(headers))
+    }
+    const form = { grant_type: 'authorization_code', code, redirect_uri: CALLBACK, code_verifier: 'w'.repeat(43), client_id: 'shop', client_secret: secret } // prettier-ignore
+    await note(ask(`${ORIGIN}/v1/me?access_token=${token}`))
+    await note(ask(`${ORIGIN}/v1/me`, { headers: bearer(`${token}x`) }))
+    await note(ask(`${ORIGIN}/v1/tokens/transfers`, { json: { [secret]: token }, headers: bearer(token) }))
+    await note(ask(`${ORIGIN}/v1/tokens/transfers`, { json: { tokenType: 'NATIVE', amount: secret, toAddress: operator }, headers: bearer(token) })) // prettier-ignore
+    await note(transfer(token, '1000'))
+    await note(ask(`${ORIGIN}/oauth/token?client_secret=${secret}`, { form }))
+    await note(ask(`${ORIGIN}/oauth/token`, { form: { ...form, client_secret: `${secret}x` } }))
+    await note(ask(`${ORIGIN}/oauth/token`, { form: { grant_type: 'refresh_token', refresh_token: `${refreshToken}x`, client_id: 'shop', client_secret: secret } })) // prettier-ignore
+    await note(ask(`${PAGES}/oauth/auth?client_id=shop&client_secret=${secret}&code=${code}`))
+    await note(ask(`${PAGES}/login/callback/ACME?code=${code}&state=${refreshToken}`))
+    await note(ask(`${PAGES}/operator/v1/networks`, { headers: bearer(`${operator}x`) }))
+    await note(ask(`${PAGES}/operator/v1/networks`, { headers: bearer(operator) }))
+    // A path is repeated to whoever asked for it, and to nobody else.
+    await ask(`${ORIGIN}/v1/${refreshToken}`, { headers: bearer(token) })
+    await ask(`${PAGES}/operator/v1/${operator}`, { headers: bearer(operator) })
+    for (const path of ['metrics', 'readyz', 'livez'])
+      answers.push(await (await fetch(`http://${api.OPS_LISTEN}/${path}`)).text())
+    for (const words of [
+      ['network', 'list'],
+      ['network', 'show', 'local'],
+      ['app', 'show', 'shop'],
+      ['actions', 'list'],
+      ['config'],
+      ['operator-token', 'list'],
+    ]) {
+      // prettier-ignore
+      const { out, err } = await command(auth, [...words, ...(words[0] === 'config' ? [] : ['--json'])])
+      answers.push(out, err)
+    }
+    answers.push(...Object.values(await command(auth, ['network', 'add', 'other', '--chain-id', '5', '--rpc-url', `http://127.0.0.1:9/?key=${NODE_KEY}`, '--symbol', 'X', '--explorer', 'https://scan.example'])).map(String)) // prettier-ignore
+    assert.equal((await transfer(token, '0.001')).status, 200)
+
+    const dump: string[] = []
+    await onDatabase(owner, async (db) => {
+      const { rows } = await sql<{ name: string }>`select quote_ident(table_name) as name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE'`.execute(db) // prettier-ignore
+      for (const { name } of rows) {
+        const table = await sql<{ row: string }>`select t::text as row from ${sql.raw(name)} as t`.execute(db)
+        dump.push(...table.rows.map(({ row }) => row))
+      }
+    })
+    assert.ok(dump.length > 50)
+    const identity = await command({}, ['signer', 'create-backup-key', inside('backup-key')])
+    const recipient = /age1\w+/.exec(identity.out)![0]
+    await mkdir(inside('backups'))
+    await run(signerSettings, 'signer', 'backup', '--to', inside('backups/signer.age'), '--recipient', recipient)
+    const places: Record<string, Buffer> = {
+      'what was printed': Buffer.from([...before, ...Object.values(programs).map(({ err }) => err)].map((err) => err()).join('\n')), // prettier-ignore
+      'what was answered': Buffer.from(answers.join('\n')),
+      'the database': Buffer.from(dump.join('\n')),
+      'the backup': await readFile(inside('backups/signer.age')),
+      'the signer’s store': Buffer.concat(await Promise.all((await readdir(inside('signer'))).map(async (name) => readFile(join(inside('signer'), name)).catch(() => Buffer.alloc(0))))), // prettier-ignore
+      'the command lines': Buffer.concat(await Promise.all(Object.values(programs).map(({ child }) => readFile(`/proc/${child.pid}/cmdline`)))), // prettier-ignore
+    }
+    assert.match(places['what was printed']!.toString(), /"event":"request"|request/)
+    const found = Object.entries(places).flatMap(([place, bytes]) =>
+      Object.entries(secrets)
+        .filter(([, one]) => formsOf(one).some((form) => bytes.includes(form)))
+        .map(([name]) => `${name} is in ${place}`),
+    )
+    assert.deepEqual(found, [])
+    // The search finds what is there.
+    const planted = Buffer.concat([places['the backup']!, kek])
+    assert.ok(formsOf(kek).some((form) => planted.includes(form)))
+    assert.ok(formsOf(secret).some((form) => Buffer.from(Buffer.from(secret).toString('hex')).includes(form)))
+  },
+)
+
+/** How a secret may stand somewhere: as it is, in hex, or in Base64 from any byte on. */
+function formsOf(secret: string | Buffer): (string | Buffer)[] {
+  const bytes = Buffer.from(secret)
+  const hex = bytes.toString('hex')
+  const base64 = [0, 1, 2].map((skipped) => bytes.subarray(skipped).toString('base64').slice(0, -4))
+  return [bytes, hex, hex.toUpperCase(), ...base64, ...base64.map((one) => one.replaceAll('+', '-').replaceAll('/', '_'))] // prettier-ignore
+}
+
+/** What only the signer ever holds: the key of an account, opened as it opens it. */
+async function keyOf(userId: string): Promise<Buffer> {
+  const db = new DatabaseSync(join(inside('signer'), 'signer.sqlite'), { readOnly: true })
+  try {
+    const { deks } = await unwrapStored(db, openKekFile(inside('kek')))
+    const row = db.prepare('SELECT user_id AS userId, address, wrapped, iv, tag, epoch, version FROM accounts WHERE user_id = ?').get(userId) as KeptAccount // prettier-ignore
+    const account = Object.fromEntries(Object.entries(row).map(([name, value]) => [name, value instanceof Uint8Array ? Buffer.from(value) : value])) as KeptAccount // prettier-ignore
+    return withKey(account, deks.get(account.epoch)!, (key) => Buffer.from(key))
+  } finally {
+    db.close()
+  }
+}
+
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 
 async function run(settings: Record<string, string>, ...words: string[]): Promise<string> {
@@ -347,10 +489,14 @@ async function run(settings: Record<string, string>, ...words: string[]): Promis
   return out
 }
 
-async function asOwner(...statements: string[]): Promise<void> {
-  const db = await openPostgres({ url: owner, pooler: 'none', pool: 1, onError: () => {} })
-  for (const one of statements) await sql.raw(one).execute(db)
-  await db.destroy()
+const asOwner = (...statements: string[]): Promise<void> =>
+  onDatabase(owner, async (db) => {
+    for (const one of statements) await sql.raw(one).execute(db)
+  })
+
+async function onDatabase(url: string, work: (db: RootDb) => Promise<void>): Promise<void> {
+  const db = await openPostgres({ url, pooler: 'none', pool: 1, onError: () => {} })
+  await work(db).finally(() => db.destroy())
 }
 
 type Answer = { status: number; headers: http.IncomingHttpHeaders; text: string }
@@ -420,6 +566,7 @@ function openBrowser() {
   return {
     go,
     hosts: () => jar.keys(),
+    secrets: (): [name: string, value: string][] => [...jar.values()].flatMap((cookies) => [...cookies]),
     /** the form of a page that leads to a path, as a person fills it in */
     async submit(page: string | Page, path: string, fields: Record<string, string>): Promise<Page> {
       const { url, text } = typeof page === 'string' ? await go(page) : page
@@ -432,7 +579,9 @@ function openBrowser() {
 }
 
 /** The way of an application's user: sign-in, consent, code, token. */
-async function signIn(browser: ReturnType<typeof openBrowser>): Promise<{ token: string; refreshToken: string }> {
+async function signIn(
+  browser: ReturnType<typeof openBrowser>,
+): Promise<{ token: string; refreshToken: string; code: string }> {
   const verifier = randomBytes(32).toString('base64url')
   const query = new URLSearchParams({
     ...{ client_id: 'shop', response_type: 'code', redirect_uri: CALLBACK, login_provider: 'ACME', state: 'x' },
@@ -443,10 +592,11 @@ async function signIn(browser: ReturnType<typeof openBrowser>): Promise<{ token:
   if (page.url.includes('/consent/')) page = await browser.submit(page, new URL(page.url).pathname, { answer: 'allow' })
   const back = new URL(page.url)
   assert.equal(back.searchParams.get('iss'), `${ORIGIN}/oauth`, page.text)
-  const form = { grant_type: 'authorization_code', code: back.searchParams.get('code')!, redirect_uri: CALLBACK, code_verifier: verifier, client_id: 'shop', client_secret: secret } // prettier-ignore
+  const code = back.searchParams.get('code')!
+  const form = { grant_type: 'authorization_code', code, redirect_uri: CALLBACK, code_verifier: verifier, client_id: 'shop', client_secret: secret } // prettier-ignore
   const { access_token: token, refresh_token: refreshToken } = JSON.parse((await ask(`${ORIGIN}/oauth/token`, { form })).text) // prettier-ignore
   assert.equal(typeof token, 'string')
-  return { token, refreshToken }
+  return { token, refreshToken, code }
 }
 
 const transfer = (token: string, amount: string, to: Record<string, string> = { toAddress: `0x${'c0'.repeat(20)}` }) =>
