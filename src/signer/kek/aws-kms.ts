@@ -1,8 +1,8 @@
 import { signCall, type AwsCredentials } from './aws-signature.ts'
-import { KekUnavailable, type Kek, type KekSetting } from './provider.ts'
+import { KekUnavailable, NotItsOwn, type Kek, type KekSetting } from './provider.ts'
 import { readSecret } from './secret.ts'
 import { readWithSecret, writeWithSecret } from './secret-json.ts'
-import { askService, NotItsOwn, PATIENCE, readCa, type Patience, type ServiceAnswer } from './service.ts'
+import { askService, PATIENCE, readCa, type Patience, type ServiceAnswer } from './service.ts'
 
 type AwsKmsSetting = Extract<KekSetting, { provider: 'aws-kms' }>
 

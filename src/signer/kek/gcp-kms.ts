@@ -1,8 +1,8 @@
 import { crc32c } from './crc32c.ts'
 import { openGcpTokens, type GcpTokens } from './gcp-token.ts'
-import { KekUnavailable, type Kek, type KekSetting } from './provider.ts'
+import { KekUnavailable, NotItsOwn, type Kek, type KekSetting } from './provider.ts'
 import { readWithSecret, writeWithSecret } from './secret-json.ts'
-import { askService, NotItsOwn, PATIENCE, readCa, type Patience, type ServiceAnswer } from './service.ts'
+import { askService, PATIENCE, readCa, type Patience, type ServiceAnswer } from './service.ts'
 
 type GcpKmsSetting = Extract<KekSetting, { provider: 'gcp-kms' }>
 

@@ -50,3 +50,6 @@ type KekProvider = KekSetting['provider']
 
 /** The master key cannot be used now. The sentence is for the operator and holds no secret. */
 export class KekUnavailable extends StartError {}
+
+/** Bytes that this key has not wrapped, or not with this additional data. */
+export class NotItsOwn extends Error {}

@@ -39,7 +39,16 @@ test('a secret is found wherever it is, escaped too; where there are two, or non
   assert.equal(read('{"plaintext":"aGk\\u003d"}'), 'hi')
   assert.deepEqual(readWithSecret(Buffer.from('{"plaintext":"\\/\\u002b8="}'), 'plaintext').secret, Buffer.from('/+8=', 'base64')) // prettier-ignore
   assert.equal(read('{"said":"a \\"plaintext\\":\\"no\\"","plaintext":"aGk="}'), 'hi')
-  for (const text of ['{"plaintext":"aGk=","more":{"plaintext":"aGk="}}', '{"plaintext":""}', '{"plaintext":7}', '{"plaintext":"?"}', '{"plaintext":"aGk=', '{}', 'plaintext']) // prettier-ignore
+  for (const text of [
+    '{"plaintext":"aGk=","more":{"plaintext":"aGk="}}',
+    '{"plaintext":""}',
+    '{"plaintext":7}',
+    '{"plaintext":"?"}',
+    '{"plaintext":"aGk=',
+    '{}',
+    'plaintext',
+  ])
+    // prettier-ignore
     assert.equal(read(text), text.endsWith('aGk=') ? 'hi' : null, text)
   assert.equal(readWithSecret(Buffer.from('{"plaintext":"aGk='), 'plaintext').json, null)
 })

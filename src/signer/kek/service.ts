@@ -150,6 +150,3 @@ export function readCa(file: string | undefined, setting: string): Buffer | null
     throw new KekUnavailable(`${setting}_CA_FILE cannot be read.`)
   }
 }
-
-/** Bytes that this key has not wrapped, or not with this additional data. */
-export class NotItsOwn extends Error {}

@@ -1,7 +1,7 @@
-import { KekUnavailable, type Kek, type KekSetting } from './provider.ts'
+import { KekUnavailable, NotItsOwn, type Kek, type KekSetting } from './provider.ts'
 import { readToken } from './secret.ts'
 import { readWithSecret, writeWithSecret } from './secret-json.ts'
-import { askService, NotItsOwn, PATIENCE, readCa, type Patience, type Service, type ServiceAnswer } from './service.ts' // prettier-ignore
+import { askService, PATIENCE, readCa, type Patience, type Service, type ServiceAnswer } from './service.ts' // prettier-ignore
 
 type VaultSetting = Extract<KekSetting, { provider: 'vault' }>
 
