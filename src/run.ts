@@ -57,18 +57,23 @@ export async function refuseInReach(
   if (inReach.length > 0) throw new Error(`${program} can open ${inReach.join(' and ')}, ${who}`)
 }
 
+/** What only the signer may open. */
+const SIGNER_FILES = [
+  'SIGNER_KEK_FILE',
+  'SIGNER_KEK_PIN_FILE',
+  'SIGNER_KEK_TOKEN_FILE',
+  'SIGNER_KEK_CREDENTIALS_FILE',
+  'SIGNER_DIR',
+] as const
+
 /** @throws Error naming what only the signer may open */
 export const refuseKeysInReach = (
   program: string,
-  {
-    SIGNER_KEK_FILE,
-    SIGNER_KEK_PIN_FILE,
-    SIGNER_DIR,
-  }: Pick<Config, 'SIGNER_KEK_FILE' | 'SIGNER_KEK_PIN_FILE' | 'SIGNER_DIR'>,
+  config: Pick<Config, (typeof SIGNER_FILES)[number]>,
 ): Promise<void> =>
   refuseInReach(
     program,
-    { SIGNER_KEK_FILE, SIGNER_KEK_PIN_FILE, SIGNER_DIR },
+    Object.fromEntries(SIGNER_FILES.map((name) => [name, config[name]])),
     "which only the signer may: run the signer as another user, and keep the settings SIGNER_… but SIGNER_SOCKET out of the server's",
   )
 

@@ -204,7 +204,7 @@ test('a network without news of its head is told after fifteen seconds and two b
   assert.equal(await detailOf(39_100, 12_000), 'the follower has not looked at the node for 39 s')
 })
 
-test('a signer that does not trust the key in use, refuses what tokens live for, or does not sign for a network, is named', async (t) => {
+test('a signer that does not trust the key in use, refuses what tokens live for, does not sign for a network, or whose master key is away, is named', async (t) => {
   const here = await world()
   t.after(() => here.close())
   const checksWith = async (changes: object) => {
@@ -226,6 +226,8 @@ test('a signer that does not trust the key in use, refuses what tokens live for,
   assert.deepEqual(await checksWith({ maxTokenSeconds: ACCESS_TOKEN_SECONDS }), [])
   const [short] = await checksWith({ maxTokenSeconds: ACCESS_TOKEN_SECONDS - 1 })
   assert.match(short!, /^signer: .*SIGNER_MAX_TOKEN_SECONDS is below ACCESS_TOKEN_SECONDS/)
+  const [away] = await checksWith({ masterKey: { provider: 'vault', fault: 'Vault does not answer.' } })
+  assert.equal(away, 'signer: the master key (KEK) cannot be used: Vault does not answer.')
   const [unlisted] = await checksWith({ chains: [1] })
   assert.match(unlisted!, /^chain devnet: .*SIGNER_CHAINS/)
 })

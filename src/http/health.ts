@@ -14,7 +14,7 @@ const MAX_CONNECTIONS = 64
 /** Milliseconds for which one look answers everyone who asks: strangers cannot make us ask database, signer and nodes. */
 const LOOK_MS = 1_000
 
-/** `readFrom`: what the results of a network's blocks are read from, where the node does not give receipts together. */
+/** `detail`: what is wrong, or, where it is `ok`, will be; `readFrom`: what the results of a network's blocks are read from, where the node does not give receipts together. */
 type Check = { name: string; ok: boolean; detail?: string; readFrom?: string }
 /** `own`: without these this process serves nobody; `others`: each may be away while there is something to serve without it. */
 type Health = { own: Check[]; others: Check[] }
@@ -108,7 +108,7 @@ type SignerHealth = ReturnType<App['signer']['health']>
 
 async function checkSigner({ tokenKeys, config }: App, signer: SignerHealth): Promise<Check> {
   return settle('signer', async () => {
-    const { revocations, tokenKeys: trusted, maxTokenSeconds } = await signer
+    const { revocations, tokenKeys: trusted, maxTokenSeconds, masterKey } = await signer
     const inUse = tokenKeys.keys.find(({ kty }) => kty === 'EC')?.kid
     if (inUse !== undefined && trusted !== undefined && !trusted.includes(inUse))
       throw new NotReady('the signer does not trust the key that tokens are signed with: chatelaine signer trust-key')
@@ -118,6 +118,9 @@ async function checkSigner({ tokenKeys, config }: App, signer: SignerHealth): Pr
       )
     // It answers, and refuses every token.
     if (revocations === 'stale') throw new NotReady('the signer has no fresh list of revoked tokens')
+    // It signs: the keys that are open stay open. It would not start again.
+    const fault = masterKey?.fault ?? null
+    return fault === null ? {} : { detail: `the master key (KEK) cannot be used: ${fault}` }
   })
 }
 
@@ -173,7 +176,7 @@ const seconds = (ms: number): string => `${Math.floor(ms / 1_000)} s`
 class NotReady extends Error {}
 
 /** Only our own words are shown of a failure: messages of databases and nodes may hold addresses with secrets. */
-async function settle(name: string, check: () => Promise<void | Pick<Check, 'readFrom'>>): Promise<Check> {
+async function settle(name: string, check: () => Promise<void | Pick<Check, 'readFrom' | 'detail'>>): Promise<Check> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Error('late')), 3_000)
   try {

@@ -38,12 +38,17 @@ export type Deks = {
   isBy: (kek: Kek) => Promise<boolean>
   /** All of them as another master key wraps them, each opened again and compared. */
   wrapBy: (kek: Kek) => Promise<Takeover>
-  /** Inside a transaction. @returns false, and nothing is done, when there is a data key that the other has not wrapped */
+  /** The same by the newest version of the master key that wraps them; null where it has none. */
+  wrapByNewest: () => Promise<Takeover | null>
+  /**
+   * Inside a transaction. @returns false, and nothing is done, when there is a data key that the other has not wrapped, or
+   * another master key took over meanwhile
+   */
   takeOver: (takeover: Takeover) => boolean
 }
 
 /** What another master key has wrapped, by epoch. */
-type Takeover = { kek: Kek; wrapped: Map<number, Buffer> }
+type Takeover = { from: Kek; kek: Kek; wrapped: Map<number, Buffer> }
 
 /** The data keys of a store, opened by its master key. */
 export type OpenDeks = {
@@ -169,13 +174,10 @@ export function openDeks({
       await watched(() => openDek({ epoch, maced_from, wrapped }, kek)).catch(() => {})
     },
     isBy: (other) => opensAny(db, other),
-    async wrapBy(next) {
-      const wrapped = new Map<number, Buffer>()
-      for (const { epoch, macedFrom: maced_from } of kept) wrapped.set(epoch, await wrapAndCompare({ epoch, maced_from }, next)) // prettier-ignore
-      return { kek: next, wrapped }
-    },
-    takeOver({ kek: next, wrapped }) {
-      if (kept.some(({ epoch }) => !wrapped.has(epoch))) return false
+    wrapBy,
+    wrapByNewest: async () => (kek.isVersioned === true ? watched(() => wrapBy(kek)) : null),
+    takeOver({ from, kek: next, wrapped }) {
+      if (from !== kek || kept.some(({ epoch }) => !wrapped.has(epoch))) return false
       for (const row of kept) {
         const bytes = wrapped.get(row.epoch)!
         wrapAnew.run(next.provider, bytes, row.epoch)
@@ -194,12 +196,11 @@ export function openDeks({
     }),
   }
 
-  async function wrapAndCompare(terms: DekTerms, next: Kek): Promise<Buffer> {
-    const dek = opened.get(terms.epoch)!
-    const wrapped = await wrapDek(dek, terms, next)
-    if (!(await openDek({ ...terms, wrapped }, next)).equals(dek))
-      throw new Error('a data key comes back otherwise from the new master key')
-    return wrapped
+  async function wrapBy(next: Kek): Promise<Takeover> {
+    const [from, wrapped] = [kek, new Map<number, Buffer>()]
+    for (const { epoch, macedFrom: maced_from } of kept)
+      wrapped.set(epoch, await wrapDek(opened.get(epoch)!, { epoch, maced_from }, next))
+    return { from, kek: next, wrapped }
   }
 
   function count(epoch: number, more: number): void {
@@ -320,12 +321,27 @@ async function makeSpare(terms: DekTerms, kek: Kek): Promise<SpareDek> {
   return { epoch: terms.epoch, dek, wrapped: await wrapDek(dek, terms, kek) }
 }
 
+/**
+ * Wraps a data key, and opens it again before anything is wrapped with it: one that does not come back is a store that never opens again.
+ * @throws KekUnavailable
+ */
 async function wrapDek(dek: KeyObject, terms: DekTerms, kek: Kek): Promise<Buffer> {
   const bytes = dek.export()
   try {
-    return await kek.wrap(bytes, aadOf(terms))
+    const wrapped = await kek.wrap(bytes, aadOf(terms))
+    const again = await openDek({ ...terms, wrapped }, kek).catch((error: unknown) => {
+      throw error instanceof KekUnavailable ? error : new NotComingBack()
+    })
+    if (!again.equals(dek)) throw new NotComingBack()
+    return wrapped
   } finally {
     bytes.fill(0)
+  }
+}
+
+class NotComingBack extends KekUnavailable {
+  constructor() {
+    super('The master key (KEK) does not open again what it has just wrapped: it is not used.')
   }
 }
 

@@ -1,6 +1,6 @@
 import { ConfigError, type Config } from '../config.ts'
 import type { KekSetting } from './kek/provider.ts'
-import { readKekSetting } from './kek/settings.ts'
+import { readKekSetting, type KekFiles } from './kek/settings.ts'
 import type { KekSettings } from './open-kek.ts'
 
 /**
@@ -15,18 +15,24 @@ export function readKekSettings(config: Config): KekSettings | null {
     text: config.SIGNER_KEK,
     file: config.SIGNER_KEK_FILE,
     pinFile: config.SIGNER_KEK_PIN_FILE,
+    tokenFile: config.SIGNER_KEK_TOKEN_FILE,
+    credentialsFile: config.SIGNER_KEK_CREDENTIALS_FILE,
+    caFile: config.SIGNER_KEK_CA_FILE,
   })
   const kekNext = read('SIGNER_KEK_NEXT', {
     text: config.SIGNER_KEK_NEXT,
     file: config.SIGNER_KEK_NEXT_FILE,
     pinFile: config.SIGNER_KEK_NEXT_PIN_FILE,
+    tokenFile: config.SIGNER_KEK_NEXT_TOKEN_FILE,
+    credentialsFile: config.SIGNER_KEK_NEXT_CREDENTIALS_FILE,
+    caFile: config.SIGNER_KEK_NEXT_CA_FILE,
   })
   if (problems.length > 0) throw new ConfigError(problems)
   return kek === undefined ? null : { kek, kekNext }
 
   function read(
     name: 'SIGNER_KEK' | 'SIGNER_KEK_NEXT',
-    { text, file, pinFile }: { text: string | undefined; file: string | undefined; pinFile: string | undefined },
+    { text, file, ...files }: { text: string | undefined; file: string | undefined } & KekFiles,
   ): KekSetting | undefined {
     if (text !== undefined && file !== undefined) {
       problems.push(`${name} and ${name}_FILE are both set: a master key (KEK) is in one place, remove one of them`)
@@ -35,7 +41,7 @@ export function readKekSettings(config: Config): KekSettings | null {
     if (file !== undefined) return { provider: 'file', file }
     if (text === undefined) return undefined
     try {
-      return readKekSetting({ name, text, pinFile, folder })
+      return readKekSetting({ name, text, folder, ...files })
     } catch (error) {
       problems.push((error as Error).message)
       return undefined

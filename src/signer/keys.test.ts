@@ -180,6 +180,41 @@ test('while the master key is away the newest data key takes more accounts, and 
   assert.equal(keys.create('X-f').epoch, 3)
 })
 
+test('a data key that its master key does not open again is not used', async (t) => {
+  const { open, kekFile } = world(t)
+  const kek = openKekFile(kekFile)
+  const other = Buffer.alloc(32, 7)
+  for (const wrap of [
+    async () => Buffer.alloc(60, 1),
+    // It opens, as another key.
+    async (_dek: Buffer, aad: Buffer) => kek.wrap(other, aad),
+  ])
+    await assert.rejects(open({ ...kek, wrap }), /does not open again what it has just wrapped/)
+  const keys = await open(kek)
+  keys.create('X-a')
+  const { deks } = keys.rotating
+  await assert.rejects(deks.wrapBy({ ...kek, wrap: async () => Buffer.alloc(60, 1) }), KekUnavailable)
+  assert.ok(await deks.isBy(kek))
+})
+
+test('a master key without versions wraps nothing by its newest, and what one wrapped is not taken after another took over', async (t) => {
+  const { open, kekFile } = world(t)
+  const kek = openKekFile(kekFile)
+  assert.equal(await (await open(kek)).rotating.deks.wrapByNewest(), null)
+  const keys = await open({ ...kek, isVersioned: true })
+  keys.create('X-a')
+  const { deks } = keys.rotating
+  const before = deks.rows()[0]!.wrapped
+  assert.equal(deks.takeOver((await deks.wrapByNewest())!), true)
+  assert.notDeepEqual(deks.rows()[0]!.wrapped, before)
+  const late = await deks.wrapByNewest()
+  makeKekFile(`${kekFile}-2`)
+  const next = openKekFile(`${kekFile}-2`)
+  assert.equal(deks.takeOver(await deks.wrapBy(next)), true)
+  assert.equal(deks.takeOver(late!), false)
+  assert.ok(await deks.isBy(next))
+})
+
 test('a data key that was made for one master key is not used after another has taken over', async (t) => {
   const { open, kekFile, store } = world(t)
   const keys = await open()

@@ -78,12 +78,7 @@ export function openRotation({
       if (await usable(() => deks.isBy(next))) return { ...state(), isUnchanged: true }
       for (let isDone = false; !isDone;) {
         const takeover = await usable(() => deks.wrapBy(next))
-        isDone = await group(LAST, () => {
-          if (!deks.takeOver(takeover)) return false
-          keys.nextGeneration()
-          crashPoint('rotation.wrapping')
-          return true
-        })
+        isDone = await group(LAST, () => takeOver(takeover))
       }
       crashPoint('rotation.wrapped')
       log.warn('master_key_rotated', { provider: next.provider, dataKeys: deks.rows().length })
@@ -95,6 +90,11 @@ export function openRotation({
 
   /** Where another rotation is not finished, that one continues. */
   async function begin(): Promise<void> {
+    // Data keys that stay are wrapped anew as well, so that older versions of a master key can be switched off.
+    for (let isDone = false; !isDone;) {
+      const renewal = await usable(() => deks.wrapByNewest())
+      isDone = renewal === null || (await group(LAST, () => takeOver(renewal)))
+    }
     for (let isBegun = false; !isBegun;) {
       await usable(() => deks.prepare('always'))
       isBegun = await group(LAST, () => {
@@ -104,6 +104,14 @@ export function openRotation({
         return epoch !== null
       })
     }
+  }
+
+  /** Inside a transaction. */
+  function takeOver(takeover: Awaited<ReturnType<typeof deks.wrapBy>>): boolean {
+    if (!deks.takeOver(takeover)) return false
+    keys.nextGeneration()
+    crashPoint('rotation.wrapping')
+    return true
   }
 
   function state(): RotationState {

@@ -13,5 +13,12 @@ export async function openKek(setting: KekSetting, need?: 'if there'): Promise<K
       return need === 'if there' && !existsSync(setting.file) ? null : openKekFile(setting.file)
     case 'pkcs11':
       return openPkcs11(setting)
+    // Loaded only where they are used: a signer without them has no code that reaches a network.
+    case 'vault':
+      return (await import('./vault.ts')).openVault(setting)
+    case 'aws-kms':
+      return (await import('./aws-kms.ts')).openAwsKms(setting)
+    case 'gcp-kms':
+      return (await import('./gcp-kms.ts')).openGcpKms(setting)
   }
 }

@@ -2,7 +2,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type * as Library from 'pkcs11js'
-import { KekUnavailable, type Kek, type KekSetting } from './provider.ts'
+import { KekUnavailable, NotItsOwn, type Kek, type KekSetting } from './provider.ts'
 import type { Pkcs11Uri } from './pkcs11-uri.ts'
 import { readSecret } from './secret.ts'
 
@@ -132,9 +132,6 @@ export async function openPkcs11(setting: Pkcs11Setting): Promise<Kek> {
     }
   }
 }
-
-/** Bytes that this key has not wrapped, or not with this additional data. */
-class NotItsOwn extends Error {}
 
 async function loadLibrary(): Promise<typeof Library> {
   try {

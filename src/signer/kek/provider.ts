@@ -6,6 +6,7 @@
 
 import { StartError } from '../refusal.ts'
 import type { Pkcs11Uri } from './pkcs11-uri.ts'
+import type { AwsKmsUri, GcpKmsUri, VaultUri } from './remote-uri.ts'
 
 /**
  * The key that wraps data keys. What it wraps with stays inside. `aad` is authenticated with the wrapped bytes.
@@ -14,6 +15,8 @@ import type { Pkcs11Uri } from './pkcs11-uri.ts'
  */
 export type Kek = {
   provider: KekProvider
+  /** what it wraps today may be by a newer version of the key than what it wrapped before, which it opens as well */
+  isVersioned?: true
   wrap: (dek: Buffer, aad: Buffer) => Promise<Buffer>
   unwrap: (wrapped: Buffer, aad: Buffer) => Promise<Buffer>
 }
@@ -30,8 +33,23 @@ export type KekSetting =
       /** SIGNER_DIR: where it says that a PIN was refused */
       folder: string
     }
+  // `name` is the setting's, for sentences.
+  | (Remote & { provider: 'vault'; uri: VaultUri; tokenFile: string | undefined })
+  | (Remote & { provider: 'aws-kms'; uri: AwsKmsUri; credentialsFile: string })
+  | (Remote & {
+      provider: 'gcp-kms'
+      uri: GcpKmsUri
+      /** one of the two */
+      credentialsFile: string | undefined
+      tokenFile: string | undefined
+    })
+
+type Remote = { name: string; caFile: string | undefined }
 
 type KekProvider = KekSetting['provider']
 
 /** The master key cannot be used now. The sentence is for the operator and holds no secret. */
 export class KekUnavailable extends StartError {}
+
+/** Bytes that this key has not wrapped, or not with this additional data. */
+export class NotItsOwn extends Error {}

@@ -30,3 +30,15 @@ export function readSecret(path: string, setting: string): Buffer {
     if (fd !== null) closeSync(fd)
   }
 }
+
+/** A token that is sent as a header. @throws KekUnavailable  naming the setting */
+export function readToken(file: string, setting: string): string {
+  const bytes = readSecret(file, setting)
+  try {
+    const token = bytes.toString('latin1')
+    if (!/^[\x21-\x7e]+$/.test(token)) throw new KekUnavailable(`${setting} must hold one token and nothing else.`)
+    return token
+  } finally {
+    bytes.fill(0)
+  }
+}

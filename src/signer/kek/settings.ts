@@ -1,13 +1,23 @@
 import { isAbsolute, resolve } from 'node:path'
 import { readPkcs11Uri } from './pkcs11-uri.ts'
 import type { KekSetting } from './provider.ts'
+import { readAwsKmsUri, readGcpKmsUri, readVaultUri, type VaultUri } from './remote-uri.ts'
 
 /** A setting that names a master key, and what goes with it: `name` is the setting's, files as they are set. */
-type NamedKek = { name: 'SIGNER_KEK' | 'SIGNER_KEK_NEXT'; text: string; pinFile: string | undefined; folder: string }
+type NamedKek = { name: 'SIGNER_KEK' | 'SIGNER_KEK_NEXT'; text: string; folder: string } & KekFiles
+
+/** Beside a master key that is no file: what opens it, and who is believed. */
+export type KekFiles = {
+  pinFile: string | undefined
+  tokenFile: string | undefined
+  credentialsFile: string | undefined
+  caFile: string | undefined
+}
 
 /** @throws Error  a sentence that names the setting, and what of it is wrong */
-export function readKekSetting({ name, text, pinFile, folder }: NamedKek): KekSetting {
-  const [, provider, rest] = /^([a-z0-9-]+):(.*)$/s.exec(text) ?? []
+export function readKekSetting(named: NamedKek): KekSetting {
+  const { name, text, pinFile, tokenFile, credentialsFile, caFile, folder } = named
+  const [, provider, rest] = /^([a-z0-9+-]+):(.*)$/s.exec(text) ?? []
   switch (provider) {
     case 'file':
       if (rest === '') throw new Error(`${name} names no file after file:`)
@@ -15,13 +25,38 @@ export function readKekSetting({ name, text, pinFile, folder }: NamedKek): KekSe
     case 'pkcs11': {
       const pinSetting = `${name}_PIN_FILE` as const
       if (pinFile === undefined) throw new Error(`${pinSetting} is missing: the file with the PIN of the token`)
-      try {
-        return { provider, uri: readPkcs11Uri(text), pinFile, pinSetting, folder }
-      } catch (error) {
-        throw new Error(`${name} cannot be used: ${(error as Error).message}`, { cause: error })
-      }
+      return { provider, uri: readUri(name, () => readPkcs11Uri(text)), pinFile, pinSetting, folder }
+    }
+    case 'vault':
+    case 'vault+unix': {
+      const uri = readUri(name, () => readVaultUri(text))
+      if (tokenFile === undefined && !isOnThisMachine(uri))
+        throw new Error(`${name}_TOKEN_FILE is missing: the file with a token for Vault`)
+      return { provider: 'vault', uri, tokenFile, caFile, name }
+    }
+    case 'aws-kms': {
+      const uri = readUri(name, () => readAwsKmsUri(text))
+      if (credentialsFile === undefined) throw new Error(`${name}_CREDENTIALS_FILE is missing: the file with keys of AWS`) // prettier-ignore
+      return { provider, uri, credentialsFile, caFile, name }
+    }
+    case 'gcp-kms': {
+      const uri = readUri(name, () => readGcpKmsUri(text))
+      if ((credentialsFile === undefined) === (tokenFile === undefined))
+        throw new Error(`${name}_CREDENTIALS_FILE or ${name}_TOKEN_FILE is needed, one of them: the key of a service account, or an access token that something renews`) // prettier-ignore
+      return { provider, uri, credentialsFile, tokenFile, caFile, name }
     }
     default:
-      throw new Error(`${name} names no provider that is known: file:, pkcs11:`)
+      throw new Error(`${name} names no provider that is known: file:, pkcs11:, vault:, vault+unix:, aws-kms:, gcp-kms:`) // prettier-ignore
   }
 }
+
+function readUri<T>(name: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    throw new Error(`${name} cannot be used: ${(error as Error).message}`, { cause: error })
+  }
+}
+
+/** An agent may show a token of its own. */
+const isOnThisMachine = ({ origin }: VaultUri): boolean => origin.protocol === 'http:'
