@@ -17,6 +17,7 @@ export type Telemetry = {
   inFlight: Gauge<string>
   quotaUsed: Gauge<string>
   addressesNotProven: Counter<string>
+  identitiesNotProven: Counter<string>
 }
 
 /** Opens the log and the metrics registry. `name` is the program. */
@@ -95,6 +96,11 @@ export function openTelemetry(name: string, level: string): Telemetry {
     addressesNotProven: new Counter({
       name: 'addresses_not_proven_total',
       help: 'Times that a stored address was not the one that the signer attests, and was not served',
+      registers,
+    }),
+    identitiesNotProven: new Counter({
+      name: 'identities_not_proven_total',
+      help: 'Times that the database led an identity to an account without the signature of the authorization server',
       registers,
     }),
   }
