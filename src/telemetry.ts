@@ -18,6 +18,7 @@ export type Telemetry = {
   quotaUsed: Gauge<string>
   addressesNotProven: Counter<string>
   identitiesNotProven: Counter<string>
+  signerPolicy: Gauge<string>
 }
 
 /** Opens the log and the metrics registry. `name` is the program. */
@@ -96,6 +97,12 @@ export function openTelemetry(name: string, level: string): Telemetry {
     addressesNotProven: new Counter({
       name: 'addresses_not_proven_total',
       help: 'Times that a stored address was not the one that the signer attests, and was not served',
+      registers,
+    }),
+    signerPolicy: new Gauge({
+      name: 'signer_policy_info',
+      help: 'The policy that the signer decided by at the last look at /readyz: always 1; state: file, refused, missing, kept',
+      labelNames: ['version', 'hash', 'state'],
       registers,
     }),
     identitiesNotProven: new Counter({
