@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto'
 import type { JSONWebKeySet } from 'jose'
 import type { Chain } from './chain/network.ts'
 import type { Config } from './config.ts'
@@ -26,10 +27,19 @@ export type App = {
   state: State
   /** public keys that access tokens are verified with; issuer is origin/oauth, audience origin/v1 */
   tokenKeys: JSONWebKeySet
+  identityKeys: IdentityKeys
   /** milliseconds since 1970 */
   now: () => number
   /** milliseconds that requests have waited for a connection to the database lately; without it: nobody waits */
   poolWaitMs?: () => number
+}
+
+/** Ed25519 keys by which the authorization server proves linked identities. */
+export type IdentityKeys = {
+  /** null in a program that only checks */
+  signing: { kid: string; key: KeyObject } | null
+  /** public keys by their ids; none: the keys are of an earlier version, and no proof is asked for */
+  known: ReadonlyMap<string, KeyObject>
 }
 
 /** What the program of the API asks that of the authorization server. Each throws auth_unavailable. */

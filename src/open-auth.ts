@@ -10,6 +10,7 @@ import { openOperatorsListener } from './http/health.ts'
 import { listenAt } from './http/listener.ts'
 import { listenAtSocket } from './http/unix-socket.ts'
 import { developmentProvider, readProviders, type ProviderSettings } from './oauth/federation/providers.ts'
+import { identityKeysOf } from './oauth/identity-keys.ts'
 import { loadKeys, publicKeys, type PrivateKeys } from './oauth/keys.ts'
 import { startRevocations, type Publisher } from './oauth/revocations.ts'
 import { openDatabase } from './open-database.ts'
@@ -41,6 +42,7 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
     const app: App = {
       ...{ config, origin, db, signer, telemetry, auth: null, tokenKeys: publicKeys(keys), now: () => Date.now() },
       pagesOrigin: config.AUTH_ORIGIN!,
+      identityKeys: identityKeysOf(keys.identities),
       chains: new Map(),
       networks: await openNames(db, opened),
       state: opened('state', openState(), (state) => state.clear()),

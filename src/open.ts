@@ -22,6 +22,7 @@ import { lockFolder } from './folder-lock.ts'
 import { openOperatorsListener } from './http/health.ts'
 import { listenAt } from './http/listener.ts'
 import { issueToken } from './oauth/issue.ts'
+import { identityKeysOf } from './oauth/identity-keys.ts'
 import { loadKeys, publicKeys, readPublicKeys } from './oauth/keys.ts'
 import type { Publisher } from './oauth/revocations.ts'
 import { keyFilesOf, openAuthParts, openRevocations } from './open-auth.ts'
@@ -69,7 +70,8 @@ export async function open(config: Config): Promise<OpenedProgram> {
     const { AUTH_SOCKET: authSocket } = config
     // Where the authorization server is another program this one has its public keys.
     const keys = authSocket === undefined ? await loadKeys({ keysFile, jwksFile, create: isDevelopment }) : null
-    const tokenKeys = keys === null ? await readPublicKeys(jwksFile) : publicKeys(keys)
+    const published =
+      keys === null ? await readPublicKeys(jwksFile) : { ...publicKeys(keys), identities: keys.identities }
     const link =
       authSocket === undefined ? null : opened('authorization server', connectAuth(authSocket), (to) => to.close())
 
@@ -129,7 +131,8 @@ export async function open(config: Config): Promise<OpenedProgram> {
       auth: link,
       telemetry,
       state: opened('state', openState(), (state) => state.clear()),
-      tokenKeys,
+      tokenKeys: { keys: published.keys },
+      identityKeys: identityKeysOf(published.identities),
       now: () => Date.now(),
       poolWaitMs: () => {
         const ms = longestWaitMs

@@ -47,6 +47,7 @@ import { transfers } from './transfers/routes.ts'
 import type { OperatorDoor } from './operator/auth.ts'
 import { operatorApi } from './operator/routes.ts'
 import { startAttesting } from './users/attest.ts'
+import { startRenewingProofs } from './users/prove-identities.ts'
 import { users } from './users/routes.ts'
 import { startMarkingExports } from './users/exported.ts'
 import { startCopyingKeys } from './users/wrapped-keys.ts'
@@ -173,9 +174,9 @@ export type Workers = {
   stop(): Promise<void>
 }
 
-/** What the authorization server does beside its requests: it deletes what has expired, copies keys that the signer wrapped, and marks those that left it. */
+/** What the authorization server does beside its requests: it deletes what has expired, copies keys that the signer wrapped, marks those that left it, and renews proofs of identities. */
 export function startAuthWorkers(app: App): { stop(): Promise<void> } {
-  const running = [startCopyingKeys(app), startAttesting(app), startMarkingExports(app)]
+  const running = [startCopyingKeys(app), startAttesting(app), startMarkingExports(app), startRenewingProofs(app)]
   const timer = setInterval(() => {
     sweep(app.db).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error))
   }, SWEEP_EVERY_MS)

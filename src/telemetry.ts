@@ -17,6 +17,8 @@ export type Telemetry = {
   inFlight: Gauge<string>
   quotaUsed: Gauge<string>
   addressesNotProven: Counter<string>
+  identitiesNotProven: Counter<string>
+  signerPolicy: Gauge<string>
 }
 
 /** Opens the log and the metrics registry. `name` is the program. */
@@ -95,6 +97,17 @@ export function openTelemetry(name: string, level: string): Telemetry {
     addressesNotProven: new Counter({
       name: 'addresses_not_proven_total',
       help: 'Times that a stored address was not the one that the signer attests, and was not served',
+      registers,
+    }),
+    signerPolicy: new Gauge({
+      name: 'signer_policy_info',
+      help: 'The policy that the signer decided by at the last look at /readyz: always 1; state: file, refused, missing, kept',
+      labelNames: ['version', 'hash', 'state'],
+      registers,
+    }),
+    identitiesNotProven: new Counter({
+      name: 'identities_not_proven_total',
+      help: 'Times that the database led an identity to an account without the signature of the authorization server',
       registers,
     }),
   }

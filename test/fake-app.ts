@@ -13,6 +13,7 @@ import { attestingSigner } from './attesting.ts'
 import { testDatabase } from './database.ts'
 import { fakeChain, type Says } from './fake-chain.ts'
 import { openState } from '../src/state.ts'
+import { noIdentityKeys } from './identity-keys.ts'
 
 type Line = { level: keyof Logger; event: string; fields: Record<string, unknown> }
 export type FakeApp = Awaited<ReturnType<typeof fakeApp>>
@@ -54,6 +55,7 @@ export async function fakeApp(settings: Record<string, string> = {}) {
       log: { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') },
     },
     tokenKeys: { keys: [] },
+    identityKeys: noIdentityKeys,
     state: openState(),
     now: Date.now,
   }

@@ -17,6 +17,7 @@ import type { Signer } from '../src/signer/client.ts'
 import type { RootDb } from '../src/store/db.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 import { callbackOf } from '../src/oauth/federation/federation.ts'
+import { identityKeysOf, newIdentityKey } from '../src/oauth/identity-keys.ts'
 import { cookieKeysOf, newKey, publicKeys, type PrivateKeys } from '../src/oauth/keys.ts'
 import { oauth } from '../src/oauth/oauth.ts'
 import { developmentProvider, type ProviderSettings } from '../src/oauth/federation/providers.ts'
@@ -71,7 +72,7 @@ export async function rehearse({
   slow = (db) => db,
   isLimited = false,
   again,
-  keys = again?.keys ?? (keysMade ??= { keys: [newKey('ES256'), newKey('RS256')] }),
+  keys = again?.keys ?? (keysMade ??= { keys: [newKey('ES256'), newKey('RS256')], identities: [newIdentityKey()] }),
 }: Options = {}): Promise<Rehearsal> {
   const { db, close } = again === undefined ? await testDatabase() : { db: again.app.db, close: async () => {} }
   const port =
@@ -92,6 +93,7 @@ export async function rehearse({
     } as Partial<Signer> as Signer,
     telemetry,
     tokenKeys: publicKeys(keys),
+    identityKeys: identityKeysOf(keys.identities),
     state: openState(),
     now: Date.now,
   }

@@ -17,6 +17,7 @@ import { authenticated } from '../src/http/caller.ts'
 import { openGate } from '../src/http/gate.ts'
 import { openListener } from '../src/http/listener.ts'
 import type { Hex } from '../src/ids.ts'
+import { noIdentityKeys } from './identity-keys.ts'
 import { makePlace, startSigner, type Place, type Running } from './spawned-signer.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 import { followTransactions } from '../src/transactions/follow.ts'
@@ -174,6 +175,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
       signer,
       telemetry,
       tokenKeys: jwks,
+      identityKeys: noIdentityKeys,
       state: openState(),
       now: Date.now,
     }

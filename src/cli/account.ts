@@ -23,6 +23,7 @@ import type { ExportState, FreezeState, Pregenerated } from '../users/wire.ts'
 import { importAccounts } from '../users/import.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import { exportWrappedKeys } from '../users/wrapped-keys.ts'
+import { publishedIdentityKeys } from './identities.ts'
 import { readInstallationSettings, withDatabase, withDatabaseOrServer } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import type { AskOperator } from './reach.ts'
@@ -130,9 +131,16 @@ const MAX_SHOWN = 100
 async function importManifest(file: string): Promise<void> {
   const input = file === '-' ? process.stdin : createReadStream(file)
   const { imported, present, refused } = await withSignerOrServer(
-    (signer, db) =>
+    async (signer, db) =>
       importAccounts(
-        { db, signer, telemetry: openTelemetry('cli', 'error'), state: openState(), now: Date.now },
+        {
+          db,
+          signer,
+          identityKeys: await publishedIdentityKeys(),
+          telemetry: openTelemetry('cli', 'error'),
+          state: openState(),
+          now: Date.now,
+        },
         createInterface({ input, crlfDelay: Infinity }),
       ),
     () => {
@@ -219,8 +227,17 @@ const make = (identity: { provider: string; providerUserId: string }): Promise<P
   withSignerOrServer(
     (signer, db) => {
       const target = userIdOf(identity.provider, identity.providerUserId)
-      return recorded(db, commandActor(), { action: 'create-account', target }, (db) =>
-        pregenerate({ db, signer, telemetry: openTelemetry('cli', 'error'), state: openState() }, identity),
+      return recorded(db, commandActor(), { action: 'create-account', target }, async (db) =>
+        pregenerate(
+          {
+            db,
+            signer,
+            identityKeys: await publishedIdentityKeys(),
+            telemetry: openTelemetry('cli', 'error'),
+            state: openState(),
+          },
+          identity,
+        ),
       )
     },
     (ask) => ask<Pregenerated>('POST', '/accounts', identity),

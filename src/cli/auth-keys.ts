@@ -1,7 +1,10 @@
 import { existsSync } from 'node:fs'
 import { Command } from 'commander'
 import { readSome } from '../config.ts'
+import { identityKeysOf, newIdentityKey } from '../oauth/identity-keys.ts'
 import { changeKeys, loadKeys, newKey, type PrivateKey } from '../oauth/keys.ts'
+import { listUnproven, proveIdentities } from '../users/prove-identities.ts'
+import { readInstallationSettings, withDatabase } from './database.ts'
 
 /** `chatelaine auth-keys …`: the keys of the authorization server, which production does not make by itself. */
 export function authKeys(): Command {
@@ -25,6 +28,11 @@ export function authKeys(): Command {
       for (const { alg, kid } of (await loadKeys({ ...files(), create: false })).keys)
         if (alg === 'ES256') console.log(kid)
     })
+  command
+    .command('prove-identities')
+    .description('list identities that were linked to an account and are not proven; the first step after an update')
+    .option('--accept', 'prove them all, as they were listed')
+    .action(prove)
   command.command('drop').description('last step: keep only the keys that sign').action(drop)
   return command
 }
@@ -49,10 +57,11 @@ async function create(): Promise<void> {
 }
 
 async function prepare(): Promise<void> {
-  await changeKeys(files(), (keys) => {
+  await changeKeys(files(), ({ keys, identities }) => {
     if (isUnderWay(keys))
       throw new Error('A key rotation is in progress: finish it with auth-keys switch and auth-keys drop.')
-    return [...keys, newKey('ES256'), newKey('RS256')]
+    const proving = identities === undefined ? {} : { identities: [...identities, newIdentityKey()] }
+    return { keys: [...keys, newKey('ES256'), newKey('RS256')], ...proving }
   })
   console.log(
     'New keys are prepared. Let the signer trust them (auth-keys fingerprints, signer trust-key --accept) and restart every server, so that all of them publish and accept the keys; then: switch.',
@@ -60,10 +69,11 @@ async function prepare(): Promise<void> {
 }
 
 async function switchOver(): Promise<void> {
-  await changeKeys(files(), (keys) => {
+  await changeKeys(files(), ({ keys, identities }) => {
     assertUnderWay(keys)
     const signing = signingOf(keys)
-    return [...keys.filter((key) => !signing.includes(key)), ...signing]
+    const proving = identities === undefined ? {} : { identities: identities.toReversed() }
+    return { keys: [...keys.filter((key) => !signing.includes(key)), ...signing], ...proving }
   })
   console.log(
     'The other keys sign once every server has been restarted. Wait SESSION_SECONDS before drop: people who come back within that time stay signed in.',
@@ -71,13 +81,40 @@ async function switchOver(): Promise<void> {
 }
 
 async function drop(): Promise<void> {
-  await changeKeys(files(), (keys) => {
+  await changeKeys(files(), ({ keys, identities }) => {
     assertUnderWay(keys)
-    return signingOf(keys)
+    return { keys: signingOf(keys), ...(identities === undefined ? {} : { identities: identities.slice(0, 1) }) }
   })
   console.log(
     'The old keys are removed. Restart every server; what they signed is not accepted from then on, nor by the signer after signer trust-key --remove.',
   )
+}
+
+/** Identities that are listed; the number of all of them is printed. */
+const MAX_SHOWN = 100
+
+/** The key is written after what it has proven: a run that was ended is run again, and nothing is refused meanwhile. */
+async function prove({ accept = false }: { accept?: boolean }): Promise<void> {
+  const before = await loadKeys({ ...files(), create: false })
+  const identities = before.identities ?? [newIdentityKey()]
+  await withDatabase(readInstallationSettings(), async (db) => {
+    const prover = { db, identityKeys: identityKeysOf(identities) }
+    if (accept) {
+      const { proven, ledBack } = await proveIdentities(prover)
+      if (before.identities === undefined) await changeKeys(files(), ({ keys }) => ({ keys, identities }))
+      console.log(`${proven} identities are proven, ${ledBack} are led back to the account that is theirs.`)
+      if (before.identities === undefined)
+        console.log('From the next start of every server no other identity leads to an account of another. Run this again then, for those that were linked meanwhile.') // prettier-ignore
+      return
+    }
+    let count = 0
+    for await (const { identity, userId, isMoved } of listUnproven(prover)) {
+      count += 1
+      if (count <= MAX_SHOWN)
+        console.log(`${identity} signs in as ${userId}${isMoved ? ', although it has an account of its own' : ''}`)
+    }
+    console.log(`${count} linked identities are not proven. With --accept those are proven that have no account of their own, and the others led back to it.`) // prettier-ignore
+  })
 }
 
 /** The first of each algorithm signs. */

@@ -231,3 +231,31 @@ test('a signer that does not trust the key in use, refuses what tokens live for,
   const [unlisted] = await checksWith({ chains: [1] })
   assert.match(unlisted!, /^chain devnet: .*SIGNER_CHAINS/)
 })
+
+test('operators see which policy the signer decides by, and why not by that of its file; it makes no server unready', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const look = async (policy: object | null) => {
+    const signer = { ...here.app.signer, health: async () => ({ ...(await here.app.signer.health()), policy }) }
+    const app = { ...here.app, signer } as App
+    const open = openListener(app)
+    health(open, app, serving())
+    try {
+      const response = await open.inject('/readyz')
+      const { checks } = response.json() as { checks: { name: string; policy?: unknown }[] }
+      const { values } = await app.telemetry.signerPolicy.get()
+      return [response.statusCode, checks.find(({ name }) => name === 'signer')!.policy, values.map((one) => one.labels)] // prettier-ignore
+    } finally {
+      await open.close()
+    }
+  }
+  assert.deepEqual(await look(null), [200, null, []])
+  const old = { version: 3, hash: 'ab', state: 'file' }
+  assert.deepEqual(await look(old), [200, { ...old, since: null }, [old].map((one) => ({ ...one, version: '3' }))])
+  const refused = { version: 3, hash: 'ab', state: 'refused', rules: 4, problem: 'version 2 is older than 3' }
+  assert.deepEqual(await look({ ...refused, since: 1_000 }), [
+    200,
+    { ...refused, since: '1970-01-01T00:00:01.000Z' },
+    [{ version: '3', hash: 'ab', state: 'refused' }],
+  ])
+})

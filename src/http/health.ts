@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { WrongChain } from '../chain/rpc/failures.ts'
 import type { Listen } from '../config.ts'
+import type { PolicyHealth } from '../signer/wire.ts'
 import { boundConnections, listenAt } from './listener.ts'
 
 /** Milliseconds without news of a network after which it does not count as healthy. */
@@ -15,7 +16,10 @@ const MAX_CONNECTIONS = 64
 const LOOK_MS = 1_000
 
 /** `detail`: what is wrong, or, where it is `ok`, will be; `readFrom`: what the results of a network's blocks are read from, where the node does not give receipts together. */
-type Check = { name: string; ok: boolean; detail?: string; readFrom?: string }
+type Check = { name: string; ok: boolean } & More
+/** `policy`: which one the signer decides by, and why not by that of its file; null: its built-in rules alone. */
+type More = { detail?: string; readFrom?: string; policy?: PolicyShown | null }
+type PolicyShown = Omit<NonNullable<PolicyHealth>, 'since'> & { since: string | null }
 /** `own`: without these this process serves nobody; `others`: each may be away while there is something to serve without it. */
 type Health = { own: Check[]; others: Check[] }
 type Questions = { isDraining: () => boolean }
@@ -106,9 +110,9 @@ const checkAuth = (auth: NonNullable<App['auth']>): Promise<Check> =>
 
 type SignerHealth = ReturnType<App['signer']['health']>
 
-async function checkSigner({ tokenKeys, config }: App, signer: SignerHealth): Promise<Check> {
+async function checkSigner({ tokenKeys, config, telemetry }: App, signer: SignerHealth): Promise<Check> {
   return settle('signer', async () => {
-    const { revocations, tokenKeys: trusted, maxTokenSeconds, masterKey } = await signer
+    const { revocations, tokenKeys: trusted, maxTokenSeconds, masterKey, policy } = await signer
     const inUse = tokenKeys.keys.find(({ kty }) => kty === 'EC')?.kid
     if (inUse !== undefined && trusted !== undefined && !trusted.includes(inUse))
       throw new NotReady('the signer does not trust the key that tokens are signed with: chatelaine signer trust-key')
@@ -118,10 +122,20 @@ async function checkSigner({ tokenKeys, config }: App, signer: SignerHealth): Pr
       )
     // It answers, and refuses every token.
     if (revocations === 'stale') throw new NotReady('the signer has no fresh list of revoked tokens')
+    const shown = { policy: showPolicy(policy, telemetry) }
     // It signs: the keys that are open stay open. It would not start again.
     const fault = masterKey?.fault ?? null
-    return fault === null ? {} : { detail: `the master key (KEK) cannot be used: ${fault}` }
+    return fault === null ? shown : { ...shown, detail: `the master key (KEK) cannot be used: ${fault}` }
   })
+}
+
+/** For operators, and as a metric: a policy that is not the one of the file is in force all the same, and no reason to send people elsewhere. */
+function showPolicy(policy: PolicyHealth, { signerPolicy }: App['telemetry']): PolicyShown | null {
+  signerPolicy.reset()
+  if (policy === null) return null
+  const { version, hash, state, since, ...more } = policy
+  signerPolicy.set({ version: String(version), hash, state }, 1)
+  return { version, hash, state, ...more, since: since === undefined ? null : new Date(since).toISOString() }
 }
 
 /** since when the node of a network, by its chain id, is ahead of a cursor that is at a block */
@@ -176,7 +190,7 @@ const seconds = (ms: number): string => `${Math.floor(ms / 1_000)} s`
 class NotReady extends Error {}
 
 /** Only our own words are shown of a failure: messages of databases and nodes may hold addresses with secrets. */
-async function settle(name: string, check: () => Promise<void | Pick<Check, 'readFrom' | 'detail'>>): Promise<Check> {
+async function settle(name: string, check: () => Promise<void | More>): Promise<Check> {
   const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new Error('late')), 3_000)
   try {

@@ -45,8 +45,8 @@ const UNKNOWN_MS = 60_000
 /** questions a minute once all are attested: what the database lacks then keeps the signer from nothing else */
 const MAX_ASKED = 300
 
-/** What it takes to prove an address. */
-export type AddressProver = Pick<App, 'db' | 'signer' | 'telemetry' | 'state'>
+/** What it takes to prove whose account it is, and its address. */
+export type AddressProver = Pick<App, 'db' | 'signer' | 'telemetry' | 'state' | 'identityKeys'>
 
 const states = slot('proven addresses', (): ProofState => ({
   identity: null,

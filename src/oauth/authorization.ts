@@ -129,7 +129,7 @@ export function openProvider(
     findAccount: async (ctx, userId, source) => {
       const user = await userInRequest(app, userId)
       const cameBy = cameByOf((source ?? ctx.oidc.session) as { amr?: unknown } | undefined)
-      if (user === null || !(await stillHolds(app.db, user, cameBy))) return undefined
+      if (user === null || !(await stillHolds(app, user, cameBy))) return undefined
       const { id, username, address, imageSrc } = userWire(await provenUser(app, user))
       return {
         accountId: id,

@@ -1,6 +1,6 @@
 import { userIdOf, type UserId } from '../ids.ts'
-import type { Db } from '../store/db.ts'
 import { leadsTo, type User } from '../users/find.ts'
+import type { IdentityReader } from '../users/proven-identity.ts'
 
 /**
  * By which identity someone came, and when they were let in, seconds since 1970. What a sign-in gives is worth no more
@@ -23,10 +23,10 @@ export function cameByOf(source: { amr?: unknown } | undefined): CameBy | null {
   return typeof identity === 'string' && typeof at === 'string' ? { identity, at: Number(at) } : null
 }
 
-/** Whether what came of a sign-in still holds: the identity leads to the account, and nobody ended it since. */
-export async function stillHolds(db: Db, user: User, cameBy: CameBy | null): Promise<boolean> {
+/** Whether what came of a sign-in still holds: the identity leads to the account, and nobody ended it since. @throws identity_not_proven */
+export async function stillHolds(app: IdentityReader, user: User, cameBy: CameBy | null): Promise<boolean> {
   const { accountId, userId, signedOutAt } = user
   if (cameBy === null) return signedOutAt === null
   if (signedOutAt !== null && cameBy.at < Math.floor(signedOutAt.getTime() / 1_000)) return false
-  return cameBy.identity === userId || (await leadsTo(db, cameBy.identity, accountId))
+  return cameBy.identity === userId || (await leadsTo(app, cameBy.identity, accountId))
 }

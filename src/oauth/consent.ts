@@ -96,8 +96,8 @@ export function consentPages(
     })
 
   async function userAt({ session }: Interaction): Promise<User> {
-    const user = session === undefined ? null : await findUser(app.db, session.accountId)
-    if (user === null || !(await stillHolds(app.db, user, cameByOf(session))))
+    const user = session === undefined ? null : await findUser(app, session.accountId)
+    if (user === null || !(await stillHolds(app, user, cameByOf(session))))
       throw new PageError('sign_in_expired', ({ refused }) => refused.signedOut)
     return user
   }

@@ -5,9 +5,13 @@ import { dirname } from 'node:path'
 import type { JSONWebKeySet, JWK } from 'jose'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { whoElseReads } from '../secret-file.ts'
+import { areIdentityKeys, newIdentityKey, publicIdentityKeys, type IdentityKey } from './identity-keys.ts'
 
-/** Private keys of the authorization server; the first of each algorithm signs, the others still verify. */
-export type PrivateKeys = { keys: PrivateKey[] }
+/**
+ * Private keys of the authorization server; the first of each algorithm signs, the others still verify. `identities`: those by which
+ * linked identities are proven; none in a file of an earlier version, and then no proof is asked for.
+ */
+export type PrivateKeys = { keys: PrivateKey[]; identities?: IdentityKey[] }
 export type PrivateKey = JWK & { kid: string; alg: 'ES256' | 'RS256'; use: 'sig'; d: string }
 
 /**
@@ -28,7 +32,7 @@ export async function loadKeys({
   let text = await readIfThere(keysFile, 'AUTH_KEYS_FILE')
   if (text === null) {
     if (!create) throw new Error(`the keys of the authorization server are missing: AUTH_KEYS_FILE names no file`)
-    text = JSON.stringify({ keys: [newKey('ES256'), newKey('RS256')] })
+    text = JSON.stringify({ keys: [newKey('ES256'), newKey('RS256')], identities: [newIdentityKey()] })
     await mkdir(dirname(keysFile), { recursive: true })
     // 'wx' in one step with its mode: the keys are at no moment readable by others, and never overwritten.
     const file = await open(keysFile, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, 0o600)
@@ -52,10 +56,9 @@ export async function loadKeys({
  */
 export async function changeKeys(
   { keysFile, jwksFile }: { keysFile: string; jwksFile: string },
-  change: (keys: PrivateKey[]) => PrivateKey[],
+  change: (keys: PrivateKeys) => PrivateKeys,
 ): Promise<void> {
-  const before = await loadKeys({ keysFile, jwksFile, create: false })
-  const keys = { keys: change(before.keys) }
+  const keys = change(await loadKeys({ keysFile, jwksFile, create: false }))
   // Published before they can sign.
   await writePublic(jwksFile, keys)
   await writeWhole(keysFile, JSON.stringify(keys), 0o600)
@@ -74,11 +77,11 @@ export function publicKeys({ keys }: PrivateKeys): JSONWebKeySet {
  * The public half as its owner wrote it, for a program that has nothing else.
  * @throws Error  when it cannot be read, or holds a private key
  */
-export async function readPublicKeys(jwksFile: string): Promise<JSONWebKeySet> {
+export async function readPublicKeys(jwksFile: string): Promise<JSONWebKeySet & { identities?: IdentityKey[] }> {
   const text = await readIfThere(jwksFile, 'AUTH_JWKS_FILE')
   if (text === null || text.trim() === '' || !isPublicSet(text))
     throw new Error('AUTH_JWKS_FILE must hold the public keys of the authorization server, which its program writes')
-  return JSON.parse(text) as JSONWebKeySet
+  return JSON.parse(text) as JSONWebKeySet & { identities?: IdentityKey[] }
 }
 
 /**
@@ -122,7 +125,10 @@ function readKeys(text: string): PrivateKeys {
   }
   if (new Set(keys.map(({ kid }) => kid)).size < keys.length)
     throw new Error('AUTH_KEYS_FILE holds two keys with one kid')
-  return { keys: keys.map((key) => ({ ...key, use: 'sig' })) }
+  const { identities } = parsed as { identities?: unknown }
+  if (identities !== undefined && !(areIdentityKeys(identities, true) && identities.length > 0))
+    throw new Error('AUTH_KEYS_FILE must have private Ed25519 JWKs, each with a kid, as its `identities`')
+  return { keys: keys.map((key) => ({ ...key, use: 'sig' })), ...(identities === undefined ? {} : { identities }) }
 }
 
 /** @throws Error  naming the setting */
@@ -142,7 +148,9 @@ async function readIfThere(file: string, setting: 'AUTH_KEYS_FILE' | 'AUTH_JWKS_
  */
 async function writePublic(file: string, keys: PrivateKeys): Promise<void> {
   const there = await readIfThere(file, 'AUTH_JWKS_FILE')
-  const text = JSON.stringify(publicKeys(keys))
+  const { identities } = keys
+  const proving = identities === undefined ? {} : { identities: publicIdentityKeys(identities) }
+  const text = JSON.stringify({ ...publicKeys(keys), ...proving })
   if (there === text) return
   if (there !== null && !isPublicSet(there))
     throw new Error('AUTH_JWKS_FILE names a file that holds something other than public keys: it is not changed')
@@ -157,7 +165,8 @@ async function writePublic(file: string, keys: PrivateKeys): Promise<void> {
 function isPublicSet(text: string): boolean {
   if (text.trim() === '') return true
   try {
-    const { keys } = JSON.parse(text) as { keys?: unknown }
+    const { keys, identities = [] } = JSON.parse(text) as { keys?: unknown; identities?: unknown }
+    if (!areIdentityKeys(identities, false)) return false
     return Array.isArray(keys) && keys.every((key: JWK | null) => typeof key?.kty === 'string' && key.d === undefined)
   } catch {
     return false

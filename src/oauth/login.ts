@@ -110,7 +110,7 @@ export function loginPages(
       const { profile, authTime } = await federation.identify(chosen, visit, new URL(request.url, app.origin))
       if (owner !== null) {
         await assertChangeable(app.db, owner.user.accountId)
-        const outcome = await linkIdentity(app.db, owner.user, profile)
+        const outcome = await linkIdentity(app, owner.user, profile)
         return reply.redirect(`/account?done=${outcome}`, 303)
       }
       const interaction = await findInteraction(provider, visit.interactionUid)

@@ -40,7 +40,7 @@ export function me(server: FastifyInstance, app: App): void {
     handler: async (request, reply) => {
       const caller: Reader = await readBearer(app, request)
       assertUser(caller)
-      const user = await findUser(app.db, caller.userId)
+      const user = await findUser(app, caller.userId)
       if (user === null) throw new AppError('invalid_token', 'The user of this access token no longer exists.')
       const { email, emailVerified } = user
       const shown = userWire(await provenUser(app, user))

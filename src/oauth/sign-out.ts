@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { retrying, type RootDb } from '../store/db.ts'
-import { findUser } from '../users/find.ts'
+import { findNamed } from '../users/find.ts'
 import { freezeAccount, noteSignedOut } from '../users/freeze.ts'
 import type { FreezeState } from '../users/wire.ts'
 import { AppError } from '../errors.ts'
@@ -33,7 +33,7 @@ export const endInDatabase =
  * @throws not_found
  */
 export async function signOut(db: RootDb, end: End, wanted: UserId): Promise<SignedOut> {
-  const user = await findUser(db, wanted)
+  const user = await findNamed(db, wanted)
   if (user === null) throw new AppError('not_found', 'This user has no account.')
   await noteSignedOut(db, user.accountId)
   return { userId: user.userId, ...(await endAll(db, end, user)) }

@@ -153,7 +153,7 @@ test('a freeze signs out everywhere, and until the unfreeze no way to sign in is
     assert.match((await frozen.browser.submit(frozen.page, path, fields)).text, /account_frozen/, path)
   const erase = await frozen.browser.go('/account/erase')
   assert.match((await frozen.browser.submit(erase, '/account/erase', { sure: 'yes' })).text, /account_frozen/)
-  assert.notEqual(await findUser(db, 'DEV-zoe-two'), null)
+  assert.notEqual(await findUser(world.app, 'DEV-zoe-two'), null)
   await unfreezeAccount(db, 'DEV-zoe')
   assert.equal((await askMe(world.origin, access)).status, 401, 'unfreezing gives no token back')
   assert.match(textOf((await frozen.browser.submit(frozen.page, '/account/identities/remove')).text), /Removed/)
@@ -164,7 +164,7 @@ test('an account that is frozen while somebody is away to add an identity does n
   const away = await owner.browser.submit(owner.page, '/account/identities/add')
   await world.app.db.updateTable('accounts').set({ frozen_at: new Date() }).where('user_id', '=', 'DEV-ada').execute()
   assert.match((await owner.browser.submit(away, '/sign-in/', { username: 'ada-two' })).text, /account_frozen/)
-  assert.equal(await findUser(world.app.db, 'DEV-ada-two'), null)
+  assert.equal(await findUser(world.app, 'DEV-ada-two'), null)
 })
 
 test('a session that is written again after a sign-out everywhere is worth nothing', async () => {

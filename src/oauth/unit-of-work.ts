@@ -1,6 +1,7 @@
 import { errors, Provider, type AdapterPayload, type KoaContextWithOIDC } from 'oidc-provider'
 import type { App } from '../app.ts'
 import type { UserId } from '../ids.ts'
+import type { IdentityReader } from '../users/proven-identity.ts'
 import { findUser, type User } from '../users/find.ts'
 import { redeem, storeRecords, type NewRecord, type RecordKey } from './record-writes.ts'
 import { sha256 } from '../sha256.ts'
@@ -83,11 +84,11 @@ export function willWriteSession(): boolean {
 type SessionMarks = { new?: boolean; touched?: boolean; destroyed?: boolean }
 
 /** A user, read once in a request. */
-export async function userInRequest({ db }: Pick<App, 'db'>, userId: UserId): Promise<User | null> {
+export async function userInRequest(app: IdentityReader, userId: UserId): Promise<User | null> {
   const work = unitOfWork()
   const known = work?.users.get(userId)
   if (known !== undefined) return known
-  const user = await findUser(db, userId)
+  const user = await findUser(app, userId)
   if (user !== null) work?.users.set(userId, user)
   return user
 }

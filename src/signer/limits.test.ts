@@ -222,14 +222,16 @@ for (const point of ['signer.before-commit', 'signer.after-commit', 'signer.afte
 test('the file is looked at each second; what is older, edited or missing changes nothing, before and after a restart', async (t) => {
   const { signer, again, file, write, request } = await governed(t, [REST])
   const first = (await signer.health()).policy!
-  assert.deepEqual([first.version, first.state], [1, 'file'])
+  assert.deepEqual([first.version, first.state, first.problem, first.since! <= Date.now()], [1, 'file', null, true])
   await signer.sign(request(0))
   write(3, { rules: [{ name: 'none', effect: 'deny' }, REST] })
   await until('the third version', async () => (await signer.health()).policy?.version === 3)
   await assert.rejects(signer.sign(request(1)), denied('none'))
   const state = async (wanted: string) => {
     await until(wanted, async () => (await signer.health()).policy?.state === wanted)
-    assert.equal((await signer.health()).policy!.version, 3)
+    const { version, problem } = (await signer.health()).policy!
+    assert.equal(version, 3)
+    assert.match(problem!, /./)
     await assert.rejects(signer.sign(request(1)), denied('none'))
   }
   write(2, { rules: [REST] })

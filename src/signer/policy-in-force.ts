@@ -49,6 +49,7 @@ export function openPolicyInForce({
   const put = db.prepare('INSERT OR REPLACE INTO policy (only_row, document) VALUES (1, ?)')
   const kept = db.prepare('SELECT document FROM policy').get() as { document: string } | undefined
   let inForce = kept === undefined ? null : readKept(kept.document)
+  let since = Date.now()
   let state: NonNullable<PolicyHealth>['state'] = 'kept'
   let seen = ''
   let told = ''
@@ -65,7 +66,11 @@ export function openPolicyInForce({
 
   return {
     current: () => inForce,
-    health: () => inForce && { version: inForce.document.version, hash: inForce.hash, state },
+    health: () =>
+      inForce && {
+        ...{ version: inForce.document.version, hash: inForce.hash, state },
+        ...{ rules: inForce.document.rules.length, since, problem: told === '' ? null : told },
+      },
     look,
     close: () => void (timer === null || clearInterval(timer)),
   }
@@ -107,6 +112,7 @@ export function openPolicyInForce({
     put.run(offer.text)
     const before = inForce?.document.version ?? null
     inForce = offer
+    since = Date.now()
     ;[state, told] = ['file', '']
     log.warn('policy_changed', { version: offer.document.version, before, hash: offer.hash })
   }

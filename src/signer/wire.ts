@@ -206,7 +206,17 @@ export type WrappedPage = {
  * The policy in force; null: the built-in rules alone. `state`: it is what the file says, what a file said before one that is
  * refused or missing, or what is kept from when SIGNER_POLICY_FILE was set.
  */
-export type PolicyHealth = { version: number; hash: string; state: 'file' | 'refused' | 'missing' | 'kept' } | null
+export type PolicyHealth = {
+  version: number
+  hash: string
+  state: 'file' | 'refused' | 'missing' | 'kept'
+  /** how many; absent, as what follows, from a signer of an earlier version */
+  rules?: number
+  /** since when this process of the signer has decided by it, milliseconds since 1970 */
+  since?: number
+  /** why what SIGNER_POLICY_FILE says is not in force; null where it is, or the setting is not there */
+  problem?: string | null
+} | null
 
 /**
  * What a revocation list holds: a compact JWS (ES256, with a key that access tokens are signed with, and this `typ`) for

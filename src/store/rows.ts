@@ -35,6 +35,7 @@ export type Database = {
     email_verified: boolean | null
     created_at: DefaultTime
     signed_in_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    proof: ColumnType<string | null, string | null | undefined, string | null>
   }
   wrapped_data_keys: {
     id: Bytes

@@ -7,7 +7,7 @@ import { newTransactionId, type Hex, type UserId } from '../ids.ts'
 import { fromHex, toHex, toWord } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { Transition } from '../store/rows.ts'
-import { findUser } from '../users/find.ts'
+import { findNamed } from '../users/find.ts'
 import { countAt } from './nonce-count.ts'
 import type { StoppedLane } from './lane-wire.ts'
 import { MIN_GAS } from './limits.ts'
@@ -47,7 +47,7 @@ export async function listStopped(db: Db): Promise<StoppedLane[]> {
  * @throws not_found
  */
 export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]> {
-  const user = await findUser(db, userId)
+  const user = await findNamed(db, userId)
   if (user === null) throw new AppError('not_found', 'There is no such user.')
   await retrying(() =>
     db

@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { presets } from '../oauth/federation/presets.ts'
 import { attestingSigner } from '../../test/attesting.ts'
+import { madeIdentityKeys } from '../../test/identity-keys.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { openState } from '../state.ts'
 import { forgetPerson, linkIdentity } from '../users/identities.ts'
@@ -21,6 +22,7 @@ before(async () => {
     db: database.db,
     signer: attestingSigner(addressOf),
     state: openState(),
+    identityKeys: madeIdentityKeys(),
     chains: new Map(),
   } as unknown as App
 })
@@ -77,8 +79,8 @@ suite('a recipient by name', () => {
   test('is found by any of their identities, and counts once when two of them are called the same', async () => {
     const bea = await sign('DISCORD', '10000000000000003', 'bea')
     const profile = { subject: '7', username: 'bea', imageSrc: null, email: null, emailVerified: null }
-    await linkIdentity(app.db, bea, { ...profile, provider: 'CORP' })
-    await linkIdentity(app.db, bea, { ...profile, provider: 'DISCORD', subject: '10000000000000004' })
+    await linkIdentity(app, bea, { ...profile, provider: 'CORP' })
+    await linkIdentity(app, bea, { ...profile, provider: 'DISCORD', subject: '10000000000000004' })
     assert.deepEqual(await find(byName('CORP', 'bea')), { address: bea.address })
     assert.deepEqual(await find(byName('DISCORD', 'bea')), { address: bea.address })
     assert.deepEqual(
@@ -122,7 +124,7 @@ suite('a recipient by id', () => {
 
   test('is shown as they were asked for, and not by what else they are', async () => {
     const fay = await sign('DISCORD', '10000000000000007', 'fay')
-    await linkIdentity(app.db, fay, {
+    await linkIdentity(app, fay, {
       provider: 'CORP',
       subject: 'fay',
       username: 'Fay F.',

@@ -7,6 +7,7 @@ import { isApplicationProvider, userIdOf, type Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { findOwner } from '../users/find.ts'
+import { assertIdentity } from '../users/proven-identity.ts'
 import type { Addressee } from './order.ts'
 import type { Recipient } from './wire.ts'
 
@@ -19,7 +20,7 @@ export type Stranger = { provider: string; subject: string }
 
 /**
  * Who is meant: an address, or someone who has none yet.
- * @throws unknown_recipient, address_not_proven
+ * @throws unknown_recipient, identity_not_proven, address_not_proven
  */
 export async function findRecipient(
   app: AddressProver,
@@ -34,7 +35,7 @@ export async function findRecipient(
     throw unknown(to, 'This application has no identity provider with that name.')
   if (to.by === 'name') return { address: await findByName(app, to) }
   const { provider, subject } = to
-  const known = await findOwner(app.db, userIdOf(provider, subject))
+  const known = await findOwner(app, userIdOf(provider, subject))
   if (known !== null) return { address: await provenAddress(app, known.stored) }
   if (!isOwn) refuseUnreachable(to, await forms.get(provider))
   return { stranger: { provider, subject } }
@@ -56,6 +57,7 @@ async function findByName(app: AddressProver, to: Addressee & { by: 'name' }): P
   const [one] = found
   if (one === undefined || found.length > 1)
     throw unknown(to, `Nobody, or more than one person, who signed in has this name at ${to.provider}.`)
+  assertIdentity(app, one)
   return provenAddress(app, storedAddressOf(one))
 }
 
@@ -64,8 +66,9 @@ const named = (db: Db, { provider, username }: Addressee & { by: 'name' }) =>
   db
     .selectFrom('identities as identity')
     .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-    .select(['account.user_id', 'account.address', 'account.attestation'])
-    .distinct()
+    .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
+    .select(['identity.provider', 'identity.subject', 'identity.proof'])
+    .distinctOn('account.user_id')
     .where('identity.username', '=', username)
     .where('identity.provider', '=', provider)
     .where('identity.signed_in_at', 'is not', null)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { addressOf } from '../../test/rehearsal.ts'
 import { attestingSigner } from '../../test/attesting.ts'
+import { noIdentityKeys } from '../../test/identity-keys.ts'
 import { testDatabase } from '../../test/database.ts'
 import type { App } from '../app.ts'
 import { accountIdOf, type UserId } from '../ids.ts'
@@ -33,7 +34,15 @@ async function house(t: TestContext) {
   t.mock.method(performance, 'now', () => clock)
   return {
     ...{ db, known, asked, pass: (milliseconds: number) => void (clock += milliseconds) },
-    open: () => ({ db, signer: counting, chains: new Map(), state: openState(), telemetry }) as unknown as App,
+    open: () =>
+      ({
+        db,
+        signer: counting,
+        chains: new Map(),
+        state: openState(),
+        telemetry,
+        identityKeys: noIdentityKeys,
+      }) as unknown as App,
     async add(subject: string, by?: ReturnType<typeof attestingSigner>) {
       const userId: UserId = `X-${subject}`
       const address = addressOf(userId)
@@ -57,7 +66,7 @@ async function house(t: TestContext) {
       })
       await db.insertInto('accounts').values(rows).execute()
     },
-    address: async (app: App, userId: UserId) => (await provenUser(app, (await findUser(db, userId))!)).address,
+    address: async (app: App, userId: UserId) => (await provenUser(app, (await findUser(app, userId))!)).address,
     stored: async (userId: UserId) =>
       (await db.selectFrom('accounts').select('attestation').where('user_id', '=', userId).executeTakeFirstOrThrow())
         .attestation,

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { suite, test, type TestContext } from 'node:test'
 import { attestingSigner } from '../../test/attesting.ts'
+import { noIdentityKeys } from '../../test/identity-keys.ts'
 import { testDatabase } from '../../test/database.ts'
 import { makePlace, startSigner } from '../../test/spawned-signer.ts'
 import type { App } from '../app.ts'
@@ -37,7 +38,14 @@ async function house(t: TestContext) {
       },
     })
   const open = (by: Signer = counting(signer)) =>
-    ({ db, signer: by, chains: new Map(), state: openState(), telemetry }) as unknown as App
+    ({
+      db,
+      signer: by,
+      chains: new Map(),
+      state: openState(),
+      telemetry,
+      identityKeys: noIdentityKeys,
+    }) as unknown as App
   return {
     ...{ place, db, errors, asked, open, telemetry },
     signer: () => signer,
@@ -55,7 +63,7 @@ async function house(t: TestContext) {
         email: null,
         emailVerified: null,
       }),
-    address: async (app: App, userId: UserId) => (await provenUser(app, (await findUser(db, userId))!)).address,
+    address: async (app: App, userId: UserId) => (await provenUser(app, (await findUser(app, userId))!)).address,
     set: (userId: UserId, { address, ...row }: { address?: Hex; attestation?: Uint8Array | null }) =>
       db
         .updateTable('accounts')
@@ -151,7 +159,7 @@ test('a read of what was checked asks nobody and checks nothing again', async (t
   const { open, person, address, asked } = await house(t)
   const app = open()
   await person(app, 1)
-  const user = (await findUser(app.db, 'X-1'))!
+  const user = (await findUser(app, 'X-1'))!
   await provenUser(app, user)
   const identity = await attestingIdentity(app)
   // By time of the processor, one beside the other: the machine may be busy.

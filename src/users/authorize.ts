@@ -5,6 +5,7 @@ import type { Caller, Reader } from '../http/bearer.ts'
 import { provenAddress, storedAddressOf } from '../http/proven-address.ts'
 import { parseUserId, type Hex } from '../ids.ts'
 import { retrying } from '../store/db.ts'
+import { assertIdentity } from './proven-identity.ts'
 
 export type Account = { accountId: string; userId: string; address: Hex }
 
@@ -12,26 +13,28 @@ export type Account = { accountId: string; userId: string; address: Hex }
  * The account a path names, when this reader may see it: a user their own, by its stable id or by any identity linked
  * to it; an application those of users who signed in to it and allowed it. Each refusal has one fixed body, whether or not there is
  * such a user.
- * @throws invalid_user_id | forbidden_user | address_not_proven
+ * @throws invalid_user_id | forbidden_user | identity_not_proven | address_not_proven
  */
 export async function ownAccount(app: App, reader: Reader, userId: string): Promise<Account> {
   return reader.kind === 'machine' ? memberAccount(app, reader, userId) : callersAccount(app, reader, userId)
 }
 
-async function callersAccount({ db }: Pick<App, 'db'>, caller: Caller, userId: string): Promise<Account> {
+async function callersAccount(app: App, caller: Caller, userId: string): Promise<Account> {
   const own = { accountId: caller.accountId, userId: caller.userId, address: caller.address }
   if (userId === caller.userId) return own
   const identity = identityOf(userId)
   const linked = await retrying(() =>
-    db
-      .selectFrom('identities')
-      .select('account_id')
-      .where('provider', '=', identity.provider)
-      .where('subject', '=', identity.subject)
-      .where('account_id', '=', caller.accountId)
+    app.db
+      .selectFrom('identities as identity')
+      .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
+      .select(['identity.provider', 'identity.subject', 'identity.proof', 'account.account_id', 'account.user_id'])
+      .where('identity.provider', '=', identity.provider)
+      .where('identity.subject', '=', identity.subject)
+      .where('identity.account_id', '=', caller.accountId)
       .executeTakeFirst(),
   )
   if (linked === undefined) throw new AppError('forbidden_user', 'This token is for another user.')
+  assertIdentity(app, linked)
   return own
 }
 
@@ -48,6 +51,7 @@ async function memberAccount(app: App, { clientId }: Pick<Reader, 'clientId'>, u
       .innerJoin('application_users as member', 'member.account_id', 'identity.account_id')
       .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
       .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
+      .select(['identity.provider', 'identity.subject', 'identity.proof'])
       .where('identity.provider', '=', provider)
       .where('identity.subject', '=', subject)
       .where('member.client_id', '=', clientId)
@@ -56,6 +60,7 @@ async function memberAccount(app: App, { clientId }: Pick<Reader, 'clientId'>, u
   )
   if (row === undefined)
     throw new AppError('forbidden_user', 'No user with this id has allowed this application to read them.')
+  assertIdentity(app, row)
   return { accountId: row.account_id, userId: row.user_id, address: await provenAddress(app, storedAddressOf(row)) }
 }
 

@@ -5,7 +5,7 @@ import type { Signer } from '../signer/client.ts'
 import type { KeyExport, OpenExport } from '../signer/wire.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'
-import { findUser } from './find.ts'
+import { findNamed } from './find.ts'
 import type { ExportState } from './wire.ts'
 
 /**
@@ -79,7 +79,7 @@ export async function listExports({ signer }: Pick<App, 'signer'>): Promise<Expo
  * @throws not_found
  */
 export async function cancelExport({ db, signer }: Pick<App, 'db' | 'signer'>, wanted: UserId): Promise<ExportState> {
-  const user = await findUser(db, wanted)
+  const user = await findNamed(db, wanted)
   if (user === null) throw new AppError('not_found', 'This user has no account.')
   const { userId } = user
   return exportWire({ ...(await signer.cancelKey({ userId, by: 'operator' })), userId })

@@ -4,6 +4,7 @@ import { provenAddress, storedAddressOf, type AddressProver, type StoredAddress 
 import { parseUserId, type Hex, type UserId } from '../ids.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
+import { assertIdentity, type IdentityReader } from './proven-identity.ts'
 import type { UserProfile } from './wire.ts'
 
 export type User = {
@@ -37,13 +38,28 @@ const COLUMNS = [
   'identity.image_src',
   'identity.email',
   'identity.email_verified',
+  'identity.proof',
 ] as const
 
 /**
  * A user by their stable id, or by the id of any identity linked to the account: the same user either way.
  * Two index look-ups, three for a linked identity. Null for an unknown user and for a text that is no user id.
+ * @throws identity_not_proven
  */
-export async function findUser(db: Db, userId: UserId): Promise<User | null> {
+export async function findUser(app: IdentityReader, userId: UserId): Promise<User | null> {
+  const row = await readUserRow(app.db, userId)
+  if (row === null) return null
+  assertIdentity(app, row)
+  return row.user_id === userId ? userOf(row) : findUser(app, row.user_id)
+}
+
+/** Whom an operator names, by what the database says: they are shown which account it is. Nobody signs in and nothing is sent by it. */
+export async function findNamed(db: Db, userId: UserId): Promise<User | null> {
+  const row = await readUserRow(db, userId)
+  return row === null ? null : row.user_id === userId ? userOf(row) : findNamed(db, row.user_id)
+}
+
+async function readUserRow(db: Db, userId: UserId) {
   const identity = parseUserId(userId)
   if (identity === null) return null
   const row = await retrying(() =>
@@ -55,8 +71,7 @@ export async function findUser(db: Db, userId: UserId): Promise<User | null> {
       .where('identity.subject', '=', identity.subject)
       .executeTakeFirst(),
   )
-  if (row === undefined) return null
-  return row.user_id === userId ? userOf(row) : findUser(db, row.user_id)
+  return row ?? null
 }
 
 /**
@@ -67,36 +82,34 @@ export async function provenUser(app: AddressProver, user: User): Promise<Proven
   return { ...user, address: await provenAddress(app, user.stored) }
 }
 
-/** The account that an identity leads to, and nothing that its provider says of the person. One index look-up. */
-export async function findOwner(db: Db, userId: UserId): Promise<Pick<User, 'accountId' | 'userId' | 'stored'> | null> {
+/**
+ * The account that an identity leads to, and nothing that its provider says of the person. One index look-up.
+ * @throws identity_not_proven
+ */
+export async function findOwner(
+  app: IdentityReader,
+  userId: UserId,
+): Promise<Pick<User, 'accountId' | 'userId' | 'stored'> | null> {
   const identity = parseUserId(userId)
   if (identity === null) return null
   const row = await retrying(() =>
-    db
+    app.db
       .selectFrom('identities as identity')
       .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
       .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
+      .select(['identity.provider', 'identity.subject', 'identity.proof'])
       .where('identity.provider', '=', identity.provider)
       .where('identity.subject', '=', identity.subject)
       .executeTakeFirst(),
   )
-  return row === undefined ? null : { accountId: row.account_id, userId: row.user_id, stored: storedAddressOf(row) }
+  if (row === undefined) return null
+  assertIdentity(app, row)
+  return { accountId: row.account_id, userId: row.user_id, stored: storedAddressOf(row) }
 }
 
-/** Whether an identity leads to an account. */
-export async function leadsTo(db: Db, userId: UserId, accountId: string): Promise<boolean> {
-  const identity = parseUserId(userId)
-  if (identity === null) return false
-  const row = await retrying(() =>
-    db
-      .selectFrom('identities')
-      .select('account_id')
-      .where('provider', '=', identity.provider)
-      .where('subject', '=', identity.subject)
-      .executeTakeFirst(),
-  )
-  return row?.account_id === accountId
-}
+/** Whether an identity leads to an account. @throws identity_not_proven */
+export const leadsTo = async (app: IdentityReader, userId: UserId, accountId: string): Promise<boolean> =>
+  (await findOwner(app, userId))?.accountId === accountId
 
 /** A user as a statement of others reads them, with `identities as identity` and `accounts as account`. */
 export const userColumns = sql.raw(COLUMNS.join(', '))
@@ -107,7 +120,7 @@ export type UserRow = Pick<
 > &
   Pick<
     Selectable<Database['identities']>,
-    'provider' | 'subject' | 'username' | 'image_src' | 'email' | 'email_verified'
+    'provider' | 'subject' | 'username' | 'image_src' | 'email' | 'email_verified' | 'proof'
   >
 
 export function userOf(row: UserRow): User {

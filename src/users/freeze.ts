@@ -2,7 +2,7 @@ import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import { retrying, type RootDb } from '../store/db.ts'
 import { laterThan } from '../store/later-than.ts'
-import { findUser } from './find.ts'
+import { findNamed } from './find.ts'
 import type { FreezeState } from './wire.ts'
 
 /**
@@ -20,7 +20,7 @@ export const unfreezeAccount = (db: RootDb, userId: UserId): Promise<FreezeState
 
 /** Whether an account is frozen. @throws not_found */
 export async function readFreezable(db: RootDb, wanted: UserId): Promise<FreezeState> {
-  const user = await findUser(db, wanted)
+  const user = await findNamed(db, wanted)
   if (user === null) throw new AppError('not_found', 'This user has no account.')
   const row = await retrying(() =>
     db.selectFrom('accounts').select('frozen_at').where('account_id', '=', user.accountId).executeTakeFirstOrThrow(),
@@ -64,7 +64,7 @@ export async function assertChangeable(db: RootDb, accountId: string): Promise<v
 
 /** Each time after the one before (later-than.ts). */
 async function set(db: RootDb, wanted: UserId, { isFrozen }: { isFrozen: boolean }): Promise<FreezeState> {
-  const user = await findUser(db, wanted)
+  const user = await findNamed(db, wanted)
   if (user === null) throw new AppError('not_found', 'This user has no account.')
   const { accountId, userId } = user
   await retrying(() =>

@@ -1,6 +1,7 @@
 import { parseUserId, userIdOf, type UserId } from '../ids.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { cleanProfile, type Profile } from './profile.ts'
+import { proofOf, type IdentityReader } from './proven-identity.ts'
 
 /** One way of signing in to an account. */
 export type Identity = {
@@ -36,11 +37,12 @@ export async function listIdentities(db: Db, { accountId, userId }: IdentityOwne
  * where it has one, made before its owner came or not, it stays there, because that account may hold something.
  */
 export async function linkIdentity(
-  db: Db,
-  { accountId }: Pick<IdentityOwner, 'accountId'>,
+  { db, identityKeys }: Pick<IdentityReader, 'db' | 'identityKeys'>,
+  { accountId, userId }: IdentityOwner,
   said: Profile,
 ): Promise<'linked' | 'already_linked' | 'has_own_account'> {
   const { provider, subject, username, imageSrc, email, emailVerified } = cleanProfile(said)
+  const proof = proofOf(identityKeys, { provider, subject, user_id: userId })
   const made = await retrying(() =>
     db
       .insertInto('identities')
@@ -53,21 +55,24 @@ export async function linkIdentity(
         email,
         email_verified: emailVerified,
         signed_in_at: new Date(),
+        proof,
       })
       .onConflict((on) => on.doNothing())
       .returning('account_id')
       .executeTakeFirst(),
   )
   if (made !== undefined) return 'linked'
-  const there = await retrying(() =>
+  // Whose proof is missing has just proven it.
+  const { numUpdatedRows } = await retrying(() =>
     db
-      .selectFrom('identities')
-      .select('account_id')
+      .updateTable('identities')
+      .set({ proof })
       .where('provider', '=', provider)
       .where('subject', '=', subject)
+      .where('account_id', '=', accountId)
       .executeTakeFirst(),
   )
-  return there?.account_id === accountId ? 'already_linked' : 'has_own_account'
+  return numUpdatedRows > 0n ? 'already_linked' : 'has_own_account'
 }
 
 /**

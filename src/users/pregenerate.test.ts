@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test, type TestContext } from 'node:test'
 import { attestingSigner } from '../../test/attesting.ts'
+import { madeIdentityKeys } from '../../test/identity-keys.ts'
 import { testDatabase } from '../../test/database.ts'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
@@ -19,6 +20,7 @@ async function house(t: TestContext) {
     db,
     signer: attestingSigner((userId) => `0x${createHash('sha256').update(userId).digest('hex').slice(0, 40)}`),
     state: openState(),
+    identityKeys: madeIdentityKeys(),
     chains: new Map([[1, { chainId: 1, faucet: async (address: string) => void given.push(address) }]]),
     telemetry: { log: { warn: () => {} } },
   } as unknown as App
@@ -35,7 +37,7 @@ test('an account made before its owner came is exactly the one the owner gets, a
   assert.notEqual(namesake.address, made.address)
   const owner = await signIn(app, { ...profile, subject: '77', username: 'ann' })
   assert.deepEqual([owner.address, owner.userId, owner.isNew], [made.address, 'ONE-77', false])
-  assert.equal((await findUser(app.db, 'ONE-77'))?.username, 'ann')
+  assert.equal((await findUser(app, 'ONE-77'))?.username, 'ann')
 })
 
 test('making it twice, at once, or after its owner came gives the same account', async (t) => {
@@ -48,17 +50,17 @@ test('making it twice, at once, or after its owner came gives the same account',
   await signIn(app, { ...profile, subject: 'a-b', username: 'ann' })
   const again = await pregenerate(app, { provider: 'ONE', providerUserId: 'a-b' })
   assert.deepEqual([again.address, again.isNew], [all[0]!.address, false])
-  assert.equal((await findUser(app.db, 'ONE-a-b'))?.username, 'ann', 'what the provider said stays')
+  assert.equal((await findUser(app, 'ONE-a-b'))?.username, 'ann', 'what the provider said stays')
 })
 
 test('an identity that was added to an account leads there; one that waits for its owner cannot be added', async (t) => {
   const { app } = await house(t)
   const ann = await signIn(app, { ...profile, subject: '1', username: 'ann' })
-  assert.equal(await linkIdentity(app.db, ann, { ...profile, subject: '2', username: 'ann2' }), 'linked')
+  assert.equal(await linkIdentity(app, ann, { ...profile, subject: '2', username: 'ann2' }), 'linked')
   const there = await pregenerate(app, { provider: 'ONE', providerUserId: '2' })
   assert.deepEqual([there.userId, there.address, there.isNew], ['ONE-1', ann.address, false])
   await pregenerate(app, { provider: 'ONE', providerUserId: '3' })
-  assert.equal(await linkIdentity(app.db, ann, { ...profile, subject: '3', username: 'x' }), 'has_own_account')
+  assert.equal(await linkIdentity(app, ann, { ...profile, subject: '3', username: 'x' }), 'has_own_account')
 })
 
 test('what is no provider name or no id is refused with its place', async (t) => {

@@ -14,7 +14,7 @@ import { storeWrappedKey } from './wrapped-keys.ts'
  * immutable id of them, never by a name: names change hands, and what was sent would go to someone else.
  * Twice is the same as once; where the identity was added to an account, that account is the answer.
  * @returns the address in lower case; `isNew`: this call made it
- * @throws invalid_request, address_not_proven, signer_unavailable, auth_unavailable, database_unavailable
+ * @throws invalid_request, identity_not_proven, address_not_proven, signer_unavailable, auth_unavailable, database_unavailable
  */
 export async function pregenerate(
   app: AddressProver & Partial<Pick<App, 'auth'>>,
@@ -28,14 +28,14 @@ export async function pregenerate(
     throw refuse('/providerUserId', 'The id must be 1 to 255 characters, none of them a control character.')
   const { db, signer, auth } = app
   const userId = userIdOf(provider, subject)
-  const known = await findOwner(db, userId)
+  const known = await findOwner(app, userId)
   if (known !== null) return { userId: known.userId, address: await provenAddress(app, known.stored), isNew: false }
   if (auth !== null && auth !== undefined) return auth.makeAccount({ provider, providerUserId: subject })
   const { address, wrapped, attestation } = await signer.createAccount({ userId })
   // In a second place before anyone can be told the address.
   if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
   const isNew = await restoreAccount(db, { userId, address, attestation })
-  const made = (await findOwner(db, userId))!
+  const made = (await findOwner(app, userId))!
   return { userId: made.userId, address: await provenAddress(app, made.stored), isNew }
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test, type TestContext } from 'node:test'
 import { attestingSigner } from '../../test/attesting.ts'
+import { noIdentityKeys } from '../../test/identity-keys.ts'
 import { testDatabase } from '../../test/database.ts'
 import type { App } from '../app.ts'
 import type { Hex } from '../ids.ts'
@@ -28,6 +29,7 @@ async function house(t: TestContext, faucet: ((address: Hex) => Promise<void>) |
     db,
     signer: attestingSigner(addressOf),
     state: openState(),
+    identityKeys: noIdentityKeys,
     chains: new Map([[1, { chainId: 1, faucet }]]),
     telemetry: { log: { warn: (event: string) => warned.push(event) } },
   } as unknown as App
@@ -45,12 +47,12 @@ test('the same subject at two providers is two people, and so is the same e-mail
 })
 
 test('name, picture and e-mail follow the provider; the account stays', async (t) => {
-  const { app, db } = await house(t)
+  const { app } = await house(t)
   const first = await signIn(app, alice)
   const again = await signIn(app, { ...alice, username: 'alicia', imageSrc: null, email: null, emailVerified: null })
   assert.deepEqual([first.isNew, again.isNew], [true, false])
   assert.equal(again.address, first.address)
-  const user = await findUser(db, 'ONE-7')
+  const user = await findUser(app, 'ONE-7')
   assert.deepEqual([user?.username, user?.imageSrc, user?.email, user?.emailVerified], ['alicia', null, null, null])
 })
 
@@ -101,10 +103,11 @@ test('a linked identity leads to the stable user', async (t) => {
     })
     .execute()
   assert.equal((await signIn(app, { ...alice, provider: 'TWO', subject: 'x-y' })).userId, 'ONE-7')
-  const user = await findUser(db, 'TWO-x-y')
+  const user = await findUser(app, 'TWO-x-y')
   assert.deepEqual([user?.userId, user?.stored.address], ['ONE-7', address])
   assert.equal(userWire(await provenUser(app, user!)).id, 'ONE-7')
-  for (const unknown of ['ONE-8', 'ONE', '', 'one-7', 'ONE-', 'ONE-\0']) assert.equal(await findUser(db, unknown), null)
+  for (const unknown of ['ONE-8', 'ONE', '', 'one-7', 'ONE-', 'ONE-\0'])
+    assert.equal(await findUser(app, unknown), null)
 })
 
 test('what a provider says is cleaned: control and invisible characters, long names, other schemes', () => {

@@ -7,6 +7,7 @@ import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { cleanProfile, type Profile } from './profile.ts'
+import { assertIdentity, type StoredIdentity } from './proven-identity.ts'
 import { storeWrappedKey } from './wrapped-keys.ts'
 
 export type SignedIn = { userId: UserId; accountId: string; address: Hex; isNew: boolean }
@@ -21,10 +22,10 @@ const FAUCET_PATIENCE_MS = 5_000
  *
  * Two first sign-ins at once give one account: its id and its key are functions of the identity, and the rows are
  * inserted only where there are none. The account is stored before this returns, so nobody sees an unsaved address.
- * @throws address_not_proven, signer_unavailable, database_unavailable
+ * @throws identity_not_proven, address_not_proven, signer_unavailable, database_unavailable
  */
 export async function signIn(
-  app: Pick<App, 'db' | 'signer' | 'chains' | 'telemetry' | 'state'>,
+  app: Pick<App, 'db' | 'signer' | 'chains' | 'telemetry' | 'state' | 'identityKeys'>,
   said: Profile,
 ): Promise<SignedIn> {
   const { db, signer } = app
@@ -46,13 +47,17 @@ export async function signIn(
   return { ...signedIn, isNew }
 }
 
-type StoredSignIn = { userId: UserId; accountId: string; stored: StoredAddress }
+type StoredSignIn = { userId: UserId; accountId: string; stored: StoredAddress; identity: StoredIdentity }
 
-/** Whose account the database gives another address, or which it made up, does not sign in. @throws address_not_proven */
+/**
+ * Whose identity the database leads to another's account does not sign in, nor whose account it gives another address or made up.
+ * @throws identity_not_proven, address_not_proven
+ */
 async function proven(
   app: Parameters<typeof signIn>[0],
-  { userId, accountId, stored }: StoredSignIn,
+  { userId, accountId, stored, identity }: StoredSignIn,
 ): Promise<Omit<SignedIn, 'isNew'>> {
+  assertIdentity(app, identity)
   return { userId, accountId, address: await provenAddress(app, stored) }
 }
 
@@ -63,19 +68,17 @@ async function refresh(
   db: Db,
   { provider, subject, username, imageSrc, email, emailVerified, isNamed }: Named,
 ): Promise<StoredSignIn | null> {
-  const { rows } = await sql<{
-    account_id: string
-    user_id: UserId
-    address: Uint8Array
-    attestation: Uint8Array | null
-  }>`${prepared}
+  const { rows } = await sql<StoredIdentity & { address: Uint8Array; attestation: Uint8Array | null }>`${prepared}
     update identities set username = coalesce(${isNamed ? username : null}, identities.username), image_src = ${imageSrc},
       email = ${email}, email_verified = ${emailVerified}, signed_in_at = ${new Date()}
     from accounts
     where accounts.account_id = identities.account_id and provider = ${provider} and subject = ${subject}
-    returning accounts.account_id, accounts.user_id, accounts.address, accounts.attestation`.execute(db)
+    returning accounts.account_id, accounts.user_id, accounts.address, accounts.attestation,
+      identities.provider, identities.subject, identities.proof`.execute(db)
   const [row] = rows
-  return row === undefined ? null : { userId: row.user_id, accountId: row.account_id, stored: storedAddressOf(row) }
+  return row === undefined
+    ? null
+    : { userId: row.user_id, accountId: row.account_id, stored: storedAddressOf(row), identity: row }
 }
 
 /** @returns whether this call made it */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
+import { noIdentityKeys } from '../../test/identity-keys.ts'
 import { command } from '../../test/command.ts'
 import { testDatabase } from '../../test/database.ts'
 import { makePlace, startSigner } from '../../test/spawned-signer.ts'
@@ -22,7 +23,14 @@ async function world(t: TestContext) {
   })
   const errors: unknown[] = []
   const log = { error: (event: string, fields: unknown) => errors.push([event, fields]) }
-  const app = { db, signer, chains: new Map(), state: openState(), telemetry: { log } } as unknown as App
+  const app = {
+    db,
+    signer,
+    chains: new Map(),
+    state: openState(),
+    telemetry: { log },
+    identityKeys: noIdentityKeys,
+  } as unknown as App
   const person = (n: number) => ({ provider: 'X', subject: String(n), username: `x${n}`, imageSrc: null, email: null, emailVerified: null }) // prettier-ignore
   const stored = async () => (await db.selectFrom('wrapped_keys').select(({ fn }) => fn.countAll<string>().as('n')).executeTakeFirstOrThrow()).n // prettier-ignore
   const exported = async () => {

@@ -153,8 +153,8 @@ test('an identity is added, leads to the same account, and is removed; the first
   assert.match(textOf(kept.text), /could not be removed/)
   const removed = await browser.submit(added, '/account/identities/remove', { identity: 'DEV-fay-two' })
   assert.match(textOf(removed.text), /Removed\./)
-  assert.equal((await findUser(world.app.db, 'DEV-fay'))?.userId, 'DEV-fay')
-  assert.equal(await findUser(world.app.db, 'DEV-fay-two'), null)
+  assert.equal((await findUser(world.app, 'DEV-fay'))?.userId, 'DEV-fay')
+  assert.equal(await findUser(world.app, 'DEV-fay-two'), null)
 })
 
 test('an identity with an account of its own is not added, and another person’s is not removed', async () => {
@@ -162,13 +162,13 @@ test('an identity with an account of its own is not added, and another person’
   const { browser, page } = await visit('hal')
   const refused = await add(browser, page, 'gus')
   assert.match(textOf(refused.text), /has an account of its own here/)
-  const gus = await findUser(world.app.db, 'DEV-gus')
+  const gus = await findUser(world.app, 'DEV-gus')
   assert.equal(gus?.userId, 'DEV-gus')
   const csrf = /name="csrf" value="([^"]*)"/.exec(page.text)![1]!
   const body = new URLSearchParams({ csrf, identity: 'DEV-gus' })
   const kept = await browser.go('/account/identities/remove', { method: 'POST', body })
   assert.match(textOf(kept.text), /could not be removed/)
-  assert.notEqual(await findUser(world.app.db, 'DEV-gus'), null)
+  assert.notEqual(await findUser(world.app, 'DEV-gus'), null)
 })
 
 test('the answer to adding an identity is refused in another session, also in the same browser', async () => {
@@ -179,7 +179,7 @@ test('the answer to adding an identity is refused in another session, also in th
   const late = await browser.submit(away, '/sign-in/', { username: 'ida-two' })
   assert.equal(late.status, 400)
   assert.match(late.text, /sign_in_expired/)
-  assert.equal(await findUser(world.app.db, 'DEV-ida-two'), null)
+  assert.equal(await findUser(world.app, 'DEV-ida-two'), null)
 })
 
 test('adding, removing and deleting ask for a sign-in when the last one is old', async () => {
@@ -243,12 +243,12 @@ test('deleting forgets the person and keeps the account for the same person', as
   const done = await browser.submit(asked, '/account/erase', { sure: 'yes' })
   assert.match(done.text, /Your data is deleted/)
   const { db } = world.app
-  const user = await findUser(db, 'DEV-ned')
+  const user = await findUser(world.app, 'DEV-ned')
   assert.deepEqual(
     [user?.username, user?.imageSrc, user?.email, user?.emailVerified, user?.stored.address],
     ['ned', null, null, null, addressOf('DEV-ned')],
   )
-  assert.equal(await findUser(db, 'DEV-ned-two'), null)
+  assert.equal(await findUser(world.app, 'DEV-ned-two'), null)
   for (const table of ['consents', 'application_users'] as const)
     assert.deepEqual(await db.selectFrom(table).selectAll().where('account_id', '=', user!.accountId).execute(), [])
   assert.deepEqual(await db.selectFrom('oauth_records').select('kind').where('user_id', '=', 'DEV-ned').execute(), [])

@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { test, type TestContext } from 'node:test'
+import { fakeApp } from '../../test/fake-app.ts'
+import { madeIdentityKeys, noIdentityKeys } from '../../test/identity-keys.ts'
+import type { IdentityKeys } from '../app.ts'
+import { linkIdentity } from './identities.ts'
+import { listUnproven, proveIdentities, renewProofs, startRenewingProofs } from './prove-identities.ts'
+
+async function house(t: TestContext) {
+  const fake = await fakeApp()
+  t.after(() => fake.close())
+  const { app, db, account, told } = fake
+  const [ann, bob] = [await account('ann'), await account('bob')]
+  const nobody = { username: null, imageSrc: null, email: null, emailVerified: null }
+  const by = (identityKeys: IdentityKeys) => ({ ...app, identityKeys })
+  const all = async (keys: IdentityKeys) => {
+    const rows = []
+    for await (const { identity, userId, isMoved } of listUnproven(by(keys))) rows.push([identity, userId, isMoved])
+    return rows
+  }
+  const proofs = async () =>
+    (await db.selectFrom('identities').select('proof').where('proof', 'is not', null).orderBy('subject').execute()).map((row) => row.proof!.split(' ')[0]) // prettier-ignore
+  return {
+    ...{ app, db, ann, bob, by, all, proofs, told },
+    link: (keys: IdentityKeys, n: number | string, owner = ann) =>
+      linkIdentity(by(keys), owner, { ...nobody, provider: 'TWO', subject: String(n) }),
+  }
+}
+
+test('identities of before are proven after an operator looked, those that were moved are led back, and the rest stays', async (t) => {
+  const { db, by, all, link, proofs, ann } = await house(t)
+  const keys = madeIdentityKeys()
+  // More than a page.
+  for (let n = 0; n < 600; n += 1) await link(noIdentityKeys, n)
+  await link(keys, 'proven')
+  await db.updateTable('identities').set({ account_id: ann.accountId }).where('subject', '=', 'bob').execute()
+  const listed = await all(keys)
+  assert.equal(listed.length, 601)
+  assert.deepEqual(listed.filter(([, , isMoved]) => isMoved), [['DEV-bob', 'DEV-ann', true]]) // prettier-ignore
+  assert.deepEqual(await proveIdentities(by(keys)), { proven: 600, ledBack: 1 })
+  assert.deepEqual([await all(keys), (await proofs()).length], [[], 601])
+  assert.deepEqual(await proveIdentities(by(keys)), { proven: 0, ledBack: 0 })
+})
+
+test('proofs by an older key become those of the newest, and false ones do not', async (t) => {
+  const { by, all, link, proofs, db, app, told } = await house(t)
+  const [old, fresh, foreign] = [madeIdentityKeys(), madeIdentityKeys(), madeIdentityKeys()]
+  const both = { ...fresh, known: new Map([...fresh.known, ...old.known]) }
+  await link(old, 1)
+  await link(old, 2)
+  await link(foreign, 3)
+  assert.equal(await renewProofs(by({ ...both, signing: null })), 0)
+  const worker = startRenewingProofs(Object.assign(app, { identityKeys: both }))
+  await worker.stop()
+  assert.deepEqual(await proofs(), [fresh.signing!.kid, fresh.signing!.kid, foreign.signing!.kid])
+  assert.deepEqual(await all(fresh), [['TWO-3', 'DEV-ann', false]])
+  assert.deepEqual(told('identities_proven')[0]!.fields, { identities: 2 })
+  assert.deepEqual(told('identity_not_proven')[0]!.fields, { identity: 'TWO-3', userId: 'DEV-ann' })
+  assert.equal(told('identities_not_proven')[0]!.fields.identities, 1)
+  await db.deleteFrom('identities').where('subject', '=', '3').execute()
+  assert.equal(await renewProofs(by(both)), 0)
+})
+
+test('keys of an earlier version prove nothing, and the start says so', async (t) => {
+  const { app, told, link } = await house(t)
+  await link(noIdentityKeys, 1)
+  await startRenewingProofs(app).stop()
+  assert.equal(told('identities_unproven').length, 1)
+  assert.equal(told('identity_not_proven').length, 0)
+})

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict'
+import { after, before, suite, test } from 'node:test'
+import { madeIdentityKeys, noIdentityKeys } from '../../test/identity-keys.ts'
+import { openBrowser } from '../../test/rehearsal.ts'
+import { world, type World } from '../../test/world.ts'
+import { verifyAccessToken } from '../http/bearer.ts'
+import { accountIdOf } from '../ids.ts'
+import { openState } from '../state.ts'
+import { attestAccounts } from './attest.ts'
+import { findOwner, findUser } from './find.ts'
+import { linkIdentity } from './identities.ts'
+import { pregenerate } from './pregenerate.ts'
+import { isIdentityProven, proofOf } from './proven-identity.ts'
+import { signIn } from './sign-in.ts'
+
+const linked = { provider: 'TWO', subject: '7', account_id: accountIdOf('ONE', '1'), user_id: 'ONE-1' }
+const first = { provider: 'ONE', subject: '1', account_id: accountIdOf('ONE', '1'), user_id: 'ONE-1', proof: null }
+
+test('a first identity proves itself; a linked one with a proof that is of exactly this identity and this user', () => {
+  const keys = madeIdentityKeys()
+  const proof = proofOf(keys, linked)!
+  assert.equal(isIdentityProven(keys, first), true)
+  assert.equal(isIdentityProven(keys, { ...linked, proof }), true)
+  const other = { user_id: 'ONE-2', account_id: accountIdOf('ONE', '2') }
+  const tampered = {
+    'no proof': { ...linked, proof: null },
+    'another subject': { ...linked, subject: '8', proof },
+    'another provider': { ...linked, provider: 'TREE', proof },
+    'another user': { ...linked, ...other, proof },
+    'a first identity moved to another account': { ...first, ...other },
+    'an account id of another user': { ...linked, account_id: other.account_id, proof },
+    'a first identity of an account with the id of another': { ...first, account_id: other.account_id },
+    'parts that read the same together': { ...linked, provider: 'TWO-7', subject: '', proof },
+    'a key that is not ours': { ...linked, proof: proofOf(madeIdentityKeys(), linked) },
+    'our key, named over a foreign signature': { ...linked, proof: `${keys.signing!.kid} ${proofOf(madeIdentityKeys(), linked)!.split(' ')[1]}` }, // prettier-ignore
+    'no signature': { ...linked, proof: keys.signing!.kid },
+    nonsense: { ...linked, proof: '\0 ÿ' },
+  }
+  for (const [name, row] of Object.entries(tampered)) assert.equal(isIdentityProven(keys, row), false, name)
+  assert.equal(proofOf(keys, first), null)
+  assert.equal(isIdentityProven({ ...keys, signing: null }, { ...linked, proof }), true, 'a program that only checks')
+  assert.equal(proofOf({ ...keys, signing: null }, linked), null)
+  assert.equal(isIdentityProven(noIdentityKeys, { ...linked, proof: null }), true, 'before there are keys')
+})
+
+test('a proof by an older key holds while that is known', () => {
+  const [old, fresh] = [madeIdentityKeys(), madeIdentityKeys()]
+  const proof = proofOf(old, linked)
+  assert.equal(isIdentityProven({ ...fresh, known: new Map([...fresh.known, ...old.known]) }, { ...linked, proof }), true) // prettier-ignore
+  assert.equal(isIdentityProven(fresh, { ...linked, proof }), false)
+})
+
+suite('what someone writes into the table of identities', () => {
+  let here: World
+  before(async () => {
+    here = await world()
+    await attestAccounts(here.app)
+  })
+  after(() => here.close())
+
+  const nobody = { imageSrc: null, email: null, emailVerified: null }
+  const notProven = { code: 'identity_not_proven' }
+  const move = (subject: string, to: string) =>
+    here.app.db
+      .updateTable('identities')
+      .set({ account_id: accountIdOf('DEV', to) })
+      .where('provider', '=', 'DEV')
+      .where('subject', '=', subject)
+      .execute()
+  const times = async () => (await here.app.telemetry.identitiesNotProven.get()).values[0]?.value ?? 0
+
+  test('leads nobody to another’s account: not by an inserted row, nor by one that was moved', async () => {
+    const { app, facts } = here
+    const victim = await here.person('rich')
+    await here.person('thief')
+    const before = await times()
+    await move('thief', 'rich')
+    await app.db
+      .insertInto('identities')
+      .values({ provider: 'EVIL', subject: '1', account_id: accountIdOf('DEV', 'rich'), username: 'x' })
+      .execute()
+    await assert.rejects(here.person('thief'), notProven)
+    const profile = { provider: 'EVIL', subject: '1', username: null, ...nobody }
+    await assert.rejects(signIn(app, profile), notProven)
+    for (const id of ['DEV-thief', 'EVIL-1']) {
+      await assert.rejects(findUser(app, id), notProven)
+      await assert.rejects(findOwner(app, id), notProven)
+    }
+    await assert.rejects(openBrowser(facts.origin).signIn('/account', 'thief'), (error: Error) => {
+      assert.match(error.message, /: 503 .*Code: identity_not_proven/)
+      assert.doesNotMatch(error.message, new RegExp(victim.address, 'i'))
+      return true
+    })
+    assert.ok((await times()) - before >= 7)
+    await move('thief', 'thief')
+    assert.equal((await here.person('thief')).userId, 'DEV-thief')
+  })
+
+  test('takes no money that was sent to someone by their id or name, and shows no address', async () => {
+    const { app, alice } = here
+    await here.person('thief')
+    const payee = await here.person('payee')
+    const pay = (to: object) => alice.post('/v1/tokens/transfers', { tokenType: 'NATIVE', amount: '0.001', ...to })
+    const byName = { toUserProviderType: 'DEV', toUserUsername: 'payee' }
+    await move('payee', 'thief')
+    for (const to of [{ toUserId: 'DEV-payee' }, byName]) {
+      const { status, body } = await pay(to)
+      assert.deepEqual([status, body.code], [503, 'identity_not_proven'])
+    }
+    await assert.rejects(pregenerate(app, { provider: 'DEV', providerUserId: 'payee' }), notProven)
+    // The person whose identity was moved is not let into the other account, nor is their browser.
+    await assert.rejects(here.person('payee'), notProven)
+    await move('payee', 'payee')
+    for (const to of [{ toUserId: 'DEV-payee' }, byName]) assert.equal((await pay(to)).body.recipient.address.toLowerCase(), payee.address.toLowerCase()) // prettier-ignore
+  })
+
+  test('takes no session along: a browser of whom it was done to is signed in as nobody else', async () => {
+    const browser = openBrowser(here.facts.origin)
+    assert.equal((await browser.signIn('/account', 'moved')).status, 200)
+    await here.person('thief')
+    await move('moved', 'thief')
+    assert.equal((await browser.go('/account')).status, 503)
+    await move('moved', 'moved')
+    assert.equal((await browser.go('/account')).status, 200)
+  })
+
+  test('an identity that was linked by its owner signs in, until its row is changed; proven again it does again', async () => {
+    const { app } = here
+    const ann = await here.person('ann')
+    const owner = { accountId: accountIdOf('DEV', 'ann'), userId: 'DEV-ann' }
+    const second = { provider: 'DEV', subject: 'ann-two', username: null, ...nobody }
+    assert.equal(await linkIdentity(app, owner, second), 'linked')
+    assert.equal((await here.person('ann-two')).address, ann.address)
+    assert.equal((await ann.get('/v1/users/DEV-ann-two')).status, 200)
+    const set = (proof: string | null) => app.db.updateTable('identities').set({ proof }).where('subject', '=', 'ann-two').execute() // prettier-ignore
+    await set(null)
+    await assert.rejects(here.person('ann-two'), notProven)
+    assert.deepEqual((({ status, body }) => [status, body.code])(await ann.get('/v1/users/DEV-ann-two')), [503, 'identity_not_proven']) // prettier-ignore
+    assert.equal(await linkIdentity(app, owner, second), 'already_linked')
+    assert.equal((await here.person('ann-two')).address, ann.address)
+    assert.equal(await linkIdentity(app, { accountId: accountIdOf('DEV', 'thief'), userId: 'DEV-thief' }, second), 'has_own_account') // prettier-ignore
+    assert.equal((await here.person('ann-two')).userId, 'DEV-ann')
+  })
+
+  test('does not end what is right: a token of before is of who it was', async () => {
+    const eve = await here.person('eve')
+    await here.person('thief')
+    await move('eve', 'thief')
+    const reader = await verifyAccessToken({ ...here.app, state: openState() }, eve.token)
+    assert.equal('userId' in reader && reader.userId, 'DEV-eve')
+    await move('eve', 'eve')
+  })
+})
