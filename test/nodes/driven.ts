@@ -80,9 +80,11 @@ export function openDriven({ url, enginePort }: { url: string; enginePort: numbe
     /** the chain, not what it begins with */
     forget: (): void => rmSync(data, { recursive: true }),
     remove: (): void => rmSync(folder, { recursive: true }),
+    // Not of the legacy type: while its newest block holds one of those, it fails in `eth_gasPrice`.
     send: ({ to, data: input, value = '0x0' }: { to?: string; data?: Hex; value?: Hex }): Promise<Hex> =>
       createWalletClient({ account, transport: http(url) }).sendTransaction({
-        ...{ chain: null, type: 'legacy', gas: 4_000_000n, gasPrice: 2n * 10n ** 9n },
+        ...{ chain: null, type: 'eip1559', gas: 4_000_000n },
+        ...{ maxFeePerGas: 3n * 10n ** 9n, maxPriorityFeePerGas: 10n ** 9n },
         ...{ to: to as Hex | undefined, data: input, value: BigInt(value) },
       }),
   }

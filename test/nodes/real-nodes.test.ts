@@ -10,9 +10,7 @@ import { startNode, titleOf, type NodeName, type RealNode } from './real-node.ts
  * The nodes people develop with, as their packages bring them, behind RPC_URL. What holds with which is the table of
  * docs/guides/nodes.md, row by row.
  */
-// The first write to ethereumjs fails on a fast machine, for a reason not found yet: asked for by name until then.
-const NAMES: NodeName[] = ['hardhat', 'hardhat2', 'ganache', 'anvil']
-if (process.env.ETHEREUMJS === 'yes') NAMES.push('ethereumjs')
+const NAMES = ['hardhat', 'hardhat2', 'ganache', 'ethereumjs', 'anvil'] as const satisfies NodeName[]
 const ETHER = 10n ** 18n
 const quantity = (value: bigint): Hex => `0x${value.toString(16)}`
 const MINT = 'mint(address to, uint256 amount)'
