@@ -76,7 +76,13 @@ const app: App = {
     chains: new Map([[CHAIN_ID, chain]]),
     signer,
   },
-  ...{ telemetry: openTelemetry('bench', 'silent'), tokenKeys: { keys: [] }, identityKeys: { signing: null, known: new Map() }, state: openState(), now: Date.now },
+  ...{
+    telemetry: openTelemetry('bench', 'silent'),
+    tokenKeys: { keys: [] },
+    identityKeys: { signing: null, known: new Map() },
+    state: openState(),
+    now: Date.now,
+  },
 }
 
 type Lane = { address: Hex; raw: Hex; hash: Hex; index: number }

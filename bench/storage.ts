@@ -72,7 +72,13 @@ const app: App = {
     chains: new Map([[chainId, chain]]),
     signer: {} as App['signer'],
   },
-  ...{ telemetry: openTelemetry('bench', 'silent'), tokenKeys: { keys: [] }, identityKeys: { signing: null, known: new Map() }, state: openState(), now: Date.now },
+  ...{
+    telemetry: openTelemetry('bench', 'silent'),
+    tokenKeys: { keys: [] },
+    identityKeys: { signing: null, known: new Map() },
+    state: openState(),
+    now: Date.now,
+  },
 }
 
 const accounts = Array.from({ length: ACCOUNTS }, (_, index) => ({
