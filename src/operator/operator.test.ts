@@ -366,7 +366,7 @@ test('a frozen account is read and moves nothing, at the door and in the signer;
   await until(
     'the door says no',
     async () => (await carol.post('/v1/contracts/method/write', mint)).status === 403,
-    12_000,
+    30_000,
   )
   const refused = await carol.post('/v1/contracts/method/write', mint)
   assert.deepEqual([refused.status, refused.body.code], [403, 'account_frozen'])
@@ -377,7 +377,7 @@ test('a frozen account is read and moves nothing, at the door and in the signer;
         () => false,
         ({ code }) => code === 'account_frozen',
       ),
-    12_000,
+    30_000,
   )
   assert.equal((await carol.get(`/v1/users/${encodeURIComponent(carol.userId)}/balance`)).status, 200)
   const bob = { ...mint, args: [here.bob.address, '1'] }
@@ -388,7 +388,7 @@ test('a frozen account is read and moves nothing, at the door and in the signer;
   await until(
     'it may write again',
     async () => (await carol.post('/v1/contracts/method/write', mint)).status === 200,
-    12_000,
+    30_000,
   )
   assert.equal((await operate('POST', '/accounts/DEV-nobody/freeze')).status, 404)
 })

@@ -119,7 +119,7 @@ test('what cannot be trusted or dropped is said, and nothing is changed', async 
   const [own, other] = [await newKey('own'), await newKey('other')]
   assert.deepEqual(await trust(), { out: 'No key is trusted, and none is offered.\n', err: '', code: 0 })
   offer(own.jwk)
-  await trust('--accept', own.fingerprint)
+  assert.deepEqual(await trust('--accept', own.fingerprint), { out: `trusted      ${own.fingerprint}\n`, err: '', code: 0 }) // prettier-ignore
   const before = readFileSync(anchorOf(env.SIGNER_DIR!), 'utf8')
   for (const [words, said] of [
     [['--accept', other.fingerprint], /No key of SIGNER_JWKS_FILE has the fingerprint/],
@@ -142,7 +142,8 @@ test('a key can be dropped whatever is offered', async (t) => {
   const { env, newKey, offer, trust } = await production(t)
   const [own, next] = [await newKey('own'), await newKey('next')]
   offer(own.jwk, next.jwk)
-  await trust('--accept', own.fingerprint, '--accept', next.fingerprint)
+  const both = await trust('--accept', own.fingerprint, '--accept', next.fingerprint)
+  assert.deepEqual([both.err, both.code], ['', 0])
   writeFileSync(env.SIGNER_JWKS_FILE!, 'nonsense')
   assert.equal((await trust('--remove', own.fingerprint)).out, `trusted      ${next.fingerprint}\n`)
   rmSync(env.SIGNER_JWKS_FILE!)
@@ -172,7 +173,7 @@ test('a token’s life is bounded by its own word and by our clock, and it says 
   const { newKey, offer, trust, start } = await production(t)
   const own = await newKey('own')
   offer(own.jwk)
-  await trust('--accept', own.fingerprint)
+  assert.deepEqual(await trust('--accept', own.fingerprint), { out: `trusted      ${own.fingerprint}\n`, err: '', code: 0 }) // prettier-ignore
   const signer = await start()
   t.after(() => signer.end('SIGKILL'))
   await signer.bringRevocations([await own.list()])
