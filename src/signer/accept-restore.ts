@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import { ConfigError, readConfig } from '../config.ts'
 import { countAll } from './chain-counts.ts'
 import { readMacs, unwrapStored } from './deks.ts'
@@ -168,7 +168,7 @@ const USAGE = `Usage: accept-restore [--rpc-url URL]… [--without-networks] [--
  * nevertheless. Exit code 0 when it was accepted, or there is nothing to accept and nothing to freeze.
  */
 async function main(): Promise<number> {
-  const { values } = parseArgs({
+  const { values } = readArguments({
     options: {
       'rpc-url': { type: 'string', multiple: true, default: [] },
       'without-networks': { type: 'boolean', default: false },

@@ -2,7 +2,7 @@ import { createReadStream, existsSync, mkdirSync, readdirSync, readFileSync, rea
 import type { KeyObject } from 'node:crypto'
 import { basename, dirname, join, resolve } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import { readRecipient } from '../backup/age.ts'
 import { writeArchive } from '../backup/archive.ts'
 import { ConfigError, readConfig } from '../config.ts'
@@ -162,7 +162,7 @@ const USAGE = 'Usage: backup --to FILE --recipient age1… [--recipient age1…]
 
 /** `chatelaine signer backup`: beside a running signer. */
 async function main(): Promise<void> {
-  const { values } = parseArgs({
+  const { values } = readArguments({
     options: { to: { type: 'string' }, recipient: { type: 'string', multiple: true, default: [] } },
   })
   const settings = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')

@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import { ConfigError, readConfig } from '../config.ts'
 import { sayFault } from './backup-fault.ts'
 import { openDeks, unwrapDeks } from './deks.ts'
@@ -72,7 +72,7 @@ const MAX_SHOWN = 100
 
 /** `chatelaine signer drill FILE --identity FILE`: ends with 1 when the backup would not bring everything back. */
 async function main(): Promise<void> {
-  const { values, positionals } = parseArgs({
+  const { values, positionals } = readArguments({
     allowPositionals: true,
     options: { identity: { type: 'string', multiple: true, default: [] }, in: { type: 'string', default: tmpdir() } },
   })

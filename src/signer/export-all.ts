@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import { askOperator } from './ask-operator.ts'
 import type { GivenKeys } from './bulk.ts'
 import { keyPairOf, newKeyPair } from './hpke.ts'
@@ -37,7 +37,10 @@ export async function exportAll(
 
 /** `export-all FILE --to-recipient KEY`, and `recipient-key FILE`, which makes the key pair for it. */
 async function main(): Promise<number> {
-  const { positionals, values } = parseArgs({ allowPositionals: true, options: { 'to-recipient': { type: 'string' } } })
+  const { positionals, values } = readArguments({
+    allowPositionals: true,
+    options: { 'to-recipient': { type: 'string' } },
+  })
   const [verb, file] = positionals
   if (file === undefined) throw new Error('a file is needed: it is created')
   if (verb === 'recipient-key') {

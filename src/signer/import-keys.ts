@@ -1,7 +1,7 @@
 import { createReadStream, existsSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import { askOperator } from './ask-operator.ts'
 import { IMPORT, type ImportOutcome } from './bulk.ts'
 import { exportInfo } from './exports.ts'
@@ -115,7 +115,7 @@ const MAX_SHOWN = 100
 /** `chatelaine signer import-keys FILE --manifest FILE (--recipient-key FILE | --password-file FILE)`. Ends with 1 when a key was refused. */
 async function main(): Promise<number> {
   const text = { type: 'string' } as const
-  const { positionals, values } = parseArgs({
+  const { positionals, values } = readArguments({
     allowPositionals: true,
     options: { manifest: text, 'recipient-key': text, 'password-file': text },
   })

@@ -1,6 +1,6 @@
 import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import { ConfigError, readConfig } from '../config.ts'
 import { opensAny } from './deks.ts'
 import { isInside, openKekFile, readKekFile, syncFolder, writeKekFile } from './kek/file.ts'
@@ -21,7 +21,7 @@ function readFiles(): { file: string; folder: string | undefined } {
 
 /** `split --of N --need K [--to DIR]`: the shares of the master key, printed or each in a file of its own. */
 function split(args: string[]): void {
-  const { values } = parseArgs({ args, options: { of: { type: 'string' }, need: { type: 'string' }, to: { type: 'string' } } }) // prettier-ignore
+  const { values } = readArguments({ args, options: { of: { type: 'string' }, need: { type: 'string' }, to: { type: 'string' } } }) // prettier-ignore
   const { file, folder } = readFiles()
   const to = values.to === undefined ? null : resolve(values.to)
   if (to !== null && isInside(dirname(resolve(file)), to))
@@ -49,7 +49,7 @@ function split(args: string[]): void {
 
 /** `combine FILE…`: writes the master key where the settings say, if there is none and it opens the store; `-` reads one share from standard input. */
 async function combine(args: string[]): Promise<void> {
-  const { positionals } = parseArgs({ args, allowPositionals: true })
+  const { positionals } = readArguments({ args, allowPositionals: true })
   const { file, folder } = readFiles()
   if (positionals.length === 0) throw new ConfigError(['name the files of the shares; - is standard input'])
   if (existsSync(file)) throw new StartError('A file already exists where the master key (KEK) belongs. It was not changed.') // prettier-ignore

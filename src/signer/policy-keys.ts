@@ -1,5 +1,5 @@
 import { mkdirSync, readFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import { ConfigError, readConfig } from '../config.ts'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { assertOwn } from './own-folder.ts'
@@ -14,7 +14,7 @@ import { StartError } from './refusal.ts'
  * that are. Works beside a running signer, which reads them again within a second. All of it is done, or nothing.
  */
 function main(): void {
-  const { values } = parseArgs({
+  const { values } = readArguments({
     options: {
       offer: { type: 'string', multiple: true, default: [] },
       accept: { type: 'string', multiple: true, default: [] },

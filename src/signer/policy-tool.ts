@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import { ConfigError, readConfig } from '../config.ts'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { addSignature, isSigned, openSigned, readPolicyKey } from './policy/jws.ts'
@@ -13,7 +13,7 @@ import { replayLedger } from './replay.ts'
 
 /** `chatelaine policy …`: what is done with policies beside the signer. Nothing of it changes what is in force. */
 function main(): void {
-  const { values, positionals } = parseArgs({
+  const { values, positionals } = readArguments({
     allowPositionals: true,
     options: { key: { type: 'string', multiple: true, default: [] }, out: { type: 'string' } },
   })

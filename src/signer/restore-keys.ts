@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import { createReadStream, rmSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import { ConfigError, readConfig } from '../config.ts'
 import { openDek } from './deks.ts'
 import { isSignedBy } from './identity.ts'
@@ -215,7 +215,7 @@ const MAX_SHOWN = 100
 
 /** `chatelaine signer restore-keys FILE`: the signer must not run. Ends with 1 when a key was refused. */
 async function main(): Promise<number> {
-  const { positionals, values } = parseArgs({ allowPositionals: true, options: { identity: { type: 'string' } } })
+  const { positionals, values } = readArguments({ allowPositionals: true, options: { identity: { type: 'string' } } })
   const config = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
   const { SIGNER_DIR: folder } = config
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder of the store'])

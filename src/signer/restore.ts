@@ -2,7 +2,7 @@ import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmS
 import type { KeyObject } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import { readIdentities } from '../backup/age.ts'
 import { readArchive } from '../backup/archive.ts'
 import { ConfigError, readConfig } from '../config.ts'
@@ -133,7 +133,7 @@ const USAGE = 'Usage: restore FILE --identity FILE'
 
 /** `chatelaine signer restore FILE --identity FILE`: into SIGNER_DIR, which is empty or not there. */
 async function main(): Promise<void> {
-  const { values, positionals } = parseArgs({
+  const { values, positionals } = readArguments({
     allowPositionals: true,
     options: { identity: { type: 'string', multiple: true, default: [] } },
   })

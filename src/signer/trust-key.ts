@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import { ConfigError, readConfig } from '../config.ts'
 import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { readAnchor, readTokenKeys, writeAnchor, type TokenKey } from './anchor.ts'
@@ -12,7 +12,7 @@ import { StartError } from './refusal.ts'
  * signer, which reads its keys again within a second. All of it is done, or nothing.
  */
 function main(): void {
-  const { values } = parseArgs({
+  const { values } = readArguments({
     options: {
       accept: { type: 'string', multiple: true, default: [] },
       remove: { type: 'string', multiple: true, default: [] },
