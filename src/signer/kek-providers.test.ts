@@ -21,7 +21,7 @@ const KEK_POINTS = ['rotation.wrapping', ...COMMIT, 'rotation.wrapped']
 const DEK_POINTS = ['rotation.begun', 'rotation.moving', 'rotation.moved', ...COMMIT.map((point) => `${point}:2`)]
 
 /** In the long form more than one batch. */
-const USERS = Array.from({ length: isLong ? 70 : 20 }, (_, n) => `X-${n}`)
+const USERS = Array.from({ length: isLong ? 140 : 20 }, (_, n) => `X-${n}`)
 
 type Settings = Record<string, string>
 type Context = { after: (end: () => void | Promise<void>) => void }
