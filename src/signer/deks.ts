@@ -28,8 +28,10 @@ export type Deks = {
   row: (epoch: number) => KeptDek
   /** The prepared one, however much room the last has; inside a transaction. @returns its epoch; null where none is prepared */
   begin: () => number | null
-  /** One key less is wrapped with it. It stays: MACs of the ledger are by it. */
-  released: (epoch: number) => void
+  /** A key is wrapped by one instead of another, which stays: MACs of the ledger are by it. `writeMoved` stores how many. */
+  moved: (from: number, to: number) => void
+  /** In the transaction of what was moved. */
+  writeMoved: () => void
   /** what wraps them, and why it could not be used when it was last asked; null: it could */
   masterKey: () => { provider: string; fault: string | null }
   /** Asks the master key for the newest of them, so that `masterKey` is of now. */
@@ -150,6 +152,7 @@ export function openDeks({
   const addKeys = db.prepare('UPDATE deks SET keys = keys + ? WHERE epoch = ?')
   // Once more: what was bound anew is wrapped otherwise.
   const kept = readRows(db).map((row) => ({ ...toKept(row), keys: row.keys }))
+  const unwritten = new Map<number, number>()
   const rowOf = (epoch: number) => kept.find((row) => row.epoch === epoch)!
 
   return {
@@ -162,11 +165,26 @@ export function openDeks({
       prepare().catch(() => {})
     },
     current,
-    used: (epoch) => count(epoch, 1),
+    used(epoch) {
+      addKeys.run(1, epoch)
+      rowOf(epoch).keys += 1
+    },
     rows: () => kept,
     row: rowOf,
     begin: () => (spare === null ? null : add(spare).epoch),
-    released: (epoch) => count(epoch, -1),
+    moved(from, to) {
+      for (const [epoch, more] of [
+        [from, -1],
+        [to, 1],
+      ] as const) {
+        rowOf(epoch).keys += more
+        unwritten.set(epoch, (unwritten.get(epoch) ?? 0) + more)
+      }
+    },
+    writeMoved() {
+      for (const [epoch, more] of unwritten) addKeys.run(more, epoch)
+      unwritten.clear()
+    },
     masterKey: () => ({ provider: kek.provider, fault }),
     async probe() {
       const { epoch, macedFrom: maced_from, wrapped } = kept.at(-1)!
@@ -201,11 +219,6 @@ export function openDeks({
     for (const { epoch, macedFrom: maced_from } of kept)
       wrapped.set(epoch, await wrapDek(opened.get(epoch)!, { epoch, maced_from }, next))
     return { from, kek: next, wrapped }
-  }
-
-  function count(epoch: number, more: number): void {
-    addKeys.run(more, epoch)
-    rowOf(epoch).keys += more
   }
 
   function current(): { epoch: number; dek: KeyObject } {

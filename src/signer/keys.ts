@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import type { Deks, KeptDek } from './deks.ts'
+import { Refusal } from './refusal.ts'
 import { rewrap, withKey, wrapGiven, wrapNew, type KeptAccount } from './wrapping.ts'
 
 /**
@@ -40,11 +41,17 @@ export type Keys = {
 type RotatingKeys = {
   deks: Deks
   /** accounts after a number of theirs under data keys below an epoch; and the number of the last */
-  pageBelow: (epoch: number, after: number, most: number) => { accounts: KeptAccount[]; through: number }
-  /** Wraps it by the newest data key, its address derived again; inside a transaction. @throws key_damaged */
-  move: (account: KeptAccount) => void
+  pageBelow: (epoch: number, after: number, most: number) => { accounts: NumberedAccount[]; through: number }
+  /**
+   * Wraps each by the newest data key, its address derived again; inside a transaction.
+   * @returns for each that stays as it is why: `key_damaged`
+   */
+  move: (accounts: NumberedAccount[]) => Refusal[]
   countBelow: (epoch: number) => number
 }
+
+/** With its number in the table. */
+type NumberedAccount = KeptAccount & { rowid: number }
 
 export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now: () => number }): Keys {
   const columns = 'user_id AS userId, address, wrapped, iv, tag, epoch, version'
@@ -55,7 +62,7 @@ export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now:
     `SELECT rowid, ${columns} FROM accounts WHERE rowid > ? AND epoch < ? ORDER BY rowid LIMIT ?`,
   )
   const countBelow = db.prepare('SELECT count(*) AS accounts FROM accounts WHERE epoch < ?')
-  const move = db.prepare('UPDATE accounts SET wrapped = ?, iv = ?, tag = ?, epoch = ?, version = ? WHERE user_id = ?')
+  const move = db.prepare('UPDATE accounts SET wrapped = ?, iv = ?, tag = ?, epoch = ?, version = ? WHERE rowid = ?')
   const insert = db.prepare(
     'INSERT INTO accounts (user_id, address, wrapped, iv, tag, epoch, version, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
   )
@@ -83,11 +90,19 @@ export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now:
       deks,
       pageBelow: (epoch, after, most) => readPage(pageBelow.all(after, epoch, most), after),
       countBelow: (epoch) => (countBelow.get(epoch) as { accounts: number }).accounts,
-      move(account) {
-        const to = rewrap(account, deks.of(account.epoch), deks.current())
-        move.run(to.wrapped, to.iv, to.tag, to.epoch, to.version, to.userId)
-        deks.released(account.epoch)
-        deks.used(to.epoch)
+      move(accounts) {
+        const damaged: Refusal[] = []
+        for (const account of accounts)
+          try {
+            const to = rewrap(account, deks.of(account.epoch), deks.current())
+            move.run(to.wrapped, to.iv, to.tag, to.epoch, to.version, account.rowid)
+            deks.moved(account.epoch, to.epoch)
+          } catch (error) {
+            if (!(error instanceof Refusal)) throw error
+            damaged.push(error)
+          }
+        deks.writeMoved()
+        return damaged
       },
     },
     generation: () => (generation.get() as { generation: number }).generation,
@@ -102,21 +117,16 @@ export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now:
   }
 }
 
-function readPage(rows: unknown[], after: number): { accounts: KeptAccount[]; through: number } {
-  const last = rows.at(-1) as { rowid: number } | undefined
-  return { accounts: rows.map((row) => readAccount(row)!), through: last?.rowid ?? after }
+function readPage(rows: unknown[], after: number): { accounts: NumberedAccount[]; through: number } {
+  const accounts = rows.map((row) => ({ ...readAccount(row)!, rowid: (row as { rowid: number }).rowid }))
+  return { accounts, through: accounts.at(-1)?.rowid ?? after }
 }
 
 function readAccount(row: unknown): KeptAccount | null {
   if (row === undefined) return null
   const { userId, address, wrapped, iv, tag, epoch, version } = row as KeptAccount
-  return {
-    userId,
-    address: Buffer.from(address),
-    wrapped: Buffer.from(wrapped),
-    iv: Buffer.from(iv),
-    tag: Buffer.from(tag),
-    epoch,
-    version,
-  }
+  return { userId, address: view(address), wrapped: view(wrapped), iv: view(iv), tag: view(tag), epoch, version }
 }
+
+/** The same bytes: SQLite gives them away. */
+const view = ({ buffer, byteOffset, length }: Uint8Array): Buffer => Buffer.from(buffer, byteOffset, length)

@@ -14,7 +14,7 @@ import { verifyStore } from './verify.ts'
 const operator = ({ env }: Place, verb: string) =>
   askAt<RotationState>(adminSocketIn(env.SIGNER_DIR!), { verb, request: {} })
 
-/** Two batches, and one that is not full. */
+/** A batch, and one that is not full. */
 const MANY = 150
 
 /** A place with accounts, and a next master key in its settings. */

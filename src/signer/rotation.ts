@@ -34,8 +34,8 @@ export type Rotation = {
   idle: () => Promise<void>
 }
 
-/** Keys in one job: 4 ms that a signature may wait for. */
-const BATCH = 64
+/** Keys in one job: 10 ms that a signature may wait for. */
+const BATCH = 128
 /** After all signatures of its group. */
 const LAST = Number.MAX_SAFE_INTEGER
 
@@ -152,14 +152,10 @@ export function openRotation({
 
   function moveSome(epoch: number, after: number): { count: number; through: number } {
     const { accounts, through } = pageBelow(epoch, after, BATCH)
-    for (const account of accounts)
-      try {
-        move(account)
-      } catch (error) {
-        if (!(error instanceof Refusal)) throw error
-        damaged += 1
-        log.error('key_damaged', { during: 'rotation' }, error)
-      }
+    for (const error of move(accounts)) {
+      damaged += 1
+      log.error('key_damaged', { during: 'rotation' }, error)
+    }
     if (accounts.length > 0) crashPoint('rotation.moving')
     return { count: accounts.length, through }
   }
