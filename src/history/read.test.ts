@@ -11,6 +11,10 @@ import { openListener } from '../http/listener.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
+import type { Signer } from '../signer/client.ts'
+import { openState } from '../state.ts'
+import { attestingSigner } from '../../test/attesting.ts'
+import { noIdentityKeys } from '../../test/identity-keys.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
@@ -48,12 +52,14 @@ suite('GET /v1/users/:userId/history', () => {
   before(async () => {
     database = await testDatabase()
     const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 3 }
+    const signer = attestingSigner(() => null)
     app = {
       ...({} as App),
       ...{ config, origin: 'http://localhost:4000', db: database.db, now: Date.now },
       ...{
         chains: new Map([31337, 5].map((chainId) => [chainId, chainLike(script.chain, { chainId })])),
         telemetry: openTelemetry('test', 'silent'),
+        ...{ state: openState(), identityKeys: noIdentityKeys, signer: signer as Partial<Signer> as Signer },
       },
     }
     for (const [account_id, subject, address] of [
@@ -61,7 +67,7 @@ suite('GET /v1/users/:userId/history', () => {
       [BOB_ID, 'bob', BOB],
     ] as const) {
       // prettier-ignore
-      await app.db.insertInto('accounts').values({ account_id, user_id: `DEV-${subject}`, address: fromHex(address) }).execute()
+      await app.db.insertInto('accounts').values({ account_id, user_id: `DEV-${subject}`, address: fromHex(address), attestation: fromHex(signer.attestation(`DEV-${subject}`, address)) }).execute()
       const person = {
         provider: 'DEV',
         subject,

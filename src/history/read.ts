@@ -3,6 +3,7 @@ import { bigNumber } from '../abi/bignumber.ts'
 import { formatUnits } from '../abi/units.ts'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
+import { isKnownAddress, storedAddressOf } from '../http/proven-address.ts'
 import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { parseUserId, type Hex } from '../ids.ts'
@@ -54,7 +55,7 @@ export async function readHistory(
       limit: limit + 1,
     })
     const page = rows.slice(0, limit)
-    const parties = await findParties(app.db, page)
+    const parties = await findParties(app, page)
     const entries = page.map((row) => entryOf(row, { chain, parties, finalizedTo: bounds.finalizedTo }))
     const nextCursor = rows.length > limit ? placeCursor(scope, placeOf(page.at(-1)!)) : null
     return { entries, nextCursor, ...reached }
@@ -67,23 +68,31 @@ const placeOf = (row: StoredTransfer): HistoryPosition => ({
   batchIndex: row.batch_index,
 })
 
-/** Everyone on a page, by address: users of this installation under the name of the identity their account was made for. */
-async function findParties(db: Db, rows: StoredTransfer[]): Promise<(address: Uint8Array) => Party> {
+/** Everyone on a page, by address: users of this installation under the name of the identity their account was made for, where the address is theirs. */
+async function findParties(app: App, rows: StoredTransfer[]): Promise<(address: Uint8Array) => Party> {
   const addresses = new Map(
     rows.flatMap(({ sender, recipient }) => [sender, recipient]).map((bytes) => [toHex(bytes), bytes]),
   )
   const users = new Map<Hex, { username: string | null; platform: string }>()
   if (addresses.size > 0) {
-    const identities = await db
+    const identities = await app.db
       .selectFrom('accounts as account')
       .innerJoin('identities as identity', 'identity.account_id', 'account.account_id')
-      .select(['account.address', 'account.user_id', 'identity.provider', 'identity.subject', 'identity.username'])
+      .select([
+        'account.address',
+        'account.user_id',
+        'account.attestation',
+        'identity.provider',
+        'identity.subject',
+        'identity.username',
+      ])
       .where('account.address', 'in', [...addresses.values()])
       .execute()
-    for (const { address, user_id, provider, subject, username } of identities) {
+    for (const row of identities) {
+      const { address, user_id, provider, subject, username } = row
       const first = parseUserId(user_id)
-      if (first?.provider === provider && first.subject === subject)
-        users.set(toHex(address), { username, platform: provider })
+      if (first?.provider !== provider || first.subject !== subject) continue
+      if (await isKnownAddress(app, storedAddressOf(row))) users.set(toHex(address), { username, platform: provider })
     }
   }
   const parties = new Map(

@@ -69,7 +69,7 @@ const states = slot('proven addresses', (): ProofState => ({
 export async function provenAddress(app: AddressProver, stored: StoredAddress): Promise<Hex> {
   const { userId, address, attestation } = stored
   const state = states.of(app)
-  const mark = attestation === null ? null : address + Buffer.from(attestation).toString('latin1')
+  const mark = attestation === null ? null : markOf(address, attestation)
   if (mark !== null && state.proven.get(userId) === mark) return address
   const identity = await attestingIdentity(app)
   if (mark !== null && isAttested(identity, stored)) {
@@ -78,10 +78,39 @@ export async function provenAddress(app: AddressProver, stored: StoredAddress): 
   }
   const isBounded = await areAllAttested(app, state, identity)
   if ((await saidBySigner(app, state, { userId, isBounded })) === address) return address
-  app.telemetry.addressesNotProven.inc()
-  app.telemetry.log.error('address_not_proven', { userId, address })
+  tellFalse(app, stored)
   throw new AppError('address_not_proven', 'The address that is stored for this user is not proven to be theirs. Nothing was shown or sent.') // prettier-ignore
 }
+
+/**
+ * Whether it is known that an address is a user's: for names beside addresses, which a page does without rather than fail. Nobody is
+ * asked for what is missing.
+ */
+export async function isKnownAddress(app: AddressProver, stored: StoredAddress): Promise<boolean> {
+  const { userId, address, attestation } = stored
+  if (attestation === null) return false
+  const { proven } = states.of(app)
+  const mark = markOf(address, attestation)
+  if (proven.get(userId) === mark) return true
+  const identity = await attestingIdentity(app).catch((error: unknown) => {
+    if (error instanceof AppError && error.code === 'signer_unavailable') return null
+    throw error
+  })
+  if (identity === null) return false
+  if (isAttested(identity, stored)) {
+    proven.set(userId, mark)
+    return true
+  }
+  tellFalse(app, stored)
+  return false
+}
+
+function tellFalse({ telemetry }: AddressProver, { userId, address }: StoredAddress): void {
+  telemetry.addressesNotProven.inc()
+  telemetry.log.error('address_not_proven', { userId, address })
+}
+
+const markOf = (address: Hex, attestation: Uint8Array): string => address + Buffer.from(attestation).toString('latin1')
 
 /** Whether an attestation is the identity's, of this user and this address. Costs 0.1 ms. */
 export const isAttested = (

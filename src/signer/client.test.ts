@@ -109,6 +109,21 @@ test('refusals of the catalogue are AppErrors, the signer’s own are SignerRefu
   await assert.rejects(own, (error: Error) => error instanceof SignerRefused && error.code === 'nonce_conflict')
 })
 
+test('the head that comes with a refusal is not the newest: it follows the one that was shown, or not', async (t) => {
+  const { signer } = await world(t, ({ id, verb }, socket) => {
+    if (verb === 'health') return socket.write(encodeFrame({ id, answer: health, head: 'of an answer' }))
+    if (verb === 'greeting') return socket.write(encodeFrame({ id, error: { code: 'ledger_damaged', detail: 'Older.' }, head: 'of a greeting' })) // prettier-ignore
+    return socket.write(encodeFrame({ id, error: { code: 'nonce_conflict', detail: 'Said so.' }, head: 'of a refusal' })) // prettier-ignore
+  })
+  await assert.rejects(signer.recall({ intentId: 'x' }), SignerRefused)
+  assert.equal(signer.head(), null)
+  await signer.health()
+  assert.equal(signer.head(), 'of an answer')
+  await assert.rejects(signer.recall({ intentId: 'x' }), SignerRefused)
+  await assert.rejects(signer.identity(), { code: 'ledger_damaged' })
+  assert.equal(signer.head(), 'of an answer')
+})
+
 test('a request too large to send is refused here, and the connection lives on', async (t) => {
   const { signer, sockets } = await world(t, ({ id }, socket) => socket.write(encodeFrame({ id, answer: health })))
   await signer.health()

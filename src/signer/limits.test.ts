@@ -278,6 +278,44 @@ test('a kept policy that cannot be read keeps the signer from starting', async (
   await assert.rejects(again(), /The policy that was kept in SIGNER_DIR cannot be read: rules: expected a list/)
 })
 
+test('a kept policy that is older than the one the ledger was decided by, changed or gone is found at a start and by verify', async (t) => {
+  const { signer, again, place, write, request, file, whole } = await governed(t, [REST])
+  const path = join(place.env.SIGNER_DIR!, DATABASE_FILE)
+  const kept = () => {
+    const db = new DatabaseSync(path)
+    const { document } = db.prepare('SELECT document FROM policy').get() as { document: string }
+    db.close()
+    return document
+  }
+  const old = kept()
+  write(2, { rules: [{ ...REST, name: 'second' }] })
+  await until('the second version', async () => (await signer.health()).policy?.version === 2)
+  await signer.sign(request(0))
+  await signer.end('SIGTERM')
+  whole()
+  const right = kept()
+  renameSync(file, `${file}.away`)
+  for (const [document, said] of [
+    [old, /version 1, is older: the ledger's records were decided by version 2/],
+    [right.replace('second', 'third'), /was changed: the ledger's records were decided by version 2/],
+    [null, /is gone: the ledger's records were decided by version 2/],
+  ] as const) {
+    const db = new DatabaseSync(path)
+    if (document === null) db.exec('DELETE FROM policy')
+    else db.prepare('UPDATE policy SET document = ?').run(document)
+    db.close()
+    await assert.rejects(again({ SIGNER_POLICY_FILE: '' }), said)
+    assert.match(verifyStore(place.env.SIGNER_DIR!).problems.join('\n'), said)
+  }
+  // An older file is no way around it, and the right one is the way back.
+  write(1, { rules: [REST] })
+  await assert.rejects(again(), /is older/)
+  renameSync(`${file}.away`, file)
+  const next = await again()
+  assert.equal((await next.health()).policy!.version, 2)
+  whole()
+})
+
 test('what a policy freezes is frozen for raises and cancels too, until a version that does not name it', async (t) => {
   const { signer, write, request, place } = await governed(t, [REST])
   await signer.sign(request(0))

@@ -3,6 +3,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { Logger } from '../log.ts'
 import type { Freezes } from './freezes.ts'
 import type { RunGrouped } from './group.ts'
+import { LOOKED_AT, policyFault } from './kept-policy.ts'
 import { readOffer, readPolicyVersion, type PolicyVersion } from './policy/accept.ts'
 import { MAX_POLICY_BYTES } from './policy/document.ts'
 import { PolicyInvalid } from './policy/json.ts'
@@ -29,7 +30,8 @@ const MAX_FILE_BYTES = 2 * MAX_POLICY_BYTES
 /**
  * Opens the policy in force. It is kept in the store: neither a file that is missing, edited or older nor a restart with such a one
  * changes it, and a setting that is removed lifts nothing.
- * @throws StartError  when there is to be one and never was one that can be used: what it forbids would be signed
+ * @throws StartError  when there is to be one and never was one that can be used, or the ledger was decided by a newer one: what it
+ *                     forbids would be signed
  */
 export function openPolicyInForce({
   db,
@@ -61,6 +63,8 @@ export function openPolicyInForce({
     if (inForce === null)
       throw new StartError(`SIGNER_POLICY_FILE cannot be used, and no policy was in force before: ${told}.`)
   }
+  const fault = policyFault(db, inForce, LOOKED_AT)
+  if (fault !== null) throw new StartError(`${fault} Put the newest signed policy at SIGNER_POLICY_FILE.`)
   // Timers follow a monotonic clock: one that is set back delays no freeze.
   const timer = file === undefined ? null : setInterval(() => void look(), LOOK_EVERY_MS).unref()
 

@@ -10,6 +10,7 @@ import { readKekSettings } from './kek-settings.ts'
 import { openKekOf, type KekSettings } from './open-kek.ts'
 import { checkWitness, follow, readHead } from './ledger.ts'
 import { assertMac, type Macs } from './macs.ts'
+import { verifyKeptPolicy } from './kept-policy.ts'
 import { verifyMeters } from './meters.ts'
 import { GENESIS, type LedgerRow } from './record.ts'
 import { openStoreForReading } from './store.ts'
@@ -107,7 +108,7 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
     const { found } = db.prepare(`SELECT count(*) AS found FROM (${sql})`).get() as { found: number }
     if (found > 0) problems.push(`${problem}: ${found}.`)
   }
-  problems.push(...verifyMeters(db))
+  problems.push(...verifyMeters(db), ...verifyKeptPolicy(db))
   const { accounts } = db.prepare('SELECT count(*) AS accounts FROM accounts').get() as { accounts: number }
   return { head, records: last.count, signatures, accounts, macs: macs === null ? null : checked, problems }
 }

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
+import { isKnownAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
 import { isMoment, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
@@ -119,10 +120,11 @@ export type NativePayment = { isOut: boolean; value: bigint; other: Hex; name: s
  * @throws invalid_cursor
  */
 export async function listPayments(
-  { db }: Pick<App, 'db'>,
+  app: AddressProver,
   { accountId, chainId, address }: Scope & { address: Hex },
   { limit, cursor, direction }: { limit: number; cursor?: string | undefined; direction: 'in' | 'out' | 'all' },
 ): Promise<{ entries: NativePayment[]; nextCursor: string | null }> {
+  const { db } = app
   const after = placeOf(`payments ${direction}`, cursor)
   const nothing = Buffer.alloc(32)
   const part = (isOut: boolean) =>
@@ -154,7 +156,7 @@ export async function listPayments(
   const page = rows.slice(0, limit)
   const last = page.at(-1)
   const names = await namesOf(
-    db,
+    app,
     page.map(({ other }) => other),
   )
   return {
@@ -171,20 +173,23 @@ export async function listPayments(
   }
 }
 
-/** What people of this installation are called, by address, at the identity that their account is known by. */
-async function namesOf(db: Db, addresses: Uint8Array[]): Promise<Map<Hex, string>> {
+/** What people of this installation are called, by addresses that are theirs, at the identity that their account is known by. */
+async function namesOf(app: AddressProver, addresses: Uint8Array[]): Promise<Map<Hex, string>> {
   if (addresses.length === 0) return new Map()
   const rows = await retrying(() =>
-    db
+    app.db
       .selectFrom('accounts as account')
       .innerJoin('identities as identity', 'identity.account_id', 'account.account_id')
-      .select(['account.address', 'identity.username'])
+      .select(['account.address', 'account.user_id', 'account.attestation', 'identity.username'])
       .where('account.address', 'in', addresses)
       .where('identity.signed_in_at', 'is not', null)
       .where(sql<boolean>`identity.provider || '-' || identity.subject = account.user_id`)
       .execute(),
   )
-  return new Map(rows.map(({ address, username }) => [toHex(address), username]))
+  const names = new Map<Hex, string>()
+  for (const row of rows)
+    if (await isKnownAddress(app, storedAddressOf(row))) names.set(toHex(row.address), row.username)
+  return names
 }
 
 /** The place behind which a page begins. @throws invalid_cursor  when it is not one of this list */

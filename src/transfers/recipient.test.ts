@@ -16,11 +16,12 @@ import { standInOf } from './strangers.ts'
 
 let database: TestDatabase
 let app: App
+const signer = attestingSigner((userId) => addressOf(userId))
 before(async () => {
   database = await testDatabase()
   app = {
     db: database.db,
-    signer: attestingSigner(addressOf),
+    signer,
     state: openState(),
     identityKeys: madeIdentityKeys(),
     chains: new Map(),
@@ -84,7 +85,7 @@ suite('a recipient by name', () => {
     assert.deepEqual(await find(byName('CORP', 'bea')), { address: bea.address })
     assert.deepEqual(await find(byName('DISCORD', 'bea')), { address: bea.address })
     assert.deepEqual(
-      await showRecipient(app.db, byName('CORP', 'bea'), bea.address).then(({ userId, hasSignedIn }) => [
+      await showRecipient(app, byName('CORP', 'bea'), bea.address).then(({ userId, hasSignedIn }) => [
         userId,
         hasSignedIn,
       ]),
@@ -132,16 +133,18 @@ suite('a recipient by id', () => {
       email: null,
       emailVerified: null,
     })
-    const shown = await showRecipient(app.db, byId('CORP', 'fay'), fay.address)
+    const shown = await showRecipient(app, byId('CORP', 'fay'), fay.address)
     assert.deepEqual([shown.userId, shown.hasSignedIn], ['CORP-fay', true])
     assert.deepEqual(
-      await showRecipient(app.db, { by: 'address', address: fay.address }, fay.address).then(
-        ({ userId, hasSignedIn }) => [userId, hasSignedIn],
-      ),
+      await showRecipient(app, { by: 'address', address: fay.address }, fay.address).then(({ userId, hasSignedIn }) => [
+        userId,
+        hasSignedIn,
+      ]),
       [null, null],
     )
-    await restoreAccount(app.db, { userId: 'CORP-waiting', address: addressOf('CORP-waiting') })
-    assert.equal((await showRecipient(app.db, byId('CORP', 'waiting'), addressOf('CORP-waiting'))).hasSignedIn, false)
+    const waiting = { userId: 'CORP-waiting', address: addressOf('CORP-waiting') }
+    await restoreAccount(app.db, { ...waiting, attestation: signer.attestation(waiting.userId, waiting.address) })
+    assert.equal((await showRecipient(app, byId('CORP', 'waiting'), addressOf('CORP-waiting'))).hasSignedIn, false)
   })
 
   test('of an application’s own people is theirs alone: others are refused in the same words, there or not', async () => {

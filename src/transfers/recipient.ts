@@ -2,12 +2,12 @@ import { bringsPeople } from '../applications/issuers.ts'
 import { checksumAddress } from '../abi/address.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
-import { provenAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
+import { isKnownAddress, provenAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'
 import { isApplicationProvider, userIdOf, type Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { findOwner } from '../users/find.ts'
-import { assertIdentity } from '../users/proven-identity.ts'
+import { assertIdentity, isIdentityProven } from '../users/proven-identity.ts'
 import type { Addressee } from './order.ts'
 import type { Recipient } from './wire.ts'
 
@@ -82,16 +82,17 @@ function unknown(to: Addressee, detail: string): AppError {
  * The recipient of what was sent, as the request named them; what else is known of them stays here.
  * @param address  by the transaction itself; null while there is none
  */
-export async function showRecipient(db: Db, to: Addressee, address: Hex | null): Promise<Recipient> {
+export async function showRecipient(app: AddressProver, to: Addressee, address: Hex | null): Promise<Recipient> {
   const shown = address === null ? null : checksumAddress(address.toLowerCase())
   if (to.by === 'address') return { userId: null, address: shown, hasSignedIn: null }
   if (address === null && to.by === 'userId')
     return { userId: userIdOf(to.provider, to.subject), address: null, hasSignedIn: false }
-  const identity = await retrying(() =>
-    db
+  const row = await retrying(() =>
+    app.db
       .selectFrom('identities as identity')
       .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
-      .select(['identity.subject', 'identity.signed_in_at'])
+      .select(['account.account_id', 'account.user_id', 'account.address', 'account.attestation'])
+      .select(['identity.provider', 'identity.subject', 'identity.proof', 'identity.signed_in_at'])
       .where('account.address', '=', fromHex(address!))
       .where('identity.provider', '=', to.provider)
       .$if(to.by === 'name', (query) =>
@@ -102,6 +103,10 @@ export async function showRecipient(db: Db, to: Addressee, address: Hex | null):
       )
       .executeTakeFirst(),
   )
+  // Whose address it is by the database alone is told nobody.
+  const isTheirs =
+    row !== undefined && isIdentityProven(app.identityKeys, row) && (await isKnownAddress(app, storedAddressOf(row)))
+  const identity = isTheirs ? row : undefined
   const subject = to.by === 'userId' ? to.subject : identity?.subject
   return {
     userId: subject === undefined ? null : userIdOf(to.provider, subject),

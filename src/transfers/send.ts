@@ -48,7 +48,7 @@ export async function transferTokens(
   // By the transaction that was sent: a repeat gets what its first request did.
   const moved = movedBy(asset.tokenType, answer.tx)
   const { status, hash, explorerUrl, id, state } = answer
-  const recipient = await showRecipient(app.db, to, moved.to)
+  const recipient = await showRecipient(app, to, moved.to)
   return { answer: { status, hash, explorerUrl, id, state, recipient, amount: amountOf(moved.value) }, isReplay }
 }
 
@@ -72,7 +72,7 @@ export async function rehearseTransfer(
     await refuseFalse(chain, move, intent)
     return dryRun(app, caller, intent)
   })
-  return { status, recipient: await showRecipient(app.db, to, address), amount: amountOf(value), gas, fee, rule }
+  return { status, recipient: await showRecipient(app, to, address), amount: amountOf(value), gas, fee, rule }
 }
 
 /** Who gets it and what is called for that, when no request before this one has settled it. */

@@ -1,0 +1,49 @@
+import type { DatabaseSync } from 'node:sqlite'
+import { readPolicyVersion, type PolicyVersion } from './policy/accept.ts'
+import { PolicyInvalid } from './policy/json.ts'
+
+/** Records that a start looks back over for the policy that decided last; `verify` looks over all of them. */
+export const LOOKED_AT = 100_000
+
+/**
+ * Whether the policy in force is at least the one by which the ledger's records, which have MACs, were decided last. Who can write the
+ * folder and lacks the master key cannot put an older one there, change that one, or remove it, and not be found.
+ * @param most  records from the end that are looked at
+ * @returns what is wrong, for people; null where nothing is
+ */
+export function policyFault(
+  db: DatabaseSync,
+  inForce: (Pick<PolicyVersion, 'hash'> & { document: { version: number } }) | null,
+  most = Number.MAX_SAFE_INTEGER,
+): string | null {
+  const row = db
+    .prepare(
+      'SELECT policy FROM ledger WHERE policy IS NOT NULL AND seq > (SELECT max(seq) FROM ledger) - ? ORDER BY seq DESC LIMIT 1',
+    )
+    .get(most) as { policy: string } | undefined
+  if (row === undefined) return null
+  const [version = '', hash] = row.policy.split(' ')
+  const said = `the ledger's records were decided by version ${version}, ${hash}`
+  if (inForce === null) return `The policy that was kept is gone: ${said}.`
+  if (inForce.document.version < Number(version))
+    return `The policy that was kept, version ${inForce.document.version}, is older: ${said}.`
+  if (inForce.document.version === Number(version) && inForce.hash !== hash)
+    return `The policy that was kept was changed: ${said}, and it is ${inForce.hash}.`
+  return null
+}
+
+/** The same of a store that is only looked at. */
+export function verifyKeptPolicy(db: DatabaseSync): string[] {
+  const has = (name: string) => db.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(name) !== undefined
+  const columns = db.prepare('SELECT name FROM pragma_table_info(?)').all('ledger') as { name: string }[]
+  // A store that was not opened for writing since may lack both.
+  if (!has('policy') || !columns.some(({ name }) => name === 'policy')) return []
+  const kept = db.prepare('SELECT document FROM policy').get() as { document: string } | undefined
+  try {
+    const fault = policyFault(db, kept === undefined ? null : readPolicyVersion(kept.document))
+    return fault === null ? [] : [fault]
+  } catch (error) {
+    if (!(error instanceof PolicyInvalid)) throw error
+    return [`The policy that was kept cannot be read: ${error.message}.`]
+  }
+}

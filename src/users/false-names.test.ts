@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { appLike } from '../../test/opened.ts'
+import { until } from '../../test/until.ts'
+import { world } from '../../test/world.ts'
+import { accountIdOf } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import { listPayments } from '../transactions/list-own.ts'
+import { showRecipient } from '../transfers/recipient.ts'
+import { attestAccounts } from './attest.ts'
+
+test('no name of another person stands beside an address: swapped in the database, an address has none', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const { app, alice, facts } = here
+  const [carol, dave] = [await here.person('carol'), await here.person('dave')]
+  await attestAccounts(app)
+  const { status, body } = await alice.post('/v1/tokens/transfers', { tokenType: 'NATIVE', amount: '0.001', toUserId: carol.userId }) // prettier-ignore
+  assert.equal(status, 200, JSON.stringify(body))
+  // What another process would show: one that remembers nothing of either.
+  const shown = async () => {
+    const fresh = appLike(app)
+    const of = { accountId: accountIdOf('DEV', 'alice'), chainId: facts.chainId, address: alice.address.toLowerCase() as `0x${string}` } // prettier-ignore
+    const { entries } = await listPayments(fresh, of, { limit: 5, direction: 'out' })
+    const address = carol.address.toLowerCase() as `0x${string}`
+    const { hasSignedIn } = await showRecipient(fresh, { by: 'userId', provider: 'DEV', subject: 'dave' }, address)
+    return [entries.map(({ name }) => name), hasSignedIn]
+  }
+  // Who signed in by a page has a name; here it is their id.
+  await until('it is mined', async () => (await shown())[0]!.toString() === 'carol')
+  assert.deepEqual(await shown(), [['carol'], null])
+  const set = (userId: string, address: string) =>
+    app.db.updateTable('accounts').set({ address: fromHex(address.toLowerCase() as `0x${string}`) }).where('user_id', '=', userId).execute() // prettier-ignore
+  await set(carol.userId, `0x${'77'.repeat(20)}`)
+  await set(dave.userId, carol.address)
+  const before = (await app.telemetry.addressesNotProven.get()).values[0]!.value
+  assert.deepEqual(await shown(), [[null], null])
+  assert.ok((await app.telemetry.addressesNotProven.get()).values[0]!.value > before)
+  await app.db.updateTable('accounts').set({ attestation: null }).where('user_id', '=', dave.userId).execute()
+  assert.deepEqual(await shown(), [[null], null])
+})
