@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
+import { lockHistory } from '../follower/history-cursor.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
@@ -46,9 +47,9 @@ type BackfillJob = {
 
 /**
  * Looks up the transfers of accounts that existed before this installation followed the chain, from `fromBlock` to
- * where the follower is now. Only final blocks are read, rows that are there stay, and what is done is remembered:
+ * where the history is now. Only final blocks are read, rows that are there stay, and what is done is remembered:
  * a repeat continues where the last one ended.
- * @returns the first block that is not done, at most one above the follower's block
+ * @returns the first block that is not done, at most one above the history's block
  * @throws RpcUnavailable | InvalidResponse | RpcError  when the node fails again and again; AppError not_found
  */
 export async function backfill(
@@ -71,19 +72,11 @@ export async function backfill(
   return { nextBlock, target }
 }
 
-/** The follower's block, once the transaction that may not know our accounts yet is through. */
+/** The history's block, once the transaction that may not know our accounts yet is through. */
 async function readBackfillTarget({ db }: BackfillContext, { chainId }: Chain): Promise<{ target: number }> {
-  return db.transaction().execute(async (tx) => {
-    const row = await tx
-      .selectFrom('cursors')
-      .select('block_number')
-      .where('chain_id', '=', chainId)
-      .forUpdate()
-      .executeTakeFirst()
-    if (row === undefined)
-      throw new AppError('not_found', 'This network has never been followed: start the server once.')
-    return { target: row.block_number }
-  })
+  const history = await db.transaction().execute((tx) => lockHistory(tx, chainId))
+  if (history === null) throw new AppError('not_found', 'This network has never been followed: start the server once.')
+  return { target: history.number }
 }
 
 /** Oldest accounts first, so that new ones change the last group only. */
@@ -160,7 +153,7 @@ async function fetchRange(
   }
 }
 
-/** Rows and how far they reach, together. The follower's cursor is held meanwhile: what is final stays so. */
+/** Rows and how far they reach, together. The history's cursor is held meanwhile: what is final stays so. */
 async function store(
   app: BackfillContext,
   chain: Chain,
@@ -193,23 +186,19 @@ async function readNext(db: Db, { chainId }: Chain, { fromBlock, group }: { from
   return row?.next_block ?? fromBlock
 }
 
-/** The newest final block that the follower has; -1 before the first. */
+/** The newest final block that the history has; -1 before the first. */
 export async function readFinalized(db: Db, { chainId }: Chain): Promise<number> {
   const row = await db
-    .selectFrom('cursors')
-    .select('finalized_number')
-    .where('chain_id', '=', chainId)
+    .selectFrom('history_cursors as history')
+    .innerJoin('cursors as cursor', 'cursor.chain_id', 'history.chain_id')
+    .select(['finalized_number', 'history.block_number'])
+    .where('history.chain_id', '=', chainId)
     .executeTakeFirst()
-  return row?.finalized_number ?? -1
+  return row === undefined ? -1 : Math.min(row.finalized_number, row.block_number)
 }
 
-/** The same, and the follower waits until this transaction is over. */
-export async function lockFinalized(db: Db, { chainId }: Chain): Promise<number> {
-  const row = await db
-    .selectFrom('cursors')
-    .select('finalized_number')
-    .where('chain_id', '=', chainId)
-    .forUpdate()
-    .executeTakeFirst()
-  return row?.finalized_number ?? -1
+/** The same, and the history waits until this transaction is over, as does whoever would take blocks back; transactions do not. */
+export async function lockFinalized(db: Db, chain: Chain): Promise<number> {
+  await lockHistory(db, chain.chainId)
+  return readFinalized(db, chain)
 }

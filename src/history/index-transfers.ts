@@ -1,11 +1,13 @@
-import type { BlockListener } from '../follower/block.ts'
+import type { Trailing } from '../follower/block.ts'
 import { noteTokens, reviewTokens } from '../tokens/record.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { insertTransfers } from './columns.ts'
 import { findTransfers, rowsOf } from './rows.ts'
 
 /** Keeps the `transfers` table equal to what the canonical chain says of our accounts. */
-export const indexTransfers: BlockListener = {
+export const indexTransfers: Trailing = {
+  isTrailing: true,
+
   onBlocks: async (db, _app, chain, blocks) => {
     const found = blocks.flatMap(findTransfers)
     if (found.length === 0) return
@@ -23,9 +25,6 @@ export const indexTransfers: BlockListener = {
       .where('block_number', '>=', fromNumber)
       .execute()
   },
-
-  // Whether a transfer is final is the cursor's to tell, not the row's.
-  onFinalize: async () => {},
 
   afterCommit: (app, chain) => void refreshTokens(app, chain),
 }

@@ -7,7 +7,7 @@ import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { parseUserId, type Hex } from '../ids.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
-import { indexedTo } from '../follower/cursor.ts'
+import { indexedTo } from '../follower/history-cursor.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { ownAccount } from '../users/authorize.ts'
@@ -42,7 +42,7 @@ export async function readHistory(
 
   return retrying(async () => {
     // The cursor is read first and bounds the rows: a page never holds a block that its headers do not cover.
-    const { halted: _, ...reached } = await indexedTo(app.db, chain.chainId)
+    const { halted: _, followedTo: __, ...reached } = await indexedTo(app.db, chain.chainId)
     if (reached.indexedTo === null) return { entries: [], nextCursor: null, ...reached }
     const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
     const rows = await selectTransfers(app.db, {

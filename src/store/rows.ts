@@ -230,6 +230,14 @@ export type Database = {
     updated_at: DefaultTime
     read_from: string | null
   }
+  history_cursors: {
+    chain_id: number
+    block_number: number
+    block_hash: Bytes
+    epoch: number
+    lease_owner: string | null
+    updated_at: DefaultTime
+  }
   transfers: {
     account_id: string
     chain_id: number
