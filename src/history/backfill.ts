@@ -11,6 +11,7 @@ import type { Db } from '../store/db.ts'
 import { noteTokens } from '../tokens/record.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { insertTransfers } from './columns.ts'
+import { noteCoverage } from './coverage.ts'
 import { fetchPast, fetchWhole, isTooMuch } from './past-logs.ts'
 import { rowsOf, type FoundTransfer } from './rows.ts'
 
@@ -122,7 +123,7 @@ async function fillGroup(
     const to = Math.min(last, next + range - 1)
     try {
       const found = await fetchRange(chain, { from: next, to, addresses: group.addresses })
-      transfers += await store(app, chain, { found, fromBlock, group, next: to + 1 })
+      transfers += await store(app, chain, { found, fromBlock, group, target, next: to + 1 })
       next = to + 1
       range = Math.min(MAX_RANGE, range * 2)
       failures = 0
@@ -157,7 +158,13 @@ async function fetchRange(
 async function store(
   app: BackfillContext,
   chain: Chain,
-  { found, fromBlock, group, next }: { found: FoundTransfer[]; fromBlock: number; group: AccountGroup; next: number },
+  {
+    found,
+    fromBlock,
+    group,
+    target,
+    next,
+  }: { found: FoundTransfer[]; fromBlock: number; group: AccountGroup; target: number; next: number },
 ): Promise<number> {
   return app.db.transaction().execute(async (db) => {
     if ((await lockFinalized(db, chain)) < next - 1) throw new Error('a finalized block was reorganised')
@@ -166,11 +173,22 @@ async function store(
     await noteTokens(db, chain, tokens)
     const { accountIds, members } = group
     const progress = { next_block: next, updated_at: sql<Date>`now()` }
-    await db
+    const { target_block } = await db
       .insertInto('backfills')
-      .values({ chain_id: chain.chainId, from_block: fromBlock, members, accounts: accountIds.length, ...progress })
-      .onConflict((on) => on.columns(['chain_id', 'from_block', 'members']).doUpdateSet(progress))
-      .execute()
+      .values({
+        ...{ chain_id: chain.chainId, from_block: fromBlock, members, accounts: accountIds.length },
+        ...{ target_block: target, ...progress },
+      })
+      .onConflict((on) =>
+        on.columns(['chain_id', 'from_block', 'members']).doUpdateSet({
+          ...progress,
+          target_block: sql<number>`coalesce(backfills.target_block, excluded.target_block)`,
+        }),
+      )
+      .returning('target_block')
+      .executeTakeFirstOrThrow()
+    // Behind the target of its beginning the history has known these accounts all along.
+    if (next > target_block!) await noteCoverage(db, chain, { accountIds, from: fromBlock })
     return stored
   })
 }

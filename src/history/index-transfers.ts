@@ -2,6 +2,7 @@ import type { Trailing } from '../follower/block.ts'
 import { noteTokens, reviewTokens } from '../tokens/record.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { insertTransfers } from './columns.ts'
+import { lowerCoverage, markHistory } from './coverage.ts'
 import { findTransfers, rowsOf } from './rows.ts'
 
 /** Keeps the `transfers` table equal to what the canonical chain says of our accounts. */
@@ -9,6 +10,7 @@ export const indexTransfers: Trailing = {
   isTrailing: true,
 
   onBlocks: async (db, _app, chain, blocks) => {
+    await markHistory(db, chain, blocks[0]!.number)
     const found = blocks.flatMap(findTransfers)
     if (found.length === 0) return
     const { rows, tokens } = await rowsOf(db, chain, found)
@@ -19,6 +21,7 @@ export const indexTransfers: Trailing = {
 
   onRetract: async (db, _app, chain, fromNumber) => {
     await reviewTokens(db, chain, fromNumber)
+    await lowerCoverage(db, chain, fromNumber)
     await db
       .deleteFrom('transfers')
       .where('chain_id', '=', chain.chainId)

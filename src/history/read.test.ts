@@ -16,6 +16,7 @@ import { openTelemetry } from '../telemetry.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
 import { atHead } from '../../test/follower-stage.ts'
+import { noteCoverage } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { history } from './routes.ts'
 import type { Entry } from './wire.ts'
@@ -175,6 +176,10 @@ suite('GET /v1/users/:userId/history', () => {
     assert.equal(body[0].direction, 'SELF')
     assert.equal(body[0].status, 'CONFIRMED')
     assert.equal(headers['x-indexed-to-block'], '4')
+    // Nobody can say yet: the account is younger than what was noted of the history.
+    assert.equal(headers['x-indexed-from-block'], undefined)
+    await noteCoverage(app.db, script.chain, { accountIds: [ALICE_ID], from: 2 })
+    assert.equal((await get(ALICE_PATH)).headers['x-indexed-from-block'], '2')
     assert.equal(headers['x-finalized-to-block'], '2')
     assert.equal(headers.link, undefined)
     assert.equal(headers['x-next-cursor'], undefined)

@@ -238,6 +238,8 @@ export type Database = {
     lease_owner: string | null
     updated_at: DefaultTime
   }
+  history_marks: { chain_id: number; at: Time; block_number: number }
+  coverage: { account_id: string; chain_id: number; covered_from: number; updated_at: DefaultTime }
   transfers: {
     account_id: string
     chain_id: number
@@ -288,6 +290,7 @@ export type Database = {
     members: Bytes
     accounts: number
     next_block: number
+    target_block: number | null
     updated_at: DefaultTime
   }
 }
