@@ -205,7 +205,7 @@ async function ours(db: RootDb, url: string, verification: Chain['verification']
   const follower = startFollower(app, chain, [followTransactions, { ...indexTransfers, afterCommit: () => {} }])
   for (let at = -1; at < BLOCKS;) {
     await new Promise((resolve) => setTimeout(resolve, 20))
-    at = (await db.selectFrom('cursors').select('block_number').executeTakeFirst())?.block_number ?? -1
+    at = (await db.selectFrom('history_cursors').select('block_number').executeTakeFirst())?.block_number ?? -1
   }
   await follower.stop()
   rpc.close()
@@ -236,7 +236,7 @@ async function addStrangers(db: RootDb, count: number): Promise<void> {
 }
 
 async function clear(db: RootDb): Promise<void> {
-  await sql`truncate transfers, blocks, cursors, tokens`.execute(db)
+  await sql`truncate transfers, blocks, cursors, history_cursors, tokens`.execute(db)
 }
 
 const line = (name: string, { seconds, cpuSeconds, databaseSeconds, heapMb }: Measured, base?: Measured) => {

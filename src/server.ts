@@ -58,6 +58,7 @@ const EXPOSED = [
   'X-Block-Number',
   'X-Unanswered-Tokens',
   'X-Next-Cursor',
+  'X-Indexed-From-Block',
   'X-Indexed-To-Block',
   'X-Finalized-To-Block',
   'Link',

@@ -10,7 +10,9 @@ export type Telemetry = {
   rpcCalls: Counter<string>
   writes: Counter<string>
   headBlock: Gauge<string>
+  followedBlock: Gauge<string>
   indexedBlock: Gauge<string>
+  cursorLag: Gauge<string>
   loopDelay: Gauge<string>
   poolWait: Histogram<string>
   admissionLimit: Gauge<string>
@@ -57,6 +59,18 @@ export function openTelemetry(name: string, level: string): Telemetry {
       name: 'chain_head_block',
       help: 'Newest block that the service has stored',
       labelNames: ['chain_id'],
+      registers,
+    }),
+    followedBlock: new Gauge({
+      name: 'followed_block',
+      help: 'Newest block that is stored, with what it made of transactions',
+      labelNames: ['chain_id'],
+      registers,
+    }),
+    cursorLag: new Gauge({
+      name: 'cursor_lag_blocks',
+      help: 'Blocks between the newest of the node and a cursor: transactions, history',
+      labelNames: ['chain_id', 'cursor'],
       registers,
     }),
     indexedBlock: new Gauge({

@@ -6,7 +6,9 @@ import type { Block } from '../src/chain/rpc/block.ts'
 import { readConfig } from '../src/config.ts'
 import type { BlockListener, FollowedBlock } from '../src/follower/block.ts'
 import { startFollower } from '../src/follower/follow.ts'
+import type { Hex } from '../src/ids.ts'
 import { toHex } from '../src/store/bytes.ts'
+import type { Db } from '../src/store/db.ts'
 import type { Database } from '../src/store/rows.ts'
 import { openState } from '../src/state.ts'
 import { openTelemetry } from '../src/telemetry.ts'
@@ -38,11 +40,11 @@ export function followerStage(empties: readonly (keyof Database)[] = ['blocks', 
   })
   after(() => database.close())
 
-  const settled = (script: ScriptedChain) =>
-    until('the cursor is at the head', async () => {
-      const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
-      return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
-    })
+  // Who looks at transfers waits for them, too.
+  const waitsFor = empties.includes('transfers') ? (['cursors', 'history_cursors'] as const) : (['cursors'] as const)
+  const settled = async (script: ScriptedChain) => {
+    for (const cursor of waitsFor) await atHead(app.db, cursor, () => script.blocks.at(-1)!.hash)
+  }
   /** Follows a chain while the work lasts. */
   async function following(
     script: ScriptedChain,
@@ -72,6 +74,17 @@ export function followerStage(empties: readonly (keyof Database)[] = ['blocks', 
       (await app.db.selectFrom('blocks').select('hash').orderBy('number').execute()).map(({ hash }) => toHex(hash)),
   }
 }
+
+/** Resolves when a cursor is at the newest block. */
+export const atHead = (
+  db: Db,
+  cursor: 'cursors' | 'history_cursors',
+  newest: () => Promise<Hex> | Hex,
+): Promise<boolean> =>
+  until(`${cursor} is at the head`, async () => {
+    const row = await db.selectFrom(cursor).select('block_hash').executeTakeFirst()
+    return row !== undefined && toHex(row.block_hash) === (await newest())
+  })
 
 export const TRANSACTION: ScriptedTransaction = {
   from: signerAt(0xa1),

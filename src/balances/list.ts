@@ -90,7 +90,11 @@ function readPlace(cursor: string): Hex {
 }
 
 async function readIndexedTo(db: Db, chainId: number): Promise<number | null> {
-  const row = await db.selectFrom('cursors').select('block_number').where('chain_id', '=', chainId).executeTakeFirst()
+  const row = await db
+    .selectFrom('history_cursors')
+    .select('block_number')
+    .where('chain_id', '=', chainId)
+    .executeTakeFirst()
   // A cursor below zero is before the first block.
   return row === undefined || row.block_number < 0 ? null : row.block_number
 }

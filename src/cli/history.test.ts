@@ -57,7 +57,8 @@ suite(
       const follower = startFollower(app, script.chain, [indexTransfers])
       await until(
         'the chain is followed',
-        async () => (await db.selectFrom('cursors').select('block_number').executeTakeFirst())?.block_number === 10,
+        async () =>
+          (await db.selectFrom('history_cursors').select('block_number').executeTakeFirst())?.block_number === 10,
       )
       await follower.stop()
       await db

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { until } from '../../test/until.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
-import { indexedTo } from '../follower/cursor.ts'
+import { indexedTo } from '../follower/history-cursor.ts'
 import { listActions } from '../operator/actions.ts'
 import { readTransaction } from '../transactions/read.ts'
 import { rewind } from './rewind.ts'
@@ -30,7 +30,10 @@ test('a network that stopped below finality is taken back beside its follower, a
 
   await world.rpc('anvil_reorg', 6, [])
   await until('the follower halted', async () => (await halted()) !== null)
-  const { finalizedTo } = await indexedTo(world.db, 31_337)
+  const { finalized_number: finalizedTo } = await world.db
+    .selectFrom('cursors')
+    .select('finalized_number')
+    .executeTakeFirstOrThrow()
   assert.match((await halted())!, new RegExp(`below the finalized block ${finalizedTo}`))
   const { block_number: newest } = await world.db.selectFrom('cursors').select('block_number').executeTakeFirstOrThrow()
   await assert.rejects(rewound(newest), new RegExp(`The chains differ above block ${newest - 6}`))

@@ -11,6 +11,7 @@ import { BEFORE_GENESIS, setHalted, type Position } from './cursor.ts'
 import { fetchBlock, fetchHeader, fetchHeaders } from './fetch.ts'
 import { askFinality } from './finality.ts'
 import { confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower, type Window } from './follower.ts'
+import { showLag } from './lag.ts'
 
 /** blocks fetched at once while catching up, and how many of them side by side */
 const WINDOW = 32
@@ -45,6 +46,7 @@ export async function advance(follower: Follower, held: Position, latest: Block)
   if (isBehind && window.error === null)
     follower.ahead = { after: last.hash, window: fetchWindow(follower, last, latest) }
   await applyAll(follower, window.blocks, window.finality)
+  if (isBehind) await follower.trail?.untilRoom()
   if (window.error !== null) throw window.error
   return isBehind
 }
@@ -130,8 +132,9 @@ async function applyAll(follower: Follower, blocks: FollowedBlock[], finality: F
     follower.held = await applyBlocks(app, chain, listeners, { held: follower.held!, blocks: group, finality })
     follower.renewedAt = from
     const last = group.at(-1)!
+    follower.trail?.follow(group)
     for (const block of group) chain.head.pace.note(block)
-    app.telemetry.indexedBlock.set({ chain_id: String(chain.chainId) }, last.number)
+    showLag(follower, { transactions: last.number })
     // While far behind, the head runs ahead of what is stored; it does not go back to it.
     if (last.number >= (chain.head.current()?.number ?? -1)) showHead(follower, last)
     tellListeners(follower)
@@ -161,7 +164,8 @@ async function reorganise(follower: Follower, held: Position, latest: Block): Pr
   chain.head.setFollowed(0)
   follower.held = await retractBlocks(app, chain, listeners, { held, ancestor })
   follower.renewedAt = from
-  app.telemetry.indexedBlock.set({ chain_id: String(chain.chainId) }, ancestor.number)
+  follower.trail?.wake()
+  showLag(follower, { transactions: ancestor.number })
   if (found !== null) showHead(follower, found)
   tellListeners(follower)
   return true

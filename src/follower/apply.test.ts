@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
-import { takeGroup } from './apply.ts'
+import { takeGroup, takeTransfers } from './apply.ts'
 import { fetchBlock } from './fetch.ts'
 
 const batchOf = (count: number): ScriptedTransfer => ({
@@ -17,11 +17,11 @@ async function blocksOf(...blocks: ScriptedTransfer[][]) {
   return Promise.all(mined.map(({ hash }) => fetchBlock(rpc, hash, { hasBlockReceipts: true, verification: 'bloom' })))
 }
 
-test('blocks share a transaction up to 32 of them, or up to the rows that their batches can become', async () => {
+test('transfers of blocks share a transaction up to 32 of them, or up to the rows that their batches can become', async () => {
   const sizes = async (...blocks: ScriptedTransfer[][]) => {
     const found: number[] = []
     for (let rest = await blocksOf(...blocks); rest.length > 0; rest = rest.slice(found.at(-1)!))
-      found.push(takeGroup(rest).length)
+      found.push(takeTransfers(rest).length)
     return found
   }
   const repeated = (count: number, transfers: ScriptedTransfer[]) => Array.from({ length: count }, () => transfers)
@@ -30,4 +30,13 @@ test('blocks share a transaction up to 32 of them, or up to the rows that their 
   assert.deepEqual(await sizes(...repeated(9, [batchOf(200)])), [4, 4, 1])
   assert.deepEqual(await sizes([single], [batchOf(1_000)], [single]), [1, 1, 1])
   assert.deepEqual(await sizes([batchOf(300), batchOf(300)], [single], [batchOf(500)], [single]), [2, 2])
+})
+
+test('what blocks made of transactions shares one whatever they logged: up to 32 blocks, or up to their transactions', async () => {
+  const [loud] = await blocksOf([batchOf(1_000), batchOf(1_000)])
+  const many = (count: number) => ({ ...loud!, receipts: Array.from({ length: count }, () => loud!.receipts[0]!) })
+  const size = (...blocks: (typeof loud)[]) => takeGroup(blocks.map((block) => block!)).length
+  assert.equal(size(...Array.from({ length: 40 }, () => loud)), 32)
+  assert.equal(size(many(999), many(999), loud), 2)
+  assert.equal(size(many(5_000), loud), 1)
 })

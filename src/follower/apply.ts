@@ -6,8 +6,9 @@ import type { Hex } from '../ids.ts'
 import { storedBlockHash } from '../store/block-hash.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
-import type { BlockListener, FollowedBlock, Log } from './block.ts'
+import type { BlockListener, FollowedBlock, Log, KeptBlock } from './block.ts'
 import { moveCursor, type Position } from './cursor.ts'
+import { lockHistory, setHistoryBack } from './history-cursor.ts'
 
 /** blocks kept below finality: more than any walk back needs */
 const KEPT_BELOW_FINALITY = 256
@@ -22,7 +23,7 @@ const MAX_ROWS = 2_000
 export type Finality = { number: number; hash: Hex | null }
 
 /**
- * Stores blocks that follow the cursor, whatever the listeners make of them, and the new cursor, in one transaction.
+ * Stores blocks that follow the cursor, whatever its listeners make of them, and the new cursor, in one transaction.
  * @param blocks   linked, in order; the first one's parent is the cursor's block
  * @param finality what the network calls final now, or null when that is not known
  * @returns        the cursor as it is now
@@ -35,17 +36,18 @@ export async function applyBlocks(
   { held, blocks, finality }: { held: Position; blocks: FollowedBlock[]; finality: Finality | null },
 ): Promise<Position> {
   const last = blocks.at(-1)!
+  const leading = listeners.filter((listener) => listener.isTrailing !== true)
   return app.db.transaction().execute(async (db) => {
     const finalized = await nextFinalized(db, chain.chainId, { held, blocks, finality })
     const next = { ...held, number: last.number, hash: last.hash, finalized }
     await moveCursor(db, chain.chainId, held, next)
-    for (const listener of listeners) {
+    for (const listener of leading) {
       if ('onBlocks' in listener) await listener.onBlocks(db, app, chain, blocks)
       else for (const block of blocks) await listener.onBlock(db, app, chain, block)
     }
     await storeBlocks(db, chain.chainId, blocks)
     if (finalized > held.finalized) {
-      for (const listener of listeners) await listener.onFinalize(db, app, chain, finalized)
+      for (const listener of leading) await listener.onFinalize(db, app, chain, finalized)
     }
     const keepFrom = isDevelopment(chain) ? last.number - KEPT_IN_DEVELOPMENT : finalized - KEPT_BELOW_FINALITY
     if (keepFrom > 0) {
@@ -76,25 +78,35 @@ export async function retractIn(
   const finalized = Math.min(held.finalized, ancestor.number)
   const next = { ...held, number: ancestor.number, hash: ancestor.hash, finalized }
   await moveCursor(db, chain.chainId, held, next)
+  // Also where it is below: whoever stores a block of the old branch at this moment has stored it before, or never does.
+  const history = await lockHistory(db, chain.chainId)
+  if (history !== null && history.number > ancestor.number) await setHistoryBack(db, chain.chainId, ancestor)
   for (const listener of listeners) await listener.onRetract(db, app, chain, ancestor.number + 1)
   await db.deleteFrom('blocks').where('chain_id', '=', chain.chainId).where('number', '>', ancestor.number).execute()
   return next
 }
 
-/** The longest start of a list that may share one transaction; at least one block, which cannot be divided. */
-export function takeGroup(blocks: FollowedBlock[]): FollowedBlock[] {
+/** The longest start of a list of which the transactions' states may share one commit: a row for each, and the block's. */
+export const takeGroup = <T extends KeptBlock>(blocks: readonly T[]): T[] =>
+  takeRows(blocks, ({ receipts }) => 1 + receipts.length)
+
+/** The same of the transfers in them. */
+export const takeTransfers = <T extends KeptBlock>(blocks: readonly T[]): T[] => takeRows(blocks, mostTransfersOf)
+
+/** At least one block, which cannot be divided. */
+function takeRows<T>(blocks: readonly T[], rowsOf: (block: T) => number): T[] {
   let rows = 0
   let count = 0
   for (const block of blocks.slice(0, MAX_BLOCKS)) {
-    rows += mostRowsOf(block)
+    rows += rowsOf(block)
     if (count > 0 && rows > MAX_ROWS) break
     count++
   }
   return blocks.slice(0, count)
 }
 
-/** A row for the block, one for each log, and for a batch, which holds up to a thousand transfers, one for either side. */
-const mostRowsOf = ({ receipts }: FollowedBlock): number =>
+/** One for the block, one for each log, and for a batch, which holds up to a thousand transfers, one for either side. */
+const mostTransfersOf = ({ receipts }: KeptBlock): number =>
   receipts.reduce((sum, { logs }) => logs.reduce((all, log) => all + mostRowsOfLog(log), sum), 1)
 
 function mostRowsOfLog(log: Log): number {

@@ -53,16 +53,37 @@ export type Logged = Pick<Receipt, 'transactionHash' | 'from' | 'logs'> & { stat
 /** `logIndex` counts through the block. */
 export type Log = { address: Hex; topics: Hex[]; data: Hex; logIndex: number }
 
+/** A block as it is kept for who comes behind: what it was proven by is not. */
+export type KeptBlock = Omit<FollowedBlock, 'prove'>
+
 /**
  * What a slice does with the chain, a stream of three events. Each runs inside the database transaction that moves
  * the cursor, so its rows and the cursor change together or not at all: use only the `db` given. An error stops
  * the follower at this block until it passes.
  */
-export type BlockListener = (EachBlock | ManyBlocks) & {
-  /** Blocks from this number on are no longer part of the chain. Others may follow in their place. */
+export type BlockListener = Leading | Trailing
+
+/** At the follower's cursor: the next block waits for it. */
+export type Leading = (EachBlock | ManyBlocks) &
+  Reorganised & {
+    isTrailing?: false
+    /** Blocks up to this number can no longer be retracted (on a development chain that lost blocks they still are). */
+    onFinalize(db: Db, app: App, chain: Chain, throughNumber: number): Promise<void>
+  }
+
+/** Behind the follower, at the history's cursor and in a transaction of its own: nobody waits for it. */
+export type Trailing = Reorganised & {
+  isTrailing: true
+  /** The next blocks of the canonical chain, in order, which share a commit. */
+  onBlocks(db: Db, app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<void>
+}
+
+type Reorganised = {
+  /**
+   * Blocks from this number on are no longer part of the chain. Others may follow in their place. In the transaction that moves
+   * the follower's cursor back, and with it the history's where that is as far.
+   */
   onRetract(db: Db, app: App, chain: Chain, fromNumber: number): Promise<void>
-  /** Blocks up to this number can no longer be retracted (on a development chain that lost blocks they still are). */
-  onFinalize(db: Db, app: App, chain: Chain, throughNumber: number): Promise<void>
   /** After the commit, in the process that follows. Must return immediately and never throw. */
   afterCommit?(app: App, chain: Chain): void
 }

@@ -8,7 +8,6 @@ import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import {
   endLease,
   Fenced,
-  indexedTo,
   moveCursor,
   openCursor,
   readFollowerCursor,
@@ -30,7 +29,7 @@ suite('the cursor of a network, beside that of another one', () => {
     db = database.db
   })
   beforeEach(async () => {
-    for (const table of ['cursors', 'blocks'] as const) await db.deleteFrom(table).execute()
+    for (const table of ['cursors', 'history_cursors', 'blocks'] as const) await db.deleteFrom(table).execute()
     // The other network is at the very same block, under the same lease: nothing but its number tells it apart.
     for (const chainId of [OTHER, OURS]) await openCursor(db, chainId, { number: 7, hash: hashOf(7) })
     await takeLease(db, OTHER, 'first')
@@ -71,29 +70,14 @@ suite('the cursor of a network, beside that of another one', () => {
       .execute()
 
   test('is made once: who comes second changes nothing', async () => {
-    await leavesTheOther(() => openCursor(db, OURS, { number: 99, hash: hashOf(99) }))
+    await leavesTheOther(async () => assert.equal(await openCursor(db, OURS, { number: 99, hash: hashOf(99) }), false))
     const { block_number, block_hash, finalized_number, epoch, halted } = await rowOf(OURS)
     assert.deepEqual([block_number, toHex(block_hash), finalized_number, epoch, halted], [7, hashOf(7), 7, 0, null])
   })
 
-  test('says how far the history reaches: nowhere before block 0, and block 0 is somewhere', async () => {
-    const nowhere = { indexedTo: null, finalizedTo: null, halted: null }
-    assert.deepEqual(await indexedTo(db, 4_711), nowhere)
-    assert.deepEqual(await indexedTo(db, OURS), { indexedTo: 7, finalizedTo: 7, halted: null })
-    const set = (block_number: number, finalized_number: number) =>
-      db.updateTable('cursors').set({ block_number, finalized_number }).where('chain_id', '=', OURS).execute()
-    await set(-1, -1)
-    assert.deepEqual(await indexedTo(db, OURS), nowhere)
-    await set(0, -1)
-    assert.deepEqual(await indexedTo(db, OURS), { ...nowhere, indexedTo: 0 })
-    await set(3, 0)
-    await setHalted(db, OURS, (await takeLease(db, OURS, 'first'))!, 'It stands.')
-    assert.deepEqual(await indexedTo(db, OURS), { indexedTo: 3, finalizedTo: 0, halted: 'It stands.' })
-  })
-
   test('shows its own stored block and no other, or none', async () => {
     assert.equal(await readFollowerCursor(db, 4_711), null)
-    const nothing = { isLeased: false, halted: null, block: null }
+    const nothing = { isLeased: false, halted: null, block: null, indexedTo: null }
     await storeBlock(OTHER, 7)
     await storeBlock(OURS, 6)
     assert.deepEqual(await readFollowerCursor(db, OURS), nothing)
@@ -101,8 +85,21 @@ suite('the cursor of a network, beside that of another one', () => {
     const block = { number: 7, hash: hashOf(OURS + 7), parentHash: hashOf(6), timestamp: 1_767_225_600, baseFee: 9n }
     assert.deepEqual(await readFollowerCursor(db, OURS), { ...nothing, block })
     assert.equal((await readFollowerCursor(db, OTHER))!.block!.baseFee, null)
+    const place = { block_number: 5, block_hash: Buffer.alloc(32), epoch: 0, lease_owner: null }
+    await db
+      .insertInto('history_cursors')
+      .values({ chain_id: OURS, ...place })
+      .execute()
+    assert.deepEqual(await readFollowerCursor(db, OURS), { ...nothing, block, indexedTo: 5 })
+    assert.equal((await readFollowerCursor(db, OTHER))!.indexedTo, null)
     await setHalted(db, OURS, (await takeLease(db, OURS, 'first'))!, 'It stands.')
-    assert.deepEqual(await readFollowerCursor(db, OURS), { ...nothing, isLeased: true, halted: 'It stands.', block })
+    assert.deepEqual(await readFollowerCursor(db, OURS), {
+      ...nothing,
+      isLeased: true,
+      halted: 'It stands.',
+      block,
+      indexedTo: 5,
+    })
   })
 
   test('is leased until the lease ends, and not without one', async () => {

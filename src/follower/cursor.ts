@@ -43,39 +43,18 @@ const positionOf = (row: CursorRow): Position => ({
 const leaseEnd = () => sql<Date>`now() + ${sql.lit(`${LEASE_SECONDS} seconds`)}::interval`
 const isLeased = sql<boolean>`coalesce(lease_until > now(), false)`
 
-/**
- * How far the history of a network reaches: numbers are null before the first block is stored.
- * `halted` is a sentence for the operator while the follower has stopped below finality.
- */
-export async function indexedTo(
-  db: Db,
-  chainId: number,
-): Promise<{ indexedTo: number | null; finalizedTo: number | null; halted: string | null }> {
-  const row = await db
-    .selectFrom('cursors')
-    .select(['block_number', 'finalized_number', 'halted'])
-    .where('chain_id', '=', chainId)
-    .executeTakeFirst()
-  // A cursor below zero is before the first block.
-  const known = (number: number | undefined) => (number === undefined || number < 0 ? null : number)
-  return {
-    indexedTo: known(row?.block_number),
-    finalizedTo: known(row?.finalized_number),
-    halted: row?.halted ?? null,
-  }
-}
-
 /** The cursor as a process sees it that does not hold it: where it is, and whether someone does. */
 export async function readFollowerCursor(
   db: Db,
   chainId: number,
-): Promise<{ isLeased: boolean; halted: string | null; block: Block | null } | null> {
+): Promise<{ isLeased: boolean; halted: string | null; block: Block | null; indexedTo: number | null } | null> {
   const row = await db
     .selectFrom('cursors as cursor')
     .leftJoin('blocks as block', (join) =>
       join.onRef('block.chain_id', '=', 'cursor.chain_id').onRef('block.number', '=', 'cursor.block_number'),
     )
-    .select(['cursor.halted', isLeased.as('is_leased')])
+    .leftJoin('history_cursors as history', 'history.chain_id', 'cursor.chain_id')
+    .select(['cursor.halted', isLeased.as('is_leased'), 'history.block_number as indexed'])
     .select(['block.number', 'block.hash', 'block.parent_hash', 'block.mined_at', 'block.base_fee'])
     .where('cursor.chain_id', '=', chainId)
     .executeTakeFirst()
@@ -83,7 +62,7 @@ export async function readFollowerCursor(
   const { number, hash, parent_hash, mined_at, base_fee } = row
   // Of a block that is not stored the join gives none of the columns.
   const block = number === null ? null : blockOf({ number, hash: hash!, parent_hash: parent_hash!, mined_at: mined_at!, base_fee }) // prettier-ignore
-  return { isLeased: row.is_leased, halted: row.halted, block }
+  return { isLeased: row.is_leased, halted: row.halted, block, indexedTo: row.indexed }
 }
 
 /** A row of `blocks` as the header it was made from. */
@@ -103,9 +82,9 @@ export function blockOf(row: {
   }
 }
 
-/** Makes the cursor of a network that was never followed; anyone who comes second changes nothing. */
-export async function openCursor(db: Db, chainId: number, start: { number: number; hash: Hex }): Promise<void> {
-  await db
+/** Makes the cursor of a network that was never followed; anyone who comes second changes nothing. @returns whether it was made */
+export async function openCursor(db: Db, chainId: number, start: { number: number; hash: Hex }): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await db
     .insertInto('cursors')
     .values({
       chain_id: chainId,
@@ -118,7 +97,8 @@ export async function openCursor(db: Db, chainId: number, start: { number: numbe
       halted: null,
     })
     .onConflict((on) => on.column('chain_id').doNothing())
-    .execute()
+    .executeTakeFirst()
+  return numInsertedOrUpdatedRows === 1n
 }
 
 /** Takes a free or expired lease under a new epoch; null while another process holds it. */

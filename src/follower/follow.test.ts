@@ -7,8 +7,9 @@ import { until } from '../../test/until.ts'
 import { followerStage, recorder, TRANSACTION } from '../../test/follower-stage.ts'
 import { applyBlocks } from './apply.ts'
 import type { BlockListener } from './block.ts'
-import { Fenced, indexedTo, releaseLease, renewLease, setHalted, takeLease } from './cursor.ts'
+import { Fenced, releaseLease, renewLease, setHalted, takeLease } from './cursor.ts'
 import { startFollower } from './follow.ts'
+import { indexedTo } from './history-cursor.ts'
 import { chainLike } from '../../test/opened.ts'
 
 suite('the follower', () => {
@@ -58,7 +59,11 @@ suite('the follower', () => {
     const { listener, told } = recorder()
     await following(script, listener, () => settled(script))
     assert.equal(told[0]!.number, 40 - 12)
-    assert.deepEqual(await indexedTo(app.db, 31337), { indexedTo: 40, finalizedTo: 28, halted: null })
+    const { block_number, finalized_number, halted } = await app.db
+      .selectFrom('cursors')
+      .selectAll()
+      .executeTakeFirstOrThrow()
+    assert.deepEqual([block_number, finalized_number, halted], [40, 28, null])
   })
 
   test('a node without the finalized tag counts 64 blocks', async () => {

@@ -1,11 +1,11 @@
 /**
  * follower: reads the blocks of a network in order, in one process at a time.
- * Owns: the lease and the cursor, the last blocks for reorganisations, what of a block is checked against its hash,
+ * Owns: the lease and the cursors, of transactions and of the history, the last blocks for reorganisations, what of a block is checked against its hash,
  *   finality.
- * Does not own: what is made of a block. Its listeners do that in the same transaction: `transactions/follow.ts`,
- *   `history/`.
- * Start here, then `advance.ts` and `apply.ts`.
- * Tables: blocks, cursors.
+ * Does not own: what is made of a block. Its listeners do that in the transaction that moves the cursor: `transactions/follow.ts`
+ *   that of the blocks, `history/` that of the history, which may be behind.
+ * Start here, then `advance.ts` and `apply.ts`; `trail.ts` for the history.
+ * Tables: blocks, cursors, history_cursors.
  */
 
 import { randomBytes } from 'node:crypto'
@@ -21,7 +21,6 @@ import {
   BEFORE_GENESIS,
   endLease,
   Fenced,
-  openCursor,
   readFollowerCursor,
   releaseLease,
   renewLease,
@@ -31,6 +30,9 @@ import {
 import { fetchHeader } from './fetch.ts'
 import { readsFrom, sourceOf } from './receipt-source.ts'
 import { findFinality } from './finality.ts'
+import { openCursors } from './history-cursor.ts'
+import { showLag } from './lag.ts'
+import { startTrail } from './trail.ts'
 import { askLatest, confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower } from './follower.ts'
 
 const RENEW_EVERY_MS = 1_000
@@ -54,7 +56,7 @@ const MIN_UNANSWERED = 5
 
 /**
  * Follows one network until stopped: every block of its canonical chain is given to the listeners exactly once and
- * in order, and retracted when the chain reorganises. One process follows, the others keep their head in step.
+ * in order, and retracted when the chain reorganises; to one that is trailing later, in a transaction of its own. One process follows, the others keep their head in step.
  * Failures of node and database are waited out.
  * @param onNodeBack  called when the node answers again after it was away
  * @returns the way to stop: resolves when what was in flight is finished and the lease is given back
@@ -86,9 +88,12 @@ export function startFollower(
     receipts: sourceOf(chain),
     ahead: null,
     hasWarnedOfFinality: false,
+    trail: null,
     toldReadFrom: null,
   }
-  const done = run(follower, onNodeBack)
+  const trailing = listeners.find((listener) => listener.isTrailing === true)
+  if (trailing !== undefined) follower.trail = startTrail(follower, trailing)
+  const done = Promise.all([run(follower, onNodeBack), follower.trail?.done])
   return {
     stop: async () => {
       stopping.abort()
@@ -191,7 +196,7 @@ async function step(follower: Follower): Promise<boolean> {
     }
     // The node is asked before the lease is taken: a process whose node is away leaves the lease to others.
     const latest = await askLatest(follower)
-    if (cursor === null) await openCursor(app.db, chain.chainId, await findStart(follower, latest))
+    if (cursor === null) await openCursors(app.db, chain.chainId, await findStart(follower, latest))
     await lead(follower)
     return true
   }
@@ -243,8 +248,11 @@ async function findStart(follower: Follower, latest: Block): Promise<{ number: n
 }
 
 /** Keeps this process's head in step with a follower elsewhere, or with the node when that one is far behind. */
-async function watch(follower: Follower, cursor: { halted: string | null; block: Block | null }): Promise<void> {
-  const { app, chain } = follower
+async function watch(
+  follower: Follower,
+  cursor: { halted: string | null; block: Block | null; indexedTo: number | null },
+): Promise<void> {
+  const { chain } = follower
   const askedMs = performance.now() - (follower.observed?.at ?? Number.NEGATIVE_INFINITY)
   if (askedMs > ASK_NODE_EVERY_MS) {
     // The node of the process that follows may be better than ours: its word is enough.
@@ -254,7 +262,8 @@ async function watch(follower: Follower, cursor: { halted: string | null; block:
     follower.observed = { block, at: performance.now() }
   }
   const observed = follower.observed?.block ?? null
-  if (cursor.block !== null) app.telemetry.indexedBlock.set({ chain_id: String(chain.chainId) }, cursor.block.number)
+  if (cursor.block !== null) showLag(follower, { transactions: cursor.block.number })
+  if (cursor.indexedTo !== null) showLag(follower, { history: cursor.indexedTo })
   if (observed !== null && isFarAbove(observed, cursor.block)) showHead(follower, observed)
   // The one who holds the lease renews it only while its node answers; a halted one shows no life.
   else if (cursor.block !== null && cursor.halted === null && !isParent(cursor.block, chain.head.current()))

@@ -45,8 +45,21 @@ export type Follower = {
   /** the blocks after a block, on their way while that one is stored; a mere guess, used only where it fits */
   ahead: { after: Hex; window: Promise<Window> } | null
   hasWarnedOfFinality: boolean
+  /** the history, behind the cursor; null where nobody listens to it */
+  trail: Trail | null
   /** how the node is read, as the database was told last */
   toldReadFrom: ReadFrom | null
+}
+
+/** The history's part in following one network: behind the follower, in the process that holds its lease. */
+export type Trail = {
+  /** Keeps what was stored just now, and looks. */
+  follow(blocks: readonly FollowedBlock[]): void
+  /** Looks at what was reorganised. */
+  wake(): void
+  /** Resolves when the history has room for the next blocks, does not get on, or after a second: blocks need not be read twice. */
+  untilRoom(): Promise<void>
+  done: Promise<void>
 }
 
 /** Linked headers, the whole blocks of a good start of them, what is final, and what went wrong. */

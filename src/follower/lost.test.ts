@@ -5,10 +5,10 @@ import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
-import { indexedTo } from './cursor.ts'
+import { indexedTo } from './history-cursor.ts'
 import { startFollower } from './follow.ts'
 
-const { app, settled, following } = followerStage()
+const { app, cursor, settled, following } = followerStage()
 
 /** Follows a chain of 20 blocks, loses some, and does the work meanwhile. */
 async function losing(
@@ -50,7 +50,8 @@ test('one that has lost blocks below finality stops the follower, which says so'
 test('in development even that heals', () =>
   losing({ depth: 5, settings: { isDevelopment: true }, finality: 4 }, async (script) => {
     await settled(script)
-    assert.deepEqual(await indexedTo(app.db, 31337), { indexedTo: 15, finalizedTo: 15, halted: null })
+    const { block_number, finalized_number, halted } = await cursor()
+    assert.deepEqual([block_number, finalized_number, halted], [15, 15, null])
     script.mine()
     await settled(script)
   }))
@@ -58,7 +59,7 @@ test('in development even that heals', () =>
 test('in development the chain may lose more than was followed: it is followed from its beginning', () =>
   losing({ depth: 19, settings: { isDevelopment: true }, finality: 4 }, async (script) => {
     await settled(script)
-    assert.equal((await indexedTo(app.db, 31337)).indexedTo, 1)
+    assert.equal((await indexedTo(app.db, 31337)).followedTo, 1)
   }))
 
 test('whoever must know is told when a node that was away answers again, not of a failure that passes at once', async () => {

@@ -16,6 +16,7 @@ import type { Hex } from '../ids.ts'
 import { fromHex, fromWord, toHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { testDatabase } from '../../test/database.ts'
+import { atHead } from '../../test/follower-stage.ts'
 import { until } from '../../test/until.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { openedHead } from '../../test/opened.ts'
@@ -63,10 +64,9 @@ test('on a real chain the table follows reorganisations and equals what the chai
     return { from: sender, to: token, data, gas: '0x30d40' }
   }
   const settled = () =>
-    until('the cursor is at the head', async () => {
+    atHead(app.db, 'history_cursors', async () => {
       const { hash } = await ask<{ hash: Hex }>('eth_getBlockByNumber', 'latest', false)
-      const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
-      return row !== undefined && toHex(row.block_hash) === hash
+      return hash
     })
   const compare = async (amounts: bigint[]) => {
     await settled()

@@ -44,14 +44,15 @@ suite('the auditor of a history', () => {
         .execute()
   })
   beforeEach(async () => {
-    for (const table of ['cursors', 'transfers', 'tokens'] as const) await db.deleteFrom(table).execute()
+    for (const table of ['cursors', 'history_cursors', 'transfers', 'tokens'] as const)
+      await db.deleteFrom(table).execute()
     // Another network in the same tables, further behind.
     await setFinalized(2, 5)
   })
   after(() => database.close())
 
-  const setFinalized = (finalized_number: number, chain_id = 31337) =>
-    db
+  const setFinalized = async (finalized_number: number, chain_id = 31337) => {
+    await db
       .insertInto('cursors')
       .values({
         ...{ chain_id, block_number: finalized_number + 3, block_hash: Buffer.alloc(32), finalized_number, epoch: 0 },
@@ -59,6 +60,13 @@ suite('the auditor of a history', () => {
       })
       .onConflict((on) => on.column('chain_id').doUpdateSet({ finalized_number }))
       .execute()
+    const place = { block_number: finalized_number + 3, block_hash: Buffer.alloc(32) }
+    await db
+      .insertInto('history_cursors')
+      .values({ chain_id, ...place, epoch: 0, lease_owner: null })
+      .onConflict((on) => on.column('chain_id').doUpdateSet(place))
+      .execute()
+  }
 
   async function compare(
     script: ScriptedChain,

@@ -35,7 +35,7 @@ suite('a backfill', () => {
     app = { db: database.db, telemetry: openTelemetry('test', 'silent') }
   })
   beforeEach(async () => {
-    for (const table of ['accounts', 'cursors', 'transfers', 'tokens', 'backfills'] as const)
+    for (const table of ['accounts', 'cursors', 'history_cursors', 'transfers', 'tokens', 'backfills'] as const)
       await db.deleteFrom(table).execute()
     // Another network in the same tables.
     await setCursor({ block: 2, finalized: 1, chainId: 5 })
@@ -51,7 +51,12 @@ suite('a backfill', () => {
     finalized: number
     chainId?: number
   }) => {
-    await db.deleteFrom('cursors').where('chain_id', '=', chainId).execute()
+    for (const table of ['cursors', 'history_cursors'] as const)
+      await db.deleteFrom(table).where('chain_id', '=', chainId).execute()
+    await db
+      .insertInto('history_cursors')
+      .values({ chain_id: chainId, block_number: block, block_hash: Buffer.alloc(32), epoch: 0, lease_owner: null })
+      .execute()
     await db
       .insertInto('cursors')
       .values({

@@ -4,12 +4,14 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
+import { lockHistory } from '../follower/history-cursor.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { noteTokens } from '../tokens/record.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { insertTransfers } from './columns.ts'
+import { noteCoverage } from './coverage.ts'
 import { fetchPast, fetchWhole, isTooMuch } from './past-logs.ts'
 import { rowsOf, type FoundTransfer } from './rows.ts'
 
@@ -46,9 +48,9 @@ type BackfillJob = {
 
 /**
  * Looks up the transfers of accounts that existed before this installation followed the chain, from `fromBlock` to
- * where the follower is now. Only final blocks are read, rows that are there stay, and what is done is remembered:
+ * where the history is now. Only final blocks are read, rows that are there stay, and what is done is remembered:
  * a repeat continues where the last one ended.
- * @returns the first block that is not done, at most one above the follower's block
+ * @returns the first block that is not done, at most one above the history's block
  * @throws RpcUnavailable | InvalidResponse | RpcError  when the node fails again and again; AppError not_found
  */
 export async function backfill(
@@ -71,19 +73,11 @@ export async function backfill(
   return { nextBlock, target }
 }
 
-/** The follower's block, once the transaction that may not know our accounts yet is through. */
+/** The history's block, once the transaction that may not know our accounts yet is through. */
 async function readBackfillTarget({ db }: BackfillContext, { chainId }: Chain): Promise<{ target: number }> {
-  return db.transaction().execute(async (tx) => {
-    const row = await tx
-      .selectFrom('cursors')
-      .select('block_number')
-      .where('chain_id', '=', chainId)
-      .forUpdate()
-      .executeTakeFirst()
-    if (row === undefined)
-      throw new AppError('not_found', 'This network has never been followed: start the server once.')
-    return { target: row.block_number }
-  })
+  const history = await db.transaction().execute((tx) => lockHistory(tx, chainId))
+  if (history === null) throw new AppError('not_found', 'This network has never been followed: start the server once.')
+  return { target: history.number }
 }
 
 /** Oldest accounts first, so that new ones change the last group only. */
@@ -129,7 +123,7 @@ async function fillGroup(
     const to = Math.min(last, next + range - 1)
     try {
       const found = await fetchRange(chain, { from: next, to, addresses: group.addresses })
-      transfers += await store(app, chain, { found, fromBlock, group, next: to + 1 })
+      transfers += await store(app, chain, { found, fromBlock, group, target, next: to + 1 })
       next = to + 1
       range = Math.min(MAX_RANGE, range * 2)
       failures = 0
@@ -160,11 +154,17 @@ async function fetchRange(
   }
 }
 
-/** Rows and how far they reach, together. The follower's cursor is held meanwhile: what is final stays so. */
+/** Rows and how far they reach, together. The history's cursor is held meanwhile: what is final stays so. */
 async function store(
   app: BackfillContext,
   chain: Chain,
-  { found, fromBlock, group, next }: { found: FoundTransfer[]; fromBlock: number; group: AccountGroup; next: number },
+  {
+    found,
+    fromBlock,
+    group,
+    target,
+    next,
+  }: { found: FoundTransfer[]; fromBlock: number; group: AccountGroup; target: number; next: number },
 ): Promise<number> {
   return app.db.transaction().execute(async (db) => {
     if ((await lockFinalized(db, chain)) < next - 1) throw new Error('a finalized block was reorganised')
@@ -173,11 +173,22 @@ async function store(
     await noteTokens(db, chain, tokens)
     const { accountIds, members } = group
     const progress = { next_block: next, updated_at: sql<Date>`now()` }
-    await db
+    const { target_block } = await db
       .insertInto('backfills')
-      .values({ chain_id: chain.chainId, from_block: fromBlock, members, accounts: accountIds.length, ...progress })
-      .onConflict((on) => on.columns(['chain_id', 'from_block', 'members']).doUpdateSet(progress))
-      .execute()
+      .values({
+        ...{ chain_id: chain.chainId, from_block: fromBlock, members, accounts: accountIds.length },
+        ...{ target_block: target, ...progress },
+      })
+      .onConflict((on) =>
+        on.columns(['chain_id', 'from_block', 'members']).doUpdateSet({
+          ...progress,
+          target_block: sql<number>`coalesce(backfills.target_block, excluded.target_block)`,
+        }),
+      )
+      .returning('target_block')
+      .executeTakeFirstOrThrow()
+    // Behind the target of its beginning the history has known these accounts all along.
+    if (next > target_block!) await noteCoverage(db, chain, { accountIds, from: fromBlock })
     return stored
   })
 }
@@ -193,23 +204,19 @@ async function readNext(db: Db, { chainId }: Chain, { fromBlock, group }: { from
   return row?.next_block ?? fromBlock
 }
 
-/** The newest final block that the follower has; -1 before the first. */
+/** The newest final block that the history has; -1 before the first. */
 export async function readFinalized(db: Db, { chainId }: Chain): Promise<number> {
   const row = await db
-    .selectFrom('cursors')
-    .select('finalized_number')
-    .where('chain_id', '=', chainId)
+    .selectFrom('history_cursors as history')
+    .innerJoin('cursors as cursor', 'cursor.chain_id', 'history.chain_id')
+    .select(['finalized_number', 'history.block_number'])
+    .where('history.chain_id', '=', chainId)
     .executeTakeFirst()
-  return row?.finalized_number ?? -1
+  return row === undefined ? -1 : Math.min(row.finalized_number, row.block_number)
 }
 
-/** The same, and the follower waits until this transaction is over. */
-export async function lockFinalized(db: Db, { chainId }: Chain): Promise<number> {
-  const row = await db
-    .selectFrom('cursors')
-    .select('finalized_number')
-    .where('chain_id', '=', chainId)
-    .forUpdate()
-    .executeTakeFirst()
-  return row?.finalized_number ?? -1
+/** The same, and the history waits until this transaction is over, as does whoever would take blocks back; transactions do not. */
+export async function lockFinalized(db: Db, chain: Chain): Promise<number> {
+  await lockHistory(db, chain.chainId)
+  return readFinalized(db, chain)
 }

@@ -1,12 +1,16 @@
-import type { BlockListener } from '../follower/block.ts'
+import type { Trailing } from '../follower/block.ts'
 import { noteTokens, reviewTokens } from '../tokens/record.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { insertTransfers } from './columns.ts'
+import { lowerCoverage, markHistory } from './coverage.ts'
 import { findTransfers, rowsOf } from './rows.ts'
 
 /** Keeps the `transfers` table equal to what the canonical chain says of our accounts. */
-export const indexTransfers: BlockListener = {
+export const indexTransfers: Trailing = {
+  isTrailing: true,
+
   onBlocks: async (db, _app, chain, blocks) => {
+    await markHistory(db, chain, blocks[0]!.number)
     const found = blocks.flatMap(findTransfers)
     if (found.length === 0) return
     const { rows, tokens } = await rowsOf(db, chain, found)
@@ -17,15 +21,13 @@ export const indexTransfers: BlockListener = {
 
   onRetract: async (db, _app, chain, fromNumber) => {
     await reviewTokens(db, chain, fromNumber)
+    await lowerCoverage(db, chain, fromNumber)
     await db
       .deleteFrom('transfers')
       .where('chain_id', '=', chain.chainId)
       .where('block_number', '>=', fromNumber)
       .execute()
   },
-
-  // Whether a transfer is final is the cursor's to tell, not the row's.
-  onFinalize: async () => {},
 
   afterCommit: (app, chain) => void refreshTokens(app, chain),
 }

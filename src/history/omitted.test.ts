@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import type { App } from '../app.ts'
+import type { Leading, Trailing } from '../follower/block.ts'
+import { startFollower } from '../follower/follow.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
@@ -26,7 +28,14 @@ const coin = (from: Hex, to: Hex, value = 1n): ScriptedTransfer => ({
 })
 
 suite('more transfers of a token in a block than anybody reads', () => {
-  const { app, followed } = followerStage(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'])
+  const { app, followed, settled } = followerStage([
+    'accounts',
+    'blocks',
+    'cursors',
+    'transfers',
+    'tokens',
+    'backfills',
+  ])
 
   const addAccount = () =>
     app.db.insertInto('accounts').values({ account_id: ACCOUNT, user_id: 'DEV-alice', address: fromHex(ALICE) }).execute() // prettier-ignore
@@ -55,6 +64,37 @@ suite('more transfers of a token in a block than anybody reads', () => {
     script.mine({ from: STRANGER, transfers: [batch(1_000), coin(ALICE, STRANGER)] })
     return script
   }
+
+  test('230 batches of 1,000 make 1,000 rows, and what the block made of transactions is stored before it is looked at', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 0 })
+    await addAccount()
+    const events: string[] = []
+    const transactions: Leading = {
+      onBlock: async () => {},
+      onRetract: async () => {},
+      onFinalize: async () => {},
+      afterCommit: () => void events.push('transactions'),
+    }
+    const transfers: Trailing = {
+      ...indexTransfers,
+      onBlocks: async (db, ...rest) => {
+        events.push('transfers')
+        const { block_number } = await db.selectFrom('cursors').select('block_number').executeTakeFirstOrThrow()
+        assert.ok(rest[2].every(({ number }) => number <= block_number))
+        await indexTransfers.onBlocks(db, ...rest)
+      },
+      afterCommit: () => {},
+    }
+    const follower = startFollower(app, script.chain, [transactions, transfers])
+    await settled(script)
+    events.length = 0
+    script.mine({ from: STRANGER, transfers: Array.from({ length: 230 }, () => batch(1_000)) })
+    await settled(script)
+    await follower.stop()
+    assert.deepEqual(events, ['transactions', 'transfers'])
+    const rows = await stored()
+    assert.deepEqual([rows.length, rows.at(-1)!.omitted], [1_000, 230_000 - 1_000])
+  })
 
   test('of a kind 1,000 have rows, and the last of them says how many have none', async () => {
     const script = spammed()

@@ -4,12 +4,14 @@ import type { FastifyInstance } from 'fastify'
 import type { App } from '../app.ts'
 import { checksumAddress } from '../abi/address.ts'
 import { readConfig } from '../config.ts'
+import { BEFORE_GENESIS } from '../follower/cursor.ts'
 import { startFollower } from '../follower/follow.ts'
+import { openCursors } from '../follower/history-cursor.ts'
 import type { Caller } from '../http/bearer.ts'
 import { writeCursor } from '../http/cursor.ts'
 import { openListener } from '../http/listener.ts'
 import type { Hex } from '../ids.ts'
-import { fromHex, toHex } from '../store/bytes.ts'
+import { fromHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
 import type { Signer } from '../signer/client.ts'
 import { openState } from '../state.ts'
@@ -17,7 +19,8 @@ import { attestingSigner } from '../../test/attesting.ts'
 import { noIdentityKeys } from '../../test/identity-keys.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
-import { until } from '../../test/until.ts'
+import { atHead } from '../../test/follower-stage.ts'
+import { noteCoverage } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { history } from './routes.ts'
 import type { Entry } from './wire.ts'
@@ -119,10 +122,7 @@ suite('GET /v1/users/:userId/history', () => {
 
   async function follow() {
     const follower = startFollower(app, script.chain, [indexTransfers])
-    await until('the cursor is at the head', async () => {
-      const row = await app.db.selectFrom('cursors').select('block_hash').executeTakeFirst()
-      return row !== undefined && toHex(row.block_hash) === script.blocks.at(-1)!.hash
-    })
+    await atHead(app.db, 'history_cursors', () => script.blocks.at(-1)!.hash)
     await follower.stop()
   }
   const as = (userId: string, accountId: string, address: Hex): Caller => ({
@@ -182,6 +182,10 @@ suite('GET /v1/users/:userId/history', () => {
     assert.equal(body[0].direction, 'SELF')
     assert.equal(body[0].status, 'CONFIRMED')
     assert.equal(headers['x-indexed-to-block'], '4')
+    // Nobody can say yet: the account is younger than what was noted of the history.
+    assert.equal(headers['x-indexed-from-block'], undefined)
+    await noteCoverage(app.db, script.chain, { accountIds: [ALICE_ID], from: 2 })
+    assert.equal((await get(ALICE_PATH)).headers['x-indexed-from-block'], '2')
     assert.equal(headers['x-finalized-to-block'], '2')
     assert.equal(headers.link, undefined)
     assert.equal(headers['x-next-cursor'], undefined)
@@ -328,14 +332,20 @@ suite('GET /v1/users/:userId/history', () => {
       return [headers['x-indexed-to-block'], headers['x-finalized-to-block']]
     }
     assert.deepEqual(await reach(), [undefined, undefined])
-    const cursor = { chain_id: 5, block_hash: Buffer.alloc(32), epoch: 0, lease_owner: null, lease_until: null, halted: null } // prettier-ignore
-    await app.db.insertInto('cursors').values({ ...cursor, block_number: -1, finalized_number: -1 }).execute() // prettier-ignore
+    await openCursors(app.db, 5, BEFORE_GENESIS)
     assert.deepEqual(await reach(), [undefined, undefined])
-    await app.db.updateTable('cursors').set({ block_number: 0 }).where('chain_id', '=', 5).execute()
+    await app.db.updateTable('cursors').set({ block_number: 3 }).where('chain_id', '=', 5).execute()
+    assert.deepEqual(await reach(), [undefined, undefined])
+    const set = (block_number: number) =>
+      app.db.updateTable('history_cursors').set({ block_number }).where('chain_id', '=', 5).execute()
+    await set(0)
     assert.deepEqual(await reach(), ['0', undefined])
-    await app.db.updateTable('cursors').set({ finalized_number: 0 }).where('chain_id', '=', 5).execute()
+    await app.db.updateTable('cursors').set({ finalized_number: 2 }).where('chain_id', '=', 5).execute()
     assert.deepEqual(await reach(), ['0', '0'])
-    await app.db.deleteFrom('cursors').where('chain_id', '=', 5).execute()
+    await set(3)
+    assert.deepEqual(await reach(), ['3', '2'])
+    for (const table of ['cursors', 'history_cursors'] as const)
+      await app.db.deleteFrom(table).where('chain_id', '=', 5).execute()
   })
 
   test('pages stay stable while blocks arrive and a reorganisation takes some back', async () => {

@@ -8,19 +8,23 @@ import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { parseUserId, type Hex } from '../ids.ts'
 import { fromWord, toHex } from '../store/bytes.ts'
-import { indexedTo } from '../follower/cursor.ts'
+import { indexedTo } from '../follower/history-cursor.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { ownAccount } from '../users/authorize.ts'
+import { coveredFrom } from './coverage.ts'
 import { placeCursor, readParameters, readPlace, type HistoryParameters, type HistoryPosition } from './query.ts'
 import { DIRECTION } from './rows.ts'
 import { selectTransfers, type StoredTransfer } from './select.ts'
 import type { Entry, Party } from './wire.ts'
 
-/** A page, newest first, and how far the index behind it reached. `nextCursor` is null on the last page. */
+/**
+ * A page, newest first, and from where to where the index behind it reached for this account. `nextCursor` is null on the last page.
+ */
 export type HistoryPage = {
   entries: Entry[]
   nextCursor: string | null
+  indexedFrom: number | null
   indexedTo: number | null
   finalizedTo: number | null
 }
@@ -43,8 +47,10 @@ export async function readHistory(
 
   return retrying(async () => {
     // The cursor is read first and bounds the rows: a page never holds a block that its headers do not cover.
-    const { halted: _, ...reached } = await indexedTo(app.db, chain.chainId)
-    if (reached.indexedTo === null) return { entries: [], nextCursor: null, ...reached }
+    const { halted: _, followedTo: __, ...reached } = await indexedTo(app.db, chain.chainId)
+    if (reached.indexedTo === null) return { entries: [], nextCursor: null, indexedFrom: null, ...reached }
+    // Before the rows, too: what is covered by now is in them.
+    const indexedFrom = await coveredFrom(app.db, { accountId, chainId: chain.chainId })
     const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
     const rows = await selectTransfers(app.db, {
       accountId,
@@ -58,7 +64,7 @@ export async function readHistory(
     const parties = await findParties(app, page)
     const entries = page.map((row) => entryOf(row, { chain, parties, finalizedTo: bounds.finalizedTo }))
     const nextCursor = rows.length > limit ? placeCursor(scope, placeOf(page.at(-1)!)) : null
-    return { entries, nextCursor, ...reached }
+    return { entries, nextCursor, indexedFrom, ...reached }
   })
 }
 

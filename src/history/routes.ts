@@ -4,7 +4,7 @@
  * Does not own: blocks and reorganisations (`follower/`), names of tokens (`tokens/`), transactions and their states
  *   (`transactions/`).
  * Start with `index-transfers.ts` for writing, `read.ts` for reading.
- * Tables: backfills, transfers.
+ * Tables: backfills, coverage, history_marks, transfers.
  */
 
 import type { FastifyInstance } from 'fastify'
@@ -22,6 +22,7 @@ export function history(server: FastifyInstance, app: App): void {
     async (request, reply) => {
       const { userId } = request.params
       const page = await readHistory(app, request.reader, userId, request.query)
+      if (page.indexedFrom !== null) reply.header('x-indexed-from-block', String(page.indexedFrom))
       if (page.indexedTo !== null) reply.header('x-indexed-to-block', String(page.indexedTo))
       if (page.finalizedTo !== null) reply.header('x-finalized-to-block', String(page.finalizedTo))
       const path = `/v1/users/${encodeURIComponent(userId)}/history`

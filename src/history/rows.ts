@@ -1,6 +1,6 @@
 import { decodeTransferLog, type DecodedTransfer } from '../abi/transfers.ts'
 import type { Chain } from '../chain/network.ts'
-import type { FollowedBlock, Log } from '../follower/block.ts'
+import type { Log, KeptBlock } from '../follower/block.ts'
 import { wordDigits, type Hex } from '../ids.ts'
 import { byteaArray } from '../store/bytea-array.ts'
 import { toHex } from '../store/bytes.ts'
@@ -52,7 +52,7 @@ const MAX_ROWS = 1_000
 const PROBE = 5_000
 
 /** The token transfers of a whole block, in its order. Failed transactions have none. */
-export function findTransfers(block: FollowedBlock): FoundTransfer[] {
+export function findTransfers(block: KeptBlock): FoundTransfer[] {
   const found: FoundTransfer[] = []
   for (const { status, logs, transactionHash, from } of block.receipts) {
     if (status === false) continue

@@ -130,10 +130,10 @@ const Query = Type.Object(
 export const history = {
   tags: ['History'],
   operationId: 'listTransfers',
-  ...sends('X-Indexed-To-Block', 'X-Finalized-To-Block', ...PAGED),
+  ...sends('X-Indexed-From-Block', 'X-Indexed-To-Block', 'X-Finalized-To-Block', ...PAGED),
   summary: 'Transfers of a user',
   description:
-    'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; `X-Indexed-To-Block` and `X-Finalized-To-Block` are the blocks up to which it is indexed and final.',
+    'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; `X-Indexed-From-Block` and `X-Indexed-To-Block` are the blocks from and up to which it is complete for this user, `X-Finalized-To-Block` the one up to which it is final. Transfers before the first may be missing.',
   params: Type.Object({ userId: UserIdParam }),
   querystring: Query,
   ...answers(Type.Array(Entry)),

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { sql } from 'kysely'
 import { until } from '../../test/until.ts'
 import { world } from '../../test/world.ts'
 import type { App } from '../app.ts'
@@ -96,7 +97,10 @@ test('a follower that stands still while the node goes on is told, although read
   t.after(() => here.close())
   const [chain] = [...here.app.chains.values()]
   const check = async () => (await here.request('/readyz')).body.checks.at(-1)
-  await until('all is well', async () => (await check()).ok)
+  await until('all is well', async () => {
+    const { ok, historyBehind } = await check()
+    return ok && historyBehind === undefined
+  })
   const { batch } = chain!.rpc
   chain!.rpc.batch = () => Promise.reject(new RpcUnavailable('the node knows no receipts', { timedOut: false }))
   const [from] = (await here.rpc('eth_accounts')) as string[]
@@ -120,6 +124,43 @@ test('a follower that stands still while the node goes on is told, although read
     offsetMs += 1_100
     return (await check()).ok
   })
+})
+
+test('a history that is behind says by how many blocks, and is told when it does not move', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const check = async () => (await here.request('/readyz')).body.checks.at(-1)
+  await until('all is well', async () => (await check()).ok)
+  const { db } = here.app
+  const metrics = async () => (await fetch(`${here.facts.origin}/metrics`)).text()
+  // The history cannot move its cursor any more, and transactions can.
+  await sql`alter table history_cursors rename column updated_at to away`.execute(db)
+  const [from] = (await here.rpc('eth_accounts')) as string[]
+  for (let count = 0; count < 3; count++) {
+    await here.rpc('eth_sendTransaction', { from, to: from })
+    await here.rpc('evm_mine')
+  }
+  await until('it says so', async () => {
+    const { ok, historyBehind } = await check()
+    return ok === true && historyBehind >= 3
+  })
+  const { now } = performance
+  let offsetMs = 0
+  t.mock.method(performance, 'now', () => now.call(performance) + offsetMs)
+  const told = await until('it is told', async () => {
+    offsetMs += 5_000
+    const { ok, detail } = await check()
+    return ok ? null : /^the history is stuck/.test(detail) && detail
+  })
+  assert.match(told, /^the history is stuck at block \d+, \d+ behind the follower$/)
+  assert.match(await metrics(), /^cursor_lag_blocks\{chain_id="31337",cursor="transactions"\} 0$/m)
+  await sql`alter table history_cursors rename column away to updated_at`.execute(db)
+  await until('it goes on', async () => {
+    offsetMs += 1_100
+    const { ok, historyBehind } = await check()
+    return ok && historyBehind === undefined
+  })
+  assert.match(await metrics(), /^cursor_lag_blocks\{chain_id="31337",cursor="history"\} 0$/m)
 })
 
 test('a network whose node does not give receipts together is well, and says what is read instead', async (t) => {

@@ -15,10 +15,13 @@ const MAX_CONNECTIONS = 64
 /** Milliseconds for which one look answers everyone who asks: strangers cannot make us ask database, signer and nodes. */
 const LOOK_MS = 1_000
 
-/** `detail`: what is wrong, or, where it is `ok`, will be; `readFrom`: what the results of a network's blocks are read from, where the node does not give receipts together. */
+/**
+ * `detail`: what is wrong, or, where it is `ok`, will be; `readFrom`: what the results of a network's blocks are read from, where the
+ * node does not give receipts together; `historyBehind`: how many blocks that are followed have transfers that are not stored
+ * yet, where there are any; `policy`: which one the signer decides by, and why not by that of its file, or null: its built-in rules alone.
+ */
 type Check = { name: string; ok: boolean } & More
-/** `policy`: which one the signer decides by, and why not by that of its file; null: its built-in rules alone. */
-type More = { detail?: string; readFrom?: string; policy?: PolicyShown | null }
+type More = { detail?: string; readFrom?: string; historyBehind?: number; policy?: PolicyShown | null }
 type PolicyShown = Omit<NonNullable<PolicyHealth>, 'since'> & { since: string | null }
 /** `own`: without these this process serves nobody; `others`: each may be away while there is something to serve without it. */
 type Health = { own: Check[]; others: Check[] }
@@ -138,11 +141,11 @@ function showPolicy(policy: PolicyHealth, { signerPolicy }: App['telemetry']): P
   return { version, hash, state, ...more, since: since === undefined ? null : new Date(since).toISOString() }
 }
 
-/** since when the node of a network, by its chain id, is ahead of a cursor that is at a block */
-type Stalls = Map<number, { at: number; since: number }>
+/** since when a cursor of a network is at a block while there is more to read, by the chain id and which cursor it is */
+type Stalls = Map<string, { at: number; since: number }>
 
 /**
- * The node answers, a head was stored or confirmed lately, and the follower moves while there is something to follow. All of it by
+ * The node answers, a head was stored or confirmed lately, and follower and history move while there is something to read. All of it by
  * what this process has heard anyway: a question of how we are asks no node.
  */
 async function checkChain(
@@ -154,8 +157,9 @@ async function checkChain(
   return settle(`chain ${chain.name}`, async () => {
     const cursor = await db
       .selectFrom('cursors')
-      .select(['halted', 'block_number', 'read_from'])
-      .where('chain_id', '=', chainId)
+      .leftJoin('history_cursors as history', 'history.chain_id', 'cursors.chain_id')
+      .select(['halted', 'cursors.block_number', 'read_from', 'history.block_number as indexed'])
+      .where('cursors.chain_id', '=', chainId)
       .executeTakeFirst()
     if (cursor === undefined) throw new NotReady('no block followed yet')
     // A signer that is away has a check of its own.
@@ -170,18 +174,30 @@ async function checkChain(
     const newest = head.node.newest()
     if (head.current() === null || newest === null) throw new NotReady('no block followed yet')
     // A head that is confirmed proves nothing of the follower: anyone who reads confirms it.
-    const { at, since } = stalls.get(chainId) ?? { at: Number.NaN, since: 0 }
-    if (newest <= cursor.block_number) stalls.delete(chainId)
-    else if (at !== cursor.block_number) stalls.set(chainId, { at: cursor.block_number, since: performance.now() })
-    else if (performance.now() - since > HEAD_STALE_MS)
-      throw new NotReady(`the follower is stuck at block ${at}, ${newest - at} behind the node`)
+    const { block_number: followed, read_from: readFrom } = cursor
+    if (isStalled(stalls, `${chainId} transactions`, { at: followed, newest }))
+      throw new NotReady(`the follower is stuck at block ${followed}, ${newest - followed} behind the node`)
+    const indexed = cursor.indexed ?? -1
+    if (isStalled(stalls, `${chainId} history`, { at: indexed, newest: followed }))
+      throw new NotReady(`the history is stuck at block ${indexed}, ${followed - indexed} behind the follower`)
     // A node that announces its blocks is not asked again until one is overdue.
     if (head.ageMs() > HEAD_STALE_MS + 2 * (head.pace.intervalMs() ?? 0))
       throw new NotReady(`the follower has not looked at the node for ${seconds(head.ageMs())}`)
-    // It works, and it is what the node bills for.
-    const { read_from: readFrom } = cursor
-    return readFrom === null || readFrom === 'block receipts' ? {} : { readFrom }
+    return {
+      // It works, and it is what the node bills for.
+      ...(readFrom === null || readFrom === 'block receipts' ? {} : { readFrom }),
+      ...(indexed < followed ? { historyBehind: followed - indexed } : {}),
+    }
   })
+}
+
+/** Whether a cursor has not moved for long, though there was something to read all the time. */
+function isStalled(stalls: Stalls, which: string, { at, newest }: { at: number; newest: number }): boolean {
+  const known = stalls.get(which)
+  if (newest <= at) stalls.delete(which)
+  else if (known?.at !== at) stalls.set(which, { at, since: performance.now() })
+  else return performance.now() - known.since > HEAD_STALE_MS
+  return false
 }
 
 const seconds = (ms: number): string => `${Math.floor(ms / 1_000)} s`

@@ -15,6 +15,9 @@ export const HEADERS = {
   'WWW-Authenticate': text('Authentication scheme and error (RFC 6750, RFC 9449); with 403 where a permission is missing', 'Bearer error="invalid_token"'), // prettier-ignore
   'X-Block-Number': count('Block at which the state was read'),
   'X-Unanswered-Tokens': count('Tokens that returned no balance'),
+  'X-Indexed-From-Block': count(
+    'Block from which on all transfers of this user are indexed; absent while that is not known',
+  ),
   'X-Indexed-To-Block': count('Block up to which transfers are indexed; absent before the first'),
   'X-Finalized-To-Block': count('Block up to which nothing can change any more; absent before the first'),
   'X-Next-Cursor': text('`cursor` of the next page; absent on the last', 'eyJiIjo3fQ'),

@@ -231,6 +231,16 @@ export type Database = {
     updated_at: DefaultTime
     read_from: string | null
   }
+  history_cursors: {
+    chain_id: number
+    block_number: number
+    block_hash: Bytes
+    epoch: number
+    lease_owner: string | null
+    updated_at: DefaultTime
+  }
+  history_marks: { chain_id: number; at: Time; block_number: number }
+  coverage: { account_id: string; chain_id: number; covered_from: number; updated_at: DefaultTime }
   transfers: {
     account_id: string
     chain_id: number
@@ -281,6 +291,7 @@ export type Database = {
     members: Bytes
     accounts: number
     next_block: number
+    target_block: number | null
     updated_at: DefaultTime
   }
 }

@@ -150,12 +150,12 @@ async function postpone(db: Db, chain: Chain, tokens: Token[]): Promise<void> {
 }
 
 /**
- * Stores what tokens said, if the block at which they said it is still one of ours. The follower waits meanwhile: a
- * reorganisation finds these answers and takes them back, or was before them and took the block.
+ * Stores what tokens said, if the block at which they said it is still one of ours. The history waits meanwhile, and a
+ * reorganisation: it finds these answers and takes them back, or was before them and took the block.
  */
 async function storeAnswers(root: RootDb, chain: Chain, place: ReadBlock, answers: Answered[]): Promise<void> {
   await root.transaction().execute(async (db) => {
-    await db.selectFrom('cursors').select('epoch').where('chain_id', '=', chain.chainId).forShare().execute()
+    await db.selectFrom('history_cursors').select('epoch').where('chain_id', '=', chain.chainId).forShare().execute()
     if (await isOurs(db, chain, place)) await upsert(db, chain, place, answers)
   })
 }

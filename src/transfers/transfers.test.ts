@@ -106,7 +106,10 @@ suite('a transfer moves exactly what was asked', () => {
     assert.equal(status, 200, JSON.stringify(body))
     assert.equal((await held20(bob.address)) - before, 1_500_000_000_000_000_001n)
     assert.deepEqual(body.recipient, { userId: 'DEV-bob', address: bob.address, hasSignedIn: true })
-    const [entry] = (await bob.get('/v1/users/DEV-bob/history?limit=1')).body
+    const entry = await until('the history has it', async () => {
+      const [newest] = (await bob.get('/v1/users/DEV-bob/history?limit=1')).body
+      return newest?.hash === body.hash && newest
+    })
     assert.deepEqual([entry.hash, entry.amount.value, entry.from.username], [body.hash, body.amount.value, 'alice'])
   })
 
@@ -155,7 +158,10 @@ suite('somebody who has not signed in', () => {
     const zoe = await here.person('zoe')
     assert.equal(zoe.address, address)
     assert.equal(await held20(zoe.address), parseUnits('3', 18))
-    const [entry] = (await zoe.get('/v1/users/DEV-zoe/history?direction=in')).body
+    const entry = await until('the history has it', async () => {
+      const [first] = (await zoe.get('/v1/users/DEV-zoe/history?direction=in')).body
+      return first
+    })
     assert.equal(entry.hash, body.hash)
     const later = await send(alice, erc20({ toUserId: 'DEV-zoe' }))
     assert.deepEqual(later.body.recipient, { userId: 'DEV-zoe', address, hasSignedIn: true })

@@ -39,7 +39,7 @@ async function postgresHome(): Promise<Home> {
 }
 
 export async function empty(db: RootDb, accounts: Record<Hex, string>): Promise<void> {
-  for (const table of ['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'networks'] as const)
+  for (const table of ['accounts', 'blocks', 'cursors', 'history_cursors', 'transfers', 'tokens', 'networks'] as const)
     await db.deleteFrom(table).execute()
   const rows = Object.entries(accounts).map(([address, account_id]) => ({
     ...{ account_id, user_id: `DEV-${address}`, address: fromHex(address as Hex) },

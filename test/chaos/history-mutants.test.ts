@@ -22,10 +22,49 @@ const MUTANTS: Record<string, Mutant> = {
     edits: [['if (header.parentHash !== parent && !isFirstOfAll) break', '']],
     seeds: 'any',
   },
-  'the cursor outside the transaction': {
-    file: 'follower/apply.ts',
-    edits: [['    await moveCursor(db, chain.chainId, held, next)\n    for (const listener of listeners) {', '    await moveCursor(app.db, chain.chainId, held, next)\n    for (const listener of listeners) {']], // prettier-ignore
+  'the history’s cursor outside the transaction': {
+    file: 'follower/trail.ts',
+    edits: [['    await moveHistory(db, chain.chainId, held', '    await moveHistory(app.db, chain.chainId, held']],
     seeds: 'any',
+  },
+  'the history’s cursor moves without its rows': {
+    file: 'follower/trail.ts',
+    edits: [
+      ['    await listener.onBlocks(db, app, chain, blocks)\n', ''],
+      ['  return { ...held, number, hash }', '  await listener.onBlocks(app.db, app, chain, blocks)\n  return { ...held, number, hash }'],
+    ], // prettier-ignore
+    seeds: 'any',
+  },
+  'a reorganisation leaves the history where it was': {
+    file: 'follower/apply.ts',
+    edits: [['  if (history !== null && history.number > ancestor.number) await setHistoryBack(db, chain.chainId, ancestor)\n', '']], // prettier-ignore
+    // It finds out by itself, and makes again what is not final.
+    caughtBy: 'src/follower/trail.test.ts',
+  },
+  'a reorganisation takes back the blocks and not the history': {
+    file: 'follower/apply.ts',
+    edits: [
+      [
+        '  for (const listener of listeners) await listener.onRetract',
+        '  for (const listener of listeners) if (listener.isTrailing !== true) await listener.onRetract',
+      ],
+    ],
+    seeds: 'any',
+  },
+  'the history stores what is followed no more': {
+    file: 'follower/trail.ts',
+    edits: [['    await assertFollowed(db, chain.chainId, { number, hash })\n', '']],
+    caughtBy: 'src/follower/trail.test.ts',
+  },
+  'no fencing of the history': {
+    file: 'follower/history-cursor.ts',
+    edits: [
+      [
+        "    .where('epoch', '=', held.epoch)\n    .where('lease_owner', '=', held.owner)\n    .where('block_hash', '=', fromHex(held.hash))\n",
+        '',
+      ],
+    ],
+    caughtBy: 'src/follower/history-cursor.test.ts',
   },
   'an empty answer is believed': {
     file: 'follower/check-block.ts',

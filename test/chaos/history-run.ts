@@ -230,7 +230,7 @@ async function freezeForAWhile(run: Run): Promise<void> {
 
 /** null before the first block, and while nobody is there to be asked */
 const cursorHash = async (db: RootDb): Promise<Hex | null> => {
-  const asked = db.selectFrom('cursors').select('block_hash').executeTakeFirst()
+  const asked = db.selectFrom('history_cursors').select('block_hash').executeTakeFirst()
   const row = await asked.catch(() => undefined)
   return row === undefined ? null : toHex(row.block_hash)
 }
@@ -316,7 +316,9 @@ async function dump(db: RootDb): Promise<Record<'transfers' | 'blocks' | 'cursor
   return {
     transfers: await lines('select * from transfers'),
     blocks: await lines('select * from blocks'),
-    cursor: await lines('select chain_id, block_number, block_hash, halted from cursors'),
+    cursor: await lines(
+      'select cursors.chain_id, cursors.block_number, cursors.block_hash, halted, history.block_number as history_number, history.block_hash as history_hash from cursors left join history_cursors as history on history.chain_id = cursors.chain_id',
+    ),
     tokens: await lines('select address, token_type, symbol, name, decimals, state from tokens'),
   }
 }

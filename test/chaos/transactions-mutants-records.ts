@@ -357,13 +357,8 @@ export const recordMutants: Mutant[] = [
     patches: [
       [
         'history/backfill.ts',
-        '    .executeTakeFirst()\n  return row?.finalized_number ?? -1\n}\n\n/** The same',
-        '    .executeTakeFirst()\n  return (row?.finalized_number ?? -1) + 1\n}\n\n/** The same',
-      ],
-      [
-        'history/backfill.ts',
-        '    .forUpdate()\n    .executeTakeFirst()\n  return row?.finalized_number ?? -1',
-        '    .forUpdate()\n    .executeTakeFirst()\n  return (row?.finalized_number ?? -1) + 1',
+        'Math.min(row.finalized_number, row.block_number)',
+        'Math.min(row.finalized_number, row.block_number) + 1',
       ],
     ],
   },

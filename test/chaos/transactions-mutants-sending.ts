@@ -89,8 +89,8 @@ export const sendingMutants: Mutant[] = [
     patches: [
       [
         'follower/apply.ts',
-        '  await moveCursor(db, chain.chainId, held, next)\n  for (const listener of listeners) await listener.onRetract(',
-        '  await moveCursor(app.db, chain.chainId, held, next)\n  for (const listener of listeners) await listener.onRetract(',
+        '  await moveCursor(db, chain.chainId, held, next)\n  // Also where',
+        '  await moveCursor(app.db, chain.chainId, held, next)\n  // Also where',
       ],
     ],
   },

@@ -1,0 +1,144 @@
+import { sql } from 'kysely'
+import type { Hex } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import type { Db, RootDb } from '../store/db.ts'
+import { Fenced, openCursor, type Lease } from './cursor.ts'
+
+/** How far the history is, and by which lease. */
+export type HistoryCursor = Lease & { number: number; hash: Hex }
+
+const COLUMNS = ['block_number', 'block_hash', 'epoch', 'lease_owner'] as const
+type HistoryCursorRow = { block_number: number; block_hash: Uint8Array; epoch: number; lease_owner: string | null }
+
+const cursorOf = (row: HistoryCursorRow): HistoryCursor => ({
+  number: row.block_number,
+  hash: toHex(row.block_hash),
+  epoch: row.epoch,
+  owner: row.lease_owner ?? '',
+})
+
+/**
+ * How far the history of a network reaches, and through which of its blocks it is final: null before its first block.
+ * `followedTo` is the newest block that is stored, which the history may be behind; `halted` a sentence for the operator while
+ * the follower has stopped below finality.
+ */
+export async function indexedTo(
+  db: Db,
+  chainId: number,
+): Promise<{
+  indexedTo: number | null
+  finalizedTo: number | null
+  followedTo: number | null
+  halted: string | null
+}> {
+  const row = await db
+    .selectFrom('cursors as cursor')
+    .leftJoin('history_cursors as history', 'history.chain_id', 'cursor.chain_id')
+    .select(['cursor.block_number as followed', 'history.block_number as indexed', 'finalized_number', 'halted'])
+    .where('cursor.chain_id', '=', chainId)
+    .executeTakeFirst()
+  // A cursor below zero is before the first block.
+  const known = (number: number | null) => (number === null || number < 0 ? null : number)
+  if (row === undefined) return { indexedTo: null, finalizedTo: null, followedTo: null, halted: null }
+  return {
+    indexedTo: known(row.indexed),
+    finalizedTo: row.indexed === null ? null : known(Math.min(row.finalized_number, row.indexed)),
+    followedTo: known(row.followed),
+    halted: row.halted,
+  }
+}
+
+/** Makes both cursors of a network that was never followed; anyone who comes second changes nothing. */
+export async function openCursors(root: RootDb, chainId: number, start: { number: number; hash: Hex }): Promise<void> {
+  await root.transaction().execute(async (db) => {
+    if (!(await openCursor(db, chainId, start))) return
+    const place = { block_number: start.number, block_hash: fromHex(start.hash) }
+    await db
+      .insertInto('history_cursors')
+      .values({ chain_id: chainId, ...place, epoch: 0, lease_owner: null })
+      .onConflict((on) => on.column('chain_id').doUpdateSet(place))
+      .execute()
+  })
+}
+
+/**
+ * Takes the history's lease for the process that holds the follower's, under a new epoch; null when that lease is another's by
+ * now. A network that a program without this cursor has begun to follow has its history up to the follower's block.
+ */
+export async function takeHistory(db: Db, chainId: number, { epoch, owner }: Lease): Promise<HistoryCursor | null> {
+  const row = await db
+    .insertInto('history_cursors')
+    .columns(['chain_id', ...COLUMNS])
+    .expression((eb) =>
+      eb
+        .selectFrom('cursors')
+        .select(['chain_id', 'block_number', 'block_hash', sql<number>`1`.as('epoch'), 'lease_owner'])
+        .where('chain_id', '=', chainId)
+        .where('epoch', '=', epoch)
+        .where('lease_owner', '=', owner),
+    )
+    .onConflict((on) =>
+      on.column('chain_id').doUpdateSet((eb) => ({
+        epoch: eb('history_cursors.epoch', '+', 1),
+        lease_owner: eb.ref('excluded.lease_owner'),
+      })),
+    )
+    .returning(COLUMNS)
+    .executeTakeFirst()
+  return row === undefined ? null : cursorOf(row)
+}
+
+/** The cursor as it is, while the lease is ours: a reorganisation moves it back without us. Null when the lease is another's. */
+export async function readHistory(db: Db, chainId: number, { epoch, owner }: Lease): Promise<HistoryCursor | null> {
+  const row = await db
+    .selectFrom('history_cursors')
+    .select(COLUMNS)
+    .where('chain_id', '=', chainId)
+    .where('epoch', '=', epoch)
+    .where('lease_owner', '=', owner)
+    .executeTakeFirst()
+  return row === undefined ? null : cursorOf(row)
+}
+
+/**
+ * Moves the cursor. First statement of every transaction that stores transfers: it locks the row, so that a reorganisation waits
+ * for our commit or we fail here.
+ * @throws Fenced
+ */
+export async function moveHistory(
+  db: Db,
+  chainId: number,
+  held: HistoryCursor,
+  to: { number: number; hash: Hex },
+): Promise<void> {
+  const row = await db
+    .updateTable('history_cursors')
+    .set({ block_number: to.number, block_hash: fromHex(to.hash), updated_at: sql<Date>`now()` })
+    .where('chain_id', '=', chainId)
+    .where('epoch', '=', held.epoch)
+    .where('lease_owner', '=', held.owner)
+    .where('block_hash', '=', fromHex(held.hash))
+    .returning('epoch')
+    .executeTakeFirst()
+  if (row === undefined) throw new Fenced()
+}
+
+/** The history's block, and whoever stores transfers waits until this transaction is over; null before the first. */
+export async function lockHistory(db: Db, chainId: number): Promise<{ number: number; hash: Hex } | null> {
+  const row = await db
+    .selectFrom('history_cursors')
+    .select(['block_number', 'block_hash'])
+    .where('chain_id', '=', chainId)
+    .forUpdate()
+    .executeTakeFirst()
+  return row === undefined ? null : { number: row.block_number, hash: toHex(row.block_hash) }
+}
+
+/** Puts the cursor, which is locked, to a block below the one it is at. */
+export async function setHistoryBack(db: Db, chainId: number, to: { number: number; hash: Hex }): Promise<void> {
+  await db
+    .updateTable('history_cursors')
+    .set({ block_number: to.number, block_hash: fromHex(to.hash), updated_at: sql<Date>`now()` })
+    .where('chain_id', '=', chainId)
+    .execute()
+}

@@ -1,0 +1,16 @@
+import type { Follower } from './follower.ts'
+
+/** How far the two cursors of a network are, for the metrics: each by its block, and by how many it is behind the node. */
+export function showLag(
+  { app: { telemetry }, chain }: Pick<Follower, 'app' | 'chain'>,
+  at: { transactions?: number; history?: number },
+): void {
+  const { chainId, head } = chain
+  const newest = head.node.newest()
+  const labels = { chain_id: String(chainId) }
+  if (at.transactions !== undefined) telemetry.followedBlock.set(labels, at.transactions)
+  if (at.history !== undefined) telemetry.indexedBlock.set(labels, at.history)
+  if (newest === null) return
+  for (const [cursor, number] of Object.entries(at))
+    telemetry.cursorLag.set({ ...labels, cursor }, Math.max(0, newest - number))
+}

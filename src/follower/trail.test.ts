@@ -1,0 +1,273 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { sql } from 'kysely'
+import type { Hex } from '../ids.ts'
+import { fromHex, toHex } from '../store/bytes.ts'
+import { testCluster } from '../../test/database.ts'
+import { atHead, followerStage, recorder, TRANSACTION } from '../../test/follower-stage.ts'
+import { chainLike } from '../../test/opened.ts'
+import { scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
+import { until } from '../../test/until.ts'
+import type { Trailing } from './block.ts'
+import { startFollower } from './follow.ts'
+
+/** What came to the history, in order: blocks that are canonical for it now. `fails`: of its blocks, while a test wants it. */
+function trailing() {
+  const told: { number: number; hash: Hex }[] = []
+  const events: string[] = []
+  const ever = new Set<Hex>()
+  const state = { fails: false as boolean | ((number: number) => boolean), gate: Promise.resolve() }
+  const listener: Trailing = {
+    isTrailing: true,
+    onBlocks: async (_db, _app, _chain, blocks) => {
+      for (const { number } of blocks)
+        if (typeof state.fails === 'boolean' ? state.fails : state.fails(number))
+          throw new Error('no room for transfers')
+      await state.gate
+      for (const { number, hash } of blocks) {
+        told.push({ number, hash })
+        ever.add(hash)
+        events.push(`block ${number}`)
+      }
+    },
+    onRetract: async (_db, _app, _chain, fromNumber) => {
+      events.push(`retract ${fromNumber}`)
+      while (told.length > 0 && told.at(-1)!.number >= fromNumber) told.pop()
+    },
+  }
+  return { listener, told, events, ever, state }
+}
+
+suite('the history behind the follower', () => {
+  const { app, logged, settled, storedHashes } = followerStage(['blocks', 'cursors', 'history_cursors', 'networks'])
+  const history = () => app.db.selectFrom('history_cursors').selectAll().executeTakeFirstOrThrow()
+  const caughtUp = (script: ScriptedChain) => atHead(app.db, 'history_cursors', () => script.blocks.at(-1)!.hash)
+  const hashes = (blocks: { hash: Hex }[]) => blocks.map(({ hash }) => hash)
+  const chainOf = (count: number, finality = 4) => {
+    const script = scriptedChain({ isDevelopment: true, finality })
+    for (let number = 1; number <= count; number++) script.mine(TRANSACTION)
+    return script
+  }
+  async function follow(
+    script: ScriptedChain,
+    listeners: Parameters<typeof startFollower>[2],
+    work: () => Promise<unknown>,
+    chain = script.chain,
+  ) {
+    const follower = startFollower(app, chain, listeners)
+    await work().finally(() => follower.stop())
+  }
+
+  test('is told every block once and in order, and reads none of them again', async () => {
+    const script = chainOf(40)
+    const [{ listener, told }, one] = [recorder(), trailing()]
+    await follow(script, [listener, one.listener], async () => {
+      await caughtUp(script)
+      for (let count = 0; count < 5; count++) {
+        script.mine(TRANSACTION)
+        await caughtUp(script)
+      }
+    })
+    assert.deepEqual(hashes(one.told), hashes(script.blocks))
+    assert.deepEqual(hashes(told), hashes(script.blocks))
+    // 45 blocks with transactions; block 0 has none.
+    assert.equal(script.asked.get('eth_getBlockReceipts'), 46)
+  })
+
+  test('holds up nobody while it fails, says how far it is, and goes on where it was', async () => {
+    const script = chainOf(3)
+    const [{ listener, told }, one] = [recorder(), trailing()]
+    await follow(script, [listener, one.listener], async () => {
+      await caughtUp(script)
+      one.state.fails = true
+      for (let count = 0; count < 100; count++) script.mine(TRANSACTION)
+      await settled(script)
+      assert.deepEqual(hashes(told), hashes(script.blocks))
+      assert.equal((await history()).block_number, 3)
+      const lag = async (cursor: string) =>
+        (await app.telemetry.cursorLag.get()).values.find(({ labels }) => labels.cursor === cursor)?.value
+      assert.deepEqual([await lag('transactions')], [0])
+      one.state.fails = false
+      await caughtUp(script)
+      assert.deepEqual([await lag('transactions'), await lag('history')], [0, 0])
+    })
+    assert.deepEqual(hashes(one.told), hashes(script.blocks))
+  })
+
+  test(
+    'is in the middle of a block while the next ones are followed',
+    { skip: testCluster === null && 'the embedded database has one connection' },
+    async () => {
+      const script = chainOf(3)
+      const [{ listener, told }, one] = [recorder(), trailing()]
+      const { promise, resolve } = Promise.withResolvers<void>()
+      await follow(script, [listener, one.listener], async () => {
+        await caughtUp(script)
+        one.state.gate = promise
+        for (let count = 0; count < 3; count++) {
+          script.mine(TRANSACTION)
+          await settled(script)
+        }
+        assert.deepEqual([told.length, one.told.length], [7, 4])
+        resolve()
+        await caughtUp(script)
+      })
+      assert.deepEqual(hashes(one.told), hashes(script.blocks))
+    },
+  )
+
+  test(
+    'in the middle of a block that is reorganised has stored it before, and it is taken back with it',
+    { skip: testCluster === null && 'the embedded database has one connection' },
+    async () => {
+      const script = chainOf(3)
+      const one = trailing()
+      const { promise, resolve } = Promise.withResolvers<void>()
+      await follow(script, [recorder().listener, one.listener], async () => {
+        await caughtUp(script)
+        one.state.gate = promise
+        script.mine(TRANSACTION)
+        await settled(script)
+        script.lose(1)
+        for (let count = 0; count < 2; count++) script.mine(TRANSACTION)
+        // The reorganisation waits for the row of the history's cursor.
+        await until('it waits', async () => {
+          const { rows } = await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db) // prettier-ignore
+          return rows.length > 0
+        })
+        resolve()
+        await caughtUp(script)
+      })
+      assert.deepEqual(hashes(one.told), hashes(script.blocks))
+      assert.ok(one.events.includes('retract 4'))
+    },
+  )
+
+  test('is taken back as far as it was, by a reorganisation above it as by one below it', async () => {
+    const script = chainOf(10, 100)
+    const one = trailing()
+    await follow(script, [recorder().listener, one.listener], async () => {
+      await caughtUp(script)
+      one.state.fails = true
+      for (let count = 0; count < 10; count++) script.mine(TRANSACTION)
+      await settled(script)
+      // Above: blocks that it has not seen.
+      script.lose(5)
+      for (let count = 0; count < 6; count++) script.mine(TRANSACTION)
+      await settled(script)
+      assert.equal((await history()).block_number, 10)
+      assert.equal(one.told.length, 11)
+      // Below: what it has stored is taken back in the moment in which the blocks are.
+      script.lose(13)
+      for (let count = 0; count < 14; count++) script.mine(TRANSACTION)
+      await settled(script)
+      const { block_number, block_hash } = await history()
+      assert.deepEqual([block_number, toHex(block_hash)], [8, script.blocks[8]!.hash])
+      assert.equal(one.told.length, 9)
+      one.state.fails = false
+      await caughtUp(script)
+    })
+    assert.deepEqual(hashes(one.told), hashes(script.blocks))
+  })
+
+  test('reads from the node again what a process left behind, by the hashes that are stored', async () => {
+    const script = chainOf(3)
+    const one = trailing()
+    await follow(script, [one.listener], async () => {
+      await caughtUp(script)
+      one.state.fails = true
+      for (let count = 0; count < 20; count++) script.mine(TRANSACTION)
+      await settled(script)
+    })
+    one.state.fails = false
+    const asked = new Set<unknown>()
+    script.onAsk = (method, [hash]) => void (method === 'eth_getBlockByHash' && asked.add(hash))
+    await follow(script, [one.listener], () => caughtUp(script))
+    assert.deepEqual(hashes(one.told), hashes(script.blocks))
+    assert.deepEqual([...asked], hashes(script.blocks.slice(4)))
+  })
+
+  test('stores no block of a branch that was reorganised while it was read again', async () => {
+    const script = chainOf(3, 100)
+    const one = trailing()
+    await follow(script, [one.listener], async () => {
+      await caughtUp(script)
+      one.state.fails = true
+      for (let count = 0; count < 3; count++) script.mine(TRANSACTION)
+      await settled(script)
+    })
+    one.state.fails = false
+    const old = script.blocks[4]!.hash
+    const [asked, reorganised] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    script.onAsk = (method, [hash]) => {
+      if (method !== 'eth_getBlockByHash' || hash !== old) return
+      asked.resolve()
+      return reorganised.promise
+    }
+    await follow(script, [one.listener], async () => {
+      await asked.promise
+      script.lose(3)
+      for (let count = 0; count < 4; count++) script.mine(TRANSACTION)
+      await settled(script)
+      // A node knows lost blocks by their hashes for a while.
+      reorganised.resolve()
+      await caughtUp(script)
+    })
+    assert.deepEqual(hashes(one.told), hashes(script.blocks))
+    assert.ok(!one.ever.has(old))
+  })
+
+  test('finds final blocks that are not kept any more by their numbers, and takes none that does not follow', async () => {
+    const script = scriptedChain({ finality: 4 })
+    const chain = chainLike(script.chain, { finality: 4 })
+    for (let number = 1; number <= 5; number++) script.mine(TRANSACTION)
+    const one = trailing()
+    await follow(script, [one.listener], () => caughtUp(script), chain)
+    const first = one.told[0]!.number
+    one.state.fails = true
+    for (let count = 0; count < 320; count++) script.mine(TRANSACTION)
+    await follow(script, [one.listener], () => settled(script), chain)
+    one.state.fails = false
+    const kept = await storedHashes()
+    assert.ok(!kept.includes(script.blocks[6]!.hash), 'block 6 is not kept')
+    // A node of another chain below what is final.
+    const ours = script.blocks
+    const other = scriptedChain({ finality: 4 })
+    for (let number = 1; number <= 400; number++) other.mine()
+    script.blocks = [...other.blocks.slice(0, 20), ...ours.slice(20)]
+    await follow(script, [one.listener], () => until('it is told', () => logged.includes('history_retrying')), chain)
+    assert.equal((await history()).block_number, 5)
+    script.blocks = ours
+    await follow(script, [one.listener], () => caughtUp(script), chain)
+    assert.deepEqual(hashes(one.told), hashes(script.blocks.slice(first)))
+  })
+
+  test('is made again from what is final, where a program without its cursor has followed a reorganisation', async () => {
+    const script = chainOf(20)
+    const one = trailing()
+    await follow(script, [one.listener], () => caughtUp(script))
+    await app.db.updateTable('history_cursors').set({ block_number: 18, block_hash: fromHex(`0x${'5e'.repeat(32)}`) }).execute() // prettier-ignore
+    script.mine(TRANSACTION)
+    await follow(script, [one.listener], () => caughtUp(script))
+    assert.deepEqual(hashes(one.told), hashes(script.blocks))
+    // Block 16 is final, or 17 by now.
+    assert.ok(one.events.some((event) => event === 'retract 17' || event === 'retract 18'))
+    assert.ok(logged.includes('history_made_again'))
+  })
+
+  test('goes on with the process that follows next, and the one before stores nothing more', async () => {
+    const script = chainOf(5)
+    const [one, two] = [trailing(), trailing()]
+    const first = startFollower(app, chainLike(script.chain), [one.listener])
+    await caughtUp(script)
+    const before = await history()
+    await sql`update cursors set lease_until = now() - interval '1 second'`.execute(app.db)
+    await sql`update cursors set lease_owner = 'gone', epoch = epoch + 1`.execute(app.db)
+    const second = startFollower(app, chainLike(script.chain), [two.listener])
+    await until('another one has the history', async () => (await history()).epoch > before.epoch)
+    for (let count = 0; count < 5; count++) script.mine(TRANSACTION)
+    await caughtUp(script)
+    await Promise.all([first.stop(), second.stop()])
+    assert.deepEqual(hashes([...one.told, ...two.told]), hashes(script.blocks))
+  })
+})

@@ -1,0 +1,276 @@
+import { InvalidResponse } from '../chain/rpc/failures.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
+import type { Hex } from '../ids.ts'
+import { storedBlockHash, storedParentHash } from '../store/block-hash.ts'
+import { toHex } from '../store/bytes.ts'
+import type { Db } from '../store/db.ts'
+import { takeTransfers } from './apply.ts'
+import type { KeptBlock, Trailing } from './block.ts'
+import { Fenced } from './cursor.ts'
+import { fetchBlock, fetchHeaders } from './fetch.ts'
+import { untilStopped, type Follower, type Trail } from './follower.ts'
+import {
+  lockHistory,
+  moveHistory,
+  readHistory,
+  setHistoryBack,
+  takeHistory,
+  type HistoryCursor,
+} from './history-cursor.ts'
+import { showLag } from './lag.ts'
+import { WaitingBlocks } from './waiting-blocks.ts'
+
+/** blocks of one look: those that wait in memory, or those that are asked of the node side by side */
+const MAX_LOOK = 32
+const SIDE_BY_SIDE = 8
+/** A process that follows looks by itself, too: what the one before it has left behind is announced by nobody. */
+const LOOK_EVERY_MS = 1_000
+const MAX_BACKOFF_MS = 2_000
+/** Who catches up waits no longer for room: the lease has to be renewed. */
+const MAX_WAIT_MS = 1_000
+
+type Run = {
+  follower: Follower
+  listener: Trailing
+  waiting: WaitingBlocks
+  held: HistoryCursor | null
+  /** failures in a row */
+  failures: number
+  wake: () => void
+  /** there was something to look at since the last look */
+  isAwake: boolean
+  /** who waits for room */
+  queue: (() => void)[]
+}
+
+/** Gives each stored block to a listener, in order, at the history's cursor, until the follower stops. */
+export function startTrail(follower: Follower, listener: Trailing): Trail {
+  const run: Run = {
+    ...{ follower, listener, waiting: new WaitingBlocks(), held: null, failures: 0 },
+    ...{ wake: () => {}, isAwake: false, queue: [] },
+  }
+  const wake = () => {
+    run.isAwake = true
+    run.wake()
+  }
+  return {
+    follow: (blocks) => {
+      for (const block of blocks) run.waiting.add(block)
+      wake()
+    },
+    wake,
+    untilRoom: async () => {
+      if (hasRoom(run)) return
+      const { promise, resolve } = Promise.withResolvers<void>()
+      run.queue.push(resolve)
+      const timer = setTimeout(resolve, MAX_WAIT_MS)
+      await promise
+      clearTimeout(timer)
+    },
+    done: runTrail(run),
+  }
+}
+
+/** A history that fails is no reason to wait for it. */
+const hasRoom = ({ waiting, failures, held, follower }: Run): boolean =>
+  waiting.isHalfEmpty || failures > 0 || held === null || follower.stopping.aborted
+
+async function runTrail(run: Run): Promise<void> {
+  const { follower } = run
+  const { app, chain, stopping } = follower
+  while (!stopping.aborted) {
+    run.isAwake = false
+    let waitMs: number
+    try {
+      waitMs = (await step(run)) ? 0 : LOOK_EVERY_MS
+      if (run.failures > 0)
+        app.telemetry.log.info('history_recovered', { chainId: chain.chainId, failures: run.failures })
+      run.failures = 0
+    } catch (error) {
+      if (stopping.aborted) break
+      waitMs = Math.min(MAX_BACKOFF_MS, 50 * 2 ** Math.min(run.failures, 10))
+      recover(run, error)
+    }
+    if (hasRoom(run)) release(run)
+    if (waitMs > 0 && !(run.isAwake && run.failures === 0)) await pause(waitMs, run)
+  }
+  release(run)
+}
+
+function release(run: Run): void {
+  for (const resolve of run.queue.splice(0)) resolve()
+}
+
+/** Nothing in memory is trusted after a failure of the database; one of the node leaves the cursor as it was. */
+function recover(run: Run, error: unknown): void {
+  const { app, chain } = run.follower
+  const failures = run.failures++
+  const isNodes = error instanceof RpcError || error instanceof RpcUnavailable
+  if (!isNodes) run.held = null
+  // A reorganisation that came between is everyday.
+  const isExpected = isNodes || error instanceof Fenced || error instanceof NotFollowed
+  const level = isExpected ? (failures === 3 || failures % 60 === 59 ? 'warn' : 'debug') : failures % 60 === 0 ? 'error' : 'debug' // prettier-ignore
+  app.telemetry.log[level]('history_retrying', { chainId: chain.chainId, failures }, error)
+}
+
+/** One look. @returns true when there is more to do immediately */
+async function step(run: Run): Promise<boolean> {
+  const { follower, waiting } = run
+  const { app, chain } = follower
+  if (follower.held === null) {
+    run.held = null
+    return false
+  }
+  const { chainId } = chain
+  // A reorganisation moves it, and whatever else does is not for this process to guess.
+  run.held = run.held === null ? null : await readHistory(app.db, chainId, run.held)
+  run.held ??= await takeHistory(app.db, chainId, follower.held)
+  if (run.held === null) return false
+  waiting.dropThrough(run.held.number)
+  showLag(follower, { history: run.held.number })
+  const blocks = await nextBlocks(run, run.held)
+  for (let rest = blocks; rest.length > 0 && !follower.stopping.aborted;) {
+    const group = takeTransfers(rest)
+    rest = rest.slice(group.length)
+    run.held = await store(run, run.held, group)
+    waiting.dropThrough(run.held.number)
+    if (hasRoom(run)) release(run)
+    showLag(follower, { history: run.held.number })
+    try {
+      run.listener.afterCommit?.(app, chain)
+    } catch (error) {
+      app.telemetry.log.error('block_listener_failed', { chainId }, error)
+    }
+  }
+  return blocks.length > 0
+}
+
+/** The blocks behind the history's, whole: kept since they were followed, or asked of the node again by their hashes. */
+async function nextBlocks(run: Run, held: HistoryCursor): Promise<KeptBlock[]> {
+  const { follower, waiting } = run
+  const { app, chain } = follower
+  const rows = await app.db
+    .selectFrom('blocks')
+    .select(['number', 'hash', 'parent_hash'])
+    .where('chain_id', '=', chain.chainId)
+    .where('number', '>', held.number)
+    .orderBy('number')
+    .limit(MAX_LOOK)
+    .execute()
+  const first = rows[0]
+  if (first === undefined) return []
+  const stored = rows.map(({ number, hash }) => ({ number, hash: toHex(hash) }))
+  if (first.number > held.number + 1) return fetchAll(run, await pastHeaders(run, held, first.number))
+  if (first.number > 0 && toHex(first.parent_hash) !== held.hash) {
+    await goBack(run, held)
+    return []
+  }
+  const kept = stored.map(({ number, hash }) => waiting.get(number, hash))
+  const missing = kept.indexOf(null)
+  if (missing !== 0) return (missing < 0 ? kept : kept.slice(0, missing)) as KeptBlock[]
+  // Those that are kept behind them are taken as they are.
+  return fetchAll(run, stored.slice(0, SIDE_BY_SIDE))
+}
+
+async function fetchAll({ follower, waiting }: Run, wanted: { number: number; hash: Hex }[]): Promise<KeptBlock[]> {
+  const { chain, receipts } = follower
+  const results = wanted.map(
+    async ({ number, hash }) => waiting.get(number, hash) ?? (await fetchBlock(chain.rpc, hash, receipts)),
+  )
+  const blocks = await untilStopped(follower, Promise.all(results))
+  if (blocks.some((block, index) => block.number !== wanted[index]!.number))
+    throw new InvalidResponse('a block differs from its header')
+  return blocks
+}
+
+/** Final blocks that are not kept any more, by their numbers: each has to be the parent of the next, up to what is kept. */
+async function pastHeaders(
+  { follower }: Run,
+  held: HistoryCursor,
+  lowest: number,
+): Promise<{ number: number; hash: Hex }[]> {
+  const count = Math.min(SIDE_BY_SIDE, lowest - held.number - 1)
+  const numbers = Array.from({ length: count }, (_, index) => held.number + 1 + index)
+  const headers = await untilStopped(follower, fetchHeaders(follower.chain.rpc, numbers))
+  let parent = held.hash
+  for (const header of headers) {
+    const isLinked = header !== null && (header.number === 0 || header.parentHash === parent)
+    if (!isLinked) throw new InvalidResponse('a final block does not follow the one before it')
+    parent = header.hash
+  }
+  return headers as { number: number; hash: Hex }[]
+}
+
+/** Rows and the cursor they belong to, in one transaction. @throws Fenced | NotFollowed | whatever the listener throws */
+async function store({ follower, listener }: Run, held: HistoryCursor, blocks: KeptBlock[]): Promise<HistoryCursor> {
+  const { app, chain } = follower
+  const { number, hash } = blocks.at(-1)!
+  await app.db.transaction().execute(async (db) => {
+    await moveHistory(db, chain.chainId, held, { number, hash })
+    await assertFollowed(db, chain.chainId, { number, hash })
+    await listener.onBlocks(db, app, chain, blocks)
+  })
+  return { ...held, number, hash }
+}
+
+/** The block is of another branch by now: what is stored is looked at again. */
+class NotFollowed extends Error {
+  constructor() {
+    super('the block is not followed any more')
+    this.name = 'NotFollowed'
+  }
+}
+
+/** A reorganisation locks the history's row before it drops blocks: what is stored now is retracted by it, if it has to be. */
+async function assertFollowed(db: Db, chainId: number, { number, hash }: { number: number; hash: Hex }): Promise<void> {
+  const stored = await storedBlockHash(db, chainId, number)
+  if (stored === hash) return
+  if (stored !== null) throw new NotFollowed()
+  // Below all that are kept it is final, and linked to what the history had.
+  const lowest = await db
+    .selectFrom('blocks')
+    .select(({ fn }) => fn.min('number').as('number'))
+    .where('chain_id', '=', chainId)
+    .executeTakeFirst()
+  if (lowest?.number === null || lowest?.number === undefined || lowest.number <= number) throw new NotFollowed()
+}
+
+/**
+ * The history's block is not in the chain that is stored: a program that knows no second cursor has followed a reorganisation.
+ * What is not final is made again.
+ */
+async function goBack({ follower, listener }: Run, held: HistoryCursor): Promise<void> {
+  const { app, chain } = follower
+  const { chainId } = chain
+  await app.db.transaction().execute(async (db) => {
+    const cursor = await db
+      .selectFrom('cursors')
+      .select('finalized_number')
+      .where('chain_id', '=', chainId)
+      .forShare()
+      .executeTakeFirstOrThrow()
+    const locked = await lockHistory(db, chainId)
+    if (locked?.hash !== held.hash) return
+    const number = Math.min(cursor.finalized_number, held.number - 1)
+    const hash = (await storedBlockHash(db, chainId, number)) ?? (await storedParentHash(db, chainId, number + 1))
+    if (hash === null) throw new Error('the history is of another chain below all blocks that are kept')
+    await setHistoryBack(db, chainId, { number, hash })
+    await listener.onRetract(db, app, chain, number + 1)
+  })
+  app.telemetry.log.warn('history_made_again', { chainId, from: held.number })
+}
+
+async function pause(ms: number, run: Run): Promise<void> {
+  const { stopping } = run.follower
+  if (stopping.aborted) return
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const wake = () => resolve()
+  const timer = setTimeout(wake, ms)
+  stopping.addEventListener('abort', wake, { once: true })
+  // What fails is not tried at the pace of blocks.
+  if (run.failures === 0) run.wake = wake
+  await promise
+  run.wake = () => {}
+  clearTimeout(timer)
+  stopping.removeEventListener('abort', wake)
+}

@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { sql } from 'kysely'
+import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import { migrate } from '../store/migrate.ts'
+import { followerStage } from '../../test/follower-stage.ts'
+import { chainLike } from '../../test/opened.ts'
+import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
+import { backfill } from './backfill.ts'
+import { coveredFrom, noteCoverage } from './coverage.ts'
+import { indexTransfers } from './index-transfers.ts'
+
+const [ALICE, BOB] = [addressOf(0xa1), addressOf(0xb0b)]
+const idOf = (address: Hex) => `00000000-0000-8000-8000-${address.slice(-12)}`
+
+suite('from which block on a history is whole', () => {
+  const { app, followed, settled, following } = followerStage([
+    ...(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const),
+    ...(['history_marks', 'coverage'] as const),
+  ])
+  const listener = { ...indexTransfers, afterCommit: () => {} }
+  /** As if by another process: each one notes where it is at its first block. */
+  const follow = (script: ScriptedChain) => followed(script, listener, chainLike(script.chain))
+  const add = (address: Hex, minutesAgo: number) =>
+    app.db
+      .insertInto('accounts')
+      .values({
+        ...{ account_id: idOf(address), user_id: `DEV-${address}`, address: fromHex(address) },
+        created_at: sql<Date>`now() - ${`${minutesAgo} minutes`}::interval`,
+      })
+      .execute()
+  const from = (address: Hex, chainId = 31337) => coveredFrom(app.db, { accountId: idOf(address), chainId })
+  const coin: ScriptedTransfer = {
+    ...{ type: 'ERC20', token: addressOf(0x70), from: addressOf(0x57), to: ALICE },
+    items: [{ id: null, value: 5n }],
+  }
+  const chainOf = (count: number, finality = 0) => {
+    const script = scriptedChain({ isDevelopment: true, finality })
+    for (let number = 1; number <= count; number++) script.mine({ from: addressOf(0x57), transfers: [coin] })
+    return script
+  }
+  const fill = (script: ScriptedChain, fromBlock: number, accountIds: string[] | null = null) =>
+    backfill(app, script.chain, {
+      ...{ fromBlock, accountIds, onProgress: () => {}, stopping: new AbortController().signal, waitMs: 0 },
+    })
+
+  test('of an account that was there before the network: from its first block', async () => {
+    await add(ALICE, 60)
+    await follow(chainOf(10))
+    assert.equal(await from(ALICE), 0)
+    assert.equal(await from(ALICE, 5), null)
+    assert.equal(await from(BOB), null)
+  })
+
+  test('of one that came later: from the first block after that of which it is known, and nothing is said before', async () => {
+    const script = chainOf(10)
+    await follow(script)
+    await add(ALICE, 0)
+    assert.equal(await from(ALICE), null)
+    await add(BOB, 60)
+    // What was noted at block 0 is from before it was stored, for all that is known here.
+    await app.db
+      .updateTable('history_marks')
+      .set({ at: sql<Date>`now() - interval '2 hours'` })
+      .execute()
+    assert.equal(await from(BOB), null)
+    script.mine()
+    await follow(script)
+    assert.equal(await from(BOB), 11)
+    assert.equal(await from(ALICE), null)
+  })
+
+  test('is noted once in minutes by one process, not with every block', async () => {
+    const script = chainOf(3)
+    await following(script, listener, async () => {
+      await settled(script)
+      for (let count = 0; count < 5; count++) {
+        script.mine()
+        await settled(script)
+      }
+    })
+    const marks = await app.db.selectFrom('history_marks').select('block_number').execute()
+    assert.deepEqual(marks, [{ block_number: -1 }])
+  })
+
+  test('a reorganisation makes it no later: what follows is looked at anew', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 100 })
+    for (let number = 1; number <= 10; number++) script.mine()
+    await follow(script)
+    await app.db.deleteFrom('history_marks').execute()
+    await add(ALICE, 60)
+    script.mine()
+    await follow(script)
+    assert.equal(await from(ALICE), 11)
+    script.lose(4)
+    for (let number = 0; number < 5; number++) script.mine()
+    await follow(script)
+    assert.equal(await from(ALICE), 8)
+  })
+
+  test('what was looked up is covered when all of it was, and not before', async () => {
+    const script = chainOf(20, 5)
+    await follow(script)
+    await add(ALICE, 0)
+    await add(BOB, 0)
+    // Up to block 15, which is final; the history knows the account from 21 on.
+    assert.equal((await fill(script, 3, [idOf(ALICE)])).nextBlock, 16)
+    assert.equal(await from(ALICE), null)
+    for (let count = 0; count < 4; count++) script.mine()
+    await follow(script)
+    await fill(script, 3, [idOf(ALICE)])
+    assert.equal(await from(ALICE), null)
+    script.mine()
+    await follow(script)
+    await fill(script, 3, [idOf(ALICE)])
+    assert.equal(await from(ALICE), 3)
+    assert.equal(await from(BOB), null)
+    const rows = await app.db.selectFrom('transfers').select('block_number').orderBy('block_number').execute()
+    assert.deepEqual(rows.map(({ block_number }) => block_number), Array.from({ length: 18 }, (_, index) => index + 3)) // prettier-ignore
+    // What begins later says nothing new; what begins earlier does, once it is through.
+    await noteCoverage(app.db, script.chain, { accountIds: [idOf(ALICE)], from: 9 })
+    assert.equal(await from(ALICE), 3)
+    await noteCoverage(app.db, script.chain, { accountIds: [idOf(ALICE), idOf(BOB)], from: 1 })
+    assert.deepEqual([await from(ALICE), await from(BOB)], [1, 1])
+    assert.equal(await from(ALICE, 5), null)
+  })
+
+  test('is known in a database of before from the block on that it was at', async () => {
+    const script = chainOf(10)
+    await follow(script)
+    await add(ALICE, 60)
+    for (const table of ['history_marks', 'coverage']) await sql`drop table ${sql.table(table)}`.execute(app.db)
+    await sql`alter table backfills drop column target_block`.execute(app.db)
+    await sql`delete from migrations where number = 64`.execute(app.db)
+    for (let time = 0; time < 2; time++) await migrate(app.db)
+    assert.equal(await from(ALICE), 11)
+  })
+})

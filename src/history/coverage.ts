@@ -1,0 +1,75 @@
+import { sql } from 'kysely'
+import type { Chain } from '../chain/network.ts'
+import { slot } from '../state.ts'
+import type { Db } from '../store/db.ts'
+
+/** Seconds between two marks, and within which the transaction that stores an account has ended for sure. */
+const MARK_EVERY_SECONDS = 300
+const STORED_WITHIN_SECONDS = 300
+
+/** when this process noted a mark last, by the clock of `performance` */
+const marked = slot('when the history of a network was noted last', (_chain: Chain) => ({
+  at: Number.NEGATIVE_INFINITY,
+}))
+
+/**
+ * Notes now and then which block comes next, before accounts are looked for in it: whoever is stored by now is known in this block
+ * and in all that follow. In the transaction that stores the block's transfers.
+ */
+export async function markHistory(db: Db, chain: Chain, nextBlock: number): Promise<void> {
+  const last = marked.of(chain)
+  if (performance.now() - last.at < MARK_EVERY_SECONDS * 1_000) return
+  // The transaction's time: accounts are looked for later than that.
+  await db
+    .insertInto('history_marks')
+    .values({ chain_id: chain.chainId, at: sql<Date>`now()`, block_number: nextBlock - 1 })
+    .onConflict((on) => on.doNothing())
+    .execute()
+  last.at = performance.now()
+}
+
+/** What is above a block that was reorganised is looked at anew, later than anything that was noted. */
+export async function lowerCoverage(db: Db, { chainId }: Chain, fromNumber: number): Promise<void> {
+  await db
+    .updateTable('history_marks')
+    .set({ block_number: fromNumber - 1 })
+    .where('chain_id', '=', chainId)
+    .where('block_number', '>=', fromNumber)
+    .execute()
+}
+
+/** Notes that everything from a block on is there for accounts. What was noted of more is kept. */
+export async function noteCoverage(
+  db: Db,
+  { chainId }: Chain,
+  { accountIds, from }: { accountIds: readonly string[]; from: number },
+): Promise<void> {
+  await sql`
+    insert into coverage (account_id, chain_id, covered_from)
+    select account_id, ${chainId}::bigint, ${from}::bigint from unnest(${`{${accountIds.join()}}`}::uuid[]) as one (account_id)
+    on conflict (account_id, chain_id) do update
+    set covered_from = excluded.covered_from, updated_at = now()
+    where coverage.covered_from > excluded.covered_from`.execute(db)
+}
+
+/**
+ * The first block from which on every transfer of an account is in the history, up to where that reaches; null while nobody can say:
+ * in the first minutes of an account, and of a network.
+ * Indexes: coverage, history_marks by their primary keys.
+ */
+export async function coveredFrom(
+  db: Db,
+  { accountId, chainId }: { accountId: string; chainId: number },
+): Promise<number | null> {
+  const { rows } = await sql<{ covered_from: number | null }>`
+    select least(
+      (select covered_from from coverage where account_id = account.account_id and chain_id = ${chainId}::bigint),
+      (
+        select block_number + 1 from history_marks
+        where chain_id = ${chainId}::bigint and at > account.created_at + ${sql.lit(`${STORED_WITHIN_SECONDS} seconds`)}::interval
+        order by at limit 1
+      )
+    ) as covered_from
+    from accounts as account where account_id = ${accountId}::uuid`.execute(db)
+  return rows[0]?.covered_from ?? null
+}
