@@ -15,6 +15,8 @@ contract Delegate {
     uint256 private constant MAX_S = 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0;
     string private constant NAME = "Chatelaine";
     string private constant VERSION = "1";
+    bytes32 private constant NAME_HASH = keccak256("Chatelaine");
+    bytes32 private constant VERSION_HASH = keccak256("1");
     bytes32 private constant DOMAIN_TYPE =
         keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)");
     bytes32 private constant CALL_TYPE = keccak256("Call(address to,uint256 value,bytes data)");
@@ -50,11 +52,14 @@ contract Delegate {
     function execute(uint256 id, uint256 gasLimit, uint256 deadline, bytes32 r, bytes32 vs, bytes calldata calls) external {
         if (msg.sender != dispatcher) revert NotDispatcher();
         if (block.timestamp > deadline) revert Expired();
-        bytes32 operation =
-            keccak256(abi.encode(OPERATION_TYPE, dispatcher, id, _hashOf(calls), gasLimit, deadline));
+        (bytes32 hash, uint256 rows, uint256 count) = _read(calls);
+        bytes32 operation = _operationHash(id, gasLimit, deadline, hash);
         bytes32 s = vs & bytes32(uint256(type(int256).max));
-        if (!_isOwn(_digestOf(_domain(), operation), 27 + uint8(uint256(vs) >> 255), r, s)) revert WrongSignature();
-        _perform(calls);
+        unchecked {
+            uint256 v = 27 + (uint256(vs) >> 255);
+            if (!_isOwn(_digestOf(_domain(), operation), v, r, s)) revert WrongSignature();
+        }
+        _perform(rows, count);
     }
 
     /// ERC-1271. The plain signature of 65 bytes over the hash, which is what those send who know the account as one without
@@ -96,21 +101,64 @@ contract Delegate {
         return id == 0x01ffc9a7 || id == 0x1626ba7e || id == 0x150b7a02 || id == 0x4e2312e0;
     }
 
-    function _perform(bytes calldata calls) private {
-        uint256 count = uint8(calls[0]);
-        uint256 position = 1;
-        for (uint256 i = 0; i < count; i++) {
-            address to;
-            uint256 value;
-            bytes calldata data;
-            (to, value, data, position) = _callAt(calls, position);
-            bytes memory input = data;
-            bool succeeded;
-            assembly ("memory-safe") {
-                succeeded := call(gas(), to, value, add(input, 32), mload(input), 0, 0)
+    /// Calls are taken apart here and nowhere else: what is performed is what was hashed.
+    /// @return hash of Call[], as EIP-712 has it
+    /// @return rows where in memory the calls are, four words each: to, value, the place of the data in the calldata, their size
+    function _read(bytes calldata calls) private pure returns (bytes32 hash, uint256 rows, uint256 count) {
+        count = uint8(calls[0]);
+        bytes32 callType = CALL_TYPE;
+        bool isRead;
+        assembly ("memory-safe") {
+            rows := mload(0x40)
+            let hashes := add(rows, shl(7, count))
+            let input := add(hashes, shl(5, count))
+            let widest := 0
+            let place := add(calls.offset, 1)
+            for { let i := 0 } lt(i, count) { i := add(i, 1) } {
+                let row := add(rows, shl(7, i))
+                let head := calldataload(place)
+                let width := byte(20, head)
+                if gt(width, widest) { widest := width }
+                place := add(place, 21)
+                let to := shr(96, head)
+                // A value of no bytes is 0: shifting by 256 leaves nothing.
+                let value := shr(sub(256, shl(3, width)), calldataload(place))
+                place := add(place, width)
+                let size := shr(232, calldataload(place))
+                place := add(place, 3)
+                mstore(row, to)
+                mstore(add(row, 32), value)
+                mstore(add(row, 64), place)
+                mstore(add(row, 96), size)
+                calldatacopy(add(input, 128), place, size)
+                mstore(input, callType)
+                mstore(add(input, 32), to)
+                mstore(add(input, 64), value)
+                mstore(add(input, 96), keccak256(add(input, 128), size))
+                mstore(add(hashes, shl(5, i)), keccak256(input, 128))
+                place := add(place, size)
             }
-            if (!succeeded) revert CallFailed(i, _reason());
+            // Every step goes forward: what was read beyond the end of the list does not end where the list does.
+            isRead := and(eq(place, add(calls.offset, calls.length)), lt(widest, 33))
+            hash := keccak256(hashes, shl(5, count))
+            mstore(0x40, hashes)
         }
+        if (!isRead) revert Malformed();
+    }
+
+    function _perform(uint256 rows, uint256 count) private {
+        uint256 index = 0;
+        assembly ("memory-safe") {
+            // Behind all that is in use, each call in the same room.
+            let input := mload(0x40)
+            for {} lt(index, count) { index := add(index, 1) } {
+                let row := add(rows, shl(7, index))
+                let size := mload(add(row, 96))
+                calldatacopy(input, mload(add(row, 64)), size)
+                if iszero(call(gas(), mload(row), mload(add(row, 32)), input, size, 0, 0)) { break }
+            }
+        }
+        if (index < count) revert CallFailed(index, _reason());
     }
 
     /// What the last call returned, so much of it as anybody has to pay for.
@@ -125,37 +173,20 @@ contract Delegate {
         }
     }
 
-    /// The hash of Call[] as EIP-712 has it.
-    function _hashOf(bytes calldata calls) private pure returns (bytes32 hash) {
-        bytes32[] memory hashes = new bytes32[](uint8(calls[0]));
-        uint256 position = 1;
-        for (uint256 i = 0; i < hashes.length; i++) {
-            address to;
-            uint256 value;
-            bytes calldata data;
-            (to, value, data, position) = _callAt(calls, position);
-            hashes[i] = keccak256(abi.encode(CALL_TYPE, to, value, keccak256(data)));
-        }
-        if (position != calls.length) revert Malformed();
+    /// keccak256(abi.encode(OPERATION_TYPE, dispatcher, …))
+    function _operationHash(uint256 id, uint256 gasLimit, uint256 deadline, bytes32 calls) private view returns (bytes32 hash) {
+        bytes32 operationType = OPERATION_TYPE;
+        address by = dispatcher;
         assembly ("memory-safe") {
-            hash := keccak256(add(hashes, 32), shl(5, mload(hashes)))
+            let input := mload(0x40)
+            mstore(input, operationType)
+            mstore(add(input, 32), by)
+            mstore(add(input, 64), id)
+            mstore(add(input, 96), calls)
+            mstore(add(input, 128), gasLimit)
+            mstore(add(input, 160), deadline)
+            hash := keccak256(input, 192)
         }
-    }
-
-    /// @dev reverts where the list ends before the call does
-    function _callAt(bytes calldata calls, uint256 position)
-        private
-        pure
-        returns (address to, uint256 value, bytes calldata data, uint256 end)
-    {
-        to = address(bytes20(calls[position:position + 20]));
-        uint256 size = uint8(calls[position + 20]);
-        if (size > 32) revert Malformed();
-        position += 21;
-        if (size > 0) value = uint256(bytes32(calls[position:position + size])) >> (256 - 8 * size);
-        position += size + 3;
-        end = position + uint24(bytes3(calls[position - 3:position]));
-        data = calls[position:end];
     }
 
     function _isOwnNested(bytes32 hash, bytes calldata nested) private view returns (bool) {
@@ -164,7 +195,7 @@ contract Delegate {
         (string calldata name, string calldata contentsType) = ERC7739Utils.decodeContentsDescr(description);
         if (bytes(name).length == 0 || hash != _digestOf(separator, contents)) return false;
         bytes memory domain =
-            abi.encode(keccak256(bytes(NAME)), keccak256(bytes(VERSION)), block.chainid, address(this), bytes32(0));
+            abi.encode(NAME_HASH, VERSION_HASH, block.chainid, address(this), bytes32(0));
         bytes32 wrapped = ERC7739Utils.typedDataSignStructHash(name, contentsType, contents, domain);
         return _isOwn(_digestOf(separator, wrapped), signature);
     }
@@ -174,18 +205,47 @@ contract Delegate {
         return _isOwn(digest, uint8(signature[64]), bytes32(signature[0:32]), bytes32(signature[32:64]));
     }
 
-    /// Whether the account's own key made it. `ecrecover` answers 0 for what is no signature, and no account is there.
-    function _isOwn(bytes32 digest, uint8 v, bytes32 r, bytes32 s) private view returns (bool) {
-        return uint256(s) <= MAX_S && ecrecover(digest, v, r, s) == address(this);
+    /// Whether the account's own key made it. `ecrecover` gives nothing back for what is no signature: 0, where no account is.
+    function _isOwn(bytes32 digest, uint256 v, bytes32 r, bytes32 s) private view returns (bool) {
+        if (uint256(s) > MAX_S) return false;
+        address signer;
+        assembly ("memory-safe") {
+            let input := mload(0x40)
+            mstore(input, digest)
+            mstore(add(input, 32), v)
+            mstore(add(input, 64), r)
+            mstore(add(input, 96), s)
+            mstore(0, 0)
+            pop(staticcall(gas(), 1, input, 128, 0, 32))
+            signer := mload(0)
+        }
+        return signer == address(this);
     }
 
-    function _domain() private view returns (bytes32) {
-        return keccak256(
-            abi.encode(DOMAIN_TYPE, keccak256(bytes(NAME)), keccak256(bytes(VERSION)), block.chainid, address(this))
-        );
+    /// keccak256(abi.encode(DOMAIN_TYPE, …)): the account, on the network where it is now
+    function _domain() private view returns (bytes32 hash) {
+        bytes32 domainType = DOMAIN_TYPE;
+        bytes32 name = NAME_HASH;
+        bytes32 version = VERSION_HASH;
+        assembly ("memory-safe") {
+            let input := mload(0x40)
+            mstore(input, domainType)
+            mstore(add(input, 32), name)
+            mstore(add(input, 64), version)
+            mstore(add(input, 96), chainid())
+            mstore(add(input, 128), address())
+            hash := keccak256(input, 160)
+        }
     }
 
-    function _digestOf(bytes32 domain, bytes32 structHash) private pure returns (bytes32) {
-        return keccak256(abi.encodePacked(hex"1901", domain, structHash));
+    /// keccak256(abi.encodePacked(hex"1901", domain, structHash))
+    function _digestOf(bytes32 domain, bytes32 structHash) private pure returns (bytes32 hash) {
+        assembly ("memory-safe") {
+            let input := mload(0x40)
+            mstore(input, shl(240, 0x1901))
+            mstore(add(input, 2), domain)
+            mstore(add(input, 34), structHash)
+            hash := keccak256(input, 66)
+        }
     }
 }

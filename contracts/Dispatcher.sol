@@ -40,6 +40,7 @@ contract Dispatcher {
     error NotSponsor();
     error NotDelegated();
     error NotEnoughGas();
+    error Malformed();
 
     constructor() {
         delegate = new Delegate();
@@ -62,15 +63,31 @@ contract Dispatcher {
     /// @return done how many were done; of all of them the events say what became of them
     function dispatch(address space, bytes calldata operations) external onlySponsor(space) returns (uint256 done) {
         uint256 base = uint256(uint160(space)) << 96;
-        uint256 position = 0;
-        while (position < operations.length) {
-            uint256 first = uint256(bytes32(operations[position:position + 32]));
-            address account = address(uint160(first >> 96));
-            uint256 id = base | uint96(first);
-            uint256 end = position + HEADER + uint24(bytes3(operations[position + HEADER - 3:position + HEADER]));
-            if (!_use(id)) emit Skipped(id, account);
-            else if (_run(id, account, operations[position + 32:end])) done++;
-            position = end;
+        uint256 place;
+        uint256 end;
+        assembly ("memory-safe") {
+            place := operations.offset
+            end := add(place, operations.length)
+        }
+        while (place < end) {
+            address account;
+            uint256 id;
+            uint256 size;
+            assembly ("memory-safe") {
+                let head := calldataload(place)
+                account := shr(96, head)
+                id := or(base, shr(160, shl(160, head)))
+                size := shr(232, calldataload(add(place, 105)))
+            }
+            // Places in calldata and counts of them: none comes near to an overflow.
+            unchecked {
+                uint256 next = place + HEADER + size;
+                // Cut off, or longer than it says: who packed it made a mistake, and nothing is used up.
+                if (next > end) revert Malformed();
+                if (!_use(id)) emit Skipped(id, account);
+                else if (_run(id, account, place, size)) done++;
+                place = next;
+            }
         }
     }
 
@@ -91,40 +108,44 @@ contract Dispatcher {
         if (isNew) used[id >> 8] = bits | bit;
     }
 
-    function _run(uint256 id, address account, bytes calldata operation) private returns (bool succeeded) {
+    /// @param place where the operation begins in the calldata
+    /// @param size of its calls, bytes
+    function _run(uint256 id, address account, uint256 place, uint256 size) private returns (bool succeeded) {
         // Anything else there would succeed without having done what was signed, if only because there is nothing.
         if (account.codehash != delegation) {
             emit Failed(id, account, abi.encodePacked(NotDelegated.selector));
             return false;
         }
-        uint256 gasLimit = uint32(bytes4(operation[0:4]));
-        uint256 free;
+        bytes4 selector = Delegate.execute.selector;
+        uint256 input;
+        uint256 length;
+        uint256 gasLimit;
+        // The same as abi.encodeCall(Delegate.execute, (id, gasLimit, deadline, r, vs, calls)), behind all memory that is in use:
+        // the next operation has the same room.
         assembly ("memory-safe") {
-            free := mload(0x40)
+            input := mload(0x40)
+            gasLimit := shr(224, calldataload(add(place, 32)))
+            mstore(input, selector)
+            mstore(add(input, 4), id)
+            mstore(add(input, 36), gasLimit)
+            mstore(add(input, 68), shr(216, calldataload(add(place, 36))))
+            calldatacopy(add(input, 100), add(place, 41), 64)
+            mstore(add(input, 164), 192)
+            mstore(add(input, 196), size)
+            calldatacopy(add(input, 228), add(place, HEADER), size)
+            // Whole words, as the encoding has it. What is there may be of the operation before; nobody reads it.
+            length := add(228, and(add(size, 31), not(31)))
         }
-        bytes memory input = abi.encodeCall(
-            Delegate.execute,
-            (
-                id,
-                gasLimit,
-                uint40(bytes5(operation[4:9])),
-                bytes32(operation[9:41]),
-                bytes32(operation[41:73]),
-                operation[HEADER - 32:]
-            )
-        );
         // The rule of 63/64 would hand on less in silence (EIP-150), and who sends it could have an operation fail. Now
         // nothing is used up.
-        if (gasleft() < RESERVE + gasLimit * 64 / 63) revert NotEnoughGas();
+        unchecked {
+            if (gasleft() < RESERVE + gasLimit * 64 / 63) revert NotEnoughGas();
+        }
         assembly ("memory-safe") {
-            succeeded := call(gasLimit, account, 0, add(input, 32), mload(input), 0, 0)
+            succeeded := call(gasLimit, account, 0, input, length, 0, 0)
         }
         if (succeeded) emit Done(id, account);
         else emit Failed(id, account, _reason());
-        // What one operation needed of memory the next may have: it costs more the more there is.
-        assembly ("memory-safe") {
-            mstore(0x40, free)
-        }
     }
 
     /// What the last call returned, so much of it as anybody has to pay for.
