@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { keccak } from '../keccak.ts'
 import { encodeRlp } from '../rlp.ts'
-import type { Signature } from './operation.ts'
+import type { AccountSignature } from './operation.ts'
 
 /** That an account takes on the code at an address (EIP-7702), until it signs another. */
 export type Authorization = {
@@ -13,7 +13,7 @@ export type Authorization = {
   nonce: number
 }
 
-export type SignedAuthorization = Authorization & Signature
+export type SignedAuthorization = Authorization & AccountSignature
 
 /** The 32 bytes that the account signs. Source: EIP-7702, keccak(0x05 ‖ rlp([chain_id, address, nonce])) */
 export function authorizationDigest({ chainId, address, nonce }: Authorization): Buffer {

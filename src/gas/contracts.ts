@@ -8,10 +8,12 @@ import { encodeRlp } from '../rlp.ts'
  * the code alone, not on who deploys it.
  */
 export const DEPLOYER = '0x4e59b44847b379578588920ca78fbf26c0b4956c'
+export const DEPLOYER_CODE =
+  '0x7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3'
 const SALT = Buffer.alloc(32)
 
 /** `immutables`: where the values of each are in the code, in the order of their declaration */
-type Artefact = { bytecode: Hex; deployedBytecode: Hex; immutables: number[][] }
+type CompiledContract = { bytecode: Hex; deployedBytecode: Hex; immutables: number[][] }
 
 /** The two contracts of docs/gas-contracts.md on a network: addresses in lower case, and all of their code. */
 export type GasContracts = {
@@ -43,13 +45,13 @@ export function readGasContracts(): GasContracts {
 export const designatorOf = (delegate: Buffer): Buffer => Buffer.concat([Buffer.from('ef0100', 'hex'), delegate])
 
 /** Compiled code has zeros where the values of immutables go. */
-function fill({ deployedBytecode, immutables }: Artefact, values: Buffer[]): Hex {
+function fill({ deployedBytecode, immutables }: CompiledContract, values: Buffer[]): Hex {
   const code = bytesOf(deployedBytecode)
   immutables.forEach((places, index) => places.forEach((place) => values[index]!.copy(code, place)))
   return hexOf(code)
 }
 
-function artefact(name: string): Artefact {
+function artefact(name: string): CompiledContract {
   return JSON.parse(readFileSync(new URL(`../../contracts/out/${name}.json`, import.meta.url), 'utf8'))
 }
 

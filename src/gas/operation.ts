@@ -3,10 +3,10 @@ import { wordDigits } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 
 /** Addresses are 20 bytes; `value` in wei. */
-export type Call = { to: Buffer; value: bigint; data: Buffer }
+export type OperationCall = { to: Buffer; value: bigint; data: Buffer }
 
 /** What an account signs, for a sponsor to send: all calls are done, in this order, or none. */
-export type Operation = {
+export type GasOperation = {
   /** never 0, which would be every network */
   chainId: number
   account: Buffer
@@ -15,7 +15,7 @@ export type Operation = {
   space: Buffer
   /** the other 12 bytes; one that was used in the space never is again */
   sequence: bigint
-  calls: readonly Call[]
+  calls: readonly OperationCall[]
   /** for all that the account's code does, the check of the signature included */
   gasLimit: number
   /** the last second in which it may be done, since 1970 */
@@ -23,7 +23,7 @@ export type Operation = {
 }
 
 /** r and s of 32 bytes; s not above half of the order of the curve */
-export type Signature = { r: Uint8Array; s: Uint8Array; recovery: 0 | 1 }
+export type AccountSignature = { r: Uint8Array; s: Uint8Array; recovery: 0 | 1 }
 
 const typeHash = (text: string): Buffer => keccak(Buffer.from(text))
 const CALL = 'Call(address to,uint256 value,bytes data)'
@@ -36,7 +36,7 @@ const MAX_CALLS = 255
 const EXECUTE = typeHash('execute(uint256,uint256,uint256,bytes32,bytes32,bytes)').subarray(0, 4)
 
 /** The 32 bytes that the account signs. Source: EIP-712, and contracts/Delegate.sol. */
-export function operationDigest(operation: Operation): Buffer {
+export function operationDigest(operation: GasOperation): Buffer {
   const { chainId, account, dispatcher, calls, gasLimit, deadline } = checked(operation)
   const domain = keccak(Buffer.concat([DOMAIN_TYPE, NAME, VERSION, word(chainId), padded(account)]))
   const hashes = calls.map(({ to, value, data }) =>
@@ -47,11 +47,11 @@ export function operationDigest(operation: Operation): Buffer {
 }
 
 /** The 32 bytes of the id: the space, and the number in it. */
-export const idOf = ({ space, sequence }: Pick<Operation, 'space' | 'sequence'>): Buffer =>
+export const idOf = ({ space, sequence }: Pick<GasOperation, 'space' | 'sequence'>): Buffer =>
   Buffer.concat([space, bytesOf(sequence, 12)])
 
 /** What the dispatcher calls the account with: for simulations, where the dispatcher is the sender. */
-export function executeData(operation: Operation, signature: Signature): Buffer {
+export function executeData(operation: GasOperation, signature: AccountSignature): Buffer {
   const { gasLimit, deadline, calls } = checked(operation)
   const packed = packCalls(calls)
   const rest = Buffer.alloc((32 - (packed.length % 32)) % 32)
@@ -61,7 +61,7 @@ export function executeData(operation: Operation, signature: Signature): Buffer 
 }
 
 /** The calls as the contracts take them: how many, and of each its recipient, value and data. */
-export function packCalls(calls: readonly Call[]): Buffer {
+export function packCalls(calls: readonly OperationCall[]): Buffer {
   const parts = calls.flatMap(({ to, value, data }) => {
     const amount = value === 0n ? Buffer.alloc(0) : bytesOf(value, Math.ceil(value.toString(16).length / 2))
     return [to, Buffer.of(amount.length), amount, bytesOf(data.length, 3), data]
@@ -70,7 +70,7 @@ export function packCalls(calls: readonly Call[]): Buffer {
 }
 
 /** EIP-2098: 64 bytes, the parity in the highest bit of s. */
-export function compact({ r, s, recovery }: Signature): { r: Buffer; vs: Buffer } {
+export function compact({ r, s, recovery }: AccountSignature): { r: Buffer; vs: Buffer } {
   assert.ok(r.length === 32 && s.length === 32 && s[0]! < 0x80, 'the signature has a low s')
   const vs = Buffer.from(s)
   vs[0]! |= recovery << 7
@@ -78,7 +78,7 @@ export function compact({ r, s, recovery }: Signature): { r: Buffer; vs: Buffer 
 }
 
 /** What we sign and send is never anything else: a fault of ours, not of a caller. */
-function checked(operation: Operation): Operation {
+function checked(operation: GasOperation): GasOperation {
   const { chainId, account, dispatcher, space, sequence, calls, gasLimit, deadline } = operation
   assert.ok(Number.isSafeInteger(chainId) && chainId > 0, 'an operation is for one network')
   for (const address of [account, dispatcher, space]) assert.equal(address.length, 20)

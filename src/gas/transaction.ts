@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { keccak } from '../keccak.ts'
 import { encodeRlp, type Rlp } from '../rlp.ts'
 import type { SignedAuthorization } from './authorization.ts'
-import type { Signature } from './operation.ts'
+import type { AccountSignature } from './operation.ts'
 
 /** A transaction that a sponsor or a deployer sends: type 4 where accounts delegate in it, else type 2. wei, gas units. */
 export type SponsorTransaction = {
@@ -24,7 +24,7 @@ export const transactionDigest = (transaction: SponsorTransaction): Buffer =>
 /** The bytes that a node takes, and their hash. */
 export function assembleTransaction(
   transaction: SponsorTransaction,
-  signature: Signature,
+  signature: AccountSignature,
 ): { raw: Buffer; hash: Buffer } {
   const raw = typed(transaction, [...fieldsOf(transaction), ...pointOf(signature)])
   return { raw, hash: keccak(raw) }
@@ -48,5 +48,5 @@ const typed = ({ authorizations }: SponsorTransaction, fields: Rlp[]): Buffer =>
   Buffer.concat([Buffer.of(authorizations.length === 0 ? 2 : 4), encodeRlp(fields)])
 
 /** r and s are numbers: one in 256 starts with a zero byte, which RLP leaves out. */
-const pointOf = ({ recovery, r, s }: Signature): Rlp[] => [recovery, numberIn(r), numberIn(s)]
+const pointOf = ({ recovery, r, s }: AccountSignature): Rlp[] => [recovery, numberIn(r), numberIn(s)]
 const numberIn = (bytes: Uint8Array): bigint => BigInt(`0x${Buffer.from(bytes).toString('hex')}`)

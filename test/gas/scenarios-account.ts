@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { dispatchData } from '../../src/gas/dispatch.ts'
+import { dispatchData } from './dispatch.ts'
 import type { Hex } from '../../src/ids.ts'
 import { keccak } from '../../src/keccak.ts'
 import { hashMessage, hashTypedData } from 'viem'

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { dispatchData } from '../../src/gas/dispatch.ts'
+import { dispatchData } from './dispatch.ts'
 import { executeData } from '../../src/gas/operation.ts'
 import type { Hex } from '../../src/ids.ts'
 import { said, artefact, ETHER, hexOf, type Account, type Sent, type Stage } from './stage.ts'

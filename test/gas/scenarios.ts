@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { SignedOperation } from '../../src/gas/dispatch.ts'
-import { executeData, operationDigest, type Operation, type Signature } from '../../src/gas/operation.ts'
+import type { SignedOperation } from './dispatch.ts'
+import { executeData, operationDigest, type GasOperation, type AccountSignature } from '../../src/gas/operation.ts'
 import { quantityOf, type Hex } from '../../src/ids.ts'
 import { decodeEventLog } from 'viem'
 import { failed, words, type Scenario } from './scenario.ts'
@@ -21,7 +21,7 @@ function seen({ logs }: Sent): { sender: string; origin: string; value: bigint }
   })
 }
 
-const alteredOperation = (signed: SignedOperation, changes: Partial<Operation>): SignedOperation => ({
+const alteredOperation = (signed: SignedOperation, changes: Partial<GasOperation>): SignedOperation => ({
   ...signed,
   operation: { ...signed.operation, ...changes },
 })
@@ -123,7 +123,7 @@ export const authority: readonly Scenario[] = [
       const signed = await stage.operation(alice, [stage.on('ping'), stage.call(stage.target, Buffer.of(1, 2, 3, 4))])
       const { calls, gasLimit, deadline } = signed.operation
       const [ping, other] = calls as [(typeof calls)[0], (typeof calls)[0]]
-      const changes: Partial<Operation>[] = [
+      const changes: Partial<GasOperation>[] = [
         { gasLimit: gasLimit + 1 },
         { deadline: deadline + 1_000 },
         { calls: [ping] },
@@ -191,7 +191,7 @@ export const authority: readonly Scenario[] = [
       const { operation, signature } = await stage.operation(alice, [stage.on('ping')])
       const order = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141n
       const high = order - BigInt(hexOf(signature.s))
-      const twin: Signature = {
+      const twin: AccountSignature = {
         r: signature.r,
         s: bytesOf(quantityOf(high).padEnd(66)),
         recovery: signature.recovery === 0 ? 1 : 0,

@@ -1,8 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { decodeErrorResult, decodeFunctionResult, encodeFunctionData, type Abi } from 'viem'
 import { authorizationDigest, type Authorization, type SignedAuthorization } from '../../src/gas/authorization.ts'
-import { dispatchData, type SignedOperation } from '../../src/gas/dispatch.ts'
-import { operationDigest, type Call, type Operation, type Signature } from '../../src/gas/operation.ts'
+import { dispatchData, type SignedOperation } from './dispatch.ts'
+import {
+  operationDigest,
+  type OperationCall,
+  type GasOperation,
+  type AccountSignature,
+} from '../../src/gas/operation.ts'
 import { assembleTransaction, transactionDigest, type SponsorTransaction } from '../../src/gas/transaction.ts'
 import { quantityOf, type Hex } from '../../src/ids.ts'
 import { keccak } from '../../src/keccak.ts'
@@ -21,7 +26,7 @@ export type Sent = {
   hash: Hex
   size: number
 }
-export type Wanted = Partial<Omit<Operation, 'account' | 'calls'>>
+export type Wanted = Partial<Omit<GasOperation, 'account' | 'calls'>>
 type Receipt = { status: Hex; gasUsed: Hex; effectiveGasPrice: Hex; logs: Log[] }
 type Sending = { gas?: number; value?: bigint; authorizations?: SignedAuthorization[] }
 
@@ -39,13 +44,13 @@ export function artefact(name: string): { abi: Abi; bytecode: Hex } {
   return read
 }
 
-export function sign(digest: Buffer, key: Buffer): Signature {
+export function sign(digest: Buffer, key: Buffer): AccountSignature {
   const { signature, recovery } = openCurve().sign(digest, key)
   return { r: signature.slice(0, 32), s: signature.slice(32), recovery: recovery as 0 | 1 }
 }
 
 /** 65 bytes, as wallets write it */
-export const flat = ({ r, s, recovery }: Signature): Buffer => Buffer.concat([r, s, Buffer.of(27 + recovery)])
+export const flat = ({ r, s, recovery }: AccountSignature): Buffer => Buffer.concat([r, s, Buffer.of(27 + recovery)])
 
 export function accountOf(label: string): Account {
   const key = keccak(Buffer.from(`an account of the tests, ${label}`))
@@ -138,8 +143,12 @@ export async function openStage({ rpc }: Evm, dispatcherBytecode: Hex = artefact
     return { ...authorization, ...sign(authorizationDigest(authorization), account.key) }
   }
 
-  async function operation(account: Account, calls: readonly Call[], wanted: Wanted = {}): Promise<SignedOperation> {
-    const signed: Operation = {
+  async function operation(
+    account: Account,
+    calls: readonly OperationCall[],
+    wanted: Wanted = {},
+  ): Promise<SignedOperation> {
+    const signed: GasOperation = {
       ...{ chainId, account: account.address, dispatcher, space: admin.address, sequence: sequence++, calls },
       ...{ gasLimit: 300_000, deadline: (await now()) + LIFE_SECONDS, ...wanted },
     }
@@ -173,18 +182,18 @@ export async function openStage({ rpc }: Evm, dispatcherBytecode: Hex = artefact
       await send(sponsor, sponsor.address, Buffer.alloc(0), { authorizations })
       return accounts
     },
-    call: (to: Uint8Array, data: Uint8Array, value = 0n): Call => ({
+    call: (to: Uint8Array, data: Uint8Array, value = 0n): OperationCall => ({
       to: Buffer.from(to),
       value,
       data: Buffer.from(data),
     }),
     /** A call of the target. */
-    on: (name: string, args: unknown[] = [], value = 0n): Call => ({
+    on: (name: string, args: unknown[] = [], value = 0n): OperationCall => ({
       to: target,
       value,
       data: encode('GasTarget', name, args),
     }),
-    transfer: (to: Account, amount: bigint): Call => ({ to: token, value: 0n, data: encode('SampleToken', 'transfer', [to.hex, amount]) }), // prettier-ignore
+    transfer: (to: Account, amount: bigint): OperationCall => ({ to: token, value: 0n, data: encode('SampleToken', 'transfer', [to.hex, amount]) }), // prettier-ignore
     mint: (account: Account, amount: bigint): Promise<Sent> => send(stranger, token, encode('SampleToken', 'mint', [account.hex, amount])), // prettier-ignore
     held: (account: Account): Promise<bigint> => read(token, 'SampleToken', 'balanceOf', [account.hex]),
     pings: (): Promise<bigint> => read(target, 'GasTarget', 'count'),

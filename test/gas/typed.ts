@@ -1,5 +1,5 @@
 import { hashTypedData } from 'viem'
-import type { Operation } from '../../src/gas/operation.ts'
+import type { GasOperation } from '../../src/gas/operation.ts'
 import { bytesOf, hexOf } from './stage.ts'
 
 const types = {
@@ -27,7 +27,7 @@ export function typedDigest({
   gasLimit,
   deadline,
   dispatcher,
-}: Operation): Buffer {
+}: GasOperation): Buffer {
   return bytesOf(
     hashTypedData({
       domain: { name: 'Chatelaine', version: '1', chainId, verifyingContract: hexOf(account) },

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { wordDigits } from '../ids.ts'
-import { keccak } from '../keccak.ts'
-import { compact, packCalls, type Operation, type Signature } from './operation.ts'
+import { wordDigits } from '../../src/ids.ts'
+import { keccak } from '../../src/keccak.ts'
+import { compact, packCalls, type GasOperation, type AccountSignature } from '../../src/gas/operation.ts'
 
-export type SignedOperation = { operation: Operation; signature: Signature }
+export type SignedOperation = { operation: GasOperation; signature: AccountSignature }
 
 const DISPATCH = keccak(Buffer.from('dispatch(address,bytes)')).subarray(0, 4)
 
