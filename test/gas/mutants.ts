@@ -67,10 +67,9 @@ export const gasMutants: readonly GasMutant[] = [
   },
   {
     file: 'Dispatcher',
-    what: 'a sponsor of any space may send operations of all',
-    old: 'isSponsor[msg.sender][sponsor] = allowed;',
-    mistaken:
-      'isSponsor[msg.sender][sponsor] = allowed; isSponsor[0x0000000000000000000000000000000000000001][sponsor] = allowed;',
+    what: 'an id is the same in all spaces',
+    old: 'uint256 base = uint256(uint160(space)) << 96;',
+    mistaken: 'uint256 base = 0;',
   },
   {
     file: 'Dispatcher',
