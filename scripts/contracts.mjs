@@ -36,7 +36,7 @@ function compile() {
       optimizer: { enabled: true, runs: 200 },
       // Without the metadata hash the same source gives the same bytes wherever it is compiled.
       metadata: { appendCBOR: false, bytecodeHash: 'none' },
-      outputSelection: { '*': { '*': ['abi', 'evm.bytecode.object', 'evm.deployedBytecode.object'] } },
+      outputSelection: { '*': { '*': ['abi', 'evm.bytecode.object', 'evm.deployedBytecode'] } },
     },
   }
   const readImport = (path) => ({ contents: readFileSync(join(root, 'node_modules', path), 'utf8') })
@@ -53,10 +53,25 @@ function compile() {
           abi,
           bytecode: `0x${evm.bytecode.object}`,
           deployedBytecode: `0x${evm.deployedBytecode.object}`,
+          ...whatOthersRebuild(name, {
+            immutables: evm.deployedBytecode.immutableReferences,
+            settings: input.settings,
+          }),
         }
         return [name, `${JSON.stringify(artefact, null, 1)}\n`]
       }),
   )
+}
+
+/**
+ * Of the contracts that are deployed on public networks: where the values of immutables are in their code, in the order they
+ * are declared in, and what an auditor needs to get the same bytes.
+ */
+function whatOthersRebuild(name, { immutables, settings: { outputSelection: _, ...settings } }) {
+  if (!['Delegate', 'Dispatcher'].includes(name)) return {}
+  const inOrder = Object.entries(immutables).toSorted(([a], [b]) => Number(a) - Number(b))
+  const places = inOrder.map(([, uses]) => uses.map(({ start }) => start))
+  return { immutables: places, compiler: { name: 'solc', version: '0.8.37', settings } }
 }
 
 function differences(fresh) {

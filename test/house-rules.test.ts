@@ -112,7 +112,8 @@ const table: Record<string, string[]> = {
     'log',
     'signer-wire',
   ],
-  devnet: ['errors', 'ids', 'bounded-map', 'keccak', 'log', 'chain', 'abi', 'texts', 'http'],
+  gas: ['ids', 'keccak', 'rlp', 'secp256k1'],
+  devnet: ['errors', 'ids', 'bounded-map', 'keccak', 'log', 'chain', 'abi', 'texts', 'http', 'gas'],
 }
 const programParts = ['server', 'closers', 'open-database', 'open-auth', 'open', 'run', 'main', 'auth', 'cli']
 const everything = [...Object.keys(table).filter((unit) => unit !== 'signer'), ...programParts]

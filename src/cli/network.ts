@@ -20,6 +20,7 @@ import type { Hex } from '../ids.ts'
 import { recorded } from '../operator/actions.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { readInstallationSettings, withDatabase, withRegistry, type InstallationSettings } from './database.ts'
+import { addDeployGas } from './deploy-gas.ts'
 import { findPreset, readPresets } from './presets.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { addRewind } from './rewind.ts'
@@ -92,6 +93,7 @@ export function network(): Command {
     .option(...json)
     .action(remove)
   addRewind(command)
+  addDeployGas(command)
   return command
 }
 

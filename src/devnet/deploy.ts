@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { checksumAddress } from '../abi/address.ts'
+import { DEPLOYER, DEPLOYER_CODE, readGasContracts } from '../gas/contracts.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { rpc } from './rpc.ts'
@@ -9,20 +10,20 @@ type Artefact = { bytecode: Hex; deployedBytecode: Hex }
 
 /** Where public networks have Multicall3. */
 const MULTICALL3 = '0xcA11bde05977b3631167028862bE2a173976CA11'
-/** The deterministic deployer of public networks (github.com/Arachnid/deterministic-deployment-proxy): an address depends on the code alone, not on a nonce. */
-const DEPLOYER = '0x4e59b44847b379578588920cA78FbF26c0B4956C'
-const DEPLOYER_CODE =
-  '0x7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3'
 const SALT = `0x${'00'.repeat(32)}` as const
 const LOOKS = 20
 
 /**
- * Makes sure that the sample contracts are on the development chain. Their addresses are the same on every
+ * Makes sure that the sample contracts and those of sponsored gas are on the development chain. Their addresses are the same on every
  * installation; what is there already is left alone, what the chain lost comes back at its address.
  * @returns EIP-55 addresses
  */
 export async function deploySamples(rpcUrl: string): Promise<Samples> {
   await place(rpcUrl, MULTICALL3, artefact('Multicall3').deployedBytecode)
+  // Where `network deploy-gas` puts them on every other network.
+  const { dispatcher, delegate, dispatcherCode, delegateCode } = readGasContracts()
+  await place(rpcUrl, dispatcher, dispatcherCode)
+  await place(rpcUrl, delegate, delegateCode)
   const [erc20, erc721, erc1155] = await deploy(rpcUrl, ['SampleToken', 'SampleCollectible', 'SampleItems'])
   return { erc20: erc20!, erc721: erc721!, erc1155: erc1155!, multicall3: MULTICALL3 }
 }

@@ -1,0 +1,82 @@
+import { readFile, stat } from 'node:fs/promises'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Command } from 'commander'
+import { checksumAddress, readAddress } from '../abi/address.ts'
+import { addressOf, deployGas } from '../gas/deploy.ts'
+import type { Hex } from '../ids.ts'
+import { openCurve } from '../secp256k1.ts'
+import { whoElseReads } from '../secret-file.ts'
+import { withInstallation } from './installation.ts'
+import { facts, print, type JsonOption } from './print.ts'
+
+type DeployOptions = JsonOption & { keyFile: string; sponsor?: string[]; acceptUnaudited?: boolean }
+
+/** What development nodes call themselves; nothing on these has a value. */
+const DEVELOPMENT_CHAIN_IDS = [1_337, 31_337, 31_338]
+const PAUSE_MS = 500
+
+/** `chatelaine network deploy-gas`: the contracts by which a sponsor can pay. */
+export function addDeployGas(command: Command): void {
+  command
+    .command('deploy-gas <name>')
+    .description(
+      'deploy the contracts of sponsored gas, or check those that are there: same code, same addresses on every network; docs/gas-contracts.md',
+    )
+    .requiredOption('--key-file <file>', 'private key that pays, 64 hexadecimal digits; its address allows sponsors')
+    .option('--sponsor <address>', 'address that may send operations of the space of that key; repeatable', collect)
+    .option('--accept-unaudited', 'the contracts are not audited; required except on development networks')
+    .option('--json', 'print JSON')
+    .action(run)
+}
+
+async function run(name: string, given: DeployOptions): Promise<void> {
+  const sponsors = (given.sponsor ?? []).map(readAddress)
+  const key = await readKey(given.keyFile)
+  await withInstallation(process.env, name, async ({ chain: { chainId, rpc } }) => {
+    if (given.acceptUnaudited !== true && !DEVELOPMENT_CHAIN_IDS.includes(chainId))
+      throw new Error(
+        `The contracts are not audited, and ${name} is no development network: give --accept-unaudited if that is what you want.`,
+      )
+    const ask = <T>(method: string, params: unknown[]): Promise<T> => rpc.call<T>(method, params, { alone: true })
+    const deployed = await deployGas({ chainId, key, sponsors, ask, pause: () => wait(PAUSE_MS) })
+    const addresses = {
+      dispatcher: checksumAddress(deployed.dispatcher),
+      delegate: checksumAddress(deployed.delegate),
+      space: checksumAddress(addressOf(key)),
+    }
+    const done = { name, chainId, ...addresses, sponsors, sent: deployed.sent }
+    print(given, done, describe(done))
+  })
+}
+
+function describe(done: {
+  name: string
+  dispatcher: Hex
+  delegate: Hex
+  space: Hex
+  sponsors: Hex[]
+  sent: Hex[]
+}): string {
+  const { name, dispatcher, delegate, space, sponsors, sent } = done
+  const said = sent.length === 0 ? `${name} has all of it already.` : `Deployed on ${name}.`
+  return `${said} The code is the committed one, and an operation was rehearsed.\n\n${facts([
+    ['Dispatcher', dispatcher],
+    ['Delegate', delegate],
+    ['Space', space],
+    ['Sponsors allowed', sponsors],
+    ['Transactions', sent],
+  ])}`
+}
+
+/** @throws Error  where others can read it, or it is no key; never with what is in it */
+async function readKey(file: string): Promise<Buffer> {
+  const others = whoElseReads(await stat(file))
+  if (others !== null) throw new Error(`The key in ${file} can be read by ${others}: chmod 600.`)
+  const digits = (await readFile(file, 'utf8')).trim().replace(/^0x/, '')
+  const key = Buffer.from(/^[0-9a-fA-F]{64}$/.test(digits) ? digits : '', 'hex')
+  if (key.length !== 32 || !openCurve().isScalar(key))
+    throw new Error(`${file} is no private key: expected 64 hexadecimal digits.`)
+  return key
+}
+
+const collect = (value: string, before: string[] | undefined): string[] => [...(before ?? []), value]

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { after, before, suite, test } from 'node:test'
+import { getContractAddress, keccak256, recoverTransactionAddress } from 'viem'
+import { evms, type Evm } from '../../test/gas/evm.ts'
+import { accountOf, ETHER } from '../../test/gas/stage.ts'
+import { quantityOf, type Hex } from '../ids.ts'
+import { DEPLOYER, DEPLOYER_CODE, readGasContracts } from './contracts.ts'
+import { deployGas, DeployRefusal, type AskChain } from './deploy.ts'
+
+const contracts = readGasContracts()
+
+for (const [name, open] of Object.entries(evms))
+  suite(`deployed on ${name}`, () => {
+    const [admin, sponsor] = [accountOf('an operator'), accountOf('a sponsor of theirs')]
+    let evm: Evm
+    let chainId: number
+    const methods: string[] = []
+    const ask: AskChain = (method, params) => {
+      methods.push(method)
+      return evm.rpc(method, ...params)
+    }
+    const deploy = (asked: AskChain = ask, sponsors: Hex[] = []) =>
+      deployGas({ chainId, key: admin.key, sponsors, ask: asked, pause: () => new Promise(setImmediate) })
+    const apart = async (work: () => Promise<void>) => {
+      const before = await evm.rpc('evm_snapshot')
+      await work().finally(() => evm.rpc('evm_revert', before))
+    }
+    before(async () => {
+      evm = await open()
+      chainId = Number(await evm.rpc<Hex>('eth_chainId'))
+      await evm.rpc('hardhat_setBalance', admin.hex, quantityOf(10n * ETHER))
+    })
+    after(() => evm?.close())
+
+    test('without the deterministic deployer it is put there first, by the transaction that all networks have it from', () =>
+      apart(async () => {
+        await evm.rpc('hardhat_setCode', DEPLOYER, '0x')
+        await evm.rpc('hardhat_setNonce', DEPLOYER, '0x0').catch(() => null)
+        const { sent } = await deploy()
+        assert.equal(await evm.rpc('eth_getCode', DEPLOYER, 'latest'), DEPLOYER_CODE)
+        assert.equal(sent.length, 3)
+        const raw = DEPLOYER_RAW
+        assert.equal(sent[1], keccak256(raw))
+        const sender = await recoverTransactionAddress({ serializedTransaction: raw as never })
+        assert.equal(getContractAddress({ from: sender, nonce: 0n }).toLowerCase(), DEPLOYER)
+      }))
+
+    test('both are where they are everywhere, byte for byte, and sponsors are allowed; again, nothing is sent', async () => {
+      await evm.rpc('hardhat_setCode', DEPLOYER, DEPLOYER_CODE)
+      const first = await deploy(ask, [sponsor.hex])
+      assert.deepEqual([first.dispatcher, first.delegate, first.sent.length], [contracts.dispatcher, contracts.delegate, 2]) // prettier-ignore
+      assert.equal(await evm.rpc('eth_getCode', contracts.dispatcher, 'latest'), contracts.dispatcherCode)
+      assert.equal(await evm.rpc('eth_getCode', contracts.delegate, 'latest'), contracts.delegateCode)
+      methods.length = 0
+      assert.deepEqual((await deploy(ask, [sponsor.hex])).sent, [])
+      assert.ok(!methods.includes('eth_sendRawTransaction'))
+    })
+
+    test('other code at an address is refused, of one byte too', () =>
+      apart(async () => {
+        await deploy()
+        for (const [address, code] of [
+          [contracts.dispatcher, contracts.dispatcherCode],
+          [contracts.delegate, contracts.delegateCode],
+        ] as const) {
+          await evm.rpc('hardhat_setCode', address, `${code.slice(0, -2)}ff`)
+          await assert.rejects(deploy(), /other code/)
+          await evm.rpc('hardhat_setCode', address, code)
+        }
+      }))
+
+    test('a network without authorizations is refused, whether it says so or passes over them', async () => {
+      const without = (answer: 'refuses' | 'passes over'): AskChain => {
+        return async (method, [call, ...rest]) => {
+          const { authorizationList, ...known } = Object(call) as { authorizationList?: unknown }
+          if (authorizationList !== undefined && answer === 'refuses') throw new Error('unknown field')
+          return ask(method, [typeof call === 'object' ? known : call, ...rest])
+        }
+      }
+      await assert.rejects(deploy(without('refuses')), /EIP-7702.*unknown field/)
+      await assert.rejects(deploy(without('passes over')), /EIP-7702.*costs nothing/)
+    })
+
+    test('a network before Cancun is refused with what its node says', async () => {
+      const old: AskChain = (method, params) =>
+        method === 'eth_call' ? Promise.reject(new Error('invalid opcode: PUSH0')) : ask(method, params)
+      await assert.rejects(
+        deploy(old),
+        (error) => error instanceof DeployRefusal && /invalid opcode/.test(error.message),
+      )
+    })
+
+    test('contracts that are there and believe anybody are refused', async () => {
+      await deploy()
+      const credulous: AskChain = async <T>(method: string, params: unknown[]) =>
+        method === 'eth_call' && (params[0] as { from?: string }).from === contracts.dispatcher
+          ? ('0x' as T)
+          : ask<T>(method, params)
+      await assert.rejects(deploy(credulous), /nobody signed/)
+    })
+  })
+
+/** As its authors publish it. */
+const DEPLOYER_RAW =
+  '0xf8a58085174876e800830186a08080b853604580600e600039806000f350fe7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf31ba02222222222222222222222222222222222222222222222222222222222222222a02222222222222222222222222222222222222222222222222222222222222222'

@@ -1,0 +1,243 @@
+/**
+ * gas: the contracts by which a sponsor pays for what accounts sign, and what is said to them.
+ * Owns: their addresses and code, whether a network can have them, and putting them there; operations, authorizations and
+ *   transactions of type 4 as bytes.
+ * Does not own: keys of sponsors, which operations are sent and what became of them; nothing in the server uses this yet.
+ */
+
+import type { Hex } from '../ids.ts'
+import { quantityOf } from '../ids.ts'
+import { keccak } from '../keccak.ts'
+import { openCurve } from '../secp256k1.ts'
+import { authorizationDigest, type SignedAuthorization } from './authorization.ts'
+import { DEPLOYER, DEPLOYER_CODE, designatorOf, readGasContracts, type GasContracts } from './contracts.ts'
+import { executeData, operationDigest, type GasOperation, type AccountSignature } from './operation.ts'
+import { assembleTransaction, transactionDigest, type SponsorTransaction } from './transaction.ts'
+
+/** One question to the nodes of a network. @throws where they refuse, or do not answer */
+export type AskChain = <T>(method: string, params: unknown[]) => Promise<T>
+
+/** Why a network cannot have them, or has them not; said to the operator. */
+export class DeployRefusal extends Error {}
+
+export type Deployment = {
+  dispatcher: Hex
+  delegate: Hex
+  /** transactions that were sent; none where everything was there */
+  sent: Hex[]
+}
+
+type Deploying = {
+  chainId: number
+  /** of who pays, and whose address is the space */
+  key: Buffer
+  /** addresses that may send operations of the space */
+  sponsors: readonly Hex[]
+  ask: AskChain
+  /** between two looks at whether something is mined */
+  pause: () => Promise<unknown>
+}
+
+const MAX_LOOKS = 600
+/** PUSH0, MCOPY, TLOAD: the contracts are compiled for Cancun. Deploys nothing, of no bytes. */
+const CANCUN_PROBE = '0x5f5f5f5e5f5c5f5ff3'
+/**
+ * The transaction that puts the deployer on a network, by which it has the same address everywhere: nobody has the key of
+ * its sender. Source: github.com/Arachnid/deterministic-deployment-proxy
+ */
+const DEPLOYER_SENDER = '0x3fab184622dc19b6109349b94811493bf2a45362'
+const DEPLOYER_TRANSACTION =
+  '0xf8a58085174876e800830186a08080b853604580600e600039806000f350fe7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf31ba02222222222222222222222222222222222222222222222222222222222222222a02222222222222222222222222222222222222222222222222222222222222222'
+/** 100,000 gas at 100 gwei, as that transaction says */
+const DEPLOYER_COSTS = 10n ** 16n
+
+/**
+ * Puts dispatcher and delegate on a network, where they are not there already, and allows sponsors of the space of the key.
+ * Looks at all of their code, byte for byte, and has an operation of a throwaway key rehearsed, of which nothing is sent.
+ * @throws DeployRefusal
+ */
+export async function deployGas(deploying: Deploying): Promise<Deployment> {
+  const { ask, key, sponsors } = deploying
+  const contracts = readGasContracts()
+  const { dispatcher, delegate } = contracts
+  await assertFork(ask)
+  await assertDelegation(deploying, contracts)
+  const send = openSender(deploying)
+  if (!(await isThere(ask, contracts))) {
+    await placeDeployer(ask, send)
+    await send.transaction({ to: DEPLOYER, value: 0n, data: contracts.deployment })
+    if (!(await isThere(ask, contracts)))
+      throw new DeployRefusal('The contracts were sent and are not there: the deployment was reverted.')
+  }
+  await rehearse(deploying, contracts)
+  for (const sponsor of sponsors)
+    if (!(await isSponsor(ask, { dispatcher, space: addressOf(key), sponsor })))
+      await send.transaction({ to: dispatcher, value: 0n, data: setSponsorData(sponsor) })
+  return { dispatcher, delegate, sent: send.sent }
+}
+
+/** The space of a key: ids of its operations begin with it. */
+export const addressOf = (key: Buffer): Hex => hexOf(keccak(openCurve().publicKeyOf(key).subarray(1)).subarray(12))
+
+async function assertFork(ask: AskChain): Promise<void> {
+  await ask('eth_call', [{ data: CANCUN_PROBE }, 'latest']).catch((cause: unknown) => {
+    throw new DeployRefusal(
+      `The network does not run code compiled for Cancun (PUSH0, MCOPY, transient storage): ${textOf(cause)}`,
+      { cause },
+    )
+  })
+}
+
+/** A node that passes over what it does not know estimates the same with an authorization as without. */
+async function assertDelegation({ ask, chainId }: Deploying, { delegate }: GasContracts): Promise<void> {
+  const someone = throwaway('asks what an authorization costs')
+  const authorization = authorize(someone, { chainId, delegate })
+  const call = { from: addressOf(someone), to: addressOf(someone) }
+  const estimate = (more: object) => ask<Hex>('eth_estimateGas', [{ ...call, ...more }])
+  const [plain, delegated] = await Promise.all([
+    estimate({}),
+    estimate({ authorizationList: [asNodesTakeIt(authorization)] }).catch((cause: unknown) => {
+      throw new DeployRefusal(`The network has no transactions of type 4 (EIP-7702): ${textOf(cause)}`, { cause })
+    }),
+  ])
+  if (BigInt(delegated) <= BigInt(plain))
+    throw new DeployRefusal(
+      'The network has no transactions of type 4 (EIP-7702): an authorization costs nothing there.',
+    )
+}
+
+/** @throws DeployRefusal where other code is at one of the addresses */
+async function isThere(ask: AskChain, contracts: GasContracts): Promise<boolean> {
+  const { dispatcher, delegate, dispatcherCode, delegateCode } = contracts
+  const [atDispatcher, atDelegate] = await Promise.all([codeAt(ask, dispatcher), codeAt(ask, delegate)])
+  if (atDispatcher === '0x' && atDelegate === '0x') return false
+  if (atDispatcher !== dispatcherCode || atDelegate !== delegateCode)
+    throw new DeployRefusal(`There is other code at ${dispatcher} or ${delegate} than the committed one.`)
+  return true
+}
+
+async function placeDeployer(ask: AskChain, send: TransactionSender): Promise<void> {
+  const there = await codeAt(ask, DEPLOYER)
+  if (there === DEPLOYER_CODE) return
+  if (there !== '0x')
+    throw new DeployRefusal(`There is other code at ${DEPLOYER} than that of the deterministic deployer.`)
+  const held = BigInt(await ask<Hex>('eth_getBalance', [DEPLOYER_SENDER, 'latest']))
+  if (held < DEPLOYER_COSTS) await send.transaction({ to: DEPLOYER_SENDER, value: DEPLOYER_COSTS - held, data: '0x' })
+  await send.raw(bytesOf(DEPLOYER_TRANSACTION)).catch((cause: unknown) => {
+    throw new DeployRefusal(
+      'The network lacks the deterministic deployer and refuses the transaction that puts it there (it is older than ' +
+        `EIP-155): ${textOf(cause)} Other addresses than those of all networks are not used.`,
+      { cause },
+    )
+  })
+}
+
+/**
+ * One operation of a throwaway key, called as the dispatcher would: signature, network and delegation hold on this network, or the
+ * call reverts. It does nothing but a call of the key's own account without data.
+ */
+async function rehearse({ ask, chainId }: Deploying, { dispatcher, delegate }: GasContracts): Promise<void> {
+  const someone = throwaway('rehearses an operation')
+  const account = bytesOf(addressOf(someone))
+  const { timestamp } = await ask<{ timestamp: Hex }>('eth_getBlockByNumber', ['latest', false])
+  const operation: GasOperation = {
+    ...{ chainId, account, dispatcher: bytesOf(dispatcher), space: account, sequence: 0n },
+    ...{ calls: [{ to: account, value: 0n, data: Buffer.alloc(0) }] },
+    ...{ gasLimit: 100_000, deadline: Number(timestamp) + 3_600 },
+  }
+  const data = executeData(operation, signWith(operationDigest(operation), someone))
+  const authorizationList = [asNodesTakeIt(authorize(someone, { chainId, delegate }))]
+  const call = { from: dispatcher, to: hexOf(account), data: hexOf(data), authorizationList }
+  const tampered = { ...call, data: hexOf(Buffer.concat([data.subarray(0, 35), Buffer.of(1), data.subarray(36)])) }
+  await ask('eth_call', [call, 'latest']).catch((cause: unknown) => {
+    throw new DeployRefusal(`The contracts are there, and an operation is refused: ${textOf(cause)}`, { cause })
+  })
+  // Where authorizations of a call are passed over, an account without code succeeds at anything.
+  const isBelieved = await ask('eth_call', [tampered, 'latest']).then(
+    () => true,
+    () => false,
+  )
+  if (isBelieved)
+    throw new DeployRefusal('The contracts are there, and do not run: an operation that nobody signed succeeds.')
+}
+
+async function isSponsor(
+  ask: AskChain,
+  { dispatcher, space, sponsor }: { dispatcher: Hex; space: Hex; sponsor: Hex },
+): Promise<boolean> {
+  const data = `${selectorOf('isSponsor(address,address)')}${padded(space)}${padded(sponsor)}`
+  return BigInt(await ask<Hex>('eth_call', [{ to: dispatcher, data }, 'latest'])) === 1n
+}
+
+const setSponsorData = (sponsor: Hex): Hex =>
+  `${selectorOf('setSponsor(address,bool)')}${padded(sponsor)}${'1'.padStart(64, '0')}`
+
+type TransactionSender = {
+  /** signs, sends and waits until it is mined */
+  transaction(call: { to: Hex; value: bigint; data: Hex }): Promise<void>
+  raw(bytes: Buffer): Promise<void>
+  sent: Hex[]
+}
+
+function openSender({ ask, chainId, key, pause }: Deploying): TransactionSender {
+  const from = addressOf(key)
+  const sent: Hex[] = []
+
+  async function raw(bytes: Buffer): Promise<void> {
+    const hash = hexOf(keccak(bytes))
+    sent.push(hash)
+    await ask('eth_sendRawTransaction', [hexOf(bytes)])
+    for (let look = 0; look < MAX_LOOKS; look++) {
+      const receipt = await ask<{ status: Hex } | null>('eth_getTransactionReceipt', [hash])
+      if (receipt !== null && receipt.status !== '0x1') throw new DeployRefusal(`The transaction ${hash} was reverted.`)
+      if (receipt !== null) return
+      await pause()
+    }
+    throw new DeployRefusal(`The transaction ${hash} is not mined yet: run this again later.`)
+  }
+
+  async function transaction({ to, value, data }: { to: Hex; value: bigint; data: Hex }): Promise<void> {
+    const call = { from, to, value: quantityOf(value), data }
+    const [nonce, gas, block, tip] = await Promise.all([
+      ask<Hex>('eth_getTransactionCount', [from, 'latest']),
+      ask<Hex>('eth_estimateGas', [call]),
+      ask<{ baseFeePerGas: Hex }>('eth_getBlockByNumber', ['latest', false]),
+      ask<Hex>('eth_maxPriorityFeePerGas', []),
+    ])
+    const maxPriorityFeePerGas = BigInt(tip)
+    const unsigned: SponsorTransaction = {
+      ...{ chainId, nonce: Number(nonce), gas: (BigInt(gas) * 6n) / 5n, to: bytesOf(to), value, data: bytesOf(data) },
+      ...{ maxPriorityFeePerGas, maxFeePerGas: 2n * BigInt(block.baseFeePerGas) + maxPriorityFeePerGas },
+      authorizations: [],
+    }
+    await raw(assembleTransaction(unsigned, signWith(transactionDigest(unsigned), key)).raw)
+  }
+
+  return { transaction, raw, sent }
+}
+
+/** A key that holds nothing and everyone can have. */
+const throwaway = (use: string): Buffer => keccak(Buffer.from(`a key of chatelaine for nothing: ${use}`))
+
+function authorize(key: Buffer, { chainId, delegate }: { chainId: number; delegate: Hex }): SignedAuthorization {
+  const authorization = { chainId, address: bytesOf(delegate), nonce: 0 }
+  return { ...authorization, ...signWith(authorizationDigest(authorization), key) }
+}
+
+function asNodesTakeIt({ chainId, address, nonce, r, s, recovery }: SignedAuthorization): object {
+  const [rNumber, sNumber] = [r, s].map((bytes) => quantityOf(BigInt(hexOf(Buffer.from(bytes)))))
+  const numbers = { chainId: quantityOf(chainId), nonce: quantityOf(nonce), yParity: quantityOf(recovery) }
+  return { ...numbers, address: hexOf(address), r: rNumber, s: sNumber }
+}
+
+function signWith(digest: Buffer, key: Buffer): AccountSignature {
+  const { signature, recovery } = openCurve().sign(digest, key)
+  return { r: signature.slice(0, 32), s: signature.slice(32), recovery: recovery as 0 | 1 }
+}
+
+const codeAt = (ask: AskChain, address: Hex): Promise<Hex> => ask('eth_getCode', [address, 'latest'])
+const textOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause))
+const selectorOf = (signature: string): Hex => hexOf(keccak(Buffer.from(signature)).subarray(0, 4))
+const padded = (address: Hex): string => address.slice(2).toLowerCase().padStart(64, '0')
+const bytesOf = (hex: string): Buffer => Buffer.from(hex.slice(2), 'hex')
+const hexOf = (bytes: Buffer): Hex => `0x${bytes.toString('hex')}`

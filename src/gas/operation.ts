@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict'
+import { wordDigits } from '../ids.ts'
+import { keccak } from '../keccak.ts'
+
+/** Addresses are 20 bytes; `value` in wei. */
+export type OperationCall = { to: Buffer; value: bigint; data: Buffer }
+
+/** What an account signs, for a sponsor to send: all calls are done, in this order, or none. */
+export type GasOperation = {
+  /** never 0, which would be every network */
+  chainId: number
+  account: Buffer
+  dispatcher: Buffer
+  /** which sponsors may send it: the address that allows them, the first 20 bytes of the id */
+  space: Buffer
+  /** the other 12 bytes; one that was used in the space never is again */
+  sequence: bigint
+  calls: readonly OperationCall[]
+  /** for all that the account's code does, the check of the signature included */
+  gasLimit: number
+  /** the last second in which it may be done, since 1970 */
+  deadline: number
+}
+
+/** r and s of 32 bytes; s not above half of the order of the curve */
+export type AccountSignature = { r: Uint8Array; s: Uint8Array; recovery: 0 | 1 }
+
+const typeHash = (text: string): Buffer => keccak(Buffer.from(text))
+const CALL = 'Call(address to,uint256 value,bytes data)'
+const OPERATION = 'Operation(address dispatcher,uint256 id,Call[] calls,uint256 gasLimit,uint256 deadline)'
+const DOMAIN = 'EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)'
+const [CALL_TYPE, OPERATION_TYPE, DOMAIN_TYPE] = [typeHash(CALL), typeHash(OPERATION + CALL), typeHash(DOMAIN)]
+/** as contracts/Delegate.sol has them */
+const [NAME, VERSION] = [typeHash('Chatelaine'), typeHash('1')]
+const MAX_CALLS = 255
+const EXECUTE = typeHash('execute(uint256,uint256,uint256,bytes32,bytes32,bytes)').subarray(0, 4)
+
+/** The 32 bytes that the account signs. Source: EIP-712, and contracts/Delegate.sol. */
+export function operationDigest(operation: GasOperation): Buffer {
+  const { chainId, account, dispatcher, calls, gasLimit, deadline } = checked(operation)
+  const domain = keccak(Buffer.concat([DOMAIN_TYPE, NAME, VERSION, word(chainId), padded(account)]))
+  const hashes = calls.map(({ to, value, data }) =>
+    keccak(Buffer.concat([CALL_TYPE, padded(to), word(value), keccak(data)])),
+  )
+  const message = [padded(dispatcher), idOf(operation), keccak(Buffer.concat(hashes)), word(gasLimit), word(deadline)]
+  return keccak(Buffer.concat([Buffer.of(0x19, 0x01), domain, keccak(Buffer.concat([OPERATION_TYPE, ...message]))]))
+}
+
+/** The 32 bytes of the id: the space, and the number in it. */
+export const idOf = ({ space, sequence }: Pick<GasOperation, 'space' | 'sequence'>): Buffer =>
+  Buffer.concat([space, bytesOf(sequence, 12)])
+
+/** What the dispatcher calls the account with: for simulations, where the dispatcher is the sender. */
+export function executeData(operation: GasOperation, signature: AccountSignature): Buffer {
+  const { gasLimit, deadline, calls } = checked(operation)
+  const packed = packCalls(calls)
+  const rest = Buffer.alloc((32 - (packed.length % 32)) % 32)
+  const { r, vs } = compact(signature)
+  const heads = [idOf(operation), word(gasLimit), word(deadline), r, vs, word(6 * 32), word(packed.length)]
+  return Buffer.concat([EXECUTE, ...heads, packed, rest])
+}
+
+/** The calls as the contracts take them: how many, and of each its recipient, value and data. */
+export function packCalls(calls: readonly OperationCall[]): Buffer {
+  const parts = calls.flatMap(({ to, value, data }) => {
+    const amount = value === 0n ? Buffer.alloc(0) : bytesOf(value, Math.ceil(value.toString(16).length / 2))
+    return [to, Buffer.of(amount.length), amount, bytesOf(data.length, 3), data]
+  })
+  return Buffer.concat([Buffer.of(calls.length), ...parts])
+}
+
+/** EIP-2098: 64 bytes, the parity in the highest bit of s. */
+export function compact({ r, s, recovery }: AccountSignature): { r: Buffer; vs: Buffer } {
+  assert.ok(r.length === 32 && s.length === 32 && s[0]! < 0x80, 'the signature has a low s')
+  const vs = Buffer.from(s)
+  vs[0]! |= recovery << 7
+  return { r: Buffer.from(r), vs }
+}
+
+/** What we sign and send is never anything else: a fault of ours, not of a caller. */
+function checked(operation: GasOperation): GasOperation {
+  const { chainId, account, dispatcher, space, sequence, calls, gasLimit, deadline } = operation
+  assert.ok(Number.isSafeInteger(chainId) && chainId > 0, 'an operation is for one network')
+  for (const address of [account, dispatcher, space]) assert.equal(address.length, 20)
+  assert.ok(sequence >= 0n && sequence < 1n << 96n)
+  assert.ok(calls.length > 0 && calls.length <= MAX_CALLS)
+  for (const { to, value, data } of calls)
+    assert.ok(to.length === 20 && value >= 0n && value < 1n << 256n && data.length < 1 << 24)
+  assert.ok(Number.isSafeInteger(gasLimit) && gasLimit > 0 && gasLimit < 2 ** 32)
+  assert.ok(Number.isSafeInteger(deadline) && deadline > 0 && deadline < 2 ** 40)
+  return operation
+}
+
+const word = (value: number | bigint): Buffer => Buffer.from(wordDigits(BigInt(value)), 'hex')
+const padded = (address: Buffer): Buffer => Buffer.concat([Buffer.alloc(12), address])
+const bytesOf = (value: number | bigint, length: number): Buffer =>
+  Buffer.from(value.toString(16).padStart(2 * length, '0'), 'hex')
