@@ -1,13 +1,18 @@
 /**
- * `npm run bench:node-calls [-- --idle=120 --pending=120 --blocks=1,12]`: what the program asks of its node, in calls and in
- * HTTP requests, at block times of 1 and 12 seconds, with and without an address that announces new blocks. Counts, not
- * times: a busy machine changes little. All places run side by side. On the cluster of TEST_DATABASE_URL, else on a throw-away
+ * `npm run bench:node-calls [-- --idle=120 --pending=120 --blocks=1,12 --others=20]`: what the program asks of its node, in calls and
+ * in HTTP requests, at block times of 1 and 12 seconds, with and without an address that announces new blocks, and of a node that has
+ * no `eth_getBlockReceipts`. Counts, not times: a busy machine changes little. All places run side by side. On the cluster of TEST_DATABASE_URL, else on a throw-away
  * PostgreSQL where its binaries are, else on the embedded database. Prints a table, writes nothing.
  */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { rpc } from '../src/devnet/rpc.ts'
 import type { Hex } from '../src/ids.ts'
+import { sendJson, type Asked } from '../test/rpc-server.ts'
 import { addressOfUser, fund } from './fund.ts'
 import { startNode, startProgram, type Counts, type Person, type Program } from './place.ts'
 import { startPostgres } from './postgres.ts'
@@ -17,6 +22,7 @@ const { values: flags } = parseArgs({
     idle: { type: 'string', default: '120' },
     pending: { type: 'string', default: '120' },
     blocks: { type: 'string', default: '1,12' },
+    others: { type: 'string', default: '20' },
     methods: { type: 'boolean', default: false },
   },
 })
@@ -25,13 +31,19 @@ const PENDING_SECONDS = Number(flags.pending)
 /** blocks that are there before the program starts, so that it knows how often they come */
 const BLOCKS_BEFORE = 80
 
-type Place = { name: string; blockSeconds: number; isSubscribed: boolean }
+/** transfers of tokens in a block that are nobody's here */
+const OTHERS = Number(flags.others)
+
+/** `lacks`: a method that the node does not have */
+type Place = { name: string; blockSeconds: number; isSubscribed: boolean; lacks?: string }
 type Cost = { what: string; calls: number; requests: number; per?: string; methods: Record<string, number> }
 
 const places = flags.blocks.split(',').flatMap((seconds) =>
-  [false, true].map((isSubscribed): Place => {
-    return { name: `${seconds} s${isSubscribed ? ', subscribed' : ''}`, blockSeconds: Number(seconds), isSubscribed }
-  }),
+  [
+    { what: '', isSubscribed: false },
+    { what: ', subscribed', isSubscribed: true },
+    { what: ', no block receipts', isSubscribed: false, lacks: 'eth_getBlockReceipts' },
+  ].map(({ what, ...more }): Place => ({ name: `${seconds} s${what}`, blockSeconds: Number(seconds), ...more })),
 )
 
 const cluster = await startPostgres()
@@ -49,13 +61,15 @@ try {
   await cluster?.end()
 }
 
-async function measure({ blockSeconds, isSubscribed }: Place): Promise<Cost[]> {
+async function measure({ blockSeconds, isSubscribed, lacks }: Place): Promise<Cost[]> {
   const started: { end(): Promise<void> }[] = []
   try {
     const node = await startNode({ blockSeconds })
     started.push(node)
     await rpc(node.url, 'anvil_mine', `0x${BLOCKS_BEFORE.toString(16)}`, `0x${blockSeconds.toString(16)}`)
-    const urls = isSubscribed ? `${node.url},${node.url.replace('http', 'ws')}` : node.url
+    const known = lacks === undefined ? node : await startWithout(lacks, node.url)
+    if (known !== node) started.push(known)
+    const urls = isSubscribed ? `${node.url},${node.url.replace('http', 'ws')}` : known.url
     const settings = { MAX_PENDING_WRITES: '1000', BENCH_NETWORK: 'public' }
     const program = await startProgram(urls, { settings })
     started.push(program)
@@ -121,6 +135,12 @@ async function costsOf(
   await program.settled()
   await read(true)
   await cost('idle hour', () => sleep(IDLE_SECONDS * 1_000), 3_600 / IDLE_SECONDS)
+  const strangers = sendOthers(url, { erc20, blockSeconds })
+  // The first of them is in a block before it is counted.
+  await sleep(2_000 * blockSeconds)
+  await cost(`idle hour, ${OTHERS} transfers of others in each block`, () => sleep(IDLE_SECONDS * 1_000), 3_600 / IDLE_SECONDS) // prettier-ignore
+  await strangers.end()
+  await sleep(2_000 * blockSeconds)
   await cost('100 repeated reads over 10 s', () => spread(100, 10_000, () => read(true)))
   await cost('100 distinct reads over 10 s', () => spread(100, 10_000, () => read(false)))
   await cost('1,000 repeated reads, 50 at a time', () => sideBySide(1_000, 50, () => read(true)))
@@ -138,6 +158,51 @@ async function costsOf(
   costs.push({ ...costs.at(-1)!, what: '  of them eth_sendRawTransaction', calls: costs.at(-1)!.methods.eth_sendRawTransaction ?? 0, requests: 0 }) // prettier-ignore
   await rpc(url, 'evm_setIntervalMining', blockSeconds)
   return costs
+}
+
+/** A node as another is, but for one method. */
+async function startWithout(method: string, url: string): Promise<{ url: string; end(): Promise<void> }> {
+  const server = createServer(async (request, response) => {
+    const asked = (await json(request)) as Asked | Asked[]
+    const calls = [asked].flat()
+    const known = calls.filter((call) => call.method !== method)
+    const body = JSON.stringify(known)
+    const headers = { 'content-type': 'application/json' }
+    const answers =
+      known.length === 0 ? [] : ((await (await fetch(url, { method: 'POST', headers, body })).json()) as unknown[])
+    for (const { id } of calls.filter((call) => call.method === method))
+      answers.push({ jsonrpc: '2.0', id, error: { code: -32_601, message: `the method ${method} does not exist` } })
+    sendJson(response, JSON.stringify(Array.isArray(asked) ? answers : answers[0]))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    end: async () => {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+/** Token transfers by an account of the node, so many for each block. */
+function sendOthers(url: string, { erc20, blockSeconds }: { erc20: Hex; blockSeconds: number }) {
+  let isOver = false
+  const send = async () => {
+    const [from] = await rpc<Hex[]>(url, 'eth_accounts')
+    const data = `0x40c10f19${'c0c'.padStart(64, '0')}${'1'.padStart(64, '0')}`
+    while (!isOver) {
+      for (let sent = 0; sent < OTHERS; sent++)
+        await rpc(url, 'eth_sendTransaction', { from, to: erc20, gas: '0x186a0', data })
+      await sleep(1_000 * blockSeconds)
+    }
+  }
+  const sending = send()
+  return {
+    end: () => {
+      isOver = true
+      return sending
+    },
+  }
 }
 
 function difference(before: Counts, after: Counts): Record<string, number> {

@@ -1,7 +1,7 @@
 /**
  * `node bench/refusals.ts [--connections=1000] [--turns=3]`: CPU of one refusal of a read over connections that stay open, the least
- * it can cost: a socket that answers prebuilt bytes to whatever it reads, and Node's HTTP server that does nothing else. What ours
- * costs above the second is ours; what lies between the two is what a gate before the parser could save. Prints lines, writes nothing.
+ * it can cost: a socket that answers prebuilt bytes to whatever it reads, Node's HTTP server that does nothing else, and our gate
+ * where nothing finds room. Prints lines, writes nothing.
  */
 import { fork } from 'node:child_process'
 import http from 'node:http'
@@ -10,8 +10,15 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { audienceOf, issuerOf } from '../src/app.ts'
+import { verifyAccessToken } from '../src/http/bearer.ts'
+import { openGate } from '../src/http/gate.ts'
+import { openListener } from '../src/http/listener.ts'
+import { fakeApp } from '../test/fake-app.ts'
 
-const KINDS = ['socket', 'http'] as const
+const KINDS = (process.env.KINDS ?? 'socket,http,ours').split(',')
+const PATH = '/v1/contracts/method/read'
 const SETTLE_MS = 1_500
 const SECONDS = 4
 
@@ -34,7 +41,32 @@ const headers = [
 
 if (flags.serve === undefined)
   for (let turn = 0; turn < Number(flags.turns); turn++) for (const kind of KINDS) await measure(kind)
+else if (flags.serve === 'ours') await serveOurs()
 else serve(flags.serve)
+
+/** The listener with its gate, full: one application and person holds all there is. */
+async function serveOurs(): Promise<void> {
+  const { app } = await fakeApp({ MAX_IN_FLIGHT: '16', NODE_ENV: 'test' })
+  const { publicKey, privateKey } = await generateKeyPair('ES256', { extractable: true })
+  app.tokenKeys = { keys: [{ ...(await exportJWK(publicKey)), kid: 'k', alg: 'ES256' }] }
+  const token = await new SignJWT({ client_id: 'shop', chain_id: 31_337 })
+    .setProtectedHeader({ alg: 'ES256', typ: 'at+jwt', kid: 'k' })
+    .setIssuer(issuerOf(app.origin))
+    .setAudience(audienceOf(app.origin))
+    .setSubject('shop')
+    .setJti('1'.repeat(300))
+    .setExpirationTime('1h')
+    .sign(privateKey)
+  await verifyAccessToken(app, token)
+  const server = openListener(app)
+  openGate(server, app).refuseBehindCors()
+  server.post(PATH, { config: { admission: 'read' } }, () => new Promise(() => {}))
+  const url = await server.listen({ host: '127.0.0.1', port: 0 })
+  for (let held = 0; held < 16; held++)
+    void fetch(`${url}${PATH}`, { method: 'POST', headers: { authorization: `Bearer ${token}` } }).catch(() => {})
+  process.on('message', () => process.send!({ cpu: process.cpuUsage() }))
+  process.send!({ port: Number(new URL(url).port), token })
+}
 
 function serve(kind: string): void {
   const lines = Array.from({ length: headers.length / 2 }, (_, at) => `${headers[2 * at]}: ${headers[2 * at + 1]}\r\n`)
@@ -53,11 +85,11 @@ function serve(kind: string): void {
 async function measure(kind: string): Promise<void> {
   const child = fork(fileURLToPath(import.meta.url), ['--serve', kind])
   const told = <T>() => new Promise<T>((resolve) => child.once('message', (message) => resolve(message as T)))
-  const { port } = await told<{ port: number }>()
+  const { port, token = 'e'.repeat(700) } = await told<{ port: number; token?: string }>()
   const asked = JSON.stringify({ address: `0x${'1'.repeat(40)}`, abi: 'balanceOf(address) view returns (uint256)' })
   const request = Buffer.from(
-    `POST /v1/contracts/method/read HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n` +
-      `content-length: ${asked.length}\r\nauthorization: Bearer ${'e'.repeat(700)}\r\n\r\n${asked}`,
+    `POST ${PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n` +
+      `content-length: ${asked.length}\r\nauthorization: Bearer ${token}\r\n\r\n${asked}`,
   )
   let count = 0
   const sockets = Array.from({ length: Number(flags.connections) }, () => {

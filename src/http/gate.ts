@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyContextConfig, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
@@ -8,6 +8,7 @@ import { addressOf } from './limits.ts'
 import { openKnownKeys } from './known-keys.ts'
 import { openLoopDelay } from './loop-delay.ts'
 import { problemOf } from './problems.ts'
+import { openRefusedConnections } from './refused-connections.ts'
 import { requestIdOf } from './request-id.ts'
 
 declare module 'fastify' {
@@ -60,6 +61,8 @@ const SLOW_BODY_MS = 300
 /** requests of a process that wait for a block: each looks into the database once a block */
 const MAX_ASIDE = 1_000
 const REFUSED = 'The service is overloaded. Nothing was done. Retry.'
+/** as `listener.ts` sets it */
+const KEEP_ALIVE_MS = 72_000
 /** milliseconds between two lines that say we refuse */
 const TELL_MS = 10_000
 
@@ -205,7 +208,7 @@ function refuseEarly(server: FastifyInstance, app: App, { admission, refusals, k
         beginnings.set(`${one} ${beginning}`, known === undefined || known === kind ? kind : null)
       }
   })
-  const kindOf = ({ method, url }: IncomingMessage): AdmissionClass | null => {
+  const kindOf = ({ method, url }: EarlyRequest): AdmissionClass | null => {
     const [path] = url!.split('?', 1)
     const asked = `${method} ${path}`
     const kind = kinds.get(asked)
@@ -215,21 +218,31 @@ function refuseEarly(server: FastifyInstance, app: App, { admission, refusals, k
       if (beginning.length > longest.length && asked.startsWith(beginning)) longest = beginning
     return beginnings.get(longest) ?? null
   }
-  const http = server.server
-  const [handle] = http.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
-  http.removeAllListeners('request')
-  http.on('request', (request: IncomingMessage, response: ServerResponse) => {
+  const isRefused = (request: EarlyRequest): boolean => {
     const reader = knownReader(app, request)
     const kind = reader === undefined ? null : kindOf(request)
     // Pages of other origins see no answer without the headers of CORS.
-    const isLeft = kind === null || request.headers.origin !== undefined
-    const whose = isLeft ? null : toWhose(app, reader!)
-    const mayEnter =
-      whose === null || admission.hasRoom(kind!, whose) || (kind === 'write' && knownKeys.has(askingOf(request, whose)))
-    if (mayEnter) handle!(request, response)
-    else refusals.sendRaw(request, response)
+    if (kind === null || request.headers.origin !== undefined) return false
+    const whose = toWhose(app, reader!)
+    return !admission.hasRoom(kind, whose) && !(kind === 'write' && knownKeys.has(askingOf(request, whose)))
+  }
+  const http = server.server
+  const connections = openRefusedConnections((head) =>
+    // While we close, connections are to end.
+    http.listening && isRefused(head) ? refusals.textFor(head) : null,
+  )
+  const [handle] = http.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
+  http.removeAllListeners('request')
+  http.on('request', (request: IncomingMessage, response: ServerResponse) => {
+    connections.note(request, response)
+    if (!isRefused(request)) return handle!(request, response)
+    connections.follow(request.socket, response)
+    refusals.sendRaw(request, response)
   })
 }
+
+/** What of a request is known before it has begun. */
+type EarlyRequest = Pick<IncomingMessage, 'method' | 'url' | 'headers'>
 
 type Refusing = {
   admission: Admission
@@ -303,23 +316,31 @@ function openRefusals(app: App, admission: Admission) {
   /** Those who are refused together are not all to come back together. */
   const retryAfter = () => String(1 + (count++ % 3))
 
+  function refuse(headers: IncomingHttpHeaders): { fields: string[]; body: string } {
+    const id = requestIdOf({ headers })
+    const body = `${before}${id}${after}`
+    app.telemetry.refusals.inc({ code: 'overloaded' })
+    // Flat, in the order in which they are written: the framework's object would be read key by key.
+    const fields = [
+      ...['content-type', 'application/problem+json; charset=utf-8', 'content-length', String(Buffer.byteLength(body))],
+      ...['cache-control', 'no-store', 'retry-after', retryAfter(), 'x-request-id', id],
+      ...['x-content-type-options', 'nosniff'],
+    ]
+    return { fields, body }
+  }
+
   return {
     sendRaw({ method, headers }: IncomingMessage, response: ServerResponse): void {
-      const id = requestIdOf({ headers })
-      const body = `${before}${id}${after}`
-      app.telemetry.refusals.inc({ code: 'overloaded' })
-      // Flat, in the order in which they are written: the framework's object would be read key by key.
-      response.writeHead(503, [
-        ...[
-          'content-type',
-          'application/problem+json; charset=utf-8',
-          'content-length',
-          String(Buffer.byteLength(body)),
-        ],
-        ...['cache-control', 'no-store', 'retry-after', retryAfter(), 'x-request-id', id],
-        ...['x-content-type-options', 'nosniff'],
-      ])
+      const { fields, body } = refuse(headers)
+      response.writeHead(503, fields)
       response.end(method === 'HEAD' ? undefined : body)
+    },
+    /** The same, to the byte, of a request that Node's parser never had; on a connection that stays open. */
+    textFor({ headers }: EarlyRequest): string {
+      const { fields, body } = refuse(headers)
+      let head = 'HTTP/1.1 503 Service Unavailable\r\n'
+      for (let at = 0; at < fields.length; at += 2) head += `${fields[at]}: ${fields[at + 1]}\r\n`
+      return `${head}Date: ${date()}\r\nConnection: keep-alive\r\nKeep-Alive: timeout=${KEEP_ALIVE_MS / 1_000}\r\n\r\n${body}`
     },
     send(request: FastifyRequest, reply: FastifyReply): FastifyReply {
       request.refusal = 'overloaded'
@@ -342,6 +363,14 @@ function openRefusals(app: App, admission: Admission) {
       ;[count, toldAt] = [0, now]
     },
   }
+}
+
+let told = { second: 0, text: '' }
+/** Now, as in a header; written once a second. */
+function date(): string {
+  const second = Math.floor(Date.now() / 1_000)
+  if (second !== told.second) told = { second, text: new Date(second * 1_000).toUTCString() }
+  return told.text
 }
 
 function report({ telemetry }: App, admission: Admission, loopDelayMs: number): void {
