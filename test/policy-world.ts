@@ -54,6 +54,8 @@ export async function openGoverned({
   let [left, how, deaths] = [Infinity, 'before-commit' as Death, 0]
   let waiting = new Set<(error: Error) => void>()
   const first = openStore(join(folder, 'store'))
+  // As the signer keeps it: `verify` compares it with the ledger.
+  first.db.prepare('INSERT INTO policy (only_row, document) VALUES (1, ?)').run(policy)
   let unwrapped = await unwrapDeks(first.db, openKekFile(kekFile))
   first.close()
   let { inside, close } = open()
