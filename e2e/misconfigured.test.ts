@@ -82,6 +82,8 @@ const cases: () => Case[] = () => [
   ['server', { REQUEST_LOG: 'on' }, /REQUEST_LOG cannot be on with this LOG_LEVEL/],
   ['server', { SIGNER_DIR: inside('store') }, /can open SIGNER_DIR, which only the signer may/],
   ['server', { SIGNER_KEK_FILE: inside('kek') }, /can open SIGNER_KEK_FILE, which only the signer may/],
+  ['server', { SIGNER_KEK_TOKEN_FILE: inside('kek') }, /can open SIGNER_KEK_TOKEN_FILE, which only the signer may/],
+  ['server', { SIGNER_KEK_CREDENTIALS_FILE: inside('kek') }, /can open SIGNER_KEK_CREDENTIALS_FILE, which only the/],
   [
     'server',
     { NODE_ENV: 'development' },

@@ -18,6 +18,7 @@ const FOLDERS: Record<string, Patterns> = {
     files: ['src/signer/{deks,heads,judge,ledger,macs,meters,record,restore-keys,rotation,sign,tree,wrapping}.ts'],
     tests: ['src/signer/*.test.ts'],
   },
+  'src/signer/kek': { files: ['src/signer/kek/*.ts'], tests: ['src/signer/kek/*.test.ts'] },
   'src/transactions': {
     files: ['src/transactions/*.ts'],
     tests: ['src/transactions/*.test.ts', 'src/contracts/*.test.ts'],
