@@ -78,7 +78,7 @@ export async function retractIn(
   const finalized = Math.min(held.finalized, ancestor.number)
   const next = { ...held, number: ancestor.number, hash: ancestor.hash, finalized }
   await moveCursor(db, chain.chainId, held, next)
-  // Also where it is below: whoever stores a block of the old branch at this moment has stored it before, or never does.
+  // Also where it is below: a block of the old branch that is stored at this moment was stored before, or never is.
   const history = await lockHistory(db, chain.chainId)
   if (history !== null && history.number > ancestor.number) await setHistoryBack(db, chain.chainId, ancestor)
   for (const listener of listeners) await listener.onRetract(db, app, chain, ancestor.number + 1)

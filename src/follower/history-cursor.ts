@@ -123,7 +123,7 @@ export async function moveHistory(
   if (row === undefined) throw new Fenced()
 }
 
-/** The history's block, and whoever stores transfers waits until this transaction is over; null before the first. */
+/** The history's block, and no transfer is stored until this transaction is over; null before the first. */
 export async function lockHistory(db: Db, chainId: number): Promise<{ number: number; hash: Hex } | null> {
   const row = await db
     .selectFrom('history_cursors')

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { sql } from 'kysely'
+import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import { testCluster } from '../../test/database.ts'
@@ -185,6 +186,24 @@ suite('the history behind the follower', () => {
     await follow(script, [one.listener], () => caughtUp(script))
     assert.deepEqual(hashes(one.told), hashes(script.blocks))
     assert.deepEqual([...asked], hashes(script.blocks.slice(4)))
+  })
+
+  test('stores what a node gives of a stretch that it does not give as a whole', async () => {
+    const script = chainOf(3)
+    const one = trailing()
+    await follow(script, [one.listener], async () => {
+      await caughtUp(script)
+      one.state.fails = true
+      for (let count = 0; count < 20; count++) script.mine(TRANSACTION)
+      await settled(script)
+    })
+    one.state.fails = false
+    const late = script.blocks[6]!.hash
+    script.onAsk = (_method, [hash]) => {
+      if (hash === late && one.told.length < 6) throw new RpcUnavailable('not yet', { timedOut: false })
+    }
+    await follow(script, [one.listener], () => caughtUp(script))
+    assert.deepEqual(hashes(one.told), hashes(script.blocks))
   })
 
   test('stores no block of a branch that was reorganised while it was read again', async () => {

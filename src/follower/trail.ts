@@ -172,14 +172,21 @@ async function nextBlocks(run: Run, held: HistoryCursor): Promise<KeptBlock[]> {
   return fetchAll(run, stored.slice(0, SIDE_BY_SIDE))
 }
 
+/** Whole blocks, side by side: the good start of them. @throws what went wrong with the first */
 async function fetchAll({ follower, waiting }: Run, wanted: { number: number; hash: Hex }[]): Promise<KeptBlock[]> {
   const { chain, receipts } = follower
-  const results = wanted.map(
+  const asked = wanted.map(
     async ({ number, hash }) => waiting.get(number, hash) ?? (await fetchBlock(chain.rpc, hash, receipts)),
   )
-  const blocks = await untilStopped(follower, Promise.all(results))
-  if (blocks.some((block, index) => block.number !== wanted[index]!.number))
-    throw new InvalidResponse('a block differs from its header')
+  const blocks: KeptBlock[] = []
+  for (const [index, result] of (await untilStopped(follower, Promise.allSettled(asked))).entries()) {
+    if (result.status === 'rejected') {
+      if (index === 0) throw result.reason
+      break
+    }
+    if (result.value.number !== wanted[index]!.number) throw new InvalidResponse('a block differs from its header')
+    blocks.push(result.value)
+  }
   return blocks
 }
 

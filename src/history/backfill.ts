@@ -215,7 +215,7 @@ export async function readFinalized(db: Db, { chainId }: Chain): Promise<number>
   return row === undefined ? -1 : Math.min(row.finalized_number, row.block_number)
 }
 
-/** The same, and the history waits until this transaction is over, as does whoever would take blocks back; transactions do not. */
+/** The same, and the history waits until this transaction is over, as does a reorganisation; transactions do not. */
 export async function lockFinalized(db: Db, chain: Chain): Promise<number> {
   await lockHistory(db, chain.chainId)
   return readFinalized(db, chain)

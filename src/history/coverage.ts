@@ -13,7 +13,7 @@ const marked = slot('when the history of a network was noted last', (_chain: Cha
 }))
 
 /**
- * Notes now and then which block comes next, before accounts are looked for in it: whoever is stored by now is known in this block
+ * Notes now and then which block comes next, before accounts are looked for in it: an account that is stored by now is known in this block
  * and in all that follow. In the transaction that stores the block's transfers.
  */
 export async function markHistory(db: Db, chain: Chain, nextBlock: number): Promise<void> {
