@@ -67,11 +67,14 @@ function compile() {
  * Of the contracts that are deployed on public networks: where the values of immutables are in their code, in the order they
  * are declared in, and what an auditor needs to get the same bytes.
  */
-function whatOthersRebuild(name, { immutables, settings: { outputSelection: _, ...settings } }) {
+function whatOthersRebuild(name, { immutables, settings: { evmVersion, optimizer, metadata } }) {
   if (!['Delegate', 'Dispatcher'].includes(name)) return {}
   const inOrder = Object.entries(immutables).toSorted(([a], [b]) => Number(a) - Number(b))
   const places = inOrder.map(([, uses]) => uses.map(({ start }) => start))
-  return { immutables: places, compiler: { name: 'solc', version: '0.8.37', settings } }
+  return {
+    immutables: places,
+    compiler: { name: 'solc', version: '0.8.37', settings: { evmVersion, optimizer, metadata } },
+  }
 }
 
 function differences(fresh) {

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type Abi, decodeFunctionResult, encodeFunctionData, getAddress } from 'viem'
+import { readGasContracts } from '../gas/contracts.ts'
 import type { Hex } from '../ids.ts'
 import { type AnvilChain, startChain } from './chain.ts'
 import { deploy, deploySamples } from './deploy.ts'
@@ -48,6 +49,17 @@ test('samples are deployed once, at the same addresses every time', async () => 
     Object.values(first).map((address) => getAddress(address)),
   )
   assert.equal(first.multicall3, '0xcA11bde05977b3631167028862bE2a173976CA11')
+})
+
+test('the contracts of sponsored gas are where they are on every network, with the same code', async () => {
+  await deploySamples(chain.rpcUrl)
+  const { dispatcher, delegate, dispatcherCode, delegateCode } = readGasContracts()
+  assert.equal(await rpc(chain.rpcUrl, 'eth_getCode', dispatcher, 'latest'), dispatcherCode)
+  assert.equal(await rpc(chain.rpcUrl, 'eth_getCode', delegate, 'latest'), delegateCode)
+  // The dispatcher finds its delegate: what it was made with is in its code.
+  const data = encodeFunctionData({ abi: abiOf('Dispatcher'), functionName: 'delegate' })
+  const answer = await rpc<Hex>(chain.rpcUrl, 'eth_call', { to: dispatcher, data }, 'latest')
+  assert.equal(`0x${answer.slice(26)}`, delegate)
 })
 
 test('a sample that the chain lost comes back at its address', async () => {

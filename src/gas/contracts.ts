@@ -42,7 +42,7 @@ export function readGasContracts(): GasContracts {
 }
 
 /** The code of an account that delegated to an address. Source: EIP-7702 */
-export const designatorOf = (delegate: Buffer): Buffer => Buffer.concat([Buffer.from('ef0100', 'hex'), delegate])
+const designatorOf = (delegate: Buffer): Buffer => Buffer.concat([Buffer.from('ef0100', 'hex'), delegate])
 
 /** Compiled code has zeros where the values of immutables go. */
 function fill({ deployedBytecode, immutables }: CompiledContract, values: Buffer[]): Hex {

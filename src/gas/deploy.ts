@@ -10,7 +10,7 @@ import { quantityOf } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { openCurve } from '../secp256k1.ts'
 import { authorizationDigest, type SignedAuthorization } from './authorization.ts'
-import { DEPLOYER, DEPLOYER_CODE, designatorOf, readGasContracts, type GasContracts } from './contracts.ts'
+import { DEPLOYER, DEPLOYER_CODE, readGasContracts, type GasContracts } from './contracts.ts'
 import { executeData, operationDigest, type GasOperation, type AccountSignature } from './operation.ts'
 import { assembleTransaction, transactionDigest, type SponsorTransaction } from './transaction.ts'
 

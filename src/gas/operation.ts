@@ -47,7 +47,7 @@ export function operationDigest(operation: GasOperation): Buffer {
 }
 
 /** The 32 bytes of the id: the space, and the number in it. */
-export const idOf = ({ space, sequence }: Pick<GasOperation, 'space' | 'sequence'>): Buffer =>
+const idOf = ({ space, sequence }: Pick<GasOperation, 'space' | 'sequence'>): Buffer =>
   Buffer.concat([space, bytesOf(sequence, 12)])
 
 /** What the dispatcher calls the account with: for simulations, where the dispatcher is the sender. */

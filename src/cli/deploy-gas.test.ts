@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { command, type Ended } from '../../test/command.ts'
+import { emptyPostgres, migratedFolder, testCluster, testPooler } from '../../test/database.ts'
+import { accountOf, ETHER } from '../../test/gas/stage.ts'
+import { startNode, type RealNode } from '../../test/nodes/real-node.ts'
+import type { RpcServer } from '../../test/rpc-server.ts'
+import { openSilentNode } from '../../test/silent-node.ts'
+import { readGasContracts } from '../gas/contracts.ts'
+import { quantityOf } from '../ids.ts'
+
+let folder: string
+let node: RealNode
+let publicNode: RpcServer
+let settings: Record<string, string>
+let drop: () => Promise<void> = async () => {}
+const operator = accountOf('an operator at the command line')
+const sponsor = accountOf('a sponsor at the command line')
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'chatelaine-deploy-gas-'))
+  node = await startNode('anvil')
+  settings = { DATA_DIR: folder }
+  if (testCluster === null) await migratedFolder(join(folder, 'db'))
+  else {
+    const database = await emptyPostgres(testCluster)
+    Object.assign(settings, { DATABASE_URL: database.url, DATABASE_POOLER: testPooler })
+    drop = database.drop
+  }
+  await writeFile(join(folder, 'key'), `0x${operator.key.toString('hex')}\n`, { mode: 0o600 })
+  publicNode = await openSilentNode({ chainId: 11_155_111 })
+  const facts = ['--chain-id', '31337', '--symbol', 'ETH', '--explorer', 'http://127.0.0.1:1']
+  for (const words of [
+    ['local', '--rpc-url', node.url, ...facts],
+    ['sepolia', '--rpc-url', publicNode.url],
+  ]) {
+    const { code, err } = await command(settings, ['network', 'add', ...words])
+    assert.equal(code, 0, err)
+  }
+})
+after(async () => {
+  await node?.stop()
+  await publicNode?.close()
+  await drop()
+  await rm(folder, { recursive: true, force: true })
+})
+const run = (words: string[], name = 'local'): Promise<Ended> =>
+  command(settings, ['network', 'deploy-gas', name, '--key-file', join(folder, 'key'), ...words])
+
+test('the contracts are deployed once, with a sponsor, and the second time nothing is sent', async () => {
+  await node.rpc('anvil_setBalance', operator.hex, quantityOf(ETHER))
+  const first = await run(['--sponsor', sponsor.hex, '--json'])
+  assert.deepEqual([first.code, first.err], [0, ''])
+  const said = JSON.parse(first.out)
+  const { dispatcher, delegate, dispatcherCode, delegateCode } = readGasContracts()
+  assert.deepEqual([said.dispatcher.toLowerCase(), said.delegate.toLowerCase()], [dispatcher, delegate])
+  assert.deepEqual([said.space.toLowerCase(), said.sent.length], [operator.hex, 2])
+  assert.equal(await node.rpc('eth_getCode', dispatcher, 'latest'), dispatcherCode)
+  assert.equal(await node.rpc('eth_getCode', delegate, 'latest'), delegateCode)
+  const again = await run(['--sponsor', sponsor.hex])
+  assert.equal(again.code, 0, again.err)
+  assert.match(again.out, /^local has all of it already\./)
+  for (const { out, err } of [first, again]) assert.ok(!`${out}${err}`.includes(operator.key.toString('hex')))
+})
+
+test('a key that others can read, or that is none, is refused without a word of it', async () => {
+  const file = join(folder, 'key')
+  await chmod(file, 0o644)
+  assert.match((await run([])).err, /can be read by every user/)
+  await writeFile(file, 'not a key at all')
+  await chmod(file, 0o600)
+  const { code, err } = await run([])
+  assert.equal(code, 1)
+  assert.match(err, /is no private key/)
+  assert.doesNotMatch(err, /not a key at all/)
+  await writeFile(file, `${operator.key.toString('hex')}`)
+})
+
+test('an address that is none is refused, and so is a network that is not for development without --accept-unaudited', async () => {
+  assert.match((await run(['--sponsor', '0x12'])).err, /must be 0x and 40/)
+  const { code, err } = await run([], 'sepolia')
+  assert.equal(code, 1)
+  assert.match(err, /not audited.*--accept-unaudited/s)
+})
