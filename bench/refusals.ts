@@ -1,5 +1,5 @@
 /**
- * `node bench/refusals.ts [--connections=1000] [--turns=3]`: CPU of one refusal of a read over connections that stay open, the least
+ * `node bench/refusals.ts [--connections=1000] [--turns=3] [--kinds=socket,http,ours]`: CPU of one refusal of a read over connections that stay open, the least
  * it can cost: a socket that answers prebuilt bytes to whatever it reads, Node's HTTP server that does nothing else, and our gate
  * where nothing finds room. Prints lines, writes nothing.
  */
@@ -17,7 +17,6 @@ import { openGate } from '../src/http/gate.ts'
 import { openListener } from '../src/http/listener.ts'
 import { fakeApp } from '../test/fake-app.ts'
 
-const KINDS = (process.env.KINDS ?? 'socket,http,ours').split(',')
 const PATH = '/v1/contracts/method/read'
 const SETTLE_MS = 1_500
 const SECONDS = 4
@@ -26,6 +25,7 @@ const { values: flags } = parseArgs({
   options: {
     connections: { type: 'string', default: '1000' },
     turns: { type: 'string', default: '3' },
+    kinds: { type: 'string', default: 'socket,http,ours' },
     serve: { type: 'string' },
   },
 })
@@ -40,7 +40,7 @@ const headers = [
 ]
 
 if (flags.serve === undefined)
-  for (let turn = 0; turn < Number(flags.turns); turn++) for (const kind of KINDS) await measure(kind)
+  for (let turn = 0; turn < Number(flags.turns); turn++) for (const kind of flags.kinds.split(',')) await measure(kind)
 else if (flags.serve === 'ours') await serveOurs()
 else serve(flags.serve)
 

@@ -260,6 +260,26 @@ test('a refusal with the beginning of another request behind it does not make th
   assert.equal(answers.length, 3)
 })
 
+test('the end of a body with the beginning of another request behind it ends what is known', async () => {
+  const { refusedClient, head } = await sharedGate()
+  const { socket, next, answers, theirs } = await refusedClient()
+  const inside = head('GET /read')
+  const sent = async (text: string) => {
+    const before = theirs.bytesRead
+    socket.write(text)
+    await until('it is there', () => theirs.bytesRead === before + text.length)
+  }
+  const count = answers.length
+  await sent(head('GET /vital', 'content-length: 4\r\n'))
+  assert.equal((await next()).body, '{"vital":true}')
+  await sent(`body${head('GET /vital', `content-length: ${inside.length}\r\n`).slice(0, -2)}x-a: `)
+  await sent(inside)
+  assert.equal((await next()).body, '{"vital":true}')
+  await sent(inside + head('GET /vital'))
+  assert.equal((await next()).body, '{"vital":true}')
+  assert.equal(answers.length - count, 3)
+})
+
 test('requests that come together are answered each, in their order', async () => {
   const { refusedClient, head, post } = await sharedGate()
   const { socket, next } = await refusedClient()

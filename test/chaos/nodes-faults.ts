@@ -107,6 +107,17 @@ const receiptsChanged = (change: (receipt: Json) => unknown) =>
     return result
   })
 
+/** In receipts, and where they are asked for alone. */
+const logsChanged = (change: (logs: Json[]) => Json[]) => (node: ProfiledNode) => {
+  node.onCall = async (call, next) => {
+    const answer = await next(call)
+    if (!/^eth_getLogs$|Receipts?$/.test(call.method) || !(answer.result instanceof Object)) return answer
+    if (call.method === 'eth_getLogs') return said(call, change(answer.result as Json[]))
+    const dressed = (receipt: Json) => ({ ...receipt, logs: change(receipt.logs as Json[]) })
+    return said(call, Array.isArray(answer.result) ? answer.result.map(dressed) : dressed(answer.result as Json))
+  }
+}
+
 /** A send that the chain is not given, and what is answered instead. */
 const sendsSay = (say: (call: Asked, node: ProfiledNode) => Answer) => (node: ProfiledNode) => {
   node.onCall = (call, next) => (isSend(call) ? Promise.resolve(say(call, node)) : next(call))
@@ -313,17 +324,13 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'logs left out',
-    start: receiptsChanged((receipt) => {
-      receipt.logs = []
-    }),
+    start: logsChanged(() => []),
     not: ({ verification }) =>
       verification === 'count' ? 'its filters are empty (`count`): one node is believed' : null,
   },
   {
     name: 'amounts in logs changed',
-    start: receiptsChanged((receipt) => {
-      for (const log of receipt.logs as Json[]) log.data = `0x${'ff'.padStart(64, '0')}`
-    }),
+    start: logsChanged((logs) => logs.map((log) => ({ ...log, data: `0x${'ff'.padStart(64, '0')}` }))),
     not: needsProof,
   },
   {

@@ -48,6 +48,8 @@ export type Profile = {
   verification: 'bloom' | 'count'
   /** several blocks may have one time */
   sharesTimes: boolean
+  /** token transfers of others in each block */
+  strangers: number
   texts: Texts
 }
 
@@ -130,6 +132,7 @@ const plain: Omit<Profile, 'name' | 'is'> = {
   extraGas: 0,
   verification: 'bloom',
   sharesTimes: false,
+  strangers: 0,
   texts: geth,
 }
 
@@ -173,4 +176,12 @@ export const PROFILES: readonly Profile[] = [
     ...{ blockMs: 250, followMs: 250, sharesTimes: true },
   },
   { ...plain, name: 'numbers only', is: 'block parameters by number only (before EIP-1898)', takesHashes: false },
+  {
+    ...{
+      ...plain,
+      name: 'no block receipts',
+      is: 'no `eth_getBlockReceipts`, three transfers of others in each block: read by logs',
+    },
+    ...{ blockReceipts: 'no', strangers: 3 },
+  },
 ]

@@ -20,6 +20,8 @@ export type ProfiledNode = {
   profile: Profile
   anvil: Anvil
   pool: Pool
+  /** whose transfers are in each block, where the profile has such; null before it is there */
+  token: Hex | null
   onRequest: ((calls: Asked[], nth: number) => Trouble) | null
   /** answers a call instead of the node, which `next` asks; `nth` counts requests */
   onCall: ((call: Asked, next: (call: Asked) => Promise<Answer>, nth: number) => Promise<Answer>) | null
@@ -252,13 +254,22 @@ export async function startProfiledNode(profile: Profile): Promise<ProfiledNode>
     await node.onBlock?.(mined)
   }
 
+  /** What neither the service nor a fault knows of; an account for each, so that none waits for another's nonce. */
+  async function sendStrangers(to: Hex): Promise<void> {
+    const senders = await anvil.rpc<Hex[]>('eth_accounts')
+    const data = `0x40c10f19${'c0c'.padStart(64, '0')}${'1'.padStart(64, '0')}`
+    for (const from of senders.slice(-profile.strangers))
+      await anvil.rpc('eth_sendTransaction', { from, to, data, gas: '0x186a0' })
+  }
+
   async function mineOne(): Promise<void> {
+    if (profile.strangers > 0 && node.token !== null) await sendStrangers(node.token)
     await anvil.rpc('evm_mine')
     await note(await read(node.head() + 1))
   }
 
   const node: ProfiledNode = {
-    ...{ url: '', profile, anvil, pool, onRequest: null, onCall: null, onReply: null, onBlock: null },
+    ...{ url: '', profile, anvil, pool, token: null, onRequest: null, onCall: null, onReply: null, onBlock: null },
     ...{ blocks: [], orphans: [], broken: null },
     head: () => node.blocks.at(-1)!.number,
     numberOf: (hash) => numbers.get(hash) ?? null,

@@ -43,6 +43,7 @@ export async function stageOf(profile: Profile, pairs: number): Promise<Stage> {
       for (const { hash } of block.transactions as { hash: Hex }[]) everMined.add(hash)
     }
     const token = await deployToken(node)
+    node.token = token
     here = await world({
       RPC_URL: node.url,
       NETWORK_CHAIN_ID: '31337',
