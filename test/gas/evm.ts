@@ -8,7 +8,10 @@ export type Evm = {
   close(): Promise<void>
 }
 
-/** Two that share no code: revm as Foundry's node has it on the forks of today, and Hardhat's EDR on the first fork with type 4. */
+/**
+ * Foundry’s node on the forks of today, and Hardhat’s EDR on the first fork with type 4. Both execute by revm, as far as we know: they show
+ * that gas and the rules around it differ by fork and by node, not that two executions agree.
+ */
 export const evms = { anvil: openAnvil, edr: openEdr } as const
 
 async function openAnvil(): Promise<Evm> {
