@@ -53,10 +53,15 @@ suite('the history behind the follower', () => {
     script: ScriptedChain,
     listeners: Parameters<typeof startFollower>[2],
     work: () => Promise<unknown>,
+    // What a test holds back is let go where it fails, too: the follower ends what it has begun.
+    letGo: () => void = () => {},
     chain = script.chain,
   ) {
     const follower = startFollower(app, chain, listeners)
-    await work().finally(() => follower.stop())
+    await work().finally(() => {
+      letGo()
+      return follower.stop()
+    })
   }
 
   test('is told every block once and in order, and reads none of them again', async () => {
@@ -102,17 +107,22 @@ suite('the history behind the follower', () => {
       const script = chainOf(3)
       const [{ listener, told }, one] = [recorder(), trailing()]
       const { promise, resolve } = Promise.withResolvers<void>()
-      await follow(script, [listener, one.listener], async () => {
-        await caughtUp(script)
-        one.state.gate = promise
-        for (let count = 0; count < 3; count++) {
-          script.mine(TRANSACTION)
-          await settled(script)
-        }
-        assert.deepEqual([told.length, one.told.length], [7, 4])
-        resolve()
-        await caughtUp(script)
-      })
+      await follow(
+        script,
+        [listener, one.listener],
+        async () => {
+          await caughtUp(script)
+          one.state.gate = promise
+          for (let count = 0; count < 3; count++) {
+            script.mine(TRANSACTION)
+            await settled(script)
+          }
+          assert.deepEqual([told.length, one.told.length], [7, 4])
+          resolve()
+          await caughtUp(script)
+        },
+        resolve,
+      )
       assert.deepEqual(hashes(one.told), hashes(script.blocks))
     },
   )
@@ -124,21 +134,26 @@ suite('the history behind the follower', () => {
       const script = chainOf(3)
       const one = trailing()
       const { promise, resolve } = Promise.withResolvers<void>()
-      await follow(script, [recorder().listener, one.listener], async () => {
-        await caughtUp(script)
-        one.state.gate = promise
-        script.mine(TRANSACTION)
-        await settled(script)
-        script.lose(1)
-        for (let count = 0; count < 2; count++) script.mine(TRANSACTION)
-        // The reorganisation waits for the row of the history's cursor.
-        await until('it waits', async () => {
-          const { rows } = await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db) // prettier-ignore
-          return rows.length > 0
-        })
-        resolve()
-        await caughtUp(script)
-      })
+      await follow(
+        script,
+        [recorder().listener, one.listener],
+        async () => {
+          await caughtUp(script)
+          one.state.gate = promise
+          script.mine(TRANSACTION)
+          await settled(script)
+          script.lose(1)
+          for (let count = 0; count < 2; count++) script.mine(TRANSACTION)
+          // The reorganisation waits for the row of the history's cursor.
+          await until('it waits', async () => {
+            const { rows } = await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db) // prettier-ignore
+            return rows.length > 0
+          })
+          resolve()
+          await caughtUp(script)
+        },
+        resolve,
+      )
       assert.deepEqual(hashes(one.told), hashes(script.blocks))
       assert.ok(one.events.includes('retract 4'))
     },
@@ -223,15 +238,20 @@ suite('the history behind the follower', () => {
       asked.resolve()
       return reorganised.promise
     }
-    await follow(script, [one.listener], async () => {
-      await asked.promise
-      script.lose(3)
-      for (let count = 0; count < 4; count++) script.mine(TRANSACTION)
-      await settled(script)
-      // A node knows lost blocks by their hashes for a while.
-      reorganised.resolve()
-      await caughtUp(script)
-    })
+    await follow(
+      script,
+      [one.listener],
+      async () => {
+        await asked.promise
+        script.lose(3)
+        for (let count = 0; count < 4; count++) script.mine(TRANSACTION)
+        await settled(script)
+        // A node knows lost blocks by their hashes for a while.
+        reorganised.resolve()
+        await caughtUp(script)
+      },
+      reorganised.resolve,
+    )
     assert.deepEqual(hashes(one.told), hashes(script.blocks))
     assert.ok(!one.ever.has(old))
   })
@@ -241,11 +261,11 @@ suite('the history behind the follower', () => {
     const chain = chainLike(script.chain, { finality: 4 })
     for (let number = 1; number <= 5; number++) script.mine(TRANSACTION)
     const one = trailing()
-    await follow(script, [one.listener], () => caughtUp(script), chain)
+    await follow(script, [one.listener], () => caughtUp(script), undefined, chain)
     const first = one.told[0]!.number
     one.state.fails = true
     for (let count = 0; count < 320; count++) script.mine(TRANSACTION)
-    await follow(script, [one.listener], () => settled(script), chain)
+    await follow(script, [one.listener], () => settled(script), undefined, chain)
     one.state.fails = false
     const kept = await storedHashes()
     assert.ok(!kept.includes(script.blocks[6]!.hash), 'block 6 is not kept')
@@ -254,10 +274,16 @@ suite('the history behind the follower', () => {
     const other = scriptedChain({ finality: 4 })
     for (let number = 1; number <= 400; number++) other.mine()
     script.blocks = [...other.blocks.slice(0, 20), ...ours.slice(20)]
-    await follow(script, [one.listener], () => until('it is told', () => logged.includes('history_retrying')), chain)
+    await follow(
+      script,
+      [one.listener],
+      () => until('it is told', () => logged.includes('history_retrying')),
+      undefined,
+      chain,
+    )
     assert.equal((await history()).block_number, 5)
     script.blocks = ours
-    await follow(script, [one.listener], () => caughtUp(script), chain)
+    await follow(script, [one.listener], () => caughtUp(script), undefined, chain)
     assert.deepEqual(hashes(one.told), hashes(script.blocks.slice(first)))
   })
 

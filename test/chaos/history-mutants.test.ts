@@ -9,10 +9,13 @@ import { testCluster } from '../database.ts'
 import { openHome, type Home } from './history-home.ts'
 import { runHistory } from './history-run.ts'
 
-/** Caught by lives of a follower with these seeds and lies, or by a test of its own where chance meets it too seldom. */
+/**
+ * Caught by lives of a follower with these seeds and lies, or by a test of its own where chance meets it too seldom: one of a file,
+ * on PostgreSQL, where the embedded database with its one connection would only wait for itself.
+ */
 type Mutant = { file: string; edits: [from: string, to: string][] } & (
   | { seeds: 'strict' | 'not strict' | 'any'; lies?: string[] }
-  | { caughtBy: string }
+  | { caughtBy: string; onPostgres?: { only: string } }
 )
 
 /** Programs with a mistake that somebody could make. The proof has to fail for each of them. */
@@ -25,7 +28,7 @@ const MUTANTS: Record<string, Mutant> = {
   'the history’s cursor outside the transaction': {
     file: 'follower/trail.ts',
     edits: [['    await moveHistory(db, chain.chainId, held', '    await moveHistory(app.db, chain.chainId, held']],
-    seeds: 'any',
+    ...{ caughtBy: 'src/follower/trail.test.ts', onPostgres: { only: 'holds up nobody while it fails' } },
   },
   'the history’s cursor moves without its rows': {
     file: 'follower/trail.ts',
@@ -33,7 +36,7 @@ const MUTANTS: Record<string, Mutant> = {
       ['    await listener.onBlocks(db, app, chain, blocks)\n', ''],
       ['  return { ...held, number, hash }', '  await listener.onBlocks(app.db, app, chain, blocks)\n  return { ...held, number, hash }'],
     ], // prettier-ignore
-    seeds: 'any',
+    ...{ caughtBy: 'src/follower/trail.test.ts', onPostgres: { only: 'holds up nobody while it fails' } },
   },
   'a reorganisation leaves the history where it was': {
     file: 'follower/apply.ts',
@@ -157,7 +160,10 @@ suite(
         const { copy, remove } = await make(mutant)
         t.after(remove)
         if ('caughtBy' in mutant) {
-          const run = (cwd: string) => spawnSync(process.execPath, ['--test', mutant.caughtBy], { cwd, env: { PATH: process.env.PATH } }).status // prettier-ignore
+          const { caughtBy, onPostgres } = mutant
+          const words = onPostgres === undefined ? [] : [`--test-name-pattern=${onPostgres.only}`]
+          const more = onPostgres === undefined ? {} : { TEST_DATABASE_URL: process.env.TEST_DATABASE_URL, TEST_DATABASE_POOLER: process.env.TEST_DATABASE_POOLER } // prettier-ignore
+          const run = (cwd: string) => spawnSync(process.execPath, ['--test', ...words, caughtBy], { cwd, env: { PATH: process.env.PATH, ...more } }).status // prettier-ignore
           assert.equal(run(ROOT), 0)
           assert.notEqual(run(copy), 0)
           return
