@@ -1,78 +1,13 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { randomBytes, randomUUID } from 'node:crypto'
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
-import { test, type TestContext } from 'node:test'
-import { exportJWK, generateKeyPair, SignJWT, type JWK } from 'jose'
-import { ALICE, ask, CHAIN_ID, ISSUER, makePlace, refusal, startSigner } from '../../test/spawned-signer.ts'
+import { test } from 'node:test'
+import { ALICE, ask, refusal } from '../../test/spawned-signer.ts'
+import { productionSigner } from '../../test/production-signer.ts'
 import { until } from '../../test/until.ts'
-import { jwkThumbprint } from '../jwk-thumbprint.ts'
 import { anchorOf, readTokenKeys } from './anchor.ts'
-import { REVOCATIONS_TYPE } from './wire.ts'
-
-/** The signer as production has it, and an authorization server that can offer keys and sign with any. */
-async function production(t: TestContext) {
-  const place = await makePlace()
-  t.after(() => place.clear())
-  writeFileSync(place.env.SIGNER_KEK_FILE!, randomBytes(32), { mode: 0o600 })
-  const env: Record<string, string> = {
-    ...place.env,
-    SIGNER_REVOCATIONS_SECONDS: '60',
-    SIGNER_CHAINS: String(CHAIN_ID),
-  }
-  const offered: JWK[] = []
-  async function newKey(kid: string) {
-    const { publicKey, privateKey } = await generateKeyPair('ES256')
-    const jwk = { ...(await exportJWK(publicKey)), kid, alg: 'ES256', use: 'sig' }
-    const sign = (
-      typ: string,
-      claims: object,
-      { audience, isDated = true }: { audience?: string; isDated?: boolean } = {},
-    ) => {
-      const jwt = new SignJWT({ jti: randomUUID(), ...claims })
-        .setProtectedHeader({ alg: 'ES256', typ, kid: jwkThumbprint(jwk) })
-        .setIssuer(ISSUER)
-        .setSubject(ALICE)
-      if (audience !== undefined) jwt.setAudience(audience)
-      if (!isDated) jwt.setIssuedAt().setExpirationTime('1h')
-      return jwt.sign(privateKey)
-    }
-    return {
-      jwk,
-      fingerprint: jwkThumbprint(jwk),
-      token: (times?: { iat?: number; exp: number }) =>
-        sign(
-          'at+jwt',
-          { client_id: 'shop', scope: 'contracts:write', chain_id: CHAIN_ID, gid: 'g', ...times },
-          { audience: env.SIGNER_AUDIENCE, isDated: times !== undefined },
-        ),
-      list: () => sign(REVOCATIONS_TYPE, { iat: Date.now() / 1_000, part: 0, parts: 1, entries: [] }),
-    }
-  }
-  const offer = (...keys: JWK[]) => {
-    offered.push(...keys)
-    writeFileSync(env.SIGNER_JWKS_FILE!, JSON.stringify({ keys: offered }))
-  }
-  offer()
-  const trust = async (...words: string[]) => {
-    const child = spawn(process.execPath, [join(import.meta.dirname, 'trust-key.ts'), ...words], {
-      env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
-    const [out, err, code] = await Promise.all([
-      text(child.stdout),
-      text(child.stderr),
-      new Promise<number | null>((resolve) => child.once('close', resolve)),
-    ])
-    return { out, err, code }
-  }
-  return { env, newKey, offer, trust, start: () => startSigner({ env }, { flags: [] }) }
-}
 
 test('in production a key counts when the signer’s user took it by its fingerprint, and not because the server wrote it', async (t) => {
-  const { env, newKey, offer, trust, start } = await production(t)
+  const { env, newKey, offer, trust, start } = await productionSigner(t)
   const [own, thief] = [await newKey('own'), await newKey('thief')]
   offer(own.jwk)
   await assert.rejects(start(), /trusts no key of an authorization server yet/)
@@ -115,7 +50,7 @@ test('in production a key counts when the signer’s user took it by its fingerp
 })
 
 test('what cannot be trusted or dropped is said, and nothing is changed', async (t) => {
-  const { env, newKey, offer, trust } = await production(t)
+  const { env, newKey, offer, trust } = await productionSigner(t)
   const [own, other] = [await newKey('own'), await newKey('other')]
   assert.deepEqual(await trust(), { out: 'No key is trusted, and none is offered.\n', err: '', code: 0 })
   offer(own.jwk)
@@ -139,7 +74,7 @@ test('what cannot be trusted or dropped is said, and nothing is changed', async 
 })
 
 test('a key whose fingerprint begins with a dash, one in 64, is accepted and dropped as any other', async (t) => {
-  const { newKey, offer, trust } = await production(t)
+  const { newKey, offer, trust } = await productionSigner(t)
   const other = await newKey('other')
   let own = await newKey('own')
   while (!own.fingerprint.startsWith('-')) own = await newKey('own')
@@ -149,7 +84,7 @@ test('a key whose fingerprint begins with a dash, one in 64, is accepted and dro
 })
 
 test('a key can be dropped whatever is offered', async (t) => {
-  const { env, newKey, offer, trust } = await production(t)
+  const { env, newKey, offer, trust } = await productionSigner(t)
   const [own, next] = [await newKey('own'), await newKey('next')]
   offer(own.jwk, next.jwk)
   const both = await trust('--accept', own.fingerprint, '--accept', next.fingerprint)
@@ -165,7 +100,7 @@ test(
   'another user than the signer’s changes nothing',
   { skip: process.getuid?.() !== 0 && 'needs root' },
   async (t) => {
-    const { env, newKey, offer, trust } = await production(t)
+    const { env, newKey, offer, trust } = await productionSigner(t)
     const own = await newKey('own')
     offer(own.jwk)
     // As root, before the store is there and after.
@@ -180,7 +115,7 @@ test(
 )
 
 test('a token’s life is bounded by its own word and by our clock, and it says when it began', async (t) => {
-  const { newKey, offer, trust, start } = await production(t)
+  const { newKey, offer, trust, start } = await productionSigner(t)
   const own = await newKey('own')
   offer(own.jwk)
   assert.deepEqual(await trust('--accept', own.fingerprint), { out: `trusted      ${own.fingerprint}\n`, err: '', code: 0 }) // prettier-ignore
@@ -201,7 +136,7 @@ test('a token’s life is bounded by its own word and by our clock, and it says 
 })
 
 test('a key is known by what it is, whatever it is called, and of a private one only the public half is kept', async (t) => {
-  const { env, newKey, offer, trust } = await production(t)
+  const { env, newKey, offer, trust } = await productionSigner(t)
   const { jwk, fingerprint } = await newKey('own')
   mkdirSync(env.SIGNER_DIR!)
   offer(
