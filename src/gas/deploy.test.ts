@@ -81,6 +81,20 @@ for (const [name, open] of Object.entries(evms))
       await assert.rejects(deploy(without('passes over')), /EIP-7702.*costs nothing/)
     })
 
+    test('nobody shuts it off by using up the nonces of the keys that a run was seen to authorize with', () =>
+      apart(async () => {
+        const seen = new Set<Hex>()
+        const watching: AskChain = (method, params) => {
+          const { authorizationList, to } = Object(params[0]) as { authorizationList?: unknown; to?: Hex }
+          if (authorizationList !== undefined) seen.add(to!)
+          return ask(method, params)
+        }
+        await deploy(watching)
+        assert.equal(seen.size, 2)
+        for (const account of seen) await evm.rpc('hardhat_setNonce', account, '0x1')
+        await deploy(ask, [sponsor.hex])
+      }))
+
     test('a network before Cancun is refused with what its node says', async () => {
       const old: AskChain = (method, params) =>
         method === 'eth_call' ? Promise.reject(new Error('invalid opcode: PUSH0')) : ask(method, params)

@@ -5,6 +5,7 @@
  * Does not own: keys of sponsors, which operations are sent and what became of them; nothing in the server uses this yet.
  */
 
+import { randomBytes } from 'node:crypto'
 import type { Hex } from '../ids.ts'
 import { quantityOf } from '../ids.ts'
 import { keccak } from '../keccak.ts'
@@ -53,7 +54,7 @@ const DEPLOYER_COSTS = 10n ** 16n
 
 /**
  * Puts dispatcher and delegate on a network, where they are not there already, and allows sponsors of the space of the key.
- * Looks at all of their code, byte for byte, and has an operation of a throwaway key rehearsed, of which nothing is sent.
+ * Looks at all of their code, byte for byte, and has an operation of a random key rehearsed, of which nothing is sent.
  * @throws DeployRefusal
  */
 export async function deployGas(deploying: Deploying): Promise<Deployment> {
@@ -90,7 +91,7 @@ async function assertFork(ask: AskChain): Promise<void> {
 
 /** A node that passes over what it does not know estimates the same with an authorization as without. */
 async function assertDelegation({ ask, chainId }: Deploying, { delegate }: GasContracts): Promise<void> {
-  const someone = throwaway('asks what an authorization costs')
+  const someone = randomBytes(32)
   const authorization = authorize(someone, { chainId, delegate })
   const call = { from: addressOf(someone), to: addressOf(someone) }
   const estimate = (more: object) => ask<Hex>('eth_estimateGas', [{ ...call, ...more }])
@@ -133,11 +134,11 @@ async function placeDeployer(ask: AskChain, send: TransactionSender): Promise<vo
 }
 
 /**
- * One operation of a throwaway key, called as the dispatcher would: signature, network and delegation hold on this network, or the
+ * One operation of a random key, called as the dispatcher would: signature, network and delegation hold on this network, or the
  * call reverts. It does nothing but a call of the key's own account without data.
  */
 async function rehearse({ ask, chainId }: Deploying, { dispatcher, delegate }: GasContracts): Promise<void> {
-  const someone = throwaway('rehearses an operation')
+  const someone = randomBytes(32)
   const account = bytesOf(addressOf(someone))
   const { timestamp } = await ask<{ timestamp: Hex }>('eth_getBlockByNumber', ['latest', false])
   const operation: GasOperation = {
@@ -216,9 +217,7 @@ function openSender({ ask, chainId, key, pause }: Deploying): TransactionSender 
   return { transaction, raw, sent }
 }
 
-/** A key that holds nothing and everyone can have. */
-const throwaway = (use: string): Buffer => keccak(Buffer.from(`a key of chatelaine for nothing: ${use}`))
-
+/** By a key of this run alone: the nonce that an authorization needs, anyone could use up of a key that they know. */
 function authorize(key: Buffer, { chainId, delegate }: { chainId: number; delegate: Hex }): SignedAuthorization {
   const authorization = { chainId, address: bytesOf(delegate), nonce: 0 }
   return { ...authorization, ...signWith(authorizationDigest(authorization), key) }

@@ -139,7 +139,8 @@ suite('the OpenAPI document', () => {
       const unseen = Object.keys(document.components.headers).filter((name) => !seen.has(name.toLowerCase()))
       assert.deepEqual(
         unseen,
-        ['X-Unanswered-Tokens', 'Location'].filter((name) => unseen.includes(name)),
+        // An account that was made a moment ago does not tell yet from where on it is indexed.
+        ['X-Unanswered-Tokens', 'X-Indexed-From-Block', 'Location'].filter((name) => unseen.includes(name)),
       )
     } finally {
       await limited.close()
