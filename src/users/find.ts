@@ -50,13 +50,20 @@ export async function findUser(app: IdentityReader, userId: UserId): Promise<Use
   const row = await readUserRow(app.db, userId)
   if (row === null) return null
   assertIdentity(app, row)
-  return row.user_id === userId ? userOf(row) : findUser(app, row.user_id)
+  if (row.user_id === userId) return userOf(row)
+  const first = await readUserRow(app.db, row.user_id)
+  if (first === null) return null
+  assertIdentity(app, first)
+  // Two rows that were moved to each other lead nowhere.
+  return first.user_id === row.user_id ? userOf(first) : null
 }
 
 /** Whom an operator names, by what the database says: they are shown which account it is. Nobody signs in and nothing is sent by it. */
 export async function findNamed(db: Db, userId: UserId): Promise<User | null> {
   const row = await readUserRow(db, userId)
-  return row === null ? null : row.user_id === userId ? userOf(row) : findNamed(db, row.user_id)
+  if (row === null || row.user_id === userId) return row === null ? null : userOf(row)
+  const first = await readUserRow(db, row.user_id)
+  return first?.user_id === row.user_id ? userOf(first) : null
 }
 
 async function readUserRow(db: Db, userId: UserId) {

@@ -62,11 +62,11 @@ export async function linkIdentity(
       .executeTakeFirst(),
   )
   if (made !== undefined) return 'linked'
-  // Whose proof is missing has just proven it.
+  // Whose proof is missing has just proven it. A server that has no key yet takes no proof away that another one made.
   const { numUpdatedRows } = await retrying(() =>
     db
       .updateTable('identities')
-      .set({ proof })
+      .set(({ ref }) => ({ proof: proof ?? ref('proof') }))
       .where('provider', '=', provider)
       .where('subject', '=', subject)
       .where('account_id', '=', accountId)

@@ -7,7 +7,7 @@ import { verifyAccessToken } from '../http/bearer.ts'
 import { accountIdOf } from '../ids.ts'
 import { openState } from '../state.ts'
 import { attestAccounts } from './attest.ts'
-import { findOwner, findUser } from './find.ts'
+import { findNamed, findOwner, findUser } from './find.ts'
 import { linkIdentity } from './identities.ts'
 import { pregenerate } from './pregenerate.ts'
 import { isIdentityProven, proofOf } from './proven-identity.ts'
@@ -94,6 +94,34 @@ suite('what someone writes into the table of identities', () => {
     assert.ok((await times()) - before >= 7)
     await move('thief', 'thief')
     assert.equal((await here.person('thief')).userId, 'DEV-thief')
+  })
+
+  test('leads in no circle, is not shown as somebody’s own, and a server without a key takes no proof away', async () => {
+    const { app } = here
+    const [ada, ben] = [await here.person('ada'), await here.person('ben')]
+    await move('ada', 'ben')
+    await move('ben', 'ada')
+    for (const id of ['DEV-ada', 'DEV-ben'] as const) {
+      assert.equal(await findNamed(app.db, id), null)
+      assert.equal(await findUser({ ...app, identityKeys: noIdentityKeys }, id), null)
+      await assert.rejects(findUser(app, id), notProven)
+    }
+    await move('ada', 'ada')
+    await move('ben', 'ben')
+    const { accountId, userId } = (await findOwner(app, ada.userId))!
+    const second = { provider: 'TWO', subject: 'ada', username: 'ada', ...nobody }
+    assert.equal(await linkIdentity(app, { accountId, userId }, second), 'linked')
+    assert.equal(
+      await linkIdentity({ ...app, identityKeys: noIdentityKeys }, { accountId, userId }, second),
+      'already_linked',
+    )
+    assert.equal((await findUser(app, 'TWO-ada'))?.userId, ada.userId)
+    await app.db
+      .insertInto('identities')
+      .values({ provider: 'EVIL', subject: 'ada', account_id: accountId, username: 'x' })
+      .execute()
+    assert.deepEqual((await ada.get('/v1/me')).body.linked, ['DEV-ada', 'TWO-ada'])
+    assert.deepEqual((await ben.get('/v1/me')).body.linked, ['DEV-ben'])
   })
 
   test('takes no money that was sent to someone by their id or name, and shows no address', async () => {

@@ -8,6 +8,7 @@ import { findMember } from './directory.ts'
 import { readExported } from './exported.ts'
 import { ownAccount, type Account } from './authorize.ts'
 import { userWire } from './find.ts'
+import { isIdentityProven } from './proven-identity.ts'
 import type { Me, UserProfile } from './wire.ts'
 
 /**
@@ -41,18 +42,24 @@ export async function readMe(app: App, caller: Caller): Promise<Me> {
 }
 
 /** The account shows itself as its first identity; that id stays when others are linked. */
-async function readIdentities({ db }: App, account: Account): Promise<{ user: UserProfile; linked: string[] }> {
+async function readIdentities(
+  { db, identityKeys }: App,
+  account: Account,
+): Promise<{ user: UserProfile; linked: string[] }> {
   const first = parseUserId(account.userId)!
   const rows = await retrying(() =>
     db
       .selectFrom('identities')
-      .select(['provider', 'subject', 'username', 'image_src'])
+      .select(['provider', 'subject', 'username', 'image_src', 'account_id', 'proof'])
       .where('account_id', '=', account.accountId)
       .orderBy('created_at')
       .execute(),
   )
   const own = rows.find((row) => row.provider === first.provider && row.subject === first.subject)
-  const others = rows.filter((row) => row !== own)
+  // One that someone put into the table is nobody's, and is not shown as theirs.
+  const others = rows.filter(
+    (row) => row !== own && isIdentityProven(identityKeys, { ...row, user_id: account.userId }),
+  )
   return {
     user: userWire({
       userId: account.userId,
