@@ -25,12 +25,11 @@ import {
   releaseLease,
   renewLease,
   setReadFrom,
-  takeLease,
 } from './cursor.ts'
 import { fetchHeader } from './fetch.ts'
 import { readsFrom, sourceOf } from './receipt-source.ts'
 import { findFinality } from './finality.ts'
-import { openCursors } from './history-cursor.ts'
+import { openCursors, takeLeaseAndHistory } from './history-cursor.ts'
 import { showLag } from './lag.ts'
 import { startTrail } from './trail.ts'
 import { askLatest, confirmHead, FAR_BEHIND, showHead, untilStopped, type Follower } from './follower.ts'
@@ -227,7 +226,7 @@ async function look(follower: Follower): Promise<Block> {
 async function lead(follower: Follower): Promise<void> {
   const { app, chain, owner } = follower
   const from = performance.now()
-  follower.held = await takeLease(app.db, chain.chainId, owner)
+  follower.held = await takeLeaseAndHistory(app.db, chain.chainId, owner)
   if (follower.held === null) return
   follower.epoch = follower.held.epoch
   follower.renewedAt = from

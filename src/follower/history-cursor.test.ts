@@ -7,7 +7,7 @@ import type { RootDb } from '../store/db.ts'
 import { migrate } from '../store/migrate.ts'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { Fenced, setHalted, takeLease } from './cursor.ts'
-import { indexedTo, lockHistory, moveHistory, openCursors, readHistory, setHistoryBack, takeHistory } from './history-cursor.ts' // prettier-ignore
+import { indexedTo, lockHistory, moveHistory, openCursors, readHistory, setHistoryBack, takeHistory, takeLeaseAndHistory } from './history-cursor.ts' // prettier-ignore
 
 const [OURS, OTHER] = [31337, 5]
 const hashOf = (number: number): Hex => `0x${number.toString(16).padStart(64, '0')}`
@@ -75,8 +75,15 @@ suite('the cursor of a history, beside that of another network', () => {
 
   test('that no program has made yet is where the network is followed to', async () => {
     await db.deleteFrom('history_cursors').where('chain_id', '=', OURS).execute()
-    await db.updateTable('cursors').set({ block_number: 20, block_hash: fromHex(hashOf(20)) }).where('chain_id', '=', OURS).execute() // prettier-ignore
-    assert.deepEqual(await takeHistory(db, OURS, await lease()), { ...at(20), epoch: 1, owner: 'first' })
+    await db.updateTable('cursors').set({ block_number: 20, block_hash: fromHex(hashOf(20)), lease_until: null }).where('chain_id', '=', OURS).execute() // prettier-ignore
+    const held = (await takeLeaseAndHistory(db, OURS, 'first'))!
+    assert.equal(held.number, 20)
+    // What the follower does next moves it no more.
+    await db.updateTable('cursors').set({ block_number: 21, block_hash: fromHex(hashOf(21)) }).where('chain_id', '=', OURS).execute() // prettier-ignore
+    assert.deepEqual(await takeHistory(db, OURS, held), { ...at(20), epoch: 1, owner: 'first' })
+    assert.equal(await takeLeaseAndHistory(db, OURS, 'second'), null)
+    await db.deleteFrom('history_cursors').where('chain_id', '=', OURS).execute()
+    assert.equal(await takeHistory(db, OURS, held), null)
   })
 
   test('is moved by who holds it, from where it is', async () => {

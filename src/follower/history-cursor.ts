@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
 import type { Db, RootDb } from '../store/db.ts'
-import { Fenced, openCursor, type Lease } from './cursor.ts'
+import { Fenced, openCursor, takeLease, type Lease, type Position } from './cursor.ts'
 
 /** How far the history is, and by which lease. */
 export type HistoryCursor = Lease & { number: number; hash: Hex }
@@ -62,26 +62,42 @@ export async function openCursors(root: RootDb, chainId: number, start: { number
 }
 
 /**
- * Takes the history's lease for the process that holds the follower's, under a new epoch; null when that lease is another's by
- * now. A network that a program without this cursor has begun to follow has its history up to the follower's block.
+ * Takes the follower's lease. A network that a program without the history's cursor has begun to follow has its history up to the
+ * block that the follower is at: noted with the lease, before the follower moves.
  */
+export async function takeLeaseAndHistory(root: RootDb, chainId: number, owner: string): Promise<Position | null> {
+  return root.transaction().execute(async (db) => {
+    const held = await takeLease(db, chainId, owner)
+    if (held === null) return null
+    await db
+      .insertInto('history_cursors')
+      .values({
+        chain_id: chainId,
+        block_number: held.number,
+        block_hash: fromHex(held.hash),
+        epoch: 0,
+        lease_owner: null,
+      }) // prettier-ignore
+      .onConflict((on) => on.column('chain_id').doNothing())
+      .execute()
+    return held
+  })
+}
+
+/** Takes the history's lease for the process that holds the follower's, under a new epoch; null when that lease is another's by now. */
 export async function takeHistory(db: Db, chainId: number, { epoch, owner }: Lease): Promise<HistoryCursor | null> {
   const row = await db
-    .insertInto('history_cursors')
-    .columns(['chain_id', ...COLUMNS])
-    .expression((eb) =>
-      eb
-        .selectFrom('cursors')
-        .select(['chain_id', 'block_number', 'block_hash', sql<number>`1`.as('epoch'), 'lease_owner'])
-        .where('chain_id', '=', chainId)
-        .where('epoch', '=', epoch)
-        .where('lease_owner', '=', owner),
-    )
-    .onConflict((on) =>
-      on.column('chain_id').doUpdateSet((eb) => ({
-        epoch: eb('history_cursors.epoch', '+', 1),
-        lease_owner: eb.ref('excluded.lease_owner'),
-      })),
+    .updateTable('history_cursors')
+    .set((eb) => ({ epoch: eb('epoch', '+', 1), lease_owner: owner }))
+    .where('chain_id', '=', chainId)
+    .where(({ exists, selectFrom }) =>
+      exists(
+        selectFrom('cursors')
+          .select('cursors.chain_id')
+          .where('cursors.chain_id', '=', chainId)
+          .where('cursors.epoch', '=', epoch)
+          .where('cursors.lease_owner', '=', owner),
+      ),
     )
     .returning(COLUMNS)
     .executeTakeFirst()

@@ -300,6 +300,18 @@ suite('the history behind the follower', () => {
     assert.ok(logged.includes('history_made_again'))
   })
 
+  test('of a network that a program without its cursor has begun is told from there on, however late it looks', async () => {
+    const script = chainOf(5)
+    const [before, one] = [trailing(), trailing()]
+    await follow(script, [before.listener], () => caughtUp(script))
+    await app.db.deleteFrom('history_cursors').execute()
+    for (let count = 0; count < 45; count++) script.mine(TRANSACTION)
+    // A history that looks only when all is followed.
+    await follow(script, [recorder().listener], () => settled(script))
+    await follow(script, [one.listener], () => caughtUp(script))
+    assert.deepEqual(hashes(one.told), hashes(script.blocks.slice(6)))
+  })
+
   test('goes on with the process that follows next, and the one before stores nothing more', async () => {
     const script = chainOf(5)
     const [one, two] = [trailing(), trailing()]

@@ -58,8 +58,9 @@ export async function backfill(
   chain: Chain,
   order: BackfillJob,
 ): Promise<{ nextBlock: number; target: number }> {
-  const { target } = await readBackfillTarget(app, chain)
+  // In this order: of an account that is there by then, the history stores every block above the target.
   const groups = await readGroups(app.db, order.accountIds)
+  const { target } = await readBackfillTarget(app, chain)
   let nextBlock = target + 1
   for (const [index, group] of groups.entries()) {
     const report = (progress: Pick<BackfillProgress, 'nextBlock' | 'transfers'>) => {
