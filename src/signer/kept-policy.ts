@@ -1,6 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite'
+import { follow } from './ledger.ts'
+import { assertMac, type Macs } from './macs.ts'
 import { readPolicyVersion, type PolicyVersion } from './policy/accept.ts'
 import { PolicyInvalid } from './policy/json.ts'
+import { GENESIS, type LedgerRow } from './record.ts'
 
 /** Records that a start looks back over for the policy that decided last; `verify` looks over all of them. */
 export const LOOKED_AT = 100_000
@@ -9,19 +12,23 @@ export const LOOKED_AT = 100_000
  * Whether the policy in force is at least the one by which the ledger's records, which have MACs, were decided last. Who can write the
  * folder and lacks the master key cannot put an older one there, change that one, or remove it, and not be found.
  * @param most  records from the end that are looked at
+ * @param macs  where the ledger was not checked as far: check the record that names the policy. One from which the name was taken
+ *              away is not found so, and the one before it is asked
  * @returns what is wrong, for people; null where nothing is
+ * @throws LedgerDamaged  when that record is not as this signer wrote it
  */
 export function policyFault(
   db: DatabaseSync,
   inForce: (Pick<PolicyVersion, 'hash'> & { document: { version: number } }) | null,
-  most = Number.MAX_SAFE_INTEGER,
+  { most, macs }: { most: number; macs: Macs | null } = { most: Number.MAX_SAFE_INTEGER, macs: null },
 ): string | null {
   const row = db
     .prepare(
-      'SELECT policy FROM ledger WHERE policy IS NOT NULL AND seq > (SELECT max(seq) FROM ledger) - ? ORDER BY seq DESC LIMIT 1',
+      'SELECT * FROM ledger WHERE policy IS NOT NULL AND seq > (SELECT max(seq) FROM ledger) - ? ORDER BY seq DESC LIMIT 1',
     )
-    .get(most) as { policy: string } | undefined
+    .get(most) as (LedgerRow & { policy: string }) | undefined
   if (row === undefined) return null
+  if (macs !== null) assertOwn(db, row, macs)
   const [version = '', hash] = row.policy.split(' ')
   const said = `the ledger's records were decided by version ${version}, ${hash}`
   if (inForce === null) return `The policy that was kept is gone: ${said}.`
@@ -30,6 +37,12 @@ export function policyFault(
   if (inForce.document.version === Number(version) && inForce.hash !== hash)
     return `The policy that was kept was changed: ${said}, and it is ${inForce.hash}.`
   return null
+}
+
+function assertOwn(db: DatabaseSync, row: LedgerRow, macs: Macs): void {
+  const before = db.prepare('SELECT record FROM ledger WHERE seq = ?').get(row.seq - 1) as LedgerRow | undefined
+  follow({ count: row.seq - 1, record: Buffer.from(before?.record ?? GENESIS) }, row)
+  assertMac(macs, row)
 }
 
 /** The same of a store that is only looked at. */

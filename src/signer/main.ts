@@ -152,7 +152,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   const rotation = openRotation({ db, keys, group, log, nextKek: nextKekOf(settings) })
   const freezes = openFreezes({ db, group, log, now, onFreeze: (subject) => exports.frozen(subject) })
   const { policyFile, folder, isDevelopment } = settings
-  const policy = openPolicyInForce({ db, group, file: policyFile, folder, isDevelopment, log })
+  const policy = openPolicyInForce({ db, macs: deks.macs, group, file: policyFile, folder, isDevelopment, log })
   const revocations = openRevocations({ keys: tokenKeys, issuer, maxAgeSeconds, log, freezes })
   const tokens = openTokens({ keys: tokenKeys, revocations, issuer, audience, maxSeconds: maxTokenSeconds })
   const allFreezes = withPolicyFreezes(freezes, policy)

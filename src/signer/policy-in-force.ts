@@ -4,6 +4,7 @@ import type { Logger } from '../log.ts'
 import type { Freezes } from './freezes.ts'
 import type { RunGrouped } from './group.ts'
 import { LOOKED_AT, policyFault } from './kept-policy.ts'
+import type { Macs } from './macs.ts'
 import { readOffer, readPolicyVersion, type PolicyVersion } from './policy/accept.ts'
 import { MAX_POLICY_BYTES } from './policy/document.ts'
 import { PolicyInvalid } from './policy/json.ts'
@@ -32,9 +33,11 @@ const MAX_FILE_BYTES = 2 * MAX_POLICY_BYTES
  * changes it, and a setting that is removed lifts nothing.
  * @throws StartError  when there is to be one and never was one that can be used, or the ledger was decided by a newer one: what it
  *                     forbids would be signed
+ * @throws LedgerDamaged  when the record that says by which is not as this signer wrote it
  */
 export function openPolicyInForce({
   db,
+  macs,
   group,
   file,
   folder,
@@ -42,6 +45,7 @@ export function openPolicyInForce({
   log,
 }: {
   db: DatabaseSync
+  macs: Macs
   group: RunGrouped
   file: string | undefined
   folder: string
@@ -63,7 +67,7 @@ export function openPolicyInForce({
     if (inForce === null)
       throw new StartError(`SIGNER_POLICY_FILE cannot be used, and no policy was in force before: ${told}.`)
   }
-  const fault = policyFault(db, inForce, LOOKED_AT)
+  const fault = policyFault(db, inForce, { most: LOOKED_AT, macs })
   if (fault !== null) throw new StartError(`${fault} Put the newest signed policy at SIGNER_POLICY_FILE.`)
   // Timers follow a monotonic clock: one that is set back delays no freeze.
   const timer = file === undefined ? null : setInterval(() => void look(), LOOK_EVERY_MS).unref()

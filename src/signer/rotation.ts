@@ -25,7 +25,7 @@ export type RotationState = {
  * is killed. No address changes: each is derived again from the key that was opened.
  */
 export type Rotation = {
-  /** Begins, or continues what was begun. */
+  /** Begins, or continues what was begun. Once it answers, the newest version of the master key wraps every data key, in either case. */
   rotateDek: () => Promise<RotationState>
   /** @throws bad_request  where there is no next master key; signer_unavailable, with the reason, where it cannot be used */
   rotateKek: () => Promise<RotationState>
@@ -60,16 +60,15 @@ export function openRotation({
   let left = 0
   let damaged = 0
   let running: Promise<void> | null = null
+  let asking: Promise<void> | null = null
   // A process before this one was ended in the middle.
   if (below() !== null) run()
 
   return {
     async rotateDek() {
-      if (running === null) {
-        await begin()
-        crashPoint('rotation.begun')
-        run()
-      }
+      // Who asks meanwhile waits for the same beginning: two would move, and count, the same keys.
+      asking ??= begin().finally(() => (asking = null))
+      await asking
       return state()
     },
     async rotateKek() {
@@ -90,11 +89,14 @@ export function openRotation({
 
   /** Where another rotation is not finished, that one continues. */
   async function begin(): Promise<void> {
-    // Data keys that stay are wrapped anew as well, so that older versions of a master key can be switched off.
+    const isContinuing = running !== null
+    // Data keys that stay are wrapped anew as well, those of a rotation from before a start too, so that older versions of a
+    // master key can be switched off.
     for (let isDone = false; !isDone;) {
       const renewal = await usable(() => deks.wrapByNewest())
       isDone = renewal === null || (await group(LAST, () => takeOver(renewal)))
     }
+    if (isContinuing) return
     for (let isBegun = false; !isBegun;) {
       await usable(() => deks.prepare('always'))
       isBegun = await group(LAST, () => {
@@ -104,6 +106,8 @@ export function openRotation({
         return epoch !== null
       })
     }
+    crashPoint('rotation.begun')
+    run()
   }
 
   /** Inside a transaction. */

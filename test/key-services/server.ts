@@ -23,6 +23,7 @@ export type Misbehaviour =
   | 'has no such key'
   | 'spoils a checksum'
   | 'answers without'
+  | 'is not reached'
 
 export type Received = { method: string; path: string; headers: Record<string, string>; body: Buffer }
 export type Reply = { status: number; json: unknown }
@@ -36,7 +37,7 @@ export type StandIn = {
   received: Received[]
   /** what was not as the description of the service says */
   faults: string[]
-  /** @param field  what `answers without` leaves out */
+  /** @param field  what `answers without` leaves out; what stands between says, with 400, where it `is not reached` */
   misbehave: (how: Misbehaviour, times?: number, field?: string) => void
   behave: () => void
   /** Nobody listens. */
@@ -121,6 +122,8 @@ export async function standIn(
         return void reply.writeHead(200).end('{}')
       case 'answers no JSON':
         return void reply.writeHead(200).end('<html>hello</html>')
+      case 'is not reached':
+        return void reply.writeHead(400).end(plan!.field)
       case 'fails':
         return void reply.writeHead(503).end('{}')
       case 'throttles':

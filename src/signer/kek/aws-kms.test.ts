@@ -121,3 +121,12 @@ test('an answer for another key than was asked is not used', async (t) => {
   await assert.rejects(kek.wrap(DEK, AAD), /for another key/)
   await assert.rejects(kek.unwrap(wrapped, AAD), /for another key/)
 })
+
+test('an answer that does not say by which algorithm is not used', async (t) => {
+  const aws = await awsKmsStandIn(t)
+  const kek = await openNamed(aws.uri, { credentialsFile: secretFiles(t).put('credentials', aws.credentials()) })
+  const wrapped = await kek.wrap(DEK, AAD)
+  aws.misbehave('answers without', Number.POSITIVE_INFINITY, 'EncryptionAlgorithm')
+  await assert.rejects(kek.wrap(DEK, AAD), /for another key or algorithm/)
+  await assert.rejects(kek.unwrap(wrapped, AAD), /for another key or algorithm/)
+})

@@ -33,6 +33,18 @@ test('one access token serves many calls; one that was revoked is exchanged for 
   assert.deepEqual(gcp.faults, [])
 })
 
+test('an access token is not used in its last minute', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() })
+  const { gcp, kek } = await world(t)
+  const wrapped = await kek.wrap(DEK, AAD)
+  t.mock.timers.setTime(Date.now() + 3_530_000)
+  assert.deepEqual(await kek.unwrap(wrapped, AAD), DEK)
+  assert.equal(gcp.exchanges(), 1)
+  t.mock.timers.setTime(Date.now() + 10_000)
+  assert.deepEqual(await kek.unwrap(wrapped, AAD), DEK)
+  assert.equal(gcp.exchanges(), 2)
+})
+
 test('the key of another service account gets no token, and one that took its place in the file does', async (t) => {
   const { gcp, kek, credentialsFile } = await world(t)
   const wrapped = await kek.wrap(DEK, AAD)

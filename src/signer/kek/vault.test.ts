@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { makeCertificate, noCertificates } from '../../../test/certificate.ts'
 import { openNamed, secretFiles } from '../../../test/key-services/opened.ts'
 import { vaultStandIn } from '../../../test/key-services/vault.ts'
-import { KekUnavailable } from './provider.ts'
+import { KekUnavailable, NotItsOwn } from './provider.ts'
 
 const [DEK, AAD] = [randomBytes(32), Buffer.from('chatelaine data key 2')]
 
@@ -52,6 +52,24 @@ test('wrapped bytes are what Vault gave, with the version; one below the least t
   assert.equal(vault.received.length, asked)
   vault.misbehave('spoils a checksum')
   await assert.rejects(kek.wrap(DEK, AAD), /without what was asked/)
+})
+
+test('what answers in place of Vault says nothing of whose the bytes are', async (t) => {
+  const vault = await vaultStandIn(t)
+  const kek = await openNamed(vault.uri, { tokenFile: secretFiles(t).put('token', 'hvs.first') })
+  const wrapped = await kek.wrap(DEK, AAD)
+  for (const said of [
+    '<html>cannot decrypt TLS</html>',
+    '"decrypt"',
+    'null',
+    '{"errors":"decrypt"}',
+    '{"errors":[{"title":"decrypt"}]}',
+  ]) {
+    vault.misbehave('is not reached', 1, said)
+    await assert.rejects(kek.unwrap(wrapped, AAD), (error) => error instanceof KekUnavailable && /refused with status 400/.test(error.message)) // prettier-ignore
+  }
+  vault.misbehave('is not reached', 1, '{"errors":["cipher: message authentication failed"]}')
+  await assert.rejects(kek.unwrap(wrapped, AAD), NotItsOwn)
 })
 
 test('a key that may leave Vault, or is of another kind, is refused, and so is a Vault that ignores what a data key is bound to', async (t) => {

@@ -109,7 +109,7 @@ function headersOf({ uri: { origin, namespace }, tokenFile, name }: VaultSetting
 }
 
 function refusalOf({ status, body }: ServiceAnswer, { tokenFile, name }: VaultSetting): Error {
-  const said = body.toString('utf8')
+  const said = saidBy(body)
   const token = tokenFile === undefined ? 'what the agent shows' : `the token in ${name}_TOKEN_FILE`
   if (status === 403 || status === 401)
     return new KekUnavailable(`Vault denies it (${status}): ${token} has expired, or its policy does not allow this key.`) // prettier-ignore
@@ -119,4 +119,14 @@ function refusalOf({ status, body }: ServiceAnswer, { tokenFile, name }: VaultSe
     return new KekUnavailable('Vault does not open it any more: its version is below min_decryption_version of the key.') // prettier-ignore
   if (status === 400 && /message authentication failed|invalid ciphertext|invalid key version|decrypt/i.test(said)) return new NotItsOwn() // prettier-ignore
   return new KekUnavailable(`Vault refused with status ${status}.`)
+}
+
+/** Vault's own sentences; what stands between, and answers in its place, says them otherwise, and knows nothing of keys. */
+function saidBy(body: Buffer): string {
+  try {
+    const { errors } = JSON.parse(body.toString('utf8')) as { errors?: unknown }
+    return Array.isArray(errors) && errors.every((one) => typeof one === 'string') ? errors.join('\n') : ''
+  } catch {
+    return ''
+  }
 }
