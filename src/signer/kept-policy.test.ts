@@ -8,7 +8,7 @@ import { openGroup } from './group.ts'
 import { makeKekFile, openKekFile } from './kek/file.ts'
 import { openUnwitnessed } from './ledger.ts'
 import { openPolicyInForce } from './policy-in-force.ts'
-import { recordOf } from './record.ts'
+import { recordOf, type LedgerRow } from './record.ts'
 import { LedgerDamaged } from './refusal.ts'
 import { openSigningLog } from './signing-log.ts'
 import { openStore } from './store.ts'
@@ -54,9 +54,8 @@ test('a record far back says which policy decided last, and one that was edited 
 
 test('a record far back whose hash was computed again, with that of the policy, is not by this signer', async (t) => {
   const { db, open } = await world(t)
-  const [before, row] = db.prepare('SELECT * FROM ledger WHERE seq < 3 ORDER BY seq').all() as never[]
-  const altered = { ...(row as object), policy: '1 00' } as never
-  const record = recordOf((before as { record: Uint8Array }).record, altered)
+  const [before, row] = db.prepare('SELECT * FROM ledger WHERE seq < 3 ORDER BY seq').all() as LedgerRow[]
+  const record = recordOf(before!.record, { ...row!, policy: '1 00' })
   db.prepare('UPDATE ledger SET policy = ?, record = ? WHERE seq = 2').run('1 00', record)
   assert.throws(open, (error) => error instanceof LedgerDamaged && /Record 2 .* was not written by this signer/.test(error.message)) // prettier-ignore
 })
