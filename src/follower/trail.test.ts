@@ -64,6 +64,17 @@ suite('the history behind the follower', () => {
     })
   }
 
+  /** A process that has followed so many blocks more than its history has stored, and is gone. */
+  async function leaveBehind(script: ScriptedChain, one: ReturnType<typeof trailing>, blocks: number): Promise<void> {
+    await follow(script, [one.listener], async () => {
+      await caughtUp(script)
+      one.state.fails = true
+      for (let count = 0; count < blocks; count++) script.mine(TRANSACTION)
+      await settled(script)
+    })
+    one.state.fails = false
+  }
+
   test('is told every block once and in order, and reads none of them again', async () => {
     const script = chainOf(40)
     const [{ listener, told }, one] = [recorder(), trailing()]
@@ -189,13 +200,7 @@ suite('the history behind the follower', () => {
   test('reads from the node again what a process left behind, by the hashes that are stored', async () => {
     const script = chainOf(3)
     const one = trailing()
-    await follow(script, [one.listener], async () => {
-      await caughtUp(script)
-      one.state.fails = true
-      for (let count = 0; count < 20; count++) script.mine(TRANSACTION)
-      await settled(script)
-    })
-    one.state.fails = false
+    await leaveBehind(script, one, 20)
     const asked = new Set<unknown>()
     script.onAsk = (method, [hash]) => void (method === 'eth_getBlockByHash' && asked.add(hash))
     await follow(script, [one.listener], () => caughtUp(script))
@@ -206,13 +211,7 @@ suite('the history behind the follower', () => {
   test('stores what a node gives of a stretch that it does not give as a whole', async () => {
     const script = chainOf(3)
     const one = trailing()
-    await follow(script, [one.listener], async () => {
-      await caughtUp(script)
-      one.state.fails = true
-      for (let count = 0; count < 20; count++) script.mine(TRANSACTION)
-      await settled(script)
-    })
-    one.state.fails = false
+    await leaveBehind(script, one, 20)
     const late = script.blocks[6]!.hash
     script.onAsk = (_method, [hash]) => {
       if (hash === late && one.told.length < 6) throw new RpcUnavailable('not yet', { timedOut: false })
@@ -224,13 +223,7 @@ suite('the history behind the follower', () => {
   test('stores no block of a branch that was reorganised while it was read again', async () => {
     const script = chainOf(3, 100)
     const one = trailing()
-    await follow(script, [one.listener], async () => {
-      await caughtUp(script)
-      one.state.fails = true
-      for (let count = 0; count < 3; count++) script.mine(TRANSACTION)
-      await settled(script)
-    })
-    one.state.fails = false
+    await leaveBehind(script, one, 3)
     const old = script.blocks[4]!.hash
     const [asked, reorganised] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     script.onAsk = (method, [hash]) => {
