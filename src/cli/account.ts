@@ -1,5 +1,4 @@
-import { createReadStream, createWriteStream } from 'node:fs'
-import { createInterface } from 'node:readline'
+import { createWriteStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { Command } from 'commander'
@@ -8,6 +7,7 @@ import { readSome } from '../config.ts'
 import type { Hex } from '../ids.ts'
 import { connectSigner, type Signer } from '../signer/client.ts'
 import { userIdOf } from '../ids.ts'
+import { linesOf } from '../lines.ts'
 import { endInDatabase } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
 import { recorded } from '../operator/actions.ts'
@@ -129,7 +129,6 @@ async function cancelRequested(user: string, given: JsonOption): Promise<void> {
 const MAX_SHOWN = 100
 
 async function importManifest(file: string): Promise<void> {
-  const input = file === '-' ? process.stdin : createReadStream(file)
   const { imported, present, refused } = await withSignerOrServer(
     async (signer, db) =>
       importAccounts(
@@ -141,7 +140,7 @@ async function importManifest(file: string): Promise<void> {
           state: openState(),
           now: Date.now,
         },
-        createInterface({ input, crlfDelay: Infinity }),
+        linesOf(file),
       ),
     () => {
       throw new Error('The server holds the embedded database: stop it first.')

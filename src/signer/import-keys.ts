@@ -1,6 +1,6 @@
-import { createReadStream, existsSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { createInterface } from 'node:readline'
+import { linesOf } from '../lines.ts'
 import { readArguments } from './arguments.ts'
 import { askOperator } from './ask-operator.ts'
 import { IMPORT, type ImportOutcome } from './bulk.ts'
@@ -129,8 +129,7 @@ async function main(): Promise<number> {
   // Before any key comes: what is there says of another run which accounts it brought.
   if (existsSync(manifest)) throw new Error('the file of --manifest exists already; name a new one')
   const written: string[] = []
-  const lines = createInterface({ input: createReadStream(positionals[0]!), crlfDelay: Infinity })
-  const { imported, present, refused } = await importKeys(lines, { ask: askOperator, open, manifest: (line) => written.push(line) }) // prettier-ignore
+  const { imported, present, refused } = await importKeys(linesOf(positionals[0]!), { ask: askOperator, open, manifest: (line) => written.push(line) }) // prettier-ignore
   writeFileSync(manifest, `${written.join('\n')}\n`, { flag: 'wx', mode: 0o600, flush: true })
   syncFolder(dirname(resolve(manifest)))
   for (const { row, reason } of refused.slice(0, MAX_SHOWN)) process.stdout.write(`refused  ${row}: ${reason}\n`)

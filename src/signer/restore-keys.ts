@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
-import { createReadStream, rmSync } from 'node:fs'
-import { createInterface } from 'node:readline'
+import { rmSync } from 'node:fs'
+import { linesOf } from '../lines.ts'
 import { readArguments } from './arguments.ts'
 import { ConfigError, readConfig } from '../config.ts'
 import { openDek } from './deks.ts'
@@ -228,10 +228,14 @@ async function main(): Promise<number> {
   const store = openStore(folder)
   try {
     const kek = await openKekOf(store.db, settings)
-    const lines = createInterface({ input: createReadStream(positionals[0]!), crlfDelay: Infinity })
-    const { restored, present, refused, unattested, lostRecords } = await restoreKeys(store, kek, lines, {
-      ...{ expected, other: () => openOtherKek(store.db, settings) },
-    })
+    const { restored, present, refused, unattested, lostRecords } = await restoreKeys(
+      store,
+      kek,
+      linesOf(positionals[0]!),
+      {
+        ...{ expected, other: () => openOtherKek(store.db, settings) },
+      },
+    )
     for (const { row, reason } of refused.slice(0, MAX_SHOWN)) print(`refused  ${row}: ${reason}`)
     print(`${restored} keys restored, ${present} were there, ${refused.length} refused.`)
     if (unattested > 0) print(`${unattested} of them without an attestation by this store’s identity: --identity takes only those that the identity of before has attested.`) // prettier-ignore

@@ -1,0 +1,12 @@
+import { createReadStream } from 'node:fs'
+import { createInterface } from 'node:readline'
+
+/**
+ * The lines of a file, or of standard input where it is `-`. Opened when the first is asked for: readline gives lines to
+ * nobody, and without a word, while its loop has not begun.
+ * @throws Error  with the code of the system: ENOENT
+ */
+export async function* linesOf(file: string): AsyncGenerator<string> {
+  const input = file === '-' ? process.stdin : createReadStream(file)
+  yield* createInterface({ input, crlfDelay: Infinity })
+}
