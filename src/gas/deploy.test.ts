@@ -56,6 +56,27 @@ for (const [name, open] of Object.entries(evms))
       assert.ok(!methods.includes('eth_sendRawTransaction'))
     })
 
+    test('what an earlier run sent and nobody mined is waited for, and nothing is signed beside it', () =>
+      apart(async () => {
+        let looks = 0
+        const busy =
+          (until: number): AskChain =>
+          async (method, params) => {
+            if (method === 'eth_sendRawTransaction') assert.ok(looks >= until, 'sent beside another')
+            if (method !== 'eth_getTransactionCount' || params[1] !== 'pending') return ask(method, params)
+            const mined = BigInt(await ask<Hex>(method, [params[0], 'latest']))
+            return quantityOf(++looks < until ? mined + 1n : mined) as never
+          }
+        const other = accountOf('another sponsor')
+        const { sent } = await deploy(busy(4), [other.hex])
+        assert.deepEqual([sent.length, looks], [1, 4])
+        looks = 0
+        await assert.rejects(
+          deploy(busy(Infinity), [accountOf('a third').hex]),
+          /is not mined yet: run this again later/,
+        )
+      }))
+
     test('other code at an address is refused, of one byte too', () =>
       apart(async () => {
         await deploy()

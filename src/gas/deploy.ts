@@ -63,6 +63,7 @@ export async function deployGas(deploying: Deploying): Promise<Deployment> {
   const { dispatcher, delegate } = contracts
   await assertFork(ask)
   await assertDelegation(deploying, contracts)
+  await awaitPending(deploying)
   const send = openSender(deploying)
   if (!(await isThere(ask, contracts))) {
     await placeDeployer(ask, send)
@@ -105,6 +106,22 @@ async function assertDelegation({ ask, chainId }: Deploying, { delegate }: GasCo
     throw new DeployRefusal(
       'The network has no transactions of type 4 (EIP-7702): an authorization costs nothing there.',
     )
+}
+
+/**
+ * What an earlier run sent and nobody mined yet is waited for: signed again, there would be two transactions of one nonce.
+ * @throws DeployRefusal
+ */
+async function awaitPending({ ask, key, pause }: Deploying): Promise<void> {
+  const from = addressOf(key)
+  for (let look = 0; look < MAX_LOOKS; look++) {
+    const [mined, known] = await Promise.all(
+      ['latest', 'pending'].map((tag) => ask<Hex>('eth_getTransactionCount', [from, tag])),
+    )
+    if (BigInt(known!) <= BigInt(mined!)) return
+    await pause()
+  }
+  throw new DeployRefusal(`A transaction of ${from} is not mined yet: run this again later.`)
 }
 
 /** @throws DeployRefusal where other code is at one of the addresses */

@@ -283,8 +283,11 @@ test('a signer that does not trust the key in use, refuses what tokens live for,
 test('operators see which policy the signer decides by, and why not by that of its file; it makes no server unready', async (t) => {
   const here = await world()
   t.after(() => here.close())
-  const look = async (policy: object | null) => {
-    const signer = { ...here.app.signer, health: async () => ({ ...(await here.app.signer.health()), policy }) }
+  const look = async (policy: object | null, more: object = {}) => {
+    const signer = {
+      ...here.app.signer,
+      health: async () => ({ ...(await here.app.signer.health()), policy, ...more }),
+    }
     const app = { ...here.app, signer } as App
     const open = openListener(app)
     health(open, app, serving())
@@ -306,4 +309,9 @@ test('operators see which policy the signer decides by, and why not by that of i
     { ...refused, since: '1970-01-01T00:00:01.000Z' },
     [{ version: '3', hash: 'ab', state: 'refused' }],
   ])
+  // Whatever else is wrong with a signer that answers.
+  for (const more of [{ revocations: 'stale' }, { tokenKeys: [] }, { maxTokenSeconds: 1 }]) {
+    await look(null)
+    assert.deepEqual(await look(old, more), [503, { ...old, since: null }, [{ ...old, version: '3' }]])
+  }
 })

@@ -116,16 +116,20 @@ type SignerHealth = ReturnType<App['signer']['health']>
 async function checkSigner({ tokenKeys, config, telemetry }: App, signer: SignerHealth): Promise<Check> {
   return settle('signer', async () => {
     const { revocations, tokenKeys: trusted, maxTokenSeconds, masterKey, policy } = await signer
+    const shown = { policy: showPolicy(policy, telemetry) }
     const inUse = tokenKeys.keys.find(({ kty }) => kty === 'EC')?.kid
     if (inUse !== undefined && trusted !== undefined && !trusted.includes(inUse))
-      throw new NotReady('the signer does not trust the key that tokens are signed with: chatelaine signer trust-key')
+      throw new NotReady(
+        'the signer does not trust the key that tokens are signed with: chatelaine signer trust-key',
+        shown,
+      )
     if (maxTokenSeconds !== undefined && config.ACCESS_TOKEN_SECONDS > maxTokenSeconds)
       throw new NotReady(
         'the signer refuses the lifetime of access tokens: its SIGNER_MAX_TOKEN_SECONDS is below ACCESS_TOKEN_SECONDS',
+        shown,
       )
     // It answers, and refuses every token.
-    if (revocations === 'stale') throw new NotReady('the signer has no fresh list of revoked tokens')
-    const shown = { policy: showPolicy(policy, telemetry) }
+    if (revocations === 'stale') throw new NotReady('the signer has no fresh list of revoked tokens', shown)
     // It signs: the keys that are open stay open. It would not start again.
     const fault = masterKey?.fault ?? null
     return fault === null ? shown : { ...shown, detail: `the master key (KEK) cannot be used: ${fault}` }
@@ -202,8 +206,14 @@ function isStalled(stalls: Stalls, which: string, { at, newest }: { at: number; 
 
 const seconds = (ms: number): string => `${Math.floor(ms / 1_000)} s`
 
-/** What is not as it should be, in our own words. */
-class NotReady extends Error {}
+/** What is not as it should be, in our own words, and what is known all the same. */
+class NotReady extends Error {
+  readonly more: More
+  constructor(message: string, more: More = {}) {
+    super(message)
+    this.more = more
+  }
+}
 
 /** Only our own words are shown of a failure: messages of databases and nodes may hold addresses with secrets. */
 async function settle(name: string, check: () => Promise<void | More>): Promise<Check> {
@@ -214,7 +224,8 @@ async function settle(name: string, check: () => Promise<void | More>): Promise<
     return { name, ok: true, ...more }
   } catch (error) {
     const isOurs = error instanceof NotReady || error instanceof WrongChain
-    return { name, ok: false, detail: isOurs ? error.message : 'unexpected response' }
+    const more = error instanceof NotReady ? error.more : {}
+    return { name, ok: false, ...more, detail: isOurs ? error.message : 'unexpected response' }
   } finally {
     clearTimeout(timer)
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { after, before, beforeEach, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { testDatabase, type TestDatabase } from '../../test/database.ts'
 import { AppError } from '../errors.ts'
@@ -11,6 +12,11 @@ before(async () => {
   here = await testDatabase()
 })
 after(() => here.close())
+// The database's clock is the real one: no hour may end while a test counts in it.
+beforeEach(async () => {
+  const left = 3_600_000 - (Date.now() % 3_600_000)
+  if (left < 30_000) await sleep(left + 1_000)
+})
 
 const writes = (limit: number, per: Quota['per'] = 'day'): Quota => ({ counts: 'writes', limit, per })
 

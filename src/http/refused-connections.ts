@@ -19,9 +19,9 @@ type RefusedConnection = {
   isOwed: boolean
   /** bytes of a body that belong to a request which the parser has */
   toParser: number
-  /** bytes of a body whose request was refused here, and until when they may come, monotonic milliseconds */
+  /** bytes of a body whose request was refused here, and what ends the connection when they do not come */
   toDrop: number
-  dropUntil: number
+  dropTimer: NodeJS.Timeout | undefined
   /** what the parser is to tell of while it reads one chunk, and what it told */
   expected: RawHead | null
   told: 'nothing' | 'expected' | 'otherwise'
@@ -72,6 +72,7 @@ export function openRefusedConnections(refuse: (head: RawHead) => string | null)
       if (connection.isOwed) sendAll()
       take(socket, connection, chunk, give)
     })
+    socket.once('close', () => clearTimeout(connection.dropTimer))
     // Before Node ends what the client has ended: it still reads.
     socket.prependListener('end', () => {
       if (connection.isOwed) sendAll()
@@ -81,9 +82,9 @@ export function openRefusedConnections(refuse: (head: RawHead) => string | null)
   function take(socket: Socket, of: RefusedConnection, chunk: Buffer, give: (chunk: Buffer) => void): void {
     if (!of.isFollowed) return give(chunk)
     if (of.toDrop > 0) {
-      if (performance.now() > of.dropUntil) return void socket.destroy()
       const dropped = Math.min(of.toDrop, chunk.length)
       of.toDrop -= dropped
+      if (of.toDrop === 0) clearTimeout(of.dropTimer)
       if (dropped === chunk.length) return
       chunk = chunk.subarray(dropped)
     }
@@ -105,7 +106,7 @@ export function openRefusedConnections(refuse: (head: RawHead) => string | null)
       if (ready.push({ socket, of, refusal }) === 1) setImmediate(sendAll)
       else if (ready.length === MAX_TOGETHER) sendAll()
       of.toDrop = missing
-      if (missing > 0) of.dropUntil = performance.now() + BODY_MS
+      if (missing > 0) of.dropTimer = setTimeout(() => socket.destroy(), BODY_MS).unref()
       return
     }
     Object.assign(of, { toParser: missing, expected: head, told: 'nothing' })
@@ -130,7 +131,7 @@ export function openRefusedConnections(refuse: (head: RawHead) => string | null)
 }
 
 const fresh = (): RefusedConnection => ({
-  ...{ isFollowed: true, isCertain: false, open: 0, isOwed: false, toParser: 0, toDrop: 0, dropUntil: 0 },
+  ...{ isFollowed: true, isCertain: false, open: 0, isOwed: false, toParser: 0, toDrop: 0, dropTimer: undefined },
   ...{ expected: null, told: 'nothing' },
 })
 
