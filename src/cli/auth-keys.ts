@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import { Command } from 'commander'
 import { readSome } from '../config.ts'
-import { identityKeysOf, newIdentityKey } from '../oauth/identity-keys.ts'
+import { identityKeysOf, newIdentityKey, type IdentityKey } from '../oauth/identity-keys.ts'
 import { changeKeys, loadKeys, newKey, type PrivateKey } from '../oauth/keys.ts'
-import { listUnproven, proveIdentities } from '../users/prove-identities.ts'
+import { countOnOlderKeys, listUnproven, proveIdentities } from '../users/prove-identities.ts'
 import { readInstallationSettings, withDatabase } from './database.ts'
 
 /** `chatelaine auth-keys …`: the keys of the authorization server, which production does not make by itself. */
@@ -31,9 +31,16 @@ export function authKeys(): Command {
   command
     .command('prove-identities')
     .description('list identities that were linked to an account and are not proven; the first step after an update')
-    .option('--accept', 'prove them all, as they were listed')
+    .option('--accept <digest>', 'prove those that were listed, and no others: what the list ends with')
     .action(prove)
-  command.command('drop').description('last step: keep only the keys that sign').action(drop)
+  command
+    .command('drop')
+    .description('last step: keep only the keys that sign')
+    .option(
+      '--leaked',
+      'the old keys are in foreign hands: no linked identity is proven any more, until it is listed and accepted anew',
+    )
+    .action(drop)
   return command
 }
 
@@ -80,42 +87,71 @@ async function switchOver(): Promise<void> {
   )
 }
 
-async function drop(): Promise<void> {
+/** For leaked keys nothing stays that the key of before, or a renewal of what it signed, has proven: a thief may have made it. */
+async function drop({ leaked = false }: { leaked?: boolean }): Promise<void> {
+  const before = await loadKeys({ ...files(), create: false })
+  assertUnderWay(before.keys)
+  if (!leaked && before.identities !== undefined) await assertRenewed(before.identities)
   await changeKeys(files(), ({ keys, identities }) => {
     assertUnderWay(keys)
-    return { keys: signingOf(keys), ...(identities === undefined ? {} : { identities: identities.slice(0, 1) }) }
+    const [signing] = identities ?? []
+    return {
+      keys: signingOf(keys),
+      ...(signing === undefined ? {} : { identities: [leaked ? newIdentityKey() : signing] }),
+    }
   })
   console.log(
     'The old keys are removed. Restart every server; what they signed is not accepted from then on, nor by the signer after signer trust-key --remove.',
   )
+  if (leaked && before.identities !== undefined)
+    console.log('No linked identity is proven any more: it is refused from that start on, until auth-keys prove-identities has listed it and you accepted it, or its person links it again.') // prettier-ignore
 }
 
-/** Identities that are listed; the number of all of them is printed. */
-const MAX_SHOWN = 100
+/** @throws Error where an identity would be refused without the keys that go */
+async function assertRenewed(identities: IdentityKey[]): Promise<void> {
+  const identityKeys = identityKeysOf(identities)
+  const count = await withDatabase(readInstallationSettings(), (db) => countOnOlderKeys({ db, identityKeys }))
+  if (count > 0)
+    throw new Error(
+      `The old key still proves ${count} linked identities, and without it they would be refused. Start the authorization server with the keys of switch: it renews the proofs, and says so (identities_proven). Then: drop. For leaked keys: drop --leaked.`,
+    )
+}
 
 /** The key is written after what it has proven: a run that was ended is run again, and nothing is refused meanwhile. */
-async function prove({ accept = false }: { accept?: boolean }): Promise<void> {
+async function prove({ accept }: { accept?: string }): Promise<void> {
   const before = await loadKeys({ ...files(), create: false })
   const identities = before.identities ?? [newIdentityKey()]
   await withDatabase(readInstallationSettings(), async (db) => {
     const prover = { db, identityKeys: identityKeysOf(identities) }
-    if (accept) {
-      const { proven, ledBack } = await proveIdentities(prover)
+    if (accept !== undefined) {
+      const done = await proveIdentities(prover, accept)
+      if (done === null)
+        throw new Error('The linked identities that are not proven are others than were listed. Nothing was changed: list them again, and accept what that list ends with.') // prettier-ignore
+      const { proven, ledBack } = done
       if (before.identities === undefined) await changeKeys(files(), ({ keys }) => ({ keys, identities }))
       console.log(`${proven} identities are proven, ${ledBack} are led back to the account that is theirs.`)
       if (before.identities === undefined)
         console.log('From the next start of every server no other identity leads to an account of another. Run this again then, for those that were linked meanwhile.') // prettier-ignore
       return
     }
+    const rows = listUnproven(prover)
     let count = 0
-    for await (const { identity, userId, isMoved } of listUnproven(prover)) {
+    for (;;) {
+      const { done, value } = await rows.next()
+      if (done === true) return console.log(endOfList(count, value))
       count += 1
-      if (count <= MAX_SHOWN)
-        console.log(`${identity} signs in as ${userId}${isMoved ? ', although it has an account of its own' : ''}`)
+      const { identity, userId, isMoved } = value
+      console.log(`${plain(identity)} signs in as ${plain(userId)}${isMoved ? ', although it has an account of its own' : ''}`) // prettier-ignore
     }
-    console.log(`${count} linked identities are not proven. With --accept those are proven that have no account of their own, and the others led back to it.`) // prettier-ignore
   })
 }
+
+const endOfList = (count: number, digest: string): string =>
+  `${count} linked identities are not proven. Those are proven that have no account of their own, and the others led back to it, with:\n  chatelaine auth-keys prove-identities --accept ${digest}`
+
+/** What someone wrote into the table as it is safe to show: nothing in it moves a cursor or turns the reading around. */
+const plain = (text: string): string =>
+  text.replaceAll(/[\\\p{C}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${sign.codePointAt(0)!.toString(16)}}`)
 
 /** The first of each algorithm signs. */
 const signingOf = (keys: PrivateKey[]): PrivateKey[] =>

@@ -12,6 +12,7 @@ import { languages, textsFor } from '../texts/choose.ts'
 import type { Texts } from '../texts/en.ts'
 import { describeCode } from '../texts/page-error.ts'
 import { provenUser, userWire } from '../users/find.ts'
+import { ifProven } from '../users/proven-identity.ts'
 import { cameByOf, stillHolds } from './came-by.ts'
 import { applicationOf } from './clients.ts'
 import { cookieNames, openCookieSigner } from './cookies.ts'
@@ -127,7 +128,7 @@ export function openProvider(
     },
     // Of a session, or of a code or a refresh token.
     findAccount: async (ctx, userId, source) => {
-      const user = await userInRequest(app, userId)
+      const user = await ifProven(userInRequest(app, userId))
       const cameBy = cameByOf((source ?? ctx.oidc.session) as { amr?: unknown } | undefined)
       if (user === null || !(await stillHolds(app, user, cameBy))) return undefined
       const { id, username, address, imageSrc } = userWire(await provenUser(app, user))

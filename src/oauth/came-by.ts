@@ -1,6 +1,6 @@
 import { userIdOf, type UserId } from '../ids.ts'
 import { leadsTo, type User } from '../users/find.ts'
-import type { IdentityReader } from '../users/proven-identity.ts'
+import { ifProven, type IdentityReader } from '../users/proven-identity.ts'
 
 /**
  * By which identity someone came, and when they were let in, seconds since 1970. What a sign-in gives is worth no more
@@ -23,10 +23,13 @@ export function cameByOf(source: { amr?: unknown } | undefined): CameBy | null {
   return typeof identity === 'string' && typeof at === 'string' ? { identity, at: Number(at) } : null
 }
 
-/** Whether what came of a sign-in still holds: the identity leads to the account, and nobody ended it since. @throws identity_not_proven */
+/**
+ * Whether what came of a sign-in still holds: the identity leads to the account, and nobody ended it since. One that is not proven
+ * leads nowhere: the browser is signed out, and can sign in with another.
+ */
 export async function stillHolds(app: IdentityReader, user: User, cameBy: CameBy | null): Promise<boolean> {
   const { accountId, userId, signedOutAt } = user
   if (cameBy === null) return signedOutAt === null
   if (signedOutAt !== null && cameBy.at < Math.floor(signedOutAt.getTime() / 1_000)) return false
-  return cameBy.identity === userId || (await leadsTo(app, cameBy.identity, accountId))
+  return cameBy.identity === userId || (await ifProven(leadsTo(app, cameBy.identity, accountId))) === true
 }

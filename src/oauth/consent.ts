@@ -7,6 +7,7 @@ import { isTestNetwork } from '../texts/network-names.ts'
 import { noteUser } from '../applications/registry.ts'
 import { sendPage } from '../http/page.ts'
 import { findUser, provenUser, userWire, type User } from '../users/find.ts'
+import { ifProven } from '../users/proven-identity.ts'
 import { cameByOf, stillHolds } from './came-by.ts'
 import { addConsent, readConsent } from './consents.ts'
 import { isOpenToOthers, keyOf, saveGrant } from './grants.ts'
@@ -96,7 +97,7 @@ export function consentPages(
     })
 
   async function userAt({ session }: Interaction): Promise<User> {
-    const user = session === undefined ? null : await findUser(app, session.accountId)
+    const user = session === undefined ? null : await ifProven(findUser(app, session.accountId))
     if (user === null || !(await stillHolds(app, user, cameByOf(session))))
       throw new PageError('sign_in_expired', ({ refused }) => refused.signedOut)
     return user

@@ -1,10 +1,6 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { createRemoteJWKSet, jwtVerify } from 'jose'
-import { command } from '../../test/command.ts'
 import { cookieKeysOf, newKey, type PrivateKeys } from './keys.ts'
 import {
   askMe,
@@ -84,36 +80,6 @@ test('a replica that has the new keys and one that has not yet understand each o
   const form = { grant_type: 'refresh_token', refresh_token: token, client_id: 'demo' }
   const { body } = await post(b.base, '/oauth/token', form)
   assert.equal((await askMe(a.base, body.access_token!)).status, 200, 'the prepared key does not sign yet')
-})
-
-test('the commands of a change: prepare, switch, drop, each the way back of the one before', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-rotation-'))
-  const files = { AUTH_KEYS_FILE: join(folder, 'keys.json') }
-  const run = async (...words: string[]) => {
-    const { code, out, err } = await command(files, ['auth-keys', ...words])
-    return { code, said: out + err }
-  }
-  const kids = async (file = 'keys.json') =>
-    (JSON.parse(await readFile(join(folder, file), 'utf8')) as PrivateKeys).keys.map(({ kid }) => kid)
-  assert.equal((await run('prepare')).code, 1, 'without keys')
-  await run('create')
-  const [a, b] = await kids()
-  for (const early of ['switch', 'drop']) assert.match((await run(early)).said, /prepare/)
-  assert.match((await run('prepare')).said, /every server/)
-  const [, , c, d] = await kids()
-  assert.deepEqual(await kids(), [a, b, c, d])
-  assert.deepEqual(await kids('keys.public.json'), [a, b, c, d])
-  assert.match((await run('prepare')).said, /in progress/)
-  await run('switch')
-  assert.deepEqual(await kids(), [c, d, a, b])
-  await run('switch')
-  assert.deepEqual(await kids(), [a, b, c, d])
-  await run('switch')
-  await run('drop')
-  assert.deepEqual(await kids(), [c, d])
-  assert.equal((await stat(join(folder, 'keys.json'))).mode & 0o777, 0o600)
-  assert.doesNotMatch(await readFile(join(folder, 'keys.public.json'), 'utf8'), /"d"/)
-  await rm(folder, { recursive: true })
 })
 
 test('cookies are signed with the first key and read with all', () => {

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { KoaContextWithOIDC, Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
 import { retrying, type Db } from '../store/db.ts'
-import type { IdentityReader } from '../users/proven-identity.ts'
+import { ifProven, type IdentityReader } from '../users/proven-identity.ts'
 import { findUser, provenUser, type ProvenUser, type User } from '../users/find.ts'
 import type { BrowserName } from './browser-name.ts'
 import { cameByOf, stillHolds, type CameBy } from './came-by.ts'
@@ -30,7 +30,7 @@ export async function readVisitor(
   const context = { req: request.raw, res: reply.raw, secure: false } as unknown as KoaContextWithOIDC
   const session = await provider.Session.get(context)
   const { accountId, uid, loginTs } = session
-  const user = accountId === undefined ? null : await findUser(app, accountId)
+  const user = accountId === undefined ? null : await ifProven(findUser(app, accountId))
   const cameBy = cameByOf(session)
   if (user === null || !(await stillHolds(app, user, cameBy))) return null
   return { user, sessionUid: uid, signedInAt: loginTs ?? 0, cameBy }

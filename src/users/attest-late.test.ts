@@ -11,7 +11,7 @@ import { fromHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { attestAccounts } from './attest.ts'
 import { findUser, provenUser } from './find.ts'
-import { insertAccount, insertIdentity } from './sign-in.ts'
+import { insertAccount } from './sign-in.ts'
 
 /** A database with a signer that has some accounts, and may get others by `restore-keys`. */
 async function house(t: TestContext) {
@@ -46,8 +46,7 @@ async function house(t: TestContext) {
     async add(subject: string, by?: ReturnType<typeof attestingSigner>) {
       const userId: UserId = `X-${subject}`
       const address = addressOf(userId)
-      await insertAccount(db, { userId, accountId: accountIdOf('X', subject), address })
-      await insertIdentity(db, { provider: 'X', subject, username: subject })
+      await insertAccount(db, { userId, address })
       if (by !== undefined)
         await db
           .updateTable('accounts')

@@ -7,7 +7,7 @@ import { testDatabase } from '../../test/database.ts'
 import { makePlace, startSigner } from '../../test/spawned-signer.ts'
 import type { App } from '../app.ts'
 import { attestingIdentity, isAttested } from '../http/proven-address.ts'
-import { accountIdOf, type Hex, type UserId } from '../ids.ts'
+import type { Hex, UserId } from '../ids.ts'
 import { keepHead } from '../signing-log/keep.ts'
 import type { Signer } from '../signer/client.ts'
 import { openState } from '../state.ts'
@@ -15,7 +15,7 @@ import { fromHex } from '../store/bytes.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { attestAccounts, startAttesting } from './attest.ts'
 import { findUser, provenUser } from './find.ts'
-import { insertAccount, insertIdentity, signIn } from './sign-in.ts'
+import { insertAccount, signIn } from './sign-in.ts'
 
 /** A database with a real signer, as a server has them. */
 async function house(t: TestContext) {
@@ -126,9 +126,8 @@ suite('an address that the database was given by someone else is an error', () =
       const app = open()
       const subject = isAttested ? 'late' : 'early'
       if (isAttested) await attestAccounts(app)
-      const put = { userId: `X-${subject}` as UserId, accountId: accountIdOf('X', subject), address: `0x${isAttested ? '77'.repeat(20) : '66'.repeat(20)}` as Hex } // prettier-ignore
+      const put = { userId: `X-${subject}` as UserId, address: `0x${isAttested ? '77'.repeat(20) : '66'.repeat(20)}` as Hex } // prettier-ignore
       await insertAccount(db, put)
-      await insertIdentity(db, { provider: 'X', subject, username: subject })
       await assert.rejects(address(app, put.userId), notProven)
       await attestAccounts(app)
       await assert.rejects(address(app, put.userId), notProven)
@@ -181,8 +180,7 @@ test('accounts from before are attested in batches, and a run that was stopped g
   const { open, signer, db, asked, errors } = await house(t)
   const app = open()
   const made = await Promise.all(Array.from({ length: 150 }, (_, n) => signer().createAccount({ userId: `X-${n}` })))
-  for (const [n, { address }] of made.entries())
-    await insertAccount(db, { userId: `X-${n}`, accountId: accountIdOf('X', String(n)), address })
+  for (const [n, { address }] of made.entries()) await insertAccount(db, { userId: `X-${n}`, address })
   let left = 2
   const failing = open(
     Object.assign(Object.create(signer()) as Signer, {

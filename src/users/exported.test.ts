@@ -129,7 +129,7 @@ test('keys that the signer’s operator takes out count as exported by the next 
   const rows = []
   for (const userId of [...users, late]) {
     const { address } = await signer.createAccount({ userId })
-    await insertAccount(db, { userId, accountId: accountIdOf('X', userId.slice(2)), address })
+    await insertAccount(db, { userId, address })
     rows.push({ userId, address, accountId: accountIdOf('X', userId.slice(2)) })
   }
   const recipient = newKeyPair().getPublicKey('base64url')

@@ -1,10 +1,10 @@
 import { sql, type Selectable } from 'kysely'
 import { checksumAddress } from '../abi/address.ts'
 import { provenAddress, storedAddressOf, type AddressProver, type StoredAddress } from '../http/proven-address.ts'
-import { parseUserId, type Hex, type UserId } from '../ids.ts'
+import { accountIdOf, parseUserId, userIdOf, type Hex, type UserId } from '../ids.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
-import { assertIdentity, type IdentityReader } from './proven-identity.ts'
+import { assertIdentity, type IdentityReader, type StoredIdentity } from './proven-identity.ts'
 import type { UserProfile } from './wire.ts'
 
 export type User = {
@@ -117,6 +117,22 @@ export async function findOwner(
 /** Whether an identity leads to an account. @throws identity_not_proven */
 export const leadsTo = async (app: IdentityReader, userId: UserId, accountId: string): Promise<boolean> =>
   (await findOwner(app, userId))?.accountId === accountId
+
+/** Whether there is an account that was made for an identity: then it leads to no other by right. One index look-up. */
+export async function hasOwnAccount(
+  db: Db,
+  { provider, subject }: Pick<StoredIdentity, 'provider' | 'subject'>,
+): Promise<boolean> {
+  const own = await retrying(() =>
+    db
+      .selectFrom('accounts')
+      .select('account_id')
+      .where('user_id', '=', userIdOf(provider, subject))
+      .where('account_id', '=', accountIdOf(provider, subject))
+      .executeTakeFirst(),
+  )
+  return own !== undefined
+}
 
 /** A user as a statement of others reads them, with `identities as identity` and `accounts as account`. */
 export const userColumns = sql.raw(COLUMNS.join(', '))

@@ -1,5 +1,6 @@
 import { parseUserId, userIdOf, type UserId } from '../ids.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { hasOwnAccount } from './find.ts'
 import { cleanProfile, type Profile } from './profile.ts'
 import { proofOf, type IdentityReader } from './proven-identity.ts'
 
@@ -34,7 +35,8 @@ export async function listIdentities(db: Db, { accountId, userId }: IdentityOwne
 
 /**
  * Gives an account one more identity, which the caller has seen its owner prove. An identity belongs to one account:
- * where it has one, made before its owner came or not, it stays there, because that account may hold something.
+ * where it has one, made before its owner came or not, it stays there, because that account may hold something. Also where a
+ * first sign-in of an earlier version ended before it had stored the identity.
  */
 export async function linkIdentity(
   { db, identityKeys }: Pick<IdentityReader, 'db' | 'identityKeys'>,
@@ -43,7 +45,7 @@ export async function linkIdentity(
 ): Promise<'linked' | 'already_linked' | 'has_own_account'> {
   const { provider, subject, username, imageSrc, email, emailVerified } = cleanProfile(said)
   const proof = proofOf(identityKeys, { provider, subject, user_id: userId })
-  const made = await retrying(() =>
+  const insert = () =>
     db
       .insertInto('identities')
       .values({
@@ -59,8 +61,8 @@ export async function linkIdentity(
       })
       .onConflict((on) => on.doNothing())
       .returning('account_id')
-      .executeTakeFirst(),
-  )
+      .executeTakeFirst()
+  const made = (await hasOwnAccount(db, { provider, subject })) ? undefined : await retrying(insert)
   if (made !== undefined) return 'linked'
   // Whose proof is missing has just proven it. A server that has no key yet takes no proof away that another one made.
   const { numUpdatedRows } = await retrying(() =>

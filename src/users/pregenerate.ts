@@ -1,11 +1,10 @@
-import assert from 'node:assert/strict'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { provenAddress, type AddressProver } from '../http/proven-address.ts'
-import { accountIdOf, isProviderName, isSubject, parseUserId, userIdOf, type Hex, type UserId } from '../ids.ts'
+import { isProviderName, isSubject, userIdOf, type Hex, type UserId } from '../ids.ts'
 import type { Db } from '../store/db.ts'
 import { findOwner } from './find.ts'
-import { insertAccount, insertIdentity } from './sign-in.ts'
+import { insertAccount } from './sign-in.ts'
 import type { Pregenerated } from './wire.ts'
 import { storeWrappedKey } from './wrapped-keys.ts'
 
@@ -49,10 +48,5 @@ export async function restoreAccount(
   db: Db,
   { userId, address, attestation }: { userId: UserId; address: Hex; attestation?: Hex | undefined },
 ): Promise<boolean> {
-  const first = parseUserId(userId)
-  assert(first !== null, 'the signer has accounts of user ids only')
-  const { provider, subject } = first
-  const isNew = await insertAccount(db, { userId, accountId: accountIdOf(provider, subject), address, attestation })
-  await insertIdentity(db, { provider, subject, username: subject })
-  return isNew
+  return insertAccount(db, { userId, address, attestation })
 }

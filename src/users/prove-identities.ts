@@ -1,7 +1,9 @@
+import { createHash, type Hash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { accountIdOf, userIdOf, type UserId } from '../ids.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { hasOwnAccount } from './find.ts'
 import { isIdentityProven, keyOfProof, proofOf, type IdentityReader, type StoredIdentity } from './proven-identity.ts'
 
 type Prover = Pick<IdentityReader, 'db' | 'identityKeys'>
@@ -20,26 +22,62 @@ export type UnprovenIdentity = {
   isMoved: boolean
 }
 
-/** Those of the whole table, page after page. For an operator: see `proveIdentities`. */
-export async function* listUnproven({ db, identityKeys }: Prover): AsyncGenerator<UnprovenIdentity> {
-  for await (const row of pages(db, false))
-    if (!isIdentityProven(identityKeys, row)) yield { identity: userIdOf(row.provider, row.subject), userId: row.user_id, isMoved: await hasOwn(db, row) } // prettier-ignore
+/**
+ * Those of the whole table, page after page. For an operator: see `proveIdentities`.
+ * @returns what stands for exactly these: SHA-256, the first 32 hexadecimal digits
+ */
+export async function* listUnproven({ db, identityKeys }: Prover): AsyncGenerator<UnprovenIdentity, string> {
+  const digest = createHash('sha256')
+  for await (const { row, isMoved } of unproven({ db, identityKeys })) {
+    digest.update(textOf(row, isMoved))
+    yield { identity: userIdOf(row.provider, row.subject), userId: row.user_id, isMoved }
+  }
+  return short(digest)
 }
 
 /**
  * Proves what an operator has looked at: identities that were linked before there were proofs. One that has an account of its own is
- * led back to it instead. Killed at any point it is run again.
+ * led back to it instead. Killed at any point it is listed and run again.
+ * @param listed  what `listUnproven` returned. Only those rows are changed: they are read as a whole before the first is
+ * @returns null where the rows are others than were listed: nothing is changed then
  */
-export async function proveIdentities({ db, identityKeys }: Prover): Promise<{ proven: number; ledBack: number }> {
+export async function proveIdentities(
+  { db, identityKeys }: Prover,
+  listed: string,
+): Promise<{ proven: number; ledBack: number } | null> {
+  const digest = createHash('sha256')
+  const all: { row: StoredIdentity; isMoved: boolean }[] = []
+  for await (const { row, isMoved } of unproven({ db, identityKeys })) {
+    digest.update(textOf(row, isMoved))
+    all.push({ row, isMoved })
+  }
+  if (short(digest) !== listed) return null
   const done = { proven: 0, ledBack: 0 }
-  for await (const row of pages(db, false)) {
-    if (isIdentityProven(identityKeys, row)) continue
-    const isMoved = await hasOwn(db, row)
+  for (const { row, isMoved } of all) {
     const accountId = accountIdOf(row.provider, row.subject)
     const changes = isMoved ? { account_id: accountId, proof: null } : { proof: proofOf(identityKeys, row) }
     if (await change(db, row, changes)) done[isMoved ? 'ledBack' : 'proven'] += 1
   }
   return done
+}
+
+async function* unproven({ db, identityKeys }: Prover): AsyncGenerator<{ row: StoredIdentity; isMoved: boolean }> {
+  for await (const row of pages(db, false))
+    if (!isIdentityProven(identityKeys, row)) yield { row, isMoved: await hasOwnAccount(db, row) }
+}
+
+/** What an operator judges of a row. A line each, and no row reads like two. */
+const textOf = ({ provider, subject, account_id, user_id }: StoredIdentity, isMoved: boolean): string =>
+  `${JSON.stringify([provider, subject, account_id, user_id, isMoved])}\n`
+
+const short = (digest: Hash): string => digest.digest('hex').slice(0, 32)
+
+/** How many identities are proven by another key than the one that signs now, and would not be without it. */
+export async function countOnOlderKeys({ db, identityKeys }: Prover): Promise<number> {
+  let count = 0
+  for await (const row of pages(db, true))
+    if (keyOfProof(row.proof!) !== identityKeys.signing?.kid && isIdentityProven(identityKeys, row)) count += 1
+  return count
 }
 
 /**
@@ -74,18 +112,6 @@ async function change(
       .executeTakeFirst(),
   )
   return numUpdatedRows > 0n
-}
-
-async function hasOwn(db: Db, { provider, subject }: StoredIdentity): Promise<boolean> {
-  const own = await retrying(() =>
-    db
-      .selectFrom('accounts')
-      .select('account_id')
-      .where('user_id', '=', userIdOf(provider, subject))
-      .where('account_id', '=', accountIdOf(provider, subject))
-      .executeTakeFirst(),
-  )
-  return own !== undefined
 }
 
 /** Identities that are not the first of the account they lead to. Over the primary key, or the index of those with a proof. */

@@ -32,6 +32,16 @@ export function assertIdentity({ identityKeys, telemetry }: Omit<IdentityReader,
   )
 }
 
+/** What was read, or null where an identity on the way is not proven: for what is then as if it were not there. The alarm has been raised. */
+export async function ifProven<T>(reading: Promise<T>): Promise<T | null> {
+  try {
+    return await reading
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'identity_not_proven') return null
+    throw error
+  }
+}
+
 /** Whether an identity leads to its account by right; everything does before there are keys. */
 export function isIdentityProven({ known }: IdentityKeys, row: StoredIdentity): boolean {
   if (known.size === 0) return true

@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test, type TestContext } from 'node:test'
+import { sql } from 'kysely'
 import { attestingSigner } from '../../test/attesting.ts'
 import { noIdentityKeys } from '../../test/identity-keys.ts'
 import { testDatabase } from '../../test/database.ts'
 import type { App } from '../app.ts'
-import type { Hex } from '../ids.ts'
+import { accountIdOf, type Hex } from '../ids.ts'
 import { openState } from '../state.ts'
 import { findUser, provenUser, userWire } from './find.ts'
+import { linkIdentity } from './identities.ts'
 import { cleanProfile, type Profile } from './profile.ts'
 import { signIn } from './sign-in.ts'
 
@@ -132,4 +134,26 @@ test('what a provider says is cleaned: control and invisible characters, long na
     [cleanProfile({ ...alice, email: '\0' }).email, cleanProfile({ ...alice, email: '\0' }).emailVerified],
     [null, null],
   )
+})
+
+test('a first sign-in that ends leaves no account without its identity, nor the identity of such a one to somebody else', async (t) => {
+  const { app, db } = await house(t)
+  await signIn(app, alice)
+  const owner = { accountId: accountIdOf('ONE', '7'), userId: 'ONE-7' as const }
+  await sql`create function refuse() returns trigger language plpgsql as 'begin raise exception ''ended''; end'`.execute(
+    db,
+  )
+  for (const table of ['accounts', 'identities']) {
+    await sql`create trigger refuse before insert on ${sql.table(table)} execute function refuse()`.execute(db)
+    await assert.rejects(signIn(app, { ...alice, subject: '8' }), /ended/)
+    await sql`drop trigger refuse on ${sql.table(table)}`.execute(db)
+    for (const where of ['accounts', 'identities'] as const)
+      assert.equal((await db.selectFrom(where).select('account_id').execute()).length, 1, where)
+  }
+  // As an earlier version could leave it.
+  await signIn(app, { ...alice, subject: '8' })
+  await db.deleteFrom('identities').where('subject', '=', '8').execute()
+  assert.equal(await linkIdentity(app, owner, { ...alice, subject: '8' }), 'has_own_account')
+  assert.equal((await signIn(app, { ...alice, subject: '8' })).userId, 'ONE-8')
+  assert.equal(await linkIdentity(app, owner, { ...alice, subject: '9' }), 'linked')
 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { provenAddress, storedAddressOf, type StoredAddress } from '../http/proven-address.ts'
-import { accountIdOf, userIdOf, type Hex, type UserId } from '../ids.ts'
+import { accountIdOf, parseUserId, userIdOf, type Hex, type UserId } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
@@ -37,9 +37,7 @@ export async function signIn(
   const { address, wrapped, attestation } = await signer.createAccount({ userId })
   // In a second place before anyone can be told the address.
   if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
-  const accountId = accountIdOf(profile.provider, profile.subject)
-  const isNew = await insertAccount(db, { userId, accountId, address, attestation })
-  await insertIdentity(db, profile)
+  const isNew = await insertAccount(db, { userId, address, attestation, username: profile.username })
   const stored = await retrying(() => refresh(db, profile))
   assert(stored !== null, 'an identity is there after it was inserted')
   const signedIn = await proven(app, stored)
@@ -81,18 +79,33 @@ async function refresh(
     : { userId: row.user_id, accountId: row.account_id, stored: storedAddressOf(row), identity: row }
 }
 
-/** @returns whether this call made it */
+/**
+ * An account and the identity that it is made for, where they are not there: by one statement, since the identity of an account that
+ * is there without it could be linked to another one.
+ * @param username  of the identity, where it is made
+ * @returns whether this call made the account
+ */
 export async function insertAccount(
   db: Db,
   {
-    accountId,
     userId,
     address,
     attestation,
-  }: { accountId: string; userId: UserId; address: Hex; attestation?: Hex | undefined },
+    username,
+  }: { userId: UserId; address: Hex; attestation?: Hex | undefined; username?: string },
 ): Promise<boolean> {
+  const first = parseUserId(userId)
+  assert(first !== null, 'an account is made for an identity')
+  const { provider, subject } = first
+  const accountId = accountIdOf(provider, subject)
   const row = await retrying(() =>
     db
+      .with('first', (one) =>
+        one
+          .insertInto('identities')
+          .values({ provider, subject, account_id: accountId, username: username ?? subject })
+          .onConflict((on) => on.doNothing()),
+      )
       .insertInto('accounts')
       .values({
         account_id: accountId,
@@ -105,21 +118,6 @@ export async function insertAccount(
       .executeTakeFirst(),
   )
   return row !== undefined
-}
-
-/** The identity that an account is made for, without what its provider says of the person; nothing where there is one. */
-export async function insertIdentity(
-  db: Db,
-  { provider, subject, username }: { provider: string; subject: string; username: string },
-): Promise<void> {
-  const empty = { image_src: null, email: null, email_verified: null }
-  await retrying(() =>
-    db
-      .insertInto('identities')
-      .values({ provider, subject, account_id: accountIdOf(provider, subject), username, ...empty })
-      .onConflict((on) => on.doNothing())
-      .execute(),
-  )
 }
 
 /** On development networks. Waited for, so that a first write works immediately; its failure never stops a sign-in. */

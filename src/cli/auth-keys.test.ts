@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { command } from '../../test/command.ts'
+import { emptyPostgres, migratedFolder, testCluster, testPooler } from '../../test/database.ts'
+import { accountIdOf } from '../ids.ts'
+import { identityKeysOf } from '../oauth/identity-keys.ts'
+import type { PrivateKeys } from '../oauth/keys.ts'
+import type { RootDb } from '../store/db.ts'
+import { linkIdentity } from '../users/identities.ts'
+import { renewProofs } from '../users/prove-identities.ts'
+import { insertAccount } from '../users/sign-in.ts'
+import { readInstallationSettings, withDatabase } from './database.ts'
+
+let folder: string
+let settings: Record<string, string>
+let dropDatabase: () => Promise<void> = async () => {}
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'chatelaine-auth-keys-'))
+  settings = { DATA_DIR: folder, AUTH_KEYS_FILE: join(folder, 'keys.json') }
+  if (testCluster === null) await migratedFolder(join(folder, 'db'))
+  else {
+    const database = await emptyPostgres(testCluster)
+    Object.assign(settings, { DATABASE_URL: database.url, DATABASE_POOLER: testPooler })
+    dropDatabase = database.drop
+  }
+  await inDatabase((db) => insertAccount(db, { userId: 'ONE-1', address: `0x${'11'.repeat(20)}` }))
+})
+after(async () => {
+  await dropDatabase()
+  await rm(folder, { recursive: true, force: true })
+})
+
+const run = async (...words: string[]) => {
+  const { code, out, err } = await command(settings, ['auth-keys', ...words])
+  return { code, said: out + err }
+}
+const inDatabase = <T>(work: (db: RootDb) => Promise<T>): Promise<T> =>
+  withDatabase(readInstallationSettings(settings), work)
+const read = async (file = 'keys.json') => JSON.parse(await readFile(join(folder, file), 'utf8')) as PrivateKeys
+const kids = async (file?: string) => {
+  const { keys, identities } = await read(file)
+  return { keys: keys.map(({ kid }) => kid), identities: identities!.map(({ kid }) => kid) }
+}
+const link = async (subject: string) => {
+  const identityKeys = identityKeysOf((await read()).identities)
+  const profile = { provider: 'TWO', subject, username: null, imageSrc: null, email: null, emailVerified: null }
+  const owner = { accountId: accountIdOf('ONE', '1'), userId: 'ONE-1' as const }
+  assert.equal(await inDatabase((db) => linkIdentity({ db, identityKeys }, owner, profile)), 'linked')
+}
+
+test('the commands of a change: prepare, switch, drop, each the way back of the one before', async () => {
+  assert.equal((await run('prepare')).code, 1, 'without keys')
+  await run('create')
+  const [a, b] = (await kids()).keys
+  const [p] = (await kids()).identities
+  for (const early of ['switch', 'drop']) assert.match((await run(early)).said, /prepare/)
+  assert.match((await run('prepare')).said, /every server/)
+  const [, , c, d] = (await kids()).keys
+  const [, q] = (await kids()).identities
+  const before = { keys: [a, b, c, d], identities: [p, q] }
+  const switched = { keys: [c, d, a, b], identities: [q, p] }
+  assert.deepEqual(await kids(), before)
+  assert.deepEqual(await kids('keys.public.json'), before)
+  assert.match((await run('prepare')).said, /in progress/)
+  await link('7')
+  for (const there of [switched, before, switched]) {
+    await run('switch')
+    assert.deepEqual(await kids(), there)
+  }
+  const { code, said } = await run('drop')
+  assert.equal(code, 1)
+  assert.match(said, /still proves 1 linked identities.*identities_proven/)
+  assert.deepEqual(await kids(), switched, 'nothing is dropped')
+  // What a start of the authorization server does.
+  const identityKeys = identityKeysOf((await read()).identities)
+  assert.equal(await inDatabase((db) => renewProofs({ db, identityKeys })), 1)
+  assert.equal((await run('drop')).code, 0)
+  assert.deepEqual(await kids(), { keys: [c, d], identities: [q] })
+  assert.equal((await stat(join(folder, 'keys.json'))).mode & 0o777, 0o600)
+  assert.doesNotMatch(await readFile(join(folder, 'keys.public.json'), 'utf8'), /"d"/)
+  assert.match((await run('prove-identities')).said, /^0 linked identities/)
+})
+
+test('after a leak nothing counts that the old key proved, nor its renewal, until an operator has seen it: all of it, and that alone', async () => {
+  await run('prepare')
+  await run('switch')
+  const identityKeys = identityKeysOf((await read()).identities)
+  assert.equal(await inDatabase((db) => renewProofs({ db, identityKeys })), 1)
+  const { identities: known } = await kids()
+  const dropped = await run('drop', '--leaked')
+  assert.equal(dropped.code, 0)
+  assert.match(dropped.said, /prove-identities/)
+  const { keys, identities } = await kids()
+  assert.deepEqual([keys.length, identities.length, known.includes(identities[0]!)], [2, 1, false])
+
+  const moving = '\u001b[2J\u009b1A\u202egnip\\'
+  await inDatabase((db) =>
+    db
+      .insertInto('identities')
+      .values(
+        [...Array.from({ length: 120 }, (_, n) => `n${n}`), moving].map((subject) => ({
+          ...{ provider: 'TWO', subject, account_id: accountIdOf('ONE', '1'), username: 'x' },
+        })),
+      )
+      .execute(),
+  )
+  const list = async () => {
+    const { said } = await run('prove-identities')
+    return { said, digest: /--accept ([0-9a-f]{32})\n$/.exec(said)![1]! }
+  }
+  const first = await list()
+  assert.equal(first.said.match(/ signs in as ONE-1$/gm)?.length, 122)
+  assert.match(first.said, /^TWO-7 signs/m)
+  assert.ok(first.said.includes('TWO-\\u{1b}[2J\\u{9b}1A\\u{202e}gnip\\u{5c} signs in'))
+  // oxlint-disable-next-line no-control-regex -- what must not reach a terminal
+  assert.doesNotMatch(first.said, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/)
+
+  await inDatabase((db) => db.insertInto('identities').values({ provider: 'EVIL', subject: '1', account_id: accountIdOf('ONE', '1'), username: 'x' }).execute()) // prettier-ignore
+  const refused = await run('prove-identities', '--accept', first.digest)
+  assert.equal(refused.code, 1)
+  assert.match(refused.said, /others than were listed. Nothing was changed/)
+  const second = await list()
+  assert.match(second.said, /^123 linked identities are not proven/m)
+  assert.notEqual(second.digest, first.digest)
+  await inDatabase((db) => db.deleteFrom('identities').where('provider', '=', 'EVIL').execute())
+  assert.match(
+    (await run('prove-identities', '--accept', first.digest)).said,
+    /^122 identities are proven, 0 are led back/,
+  )
+  assert.match((await list()).said, /^0 linked identities/)
+})
