@@ -41,7 +41,7 @@ export async function lowerCoverage(db: Db, { chainId }: Chain, fromNumber: numb
 /** Notes that everything from a block on is there for accounts. What was noted of more is kept. */
 export async function noteCoverage(
   db: Db,
-  { chainId }: Chain,
+  { chainId }: Pick<Chain, 'chainId'>,
   { accountIds, from }: { accountIds: readonly string[]; from: number },
 ): Promise<void> {
   await sql`
@@ -50,6 +50,28 @@ export async function noteCoverage(
     on conflict (account_id, chain_id) do update
     set covered_from = excluded.covered_from, updated_at = now()
     where coverage.covered_from > excluded.covered_from`.execute(db)
+}
+
+/**
+ * Accounts of which not everything from a block on is in the history, the newest first. What `coveredFrom` says of each, asked of all at once:
+ * every account is read.
+ */
+export async function selectUncovered(
+  db: Db,
+  { chainId, fromBlock, atMost }: { chainId: number; fromBlock: number; atMost: number },
+): Promise<string[]> {
+  const { rows } = await sql<{ account_id: string }>`
+    select account.account_id from accounts as account
+    left join coverage on coverage.account_id = account.account_id and coverage.chain_id = ${chainId}::bigint
+    where coalesce(coverage.covered_from > ${fromBlock}::bigint, true)
+      and not coalesce(
+        account.created_at + ${sql.lit(`${STORED_WITHIN_SECONDS} seconds`)}::interval < (
+          select max(at) from history_marks where chain_id = ${chainId}::bigint and block_number < ${fromBlock}::bigint
+        ), false
+      )
+    order by account.created_at desc, account.account_id
+    limit ${atMost}`.execute(db)
+  return rows.map((row) => row.account_id)
 }
 
 /**

@@ -23,6 +23,7 @@ export type Database = {
     exported_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     imported_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     attestation: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
+    is_key_new: Generated<boolean>
   }
   accounts_attested: { only_row: number; origin: string; through: string; is_done: boolean }
   identities: {
@@ -292,6 +293,18 @@ export type Database = {
     accounts: number
     next_block: number
     target_block: number | null
+    updated_at: DefaultTime
+  }
+  backfill_work: {
+    chain_id: number
+    epoch: number
+    lease_owner: string | null
+    lease_until: Time | null
+    account_ids: string[] | null
+    from_block: number | null
+    target_block: number | null
+    next_block: number | null
+    blocked_by: string | null
     updated_at: DefaultTime
   }
 }
