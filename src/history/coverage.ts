@@ -69,14 +69,23 @@ export async function selectUncovered(
           select max(at) from history_marks where chain_id = ${chainId}::bigint and block_number < ${fromBlock}::bigint
         ), false
       )
+      and not ${isFresh(chainId)}
     order by account.created_at desc, account.account_id
     limit ${atMost}`.execute(db)
   return rows.map((row) => row.account_id)
 }
 
+/** Of `accounts as account`: it has no transfers on this network from before it was here. */
+const isFresh = (chainId: number) => sql<boolean>`(
+    account.is_key_new and coalesce(
+      account.created_at > (select min(at) from history_marks where chain_id = ${chainId}::bigint), false
+    )
+  )`
+
 /**
- * The first block from which on every transfer of an account is in the history, up to where that reaches; null while nobody can say:
- * in the first minutes of an account, and of a network.
+ * The first block from which on every transfer of an account is in the history, up to where that reaches; null while that is unknown:
+ * in the first minutes of an account whose key is from before, and of a network. Of a key that was made for its account, on a network that was
+ * followed by then, it is the chain's first: no one was told the address before its row was there, and every block since was looked at with it.
  * Indexes: coverage, history_marks by their primary keys.
  */
 export async function coveredFrom(
@@ -90,7 +99,8 @@ export async function coveredFrom(
         select block_number + 1 from history_marks
         where chain_id = ${chainId}::bigint and at > account.created_at + ${sql.lit(`${STORED_WITHIN_SECONDS} seconds`)}::interval
         order by at limit 1
-      )
+      ),
+      case when ${isFresh(chainId)} then 0::bigint end
     ) as covered_from
     from accounts as account where account_id = ${accountId}::uuid`.execute(db)
   return rows[0]?.covered_from ?? null

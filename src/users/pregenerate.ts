@@ -31,10 +31,10 @@ export async function pregenerate(
   const known = await findOwner(app, userId)
   if (known !== null) return { userId: known.userId, address: await provenAddress(app, known.stored), isNew: false }
   if (auth !== null && auth !== undefined) return auth.makeAccount({ provider, providerUserId: subject })
-  const { address, wrapped, attestation } = await signer.createAccount({ userId })
+  const { address, wrapped, attestation, isNew: isKeyNew } = await signer.createAccount({ userId })
   // In a second place before anyone can be told the address.
   if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
-  const isNew = await restoreAccount(db, { userId, address, attestation })
+  const isNew = await restoreAccount(db, { userId, address, attestation, isKeyNew })
   const made = (await findOwner(app, userId))!
   return { userId: made.userId, address: await provenAddress(app, made.stored), isNew }
 }
@@ -47,12 +47,17 @@ export async function pregenerate(
  */
 export async function restoreAccount(
   db: Db,
-  { userId, address, attestation }: { userId: UserId; address: Hex; attestation?: Hex | undefined },
+  {
+    userId,
+    address,
+    attestation,
+    isKeyNew,
+  }: { userId: UserId; address: Hex; attestation?: Hex | undefined; isKeyNew?: boolean | undefined },
 ): Promise<boolean> {
   const first = parseUserId(userId)
   assert(first !== null, 'the signer has accounts of user ids only')
   const { provider, subject } = first
-  const isNew = await insertAccount(db, { userId, accountId: accountIdOf(provider, subject), address, attestation })
+  const isNew = await insertAccount(db, { userId, accountId: accountIdOf(provider, subject), address, attestation, isKeyNew }) // prettier-ignore
   await insertIdentity(db, { provider, subject, username: subject })
   return isNew
 }

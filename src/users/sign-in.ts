@@ -34,11 +34,11 @@ export async function signIn(
   if (known !== null) return { ...(await proven(app, known)), isNew: false }
 
   const userId = userIdOf(profile.provider, profile.subject)
-  const { address, wrapped, attestation } = await signer.createAccount({ userId })
+  const { address, wrapped, attestation, isNew: isKeyNew } = await signer.createAccount({ userId })
   // In a second place before anyone can be told the address.
   if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
   const accountId = accountIdOf(profile.provider, profile.subject)
-  const isNew = await insertAccount(db, { userId, accountId, address, attestation })
+  const isNew = await insertAccount(db, { userId, accountId, address, attestation, isKeyNew })
   await insertIdentity(db, profile)
   const stored = await retrying(() => refresh(db, profile))
   assert(stored !== null, 'an identity is there after it was inserted')
@@ -81,7 +81,10 @@ async function refresh(
     : { userId: row.user_id, accountId: row.account_id, stored: storedAddressOf(row), identity: row }
 }
 
-/** @returns whether this call made it */
+/**
+ * @param account.isKeyNew  the signer made the key for this row: an address that no one was told before has no transfers from before
+ * @returns whether this call made it
+ */
 export async function insertAccount(
   db: Db,
   {
@@ -89,7 +92,8 @@ export async function insertAccount(
     userId,
     address,
     attestation,
-  }: { accountId: string; userId: UserId; address: Hex; attestation?: Hex | undefined },
+    isKeyNew = false,
+  }: { accountId: string; userId: UserId; address: Hex; attestation?: Hex | undefined; isKeyNew?: boolean | undefined },
 ): Promise<boolean> {
   const row = await retrying(() =>
     db
@@ -99,6 +103,7 @@ export async function insertAccount(
         user_id: userId,
         address: fromHex(address),
         attestation: attestation === undefined ? null : fromHex(attestation),
+        is_key_new: isKeyNew,
       })
       .onConflict((on) => on.doNothing())
       .returning('account_id')
