@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { sql } from 'kysely'
+import { bindNetwork, listNetworks } from '../applications/networks.ts'
 import { RpcError } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
@@ -159,12 +160,27 @@ suite('a past that is filled by itself', () => {
       if (isOld || method === 'eth_getBlockReceipts') throw new RpcError(4444, 'pruned history unavailable', undefined)
     }
     await assert.rejects(fill(script), /pruned history unavailable/)
+    const { finality: _, explorer: __, ...facts } = script.chain
+    const named = {
+      ...facts,
+      finality: 'finalized' as const,
+      explorer: null,
+      blockVerification: null,
+      feeCapGwei: null,
+    }
+    await bindNetwork(app.db, { ...named, genesisHash: script.blocks[0]!.hash }, { mayBegin: true })
+    const told = async () => (await listNetworks(app.db))[0]!.backfill
+    const { updatedAt, ...group } = (await told())!
+    assert.ok(Date.parse(updatedAt) > 0)
+    // Block 0 has no transactions: nothing else of it is asked for.
+    assert.deepEqual(group, { accounts: 1, fromBlock: 0, nextBlock: 1, toBlock: 20, blockedBy: 'pruned history unavailable' }) // prettier-ignore
     const blocked = (await work())!
     assert.deepEqual([blocked.blocked_by, blocked.lease_until], ['pruned history unavailable', null])
     assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [null, []])
     script.onAsk = () => {}
     assert.equal(await fill(script), 'filled')
     assert.deepEqual([await from(ALICE), await blocksOf(ALICE), (await work())!.blocked_by], [0, all, null])
+    assert.equal(await told(), null)
   })
 
   test('a reorganisation while a range is read costs no transfer and adds none', async () => {
