@@ -14,3 +14,10 @@ create table backfill_work (
 );
 -- users: the signer made the key for this row, so that no one knew the address before created_at. False where it does not say so.
 alter table accounts add column is_key_new boolean not null default false;
+-- Accounts whose history was read while a part of it was not here: they are filled first. Until they are.
+create table backfill_wishes (
+  chain_id bigint not null,
+  account_id uuid not null,
+  asked_at timestamptz not null default now(),
+  primary key (chain_id, account_id)
+);

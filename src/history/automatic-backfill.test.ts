@@ -5,13 +5,15 @@ import { bindNetwork, listNetworks } from '../applications/networks.ts'
 import { RpcError } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
+import { openState } from '../state.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
 import { fillNext, startBackfilling } from './automatic-backfill.ts'
 import { releaseWork, takeWork } from './backfill-work.ts'
 import { backfill } from './backfill.ts'
-import { coveredFrom } from './coverage.ts'
+import { storeWishes, wishForPast } from './backfill-wishes.ts'
+import { coveredFrom, selectUncovered } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
 
 const [ALICE, BOB, CAROL] = [addressOf(0xa1), addressOf(0xb0b), addressOf(0xca)]
@@ -21,7 +23,7 @@ const CHAIN = 31337
 suite('a past that is filled by itself', () => {
   const { app, followed, logged } = followerStage([
     ...(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const),
-    ...(['history_marks', 'coverage', 'backfill_work'] as const),
+    ...(['history_marks', 'coverage', 'backfill_work', 'backfill_wishes'] as const),
   ])
   Object.assign(app.config, { BACKFILL_CALLS_PER_SECOND: 1_000_000 })
   const add = (...addresses: Hex[]) =>
@@ -104,6 +106,27 @@ suite('a past that is filled by itself', () => {
     await add(BOB)
     const other = { ...script, chain: { ...script.chain, chainId: 5 } }
     assert.deepEqual([await fill(other), asked], ['nothing', []])
+  })
+
+  test('accounts whose history was read come first, the latest of them before others, then the newest', async () => {
+    const script = await followedChain()
+    const others = [addressOf(0xd1), addressOf(0xd2)]
+    await add(ALICE, BOB, CAROL, ...others)
+    const order = () => selectUncovered(app.db, { chainId: CHAIN, fromBlock: 0, atMost: 9 })
+    assert.deepEqual(await order(), [ALICE, BOB, CAROL, ...others].map(idOf))
+    wishForPast(script.chain, idOf(others[1]!))
+    wishForPast(script.chain, idOf(CAROL))
+    wishForPast({ ...script.chain, chainId: 5, state: openState() }, idOf(BOB))
+    await storeWishes(app.db, script.chain)
+    await sql`update backfill_wishes set asked_at = now() - interval '1 hour' where account_id = ${idOf(CAROL)}`.execute(app.db) // prettier-ignore
+    assert.deepEqual(await order(), [others[1]!, CAROL, ALICE, BOB, others[0]!].map(idOf))
+    // Read again.
+    wishForPast(script.chain, idOf(CAROL))
+    await storeWishes(app.db, script.chain)
+    await storeWishes(app.db, script.chain)
+    assert.deepEqual(await order(), [CAROL, others[1]!, ALICE, BOB, others[0]!].map(idOf))
+    assert.equal(await fill(script), 'filled')
+    assert.deepEqual([await order(), await app.db.selectFrom('backfill_wishes').selectAll().execute()], [[], []])
   })
 
   test('one process does it at a time, and the next continues where one was killed', async () => {

@@ -9,6 +9,7 @@ import { indexedTo } from '../follower/history-cursor.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { fillGroup, GROUP, groupOf } from './backfill.ts'
 import { advanceWork, blockWork, chooseWork, finishWork, releaseWork, renewWork, takeWork, type BackfillWork } from './backfill-work.ts' // prettier-ignore
+import { storeWishes } from './backfill-wishes.ts'
 import { pacedRpc } from './paced-rpc.ts'
 
 /** Between two looks for accounts, where nothing waits; a third of a lease, in which it is renewed. */
@@ -45,6 +46,7 @@ export function startBackfilling(app: Backfilling, chain: Chain, firstLookMs = L
       if (signal.aborted) return
       const since = performance.now()
       try {
+        await storeWishes(app.db, chain)
         const became = await fillNext(app, chain, { owner, stopping: signal })
         waitMs = became === 'filled' ? 0 : Math.max(LOOK_MS, (performance.now() - since) / MAX_LOOKING)
         failures = 0

@@ -3,6 +3,7 @@ import { Fenced, type Lease } from '../follower/cursor.ts'
 import { lockHistory } from '../follower/history-cursor.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
+import { dropWishes } from './backfill-wishes.ts'
 import { noteCoverage, selectUncovered } from './coverage.ts'
 
 /** Seconds after which another process continues what this one held. */
@@ -103,6 +104,7 @@ export async function finishWork(
   await root.transaction().execute(async (db) => {
     await write(db, chainId, held, NOTHING)
     await noteCoverage(db, { chainId }, { accountIds, from: fromBlock })
+    await dropWishes(db, chainId, accountIds)
   })
 }
 

@@ -53,7 +53,8 @@ export async function noteCoverage(
 }
 
 /**
- * Accounts of which not everything from a block on is in the history, the newest first. What `coveredFrom` says of each, asked of all at once:
+ * Accounts of which not everything from a block on is in the history: first those whose history was read
+ * since, the latest first, then the newest. What `coveredFrom` says of each, asked of all at once:
  * every account is read.
  */
 export async function selectUncovered(
@@ -63,6 +64,7 @@ export async function selectUncovered(
   const { rows } = await sql<{ account_id: string }>`
     select account.account_id from accounts as account
     left join coverage on coverage.account_id = account.account_id and coverage.chain_id = ${chainId}::bigint
+    left join backfill_wishes as wish on wish.account_id = account.account_id and wish.chain_id = ${chainId}::bigint
     where coalesce(coverage.covered_from > ${fromBlock}::bigint, true)
       and not coalesce(
         account.created_at + ${sql.lit(`${STORED_WITHIN_SECONDS} seconds`)}::interval < (
@@ -70,7 +72,7 @@ export async function selectUncovered(
         ), false
       )
       and not ${isFresh(chainId)}
-    order by account.created_at desc, account.account_id
+    order by wish.asked_at desc nulls last, account.created_at desc, account.account_id
     limit ${atMost}`.execute(db)
   return rows.map((row) => row.account_id)
 }

@@ -307,6 +307,7 @@ export type Database = {
     blocked_by: string | null
     updated_at: DefaultTime
   }
+  backfill_wishes: { chain_id: number; account_id: string; asked_at: DefaultTime }
 }
 
 /** Addresses of an explorer's pages, with {hash}, {address} and {number} where the value goes. */
