@@ -78,6 +78,7 @@ suite('a past that is filled by itself', () => {
     assert.equal(await from(ALICE), null)
     assert.equal(await fill(script), 'filled')
     assert.deepEqual([await from(ALICE), await from(BOB)], [0, 0])
+    assert.match(await app.telemetry.registry.metrics(), /^backfill_blocks_left\{chain_id="31337"\} 0$/m)
     assert.deepEqual([await blocksOf(ALICE), await blocksOf(BOB)], [all, all])
     const asked = askedFrom(script)
     assert.equal(await fill(script), 'nothing')
@@ -197,13 +198,16 @@ suite('a past that is filled by itself', () => {
     assert.ok(Date.parse(updatedAt) > 0)
     // Block 0 has no transactions: nothing else of it is asked for.
     assert.deepEqual(group, { accounts: 1, fromBlock: 0, nextBlock: 1, toBlock: 20, blockedBy: 'pruned history unavailable' }) // prettier-ignore
+    const left = async () =>
+      /^backfill_blocks_left\{chain_id="31337"\} (\d+)$/m.exec(await app.telemetry.registry.metrics())?.[1]
+    assert.equal(await left(), '20')
     const blocked = (await work())!
     assert.deepEqual([blocked.blocked_by, blocked.lease_until], ['pruned history unavailable', null])
     assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [null, []])
     script.onAsk = () => {}
     assert.equal(await fill(script), 'filled')
     assert.deepEqual([await from(ALICE), await blocksOf(ALICE), (await work())!.blocked_by], [0, all, null])
-    assert.equal(await told(), null)
+    assert.deepEqual([await told(), await left()], [null, '0'])
   })
 
   test('a reorganisation while a range is read costs no transfer and adds none', async () => {

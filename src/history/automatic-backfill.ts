@@ -4,6 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { RpcError } from '../chain/rpc/rpc.ts'
+import { AppError } from '../errors.ts'
 import { Fenced, type Lease } from '../follower/cursor.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
@@ -51,7 +52,8 @@ export function startBackfilling(app: Backfilling, chain: Chain, firstLookMs = L
         waitMs = became === 'filled' ? 0 : Math.max(LOOK_MS, (performance.now() - since) / MAX_LOOKING)
         failures = 0
       } catch (error) {
-        waitMs = Math.min(MAX_BACKOFF_MS, LOOK_MS * 2 ** Math.min(failures++, 10))
+        // A database that was away is no reason to leave a node alone.
+        waitMs = error instanceof AppError ? LOOK_MS : Math.min(MAX_BACKOFF_MS, LOOK_MS * 2 ** Math.min(failures++, 10))
         app.telemetry.log.warn('backfill_blocked', { chainId: chain.chainId, waitMs }, error)
       }
     }
@@ -75,15 +77,18 @@ export async function fillNext(
   chain: Chain,
   { owner, stopping }: { owner: string; stopping: AbortSignal },
 ): Promise<'filled' | 'nothing' | 'elsewhere' | 'stopped'> {
-  const { db, config } = app
+  const { db, config, telemetry } = app
   const { chainId } = chain
   const held = await takeWork(db, chainId, owner)
-  if (held === null) return 'elsewhere'
+  if (held === null) {
+    telemetry.backfillLeft.set({ chain_id: String(chainId) }, 0)
+    return 'elsewhere'
+  }
   const lost = new AbortController()
   const renewing = setInterval(() => {
     renewWork(db, chainId, held).then(
       (isOurs) => isOurs || lost.abort(),
-      (error: unknown) => app.telemetry.log.debug('backfill_lease_not_renewed', { chainId }, error),
+      (error: unknown) => telemetry.log.debug('backfill_lease_not_renewed', { chainId }, error),
     )
   }, RENEW_MS)
   try {
@@ -125,7 +130,10 @@ async function fill(
     { ...chain, rpc },
     {
       ...{ group: groupOf(rows), fromBlock, target, stopping, waitMs: FINAL_EVERY_MS, patience: PATIENCE },
-      report: (progress) => telemetry.log.debug('backfill', { chainId, toBlock: target, ...progress }),
+      report: (progress) => {
+        telemetry.log.debug('backfill', { chainId, toBlock: target, ...progress })
+        telemetry.backfillLeft.set({ chain_id: String(chainId) }, target + 1 - progress.nextBlock)
+      },
       ready: async () => {
         while (!stopping.aborted && (await isBusy(app, chain))) await pause(BUSY_MS, undefined, { signal: stopping })
       },
