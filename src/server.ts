@@ -15,6 +15,7 @@ import { contractWrites } from './contracts/write-route.ts'
 import { explorer } from './devnet/explorer.ts'
 import { developmentIdp } from './devnet/provider.ts'
 import { startFollower } from './follower/follow.ts'
+import { startBackfilling } from './history/automatic-backfill.ts'
 import { indexTransfers } from './history/index-transfers.ts'
 import { history } from './history/routes.ts'
 import { openBrand } from './http/brand.ts'
@@ -189,7 +190,7 @@ export function startAuthWorkers(app: App): { stop(): Promise<void> } {
   }
 }
 
-/** What the API does beside its requests: a follower and a keeper per network, and the sweeping of what is needed no more. */
+/** What the API does beside its requests: a follower, a keeper and a backfill per network, and the sweeping of what is needed no more. */
 export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
   const running: { stop(): Promise<void> }[] = [replay, startByteSweep(app), startHeadKeeper(app)]
@@ -199,6 +200,7 @@ export function startWorkers(app: App): Workers {
     keepers.push(keeper)
     const onNodeBack = keeper.nodeIsBack
     running.push(keeper, startFollower(app, chain, [followTransactions, indexTransfers], { onNodeBack }))
+    running.push(startBackfilling(app, chain))
   }
   app.chains.forEach(serve)
   return {

@@ -13,6 +13,7 @@ export type Telemetry = {
   followedBlock: Gauge<string>
   indexedBlock: Gauge<string>
   cursorLag: Gauge<string>
+  backfillLeft: Gauge<string>
   loopDelay: Gauge<string>
   poolWait: Histogram<string>
   admissionLimit: Gauge<string>
@@ -71,6 +72,12 @@ export function openTelemetry(name: string, level: string): Telemetry {
       name: 'cursor_lag_blocks',
       help: 'Blocks between the newest of the node and a cursor: transactions, history',
       labelNames: ['chain_id', 'cursor'],
+      registers,
+    }),
+    backfillLeft: new Gauge({
+      name: 'backfill_blocks_left',
+      help: 'Blocks of the past that are left to the accounts that this process looks them up for',
+      labelNames: ['chain_id'],
       registers,
     }),
     indexedBlock: new Gauge({

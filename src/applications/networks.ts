@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { Explorer, Verification } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
@@ -6,7 +7,7 @@ import type { ExplorerTemplates } from '../store/rows.ts'
 import type { ListedNetwork } from './wire.ts'
 
 /** What people and programs have to know of a network, but for its nodes. */
-export type NetworkFacts = Omit<ListedNetwork, 'applications' | 'isServed' | 'readFrom'>
+export type NetworkFacts = Omit<ListedNetwork, 'applications' | 'isServed' | 'readFrom' | 'backfill'>
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
@@ -70,8 +71,11 @@ export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isS
     db
       .selectFrom('networks')
       .leftJoin('cursors', 'cursors.chain_id', 'networks.chain_id')
+      .leftJoin('backfill_work as work', 'work.chain_id', 'networks.chain_id')
       .selectAll('networks')
       .select('read_from')
+      .select(['work.from_block', 'work.next_block', 'work.target_block', 'work.blocked_by', 'work.updated_at'])
+      .select(sql<number | null>`cardinality(work.account_ids)`.as('accounts'))
       .orderBy('name')
       .execute(),
   )
@@ -93,8 +97,25 @@ export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isS
     blockVerification: row.block_verification as Verification | null,
     feeCapGwei: row.fee_cap_gwei,
     readFrom: row.read_from,
+    backfill: backfillOf(row),
     applications: Number(bound.find(({ chain_id }) => chain_id === row.chain_id)?.count ?? 0),
   }))
+}
+
+function backfillOf(row: {
+  accounts: number | null
+  from_block: number | null
+  next_block: number | null
+  target_block: number | null
+  blocked_by: string | null
+  updated_at: Date | null
+}): ListedNetwork['backfill'] {
+  const { accounts, from_block: fromBlock, target_block: toBlock } = row
+  if (accounts === null) return null
+  return {
+    ...{ accounts, fromBlock: fromBlock!, nextBlock: row.next_block ?? fromBlock!, toBlock: toBlock! },
+    ...{ blockedBy: row.blocked_by, updatedAt: row.updated_at!.toISOString() },
+  }
 }
 
 /**

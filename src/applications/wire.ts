@@ -160,6 +160,21 @@ export const ListedNetwork = Type.Object(
           'What the results of its blocks are read from: `block receipts`, `logs`, or `receipts`, one by one, where its nodes have no more; null before it was followed',
       }),
     ),
+    backfill: Nullable(
+      Type.Object(
+        {
+          accounts: Type.Integer({ description: 'How many accounts are given their past at once' }),
+          fromBlock: Type.Integer(),
+          nextBlock: Type.Integer({ description: 'Blocks below it are done' }),
+          toBlock: Type.Integer({ description: 'The last one; the accounts have everything above it' }),
+          blockedBy: Nullable(
+            Type.String({ description: 'What the nodes or the database refused it with; it is tried again' }),
+          ),
+          updatedAt: Type.String({ format: 'date-time', description: 'When it last became other' }),
+        },
+        { description: 'The group of accounts whose past transfers are looked up now; null: none' },
+      ),
+    ),
     applications: Type.Integer({ description: 'How many applications are bound to it' }),
     isServed: Type.Boolean({ description: 'This process is connected to it' }),
   },
@@ -181,6 +196,10 @@ export const ListedNetwork = Type.Object(
         blockVerification: null,
         feeCapGwei: null,
         readFrom: 'block receipts',
+        backfill: {
+          ...{ accounts: 1_000, fromBlock: 0, nextBlock: 4_120_000, toBlock: 7_900_000, blockedBy: null },
+          updatedAt: '2026-01-31T12:00:00.000Z',
+        },
         applications: 1,
         isServed: true,
       },

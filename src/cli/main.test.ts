@@ -54,6 +54,7 @@ describe('beside a database that nobody holds', () => {
     const { out } = await run('network', 'show', 'sepolia')
     assert.equal(shown.readFrom, null)
     assert.match(out, /^ +Blocks are read from +-$/m)
+    assert.match(out, /^ +Past transfers +no account waits/m)
     for (const text of [JSON.stringify(shown), list.out, added.out, out]) assert.doesNotMatch(text, /key-of-the-node/)
     assert.match(list.out, /^NAME +CHAIN ID +CURRENCY +NODES +APPLICATIONS +SERVED\nsepolia +11155111 +ETH +1 +0 +-\n$/)
   })

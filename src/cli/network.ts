@@ -135,8 +135,8 @@ async function add(name: string, given: NetworkOptions): Promise<void> {
       bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false }),
     )
     await writeNodes(settings.networksFile, { ...nodes, [name]: rpcUrls })
-    const { readFrom = null, applications = 0 } = before ?? {}
-    return { ...wanted, readFrom, applications, nodes: rpcUrls.length }
+    const { readFrom = null, backfill = null, applications = 0 } = before ?? {}
+    return { ...wanted, readFrom, backfill, applications, nodes: rpcUrls.length }
   })
   print(given, added, `Stored; a running server serves it after its next start.\n\n${describe(added)}`)
 }
@@ -195,7 +195,7 @@ async function remove(name: string, given: JsonOption): Promise<void> {
 const lookAt = (name: string) => async (db: Db) => {
   const found = (await listNetworks(db)).find((one) => one.name === name)
   if (found === undefined) return null
-  const { applications: _, readFrom: __, ...facts } = found
+  const { applications: _, readFrom: __, backfill: ___, ...facts } = found
   return facts
 }
 
@@ -303,9 +303,17 @@ function describe(one: DescribedNetwork): string {
     ['Fee cap', one.feeCapGwei === null ? 'from the settings' : `${one.feeCapGwei} gwei per gas`],
     ['Nodes', nodesOf(one)],
     ['Blocks are read from', one.readFrom ?? '-'],
+    ['Past transfers', backfillOf(one)],
     ['Applications', String(one.applications)],
     ...(one.isServed === undefined ? [] : [['Served', servedOf(one)] as [string, string]]),
   ])
+}
+
+function backfillOf({ backfill }: DescribedNetwork): string {
+  if (backfill === null) return 'no account waits, or none was looked for yet'
+  const { accounts, nextBlock, toBlock, blockedBy } = backfill
+  const place = `${accounts} accounts, block ${nextBlock} of ${toBlock}`
+  return blockedBy === null ? place : `${place}; blocked: ${blockedBy}`
 }
 
 const nodesOf = ({ nodes }: DescribedNetwork): string => (nodes === 0 ? 'from the settings' : String(nodes))

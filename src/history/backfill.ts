@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
+import { Fenced } from '../follower/cursor.ts'
 import { lockHistory } from '../follower/history-cursor.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
@@ -16,15 +17,13 @@ import { fetchPast, fetchWhole, isTooMuch } from './past-logs.ts'
 import { rowsOf, type FoundTransfer } from './rows.ts'
 
 /** accounts of one call: nodes cap the values of a topic at 1,000 */
-const GROUP = 1_000
+export const GROUP = 1_000
 /** blocks of one call: at first, and at most when everything goes well */
 const FIRST_RANGE = 1_000
 const MAX_RANGE = 10_000
-/** how often a node may fail in a row */
-const PATIENCE = 8
 
 type BackfillContext = Pick<App, 'db' | 'telemetry'>
-type AccountGroup = { accountIds: string[]; addresses: Hex[]; members: Buffer }
+export type AccountGroup = { accountIds: string[]; addresses: Hex[]; members: Buffer }
 
 /** Progress of a backfill: blocks below `nextBlock` are done for this group of accounts. */
 export type BackfillProgress = {
@@ -34,6 +33,23 @@ export type BackfillProgress = {
   nextBlock: number
   toBlock: number
   transfers: number
+}
+
+/** A group of accounts from a block on to the one behind which the history has known them all along. */
+export type FillOrder = {
+  group: AccountGroup
+  fromBlock: number
+  target: number
+  stopping: AbortSignal
+  /** milliseconds between looks for blocks that become final; 0 ends at what is final now */
+  waitMs: number
+  /** how often a node may fail in a row */
+  patience: number
+  report: (progress: Pick<BackfillProgress, 'nextBlock' | 'transfers'>) => void
+  /** waited for before each range */
+  ready: () => Promise<void>
+  /** in the transaction that stores a range, after the history's cursor is held */
+  within: (db: Db, nextBlock: number) => Promise<void>
 }
 
 type BackfillJob = {
@@ -68,11 +84,14 @@ export async function backfill(
       app.telemetry.log.info('backfill', { chainId: chain.chainId, ...told })
       order.onProgress(told)
     }
-    nextBlock = Math.min(nextBlock, await fillGroup(app, chain, { ...order, group, target, report }))
+    nextBlock = Math.min(nextBlock, await fillGroup(app, chain, { ...order, group, target, report, ...UNHELD }))
   }
   await refreshTokens(app, chain)
   return { nextBlock, target }
 }
+
+/** By hand: at once, and beside others that do it. */
+const UNHELD = { patience: 8, ready: async () => {}, within: async () => {} }
 
 /** The history's block, once the transaction that may not know our accounts yet is through. */
 async function readBackfillTarget({ db }: BackfillContext, { chainId }: Chain): Promise<{ target: number }> {
@@ -88,28 +107,24 @@ async function readGroups(db: Db, accountIds: readonly string[] | null): Promise
   const rows = await query.execute()
   return Array.from({ length: Math.ceil(rows.length / GROUP) }, (_, index) => {
     const some = rows.slice(index * GROUP, (index + 1) * GROUP)
-    const ids = some.map((row) => row.account_id)
-    const members = createHash('sha256').update(ids.toSorted().join()).digest()
-    return { accountIds: ids, addresses: some.map((row) => toHex(row.address)), members }
+    return groupOf(some)
   })
 }
 
-async function fillGroup(
-  app: BackfillContext,
-  chain: Chain,
-  {
-    group,
-    target,
-    fromBlock,
-    stopping,
-    waitMs,
-    report,
-  }: BackfillJob & {
-    group: AccountGroup
-    target: number
-    report: (progress: Pick<BackfillProgress, 'nextBlock' | 'transfers'>) => void
-  },
-): Promise<number> {
+/** Accounts that are looked up together; their progress is found again by who they are. */
+export function groupOf(rows: readonly { account_id: string; address: Uint8Array }[]): AccountGroup {
+  const accountIds = rows.map((row) => row.account_id)
+  const members = createHash('sha256').update(accountIds.toSorted().join()).digest()
+  return { accountIds, addresses: rows.map((row) => toHex(row.address)), members }
+}
+
+/**
+ * Looks up the past of a group, range after range, and stores each with how far it reaches.
+ * @returns the first block that is not done
+ * @throws what the node or the database throws, when it fails again and again
+ */
+export async function fillGroup(app: BackfillContext, chain: Chain, order: FillOrder): Promise<number> {
+  const { group, target, fromBlock, stopping, waitMs, report } = order
   let next = await readNext(app.db, chain, { fromBlock, group })
   let range = FIRST_RANGE
   let failures = 0
@@ -123,18 +138,20 @@ async function fillGroup(
     }
     const to = Math.min(last, next + range - 1)
     try {
+      await order.ready()
       const found = await fetchRange(chain, { from: next, to, addresses: group.addresses })
-      transfers += await store(app, chain, { found, fromBlock, group, target, next: to + 1 })
+      transfers += await store(app, chain, { ...order, found, next: to + 1 })
       next = to + 1
       range = Math.min(MAX_RANGE, range * 2)
       failures = 0
       report({ nextBlock: next, transfers })
     } catch (error) {
+      if (error instanceof Fenced || stopping.aborted) break
       if (isTooMuch(error) && to > next) {
         range = Math.max(1, (to - next + 1) >> 1)
         continue
       }
-      if (++failures > PATIENCE) throw error
+      if (++failures > order.patience) throw error
       app.telemetry.log.warn('backfill_retrying', { chainId: chain.chainId, block: next, failures }, error)
       await pause(50 * 2 ** failures, undefined, { signal: stopping }).catch(() => {})
     }
@@ -159,26 +176,22 @@ async function fetchRange(
 async function store(
   app: BackfillContext,
   chain: Chain,
-  {
-    found,
-    fromBlock,
-    group,
-    target,
-    next,
-  }: { found: FoundTransfer[]; fromBlock: number; group: AccountGroup; target: number; next: number },
+  { found, fromBlock, group, target, next, within }: FillOrder & { found: FoundTransfer[]; next: number },
 ): Promise<number> {
   return app.db.transaction().execute(async (db) => {
     if ((await lockFinalized(db, chain)) < next - 1) throw new Error('a finalized block was reorganised')
+    await within(db, next)
     const { rows, tokens } = await rowsOf(db, chain, found)
     const stored = await insertTransfers(db, chain, rows)
     await noteTokens(db, chain, tokens)
     const { accountIds, members } = group
-    const progress = { next_block: next, updated_at: sql<Date>`now()` }
+    // Two that do the same ranges at once set each other back nowhere.
+    const progress = { next_block: sql<number>`greatest(backfills.next_block, excluded.next_block)`, updated_at: sql<Date>`now()` } // prettier-ignore
     const { target_block } = await db
       .insertInto('backfills')
       .values({
         ...{ chain_id: chain.chainId, from_block: fromBlock, members, accounts: accountIds.length },
-        ...{ target_block: target, ...progress },
+        ...{ target_block: target, next_block: next },
       })
       .onConflict((on) =>
         on.columns(['chain_id', 'from_block', 'members']).doUpdateSet({

@@ -8,7 +8,7 @@ import { followerStage } from '../../test/follower-stage.ts'
 import { chainLike } from '../../test/opened.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
 import { backfill } from './backfill.ts'
-import { coveredFrom, noteCoverage } from './coverage.ts'
+import { coveredFrom, noteCoverage, selectUncovered } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
 
 const [ALICE, BOB] = [addressOf(0xa1), addressOf(0xb0b)]
@@ -69,6 +69,31 @@ suite('from which block on a history is whole', () => {
     await follow(script)
     assert.equal(await from(BOB), 11)
     assert.equal(await from(ALICE), null)
+  })
+
+  test('of one whose key was made for it: from the first block on where the network was followed by then, and it waits for no backfill', async () => {
+    const script = chainOf(10)
+    await follow(script)
+    await app.db
+      .updateTable('history_marks')
+      .set({ at: sql<Date>`now() - interval '1 hour'` })
+      .execute()
+    await add(ALICE, 1)
+    await add(BOB, 90)
+    await sql`update accounts set is_key_new = true`.execute(app.db)
+    const waiting = () => selectUncovered(app.db, { chainId: 31337, fromBlock: 0, atMost: 9 })
+    assert.deepEqual([await from(ALICE), await from(BOB)], [0, 0])
+    assert.deepEqual(await waiting(), [])
+    // The network was added between the two.
+    await app.db.updateTable('history_marks').set({ block_number: 5 }).execute()
+    assert.deepEqual([await from(ALICE), await from(BOB)], [0, 6])
+    assert.deepEqual(await waiting(), [idOf(BOB)])
+    // A key from before may have been paid before.
+    await sql`update accounts set is_key_new = false`.execute(app.db)
+    assert.deepEqual([await from(ALICE), await waiting()], [null, [idOf(ALICE), idOf(BOB)]])
+    await sql`update accounts set is_key_new = true`.execute(app.db)
+    await app.db.deleteFrom('history_marks').execute()
+    assert.deepEqual([await from(ALICE), await waiting()], [null, [idOf(ALICE), idOf(BOB)]])
   })
 
   test('is noted once in minutes by one process, not with every block', async () => {

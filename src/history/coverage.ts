@@ -41,7 +41,7 @@ export async function lowerCoverage(db: Db, { chainId }: Chain, fromNumber: numb
 /** Notes that everything from a block on is there for accounts. What was noted of more is kept. */
 export async function noteCoverage(
   db: Db,
-  { chainId }: Chain,
+  { chainId }: Pick<Chain, 'chainId'>,
   { accountIds, from }: { accountIds: readonly string[]; from: number },
 ): Promise<void> {
   await sql`
@@ -53,8 +53,41 @@ export async function noteCoverage(
 }
 
 /**
- * The first block from which on every transfer of an account is in the history, up to where that reaches; null while nobody can say:
- * in the first minutes of an account, and of a network.
+ * Accounts of which not everything from a block on is in the history: first those whose history was read
+ * since, the latest first, then the newest. What `coveredFrom` says of each, asked of all at once:
+ * every account is read.
+ */
+export async function selectUncovered(
+  db: Db,
+  { chainId, fromBlock, atMost }: { chainId: number; fromBlock: number; atMost: number },
+): Promise<string[]> {
+  const { rows } = await sql<{ account_id: string }>`
+    select account.account_id from accounts as account
+    left join coverage on coverage.account_id = account.account_id and coverage.chain_id = ${chainId}::bigint
+    left join backfill_wishes as wish on wish.account_id = account.account_id and wish.chain_id = ${chainId}::bigint
+    where coalesce(coverage.covered_from > ${fromBlock}::bigint, true)
+      and not coalesce(
+        account.created_at + ${sql.lit(`${STORED_WITHIN_SECONDS} seconds`)}::interval < (
+          select max(at) from history_marks where chain_id = ${chainId}::bigint and block_number < ${fromBlock}::bigint
+        ), false
+      )
+      and not ${isFresh(chainId)}
+    order by wish.asked_at desc nulls last, account.created_at desc, account.account_id
+    limit ${atMost}`.execute(db)
+  return rows.map((row) => row.account_id)
+}
+
+/** Of `accounts as account`: it has no transfers on this network from before it was here. */
+const isFresh = (chainId: number) => sql<boolean>`(
+    account.is_key_new and coalesce(
+      account.created_at > (select min(at) from history_marks where chain_id = ${chainId}::bigint), false
+    )
+  )`
+
+/**
+ * The first block from which on every transfer of an account is in the history, up to where that reaches; null while that is unknown:
+ * in the first minutes of an account whose key is from before, and of a network. Of a key that was made for its account, on a network that was
+ * followed by then, it is the chain's first: no one was told the address before its row was there, and every block since was looked at with it.
  * Indexes: coverage, history_marks by their primary keys.
  */
 export async function coveredFrom(
@@ -68,7 +101,8 @@ export async function coveredFrom(
         select block_number + 1 from history_marks
         where chain_id = ${chainId}::bigint and at > account.created_at + ${sql.lit(`${STORED_WITHIN_SECONDS} seconds`)}::interval
         order by at limit 1
-      )
+      ),
+      case when ${isFresh(chainId)} then 0::bigint end
     ) as covered_from
     from accounts as account where account_id = ${accountId}::uuid`.execute(db)
   return rows[0]?.covered_from ?? null

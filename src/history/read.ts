@@ -12,6 +12,7 @@ import { indexedTo } from '../follower/history-cursor.ts'
 import { retrying } from '../store/db.ts'
 import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
 import { ownAccount } from '../users/authorize.ts'
+import { wishForPast } from './backfill-wishes.ts'
 import { coveredFrom } from './coverage.ts'
 import { placeCursor, readParameters, readPlace, type HistoryParameters, type HistoryPosition } from './query.ts'
 import { DIRECTION } from './rows.ts'
@@ -51,6 +52,8 @@ export async function readHistory(
     if (reached.indexedTo === null) return { entries: [], nextCursor: null, indexedFrom: null, ...reached }
     // Before the rows, too: what is covered by now is in them.
     const indexedFrom = await coveredFrom(app.db, { accountId, chainId: chain.chainId })
+    const { BACKFILL, BACKFILL_FROM_BLOCK: first } = app.config
+    if (BACKFILL === 'on' && (indexedFrom === null || indexedFrom > first)) wishForPast(chain, accountId)
     const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
     const rows = await selectTransfers(app.db, {
       accountId,

@@ -4,7 +4,7 @@
  * Does not own: blocks and reorganisations (`follower/`), names of tokens (`tokens/`), transactions and their states
  *   (`transactions/`).
  * Start with `index-transfers.ts` for writing, `read.ts` for reading.
- * Tables: backfills, coverage, history_marks, transfers.
+ * Tables: backfill_wishes, backfill_work, backfills, coverage, history_marks, transfers.
  */
 
 import type { FastifyInstance } from 'fastify'

@@ -21,7 +21,10 @@ export async function createAccount(inside: Inside, request: unknown): Promise<V
   if (known !== null) return answer(known)
   // Nobody waits for the master key here: without the next data key the newest takes a few accounts more.
   keys.prepare()
-  return group(ACCOUNTS_FIRST, () => answer(keys.ofUser(userId) ?? make(userId)))
+  return group(ACCOUNTS_FIRST, () => {
+    const found = keys.ofUser(userId)
+    return found === null ? { ...answer(make(userId)), isNew: true as const } : answer(found)
+  })
 
   function answer(account: KeptAccount) {
     const attestation = attestationOf(identity, keys, account)

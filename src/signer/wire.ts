@@ -68,9 +68,12 @@ export type LimitLeft = {
 export type Verbs = {
   /**
    * Makes the user's account, or finds it: one per user, forever. Its key comes along as the signer keeps it, to be stored
-   * elsewhere before the address is told: a signer whose disk is gone has it from there.
+   * elsewhere before the address is told: a signer whose disk is gone has it from there. `isNew` where this call made it.
    */
-  createAccount: { request: { userId: string }; answer: { address: Hex; wrapped?: WrappedAccount; attestation?: Hex } }
+  createAccount: {
+    request: { userId: string }
+    answer: { address: Hex; wrapped?: WrappedAccount; attestation?: Hex; isNew?: true }
+  }
   /** That these users have these addresses, signed by the signer’s identity; one who has no account here is left out. */
   attest: { request: { userIds: string[] }; answer: { attested: AttestedAddress[] } }
   sign: { request: SignRequest; answer: Signed }

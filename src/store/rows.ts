@@ -23,6 +23,7 @@ export type Database = {
     exported_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     imported_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     attestation: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
+    is_key_new: Generated<boolean>
   }
   accounts_attested: { only_row: number; origin: string; through: string; is_done: boolean }
   identities: {
@@ -294,6 +295,19 @@ export type Database = {
     target_block: number | null
     updated_at: DefaultTime
   }
+  backfill_work: {
+    chain_id: number
+    epoch: number
+    lease_owner: string | null
+    lease_until: Time | null
+    account_ids: string[] | null
+    from_block: number | null
+    target_block: number | null
+    next_block: number | null
+    blocked_by: string | null
+    updated_at: DefaultTime
+  }
+  backfill_wishes: { chain_id: number; account_id: string; asked_at: DefaultTime }
 }
 
 /** Addresses of an explorer's pages, with {hash}, {address} and {number} where the value goes. */

@@ -30,10 +30,10 @@ export async function pregenerate(
   const known = await findOwner(app, userId)
   if (known !== null) return { userId: known.userId, address: await provenAddress(app, known.stored), isNew: false }
   if (auth !== null && auth !== undefined) return auth.makeAccount({ provider, providerUserId: subject })
-  const { address, wrapped, attestation } = await signer.createAccount({ userId })
+  const { address, wrapped, attestation, isNew: isKeyNew } = await signer.createAccount({ userId })
   // In a second place before anyone can be told the address.
   if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
-  const isNew = await restoreAccount(db, { userId, address, attestation })
+  const isNew = await restoreAccount(db, { userId, address, attestation, isKeyNew })
   const made = (await findOwner(app, userId))!
   return { userId: made.userId, address: await provenAddress(app, made.stored), isNew }
 }
@@ -46,7 +46,12 @@ export async function pregenerate(
  */
 export async function restoreAccount(
   db: Db,
-  { userId, address, attestation }: { userId: UserId; address: Hex; attestation?: Hex | undefined },
+  {
+    userId,
+    address,
+    attestation,
+    isKeyNew,
+  }: { userId: UserId; address: Hex; attestation?: Hex | undefined; isKeyNew?: boolean | undefined },
 ): Promise<boolean> {
-  return insertAccount(db, { userId, address, attestation })
+  return insertAccount(db, { userId, address, attestation, isKeyNew })
 }

@@ -34,10 +34,10 @@ export async function signIn(
   if (known !== null) return { ...(await proven(app, known)), isNew: false }
 
   const userId = userIdOf(profile.provider, profile.subject)
-  const { address, wrapped, attestation } = await signer.createAccount({ userId })
+  const { address, wrapped, attestation, isNew: isKeyNew } = await signer.createAccount({ userId })
   // In a second place before anyone can be told the address.
   if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
-  const isNew = await insertAccount(db, { userId, address, attestation, username: profile.username })
+  const isNew = await insertAccount(db, { userId, address, attestation, username: profile.username, isKeyNew })
   const stored = await retrying(() => refresh(db, profile))
   assert(stored !== null, 'an identity is there after it was inserted')
   const signedIn = await proven(app, stored)
@@ -83,6 +83,7 @@ async function refresh(
  * An account and the identity that it is made for, where they are not there: by one statement, since the identity of an account that
  * is there without it could be linked to another one.
  * @param username  of the identity, where it is made
+ * @param isKeyNew  the signer made the key for this row: an address that no one was told before has no transfers from before
  * @returns whether this call made the account
  */
 export async function insertAccount(
@@ -92,7 +93,8 @@ export async function insertAccount(
     address,
     attestation,
     username,
-  }: { userId: UserId; address: Hex; attestation?: Hex | undefined; username?: string },
+    isKeyNew = false,
+  }: { userId: UserId; address: Hex; attestation?: Hex | undefined; username?: string; isKeyNew?: boolean | undefined },
 ): Promise<boolean> {
   const first = parseUserId(userId)
   assert(first !== null, 'an account is made for an identity')
@@ -112,6 +114,7 @@ export async function insertAccount(
         user_id: userId,
         address: fromHex(address),
         attestation: attestation === undefined ? null : fromHex(attestation),
+        is_key_new: isKeyNew,
       })
       .onConflict((on) => on.doNothing())
       .returning('account_id')

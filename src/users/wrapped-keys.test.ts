@@ -10,6 +10,7 @@ import { until } from '../../test/until.ts'
 import type { App } from '../app.ts'
 import { SignerRefused } from '../signer/client.ts'
 import { openState } from '../state.ts'
+import { pregenerate } from './pregenerate.ts'
 import { signIn } from './sign-in.ts'
 import { copyWrappedKeys, exportWrappedKeys, startCopyingKeys } from './wrapped-keys.ts'
 
@@ -74,6 +75,23 @@ test('a key is in the database before its address is, and a signer without its d
   assert.equal(await copyWrappedKeys(app), 40)
   const ids = await db.selectFrom('wrapped_data_keys').select('id').execute()
   assert.equal(ids.length, 1, 'and no data key that nothing needs')
+})
+
+test('a key counts as new for the row that it was made for, and not for one that was lost and made again', async (t) => {
+  const { db, app, person, signer } = await world(t)
+  const isKeyNew = async (userId: string) =>
+    (await db.selectFrom('accounts').select('is_key_new').where('user_id', '=', userId).executeTakeFirstOrThrow())
+      .is_key_new
+  const { address } = await signIn(app, person(1))
+  await pregenerate(app, { provider: 'X', providerUserId: '2' })
+  assert.deepEqual([await isKeyNew('X-1'), await isKeyNew('X-2')], [true, true])
+  for (const table of ['identities', 'accounts'] as const) await db.deleteFrom(table).execute()
+  assert.equal((await signIn(app, person(1))).address, address)
+  await pregenerate(app, { provider: 'X', providerUserId: '2' })
+  // As if the process had been killed between the signer's answer and the row: the address may have been told by then.
+  await signer().createAccount({ userId: 'X-3' })
+  await signIn(app, person(3))
+  assert.deepEqual(await Promise.all(['X-1', 'X-2', 'X-3'].map(isKeyNew)), [false, false, false])
 })
 
 test('an account whose key cannot be stored is not told', async (t) => {

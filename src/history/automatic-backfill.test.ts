@@ -1,0 +1,271 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { sql } from 'kysely'
+import { bindNetwork, listNetworks } from '../applications/networks.ts'
+import { RpcError } from '../chain/rpc/rpc.ts'
+import type { Hex } from '../ids.ts'
+import { fromHex } from '../store/bytes.ts'
+import { openState } from '../state.ts'
+import { followerStage } from '../../test/follower-stage.ts'
+import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
+import { until } from '../../test/until.ts'
+import { fillNext, startBackfilling } from './automatic-backfill.ts'
+import { releaseWork, takeWork } from './backfill-work.ts'
+import { backfill } from './backfill.ts'
+import { storeWishes, wishForPast } from './backfill-wishes.ts'
+import { coveredFrom, selectUncovered } from './coverage.ts'
+import { indexTransfers } from './index-transfers.ts'
+
+const [ALICE, BOB, CAROL] = [addressOf(0xa1), addressOf(0xb0b), addressOf(0xca)]
+const idOf = (address: Hex) => `00000000-0000-8000-8000-${address.slice(-12)}`
+const CHAIN = 31337
+
+suite('a past that is filled by itself', () => {
+  const { app, followed, logged } = followerStage([
+    ...(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const),
+    ...(['history_marks', 'coverage', 'backfill_work', 'backfill_wishes'] as const),
+  ])
+  Object.assign(app.config, { BACKFILL_CALLS_PER_SECOND: 1_000_000 })
+  const add = (...addresses: Hex[]) =>
+    app.db
+      .insertInto('accounts')
+      .values(
+        addresses.map((address, index) => ({
+          ...{ account_id: idOf(address), user_id: `DEV-${address}`, address: fromHex(address) },
+          created_at: new Date(Date.now() - 60_000 * (index + 1)),
+        })),
+      ) // prettier-ignore
+      .execute()
+  const from = (address: Hex) => coveredFrom(app.db, { accountId: idOf(address), chainId: CHAIN })
+  const coin = (to: Hex): ScriptedTransfer => ({
+    ...{ type: 'ERC20', token: addressOf(0x70), from: addressOf(0x57), to },
+    items: [{ id: null, value: 5n }],
+  })
+  /** Twenty blocks with a coin for each of three accounts, followed when nobody knew them. */
+  const followedChain = async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 0 })
+    for (let number = 1; number <= 20; number++)
+      script.mine({ from: addressOf(0x57), transfers: [ALICE, BOB, CAROL].map(coin) })
+    await followed(script, { ...indexTransfers, afterCommit: () => {} })
+    return script
+  }
+  const fill = (
+    script: ScriptedChain,
+    { owner = 'one', stopping = new AbortController().signal, context = app } = {},
+  ) => fillNext(context, script.chain, { owner, stopping })
+  const blocksOf = async (address: Hex) => {
+    const rows = await app.db.selectFrom('transfers').select('block_number').where('account_id', '=', idOf(address)).orderBy('block_number').execute() // prettier-ignore
+    return rows.map(({ block_number }) => block_number)
+  }
+  const all = Array.from({ length: 20 }, (_, index) => index + 1)
+  const work = () => app.db.selectFrom('backfill_work').selectAll().where('chain_id', '=', CHAIN).executeTakeFirst()
+  const askedFrom = (script: ScriptedChain) => {
+    const asked: number[] = []
+    script.onAsk = (method, params) =>
+      void (method === 'eth_getLogs' && asked.push(Number((params[0] as { fromBlock: Hex }).fromBlock)))
+    return asked
+  }
+  /** The lease of a process that is gone has ended. */
+  const leaseEnds = () =>
+    app.db
+      .updateTable('backfill_work')
+      .set({ lease_until: sql<Date>`now()` })
+      .execute()
+
+  test('accounts that a network was followed without have theirs, from the first block on, and are asked for once', async () => {
+    const script = await followedChain()
+    await add(ALICE, BOB)
+    assert.equal(await from(ALICE), null)
+    assert.equal(await fill(script), 'filled')
+    assert.deepEqual([await from(ALICE), await from(BOB)], [0, 0])
+    assert.match(await app.telemetry.registry.metrics(), /^backfill_blocks_left\{chain_id="31337"\} 0$/m)
+    assert.deepEqual([await blocksOf(ALICE), await blocksOf(BOB)], [all, all])
+    const asked = askedFrom(script)
+    assert.equal(await fill(script), 'nothing')
+    await add(CAROL)
+    assert.deepEqual([await fill(script), await blocksOf(CAROL), await fill(script)], ['filled', all, 'nothing'])
+    assert.deepEqual([asked, await work().then((row) => row!.account_ids)], [[0, 0, 0], null])
+  })
+
+  test('begins at the block that the settings name', async () => {
+    const script = await followedChain()
+    await add(ALICE)
+    const config = { ...app.config, BACKFILL_FROM_BLOCK: 8 }
+    assert.equal(await fill(script, { context: { ...app, config } }), 'filled')
+    assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [8, all.slice(7)])
+    assert.equal(await fill(script, { context: { ...app, config } }), 'nothing')
+    assert.equal(await fill(script), 'filled')
+    assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [0, all])
+  })
+
+  test('nothing is asked for accounts that were there before the network’s first block, nor on a network that was never followed', async () => {
+    await add(ALICE)
+    await sql`update accounts set created_at = now() - interval '1 hour'`.execute(app.db)
+    const script = await followedChain()
+    const asked = askedFrom(script)
+    assert.equal(await fill(script), 'nothing')
+    await add(BOB)
+    const other = { ...script, chain: { ...script.chain, chainId: 5 } }
+    assert.deepEqual([await fill(other), asked], ['nothing', []])
+  })
+
+  test('accounts whose history was read come first, the latest of them before others, then the newest', async () => {
+    const script = await followedChain()
+    const others = [addressOf(0xd1), addressOf(0xd2)]
+    await add(ALICE, BOB, CAROL, ...others)
+    const order = () => selectUncovered(app.db, { chainId: CHAIN, fromBlock: 0, atMost: 9 })
+    assert.deepEqual(await order(), [ALICE, BOB, CAROL, ...others].map(idOf))
+    wishForPast(script.chain, idOf(others[1]!))
+    wishForPast(script.chain, idOf(CAROL))
+    wishForPast({ ...script.chain, chainId: 5, state: openState() }, idOf(BOB))
+    await storeWishes(app.db, script.chain)
+    await sql`update backfill_wishes set asked_at = now() - interval '1 hour' where account_id = ${idOf(CAROL)}`.execute(app.db) // prettier-ignore
+    assert.deepEqual(await order(), [others[1]!, CAROL, ALICE, BOB, others[0]!].map(idOf))
+    // Read again.
+    wishForPast(script.chain, idOf(CAROL))
+    await storeWishes(app.db, script.chain)
+    await storeWishes(app.db, script.chain)
+    assert.deepEqual(await order(), [CAROL, others[1]!, ALICE, BOB, others[0]!].map(idOf))
+    assert.equal(await fill(script), 'filled')
+    assert.deepEqual([await order(), await app.db.selectFrom('backfill_wishes').selectAll().execute()], [[], []])
+  })
+
+  test('one process does it at a time, and the next continues where one was killed', async () => {
+    const script = await followedChain()
+    await add(ALICE, BOB)
+    script.faults.mostBlocks = 3
+    // Killed while its second range is asked for: nothing of it is told, and its lease ends.
+    const killed = await takeWork(app.db, CHAIN, 'killed')
+    await releaseWork(app.db, CHAIN, killed!)
+    const stopping = new AbortController()
+    script.onAsk = async (method, params) => {
+      if (method !== 'eth_getLogs' || Number((params[0] as { fromBlock: Hex }).fromBlock) < 6) return
+      assert.equal(await fill(script, { owner: 'two' }), 'elsewhere')
+      stopping.abort()
+    }
+    assert.equal(await fill(script, { stopping: stopping.signal }), 'stopped')
+    const { next_block: next } = (await work())!
+    assert.ok(next !== null && next >= 6 && next < 20, `${next}`)
+    assert.equal(await from(ALICE), null)
+    // The group stays the one that was begun, whoever came meanwhile.
+    await add(CAROL)
+    await takeWork(app.db, CHAIN, 'killed')
+    await leaseEnds()
+    const asked = askedFrom(script)
+    assert.equal(await fill(script, { owner: 'two' }), 'filled')
+    assert.equal(Math.min(...asked), next)
+    assert.deepEqual([await blocksOf(ALICE), await blocksOf(BOB), await blocksOf(CAROL)], [all, all, []])
+    assert.deepEqual([await from(ALICE), await from(CAROL)], [0, null])
+  })
+
+  test('who was paused while another took over stores nothing more', async () => {
+    const script = await followedChain()
+    await add(ALICE)
+    let isFirst = true
+    script.onAsk = async (method) => {
+      if (method !== 'eth_getLogs' || !isFirst) return
+      isFirst = false
+      await leaseEnds()
+      assert.notEqual(await takeWork(app.db, CHAIN, 'two'), null)
+    }
+    assert.equal(await fill(script), 'stopped')
+    assert.deepEqual([await blocksOf(ALICE), await from(ALICE)], [[], null])
+    assert.equal((await work())!.lease_owner, 'two')
+    await leaseEnds()
+    assert.equal(await fill(script), 'filled')
+    assert.deepEqual(await blocksOf(ALICE), all)
+  })
+
+  test('a node that has no more of the past is named, counts as nothing covered, and is asked again later', async () => {
+    const script = await followedChain()
+    await add(ALICE)
+    script.onAsk = (method, params) => {
+      const isOld = method === 'eth_getLogs' && Number((params[0] as { fromBlock: Hex }).fromBlock) < 10
+      if (isOld || method === 'eth_getBlockReceipts') throw new RpcError(4444, 'pruned history unavailable', undefined)
+    }
+    await assert.rejects(fill(script), /pruned history unavailable/)
+    const { finality: _, explorer: __, ...facts } = script.chain
+    const named = {
+      ...facts,
+      finality: 'finalized' as const,
+      explorer: null,
+      blockVerification: null,
+      feeCapGwei: null,
+    }
+    await bindNetwork(app.db, { ...named, genesisHash: script.blocks[0]!.hash }, { mayBegin: true })
+    const told = async () => (await listNetworks(app.db))[0]!.backfill
+    const { updatedAt, ...group } = (await told())!
+    assert.ok(Date.parse(updatedAt) > 0)
+    // Block 0 has no transactions: nothing else of it is asked for.
+    assert.deepEqual(group, { accounts: 1, fromBlock: 0, nextBlock: 1, toBlock: 20, blockedBy: 'pruned history unavailable' }) // prettier-ignore
+    const left = async () =>
+      /^backfill_blocks_left\{chain_id="31337"\} (\d+)$/m.exec(await app.telemetry.registry.metrics())?.[1]
+    assert.equal(await left(), '20')
+    const blocked = (await work())!
+    assert.deepEqual([blocked.blocked_by, blocked.lease_until], ['pruned history unavailable', null])
+    assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [null, []])
+    script.onAsk = () => {}
+    assert.equal(await fill(script), 'filled')
+    assert.deepEqual([await from(ALICE), await blocksOf(ALICE), (await work())!.blocked_by], [0, all, null])
+    assert.deepEqual([await told(), await left()], [null, '0'])
+  })
+
+  test('a reorganisation while a range is read costs no transfer and adds none', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 5 })
+    for (let number = 1; number <= 20; number++) script.mine({ from: addressOf(0x57), transfers: [coin(ALICE)] })
+    const follow = () => followed(script, { ...indexTransfers, afterCommit: () => {} })
+    await follow()
+    await add(ALICE)
+    let isFirst = true
+    script.onAsk = async (method) => {
+      if (method !== 'eth_getLogs' || !isFirst) return
+      isFirst = false
+      script.lose(3)
+      for (let number = 18; number <= 30; number++) script.mine()
+      await follow()
+    }
+    assert.equal(await fill(script), 'filled')
+    assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [0, all.slice(0, 17)])
+  })
+
+  test('a command by hand beside it does no harm', async () => {
+    const script = await followedChain()
+    await add(ALICE, BOB)
+    script.faults.mostBlocks = 4
+    const hand: Promise<unknown>[] = []
+    const byHand = { fromBlock: 0, accountIds: null, onProgress: () => {}, stopping: new AbortController().signal, waitMs: 0 } // prettier-ignore
+    script.onAsk = (method) => {
+      if (method === 'eth_getLogs' && hand.length === 0) hand.push(backfill(app, script.chain, byHand))
+    }
+    assert.equal(await fill(script), 'filled')
+    assert.equal((await Promise.all(hand)).length, 1)
+    assert.deepEqual([await blocksOf(ALICE), await blocksOf(BOB)], [all, all])
+    assert.deepEqual([await from(ALICE), await fill(script)], [0, 'nothing'])
+  })
+
+  test('waits while the history is far behind its node', async () => {
+    const script = await followedChain()
+    await add(ALICE)
+    const { head } = script.chain
+    let looks = 0
+    const behind = { ...head, node: { ...head.node, newest: () => (looks++ === 0 ? 1_000 : 20) } }
+    assert.equal(await fillNext(app, { ...script.chain, head: behind }, { owner: 'one', stopping: new AbortController().signal }), 'filled') // prettier-ignore
+    assert.ok(looks > 1)
+    const stopping = new AbortController()
+    await add(BOB)
+    const ever = { ...head, node: { ...head.node, newest: () => (stopping.abort(), 1_000) } }
+    assert.equal(await fillNext(app, { ...script.chain, head: ever }, { owner: 'one', stopping: stopping.signal }), 'stopped') // prettier-ignore
+    assert.deepEqual(await blocksOf(BOB), [])
+  })
+
+  test('the worker does it without being asked to, and not at all where it is switched off', async () => {
+    const script = await followedChain()
+    await add(ALICE)
+    // One that did look would fail, and say so.
+    const off = startBackfilling({ ...app, db: null as never, config: { ...app.config, BACKFILL: 'off' } }, script.chain, 0) // prettier-ignore
+    const on = startBackfilling(app, script.chain, 0)
+    await until('the account has its past', async () => (await from(ALICE)) === 0)
+    await Promise.all([on.stop(), off.stop()])
+    assert.ok(logged.includes('backfill_done') && !logged.includes('backfill_blocked'), logged.join())
+  })
+})

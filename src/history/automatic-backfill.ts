@@ -1,0 +1,162 @@
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { RpcError } from '../chain/rpc/rpc.ts'
+import { AppError } from '../errors.ts'
+import { Fenced, type Lease } from '../follower/cursor.ts'
+import { indexedTo } from '../follower/history-cursor.ts'
+import { refreshTokens } from '../tokens/refresh.ts'
+import { fillGroup, GROUP, groupOf } from './backfill.ts'
+import { advanceWork, blockWork, chooseWork, finishWork, releaseWork, renewWork, takeWork, type BackfillWork } from './backfill-work.ts' // prettier-ignore
+import { storeWishes } from './backfill-wishes.ts'
+import { pacedRpc } from './paced-rpc.ts'
+
+/** Between two looks for accounts, where nothing waits; a third of a lease, in which it is renewed. */
+const LOOK_MS = 60_000
+const RENEW_MS = 10_000
+/** A look takes no more than this part of the time: it reads every account. */
+const MAX_LOOKING = 0.01
+/** After a node has refused again and again. */
+const MAX_BACKOFF_MS = 3_600_000
+const FINAL_EVERY_MS = 10_000
+const BUSY_MS = 1_000
+/** How often a node may fail in a row before it is left alone for long. */
+const PATIENCE = 3
+/** The history is read first: blocks that it may be behind, and milliseconds that requests may wait for the database. */
+const MAX_BEHIND = 32
+const MAX_POOL_WAIT_MS = 20
+const MAX_TOLD = 200
+
+type Backfilling = Pick<App, 'db' | 'telemetry' | 'config' | 'poolWaitMs'>
+
+/**
+ * Gives accounts their past on a network by itself, a group at a time, in one process at a time: those that were there before the network, that
+ * were imported or made again. As `chatelaine backfill` does, which may run beside it.
+ * @returns the way to stop; another process, or the next start, continues where this one was
+ */
+export function startBackfilling(app: Backfilling, chain: Chain, firstLookMs = LOOK_MS): { stop(): Promise<void> } {
+  const stopping = new AbortController()
+  const { signal } = stopping
+  const owner = `${hostname()}:${process.pid}:${randomBytes(4).toString('hex')}`
+  const run = async () => {
+    let waitMs = firstLookMs
+    for (let failures = 0; ;) {
+      await pause(waitMs, undefined, { signal }).catch(() => {})
+      if (signal.aborted) return
+      const since = performance.now()
+      try {
+        await storeWishes(app.db, chain)
+        const became = await fillNext(app, chain, { owner, stopping: signal })
+        waitMs = became === 'filled' ? 0 : Math.max(LOOK_MS, (performance.now() - since) / MAX_LOOKING)
+        failures = 0
+      } catch (error) {
+        // A database that was away is no reason to leave a node alone.
+        waitMs = error instanceof AppError ? LOOK_MS : Math.min(MAX_BACKOFF_MS, LOOK_MS * 2 ** Math.min(failures++, 10))
+        app.telemetry.log.warn('backfill_blocked', { chainId: chain.chainId, waitMs }, error)
+      }
+    }
+  }
+  const done = app.config.BACKFILL === 'on' ? run() : Promise.resolve()
+  return {
+    stop: async () => {
+      stopping.abort()
+      await done
+    },
+  }
+}
+
+/**
+ * Fills the past of one group, begun here or elsewhere.
+ * @returns `filled`; `nothing` when no account waits; `elsewhere` while another process does it; `stopped` before its end
+ * @throws what the node or the database throws, when it fails again and again: told in the row, and nothing of it counts as covered
+ */
+export async function fillNext(
+  app: Backfilling,
+  chain: Chain,
+  { owner, stopping }: { owner: string; stopping: AbortSignal },
+): Promise<'filled' | 'nothing' | 'elsewhere' | 'stopped'> {
+  const { db, config, telemetry } = app
+  const { chainId } = chain
+  const held = await takeWork(db, chainId, owner)
+  if (held === null) {
+    telemetry.backfillLeft.set({ chain_id: String(chainId) }, 0)
+    return 'elsewhere'
+  }
+  const lost = new AbortController()
+  const renewing = setInterval(() => {
+    renewWork(db, chainId, held).then(
+      (isOurs) => isOurs || lost.abort(),
+      (error: unknown) => telemetry.log.debug('backfill_lease_not_renewed', { chainId }, error),
+    )
+  }, RENEW_MS)
+  try {
+    const wanted = { fromBlock: config.BACKFILL_FROM_BLOCK, atMost: GROUP }
+    const work = held.work ?? (await chooseWork(db, chainId, held, wanted))
+    if (work === null) return 'nothing'
+    return await fill(app, chain, { held, work, stopping: AbortSignal.any([stopping, lost.signal]) })
+  } catch (error) {
+    if (error instanceof Fenced) return 'elsewhere'
+    await blockWork(db, chainId, held, reasonOf(error)).catch(() => {})
+    throw error
+  } finally {
+    clearInterval(renewing)
+    await releaseWork(db, chainId, held).catch(() => {})
+  }
+}
+
+async function fill(
+  app: Backfilling,
+  chain: Chain,
+  { held, work, stopping }: { held: Lease; work: BackfillWork; stopping: AbortSignal },
+): Promise<'filled' | 'stopped'> {
+  const { db, config, telemetry } = app
+  const { chainId } = chain
+  const { accountIds, fromBlock, target } = work
+  const rows = await db
+    .selectFrom('accounts')
+    .select(['account_id', 'address'])
+    .where('account_id', 'in', accountIds)
+    .execute()
+  // No account of them is there any more: an empty list of addresses asks for everyone's.
+  if (rows.length === 0) {
+    await finishWork(db, chainId, held, work)
+    return 'filled'
+  }
+  const rpc = pacedRpc(chain.rpc, { callsPerSecond: config.BACKFILL_CALLS_PER_SECOND, stopping })
+  const nextBlock = await fillGroup(
+    app,
+    { ...chain, rpc },
+    {
+      ...{ group: groupOf(rows), fromBlock, target, stopping, waitMs: FINAL_EVERY_MS, patience: PATIENCE },
+      report: (progress) => {
+        telemetry.log.debug('backfill', { chainId, toBlock: target, ...progress })
+        telemetry.backfillLeft.set({ chain_id: String(chainId) }, target + 1 - progress.nextBlock)
+      },
+      ready: async () => {
+        while (!stopping.aborted && (await isBusy(app, chain))) await pause(BUSY_MS, undefined, { signal: stopping })
+      },
+      within: (tx, next) => advanceWork(tx, chainId, held, next),
+    },
+  )
+  if (nextBlock <= target) return 'stopped'
+  await finishWork(db, chainId, held, work)
+  telemetry.log.info('backfill_done', { chainId, accounts: accountIds.length, fromBlock, toBlock: target })
+  await refreshTokens(app, chain)
+  return 'filled'
+}
+
+/** Blocks and requests go first. */
+async function isBusy({ db, poolWaitMs }: Backfilling, { chainId, head }: Chain): Promise<boolean> {
+  if ((poolWaitMs?.() ?? 0) > MAX_POOL_WAIT_MS) return true
+  const newest = head.node.newest()
+  const { indexedTo: indexed } = await indexedTo(db, chainId)
+  return newest !== null && indexed !== null && newest - indexed > MAX_BEHIND
+}
+
+/** What operators are told: the node's own words, where it said any. */
+function reasonOf(error: unknown): string {
+  const cause = error instanceof Error && error.cause instanceof RpcError ? error.cause : error
+  return (cause instanceof Error ? cause.message : 'it failed for an unknown reason').slice(0, MAX_TOLD)
+}

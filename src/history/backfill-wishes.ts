@@ -1,0 +1,38 @@
+import { sql } from 'kysely'
+import type { Chain } from '../chain/network.ts'
+import { slot } from '../state.ts'
+import type { Db } from '../store/db.ts'
+
+/** accounts that a process remembers between two looks; others wait with those that no one asked for */
+const MAX_REMEMBERED = 10_000
+/** rows of one statement */
+const BATCH = 1_000
+
+const wished = slot('accounts whose past was asked for', (_chain: Chain) => new Set<string>())
+
+/** Remembers that the history of an account was read while its past was not here. In memory: a read writes nothing. */
+export function wishForPast(chain: Chain, accountId: string): void {
+  const accounts = wished.of(chain)
+  if (accounts.size < MAX_REMEMBERED) accounts.add(accountId)
+}
+
+/** Stores what was remembered, for the process that fills. What cannot be stored is remembered for the next time. */
+export async function storeWishes(db: Db, chain: Chain): Promise<void> {
+  const accounts = wished.of(chain)
+  while (accounts.size > 0) {
+    const some = [...accounts].slice(0, BATCH)
+    await sql`
+      insert into backfill_wishes (chain_id, account_id)
+      select ${chain.chainId}::bigint, account_id from unnest(${`{${some.join()}}`}::uuid[]) as one (account_id)
+      order by account_id
+      on conflict (chain_id, account_id) do update set asked_at = now()`.execute(db)
+    for (const accountId of some) accounts.delete(accountId)
+  }
+}
+
+/** They have their past. */
+export async function dropWishes(db: Db, chainId: number, accountIds: readonly string[]): Promise<void> {
+  await sql`
+    delete from backfill_wishes
+    where chain_id = ${chainId}::bigint and account_id = any(${`{${accountIds.join()}}`}::uuid[])`.execute(db)
+}

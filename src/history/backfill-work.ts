@@ -1,0 +1,121 @@
+import { sql, type UpdateObject } from 'kysely'
+import { Fenced, type Lease } from '../follower/cursor.ts'
+import { lockHistory } from '../follower/history-cursor.ts'
+import type { Db, RootDb } from '../store/db.ts'
+import type { Database } from '../store/rows.ts'
+import { dropWishes } from './backfill-wishes.ts'
+import { noteCoverage, selectUncovered } from './coverage.ts'
+
+/** Seconds after which another process continues what this one held. */
+const LEASE_SECONDS = 30
+
+/** A group whose past is looked up, from a block on to the one that the history was at when the group was chosen. */
+export type BackfillWork = { accountIds: string[]; fromBlock: number; target: number }
+
+const leaseEnd = () => sql<Date>`now() + ${sql.lit(`${LEASE_SECONDS} seconds`)}::interval`
+const NOTHING = { account_ids: null, from_block: null, target_block: null, next_block: null, blocked_by: null }
+
+/**
+ * Takes the lease on a network's backfill, under a new epoch, with the group that someone has begun.
+ * @returns null while another process holds it
+ */
+export async function takeWork(
+  db: Db,
+  chainId: number,
+  owner: string,
+): Promise<(Lease & { work: BackfillWork | null }) | null> {
+  await db
+    .insertInto('backfill_work')
+    .values({ chain_id: chainId, epoch: 0, ...NOTHING })
+    .onConflict((on) => on.doNothing())
+    .execute()
+  const row = await db
+    .updateTable('backfill_work')
+    .set((eb) => ({ epoch: eb('epoch', '+', 1), lease_owner: owner, lease_until: leaseEnd() }))
+    .where('chain_id', '=', chainId)
+    .where(sql<boolean>`coalesce(lease_until > now(), false)`, '=', false)
+    .returning(['epoch', 'account_ids', 'from_block', 'target_block'])
+    .executeTakeFirst()
+  if (row === undefined) return null
+  const { epoch, account_ids: accountIds, from_block: fromBlock, target_block: target } = row
+  return { epoch, owner, work: accountIds === null ? null : { accountIds, fromBlock: fromBlock!, target: target! } }
+}
+
+/** The row while it is ours. First of what a transaction writes: who was paused writes nothing. */
+const ours = (db: Db, chainId: number, { epoch, owner }: Lease) =>
+  db
+    .updateTable('backfill_work')
+    .where('chain_id', '=', chainId)
+    .where('epoch', '=', epoch)
+    .where('lease_owner', '=', owner)
+    .returning('epoch')
+
+/** @returns false when it is another's by now */
+export async function renewWork(db: Db, chainId: number, held: Lease): Promise<boolean> {
+  return (await ours(db, chainId, held).set({ lease_until: leaseEnd() }).executeTakeFirst()) !== undefined
+}
+
+/** Gives the lease back, so that no process waits for its end. What was begun stays. */
+export async function releaseWork(db: Db, chainId: number, held: Lease): Promise<void> {
+  await ours(db, chainId, held).set({ lease_until: null }).execute()
+}
+
+/**
+ * Chooses a group of accounts whose past is not here, and the block that the history is at.
+ * @returns null when there is none, or the network was never followed
+ * @throws Fenced
+ */
+export async function chooseWork(
+  root: RootDb,
+  chainId: number,
+  held: Lease,
+  { fromBlock, atMost }: { fromBlock: number; atMost: number },
+): Promise<BackfillWork | null> {
+  // In this order: of an account that is there by then, the history stores every block above the target.
+  const accountIds = await selectUncovered(root, { chainId, fromBlock, atMost })
+  if (accountIds.length === 0) return null
+  return root.transaction().execute(async (db) => {
+    const history = await lockHistory(db, chainId)
+    if (history === null) return null
+    const target = history.number
+    await write(db, chainId, held, {
+      account_ids: sql<string[]>`${`{${accountIds.join()}}`}::uuid[]`,
+      ...{ from_block: fromBlock, target_block: target, next_block: null, blocked_by: null },
+    })
+    return { accountIds, fromBlock, target }
+  })
+}
+
+/** Blocks below `nextBlock` are done. In the transaction that stores them. @throws Fenced */
+export const advanceWork = (db: Db, chainId: number, held: Lease, nextBlock: number): Promise<void> =>
+  write(db, chainId, held, { next_block: nextBlock, blocked_by: null })
+
+/** What the group waits for, for operators. @throws Fenced */
+export const blockWork = (db: Db, chainId: number, held: Lease, blockedBy: string): Promise<void> =>
+  write(db, chainId, held, { blocked_by: blockedBy })
+
+/** The group has its past, all of it. @throws Fenced */
+export async function finishWork(
+  root: RootDb,
+  chainId: number,
+  held: Lease,
+  { accountIds, fromBlock }: BackfillWork,
+): Promise<void> {
+  await root.transaction().execute(async (db) => {
+    await write(db, chainId, held, NOTHING)
+    await noteCoverage(db, { chainId }, { accountIds, from: fromBlock })
+    await dropWishes(db, chainId, accountIds)
+  })
+}
+
+async function write(
+  db: Db,
+  chainId: number,
+  held: Lease,
+  change: UpdateObject<Database, 'backfill_work'>,
+): Promise<void> {
+  const row = await ours(db, chainId, held)
+    .set({ ...change, updated_at: sql<Date>`now()` })
+    .executeTakeFirst()
+  if (row === undefined) throw new Fenced()
+}
