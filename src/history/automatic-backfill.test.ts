@@ -204,6 +204,10 @@ suite('a past that is filled by itself', () => {
     const blocked = (await work())!
     assert.deepEqual([blocked.blocked_by, blocked.lease_until], ['pruned history unavailable', null])
     assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [null, []])
+    // An operator who does without those blocks is not kept waiting for them.
+    const config = { ...app.config, BACKFILL_FROM_BLOCK: 10 }
+    assert.equal(await fill(script, { context: { ...app, config } }), 'filled')
+    assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [10, all.slice(9)])
     script.onAsk = () => {}
     assert.equal(await fill(script), 'filled')
     assert.deepEqual([await from(ALICE), await blocksOf(ALICE), (await work())!.blocked_by], [0, all, null])

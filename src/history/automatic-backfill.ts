@@ -93,7 +93,9 @@ export async function fillNext(
   }, RENEW_MS)
   try {
     const wanted = { fromBlock: config.BACKFILL_FROM_BLOCK, atMost: GROUP }
-    const work = held.work ?? (await chooseWork(db, chainId, held, wanted))
+    // One that was begun with another first block waits for what an operator may have given up, such as blocks that no node has.
+    const begun = held.work?.fromBlock === wanted.fromBlock ? held.work : null
+    const work = begun ?? (await chooseWork(db, chainId, held, wanted))
     if (work === null) return 'nothing'
     return await fill(app, chain, { held, work, stopping: AbortSignal.any([stopping, lost.signal]) })
   } catch (error) {
