@@ -20,7 +20,8 @@ const cursorOf = (row: HistoryCursorRow): HistoryCursor => ({
 /**
  * How far the history of a network reaches, and through which of its blocks it is final: null before its first block.
  * `followedTo` is the newest block that is stored, which the history may be behind; `halted` a sentence for the operator while
- * the follower has stopped below finality.
+ * the follower has stopped below finality. A program that has this cursor not moves the follower's alone: below where it is, it has stored
+ * the transfers itself.
  */
 export async function indexedTo(
   db: Db,
@@ -41,7 +42,7 @@ export async function indexedTo(
   const known = (number: number | null) => (number === null || number < 0 ? null : number)
   if (row === undefined) return { indexedTo: null, finalizedTo: null, followedTo: null, halted: null }
   return {
-    indexedTo: known(row.indexed),
+    indexedTo: row.indexed === null ? null : known(Math.min(row.indexed, row.followed)),
     finalizedTo: row.indexed === null ? null : known(Math.min(row.finalized_number, row.indexed)),
     followedTo: known(row.followed),
     halted: row.halted,
@@ -62,23 +63,21 @@ export async function openCursors(root: RootDb, chainId: number, start: { number
 }
 
 /**
- * Takes the follower's lease. A network that a program without the history's cursor has begun to follow has its history up to the
- * block that the follower is at: noted with the lease, before the follower moves.
+ * Takes the follower's lease. Where a program without the history's cursor has begun to follow a network, or has left it on another
+ * branch no higher than that cursor, it has stored the transfers up to the block that the follower is at: noted with the lease,
+ * before the follower moves.
  */
 export async function takeLeaseAndHistory(root: RootDb, chainId: number, owner: string): Promise<Position | null> {
   return root.transaction().execute(async (db) => {
     const held = await takeLease(db, chainId, owner)
     if (held === null) return null
+    const place = { block_number: held.number, block_hash: fromHex(held.hash) }
     await db
       .insertInto('history_cursors')
-      .values({
-        chain_id: chainId,
-        block_number: held.number,
-        block_hash: fromHex(held.hash),
-        epoch: 0,
-        lease_owner: null,
-      }) // prettier-ignore
-      .onConflict((on) => on.column('chain_id').doNothing())
+      .values({ chain_id: chainId, ...place, epoch: 0, lease_owner: null })
+      .onConflict((on) =>
+        on.column('chain_id').doUpdateSet(place).where('history_cursors.block_number', '>=', held.number),
+      )
       .execute()
     return held
   })

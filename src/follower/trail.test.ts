@@ -11,6 +11,7 @@ import { scriptedChain, type ScriptedChain } from '../../test/scripted-chain.ts'
 import { until } from '../../test/until.ts'
 import type { Trailing } from './block.ts'
 import { startFollower } from './follow.ts'
+import { indexedTo, takeLeaseAndHistory } from './history-cursor.ts'
 
 /** What came to the history, in order: blocks that are canonical for it now. `fails`: of its blocks, while a test wants it. */
 function trailing() {
@@ -291,6 +292,30 @@ suite('the history behind the follower', () => {
     // Block 16 is final, or 17 by now.
     assert.ok(one.events.some((event) => event === 'retract 17' || event === 'retract 18'))
     assert.ok(logged.includes('history_made_again'))
+  })
+
+  test('is told no further than the chain is, where a program without its cursor has left that lower or another', async () => {
+    const script = chainOf(20, 100)
+    const one = trailing()
+    await follow(script, [one.listener], () => caughtUp(script))
+    // What such a program does: states, transfers and its one cursor.
+    const [oldHash, newHash] = [script.blocks[20]!.hash, `0x${'5e'.repeat(32)}` as Hex]
+    for (const to of [17, 20]) {
+      const { hash } = script.blocks[to]!
+      await app.db.deleteFrom('blocks').where('number', '>', to).execute()
+      await app.db.updateTable('cursors').set({ block_number: to, block_hash: fromHex(hash) }).execute()
+      const stale = to === 20 ? newHash : oldHash
+      await app.db.updateTable('history_cursors').set({ block_number: 20, block_hash: fromHex(stale) }).execute()
+      const reached = await indexedTo(app.db, 31337)
+      assert.deepEqual([reached.indexedTo, reached.followedTo], [to, to])
+      // Before who follows next has stored a block.
+      await app.db.updateTable('cursors').set({ lease_until: null }).execute()
+      assert.notEqual(await takeLeaseAndHistory(app.db, 31337, 'next'), null)
+      const { block_number, block_hash } = await history()
+      assert.deepEqual([block_number, toHex(block_hash)], [to, hash])
+      await app.db.updateTable('cursors').set({ lease_until: null }).execute()
+      if (to === 17) await follow(script, [one.listener], () => caughtUp(script))
+    }
   })
 
   test('of a network that a program without its cursor has begun is told from there on, however late it looks', async () => {
