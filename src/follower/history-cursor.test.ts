@@ -78,6 +78,7 @@ suite('the cursor of a history, beside that of another network', () => {
     await db.updateTable('cursors').set({ block_number: 20, block_hash: fromHex(hashOf(20)), lease_until: null }).where('chain_id', '=', OURS).execute() // prettier-ignore
     const held = (await takeLeaseAndHistory(db, OURS, 'first'))!
     assert.equal(held.number, 20)
+    assert.deepEqual([(await rowOf(OURS))!.lease_owner, (await rowOf(OTHER))!.lease_owner], ['first', null])
     // What the follower does next moves it no more.
     await db.updateTable('cursors').set({ block_number: 21, block_hash: fromHex(hashOf(21)) }).where('chain_id', '=', OURS).execute() // prettier-ignore
     assert.deepEqual(await takeHistory(db, OURS, held), { ...at(20), epoch: 1, owner: 'first' })

@@ -63,9 +63,9 @@ export async function openCursors(root: RootDb, chainId: number, start: { number
 }
 
 /**
- * Takes the follower's lease. Where a program without the history's cursor has begun to follow a network, or has left it on another
- * branch no higher than that cursor, it has stored the transfers up to the block that the follower is at: noted with the lease,
- * before the follower moves.
+ * Takes the follower's lease, and the history's with it: whoever has the one alone is a program without the other. Where such a program
+ * has begun to follow a network, or has left it on another branch no higher than the history's cursor, it has stored the transfers up to
+ * the block that the follower is at: noted with the lease, before the follower moves.
  */
 export async function takeLeaseAndHistory(root: RootDb, chainId: number, owner: string): Promise<Position | null> {
   return root.transaction().execute(async (db) => {
@@ -74,10 +74,14 @@ export async function takeLeaseAndHistory(root: RootDb, chainId: number, owner: 
     const place = { block_number: held.number, block_hash: fromHex(held.hash) }
     await db
       .insertInto('history_cursors')
-      .values({ chain_id: chainId, ...place, epoch: 0, lease_owner: null })
-      .onConflict((on) =>
-        on.column('chain_id').doUpdateSet(place).where('history_cursors.block_number', '>=', held.number),
-      )
+      .values({ chain_id: chainId, ...place, epoch: 0, lease_owner: owner })
+      .onConflict((on) => on.column('chain_id').doUpdateSet({ lease_owner: owner }))
+      .execute()
+    await db
+      .updateTable('history_cursors')
+      .set(place)
+      .where('chain_id', '=', chainId)
+      .where('block_number', '>=', held.number)
       .execute()
     return held
   })

@@ -303,9 +303,15 @@ suite('the history behind the follower', () => {
     for (const to of [17, 20]) {
       const { hash } = script.blocks[to]!
       await app.db.deleteFrom('blocks').where('number', '>', to).execute()
-      await app.db.updateTable('cursors').set({ block_number: to, block_hash: fromHex(hash) }).execute()
+      await app.db
+        .updateTable('cursors')
+        .set({ block_number: to, block_hash: fromHex(hash) })
+        .execute()
       const stale = to === 20 ? newHash : oldHash
-      await app.db.updateTable('history_cursors').set({ block_number: 20, block_hash: fromHex(stale) }).execute()
+      await app.db
+        .updateTable('history_cursors')
+        .set({ block_number: 20, block_hash: fromHex(stale) })
+        .execute()
       const reached = await indexedTo(app.db, 31337)
       assert.deepEqual([reached.indexedTo, reached.followedTo], [to, to])
       // Before who follows next has stored a block.

@@ -163,6 +163,41 @@ test('a history that is behind says by how many blocks, and is told when it does
   assert.match(await metrics(), /^cursor_lag_blocks\{chain_id="31337",cursor="history"\} 0$/m)
 })
 
+test('a history that an older server leaves where it is, is no fault: it says who follows, and from where it resumes', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const check = async () => (await here.request('/readyz')).body.checks.at(-1)
+  await until('all is well', async () => (await check()).ok)
+  const { db } = here.app
+  const newest = Number(await here.rpc('eth_blockNumber'))
+  await until('all are followed', async () => {
+    const row = await db.selectFrom('history_cursors').select('block_number').executeTakeFirst()
+    return row?.block_number === newest
+  })
+  // What a server without the history's cursor does to take over; it has followed three blocks since.
+  await sql`update cursors set lease_owner = 'older', epoch = epoch + 1, lease_until = now() + interval '1 hour'`.execute(db) // prettier-ignore
+  await sql`update history_cursors set block_number = number, block_hash = hash from blocks where number = ${newest - 3}::bigint`.execute(db) // prettier-ignore
+  const { now } = performance
+  let offsetMs = 0
+  t.mock.method(performance, 'now', () => now.call(performance) + offsetMs)
+  for (let looks = 0; looks < 8; looks++) {
+    offsetMs += 5_000
+    await readAt(here.app.chains.get(31337)!, 'latest', async () => null)
+    const told = await check()
+    assert.deepEqual(
+      [told.ok, told.historyBehind, told.detail],
+      [true, 3, `an older server follows: the history resumes from block ${newest - 3} when a newer one does`],
+    )
+  }
+  await sql`update cursors set lease_until = now() - interval '1 second'`.execute(db)
+  // Who takes over is not told to be stuck for the time of the one before.
+  await until('it goes on', async () => {
+    const { ok, historyBehind, detail } = await check()
+    assert.doesNotMatch(detail ?? '', /^the history is stuck/)
+    return ok && historyBehind === undefined && detail === undefined
+  })
+})
+
 test('a network whose node does not give receipts together is well, and says what is read instead', async (t) => {
   const here = await world()
   t.after(() => here.close())

@@ -163,6 +163,7 @@ async function checkChain(
       .selectFrom('cursors')
       .leftJoin('history_cursors as history', 'history.chain_id', 'cursors.chain_id')
       .select(['halted', 'cursors.block_number', 'read_from', 'history.block_number as indexed'])
+      .select(isFollowedByOlder.as('by_older'))
       .where('cursors.chain_id', '=', chainId)
       .executeTakeFirst()
     if (cursor === undefined) throw new NotReady('no block followed yet')
@@ -182,7 +183,9 @@ async function checkChain(
     if (isStalled(stalls, `${chainId} transactions`, { at: followed, newest }))
       throw new NotReady(`the follower is stuck at block ${followed}, ${newest - followed} behind the node`)
     const indexed = cursor.indexed ?? -1
-    if (isStalled(stalls, `${chainId} history`, { at: indexed, newest: followed }))
+    // Whoever leads then has no history to move, and is told as that.
+    const toIndex = cursor.by_older ? indexed : followed
+    if (isStalled(stalls, `${chainId} history`, { at: indexed, newest: toIndex }))
       throw new NotReady(`the history is stuck at block ${indexed}, ${followed - indexed} behind the follower`)
     // A node that announces its blocks is not asked again until one is overdue.
     if (head.ageMs() > HEAD_STALE_MS + 2 * (head.pace.intervalMs() ?? 0))
@@ -191,9 +194,16 @@ async function checkChain(
       // It works, and it is what the node bills for.
       ...(readFrom === null || readFrom === 'block receipts' ? {} : { readFrom }),
       ...(indexed < followed ? { historyBehind: followed - indexed } : {}),
+      ...(indexed < followed && cursor.by_older
+        ? { detail: `an older server follows: the history resumes from block ${indexed} when a newer one does` }
+        : {}),
     }
   })
 }
+
+/** Both leases are taken in one transaction: only a server that knows no cursor of the history has the follower's alone. */
+const isFollowedByOlder = sql<boolean>`coalesce(cursors.lease_until > now(), false)
+  and cursors.lease_owner is distinct from history.lease_owner`
 
 /** Whether a cursor has not moved for long, though there was something to read all the time. */
 function isStalled(stalls: Stalls, which: string, { at, newest }: { at: number; newest: number }): boolean {
