@@ -63,7 +63,7 @@ export async function openCursors(root: RootDb, chainId: number, start: { number
 }
 
 /**
- * Takes the follower's lease, and the history's with it: whoever has the one alone is a program without the other. Where such a program
+ * Takes the follower's lease, and the history's with it: a process with one of them alone runs a program without the other. Where such a program
  * has begun to follow a network, or has left it on another branch no higher than the history's cursor, it has stored the transfers up to
  * the block that the follower is at: noted with the lease, before the follower moves.
  */

@@ -93,7 +93,7 @@ export async function fillNext(
   }, RENEW_MS)
   try {
     const wanted = { fromBlock: config.BACKFILL_FROM_BLOCK, atMost: GROUP }
-    // One that was begun with another first block waits for what an operator may have given up, such as blocks that no node has.
+    // One that was begun with another first block waits for what an operator may have abandoned, such as blocks that no node has.
     const begun = held.work?.fromBlock === wanted.fromBlock ? held.work : null
     const work = begun ?? (await chooseWork(db, chainId, held, wanted))
     if (work === null) return 'nothing'

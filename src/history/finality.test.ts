@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
+import type { KyselyPlugin } from 'kysely'
 import type { App } from '../app.ts'
 import type { Rpc } from '../chain/rpc/rpc.ts'
 import type { Caller } from '../http/bearer.ts'
@@ -9,6 +10,7 @@ import { followerStage } from '../../test/follower-stage.ts'
 import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
 import { backfill } from './backfill.ts'
 import { indexTransfers } from './index-transfers.ts'
+import type { HistoryParameters } from './query.ts'
 import { readHistory } from './read.ts'
 import { chainLike } from '../../test/opened.ts'
 
@@ -23,6 +25,10 @@ const coins = (value: bigint): ScriptedTransfer => ({
 suite('the history at the edge of what is final, and of what failed', () => {
   const { app, followed } = followerStage(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'])
 
+  const reader: Caller = {
+    ...{ userId: 'DEV-alice', accountId: ACCOUNT, address: ALICE, clientId: 'demo', chainId: 31337 },
+    ...{ scopes: new Set(['wallet:read']), grantId: 'g', tokenId: 't', expiresAt: 2 ** 40, token: 'x' },
+  } as Caller
   const addAccount = () =>
     app.db.insertInto('accounts').values({ account_id: ACCOUNT, user_id: 'DEV-alice', address: fromHex(ALICE) }).execute() // prettier-ignore
   const follow = (script: ScriptedChain, rpc: Rpc = script.chain.rpc, verification = script.chain.verification) =>
@@ -45,10 +51,6 @@ suite('the history at the edge of what is final, and of what failed', () => {
     const script = tenBlocks()
     await addAccount()
     await follow(script)
-    const reader: Caller = {
-      ...{ userId: 'DEV-alice', accountId: ACCOUNT, address: ALICE, clientId: 'demo', chainId: 31337 },
-      ...{ scopes: new Set(['wallet:read']), grantId: 'g', tokenId: 't', expiresAt: 2 ** 40, token: 'x' },
-    } as Caller
     const served = { ...app, chains: new Map([[31337, script.chain]]) } as App
     const { entries, finalizedTo, indexedTo } = await readHistory(served, reader, 'DEV-alice', {})
     assert.deepEqual([finalizedTo, indexedTo], [5, 10])
@@ -59,6 +61,55 @@ suite('the history at the edge of what is final, and of what failed', () => {
       final.entries.map(({ blockNumber }) => blockNumber),
       [5, 4, 3, 2, 1],
     )
+  })
+
+  /** What happens between a page's look at the cursor and its look at the rows. */
+  async function pageWhile(script: ScriptedChain, happens: () => Promise<unknown>, parameters: HistoryParameters = {}) {
+    let isFirst = true
+    const between: KyselyPlugin = {
+      transformQuery: ({ node }) => node,
+      transformResult: async ({ result }) => {
+        if (isFirst && result.rows.some((row) => 'followed' in row)) {
+          isFirst = false
+          await happens()
+        }
+        return result
+      },
+    }
+    const served = { ...app, db: app.db.withPlugin(between), chains: new Map([[31337, script.chain]]) } as App
+    const page = await readHistory(served, reader, 'DEV-alice', parameters)
+    assert.equal(isFirst, false)
+    return { ...page, entries: page.entries.map(({ blockNumber, status }) => `${blockNumber} ${status}`) }
+  }
+  const move = (followed: number, indexed: number) =>
+    app.db.transaction().execute(async (db) => {
+      await db
+        .updateTable('cursors')
+        .set({ block_number: followed, finalized_number: Math.min(5, followed) })
+        .execute()
+      await db.updateTable('history_cursors').set({ block_number: indexed }).execute()
+      await db.deleteFrom('transfers').where('block_number', '>', followed).execute()
+    })
+
+  test('a page is whole up to the block that it names, whatever is reorganised between its statements', async () => {
+    const script = tenBlocks()
+    await addAccount()
+    await follow(script)
+    const rowsTo = (to: number, final: number) =>
+      Array.from({ length: to }, (_, index) => `${to - index} ${to - index <= final ? 'FINALIZED' : 'CONFIRMED'}`)
+    const lost = await pageWhile(script, () => move(7, 7))
+    assert.deepEqual([lost.indexedTo, lost.finalizedTo, lost.entries], [7, 5, rowsTo(7, 5)])
+    // The other way round: what comes meanwhile is of the next page that is asked for.
+    const grown = await pageWhile(script, () => move(20, 20))
+    assert.deepEqual([grown.indexedTo, grown.entries], [7, rowsTo(7, 5)])
+    // A server without the history's cursor has stored rows that this one does not count on.
+    const older = await pageWhile(script, () => move(7, 6), { limit: '3' })
+    assert.deepEqual([older.indexedTo, older.entries, older.nextCursor !== null], [6, rowsTo(6, 5).slice(0, 2), true])
+    // Below what was final, by an operator.
+    const final = await pageWhile(script, () => move(3, 3), { finality: 'finalized' })
+    assert.deepEqual([final.indexedTo, final.finalizedTo, final.entries], [3, 3, rowsTo(3, 3)])
+    const gone = await pageWhile(script, () => move(-1, -1))
+    assert.deepEqual([gone.indexedTo, gone.finalizedTo, gone.entries, gone.nextCursor], [null, null, [], null])
   })
 
   test('a backfill asks for logs up to the final block, and stores nothing above it', async () => {

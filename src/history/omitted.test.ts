@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
+import { TRANSFER_BATCH_TOPIC } from '../abi/transfers.ts'
 import type { App } from '../app.ts'
 import type { Leading, Trailing } from '../follower/block.ts'
 import { startFollower } from '../follower/follow.ts'
@@ -167,5 +168,48 @@ suite('more transfers of a token in a block than anybody reads', () => {
       (await stored()).map(({ omitted }) => omitted),
       [0, 0, 0],
     )
+  })
+
+  test('how many have none is exact on another branch, and where blocks are read again over rows that are there', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 0 })
+    const words = (...values: bigint[]): Hex =>
+      `0x${values.map((value) => value.toString(16).padStart(64, '0')).join('')}`
+    // Its ids are its amounts, too: paid for once, and none of them counts.
+    const overlapping = {
+      address: ITEMS,
+      topics: [TRANSFER_BATCH_TOPIC, ...[STRANGER, STRANGER, ALICE].map((address) => words(BigInt(address)))],
+      data: words(64n, 64n, 1_000n, ...Array.from({ length: 1_000 }, () => 1n)),
+    }
+    const overlaps = { from: STRANGER, transfers: [], logs: [overlapping, overlapping] }
+    script.mine()
+    await addAccount()
+    const told = async () => {
+      await follow(script)
+      const rows = await stored()
+      return [rows.length, rows.filter(({ omitted }) => omitted > 0).map(({ omitted }) => omitted)]
+    }
+    script.mine(overlaps)
+    assert.deepEqual(await told(), [0, []])
+    script.lose(1)
+    script.mine({ from: STRANGER, transfers: [batch(1_500), batch(400)] }, overlaps)
+    assert.deepEqual(await told(), [1_000, [900]])
+    script.lose(1)
+    script.mine(overlaps, { from: STRANGER, transfers: [batch(7), batch(1_200), batch(1)] })
+    assert.deepEqual(await told(), [1_000, [208]])
+    const before = await stored()
+    const again = async () => {
+      const { number, hash } = script.blocks[1]!
+      await app.db
+        .updateTable('history_cursors')
+        .set({ block_number: number, block_hash: fromHex(hash) })
+        .execute()
+    }
+    await again()
+    assert.deepEqual(await told(), [1_000, [208]])
+    // Also where some of them were lost, the one that says it among them.
+    await app.db.deleteFrom('transfers').where('batch_index', '>', 900).execute()
+    await again()
+    assert.deepEqual(await told(), [1_000, [208]])
+    assert.deepEqual(await stored(), before)
   })
 })

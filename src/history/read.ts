@@ -47,15 +47,16 @@ export async function readHistory(
   const after = parameters.cursor === undefined ? null : readPlace(scope, parameters.cursor)
 
   return retrying(async () => {
-    // The cursor is read first and bounds the rows: a page never holds a block that its headers do not cover.
+    // The cursor is read first and bounds the rows, and is read once more in their snapshot: a page is whole up to the lower of both,
+    // whatever was stored or reorganised in between.
     const { halted: _, followedTo: __, ...reached } = await indexedTo(app.db, chain.chainId)
     if (reached.indexedTo === null) return { entries: [], nextCursor: null, indexedFrom: null, ...reached }
-    // Before the rows, too: what is covered by now is in them.
+    // Before the rows, too: what is covered by now is in them, for coverage only grows.
     const indexedFrom = await coveredFrom(app.db, { accountId, chainId: chain.chainId })
     const { BACKFILL, BACKFILL_FROM_BLOCK: first } = app.config
     if (BACKFILL === 'on' && (indexedFrom === null || indexedFrom > first)) wishForPast(chain, accountId)
     const bounds = { indexedTo: reached.indexedTo, finalizedTo: reached.finalizedTo ?? -1 }
-    const rows = await selectTransfers(app.db, {
+    const { rows, ...now } = await selectTransfers(app.db, {
       accountId,
       chainId: chain.chainId,
       filters,
@@ -63,13 +64,20 @@ export async function readHistory(
       bounds,
       limit: limit + 1,
     })
-    const page = rows.slice(0, limit)
+    const both = Math.min(bounds.indexedTo, now.indexedTo)
+    const finalizedTo = Math.min(bounds.finalizedTo, now.finalizedTo)
+    const highest = filters.isFinalOnly ? finalizedTo : both
+    const found = rows.slice(0, limit)
+    const nextCursor = rows.length > limit ? placeCursor(scope, placeOf(found.at(-1)!)) : null
+    const page = found.filter(({ block_number }) => block_number <= highest)
     const parties = await findParties(app, page)
-    const entries = page.map((row) => entryOf(row, { chain, parties, finalizedTo: bounds.finalizedTo }))
-    const nextCursor = rows.length > limit ? placeCursor(scope, placeOf(page.at(-1)!)) : null
-    return { entries, nextCursor, indexedFrom, ...reached }
+    const entries = page.map((row) => entryOf(row, { chain, parties, finalizedTo }))
+    return { entries, nextCursor, indexedFrom, indexedTo: known(both), finalizedTo: known(finalizedTo) }
   })
 }
+
+/** A cursor below zero is before the first block. */
+const known = (number: number): number | null => (number < 0 ? null : number)
 
 const placeOf = (row: StoredTransfer): HistoryPosition => ({
   block: row.block_number,

@@ -174,7 +174,7 @@ for (const hasStatistics of [true, false])
           }).filter(([, value]) => value !== undefined),
         )
         const asked = wanted(parameters, random(2) === 0 ? { block: block(), logIndex: random(6), batchIndex: 0 } : null) // prettier-ignore
-        const found = await selectTransfers(database.db, { ...asked, limit: 20 })
+        const { rows: found } = await selectTransfers(database.db, { ...asked, limit: 20 })
         const expected = rows.filter((one) => passes(one, asked)).toSorted((a, b) => compare(b, a)).slice(0, 20) // prettier-ignore
         assert.deepEqual(
           found.map((one) => `${one.block_number} ${one.log_index} ${toHex(one.token)}`),

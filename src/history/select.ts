@@ -18,7 +18,7 @@ type TransferSelection = {
   filters: TransferFilters
   /** the page begins behind this place; null for the first */
   after: HistoryPosition | null
-  /** how far the index reaches, both included */
+  /** how far the index reached when it was looked at, both included */
   bounds: { indexedTo: number; finalizedTo: number }
   limit: number
 }
@@ -36,8 +36,12 @@ const NEWEST_FIRST = sql`block_number desc, log_index desc, batch_index desc`
  * ends of the range, because only these indexes have it: statistics over all accounts tell nothing about this one.
  * Where a page begins is a place in the index; where it ends at the latest is looked at afterwards, because an index
  * read backwards does not stop there.
+ * @returns the rows, and how far the index reaches in the snapshot they are of: -1 for nowhere
  */
-export async function selectTransfers(db: Db, wanted: TransferSelection): Promise<StoredTransfer[]> {
+export async function selectTransfers(
+  db: Db,
+  wanted: TransferSelection,
+): Promise<{ rows: StoredTransfer[]; indexedTo: number; finalizedTo: number }> {
   const { accountId, chainId, filters, limit } = wanted
   const { token, counterparty, fromBlock, fromTime, toTime } = filters
   const before = upperEnd(wanted)
@@ -46,9 +50,15 @@ export async function selectTransfers(db: Db, wanted: TransferSelection): Promis
     ...(token === null ? [] : [sql`token = ${fromHex(token)}`]),
     ...(toTime === null ? [] : [quietly(sql`mined_at <= ${timeOf(toTime)}`)]),
   ].map((condition) => sql`and ${condition}`)
-  const { rows } = await sql<StoredTransfer>`
-    select page.*, tokens.symbol, tokens.name, tokens.decimals
-    from (
+  const { rows } = await sql<ReachedNow & (StoredTransfer | { account_id: null })>`
+    select page.*, tokens.symbol, tokens.name, tokens.decimals, reached.*
+    from (select 1) as always
+    left join (
+      select least(history.block_number, cursor.block_number) as reached_number, cursor.finalized_number as reached_final
+      from cursors as cursor join history_cursors as history on history.chain_id = cursor.chain_id
+      where cursor.chain_id = ${chainId}::bigint
+    ) as reached on true
+    left join (
       select found.*
       from unnest(${`{${kindsOf(filters).join()}}`}::int[]) as shown (kind)
       cross join lateral (
@@ -65,11 +75,18 @@ export async function selectTransfers(db: Db, wanted: TransferSelection): Promis
       where found.block_number >= ${fromBlock ?? 0}::bigint and found.mined_at >= ${timeOf(fromTime ?? BEGINNING_MS)}
       order by ${NEWEST_FIRST}
       limit ${limit}
-    ) as page
+    ) as page on true
     left join tokens on tokens.chain_id = page.chain_id and tokens.address = page.token
     order by ${NEWEST_FIRST}`.execute(db)
-  return rows
+  const { reached_number, reached_final } = rows[0]!
+  const indexedTo = reached_number ?? -1
+  return {
+    rows: rows.filter((row) => row.account_id !== null),
+    ...{ indexedTo, finalizedTo: Math.min(reached_final ?? -1, indexedTo) },
+  }
 }
+
+type ReachedNow = { reached_number: number | null; reached_final: number | null }
 
 /**
  * A condition that the planner cannot judge. The range is cut to the times already; by statistics over all accounts it

@@ -183,7 +183,7 @@ async function checkChain(
     if (isStalled(stalls, `${chainId} transactions`, { at: followed, newest }))
       throw new NotReady(`the follower is stuck at block ${followed}, ${newest - followed} behind the node`)
     const indexed = cursor.indexed ?? -1
-    // Whoever leads then has no history to move, and is told as that.
+    // A process that leads then has no history to move, and is told as that.
     const toIndex = cursor.by_older ? indexed : followed
     if (isStalled(stalls, `${chainId} history`, { at: indexed, newest: toIndex }))
       throw new NotReady(`the history is stuck at block ${indexed}, ${followed - indexed} behind the follower`)
