@@ -169,14 +169,20 @@ test('a history that an older server leaves where it is, is no fault: it says wh
   const check = async () => (await here.request('/readyz')).body.checks.at(-1)
   await until('all is well', async () => (await check()).ok)
   const { db } = here.app
-  const newest = Number(await here.rpc('eth_blockNumber'))
-  await until('all are followed', async () => {
-    const row = await db.selectFrom('history_cursors').select('block_number').executeTakeFirst()
-    return row?.block_number === newest
+  // What a server without the history's cursor does to take over; it has followed farther since than this chain comes here.
+  const { block_number: ahead } = await db
+    .updateTable('cursors')
+    .set((eb) => ({
+      ...{ lease_owner: 'older', epoch: eb('epoch', '+', 1), block_number: eb('block_number', '+', 100) },
+      lease_until: sql<Date>`now() + interval '1 hour'`,
+    }))
+    .returning('block_number')
+    .executeTakeFirstOrThrow()
+  const left = ahead - 103
+  await until('the history is left where it is', async () => {
+    await sql`update history_cursors set block_number = number, block_hash = hash from blocks where number = ${left}::bigint`.execute(db) // prettier-ignore
+    return (await check()).historyBehind === 103
   })
-  // What a server without the history's cursor does to take over; it has followed three blocks since.
-  await sql`update cursors set lease_owner = 'older', epoch = epoch + 1, lease_until = now() + interval '1 hour'`.execute(db) // prettier-ignore
-  await sql`update history_cursors set block_number = number, block_hash = hash from blocks where number = ${newest - 3}::bigint`.execute(db) // prettier-ignore
   const { now } = performance
   let offsetMs = 0
   t.mock.method(performance, 'now', () => now.call(performance) + offsetMs)
@@ -186,10 +192,10 @@ test('a history that an older server leaves where it is, is no fault: it says wh
     const told = await check()
     assert.deepEqual(
       [told.ok, told.historyBehind, told.detail],
-      [true, 3, `an older server follows: the history resumes from block ${newest - 3} when a newer one does`],
+      [true, 103, `an older server follows: the history resumes from block ${left} when a newer one does`],
     )
   }
-  await sql`update cursors set lease_until = now() - interval '1 second'`.execute(db)
+  await sql`update cursors set block_number = block_number - 100, lease_until = now() - interval '1 second'`.execute(db)
   // Who takes over is not told to be stuck for the time of the one before.
   await until('it goes on', async () => {
     const { ok, historyBehind, detail } = await check()
