@@ -44,14 +44,7 @@ export async function pregenerate(
  * @param attestation  its signature for that; without it the row is served once it was asked for
  * @returns whether this call made it
  */
-export async function restoreAccount(
+export const restoreAccount = (
   db: Db,
-  {
-    userId,
-    address,
-    attestation,
-    isKeyNew,
-  }: { userId: UserId; address: Hex; attestation?: Hex | undefined; isKeyNew?: boolean | undefined },
-): Promise<boolean> {
-  return insertAccount(db, { userId, address, attestation, isKeyNew })
-}
+  account: { userId: UserId; address: Hex; attestation?: Hex | undefined; isKeyNew?: boolean | undefined },
+): Promise<boolean> => insertAccount(db, account)
