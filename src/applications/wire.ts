@@ -168,7 +168,9 @@ export const ListedNetwork = Type.Object(
           nextBlock: Type.Integer({ description: 'Blocks below it are done' }),
           toBlock: Type.Integer({ description: 'The last one; the accounts have everything above it' }),
           blockedBy: Nullable(
-            Type.String({ description: 'What the nodes or the database refused it with; it is tried again' }),
+            Type.String({
+              description: 'What the nodes refused it with, or that the log says what did; it is tried again',
+            }),
           ),
           updatedAt: Type.String({ format: 'date-time', description: 'When it last became other' }),
         },

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
-import { RpcError } from '../chain/rpc/rpc.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import { Fenced, type Lease } from '../follower/cursor.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
@@ -157,8 +157,9 @@ async function isBusy({ db, poolWaitMs }: Backfilling, { chainId, head }: Chain)
   return newest !== null && indexed !== null && newest - indexed > MAX_BEHIND
 }
 
-/** What operators are told: the node's own words, where it said any. */
+/** What operators are told: the node's own words, where it said any, or ours. Messages of databases may hold addresses with secrets. */
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof RpcError ? error.cause : error
-  return (cause instanceof Error ? cause.message : 'it failed for an unknown reason').slice(0, MAX_TOLD)
+  const isNode = cause instanceof RpcError || cause instanceof RpcUnavailable
+  return isNode ? cause.message.slice(0, MAX_TOLD) : 'no node refused it: backfill_blocked in the log says what did'
 }
