@@ -44,6 +44,8 @@ export async function openLoad(
   const { hostname, port } = new URL(url)
   const host = `${hostname}:${port}`
   const free: Client[] = []
+  /** First: a server closes what has not asked anything in its first seconds, and 2,000 that wait for it are load of their own. */
+  const unused: Client[] = []
   const waiting: { number: number; at: number }[] = []
   const sockets: Socket[] = []
   const good: number[] = []
@@ -55,7 +57,8 @@ export async function openLoad(
   type Client = { send(arrival: { number: number; at: number }): void; isOpen(): boolean }
   /** What is closed here or by the server is followed by another. */
   const takeFree = () => {
-    for (let client = free.pop(); client !== undefined; client = free.pop()) if (client.isOpen()) return client
+    for (const idle of [unused, free])
+      for (let client = idle.pop(); client !== undefined; client = idle.pop()) if (client.isOpen()) return client
     return undefined
   }
   let isOver = false
@@ -77,10 +80,10 @@ export async function openLoad(
           return socket.writable
         },
       }
-      const goOn = () => {
+      const goOn = (idle = free) => {
         if (head === waiting.length) waiting.length = head = 0
         if (head < waiting.length && client.isOpen()) client.send(waiting[head++]!)
-        else free.push(client)
+        else idle.push(client)
       }
       onAnswers(socket, (status, text) => {
         if (current === null) return
@@ -109,7 +112,7 @@ export async function openLoad(
         void begin().catch(() => {})
       })
       socket.once('connect', () => {
-        goOn()
+        goOn(unused)
         resolve()
       })
       socket.on('error', reject)
