@@ -176,6 +176,16 @@ suite('a past that is filled by itself', () => {
     assert.deepEqual(await blocksOf(ALICE), all)
   })
 
+  test('what is not a node’s word is kept out of the row that operators are shown', async () => {
+    const script = await followedChain()
+    await add(ALICE)
+    script.onAsk = () => {
+      throw new Error('no connection to postgres://keeper:secret@database/chatelaine')
+    }
+    await assert.rejects(fill(script), /no connection/)
+    assert.equal((await work())!.blocked_by, 'no node refused it: backfill_blocked in the log says what did')
+  })
+
   test('a node that has no more of the past is named, counts as nothing covered, and is asked again later', async () => {
     const script = await followedChain()
     await add(ALICE)
