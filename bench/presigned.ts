@@ -3,12 +3,11 @@ import { publicKeyOf, addressOf, signDigest } from '../src/signer/curve.ts'
 import { assemble, digestOf } from '../src/signer/transaction.ts'
 import type { Hex } from '../src/ids.ts'
 
-export type Key = { key: Buffer; publicKey: Uint8Array; address: Buffer; nonce: number }
+export type Key = { key: Buffer; address: Buffer; nonce: number }
 
 export function newKey(): Key {
   const key = randomBytes(32)
-  const publicKey = publicKeyOf(key)
-  return { key, publicKey, address: addressOf(publicKey), nonce: 0 }
+  return { key, address: addressOf(publicKeyOf(key)), nonce: 0 }
 }
 
 export const hexOf = (bytes: Uint8Array): Hex => `0x${Buffer.from(bytes).toString('hex')}`
@@ -25,5 +24,5 @@ export function signNext(from: Key, { chainId, to, data }: { chainId: number; to
     gas: 100_000n,
     fees: { type: 'eip1559' as const, maxFeePerGas: 20_000_000_000n, maxPriorityFeePerGas: 1_000_000_000n },
   }
-  return hexOf(assemble(tx, signDigest(digestOf(tx), from.key, from.publicKey)).raw)
+  return hexOf(assemble(tx, signDigest(digestOf(tx), from.key, from.address)).raw)
 }

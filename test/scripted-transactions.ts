@@ -6,15 +6,15 @@ import { addressOf as addressOfKey, publicKeyOf, signDigest } from '../src/signe
 /** A transaction as a node shows it whole, and the bytes that its block commits to. */
 export type WholeTransaction = { hash: Hex; encoded: Buffer; answer: Record<string, unknown> }
 
-type Key = { key: Buffer; publicKey: Uint8Array }
+type Key = { key: Buffer; account: Buffer }
 const keys = new Map<Hex, Key>()
 
 /** An account that signs what it sends. Of other senders the bytes are right, and the signature is somebody else's. */
 export function signerAt(number: number): Hex {
   const key = createHash('sha256').update(`signer ${number}`).digest()
-  const publicKey = publicKeyOf(key)
-  const address: Hex = `0x${addressOfKey(publicKey).toString('hex')}`
-  keys.set(address, { key, publicKey })
+  const account = addressOfKey(publicKeyOf(key))
+  const address: Hex = `0x${account.toString('hex')}`
+  keys.set(address, { key, account })
   return address
 }
 const stranger = signerAt(0)
@@ -40,9 +40,9 @@ export function makeTransaction(of: { from: Hex; to: Hex | null; nonce: number; 
   const { from, to, nonce, type } = of
   const dynamic = type < 2 ? {} : { maxFeePerGas: GAS_PRICE, maxPriorityFeePerGas: GAS_PRICE, accessList: ACCESS_LIST }
   const fields = { ...COMMON, ...dynamic, ...TYPES[type], to, nonce } as TransactionSerializable
-  const { key, publicKey } = keys.get(from) ?? keys.get(stranger)!
+  const { key, account } = keys.get(from) ?? keys.get(stranger)!
   const digest = Buffer.from(keccak256(serializeTransaction(fields)).slice(2), 'hex')
-  const { r, s, recovery } = signDigest(digest, key, publicKey)
+  const { r, s, recovery } = signDigest(digest, key, account)
   const [v, point] = [type === 0 ? BigInt(31337 * 2 + 35 + recovery) : BigInt(recovery), { r: hexOf(r), s: hexOf(s) }]
   const raw = serializeTransaction(fields, type === 0 ? { ...point, v } : { ...point, yParity: recovery })
   const hash = keccak256(raw)

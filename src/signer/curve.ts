@@ -34,13 +34,14 @@ export const addressOf = (publicKey: Uint8Array): Buffer => keccak(publicKey.sub
 
 /**
  * Signs a digest with the nonce of RFC 6979 (the same input gives the same bytes) and low s (EIP-2), then recovers
- * the public key from the signature: a fault in the computation must not leave, it could give the key away.
+ * the account from the signature: a fault in the computation must not leave, it could give the key away. Nor does what a key
+ * of another account signed.
  */
-export function signDigest(digest: Uint8Array, key: Uint8Array, publicKey: Uint8Array): Signature {
+export function signDigest(digest: Uint8Array, key: Uint8Array, address: Buffer): Signature {
   const curve = openCurve()
   const { signature, recovery } = curve.sign(digest, key)
-  const recovered = curve.recover(signature, recovery, digest)
-  if (Buffer.compare(recovered, publicKey) !== 0) throw new Error('a signature does not recover to its account')
+  const recovered = addressOf(curve.recover(signature, recovery, digest))
+  if (!recovered.equals(address)) throw new Error('a signature does not recover to its account')
   // 2 and 3 stand for an x coordinate above the group's order, which nobody has ever met; Ethereum has no way to say it.
   if (recovery !== 0 && recovery !== 1) throw new Error('a signature with an unusable recovery id')
   return { r: signature.subarray(0, 32), s: signature.subarray(32), recovery }

@@ -31,7 +31,7 @@ function memory() {
       attempts: held.filter((attempt) => attempt.nonce === nonce),
       isElsewhere: held.some((attempt) => attempt.intentId === intentId && attempt.nonce !== nonce),
       hasToken,
-      isHeldElsewhere,
+      isHeldElsewhere: () => isHeldElsewhere,
       maxFills,
       floor,
       lane: () => (held.length === 0 ? null : { lowest: Math.min(...nonces), highest: Math.max(...nonces) }),

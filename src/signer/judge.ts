@@ -16,6 +16,9 @@ export type SignedAttempt = {
   priority: bigint
 }
 
+/** Lowest and highest signed nonce of an account on a chain. */
+type Lane = { lowest: number; highest: number }
+
 /** What is known around the nonce that was asked for. Functions where the answer is seldom needed. */
 export type SigningFacts<A extends SignedAttempt> = {
   /** signatures of this (chain, address, nonce), oldest first */
@@ -25,11 +28,11 @@ export type SigningFacts<A extends SignedAttempt> = {
   /** the user's token was shown and is good for this account and chain */
   hasToken: boolean
   /** the key of the account is held elsewhere, too: its nonces are used there */
-  isHeldElsewhere: boolean
+  isHeldElsewhere: () => boolean
   /** nonces in a row that may be filled without a token: as many writes as a server binds before it signs one */
   maxFills: number
   /** the account's lowest and highest signed nonce on this chain; null before the first */
-  lane: () => { lowest: number; highest: number } | null
+  lane: () => Lane | null
   /** nonces below it are used on the chain, by signatures that the ledger has lost */
   floor: number
   /** unsigned nonces between two, both included */
@@ -93,14 +96,10 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
   // Where an account starts on a chain is the chain's knowledge: it may have been imported. With a token it may also
   // start again further down: else one fill at an absurd nonce would lock an absent user out forever.
   // An account whose key is also elsewhere continues where that left off, however far that is.
-  if (lane !== null && !(facts.hasToken && (nonce < lane.lowest || facts.isHeldElsewhere))) {
-    const { lowest, highest } = lane
-    const isFar = nonce < lowest - MAX_AHEAD || nonce > highest + MAX_AHEAD
-    // Every hole was the lowest unsigned nonce once, and 32 below is where the last look at it was.
-    const low = Math.max(lowest, nonce - 2 * MAX_AHEAD)
-    if (isFar || facts.unsignedBetween(low, nonce - MAX_AHEAD - 1) > 0) {
+  if (lane !== null && leavesGap(nonce, lane, facts)) {
+    const isExpected = facts.hasToken && (nonce < lane.lowest || facts.isHeldElsewhere())
+    if (!isExpected)
       throw new Refusal('nonce_gap', `Nonce ${nonce} is more than ${MAX_AHEAD} ahead of one that was never signed.`)
-    }
   }
   if (facts.hasToken) return kind === 'cancel' ? 'cancel' : 'send'
   if (kind !== 'cancel') {
@@ -113,8 +112,14 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
   return 'cancel'
 }
 
+function leavesGap<A extends SignedAttempt>(nonce: number, { lowest, highest }: Lane, facts: SigningFacts<A>): boolean {
+  if (nonce < lowest - MAX_AHEAD || nonce > highest + MAX_AHEAD) return true
+  // Every hole was the lowest unsigned nonce once, and 32 below is where the last look at it was.
+  return facts.unsignedBetween(Math.max(lowest, nonce - 2 * MAX_AHEAD), nonce - MAX_AHEAD - 1) > 0
+}
+
 /** A lane whose nonces below the floor count as signed. */
-function above(floor: number, lane: ReturnType<SigningFacts<SignedAttempt>['lane']>): typeof lane {
+function above(floor: number, lane: Lane | null): Lane | null {
   if (floor === 0) return lane
   const { lowest, highest } = lane ?? { lowest: floor, highest: floor - 1 }
   return { lowest: Math.max(lowest, floor), highest: Math.max(highest, floor - 1) }

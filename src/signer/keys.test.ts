@@ -1,18 +1,22 @@
 import assert from 'node:assert/strict'
-import { randomBytes } from 'node:crypto'
+import { createCipheriv, randomBytes } from 'node:crypto'
 import { existsSync, linkSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { computeAddress } from 'ethers'
+import { canonical } from './canonical.ts'
+import { signerOf } from './curve.ts'
 import { openDeks, unwrapDeks } from './deks.ts'
 import { makeKekFile, openKekFile } from './kek/file.ts'
 import { openKeys } from './keys.ts'
 import { KekUnavailable } from './kek/provider.ts'
 import { StartError } from './refusal.ts'
 import { openStore } from './store.ts'
+import type { KeptAccount } from './wrapping.ts'
 
 const DAY = 86_400_000
+const DIGEST = Buffer.alloc(32, 5)
 
 function world(t: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-keys-'))
@@ -91,10 +95,29 @@ test('every field of a row is bound to its key', async (t) => {
     { wrapped: other.wrapped, iv: other.iv, tag: other.tag },
     { ...other, userId: 'X-1' },
   ]) {
-    const use = () => keys.use({ ...account, ...changes }, () => assert.fail('opened'))
-    assert.throws(use, { code: 'key_damaged' }, Object.keys(changes).join())
+    const changed = { ...account, ...changes }
+    for (const use of [() => keys.use(changed, () => assert.fail('opened')), () => keys.sign(changed, DIGEST)])
+      assert.throws(use, { code: 'key_damaged' }, Object.keys(changes).join())
   }
   keys.use(account, () => {})
+  assert.deepEqual(signerOf(DIGEST, keys.sign(account, DIGEST)), account.address)
+})
+
+test('a key that was wrapped for another address than its own is opened for nothing and signs nothing', async (t) => {
+  const keys = await world(t).open()
+  const { userId, address, version } = keys.create('X-1')
+  const { epoch, dek } = keys.rotating.deks.current()
+  const wrap = (key: Buffer): KeptAccount => {
+    const iv = randomBytes(12)
+    const terms = canonical('chatelaine user key 1', userId, address, version, epoch)
+    const cipher = createCipheriv('aes-256-gcm', dek, iv).setAAD(terms)
+    const wrapped = Buffer.concat([cipher.update(key), cipher.final()])
+    return { userId, address, version, epoch, wrapped, iv, tag: cipher.getAuthTag() }
+  }
+  for (const key of [randomBytes(32), Buffer.alloc(32), Buffer.alloc(32, 0xff)]) {
+    assert.throws(() => keys.use(wrap(key), () => assert.fail('opened')), { code: 'key_damaged' })
+    assert.throws(() => keys.sign(wrap(key), DIGEST), { code: 'key_damaged' })
+  }
 })
 
 test('neither a key nor a data key lies in the store in the clear', async (t) => {

@@ -2,11 +2,12 @@ import type { KeyObject } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import type { Deks, KeptDek } from './deks.ts'
 import { Refusal } from './refusal.ts'
-import { rewrap, withKey, wrapGiven, wrapNew, type KeptAccount } from './wrapping.ts'
+import type { Signature } from './curve.ts'
+import { rewrap, signWithKey, withKey, wrapGiven, wrapNew, type KeptAccount } from './wrapping.ts'
 
 /**
  * The accounts and their keys: the master key wraps one data key per epoch, the data key wraps user keys. A user key
- * is in the clear only inside `use`, in one buffer that is zeroed on the way out, and is never a string.
+ * is in the clear only inside `use` and `sign`, in one buffer that is zeroed on the way out, and is never a string.
  */
 export type Keys = {
   /** the user's account, or null */
@@ -24,7 +25,9 @@ export type Keys = {
    * Opens the key for the time of one call.
    * @throws key_damaged  when the row was altered, moved to another user, or gives another address
    */
-  use: <T>(account: KeptAccount, work: (key: Buffer, publicKey: Uint8Array) => T) => T
+  use: <T>(account: KeptAccount, work: (key: Buffer) => T) => T
+  /** Opens the key and signs 32 bytes with it. @throws key_damaged  as `use` does */
+  sign: (account: KeptAccount, digest: Buffer) => Signature
   count: () => number
   dataKeyOf: (epoch: number) => KeptDek
   dataKeys: () => KeptDek[]
@@ -82,6 +85,7 @@ export function openKeys({ db, deks, now }: { db: DatabaseSync; deks: Deks; now:
     },
     adopt: (account, dek) => void store(rewrap(account, dek, deks.current())),
     use: (account, work) => withKey(account, deks.of(account.epoch), work),
+    sign: (account, digest) => signWithKey(account, deks.of(account.epoch), digest),
     count: () => (count.get() as { keys: number }).keys,
     dataKeyOf: (epoch) => deks.row(epoch),
     dataKeys: () => deks.rows(),

@@ -1,5 +1,4 @@
 import type { TokenCaller } from './caller.ts'
-import { signDigest } from './curve.ts'
 import type { Freezes } from './freezes.ts'
 import type { RunGrouped } from './group.ts'
 import type { SignerIdentity } from './identity.ts'
@@ -112,7 +111,7 @@ function judgeNow(inside: Inside, { ask, caller, account, rule }: Examined, at: 
     attempts,
     isElsewhere: ledger.isElsewhere(ask.intentId, slot),
     hasToken,
-    isHeldElsewhere: ledger.isHeldElsewhere(account.userId),
+    isHeldElsewhere: () => ledger.isHeldElsewhere(account.userId),
     maxFills: limits.maxFills,
     floor: ledger.floor(slot),
     lane: () => ledger.lane(slot),
@@ -185,11 +184,7 @@ function authorise(caller: TokenCaller, { chainId, userId }: { chainId: number; 
 }
 
 function signWith(keys: Keys, account: KeptAccount, { tx }: SignOrder): { raw: Buffer; hash: Buffer } {
-  const digest = digestOf(tx)
-  return assemble(
-    tx,
-    keys.use(account, (key, publicKey) => signDigest(digest, key, publicKey)),
-  )
+  return assemble(tx, keys.sign(account, digestOf(tx)))
 }
 
 export function toSigned({
