@@ -17,7 +17,7 @@ export type SignedAttempt = {
 }
 
 /** Lowest and highest signed nonce of an account on a chain. */
-type Lane = { lowest: number; highest: number }
+type SignedLane = { lowest: number; highest: number }
 
 /** What is known around the nonce that was asked for. Functions where the answer is seldom needed. */
 export type SigningFacts<A extends SignedAttempt> = {
@@ -32,7 +32,7 @@ export type SigningFacts<A extends SignedAttempt> = {
   /** nonces in a row that may be filled without a token: as many writes as a server binds before it signs one */
   maxFills: number
   /** the account's lowest and highest signed nonce on this chain; null before the first */
-  lane: () => Lane | null
+  lane: () => SignedLane | null
   /** nonces below it are used on the chain, by signatures that the ledger has lost */
   floor: number
   /** unsigned nonces between two, both included */
@@ -112,14 +112,18 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
   return 'cancel'
 }
 
-function leavesGap<A extends SignedAttempt>(nonce: number, { lowest, highest }: Lane, facts: SigningFacts<A>): boolean {
+function leavesGap<A extends SignedAttempt>(
+  nonce: number,
+  { lowest, highest }: SignedLane,
+  facts: SigningFacts<A>,
+): boolean {
   if (nonce < lowest - MAX_AHEAD || nonce > highest + MAX_AHEAD) return true
   // Every hole was the lowest unsigned nonce once, and 32 below is where the last look at it was.
   return facts.unsignedBetween(Math.max(lowest, nonce - 2 * MAX_AHEAD), nonce - MAX_AHEAD - 1) > 0
 }
 
 /** A lane whose nonces below the floor count as signed. */
-function above(floor: number, lane: Lane | null): Lane | null {
+function above(floor: number, lane: SignedLane | null): SignedLane | null {
   if (floor === 0) return lane
   const { lowest, highest } = lane ?? { lowest: floor, highest: floor - 1 }
   return { lowest: Math.max(lowest, floor), highest: Math.max(highest, floor - 1) }
