@@ -7,6 +7,7 @@ import { until } from '../../test/until.ts'
 import { world, type Answer, type World } from '../../test/world.ts'
 import { findApplication } from '../applications/registry.ts'
 import { openListener } from '../http/listener.ts'
+import { publishNow } from '../oauth/revocations.ts'
 import { obtainTokens } from '../../test/rehearsal.ts'
 import { doorOf, newOperatorToken, openOperatorDoor } from './auth.ts'
 import { operatorApi } from './routes.ts'
@@ -249,6 +250,8 @@ test('a suspended application’s tokens answer 403 on every route and in every 
   assert.equal((await operate('POST', '/applications/demo/resume')).status, 200)
   clock += 5_001
   assert.equal((await alice.get('/v1/me')).status, 200)
+  // The signer learns of it from the next list, which may be five seconds away: a write before that would be refused.
+  await publishNow(here.app)
 })
 
 test('requests for a network that is not served at the moment are chain_unavailable, others are served', async () => {
