@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -65,6 +65,11 @@ test('the commands of a change: prepare, switch, drop, each the way back of the 
   assert.deepEqual(await kids(), before)
   assert.deepEqual(await kids('keys.public.json'), before)
   assert.match((await run('prepare')).said, /in progress/)
+  for (const words of [[], ['--leaked']]) {
+    const early = await run('drop', ...words)
+    assert.deepEqual([early.code, early.said.includes(`still sign (${a})`)], [1, true], early.said)
+  }
+  assert.deepEqual(await kids(), before, 'the old keys are not kept as if they were the new ones')
   await link('7')
   for (const there of [switched, before, switched]) {
     await run('switch')
@@ -77,11 +82,38 @@ test('the commands of a change: prepare, switch, drop, each the way back of the 
   // What a start of the authorization server does.
   const identityKeys = identityKeysOf((await read()).identities)
   assert.equal(await inDatabase((db) => renewProofs({ db, identityKeys })), 1)
-  assert.equal((await run('drop')).code, 0)
+  const dropped = await run('drop')
+  assert.equal(dropped.code, 0)
+  assert.ok(dropped.said.startsWith(`${a} is removed, ${c} signs.`), dropped.said)
+  assert.match((await run('drop')).said, /no second set/)
   assert.deepEqual(await kids(), { keys: [c, d], identities: [q] })
   assert.equal((await stat(join(folder, 'keys.json'))).mode & 0o777, 0o600)
   assert.doesNotMatch(await readFile(join(folder, 'keys.public.json'), 'utf8'), /"d"/)
   assert.match((await run('prove-identities')).said, /^0 linked identities/)
+})
+
+test('a rotation ends without its new keys only where the new keys do not sign, and the old ones are what is left', async () => {
+  const before = await kids()
+  await run('prepare')
+  const [, , fresh] = (await kids()).keys
+  assert.match((await run('drop', '--prepared', '--leaked')).said, /say one of them/)
+  await run('switch')
+  const refused = await run('drop', '--prepared')
+  assert.deepEqual([refused.code, /The new keys sign/.test(refused.said)], [1, true])
+  await run('switch')
+  const identityKeys = identityKeysOf((await read()).identities)
+  await inDatabase((db) => renewProofs({ db, identityKeys }))
+  assert.ok((await run('drop', '--prepared')).said.startsWith(`${fresh} is removed, ${before.keys[0]} signs.`))
+  assert.deepEqual(await kids(), before)
+  // A clock that was set back makes no old keys of new ones.
+  const [one, two] = (await read()).keys
+  const ahead = { ...(await read()), keys: [{ ...one!, iat: 4_102_444_800 }, two!] }
+  await writeFile(join(folder, 'keys.json'), JSON.stringify(ahead), { mode: 0o600 })
+  await run('prepare')
+  assert.match((await run('drop')).said, /still sign/)
+  await run('switch')
+  await inDatabase(async (db) => renewProofs({ db, identityKeys: identityKeysOf((await read()).identities) }))
+  assert.equal((await run('drop')).code, 0)
 })
 
 test('after a leak nothing counts that the old key proved, nor its renewal, until an operator has seen it: all of it, and that alone', async () => {

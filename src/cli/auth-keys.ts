@@ -40,6 +40,7 @@ export function authKeys(): Command {
       '--leaked',
       'the old keys are in foreign hands: no linked identity is proven any more, until it is listed and accepted anew',
     )
+    .option('--prepared', 'end the rotation without its keys: remove the new ones, which must not sign')
     .action(drop)
   return command
 }
@@ -68,7 +69,9 @@ async function prepare(): Promise<void> {
     if (isUnderWay(keys))
       throw new Error('A key rotation is in progress: finish it with auth-keys switch and auth-keys drop.')
     const proving = identities === undefined ? {} : { identities: [...identities, newIdentityKey()] }
-    return { keys: [...keys, newKey('ES256'), newKey('RS256')], ...proving }
+    // Later than all there are, also where a clock was set back: `drop` goes by it.
+    const iat = Math.max(Date.now() / 1_000, ...keys.map((key) => madeAt(key) + 1))
+    return { keys: [...keys, { ...newKey('ES256'), iat }, { ...newKey('RS256'), iat }], ...proving }
   })
   console.log(
     'New keys are prepared. Let the signer trust them (auth-keys fingerprints, signer trust-key --accept) and restart every server, so that all of them publish and accept the keys; then: switch.',
@@ -88,20 +91,25 @@ async function switchOver(): Promise<void> {
 }
 
 /** For leaked keys nothing stays that the key of before, or a renewal of what it signed, has proven: a thief may have made it. */
-async function drop({ leaked = false }: { leaked?: boolean }): Promise<void> {
+async function drop({ leaked = false, prepared = false }: { leaked?: boolean; prepared?: boolean }): Promise<void> {
+  if (leaked && prepared)
+    throw new Error('--leaked removes the old keys, --prepared the new ones. Nothing was changed: say one of them.')
   const before = await loadKeys({ ...files(), create: false })
-  assertUnderWay(before.keys)
+  assertDroppable(before.keys, prepared)
   if (!leaked && before.identities !== undefined) await assertRenewed(before.identities)
+  let [kept, removed] = ['', '']
   await changeKeys(files(), ({ keys, identities }) => {
-    assertUnderWay(keys)
-    const [signing] = identities ?? []
+    assertDroppable(keys, prepared)
+    const signing = signingOf(keys)
+    ;[kept, removed] = [fingerprintOf(signing), fingerprintOf(othersOf(keys))]
+    const [proving] = identities ?? []
     return {
-      keys: signingOf(keys),
-      ...(signing === undefined ? {} : { identities: [leaked ? newIdentityKey() : signing] }),
+      keys: signing,
+      ...(proving === undefined ? {} : { identities: [leaked ? newIdentityKey() : proving] }),
     }
   })
   console.log(
-    'The old keys are removed. Restart every server; what they signed is not accepted from then on, nor by the signer after signer trust-key --remove.',
+    `${removed} is removed, ${kept} signs. Restart every server; what the removed keys signed is not accepted from then on, nor by the signer after signer trust-key --remove ${removed}.`,
   )
   if (leaked && before.identities !== undefined)
     console.log('No linked identity is proven any more: it is refused from that start on, until auth-keys prove-identities has listed it and you accepted it, or its person links it again.') // prettier-ignore
@@ -157,8 +165,38 @@ const plain = (text: string): string =>
 const signingOf = (keys: PrivateKey[]): PrivateKey[] =>
   keys.filter(({ alg }, index) => keys.findIndex((other) => other.alg === alg) === index)
 
+/** The others stay to verify. */
+const othersOf = (keys: PrivateKey[]): PrivateKey[] => {
+  const signing = signingOf(keys)
+  return keys.filter((key) => !signing.includes(key))
+}
+
+/** As `auth-keys fingerprints` and `signer trust-key` name a set. */
+const fingerprintOf = (keys: PrivateKey[]): string =>
+  keys
+    .filter(({ alg }) => alg === 'ES256')
+    .map(({ kid }) => kid)
+    .join(' ')
+
+/** Keys of an earlier version do not say when they were made: before those that do. */
+const madeAt = ({ iat }: PrivateKey): number => (typeof iat === 'number' ? iat : 0)
+
 const isUnderWay = (keys: PrivateKey[]): boolean => keys.length > 2
 
 function assertUnderWay(keys: PrivateKey[]): void {
   if (!isUnderWay(keys)) throw new Error('There is no second set of keys: start with auth-keys prepare.')
+}
+
+/** What does not sign goes: it must be what the rotation is rid of, the old keys, or the new ones where it ends without them. */
+function assertDroppable(keys: PrivateKey[], prepared: boolean): void {
+  assertUnderWay(keys)
+  const [signing, others] = [signingOf(keys), othersOf(keys)].map((some) => Math.max(...some.map(madeAt)))
+  if (!prepared && signing! < others!)
+    throw new Error(
+      `The old keys still sign (${fingerprintOf(signingOf(keys))}), and drop would keep them. Nothing was changed: auth-keys switch comes first, and a restart of every server. To stay with the old ones: drop --prepared.`,
+    )
+  if (prepared && signing! >= others!)
+    throw new Error(
+      'The new keys sign. Nothing was changed: auth-keys switch goes back, and a restart of every server.',
+    )
 }

@@ -12,7 +12,14 @@ import { areIdentityKeys, newIdentityKey, publicIdentityKeys, type IdentityKey }
  * linked identities are proven; none in a file of an earlier version, and then no proof is asked for.
  */
 export type PrivateKeys = { keys: PrivateKey[]; identities?: IdentityKey[] }
-export type PrivateKey = JWK & { kid: string; alg: 'ES256' | 'RS256'; use: 'sig'; d: string }
+export type PrivateKey = JWK & {
+  kid: string
+  alg: 'ES256' | 'RS256'
+  use: 'sig'
+  d: string
+  /** when it was prepared, seconds since 1970 (OpenID Federation 1.0, 8.7.2); absent from the first keys */
+  iat?: number
+}
 
 /**
  * Reads the signing keys and writes their public half for the signer.

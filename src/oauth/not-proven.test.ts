@@ -48,10 +48,15 @@ test('an identity that stops being proven costs a browser that came by it the si
 
 test('and an application its refresh token', async () => {
   const { second, spoil } = await person('kim')
-  const { refresh } = await obtainTokens(here, { username: second })
+  const { refresh, access } = await obtainTokens(here, { username: second })
   await spoil()
   const before = await times()
   const { status, body } = await post(here.origin, '/oauth/token', { grant_type: 'refresh_token', refresh_token: refresh, client_id: 'demo' }) // prettier-ignore
   assert.deepEqual([status, body.error], [400, 'invalid_grant'])
   assert.ok((await times()) > before)
+  // Its access token lives on, to its end (ACCESS_TOKEN_SECONDS) and no further, and nobody is told: it names the account, not the way in.
+  const told = await times()
+  const bearer = { headers: { authorization: `Bearer ${access}` } }
+  assert.equal((await fetch(`${here.origin}/oauth/me`, bearer)).status, 200)
+  assert.equal(await times(), told)
 })
