@@ -4,21 +4,35 @@ import { sql } from 'kysely'
 import { bindNetwork, listNetworks } from '../applications/networks.ts'
 import { RpcError } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
+import { HEADERS } from '../http/openapi-headers.ts'
 import { fromHex } from '../store/bytes.ts'
 import { openState } from '../state.ts'
 import { followerStage } from '../../test/follower-stage.ts'
-import { addressOf, scriptedChain, type ScriptedChain, type ScriptedTransfer } from '../../test/scripted-chain.ts'
+import { addressOf, logOf, scriptedChain, type ScriptedChain, type ScriptedLog, type ScriptedTransfer } from '../../test/scripted-chain.ts' // prettier-ignore
 import { until } from '../../test/until.ts'
+import { audit } from './audit.ts'
 import { fillNext, startBackfilling } from './automatic-backfill.ts'
 import { releaseWork, takeWork } from './backfill-work.ts'
 import { backfill } from './backfill.ts'
 import { storeWishes, wishForPast } from './backfill-wishes.ts'
 import { coveredFrom, selectUncovered } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
+import { history } from './wire.ts'
 
 const [ALICE, BOB, CAROL] = [addressOf(0xa1), addressOf(0xb0b), addressOf(0xca)]
 const idOf = (address: Hex) => `00000000-0000-8000-8000-${address.slice(-12)}`
 const CHAIN = 31337
+const UNINDEXED = /without indexed addresses/
+
+/** The log of a token from before `indexed` was common: one topic, three words. */
+function oldForm(transfer: ScriptedTransfer): ScriptedLog {
+  const { address, topics, data } = logOf(transfer)
+  return {
+    address,
+    topics: topics.slice(0, 1),
+    data: `0x${[...topics.slice(1), data].map((word) => word.slice(2)).join('')}`,
+  }
+}
 
 suite('a past that is filled by itself', () => {
   const { app, followed, logged } = followerStage([
@@ -85,6 +99,33 @@ suite('a past that is filled by itself', () => {
     await add(CAROL)
     assert.deepEqual([await fill(script), await blocksOf(CAROL), await fill(script)], ['filled', all, 'nothing'])
     assert.deepEqual([asked, await work().then((row) => row!.account_ids)], [[0, 0, 0], null])
+  })
+
+  test('the old form without indexed addresses is found where a block is read whole, followed or by the audit, and not by filter: as clients are told', async () => {
+    const script = scriptedChain({ isDevelopment: true, finality: 0 })
+    const { chain } = script
+    const mine = () => script.mine({ from: addressOf(0x57), transfers: [coin(ALICE)], logs: [oldForm(coin(ALICE))] })
+    const follow = () => followed(script, { ...indexTransfers, afterCommit: () => {} })
+    for (let number = 1; number <= 2; number++) mine()
+    await follow()
+    await add(ALICE)
+    mine()
+    await follow()
+    assert.deepEqual(await blocksOf(ALICE), [3, 3])
+    assert.equal(await fill(script), 'filled')
+    assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [0, [1, 2, 3, 3]])
+    for (const { description } of [HEADERS['X-Indexed-From-Block'], history]) assert.match(description, UNINDEXED)
+    const looks = { rpc: chain.rpc, repairs: true, onDifference: () => {}, onProgress: () => {} }
+    assert.equal((await audit(app, chain, { from: 0, to: 3, ...looks })).differences, 2)
+    assert.deepEqual(await blocksOf(ALICE), [1, 1, 2, 2, 3, 3])
+    // A block that a node does not give by filter is read whole.
+    await app.db.deleteFrom('transfers').execute()
+    for (const table of ['coverage', 'backfills'] as const) await app.db.deleteFrom(table).execute()
+    script.onAsk = (method) => {
+      if (method === 'eth_getLogs') throw new RpcError(-32005, 'too many results', undefined)
+    }
+    assert.equal(await fill(script), 'filled')
+    assert.deepEqual(await blocksOf(ALICE), [1, 1, 2, 2, 3, 3])
   })
 
   test('begins at the block that the settings name', async () => {

@@ -85,7 +85,8 @@ const isFresh = (chainId: number) => sql<boolean>`(
   )`
 
 /**
- * The first block from which on every transfer of an account is in the history, up to where that reaches; null while that is unknown:
+ * The first block from which on every transfer of an account is in the history, up to where that reaches, but those that a backfill cannot ask
+ * a node for (`fetchPast`: logs without indexed addresses in blocks that were not followed with it); null while that is unknown:
  * in the first minutes of an account whose key is from before, and of a network. Of a key that was made for its account, on a network that was
  * followed by then, it is the chain's first: no one was told the address before its row was there, and every block since was looked at with it.
  * Indexes: coverage, history_marks by their primary keys.

@@ -26,7 +26,7 @@ export class TooMuch extends Error {
 
 /**
  * The transfers from and to some addresses in a range of blocks that are final. The old form without indexed
- * addresses cannot be asked for by address: only whole blocks show it.
+ * addresses cannot be asked for by address: a filter without one answers every transfer of the chain. Only whole blocks show it, as followed and audited.
  * @param addresses  lower-case, at most 1,000: nodes cap the values of a topic there
  * @throws TooMuch | RpcError | RpcUnavailable | InvalidResponse
  */

@@ -16,7 +16,7 @@ export const HEADERS = {
   'X-Block-Number': count('Block at which the state was read'),
   'X-Unanswered-Tokens': count('Tokens that returned no balance'),
   'X-Indexed-From-Block': count(
-    'Block from which on all transfers of this user are indexed; absent while that is not known',
+    'Block from which on the transfers of this user are indexed; absent while that is not known. Of blocks from before this service knew the account, transfers in logs of the old form, without indexed addresses, may be missing',
   ),
   'X-Indexed-To-Block': count('Block up to which transfers are indexed; absent before the first'),
   'X-Finalized-To-Block': count('Block up to which nothing can change any more; absent before the first'),
