@@ -9,6 +9,7 @@ import { fromHex } from '../store/bytes.ts'
 import { openState } from '../state.ts'
 import { followerStage } from '../../test/follower-stage.ts'
 import { addressOf, logOf, scriptedChain, type ScriptedChain, type ScriptedLog, type ScriptedTransfer } from '../../test/scripted-chain.ts' // prettier-ignore
+import { signerAt } from '../../test/scripted-transactions.ts'
 import { until } from '../../test/until.ts'
 import { audit } from './audit.ts'
 import { fillNext, startBackfilling } from './automatic-backfill.ts'
@@ -59,7 +60,7 @@ suite('a past that is filled by itself', () => {
   const followedChain = async () => {
     const script = scriptedChain({ isDevelopment: true, finality: 0 })
     for (let number = 1; number <= 20; number++)
-      script.mine({ from: addressOf(0x57), transfers: [ALICE, BOB, CAROL].map(coin) })
+      script.mine({ from: signerAt(0x57), transfers: [ALICE, BOB, CAROL].map(coin) })
     await followed(script, { ...indexTransfers, afterCommit: () => {} })
     return script
   }
@@ -126,6 +127,20 @@ suite('a past that is filled by itself', () => {
     }
     assert.equal(await fill(script), 'filled')
     assert.deepEqual(await blocksOf(ALICE), [1, 1, 2, 2, 3, 3])
+  })
+
+  test('what a filter answers is believed under every block verification; the audit sets it right', async () => {
+    const script = await followedChain()
+    const chain = { ...script.chain, verification: 'hash' as const }
+    await add(ALICE)
+    const invent = (list: unknown) => (Array.isArray(list) ? list.map((log: object) => ({ ...log, data: `0x${'f'.repeat(64)}` })) : list) // prettier-ignore
+    const liar = { ...chain.rpc, batch: async (calls: Parameters<typeof chain.rpc.batch>[0]) => (await chain.rpc.batch(calls)).map(invent) } // prettier-ignore
+    const signal = new AbortController().signal
+    assert.equal(await fillNext(app, { ...chain, rpc: liar }, { owner: 'one', stopping: signal }), 'filled')
+    assert.deepEqual(await blocksOf(ALICE), all)
+    const looks = { rpc: chain.rpc, repairs: true, onDifference: () => {}, onProgress: () => {} }
+    const differences = async () => (await audit(app, chain, { from: 0, to: 20, ...looks })).differences
+    assert.deepEqual([await differences(), await differences()], [20, 0])
   })
 
   test('begins at the block that the settings name', async () => {
