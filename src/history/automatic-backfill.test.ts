@@ -313,6 +313,28 @@ suite('a past that is filled by itself', () => {
     assert.deepEqual([await from(ALICE), await fill(script)], [0, 'nothing'])
   })
 
+  test('tokens that turn up are asked what they are, at the pace of ranges, and not by one that stops', async () => {
+    const script = await followedChain()
+    await add(ALICE)
+    let asked = 0
+    script.onAsk = (method) => void (method === 'eth_getCode' && asked++)
+    script.answer = (method) => (method === 'eth_getCode' ? '0x60' : `0x${'0'.repeat(64)}`)
+    const tokens = () => app.db.selectFrom('tokens').select(['asked_block', 'attempts']).execute()
+    assert.equal(await fill(script), 'filled')
+    assert.deepEqual(await tokens(), [{ asked_block: 20, attempts: 1 }])
+    // Again, and it is told to stop when it has its past.
+    await app.db
+      .updateTable('tokens')
+      .set({ retry_at: new Date(0) })
+      .execute()
+    await add(BOB)
+    const stopping = new AbortController()
+    const log = { ...app.telemetry.log, info: (event: string) => void (event === 'backfill_done' && stopping.abort()) }
+    const context = { ...app, telemetry: { ...app.telemetry, log } }
+    assert.equal(await fill(script, { context, stopping: stopping.signal }), 'filled')
+    assert.deepEqual([asked, await tokens()], [1, [{ asked_block: 20, attempts: 1 }]])
+  })
+
   test('waits while the history is far behind its node', async () => {
     const script = await followedChain()
     await add(ALICE)

@@ -7,6 +7,7 @@ import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import { Fenced, type Lease } from '../follower/cursor.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
+import { openState } from '../state.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { fillGroup, GROUP, groupOf } from './backfill.ts'
 import { advanceWork, blockWork, chooseWork, finishWork, releaseWork, renewWork, takeWork, type BackfillWork } from './backfill-work.ts' // prettier-ignore
@@ -126,26 +127,24 @@ async function fill(
     await finishWork(db, chainId, held, work)
     return 'filled'
   }
-  const rpc = pacedRpc(chain.rpc, { callsPerSecond: config.BACKFILL_CALLS_PER_SECOND, stopping })
-  const nextBlock = await fillGroup(
-    app,
-    { ...chain, rpc },
-    {
-      ...{ group: groupOf(rows), fromBlock, target, stopping, waitMs: FINAL_EVERY_MS, patience: PATIENCE },
-      report: (progress) => {
-        telemetry.log.debug('backfill', { chainId, toBlock: target, ...progress })
-        telemetry.backfillLeft.set({ chain_id: String(chainId) }, target + 1 - progress.nextBlock)
-      },
-      ready: async () => {
-        while (!stopping.aborted && (await isBusy(app, chain))) await pause(BUSY_MS, undefined, { signal: stopping })
-      },
-      within: (tx, next) => advanceWork(tx, chainId, held, next),
+  const callsPerSecond = config.BACKFILL_CALLS_PER_SECOND
+  const paced = { ...chain, rpc: pacedRpc(chain.rpc, { callsPerSecond, stopping }) }
+  const nextBlock = await fillGroup(app, paced, {
+    ...{ group: groupOf(rows), fromBlock, target, stopping, waitMs: FINAL_EVERY_MS, patience: PATIENCE },
+    report: (progress) => {
+      telemetry.log.debug('backfill', { chainId, toBlock: target, ...progress })
+      telemetry.backfillLeft.set({ chain_id: String(chainId) }, target + 1 - progress.nextBlock)
     },
-  )
+    ready: async () => {
+      while (!stopping.aborted && (await isBusy(app, chain))) await pause(BUSY_MS, undefined, { signal: stopping })
+    },
+    within: (tx, next) => advanceWork(tx, chainId, held, next),
+  })
   if (nextBlock <= target) return 'stopped'
   await finishWork(db, chainId, held, work)
   telemetry.log.info('backfill_done', { chainId, accounts: accountIds.length, fromBlock, toBlock: target })
-  await refreshTokens(app, chain)
+  // A run of its own: what a new block shows is not kept waiting for the pace.
+  await refreshTokens(app, { ...paced, state: openState() })
   return 'filled'
 }
 
