@@ -5,24 +5,19 @@ import { bindNetwork, listNetworks } from '../applications/networks.ts'
 import { RpcError } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { HEADERS } from '../http/openapi-headers.ts'
-import { fromHex } from '../store/bytes.ts'
 import { openState } from '../state.ts'
-import { followerStage } from '../../test/follower-stage.ts'
-import { addressOf, logOf, scriptedChain, type ScriptedChain, type ScriptedLog, type ScriptedTransfer } from '../../test/scripted-chain.ts' // prettier-ignore
-import { signerAt } from '../../test/scripted-transactions.ts'
+import { ALICE, backfillStage, BOB, CAROL, CHAIN, idOf } from '../../test/backfill-stage.ts'
+import { addressOf, logOf, scriptedChain, type ScriptedLog, type ScriptedTransfer } from '../../test/scripted-chain.ts' // prettier-ignore
 import { until } from '../../test/until.ts'
 import { audit } from './audit.ts'
 import { fillNext, startBackfilling } from './automatic-backfill.ts'
 import { releaseWork, takeWork } from './backfill-work.ts'
 import { backfill } from './backfill.ts'
 import { storeWishes, wishForPast } from './backfill-wishes.ts'
-import { coveredFrom, selectUncovered } from './coverage.ts'
+import { selectUncovered } from './coverage.ts'
 import { indexTransfers } from './index-transfers.ts'
 import { history } from './wire.ts'
 
-const [ALICE, BOB, CAROL] = [addressOf(0xa1), addressOf(0xb0b), addressOf(0xca)]
-const idOf = (address: Hex) => `00000000-0000-8000-8000-${address.slice(-12)}`
-const CHAIN = 31337
 const UNINDEXED = /without indexed addresses/
 
 /** The log of a token from before `indexed` was common: one topic, three words. */
@@ -36,56 +31,8 @@ function oldForm(transfer: ScriptedTransfer): ScriptedLog {
 }
 
 suite('a past that is filled by itself', () => {
-  const { app, followed, logged } = followerStage([
-    ...(['accounts', 'blocks', 'cursors', 'transfers', 'tokens', 'backfills'] as const),
-    ...(['history_marks', 'coverage', 'backfill_work', 'backfill_wishes'] as const),
-  ])
-  Object.assign(app.config, { BACKFILL_CALLS_PER_SECOND: 1_000_000 })
-  const add = (...addresses: Hex[]) =>
-    app.db
-      .insertInto('accounts')
-      .values(
-        addresses.map((address, index) => ({
-          ...{ account_id: idOf(address), user_id: `DEV-${address}`, address: fromHex(address) },
-          created_at: new Date(Date.now() - 60_000 * (index + 1)),
-        })),
-      ) // prettier-ignore
-      .execute()
-  const from = (address: Hex) => coveredFrom(app.db, { accountId: idOf(address), chainId: CHAIN })
-  const coin = (to: Hex): ScriptedTransfer => ({
-    ...{ type: 'ERC20', token: addressOf(0x70), from: addressOf(0x57), to },
-    items: [{ id: null, value: 5n }],
-  })
-  /** Twenty blocks with a coin for each of three accounts, followed when nobody knew them. */
-  const followedChain = async () => {
-    const script = scriptedChain({ isDevelopment: true, finality: 0 })
-    for (let number = 1; number <= 20; number++)
-      script.mine({ from: signerAt(0x57), transfers: [ALICE, BOB, CAROL].map(coin) })
-    await followed(script, { ...indexTransfers, afterCommit: () => {} })
-    return script
-  }
-  const fill = (
-    script: ScriptedChain,
-    { owner = 'one', stopping = new AbortController().signal, context = app } = {},
-  ) => fillNext(context, script.chain, { owner, stopping })
-  const blocksOf = async (address: Hex) => {
-    const rows = await app.db.selectFrom('transfers').select('block_number').where('account_id', '=', idOf(address)).orderBy('block_number').execute() // prettier-ignore
-    return rows.map(({ block_number }) => block_number)
-  }
-  const all = Array.from({ length: 20 }, (_, index) => index + 1)
-  const work = () => app.db.selectFrom('backfill_work').selectAll().where('chain_id', '=', CHAIN).executeTakeFirst()
-  const askedFrom = (script: ScriptedChain) => {
-    const asked: number[] = []
-    script.onAsk = (method, params) =>
-      void (method === 'eth_getLogs' && asked.push(Number((params[0] as { fromBlock: Hex }).fromBlock)))
-    return asked
-  }
-  /** The lease of a process that is gone has ended. */
-  const leaseEnds = () =>
-    app.db
-      .updateTable('backfill_work')
-      .set({ lease_until: sql<Date>`now()` })
-      .execute()
+  const { app, followed, logged, add, from, coin, followedChain, fill, blocksOf, all, work, askedFrom, leaseEnds } =
+    backfillStage()
 
   test('accounts that a network was followed without have theirs, from the first block on, and are asked for once', async () => {
     const script = await followedChain()

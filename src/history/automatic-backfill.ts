@@ -116,21 +116,24 @@ async function fill(
 ): Promise<'filled' | 'stopped'> {
   const { db, config, telemetry } = app
   const { chainId } = chain
-  const { accountIds, fromBlock, target } = work
+  const { fromBlock, target } = work
   const rows = await db
     .selectFrom('accounts')
     .select(['account_id', 'address'])
-    .where('account_id', 'in', accountIds)
+    .where('account_id', 'in', work.accountIds)
     .execute()
+  // Who is not there is not looked up and not covered: the next look finds them when they are made again.
+  const group = groupOf(rows)
+  const { accountIds } = group
   // No account of them is there any more: an empty list of addresses asks for everyone's.
-  if (rows.length === 0) {
-    await finishWork(db, chainId, held, work)
+  if (accountIds.length === 0) {
+    await finishWork(db, chainId, held, { accountIds, fromBlock })
     return 'filled'
   }
   const callsPerSecond = config.BACKFILL_CALLS_PER_SECOND
   const paced = { ...chain, rpc: pacedRpc(chain.rpc, { callsPerSecond, stopping }) }
   const nextBlock = await fillGroup(app, paced, {
-    ...{ group: groupOf(rows), fromBlock, target, stopping, waitMs: FINAL_EVERY_MS, patience: PATIENCE },
+    ...{ group, fromBlock, target, stopping, waitMs: FINAL_EVERY_MS, patience: PATIENCE },
     report: (progress) => {
       telemetry.log.debug('backfill', { chainId, toBlock: target, ...progress })
       telemetry.backfillLeft.set({ chain_id: String(chainId) }, target + 1 - progress.nextBlock)
@@ -141,7 +144,7 @@ async function fill(
     within: (tx, next) => advanceWork(tx, chainId, held, next),
   })
   if (nextBlock <= target) return 'stopped'
-  await finishWork(db, chainId, held, work)
+  await finishWork(db, chainId, held, { accountIds, fromBlock })
   telemetry.log.info('backfill_done', { chainId, accounts: accountIds.length, fromBlock, toBlock: target })
   // A run of its own: what a new block shows is not kept waiting for the pace.
   await refreshTokens(app, { ...paced, state: openState() })

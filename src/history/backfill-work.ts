@@ -94,12 +94,12 @@ export const advanceWork = (db: Db, chainId: number, held: Lease, nextBlock: num
 export const blockWork = (db: Db, chainId: number, held: Lease, blockedBy: string): Promise<void> =>
   write(db, chainId, held, { blocked_by: blockedBy })
 
-/** The group has its past, all of it. @throws Fenced */
+/** These accounts of the group have their past, all of it. @throws Fenced */
 export async function finishWork(
   root: RootDb,
   chainId: number,
   held: Lease,
-  { accountIds, fromBlock }: BackfillWork,
+  { accountIds, fromBlock }: Pick<BackfillWork, 'accountIds' | 'fromBlock'>,
 ): Promise<void> {
   await root.transaction().execute(async (db) => {
     await write(db, chainId, held, NOTHING)
