@@ -282,21 +282,6 @@ suite('a past that is filled by itself', () => {
     assert.deepEqual([asked, await tokens()], [1, [{ asked_block: 20, attempts: 1 }]])
   })
 
-  test('waits while the history is far behind its node', async () => {
-    const script = await followedChain()
-    await add(ALICE)
-    const { head } = script.chain
-    let looks = 0
-    const behind = { ...head, node: { ...head.node, newest: () => (looks++ === 0 ? 1_000 : 20) } }
-    assert.equal(await fillNext(app, { ...script.chain, head: behind }, { owner: 'one', stopping: new AbortController().signal }), 'filled') // prettier-ignore
-    assert.ok(looks > 1)
-    const stopping = new AbortController()
-    await add(BOB)
-    const ever = { ...head, node: { ...head.node, newest: () => (stopping.abort(), 1_000) } }
-    assert.equal(await fillNext(app, { ...script.chain, head: ever }, { owner: 'one', stopping: stopping.signal }), 'stopped') // prettier-ignore
-    assert.deepEqual(await blocksOf(BOB), [])
-  })
-
   test('the worker does it without being asked to, and not at all where it is switched off', async () => {
     const script = await followedChain()
     await add(ALICE)

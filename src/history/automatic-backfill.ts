@@ -139,7 +139,14 @@ async function fill(
       telemetry.backfillLeft.set({ chain_id: String(chainId) }, target + 1 - progress.nextBlock)
     },
     ready: async () => {
-      while (!stopping.aborted && (await isBusy(app, chain))) await pause(BUSY_MS, undefined, { signal: stopping })
+      let told: string | null = null
+      while (!stopping.aborted) {
+        const reason = await busyWith(app, chain)
+        if (reason !== told) await blockWork(db, chainId, held, reason)
+        told = reason
+        if (reason === null) return
+        await pause(BUSY_MS, undefined, { signal: stopping })
+      }
     },
     within: (tx, next) => advanceWork(tx, chainId, held, next),
   })
@@ -151,12 +158,13 @@ async function fill(
   return 'filled'
 }
 
-/** Blocks and requests go first. */
-async function isBusy({ db, poolWaitMs }: Backfilling, { chainId, head }: Chain): Promise<boolean> {
-  if ((poolWaitMs?.() ?? 0) > MAX_POOL_WAIT_MS) return true
+/** Blocks and requests go first: what operators are told that it waits for, or null. */
+async function busyWith({ db, poolWaitMs }: Backfilling, { chainId, head }: Chain): Promise<string | null> {
+  if ((poolWaitMs?.() ?? 0) > MAX_POOL_WAIT_MS) return 'it waits: requests wait for the database'
   const newest = head.node.newest()
   const { indexedTo: indexed } = await indexedTo(db, chainId)
-  return newest !== null && indexed !== null && newest - indexed > MAX_BEHIND
+  if (newest === null || indexed === null || newest - indexed <= MAX_BEHIND) return null
+  return `it waits: the history is more than ${MAX_BEHIND} blocks behind its node`
 }
 
 /** What operators are told: the node's own words, where it said any, or ours. Messages of databases may hold addresses with secrets. */

@@ -90,8 +90,8 @@ export async function chooseWork(
 export const advanceWork = (db: Db, chainId: number, held: Lease, nextBlock: number): Promise<void> =>
   write(db, chainId, held, { next_block: nextBlock, blocked_by: null })
 
-/** What the group waits for, for operators. @throws Fenced */
-export const blockWork = (db: Db, chainId: number, held: Lease, blockedBy: string): Promise<void> =>
+/** What the group waits for, for operators; null once it waits no more. @throws Fenced */
+export const blockWork = (db: Db, chainId: number, held: Lease, blockedBy: string | null): Promise<void> =>
   write(db, chainId, held, { blocked_by: blockedBy })
 
 /** These accounts of the group have their past, all of it. @throws Fenced */
