@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { sql } from 'kysely'
 import { bindNetwork, listNetworks } from '../applications/networks.ts'
-import { RpcError } from '../chain/rpc/rpc.ts'
+import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { HEADERS } from '../http/openapi-headers.ts'
 import { openState } from '../state.ts'
@@ -187,6 +187,18 @@ suite('a past that is filled by itself', () => {
     }
     await assert.rejects(fill(script), /no connection/)
     assert.equal((await work())!.blocked_by, 'no node refused it: backfill_blocked in the log says what did')
+  })
+
+  test('a node’s words come without the URLs and keys in them, also where they are cut', async () => {
+    const script = await followedChain()
+    await add(ALICE)
+    const url = 'https://keeper:secret@node.example/v2/0123456789abcdef?key=hidden'
+    script.onAsk = (method) => {
+      if (method === 'eth_getLogs')
+        throw new RpcUnavailable(`${'x'.repeat(20)} ${'no '.repeat(55)}${url}`, { timedOut: false })
+    }
+    await assert.rejects(fill(script))
+    assert.equal((await work())!.blocked_by, `${'x'.repeat(20)} ${'no '.repeat(55)}[url]`)
   })
 
   test('a node that has no more of the past is named, counts as nothing covered, and is asked again later', async () => {

@@ -8,6 +8,7 @@ import { AppError } from '../errors.ts'
 import { Fenced, type Lease } from '../follower/cursor.ts'
 import { indexedTo } from '../follower/history-cursor.ts'
 import { openState } from '../state.ts'
+import { redact } from '../log.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
 import { fillGroup, GROUP, groupOf } from './backfill.ts'
 import { advanceWork, blockWork, chooseWork, finishWork, releaseWork, renewWork, takeWork, type BackfillWork } from './backfill-work.ts' // prettier-ignore
@@ -167,9 +168,9 @@ async function busyWith({ db, poolWaitMs }: Backfilling, { chainId, head }: Chai
   return `it waits: the history is more than ${MAX_BEHIND} blocks behind its node`
 }
 
-/** What operators are told: the node's own words, where it said any, or ours. Messages of databases may hold addresses with secrets. */
+/** What operators are told: the node's own words without URLs and keys, where it said any, or ours. Messages of databases may hold addresses with secrets. */
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof RpcError ? error.cause : error
   const isNode = cause instanceof RpcError || cause instanceof RpcUnavailable
-  return isNode ? cause.message.slice(0, MAX_TOLD) : 'no node refused it: backfill_blocked in the log says what did'
+  return isNode ? redact(cause.message).slice(0, MAX_TOLD) : 'no node refused it: backfill_blocked in the log says what did'
 }
