@@ -172,5 +172,7 @@ async function busyWith({ db, poolWaitMs }: Backfilling, { chainId, head }: Chai
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof RpcError ? error.cause : error
   const isNode = cause instanceof RpcError || cause instanceof RpcUnavailable
-  return isNode ? redact(cause.message).slice(0, MAX_TOLD) : 'no node refused it: backfill_blocked in the log says what did'
+  return isNode
+    ? redact(cause.message).slice(0, MAX_TOLD)
+    : 'no node refused it: backfill_blocked in the log says what did'
 }

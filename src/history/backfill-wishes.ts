@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { Chain } from '../chain/network.ts'
 import { slot } from '../state.ts'
 import type { Db } from '../store/db.ts'
+import { isUncovered } from './coverage.ts'
 
 /** accounts that a process remembers between two looks; others wait with those that no one asked for */
 const MAX_REMEMBERED = 10_000
@@ -30,9 +31,16 @@ export async function storeWishes(db: Db, chain: Chain): Promise<void> {
   }
 }
 
-/** They have their past. */
-export async function dropWishes(db: Db, chainId: number, accountIds: readonly string[]): Promise<void> {
+/** Deletes those of accounts that have their past from a block on, however they got it and whenever they asked, or that are gone. */
+export async function sweepWishes(
+  db: Db,
+  { chainId, fromBlock }: { chainId: number; fromBlock: number },
+): Promise<void> {
   await sql`
-    delete from backfill_wishes
-    where chain_id = ${chainId}::bigint and account_id = any(${`{${accountIds.join()}}`}::uuid[])`.execute(db)
+    delete from backfill_wishes as wish
+    where chain_id = ${chainId}::bigint and not exists (
+      select from accounts as account
+      left join coverage on coverage.account_id = account.account_id and coverage.chain_id = ${chainId}::bigint
+      where account.account_id = wish.account_id and ${isUncovered(chainId, fromBlock)}
+    )`.execute(db)
 }

@@ -3,7 +3,7 @@ import { Fenced, type Lease } from '../follower/cursor.ts'
 import { lockHistory } from '../follower/history-cursor.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
-import { dropWishes } from './backfill-wishes.ts'
+import { sweepWishes } from './backfill-wishes.ts'
 import { noteCoverage, selectUncovered } from './coverage.ts'
 
 /** Seconds after which another process continues what this one held. */
@@ -71,6 +71,7 @@ export async function chooseWork(
   held: Lease,
   { fromBlock, atMost }: { fromBlock: number; atMost: number },
 ): Promise<BackfillWork | null> {
+  await sweepWishes(root, { chainId, fromBlock })
   // In this order: of an account that is there by then, the history stores every block above the target.
   const accountIds = await selectUncovered(root, { chainId, fromBlock, atMost })
   if (accountIds.length === 0) return null
@@ -104,7 +105,6 @@ export async function finishWork(
   await root.transaction().execute(async (db) => {
     await write(db, chainId, held, NOTHING)
     await noteCoverage(db, { chainId }, { accountIds, from: fromBlock })
-    await dropWishes(db, chainId, accountIds)
   })
 }
 

@@ -65,17 +65,22 @@ export async function selectUncovered(
     select account.account_id from accounts as account
     left join coverage on coverage.account_id = account.account_id and coverage.chain_id = ${chainId}::bigint
     left join backfill_wishes as wish on wish.account_id = account.account_id and wish.chain_id = ${chainId}::bigint
-    where coalesce(coverage.covered_from > ${fromBlock}::bigint, true)
-      and not coalesce(
-        account.created_at + ${sql.lit(`${STORED_WITHIN_SECONDS} seconds`)}::interval < (
-          select max(at) from history_marks where chain_id = ${chainId}::bigint and block_number < ${fromBlock}::bigint
-        ), false
-      )
-      and not ${isFresh(chainId)}
+    where ${isUncovered(chainId, fromBlock)}
     order by wish.asked_at desc nulls last, account.created_at desc, account.account_id
     limit ${atMost}`.execute(db)
   return rows.map((row) => row.account_id)
 }
+
+/** Of `accounts as account` with its `coverage` of the network: not everything from a block on is in the history. */
+export const isUncovered = (chainId: number, fromBlock: number) => sql<boolean>`(
+    coalesce(coverage.covered_from > ${fromBlock}::bigint, true)
+    and not coalesce(
+      account.created_at + ${sql.lit(`${STORED_WITHIN_SECONDS} seconds`)}::interval < (
+        select max(at) from history_marks where chain_id = ${chainId}::bigint and block_number < ${fromBlock}::bigint
+      ), false
+    )
+    and not ${isFresh(chainId)}
+  )`
 
 /** Of `accounts as account`: it has no transfers on this network from before it was here. */
 const isFresh = (chainId: number) => sql<boolean>`(
