@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { syncBuiltinESMExports } from 'node:module'
+import { afterEach, beforeEach, suite, test, type TestContext } from 'node:test'
+import { sql } from 'kysely'
+import { AppError } from '../errors.ts'
+import { fromHex } from '../store/bytes.ts'
+import { ALICE, backfillStage, BOB, CHAIN, idOf } from '../../test/backfill-stage.ts'
+import { addressOf, scriptedChain } from '../../test/scripted-chain.ts'
+import { until } from '../../test/until.ts'
+import { fillNext, startBackfilling } from './automatic-backfill.ts'
+import { storeWishes, wishForPast } from './backfill-wishes.ts'
+import { takeWork } from './backfill-work.ts'
+
+suite('the worker of a backfill', () => {
+  const { app, add, followedChain, fill, blocksOf, work, leaseEnds } = backfillStage()
+  let stopping = new AbortController()
+  beforeEach(() => void (stopping = new AbortController()))
+  // What a failed test left running ends with it.
+  afterEach(() => stopping.abort())
+
+  test('keeps its lease for as long as it works, from a third of it on', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] })
+    const script = await followedChain()
+    await add(ALICE)
+    const isHeld = async () => (await work())!.lease_until! > new Date(Date.now() + 20_000)
+    let renewals = 0
+    script.onAsk = async (method) => {
+      if (method !== 'eth_getLogs' || renewals > 0) return
+      for (renewals = 1; renewals <= 3; renewals++) {
+        await leaseEnds()
+        t.mock.timers.tick(10_000)
+        await until('it is renewed', isHeld, 2_000)
+      }
+    }
+    assert.deepEqual([await fill(script), renewals], ['filled', 4])
+  })
+
+  test('stops by itself when another process has taken over while it waited', async (t) => {
+    t.mock.timers.enable({ apis: ['setInterval'] })
+    const script = await followedChain()
+    await add(ALICE)
+    const { head } = script.chain
+    const busy = { ...script.chain, head: { ...head, node: { ...head.node, newest: () => 1_000 } } }
+    let became: unknown = null
+    const running = fillNext(app, busy, { owner: 'one', stopping: stopping.signal }).then((end) => (became = end))
+    await until('it waits', async () => (await work())?.blocked_by)
+    await leaseEnds()
+    assert.notEqual(await takeWork(app.db, CHAIN, 'two'), null)
+    t.mock.timers.tick(10_000)
+    await until('it stops', () => became, 5_000)
+    await running
+    assert.deepEqual([became, await blocksOf(ALICE), (await work())!.lease_owner], ['stopped', [], 'two'])
+  })
+
+  test('remembers a wish that could not be stored', async () => {
+    const script = scriptedChain()
+    wishForPast(script.chain, idOf(BOB))
+    await sql`alter table backfill_wishes rename to away`.execute(app.db)
+    try {
+      await assert.rejects(storeWishes(app.db, script.chain))
+    } finally {
+      await sql`alter table away rename to backfill_wishes`.execute(app.db)
+    }
+    await storeWishes(app.db, script.chain)
+    const wishes = await app.db.selectFrom('backfill_wishes').select('account_id').execute()
+    assert.deepEqual(wishes, [{ account_id: idOf(BOB) }])
+  })
+
+  test('asks a node for no more than 1,000 accounts at once', async () => {
+    const script = await followedChain()
+    const rows = Array.from({ length: 1_001 }, (_, index) => addressOf(0x1_000 + index)).map((address) => ({
+      ...{ account_id: idOf(address), user_id: `DEV-${address}`, address: fromHex(address) },
+    }))
+    await app.db.insertInto('accounts').values(rows).execute()
+    const asked: number[] = []
+    script.onAsk = (method, params) => {
+      const topics = method === 'eth_getLogs' ? (params[0] as { topics: unknown[] }).topics : []
+      if (topics.length === 2) asked.push((topics[1] as unknown[]).length)
+    }
+    assert.deepEqual([await fill(script), await fill(script), await fill(script)], ['filled', 'filled', 'nothing'])
+    assert.deepEqual(asked, [1_000, 1])
+  })
+})
+
+/** A worker whose looks end as they are told to, and a clock that stands still. */
+function looking(t: TestContext, look: (number: number, clock: { passes: (ms: number) => void }) => void) {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  syncBuiltinESMExports()
+  t.after(() => {
+    t.mock.timers.reset()
+    syncBuiltinESMExports()
+  })
+  let now = 0
+  t.mock.method(performance, 'now', () => now)
+  let looks = 0
+  const waits: unknown[] = []
+  // No row is there: another process holds the lease.
+  const db: object = new Proxy(() => db, {
+    get: (_, name) => {
+      if (name === 'execute') return async () => look(++looks, { passes: (ms) => void (now += ms) })
+      return name === 'executeTakeFirst' ? async () => undefined : () => db
+    },
+  })
+  const warn = (event: string, { waitMs }: { waitMs: number }) =>
+    void waits.push(event === 'backfill_blocked' && waitMs)
+  const telemetry = { log: { warn }, backfillLeft: { set: () => {} } }
+  const worker = startBackfilling({ db, config: { BACKFILL: 'on' }, telemetry } as never, scriptedChain().chain, 0)
+  const settled = () => new Promise((resolve) => setImmediate(resolve))
+  return {
+    waits,
+    looks: () => looks,
+    worker,
+    later: async (ms: number) => {
+      await settled()
+      t.mock.timers.tick(ms)
+      await settled()
+    },
+  }
+}
+
+test('a node that fails is left alone for longer each time, up to an hour, and a database that was away for a minute', async (t) => {
+  const database = new AppError('database_unavailable', 'The database is away.')
+  const { waits, worker, later } = looking(t, (number) => {
+    if (number === 10) return
+    throw number === 9 ? database : new Error('away')
+  })
+  await later(0)
+  for (let number = 2; number <= 11; number++) await later(3_600_000)
+  const minutes = (waits as number[]).map((ms) => ms / 60_000)
+  assert.deepEqual(minutes, [1, 2, 4, 8, 16, 32, 60, 60, 1, 1])
+  await worker.stop()
+})
+
+test('a look that took long is not repeated before a hundred times as long', async (t) => {
+  const { looks, worker, later } = looking(t, (_, clock) => clock.passes(2_000))
+  await later(0)
+  await later(199_999)
+  assert.equal(looks(), 1)
+  await later(1)
+  assert.equal(looks(), 2)
+  await worker.stop()
+})
