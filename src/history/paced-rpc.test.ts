@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { syncBuiltinESMExports } from 'node:module'
+import { test, type TestContext } from 'node:test'
 import { openExpensiveCalls } from '../chain/rpc/expensive-calls.ts'
 import type { Rpc } from '../chain/rpc/rpc.ts'
 import { pacedRpc } from './paced-rpc.ts'
@@ -20,23 +21,75 @@ function node() {
 }
 const CALL = { method: 'eth_chainId', params: [] }
 
-test('asks one request at a time, no more calls a second than it may, and a failure is no end', async () => {
+/** A clock that stands still until it is put forward, for whoever pauses and whoever measures. */
+function clock(t: TestContext) {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  syncBuiltinESMExports()
+  t.after(() => {
+    t.mock.timers.reset()
+    syncBuiltinESMExports()
+  })
+  let now = 0
+  t.mock.method(performance, 'now', () => now)
+  const settled = async () => {
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
+  }
+  return {
+    /** the node takes so long */
+    takes: (ms: number) => void (now += ms),
+    passes: async (ms: number) => {
+      await settled()
+      now += ms
+      t.mock.timers.tick(ms)
+      await settled()
+    },
+  }
+}
+
+test('asks one request at a time, no more calls a second than it may, and a failure is no end', async (t) => {
+  const { passes } = clock(t)
   const { rpc, seen } = node()
   const paced = pacedRpc(rpc, { callsPerSecond: 200, stopping: new AbortController().signal })
-  const since = performance.now()
-  const all = await Promise.allSettled([
+  const all = Promise.allSettled([
     paced.batch([CALL, CALL, CALL, CALL]),
     paced.call('eth_chainId', []),
     paced.call('eth_chainId', []),
     paced.call('eth_chainId', []),
   ])
+  await passes(0)
+  // Four calls of 200 a second are 20 ms; one is 5.
+  for (const [ms, requests] of [
+    [19, 1],
+    [1, 2],
+    [4, 2],
+    [1, 3],
+    [4, 3],
+    [1, 4],
+  ] as const) {
+    await passes(ms)
+    assert.deepEqual(seen, { atOnce: 0, most: 1, requests })
+  }
   assert.deepEqual(
-    all.map(({ status }) => status),
+    (await all).map(({ status }) => status),
     ['fulfilled', 'fulfilled', 'rejected', 'fulfilled'],
   )
-  // Four calls, one and one before the last: 30 ms of 200 a second; a timer may be 1 ms early each time.
-  assert.ok(performance.now() - since >= 27, `${performance.now() - since}`)
-  assert.deepEqual(seen, { atOnce: 0, most: 1, requests: 4 })
+})
+
+test('rests as long as the node took to answer', async (t) => {
+  const { passes, takes } = clock(t)
+  const { rpc, seen } = node()
+  const slow = { ...rpc, batch: async (calls: (typeof CALL)[]) => (takes(700), rpc.batch(calls)) }
+  const paced = pacedRpc(slow, { callsPerSecond: 200, stopping: new AbortController().signal })
+  const both = [paced.batch([CALL]), paced.batch([CALL])]
+  await passes(0)
+  for (const [ms, requests] of [
+    [699, 1],
+    [1, 2],
+  ] as const) {
+    await passes(ms)
+    assert.equal(seen.requests, requests)
+  }
+  await Promise.all(both)
 })
 
 test('asks nothing any more once it is stopped, also while it waits for its turn', async () => {
