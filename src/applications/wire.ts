@@ -169,7 +169,8 @@ export const ListedNetwork = Type.Object(
           toBlock: Type.Integer({ description: 'The last one; the accounts have everything above it' }),
           blockedBy: Nullable(
             Type.String({
-              description: 'What the nodes refused it with, that the log says what did, or what it waits for; it is tried again',
+              description:
+                'What the nodes refused it with, that the log says what did, or what it waits for; it is tried again',
             }),
           ),
           updatedAt: Type.String({ format: 'date-time', description: 'When it last became other' }),

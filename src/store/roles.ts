@@ -33,7 +33,8 @@ export const OF_API: Grants = {
     'revoked_grants',
   ],
   without: { identities: ['email', 'email_verified'], applications: ['secret_hashes'] },
-  // A row is locked by those only who may change something of it: this column, which nothing hangs on.
+  // A row is locked by those only who may change something of it: this column, by which only the history judges from where on it is
+  // complete. Who can write as the API can make it claim more than it has.
   more: ['update (created_at) on accounts'],
 }
 
