@@ -4,6 +4,8 @@ import { sql } from 'kysely'
 import { fakeApp } from '../../test/fake-app.ts'
 import { madeIdentityKeys, noIdentityKeys } from '../../test/identity-keys.ts'
 import type { IdentityKeys } from '../app.ts'
+import { accountIdOf } from '../ids.ts'
+import { hasOwnAccount } from './find.ts'
 import { linkIdentity } from './identities.ts'
 import {
   countOnOlderKeys,
@@ -59,6 +61,16 @@ test('identities of before are proven after an operator looked, those that were 
   assert.deepEqual(await proveIdentities(by(keys), looked), { proven: 600, ledBack: 1 })
   assert.deepEqual([await all(keys), (await proofs()).length], [[], 601])
   assert.deepEqual(await proveIdentities(by(keys), await digest(keys)), { proven: 0, ledBack: 0 })
+})
+
+test('an identity has an account of its own where user id and account id are both made of it', async (t) => {
+  const { db } = await house(t)
+  const has = (subject: string) => hasOwnAccount(db, { provider: 'DEV', subject })
+  assert.deepEqual([await has('ann'), await has('nobody')], [true, false])
+  const rename = (user_id: string, subject: string) =>
+    db.updateTable('accounts').set({ user_id }).where('account_id', '=', accountIdOf('DEV', subject)).execute()
+  await rename('DEV-nobody', 'ann')
+  assert.deepEqual([await has('ann'), await has('nobody')], [false, false])
 })
 
 test('an identity that is moved while the listed ones are proven is not: another account than was listed', async (t) => {
