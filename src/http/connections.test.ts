@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, isIP, type AddressInfo, type Socket } from 'node:net'
 import { test } from 'node:test'
+import type { FastifyInstance } from 'fastify'
 import { fakeApp } from '../../test/fake-app.ts'
 import { until } from '../../test/until.ts'
 import { documentation } from './documentation.ts'
@@ -98,4 +99,59 @@ test('by the name localhost it listens at one address, so that the bound holds f
   // Of a machine where the name has one address alone nothing else would tell.
   assert.ok(isIP((listen.mock.calls[0]!.arguments[0] as unknown as { host: string }).host))
   assert.equal(server.addresses().length, 1)
+})
+
+test('a request that does not end in time is answered 408, and its connection ends also where the client keeps its own side open', async (t) => {
+  const here = await fakeApp()
+  const server = openListener(here.app)
+  server.post('/thing', () => ({ ok: true }))
+  await server.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = server.server.address() as AddressInfo
+  const sockets: Socket[] = []
+  t.after(async () => {
+    for (const socket of sockets) socket.destroy()
+    await server.close()
+    await here.close()
+  })
+  const { headersTimeout, requestTimeout, keepAliveTimeout } = server.server
+  assert.deepEqual([headersTimeout, requestTimeout, keepAliveTimeout], [5_000, 15_000, 72_000])
+  Object.assign(server.server, { headersTimeout: 100, requestTimeout: 200 })
+  const head = 'POST /thing HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n'
+  for (const bytes of ['GET / HTTP', head, `${head}{`]) {
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+    socket.on('error', () => {})
+    sockets.push(socket)
+    socket.write(bytes)
+  }
+  await Promise.all(
+    sockets.map(async (socket) => {
+      const [answer] = (await once(socket, 'data')) as [Buffer]
+      assert.match(answer.toString(), /^HTTP\/1\.1 408 [^]*"code":"request_timeout"/)
+    }),
+  )
+  await until('nobody is connected', async () => (await connectedTo(server)) === 0)
+})
+
+const connectedTo = ({ server }: FastifyInstance): Promise<number> =>
+  new Promise((resolve) => server.getConnections((_error, count) => resolve(count)))
+
+test('a client that does not read its answer keeps no connection', async (t) => {
+  const here = await fakeApp()
+  const server = openListener(here.app)
+  const { promise: asked, resolve: ask } = Promise.withResolvers<void>()
+  // More than the kernel keeps for both sides.
+  server.get('/large', () => (ask(), Buffer.alloc(32_000_000)))
+  assert.equal(server.server.timeout, 120_000)
+  server.server.timeout = 200
+  await server.listen({ port: 0, host: '127.0.0.1' })
+  const socket = await open((server.server.address() as AddressInfo).port)
+  t.after(async () => {
+    socket.destroy()
+    await server.close()
+    await here.close()
+  })
+  socket.write('GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  await asked
+  assert.equal(await connectedTo(server), 1)
+  await until('it is disconnected', async () => (await connectedTo(server)) === 0)
 })

@@ -22,6 +22,10 @@ import { sharedSerializers } from './serializers.ts'
 
 const BODY_BYTES = 65_536
 const HEADER_BYTES = 8_192
+/** milliseconds in which nothing is read or taken, longer than any answer takes: who does not read one keeps no connection */
+const SILENT_MS = 120_000
+/** milliseconds for a client to end its side after what never became a request was answered */
+const LINGER_MS = 1_000
 
 /**
  * The HTTP server with everything that holds for every route: limits of size and time, strict
@@ -36,9 +40,11 @@ export function openListener(app: App): FastifyInstance {
       maxHeaderSize: HEADER_BYTES,
       connectionsCheckingInterval: 1_000,
       headersTimeout: 5_000,
-      requestTimeout: 15_000,
-      keepAliveTimeout: 72_000,
     },
+    // These beside `http`, not in it: the framework sets its own over those, and its own for a request is none.
+    requestTimeout: 15_000,
+    keepAliveTimeout: 72_000,
+    connectionTimeout: SILENT_MS,
     routerOptions: { maxParamLength: 4_096, ignoreTrailingSlash: true },
     trustProxy: trusted(app.config.TRUST_PROXY),
     forceCloseConnections: 'idle',
@@ -273,6 +279,8 @@ function refuseRaw(app: App, error: NodeJS.ErrnoException & { rawPacket?: unknow
   // RFC 9110 §9.3.2: no body answers a HEAD. The bytes are all that is known of what never became a request.
   const isHead = Buffer.isBuffer(error.rawPacket) && error.rawPacket.toString('latin1', 0, 5) === 'HEAD '
   const body = JSON.stringify(problemOf(refusal, { origin: app.origin, instance: '', requestId: newRequestId() }))
+  // Our side alone does not end it: one that never ends its own would stay.
+  setTimeout(() => socket.destroy(), LINGER_MS).unref()
   socket.end(
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${isHead ? '' : body}`,
   )
