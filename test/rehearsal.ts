@@ -10,6 +10,7 @@ import type { Chain } from '../src/chain/network.ts'
 import { readConfig } from '../src/config.ts'
 import { developmentIdp } from '../src/devnet/provider.ts'
 import { openBrand } from '../src/http/brand.ts'
+import { openGate } from '../src/http/gate.ts'
 import { pageAssets } from '../src/http/page.ts'
 import { problems } from '../src/http/problems.ts'
 import { newSecret, type Hex } from '../src/ids.ts'
@@ -101,6 +102,7 @@ export async function rehearse({
   const dev = developmentProvider(origin)
   const server = Fastify({ forceCloseConnections: true })
   problems(server, app)
+  openGate(server, app).refuseBehindCors()
   pageAssets(server, openBrand(app.config))
   await developmentIdp(server, { origin, redirectUri: callbackOf(origin, dev) })
   await oauth(server, app, { keys, cookieKeys: cookieKeysOf(keys), providers: [dev, ...others(origin)], isLimited })

@@ -8,8 +8,10 @@ import { test, type TestContext } from 'node:test'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { AppError } from '../errors.ts'
+import { openGate } from '../http/gate.ts'
 import { openListener } from '../http/listener.ts'
 import { fakeApp } from '../../test/fake-app.ts'
+import { until } from '../../test/until.ts'
 import { connectAuth, pack, unpack } from './connect.ts'
 import { passToAuth } from './proxy.ts'
 
@@ -182,4 +184,28 @@ test('whole numbers of any size and times arrive as they were', () => {
   const given = { value: 2n ** 255n, at: new Date(0), list: [{ left: null, text: '$int' }], nothing: null }
   assert.deepEqual(unpack(pack(given)), given)
   assert.equal(unpack(pack(null)), null)
+})
+
+test('a body that does not come to what is passed on holds nobody’s place', async (t) => {
+  const fake = await fakeApp({ MAX_IN_FLIGHT: '16' })
+  const server = openListener(fake.app)
+  openGate(server, fake.app).refuseBehindCors()
+  const agent = new Agent()
+  await passToAuth(server, fake.app, { agent, socketPath: '/nowhere/auth.sock' })
+  await server.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = server.server.address() as AddressInfo
+  const sockets = Array.from({ length: 16 }, () => connect(port, '127.0.0.1'))
+  t.after(async () => {
+    for (const socket of sockets) socket.destroy()
+    agent.destroy()
+    await server.close()
+    await fake.close()
+  })
+  for (const socket of sockets) socket.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\ng')
+  const inFlight = async () => {
+    const { values } = await fake.app.telemetry.inFlight.get()
+    return values.find(({ labels }) => labels.of === 'all')?.value
+  }
+  await until('they hold their places', async () => (await inFlight()) === 16)
+  await until('they hold none', async () => (await inFlight()) === 0)
 })

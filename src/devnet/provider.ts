@@ -250,13 +250,14 @@ async function pass(
   const cookies = (raw.headers.cookie ?? '').split(/; */).filter((pair) => !/^devnet_\w+_session(\.sig)?=/.test(pair))
   raw.headers.cookie = cookies.join('; ')
   Object.assign(raw, { originalUrl: raw.url, url: raw.url!.slice(PATH.length) })
-  reply.hijack()
-  try {
-    await answer(raw, reply.raw)
-  } catch {
-    if (!reply.raw.headersSent) reply.raw.writeHead(500)
-    reply.raw.end()
-  }
+  await request.answerPast(reply, async () => {
+    try {
+      await answer(raw, reply.raw)
+    } catch {
+      if (!reply.raw.headersSent) reply.raw.writeHead(500)
+      reply.raw.end()
+    }
+  })
 }
 
 /** Addresses are built from our own settings, not from what a request says. */

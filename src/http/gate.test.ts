@@ -42,10 +42,12 @@ before(async () => {
   server.get('/read', { config: { admission: 'read' } }, hang)
   server.get('/vital', { config: { admission: 'vital' } }, () => ({ ok: true }))
   server.post('/body', { config: { admission: 'status' } }, hang)
-  server.get('/raw', (_request, reply) => {
-    reply.hijack()
-    void gone.then(() => reply.raw.end('raw'))
-  })
+  server.get('/raw', (request, reply) =>
+    request.answerPast(reply, async () => {
+      await gone
+      reply.raw.end('raw')
+    }),
+  )
   server.get('/wait', async (request) => {
     const stoodAside = request.standAside()
     asked++
@@ -137,14 +139,15 @@ test('a client that leaves keeps its place until what it began is over', async (
   await settled(0)
 })
 
-test('what answers past the framework gives its place back, answered or abandoned', async () => {
+test('what answers past the framework gives its place back once its work is over, answered or abandoned', async () => {
   const hanging = await fill('/raw')
   free()
   await Promise.all(hanging.map(async (one) => (await one).text()))
   await settled(0)
   await abandon('/raw')
-  await settled(0)
+  assert.equal((await fetch(`${origin}/hang`)).status, 503)
   free()
+  await settled(0)
 })
 
 /** A request whose body does not come. */
@@ -309,6 +312,42 @@ test('a client that leaves while the door still asks the database leaves nothing
     const { status } = await fetch(`${base}/open`, { method: 'POST' })
     return status === 200
   })
+  await settled(0, mine)
+})
+
+test('a client that leaves at the door keeps its place where its request is answered all the same', async (t) => {
+  const mine = await fakeApp({ MAX_IN_FLIGHT: String(MAX) })
+  t.after(() => mine.close())
+  const open = openListener(mine.app)
+  openGate(open, mine.app).refuseBehindCors()
+  const [door, work] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  let atWork = 0
+  open.addHook('onRequest', () => door.promise)
+  open.get('/thing', async () => {
+    atWork++
+    await work.promise
+    return {}
+  })
+  const base = await open.listen({ port: 0, host: '127.0.0.1' })
+  t.after(() => {
+    work.resolve()
+    return open.close()
+  })
+  const leaving = new AbortController()
+  const left = Array.from({ length: MAX }, () => fetch(`${base}/thing`, { signal: leaving.signal }))
+  await settled(MAX, mine)
+  leaving.abort()
+  await Promise.allSettled(left)
+  await until('nobody is connected', async () => {
+    const { promise, resolve } = Promise.withResolvers<number>()
+    open.server.getConnections((_error, count) => resolve(count))
+    return (await promise) === 0
+  })
+  door.resolve()
+  await until('they are worked for', () => atWork === MAX)
+  const { status } = await fetch(`${base}/thing`, { signal: AbortSignal.timeout(5_000) })
+  assert.equal(status, 503)
+  work.resolve()
   await settled(0, mine)
 })
 

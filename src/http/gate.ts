@@ -30,6 +30,11 @@ declare module 'fastify' {
      * @throws overloaded  when there is no room for them
      */
     weigh(count: number): void
+    /**
+     * Answers past the framework, which sees nothing of that: the place is given back when the work is over, also of a
+     * client that has left.
+     */
+    answerPast(reply: FastifyReply, work: () => Promise<void>): Promise<void>
     /** Its write was answered under its idempotency key, for the first time: a repeat looks up that answer. */
     noteTold(): void
   }
@@ -97,6 +102,15 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     if (place.more === null) throw new AppError('overloaded', REFUSED, { retryAfter: 1 })
   })
 
+  server.decorateRequest('answerPast', async function (this: FastifyRequest, reply: FastifyReply, work) {
+    reply.hijack()
+    try {
+      await work()
+    } finally {
+      leave(this, reply)
+    }
+  })
+
   server.decorateRequest('noteTold', function (this: FastifyRequest) {
     if (this.place !== null) knownKeys.add(askingOf(this, this.place.whose))
   })
@@ -110,23 +124,15 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
     const ticket = admission.enter(kind, whose)
     if (ticket !== null) {
       const place = {
-        ticket,
-        more: null,
-        kind,
-        isRepeat,
-        whose,
-        since: performance.now(),
-        receivingSince: 0,
-        isParked: false,
-        hasBegun: false,
-        isAside: false,
+        ...{ ticket, more: null, kind, isRepeat, whose, since: performance.now(), receivingSince: 0 },
+        ...{ isParked: false, hasBegun: false, isAside: false },
       }
       request.place = place
-      // What answers past the framework, as the authorization server's library does, is seen by no hook; and of a client that
-      // left before its request began the framework never hears again.
-      reply.raw.once('close', () => {
-        if (reply.sent || !place.hasBegun) leave(request, reply)
-      })
+      // Of a client that left before its body was read the framework never hears again. All others it answers to the end.
+      if (isRead(request))
+        reply.raw.once('close', () => {
+          if (!place.hasBegun) leave(request, reply)
+        })
       done()
     } else done()
   })
@@ -291,6 +297,10 @@ const toWhose = (app: App, reader: Reader): Requester => ({
 
 const hasBody = ({ headers }: FastifyRequest): boolean =>
   headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
+
+/** Whether the framework reads for a body, there or not: of GET and HEAD never. */
+const isRead = (request: FastifyRequest): boolean =>
+  !/^(GET|HEAD)$/.test(request.method) && (hasBody(request) || request.headers['content-type'] !== undefined)
 
 /** A body that comes byte by byte holds nobody's place: when it is there, its request asks again. */
 function parkSlow(receiving: Set<FastifyRequest>): void {

@@ -3,11 +3,14 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
 import { PAGE_CSP } from '../http/page.ts'
 import { ACCESS_TOKEN_MARK } from './records.ts'
 
 /** bytes of a request to introspect or revoke a token */
 const MAX_TOKEN_REQUEST_BYTES = 32_768
+/** bytes of any other: what the library reads at most */
+const MAX_BODY_BYTES = 56 * 1_024
 
 const routes = [
   ['GET', '/auth'],
@@ -34,9 +37,9 @@ const routes = [
 /** The routes of the library under `/oauth`, one by one: unknown paths stay with our own 404. */
 export function mount(server: FastifyInstance, app: App, provider: Provider): void {
   const answer = provider.callback()
-  // The library reads request bodies itself.
+  // Whole before the library has it, of whatever type: it would hold a place for as long as a body is on its way.
   server.removeAllContentTypeParsers()
-  server.addContentTypeParser('*', (_request, _payload, done) => done(null))
+  server.addContentTypeParser('*', (_request, payload: AsyncIterable<Buffer>) => readWhole(payload))
 
   for (const [method, path] of routes) {
     server.route({
@@ -67,23 +70,24 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
       return
     }
     const response = reply.raw
-    reply.hijack()
-    try {
-      for (const [name, value] of Object.entries(reply.getHeaders()))
-        if (value !== undefined) response.setHeader(name, value)
-      response.setHeader('x-content-type-options', 'nosniff')
-      response.setHeader('referrer-policy', 'no-referrer')
-      // The library adds the hash of its one inline script, that of the form_post response, to `script-src`.
-      if (raw.method === 'GET') response.setHeader('content-security-policy', `${PAGE_CSP}; script-src 'none'`)
-      pinOrigin(raw, origin)
-      const incoming = path.startsWith('/token/') && raw.method === 'POST' ? await markAccessToken(raw) : raw
-      Object.assign(incoming, { originalUrl: raw.url, url: path })
-      await answer(incoming, response)
-    } catch (error) {
-      app.telemetry.log.error('oauth_failed', { requestId: request.id }, error)
-      if (!response.headersSent) response.writeHead(500, { 'content-type': 'application/json' })
-      response.end('{"error":"server_error"}')
-    }
+    await request.answerPast(reply, async () => {
+      try {
+        for (const [name, value] of Object.entries(reply.getHeaders()))
+          if (value !== undefined) response.setHeader(name, value)
+        response.setHeader('x-content-type-options', 'nosniff')
+        response.setHeader('referrer-policy', 'no-referrer')
+        // The library adds the hash of its one inline script, that of the form_post response, to `script-src`.
+        if (raw.method === 'GET') response.setHeader('content-security-policy', `${PAGE_CSP}; script-src 'none'`)
+        pinOrigin(raw, origin)
+        const incoming = request.body instanceof Buffer ? replayed(raw, path, request.body) : raw
+        Object.assign(incoming, { originalUrl: raw.url, url: path })
+        await answer(incoming, response)
+      } catch (error) {
+        app.telemetry.log.error('oauth_failed', { requestId: request.id }, error)
+        if (!response.headersSent) response.writeHead(500, { 'content-type': 'application/json' })
+        response.end('{"error":"server_error"}')
+      }
+    })
   }
 }
 
@@ -138,30 +142,31 @@ function canonicalOf({ headers, url }: IncomingMessage, origin: string): string 
 }
 
 /**
- * A request to introspect (RFC 7662) or revoke (RFC 7009) an access token. The library refuses what it recognises
- * as a JWT, because it does not store those; behind a mark the token reaches our own storage, which reads and
- * verifies it.
+ * A body; of one that the library takes for too large so much that it still does.
+ * @throws invalid_request
  */
-async function markAccessToken(request: IncomingMessage): Promise<IncomingMessage> {
+async function readWhole(payload: AsyncIterable<Buffer>): Promise<Buffer> {
   const chunks: Buffer[] = []
   let size = 0
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size <= MAX_TOKEN_REQUEST_BYTES) chunks.push(chunk)
+  try {
+    for await (const chunk of payload) {
+      if (size <= MAX_BODY_BYTES) chunks.push(chunk)
+      size += chunk.length
+    }
+  } catch {
+    throw new AppError('invalid_request', 'The body broke off.')
   }
-  let text = size > MAX_TOKEN_REQUEST_BYTES ? '' : Buffer.concat(chunks).toString()
-  const form = new URLSearchParams(text)
-  const token = form.get('token')
-  if (form.getAll('token').length === 1 && /^[\w-]+\.[\w-]+\.[\w-]+$/.test(token!)) {
-    form.set('token', `${ACCESS_TOKEN_MARK}${token}`)
-    text = form.toString()
-  }
-  const bytes = Buffer.from(text)
+  return Buffer.concat(chunks)
+}
+
+/** A POST whose body was read, for the library, which reads it again. */
+function replayed(request: IncomingMessage, path: string, body: Buffer): IncomingMessage {
+  const bytes = path.startsWith('/token/') ? markAccessToken(body) : body
   const { method, socket, httpVersion, httpVersionMajor, httpVersionMinor } = request
   const headers = { ...request.headers, 'content-length': String(bytes.length) }
   delete headers['transfer-encoding']
-  const replayed = Readable.from([bytes], { objectMode: false })
-  return Object.assign(replayed, {
+  const again = Readable.from([bytes], { objectMode: false })
+  return Object.assign(again, {
     method,
     headers,
     socket,
@@ -169,4 +174,18 @@ async function markAccessToken(request: IncomingMessage): Promise<IncomingMessag
     httpVersionMajor,
     httpVersionMinor,
   }) as unknown as IncomingMessage
+}
+
+/**
+ * A request to introspect (RFC 7662) or revoke (RFC 7009) an access token. The library refuses what it recognises
+ * as a JWT, because it does not store those; behind a mark the token reaches our own storage, which reads and
+ * verifies it.
+ */
+function markAccessToken(body: Buffer): Buffer {
+  const text = body.length > MAX_TOKEN_REQUEST_BYTES ? '' : body.toString()
+  const form = new URLSearchParams(text)
+  const token = form.get('token')
+  if (form.getAll('token').length !== 1 || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token!)) return Buffer.from(text)
+  form.set('token', `${ACCESS_TOKEN_MARK}${token}`)
+  return Buffer.from(form.toString())
 }

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { test } from 'node:test'
+import { until } from '../../test/until.ts'
+import { world } from '../../test/world.ts'
+
+test('bodies that do not come to the token endpoints hold nobody’s place, and are answered once they are there', async (t) => {
+  const here = await world({ MAX_IN_FLIGHT: '64' })
+  const { port } = new URL(here.facts.origin)
+  const sockets: Socket[] = []
+  t.after(async () => {
+    for (const socket of sockets) socket.destroy()
+    await here.close()
+  })
+  const inFlight = async (): Promise<number> => {
+    const { values } = await here.app.telemetry.inFlight.get()
+    return values.find(({ labels }) => labels.of === 'all')?.value ?? 0
+  }
+  const form = 'grant_type=authorization_code&client_id=demo&code=none&token=none'
+  const ask = (path: string, length: string): Socket => {
+    const socket = connect(Number(port), '127.0.0.1')
+    socket.on('error', () => {})
+    const type = 'content-type: application/x-www-form-urlencoded'
+    socket.write(`POST ${path} HTTP/1.1\r\nhost: localhost:${port}\r\n${type}\r\n${length}\r\n\r\n`)
+    sockets.push(socket)
+    return socket
+  }
+  const paths = ['/oauth/token', '/oauth/token/revocation', '/oauth/token/introspection', '/oauth/session/end/confirm']
+  for (let n = 0; n < 32; n++) ask(paths[n % paths.length]!, `content-length: ${form.length}`)
+  const chunked = ask('/oauth/token', 'transfer-encoding: chunked')
+  await until('they hold their places', async () => (await inFlight()) === 33)
+  await until('they hold none', async () => (await inFlight()) === 0)
+  assert.equal((await here.alice.get('/v1/me')).status, 200)
+
+  const answerOf = async (socket: Socket, bytes: string): Promise<string> => {
+    socket.write(bytes)
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    return answer.toString()
+  }
+  assert.match(await answerOf(sockets[0]!, form), /^HTTP\/1\.1 400 [^]*"error":"invalid_(grant|request)"/)
+  assert.match(await answerOf(sockets[1]!, form), /^HTTP\/1\.1 200 /)
+  const size = form.length.toString(16)
+  assert.match(await answerOf(chunked, `${size}\r\n${form}\r\n0\r\n\r\n`), /^HTTP\/1\.1 400 [^]*"error":"invalid_(grant|request)"/) // prettier-ignore
+  for (const socket of sockets) socket.destroy()
+  await until('nothing is left behind', async () => (await inFlight()) === 0)
+})
+
+test('a body that the library takes for too large is refused in its own shape, and one without any too', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const post = (body?: string) =>
+    here.request('/oauth/token', {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      ...(body === undefined ? {} : { body }),
+    })
+  for (const body of [`grant_type=${'x'.repeat(57_344)}`, `grant_type=${'x'.repeat(200_000)}`, undefined]) {
+    const answer = await post(body)
+    assert.deepEqual([answer.status, answer.body.error], [400, 'invalid_request'])
+  }
+})
