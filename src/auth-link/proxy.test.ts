@@ -201,7 +201,8 @@ test('a body that does not come to what is passed on holds nobody’s place', as
     await server.close()
     await fake.close()
   })
-  for (const socket of sockets) socket.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\ng')
+  for (const socket of sockets)
+    socket.write('POST /oauth/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\ng')
   const inFlight = async () => {
     const { values } = await fake.app.telemetry.inFlight.get()
     return values.find(({ labels }) => labels.of === 'all')?.value
