@@ -10,6 +10,7 @@ import { openLoopDelay } from './loop-delay.ts'
 import { problemOf } from './problems.ts'
 import { openRefusedConnections } from './refused-connections.ts'
 import { requestIdOf } from './request-id.ts'
+import { openTurns } from './turns.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -239,11 +240,14 @@ function refuseEarly(server: FastifyInstance, app: App, { admission, refusals, k
   )
   const [handle] = http.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[]
   http.removeAllListeners('request')
+  const inTurn = openTurns()
   http.on('request', (request: IncomingMessage, response: ServerResponse) => {
     connections.note(request, response)
-    if (!isRefused(request)) return handle!(request, response)
-    connections.follow(request.socket, response)
-    refusals.sendRaw(request, response)
+    inTurn(request, response, () => {
+      if (!isRefused(request)) return handle!(request, response)
+      connections.follow(request.socket, response)
+      refusals.sendRaw(request, response)
+    })
   })
 }
 
