@@ -382,7 +382,14 @@ async function readRows(): Promise<Record<string, string[]>> {
 }
 
 /** What is remembered apart from its owner, and why it has to be: a request of a library's, a connection, a parsed text. */
-const apart = ['abi/item.ts', 'http/dpop.ts', 'http/refused-connections.ts', 'oauth/unit-of-work.ts', 'store/pool.ts']
+const apart = [
+  'abi/item.ts',
+  'http/dpop.ts',
+  'http/refused-connections.ts',
+  'http/turns.ts',
+  'oauth/unit-of-work.ts',
+  'store/pool.ts',
+]
 
 test('state is held by what it belongs to: no map beside an App, a network, a node or a database', async () => {
   const found = new Set<string>()
