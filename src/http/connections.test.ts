@@ -155,3 +155,36 @@ test('a client that does not read its answer keeps no connection', async (t) => 
   assert.equal(await connectedTo(server), 1)
   await until('it is disconnected', async () => (await connectedTo(server)) === 0)
 })
+
+test('what comes behind a whole request and is none is not answered in its place: the connection ends, what was begun goes on', async (t) => {
+  const here = await fakeApp()
+  const server = openListener(here.app)
+  const { promise: over, resolve: finish } = Promise.withResolvers<void>()
+  let done = 0
+  server.post('/thing', async () => {
+    await over
+    return { done: ++done }
+  })
+  await server.listen({ port: 0, host: '127.0.0.1' })
+  t.after(async () => {
+    finish()
+    await server.close()
+    await here.close()
+  })
+  const socket = await open((server.server.address() as AddressInfo).port)
+  const body = '{"a":1}'
+  const head = `POST /thing HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`
+  const closed = isClosed(socket)
+  socket.write(`${head}${body}}`)
+  await closed
+  finish()
+  await until('it is done', () => done === 1)
+  // Behind an answer that has left it is told, as any other.
+  const another = await open((server.server.address() as AddressInfo).port)
+  let read = ''
+  another.on('data', (bytes) => (read += bytes))
+  another.write(`${head}${body}`)
+  await until('it is answered', () => read.includes('"done":2'))
+  another.write('}')
+  await until('what is wrong is told', () => /400 Bad Request[^]*"code":"invalid_request"/.test(read))
+})

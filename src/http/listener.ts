@@ -8,7 +8,7 @@
  */
 
 import { lookup } from 'node:dns/promises'
-import { STATUS_CODES } from 'node:http'
+import { STATUS_CODES, type ServerResponse } from 'node:http'
 import { BlockList, isIPv6, type Socket } from 'node:net'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
@@ -32,6 +32,7 @@ const LINGER_MS = 1_000
  * JSON, request ids, headers, problem documents also for what the HTTP parser refuses.
  */
 export function openListener(app: App): FastifyInstance {
+  const answering = new WeakMap<Socket, ServerResponse>()
   const server = Fastify({
     logger: false,
     bodyLimit: BODY_BYTES,
@@ -60,7 +61,12 @@ export function openListener(app: App): FastifyInstance {
     onProtoPoisoning: 'error',
     onConstructorPoisoning: 'error',
     frameworkErrors: (error, request, reply) => sendProblem(app, request as FastifyRequest, reply, error),
-    clientErrorHandler: (error, socket) => refuseRaw(app, error, socket as Socket),
+    clientErrorHandler: (error, socket) => {
+      const answer = answering.get(socket as Socket)
+      // In place of an answer to a whole request it would say that nothing was done.
+      if (answer?.req.complete === true && !answer.writableFinished) socket.destroy()
+      else refuseRaw(app, error, socket as Socket)
+    },
   }) as unknown as FastifyInstance
 
   // Left to itself Node answers an unknown `Expect` with a 417 that has no body. We may ignore it: RFC 9110 §10.1.1.
@@ -73,6 +79,7 @@ export function openListener(app: App): FastifyInstance {
   const isHttps = app.origin.startsWith('https:')
   // Hooks with a callback: as promises these two would cost more than what they do.
   server.addHook('onRequest', (request, reply, done) => {
+    answering.set(request.raw.socket, reply.raw)
     reply
       .header('x-request-id', request.id)
       .header('x-content-type-options', 'nosniff')
