@@ -109,7 +109,7 @@ export type ErrorExtras = {
   errors?: FieldError[]
   revert?: Revert
   funds?: Funds
-  /** seconds, for the Retry-After header */
+  /** seconds, for the Retry-After header; with 429 and 503 one unless given */
   retryAfter?: number
   /** the scheme that a 401 asks for; Bearer unless given */
   challenge?: 'DPoP'
@@ -131,7 +131,8 @@ export class AppError extends Error {
     this.errors = extras.errors
     this.revert = extras.revert
     this.funds = extras.funds
-    this.retryAfter = extras.retryAfter
+    const { status } = describeError(code)
+    this.retryAfter = extras.retryAfter ?? (status === 429 || status === 503 ? 1 : undefined)
     this.challenge = extras.challenge
   }
 

@@ -50,11 +50,21 @@ test('an application that takes everything leaves room for another, up to a fair
   const { admission, fill } = opened(100)
   fill('read', { application: 'noisy', people: 50 })
   const other = fill('read', { application: 'quiet', people: 3 })
-  assert.equal(other.length, 10, 'from the 90 that those of one application may fill to 100')
+  assert.equal(other.length, 12, 'from the 93 that those of one application may fill to 105')
   const refused = admission.enter('read', { application: 'noisy', person: 'another' })
   assert.equal(refused, null)
   // As those of the noisy one end, the others come up to half.
   assert.equal(admission.enter('read', { application: 'quiet', person: 'p0' }), null)
+})
+
+test('whatever an application fills everything with, also with what comes before reads, another still reads', () => {
+  for (const kind of ['vital', 'status', 'write', 'read'] as const) {
+    const { admission, fill } = opened(100)
+    for (const one of [kind, 'status', 'vital'] as const) fill(one, { application: 'noisy' })
+    const other = fill('read', { application: 'quiet', people: 3 })
+    assert.ok(other.length >= 5, `beside ${kind}: ${other.length}`)
+    assert.equal(admission.enter('read', { application: 'noisy', person: 'p0' }), null)
+  }
 })
 
 test('the places that a noisy application gives back go to those who hold less', () => {
@@ -66,7 +76,7 @@ test('the places that a noisy application gives back go to those who hold less',
     if (admission.enter('read', { application: 'noisy', person: 'p0' }) !== null) break
     quiet += fill('read', { application: 'quiet' }).length
   }
-  assert.equal(quiet, 50, 'half of all for each of two')
+  assert.equal(quiet, 52, 'half of all, and of what is kept above it, for each of two')
 })
 
 test('of two applications that want everything one of weight 3 comes to three times what the other one has', () => {

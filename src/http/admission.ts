@@ -36,12 +36,15 @@ export type Admission = {
 
 type Share = { all: number; light: number }
 
-/** shares of the limit of all that a class may fill, and that those may who hold less than their part of it */
+/**
+ * Shares of the limit of all that a class may fill, and that those may who hold less than their part of it: for each class above
+ * what any other may fill, or an application that fills everything with that one would keep the others out of this one.
+ */
 const CEILING = {
   vital: { all: 1, light: 2 },
   status: { all: 1, light: 1.25 },
   write: { all: 0.95, light: 1.2 },
-  read: { all: 0.8, light: 1 },
+  read: { all: 0.8, light: 1.05 },
 } as const satisfies Record<AdmissionClass, Share>
 /** the same of the limit of a class of its own */
 const OF_CLASS: Share = { all: 1, light: 1.25 }

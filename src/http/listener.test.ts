@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { importJWK, SignJWT, UnsecuredJWT } from 'jose'
 import { world, type Answer, type World } from '../../test/world.ts'
 import { audienceOf, issuerOf } from '../app.ts'
-import { describeError, errorCodes } from '../errors.ts'
+import { AppError, describeError, errorCodes } from '../errors.ts'
 import { openListener } from './listener.ts'
 
 let here: World
@@ -370,6 +370,15 @@ test('the page of errors explains every code', async () => {
   const { body } = await here.request('/docs/errors')
   for (const code of errorCodes) assert.ok(body.includes(`id="${code}"`), code)
   assert.equal(describeError('internal_error').status, 500)
+})
+
+test('every refusal with 429 or 503 says when to retry, wherever it is told: at the API, on a page, by the library', () => {
+  for (const code of errorCodes) {
+    const { status } = describeError(code)
+    const { headers } = new AppError(code, 'Why.')
+    assert.deepEqual(headers, status === 429 || status === 503 ? { 'retry-after': '1' } : {}, code)
+    assert.deepEqual(new AppError(code, 'Why.', { retryAfter: 7 }).headers, { 'retry-after': '7' })
+  }
 })
 
 test('pages of registered origins may call the API, others may not', async () => {

@@ -117,8 +117,7 @@ export function sendProblem(app: App, request: FastifyRequest, reply: FastifyRep
       'www-authenticate',
       error.challenge === 'DPoP' ? challengeOf(error.code) : `Bearer error="${error.code}"`,
     )
-  if (error.retryAfter !== undefined || status === 429 || status === 503)
-    reply.header('retry-after', String(error.retryAfter ?? 1))
+  if (error.retryAfter !== undefined) reply.header('retry-after', String(error.retryAfter))
   const path = request.url.split('?', 1)[0]!.slice(0, 500)
   return (
     reply
