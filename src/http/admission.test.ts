@@ -145,6 +145,33 @@ test('a limit that nobody reaches does not rise, and one that is used does up to
   assert.equal(admission.state().all.limit, 1_500)
 })
 
+test('a limit of which half is used does not rise', () => {
+  const { admission, fill } = opened()
+  fill('status', { upTo: 512 })
+  for (let n = 0; n < 10; n++) admission.adapt(CALM)
+  assert.equal(admission.state().all.limit, 1_024)
+})
+
+test('the quickest is forgotten after ten minutes: a node that is slower now is no overload for ever', () => {
+  const { admission, fill, wait } = opened()
+  const serve = (ms: number) => {
+    const tickets = fill('write')
+    for (const ticket of tickets.splice(0, 100)) ticket.leave(ms)
+    wait(2_000)
+    admission.adapt(CALM)
+    for (const ticket of tickets) ticket.leave()
+    return admission.state().writes.limit
+  }
+  serve(20)
+  const before = admission.state().writes.limit
+  assert.ok(serve(900) < before)
+  wait(300_000)
+  serve(900)
+  wait(300_000)
+  const since = serve(900)
+  assert.ok(serve(900) > since)
+})
+
 test('writes that take long let fewer in, once for as long as they take; quick ones more again', () => {
   const { admission, fill, wait } = opened()
   const first = fill('write')

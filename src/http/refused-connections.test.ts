@@ -160,6 +160,13 @@ test('on a connection that was refused, the next refusals leave without the pars
   assert.equal(values.find(({ labels }) => labels.code === 'overloaded')?.value, 6)
 })
 
+test('a refusal leaves before what the parser says to bytes that come in the same turn', async (t) => {
+  const { refusedClient, head } = await ownGate(t)
+  const { next, theirs } = await refusedClient()
+  for (const bytes of [head('GET /read'), 'no HTTP\r\n\r\n']) theirs.emit('data', Buffer.from(bytes))
+  assert.deepEqual([(await next()).status, (await next()).status], [503, 400])
+})
+
 test('what finds room is answered on the same connection, before and after what does not', async (t) => {
   const { refusedClient, head, post, parsed, free, hanging } = await ownGate(t)
   const { ask } = await refusedClient()

@@ -21,7 +21,6 @@ export function openTurns(): (request: IncomingMessage, response: ServerResponse
       })
       begin()
     }
-    if (socket.destroyed) return
     const others = waiting.get(socket)
     if (others === undefined) {
       waiting.set(socket, [])

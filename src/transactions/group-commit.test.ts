@@ -94,3 +94,37 @@ test('who waited too long is dropped before the commit where nothing was done ye
     assert.ok(rest.every(({ status }) => status === 'fulfilled'))
   }
 })
+
+test('of a group that failed a member is not tried alone once nobody waits for it any more', async () => {
+  const tried: number[][] = []
+  const late = performance.now() + 50
+  const add = together(
+    { ...LIMITS, dropsLate: true },
+    () => 1,
+    async (items: number[]) => {
+      tried.push(items)
+      // The first alone takes until after the deadline of the last.
+      while (items.length === 1 && performance.now() <= late) await new Promise((resolve) => setImmediate(resolve))
+      if (items.length > 1) throw new Error('one of them cannot be committed')
+      return items
+    },
+  )
+  const patient = [add(1), add(2)]
+  const gone = underDeadline(late, () => add(3))
+  const refused = assert.rejects(gone, (error) => error instanceof AppError && error.code === 'overloaded')
+  assert.deepEqual(await Promise.all(patient), [1, 2])
+  await refused
+  assert.deepEqual(tried, [[1, 2, 3], [1], [2]])
+})
+
+test('what waits for a commit that hangs is bounded: one more is refused as overloaded', async () => {
+  const { commit, release, turn } = gated()
+  const add = together({ ...LIMITS, most: 20_000, mostBytes: 100_000 }, () => 1, commit)
+  const first = add(0)
+  await turn()
+  const waiting = Array.from({ length: 20_000 }, (_, n) => add(n + 1))
+  assert.throws(() => void add(20_001), (error) => error instanceof AppError && error.code === 'overloaded') // prettier-ignore
+  await release()
+  assert.equal(await first, 0)
+  assert.equal((await Promise.all(waiting)).at(-1), 200_000)
+})

@@ -82,9 +82,15 @@ export function together<Item, Result>(
       const results = await commit(group.map(({ item }) => item))
       for (const [index, { resolve }] of group.entries()) resolve(results[index]!)
     } catch (error) {
-      if (group.length > 1 && !isUnknown(error)) for (const member of group) await finish([member])
+      if (group.length > 1 && !isUnknown(error)) for (const member of group) await finishAlone(member)
       else for (const { reject } of group) reject(error)
     }
+  }
+
+  async function finishAlone(member: PendingItem<Item, Result>): Promise<void> {
+    // Nothing was done for it, and those before it may have taken long.
+    if (dropsLate && member.until < performance.now()) member.reject(tooLate())
+    else await finish([member])
   }
 
   return (item) => {
