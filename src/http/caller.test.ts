@@ -175,6 +175,19 @@ test('a quota counts each write that is new: not what repeats an answered one on
   assert.deepEqual(await usedOf(), [5, 4])
 })
 
+test('a write that was refused because it could not be begun in time is not counted', async (t) => {
+  let here = await world()
+  t.after(() => here.close())
+  const quotas = [{ counts: 'writes', limit: 1, per: 'month' }]
+  assert.equal((await operating(here)('PATCH', '/applications/demo', { quotas })).status, 200)
+  here = await here.startAgain()
+  const call = { address: here.facts.contracts.erc20, abi: 'mint(address,uint256) public', args: [here.alice.address, '1'] } // prettier-ignore
+  const write = (prefer: string) => here.alice.post('/v1/contracts/method/write', call, { prefer })
+  for (let late = 0; late < 2; late++) assert.equal((await write('wait=0')).body.code, 'overloaded')
+  assert.equal((await write('wait=20')).status, 200)
+  assert.equal((await write('wait=20')).body.code, 'quota_exhausted')
+})
+
 test('a permission that is taken from an application is gone from the tokens that are out, within 10 seconds', async (t) => {
   const here = await world()
   t.after(() => here.close())

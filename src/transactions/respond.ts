@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import { underDeadline } from '../deadline.ts'
+import { AppError } from '../errors.ts'
 import { chainOf } from '../http/caller.ts'
 import { readPrefer } from '../http/prefer.ts'
 import { readIdempotencyKey } from './key.ts'
@@ -32,7 +33,11 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   if ((request.body as { dryRun?: boolean }).dryRun === true) return rehearse()
   const preferMs = readPrefer(request.headers, reply)
   const until = performance.now() + Math.min(WRITE_MS, preferMs)
-  const { answer, isReplay } = await underDeadline(until, () => send(idempotencyKey))
+  const { answer, isReplay } = await underDeadline(until, () => send(idempotencyKey)).catch((error: unknown) => {
+    // Nothing was done, as where the gate refuses.
+    if (error instanceof AppError && error.code === 'overloaded') request.quotaCharge?.giveBack()
+    throw error
+  })
   if (isReplay) {
     reply.header('idempotent-replayed', 'true')
     request.quotaCharge?.giveBack()
