@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
+import { rehearse } from '../../test/rehearsal.ts'
 import { until } from '../../test/until.ts'
 import { world } from '../../test/world.ts'
 
@@ -59,4 +60,24 @@ test('a body that the library takes for too large is refused in its own shape, a
     const answer = await post(body)
     assert.deepEqual([answer.status, answer.body.error], [400, 'invalid_request'])
   }
+})
+
+test('a body that breaks off at the token endpoint is no mistake of ours: nothing is logged', async (t) => {
+  const here = await rehearse()
+  t.after(() => here.close())
+  const { port } = new URL(here.base)
+  const refused = async () => {
+    const { values } = await here.app.telemetry.refusals.get()
+    return values.find(({ labels }) => labels.code === 'invalid_request')?.value ?? 0
+  }
+  const socket = connect(Number(port), 'localhost')
+  await once(socket, 'connect')
+  socket.write(`POST /oauth/token HTTP/1.1\r\nhost: localhost:${port}\r\ncontent-length: 9\r\n\r\ng`)
+  await until('it is there', async () => {
+    const { values } = await here.app.telemetry.inFlight.get()
+    return values.some(({ labels, value }) => labels.of === 'all' && value === 1)
+  })
+  socket.destroy()
+  await until('it is over', async () => (await refused()) === 1)
+  assert.deepEqual(here.logged, [])
 })
