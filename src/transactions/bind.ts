@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
@@ -8,7 +9,7 @@ import { isUniqueViolation } from '../store/away.ts'
 import { fromHex, toWord } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { insufficientFunds } from './funds.ts'
-import { gasStrategy } from './gas.ts'
+import { budgetNow } from './prepare.ts'
 import { writeFees, type Bound } from './intent.ts'
 import { inFlight } from './key.ts'
 import { reach } from './crash-points.ts'
@@ -43,7 +44,7 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
     refuseWhileFull(app, lane)
     if (isShort(chain, binding, lane)) {
       // Known from before: funds may have arrived since, and what is mined since is off the balance and open in our tables.
-      const budget = await gasStrategy(chain).askAgain(chain, binding.from, times++)
+      const budget = await askAgain(chain, binding, times++)
       if (budget === null) throw short(chain, binding, lane)
       binding = { ...binding, budget }
       continue
@@ -58,6 +59,14 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
     } else race++
   }
   throw new AppError('conflict', 'Other writes of this account took the nonce each time. Retry.', { retryAfter: 1 })
+}
+
+/** The budget asked anew, and the second time with what is given to an account that is short; null when there is nothing more to ask. */
+async function askAgain(chain: Chain, { from, intent, terms, budget, fund }: Binding, times: number) {
+  if (times === 0) return budgetNow(chain, from)
+  if (times > 1 || fund === undefined || fund === null) return null
+  const fee = terms.gas * highestPrice(terms.fees)
+  return fund({ value: intent.value, fee, available: budget?.available ?? 0n })
 }
 
 function toBound(

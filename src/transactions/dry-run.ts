@@ -31,7 +31,7 @@ import type { DryRunAnswer } from './write-wire.ts'
 export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<DryRunAnswer> {
   const chain = chainOf(app, caller)
   const from = caller.address
-  const { terms } = await gasStrategy(chain).prepare(chain, from, intent)
+  const { terms } = await gasStrategy(chain).prepare({ app, chain, caller, intent })
   const [returned, next] = await Promise.all([call(chain, from, intent), nextNonce(app, chain, from)])
   const { nonce, rule, limits } = await askSigner(app, chain, caller, { intent, terms, next })
   const { to, value, data } = intent

@@ -12,6 +12,12 @@ export type Budget = {
   paidBelow: number
 }
 
+/** What a write lacks, wei. `fee`: the most that its gas costs; null where the node would not estimate it. */
+export type Shortage = { value: bigint; fee: bigint | null; available: bigint }
+
+/** Sees to it that an account has what a write lacks. @returns what it has then; null where nobody gives it anything */
+export type Fund = (shortage: Shortage) => Promise<Budget | null>
+
 /** The most that an intent at its terms takes from its account, wei. */
 export const costOf = ({ value }: { value: bigint }, { gas, fees }: Terms): bigint => value + gas * highestPrice(fees)
 

@@ -2,9 +2,10 @@ import { classifySendError, type SendRefusal } from '../chain/rpc/errors.ts'
 import type { Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import type { App } from '../app.ts'
+import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import type { Checked, Signed, SignRequest } from '../signer/wire.ts'
-import { reservedFor, type Budget } from './funds.ts'
+import { reservedFor, type Fund } from './funds.ts'
 import type { Attempt, Bound, Intent, Terms } from './intent.ts'
 import { budgetNow, prepareFromAccount, type PreparedWrite } from './prepare.ts'
 
@@ -18,14 +19,9 @@ export type GasStrategy = {
    * Simulates the intent and finds its terms, and that the payer can pay.
    * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
    */
-  prepare: (chain: Chain, from: Hex, intent: Intent) => Promise<PreparedWrite>
+  prepare: (asked: Preparing) => Promise<PreparedWrite>
   /** What an attempt reserves of the account's budget, wei. */
   reserve: (intent: Pick<Intent, 'value'>, attempt: Omit<Attempt, 'raw' | 'hash'>) => bigint
-  /**
-   * The budget asked anew, and the second time with what a development chain gives to who is short; null when there is
-   * nothing more to ask. @throws chain_unavailable, chain_timeout
-   */
-  askAgain: (chain: Chain, from: Hex, times: number) => Promise<Budget | null>
   /** The first bytes of a bound intent; the user's token goes along. @throws what the signer throws */
   sign: (app: App, bound: Bound, accessToken: string) => Promise<Signed>
   /** What the first bytes of an intent would be refused for, or the rule that lets them pass. @throws what the signer throws */
@@ -34,6 +30,9 @@ export type GasStrategy = {
   replace: (app: App, bound: Bound, replacement: Replacement) => Promise<Signed>
   classify: (error: unknown) => SendRefusal
 }
+
+/** Whose write it is, and what it is to do. */
+export type Preparing = { app: App; chain: Chain; caller: Pick<Caller, 'accountId' | 'address'>; intent: Intent }
 
 /** An intent as it would be bound. */
 type Unbound = Omit<Bound, 'accountId' | 'requestHash'>
@@ -44,14 +43,9 @@ type Replacement = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; access
 /** The user's account pays. */
 const self: GasStrategy = {
   name: 'self',
-  prepare: prepareFromAccount,
+  prepare: ({ chain, caller: { address }, intent }) =>
+    prepareFromAccount(chain, address, intent, faucetOf(chain, address)),
   reserve: reservedFor,
-  askAgain: async (chain, from, times) => {
-    if (times === 0) return budgetNow(chain, from)
-    if (times > 1 || chain.faucet === null) return null
-    await chain.faucet(from)
-    return budgetNow(chain, from)
-  },
   sign: (app, bound, accessToken) =>
     app.signer.sign({
       ...{ ...effectOf(bound), ...offerOf(bound), kind: 'send', accessToken },
@@ -70,6 +64,16 @@ const self: GasStrategy = {
     })
   },
   classify: classifySendError,
+}
+
+/** What our own development chain gives to anyone who is short. */
+function faucetOf(chain: Chain, address: Hex): Fund | null {
+  const { faucet } = chain
+  if (faucet === null) return null
+  return async () => {
+    await faucet(address)
+    return budgetNow(chain, address)
+  }
 }
 
 /** Every network's strategy, until `topup` and `sponsor` exist. */

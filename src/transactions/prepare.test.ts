@@ -3,9 +3,11 @@ import { test } from 'node:test'
 import { encodeErrorResult } from 'viem'
 import { fakeChain, type Says } from '../../test/fake-chain.ts'
 import { parseAbi } from '../abi/parse.ts'
+import type { App } from '../app.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
+import { gasStrategy } from './gas.ts'
 import type { Intent } from './intent.ts'
 import { prepareFromAccount } from './prepare.ts'
 
@@ -49,6 +51,7 @@ test('the limit is a quarter and 10,000 above the estimate, at most what a netwo
     assert.deepEqual(await prepareFromAccount(chain, FROM, call), {
       terms: { gas: limit, fees: { type: 'eip1559', maxFeePerGas: PRICE, maxPriorityFeePerGas: 2n } },
       budget: { available: 10n ** 18n, paidBelow: 0 },
+      fund: null,
     })
   }
 })
@@ -106,14 +109,17 @@ test('on a development chain who is short is given coins once, and refused when 
   for (const given of [COST, 1n]) {
     let balance = 0n
     let times = 0
-    const { chain } = network({ eth_getBalance: () => hex(balance) })
+    const { chain } = network({ eth_getBalance: () => hex(balance), eth_getTransactionCount: () => '0x0' })
+    const app = {} as App
+    const caller = { accountId: 'anyone', address: FROM }
     chain.faucet = async (address) => {
       assert.equal(address, FROM)
       times++
       balance += given
     }
-    if (given === COST) assert.equal((await prepareFromAccount(chain, FROM, call)).terms.gas, 60_000n)
-    else await assert.rejects(prepareFromAccount(chain, FROM, call), refused('insufficient_funds'))
+    const prepare = () => gasStrategy(chain).prepare({ app, chain, caller, intent: call })
+    if (given === COST) assert.equal((await prepare()).terms.gas, 60_000n)
+    else await assert.rejects(prepare(), refused('insufficient_funds'))
     assert.equal(times, 1)
   }
 })

@@ -4,12 +4,12 @@ import { readNumber, readQuantity } from '../chain/rpc/answers.ts'
 import { hasCode } from '../chain/code.ts'
 import { isInsufficientFunds, revertDataOf } from '../chain/rpc/errors.ts'
 import { currentFees } from '../chain/current-fees.ts'
-import type { Fees } from '../chain/fees.ts'
+import { highestPrice, type Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
 import { quantityOf, type Hex } from '../ids.ts'
-import { costOf, fundsOf, insufficientFunds, type Budget } from './funds.ts'
+import { costOf, fundsOf, insufficientFunds, type Budget, type Fund } from './funds.ts'
 import type { Intent, Terms } from './intent.ts'
 import { invalidGas, MAX_GAS, readGas } from './limits.ts'
 import { slot } from '../state.ts'
@@ -17,26 +17,37 @@ import { slot } from '../state.ts'
 /**
  * Simulates an intent at the newest block and finds what it costs its sender: one estimate; the balance, once a block;
  * the code, for an address not seen before. They leave together. Before anyone is refused for want of funds the
- * balance is asked again, and on a development chain an account that is short is given some, once.
+ * balance is asked again, and an account that is short is given some, once, where someone gives it.
  * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, chain_unavailable,
  *         chain_timeout
  */
-export async function prepareFromAccount(chain: Chain, from: Hex, intent: Intent): Promise<PreparedWrite> {
+export async function prepareFromAccount(
+  chain: Chain,
+  from: Hex,
+  intent: Intent,
+  fund: Fund | null = null,
+): Promise<PreparedWrite> {
   const first = await seeOwnPending(
     chain,
     from,
     intent,
     await readChainFacts(chain, from, intent, balanceThisBlock(chain, from)),
   )
-  if (!isShort(first, intent)) return conclude(first, intent)
+  if (!isShort(first, intent)) return { ...conclude(first, intent), fund }
   const second = await readChainFacts(chain, from, intent, balanceNow(chain, from))
-  if (!isShort(second, intent) || chain.faucet === null) return conclude(second, intent)
-  await chain.faucet(from)
-  return conclude(await readChainFacts(chain, from, intent, balanceNow(chain, from)), intent)
+  const given =
+    isShort(second, intent) && fund !== null
+      ? await fund({ value: intent.value, fee: feeOf(second, intent), available: second.balance })
+      : null
+  if (given === null) return { ...conclude(second, intent), fund }
+  return { ...conclude(await readChainFacts(chain, from, intent, Promise.resolve(given.available)), intent), fund }
 }
 
-/** `budget`: what pays for it, as far as that is known; null where that is not the account, and nothing is reserved. */
-export type PreparedWrite = { terms: Terms; budget: Budget | null }
+/**
+ * `budget`: what pays for it, as far as that is known; null where that is not the account, and nothing is reserved. `fund`:
+ * who gives more where writes that are under way leave too little; null: nobody.
+ */
+export type PreparedWrite = { terms: Terms; budget: Budget | null; fund: Fund | null }
 
 /**
  * The balance once more, before anyone is refused because of writes under way. The count is asked after it, of the same
@@ -162,10 +173,13 @@ export const callOf = (from: Hex, { to, data, value, gas }: Pick<Intent, 'to' | 
   ...(gas === undefined ? {} : { gas: quantityOf(gas) }),
 })
 
+const feeOf = ({ gas, fees }: ChainFacts, intent: Intent): bigint | null =>
+  gas instanceof Error ? null : limitOf(gas, intent) * highestPrice(fees)
+
 const isShort = ({ gas, balance, fees }: ChainFacts, intent: Intent): boolean =>
   gas instanceof Error ? isInsufficientFunds(gas) : balance < costOf(intent, { gas: limitOf(gas, intent), fees })
 
-function conclude({ from, gas, balance, fees, hasCode }: ChainFacts, intent: Intent): PreparedWrite {
+function conclude({ from, gas, balance, fees, hasCode }: ChainFacts, intent: Intent): Omit<PreparedWrite, 'fund'> {
   if (!hasCode) {
     throw new AppError('no_contract', 'There is no contract at this address on the network.', {
       errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code.' }],

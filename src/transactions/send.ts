@@ -81,7 +81,7 @@ async function prepareAndSend(app: App, write: Write, id: string): Promise<Outco
   const { accountId, clientId, address: from } = write.caller
   let prepared: PreparedWrite
   try {
-    prepared = await gasStrategy(chain).prepare(chain, from, intent)
+    prepared = await gasStrategy(chain).prepare({ app, chain, caller: write.caller, intent })
   } catch (error) {
     // What was sent before may be why it cannot be done again.
     if (key !== null && (await restoreIntent(app, id))) return { kind: 'nonce_taken' }

@@ -5,7 +5,7 @@ import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
 import { fromHex } from '../store/bytes.ts'
 import { wordDigits, type Hex } from '../ids.ts'
-import type { Budget } from './funds.ts'
+import type { Budget, Fund } from './funds.ts'
 import { gasStrategy } from './gas.ts'
 import { feeDigits, type Intent, type Terms } from './intent.ts'
 import { reach } from './crash-points.ts'
@@ -22,6 +22,8 @@ export type Binding = {
   terms: Terms
   /** null: nothing is reserved */
   budget: Budget | null
+  /** who gives more where the budget is too small; nobody unless given */
+  fund?: Fund | null
 }
 
 /**

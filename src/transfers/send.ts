@@ -97,7 +97,7 @@ async function invite(app: App, chain: Chain, caller: Caller, move: TokenMove, s
   const intent = intentOf(move.asset, { ...move, to: standInOf(stranger) })
   await explaining(app, chain, move, async () => {
     await refuseFalse(chain, move, intent)
-    await gasStrategy(chain).prepare(chain, caller.address, intent)
+    await gasStrategy(chain).prepare({ app, chain, caller, intent })
   })
   return welcome(app, caller, stranger)
 }
