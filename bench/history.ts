@@ -196,6 +196,7 @@ async function ours(db: RootDb, url: string, verification: Chain['verification']
     ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 64, feeCapWei: 1n },
     ...{
       verification,
+      gas: 'self',
       explorer: explorerAt(''),
       rpc,
       ...openedHead(),

@@ -63,7 +63,7 @@ head.set({ number: 1_000, hash, parentHash: hash, timestamp: 0, baseFee: 20n * G
 const explorer = { tx: String, address: String, block: String }
 const chain: Chain = {
   ...{ chainId: CHAIN_ID, name: 'bench', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 'finalized' },
-  ...{ feeCapWei: 1_000n * GWEI, verification: 'bloom', explorer, rpc, head, memory, state, faucet: null },
+  ...{ feeCapWei: 1_000n * GWEI, verification: 'bloom', gas: 'self', explorer, rpc, head, memory, state, faucet: null },
 }
 const app: App = {
   config: readConfig({ NODE_ENV: 'test', RATE_LIMITS: 'off' }, 'server'),

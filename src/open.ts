@@ -32,6 +32,7 @@ import { buildServer, startAuthWorkers, startWorkers } from './server.ts'
 import { connectSigner } from './signer/client.ts'
 import { recallHead } from './signing-log/keep.ts'
 import { toHex } from './store/bytes.ts'
+import { sponsorsOf } from './sponsors/sponsors.ts'
 import { openState } from './state.ts'
 import type { RootDb } from './store/db.ts'
 import { assertNarrow } from './store/roles.ts'
@@ -170,6 +171,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       )
     // Before the door opens: what waits for /readyz finds the file.
     const facts = main === null ? null : await announce(app, main, embedded)
+    await tellMissingSponsors(app)
     await listenAt(server, { host: config.HOST, port })
     // Not ready immediately, so that a balancer stops sending before the door closes.
     opened('drain', null, async () => {
@@ -238,6 +240,13 @@ async function openOthers(place: Here, chains: Map<number, Chain>): ReturnType<t
   if (chains.size + fromSettings.length + stored.length === 0)
     throw new Error('there is no network to serve: add one with `chatelaine network add`, or set RPC_URL')
   return openNetworks(place, [...fromSettings, ...stored], chains)
+}
+
+/** A network without them is served all the same: people who hold coins can write. */
+async function tellMissingSponsors({ db, chains, telemetry }: App): Promise<void> {
+  for (const { chainId, name, gas } of chains.values())
+    if (gas === 'topup' && (await sponsorsOf(db, chainId)).length === 0)
+      telemetry.log.warn('network_without_sponsor', { chainId, network: name })
 }
 
 /** An embedded chain that lost its last seconds in a crash has lost the funds it gave in them. */

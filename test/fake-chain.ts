@@ -32,6 +32,7 @@ export function fakeChain(says: Record<string, Says>) {
     ...{
       feeCapWei: 1_000n,
       verification: 'bloom',
+      gas: 'self',
       explorer,
       rpc,
       ...openedHead(),

@@ -63,6 +63,7 @@ export const demoApplication: Application = {
   secretHashes: [],
   logoUri: null,
   isSuspended: false,
+  sponsor: null,
 }
 
 let keysMade: PrivateKeys | undefined

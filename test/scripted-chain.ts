@@ -126,6 +126,7 @@ export function scriptedChain({
       finality,
       feeCapWei: 10n ** 12n,
       verification: 'bloom',
+      gas: 'self',
       explorer: explorerAt('http://localhost:4000/explorer'),
       rpc: scriptedRpc(),
       ...openedHead(() => performance.now()),

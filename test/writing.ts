@@ -146,6 +146,7 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
         finality: 'finalized',
         feeCapWei: 1_000n * 10n ** 9n,
         verification: 'bloom',
+        gas: 'self',
         faucet: null,
         now: Date.now,
         onCall: () => {},

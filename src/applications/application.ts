@@ -20,9 +20,14 @@ export type Application = {
   /** true: its access tokens are bound to a key, always (RFC 9449); false unless given */
   needsDpop?: boolean
   isSuspended: boolean
+  /** what sponsors may send people for its writes, where its network's gas is `topup`; null: nothing */
+  sponsor: SponsorBudget | null
   /** identity providers of its own; changed by issuers.ts alone */
   issuers?: readonly TrustedIssuer[]
 }
+
+/** Wei that sponsors may send in a rolling day for writes of one application: to one person, and to all of them. */
+export type SponsorBudget = { perUser: bigint; perApplication: bigint }
 
 /** An identity provider that an application brings: its tokens become users and tokens here (RFC 8693). */
 export type TrustedIssuer = {

@@ -33,6 +33,7 @@ const sepolia = {
   finality: 'finalized' as const,
   blockVerification: null,
   feeCapGwei: null,
+  gas: 'self' as const,
 }
 const shop: Draft = {
   name: 'Shop',

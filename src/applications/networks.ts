@@ -96,6 +96,7 @@ export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isS
     finality: row.finality === 'finalized' ? 'finalized' : Number(row.finality),
     blockVerification: row.block_verification as Verification | null,
     feeCapGwei: row.fee_cap_gwei,
+    gas: row.gas === 'topup' ? 'topup' : 'self',
     readFrom: row.read_from,
     backfill: backfillOf(row),
     applications: Number(bound.find(({ chain_id }) => chain_id === row.chain_id)?.count ?? 0),
@@ -170,6 +171,7 @@ export function explainNetwork({
   finality,
   blockVerification,
   feeCapGwei,
+  gas,
 }: NetworkFacts): string[] {
   const problems: string[] = []
   if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(name))
@@ -184,6 +186,10 @@ export function explainNetwork({
     problems.push('The block verification must be `hash`, `bloom` or `count`.')
   if (feeCapGwei !== null && !(Number.isSafeInteger(feeCapGwei) && feeCapGwei >= 1))
     problems.push('The fee cap must be a whole number of gwei above 0.')
+  // Who asks for what the design knows and the program does not is told so.
+  if ((gas as string) === 'sponsor')
+    problems.push('The gas `sponsor` is not built yet, on any network: `self` or `topup`.')
+  else if (!['self', 'topup'].includes(gas)) problems.push('The gas must be `self` or `topup`.')
   for (const [page, value] of [
     ['tx', '{hash}'],
     ['address', '{address}'],
@@ -199,7 +205,16 @@ export function explainNetwork({
   return problems
 }
 
-const columnsOf = ({ symbol, coin, decimals, explorer, finality, blockVerification, feeCapGwei }: NetworkFacts) => ({
+const columnsOf = ({
+  symbol,
+  coin,
+  decimals,
+  explorer,
+  finality,
+  blockVerification,
+  feeCapGwei,
+  gas,
+}: NetworkFacts) => ({
   symbol,
   coin,
   decimals,
@@ -207,4 +222,5 @@ const columnsOf = ({ symbol, coin, decimals, explorer, finality, blockVerificati
   finality: String(finality),
   block_verification: blockVerification,
   fee_cap_gwei: feeCapGwei,
+  gas,
 })

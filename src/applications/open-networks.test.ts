@@ -58,6 +58,7 @@ const facts = (name: string, chainId: number): NetworkFacts => ({
   finality: 7,
   blockVerification: null,
   feeCapGwei: null,
+  gas: 'self' as const,
 })
 const want = (name: string, chainId: number, ...rpcUrls: string[]): NetworkToOpen => ({
   ...facts(name, chainId),

@@ -25,6 +25,7 @@ export const NETWORK_KEYS = [
   'NETWORK_FINALITY',
   'FEE_CAP_GWEI',
   'BLOCK_VERIFICATION',
+  'NETWORK_GAS',
 ] as const satisfies (keyof Config)[]
 
 const RETRY_EVERY_MS = 5_000
@@ -63,6 +64,7 @@ export const settingsNetwork = (
   finality: config.NETWORK_FINALITY === 'finalized' ? 'finalized' : Number(config.NETWORK_FINALITY),
   blockVerification: null,
   feeCapGwei: null,
+  gas: config.NETWORK_GAS,
 })
 
 /**

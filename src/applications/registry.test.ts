@@ -17,6 +17,7 @@ const shop: Application = {
   secretHashes: [],
   logoUri: null,
   isSuspended: false,
+  sponsor: null,
 }
 
 test('what is saved is found again, and changed by saving it again', async (t) => {

@@ -9,7 +9,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { App } from '../app.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
-import type { Application, TrustedIssuer } from './application.ts'
+import type { Application, SponsorBudget, TrustedIssuer } from './application.ts'
 import { explainApplication } from './validate.ts'
 import { isPermission } from './permissions.ts'
 import { coversRedirect } from './redirects.ts'
@@ -39,7 +39,10 @@ export async function findApplication(app: RegistryContext, clientId: string): P
  * Registers an application, or changes it to what is given.
  * @throws Error naming everything that cannot be registered
  */
-export async function saveApplication(db: RootDb, application: Application): Promise<void> {
+export async function saveApplication(
+  db: RootDb,
+  application: Omit<Application, 'sponsor'> & Partial<Pick<Application, 'sponsor'>>,
+): Promise<void> {
   const problems = explainApplication(application)
   if (problems.length > 0)
     throw new Error(
@@ -57,6 +60,8 @@ export async function saveApplication(db: RootDb, application: Application): Pro
     needs_pkce: application.needsPkce ?? true,
     needs_dpop: application.needsDpop ?? false,
     suspended_at: application.isSuspended ? new Date() : null,
+    sponsor_per_user: application.sponsor?.perUser.toString() ?? null,
+    sponsor_per_application: application.sponsor?.perApplication.toString() ?? null,
   }
   await retrying(() =>
     db
@@ -101,6 +106,18 @@ export async function forgetUses(db: Db, accountId: string): Promise<void> {
   await retrying(() => db.deleteFrom('application_users').where('account_id', '=', accountId).execute())
 }
 
+/** Both columns of it are there or neither is. */
+export const sponsorOf = ({
+  sponsor_per_user: perUser,
+  sponsor_per_application: perApplication,
+}: {
+  sponsor_per_user: string | null
+  sponsor_per_application: string | null
+}): SponsorBudget | null =>
+  perUser === null || perApplication === null
+    ? null
+    : { perUser: BigInt(perUser), perApplication: BigInt(perApplication) }
+
 export const isRedirectAllowed = ({ redirectUris }: Application, asked: string): boolean =>
   redirectUris.some((registered) => coversRedirect(registered, asked))
 
@@ -137,6 +154,7 @@ async function readApplication(db: Db, clientId: string): Promise<Application | 
     needsPkce: row.needs_pkce,
     needsDpop: row.needs_dpop,
     isSuspended: row.suspended_at !== null,
+    sponsor: sponsorOf(row),
     issuers: row.issuers as TrustedIssuer[],
   }
 }

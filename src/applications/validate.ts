@@ -11,7 +11,7 @@ const MAX_QUOTA = 1_000_000_000_000
 const MAX_WEIGHT = 100
 
 /** What someone wrote: texts that may be anything. */
-export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended'> & {
+export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended' | 'sponsor'> & {
   permissions: readonly string[]
   quotas?: readonly Quota[] | undefined
   weight?: number | undefined

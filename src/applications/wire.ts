@@ -1,5 +1,5 @@
 import Type, { type Static } from 'typebox'
-import type { Verification } from '../chain/network.ts'
+import type { GasChoice, Verification } from '../chain/network.ts'
 import { exactly, Nullable } from '../http/wire.ts'
 import type { ExplorerTemplates, Quota as StoredQuota } from '../store/rows.ts'
 import type { TrustedIssuer } from './application.ts'
@@ -154,6 +154,11 @@ export const ListedNetwork = Type.Object(
     ),
     /** highest maxFeePerGas (or gasPrice) ever signed */
     feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
+    gas: Type.Unsafe<GasChoice>(
+      Type.String({
+        description: 'Who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs',
+      }),
+    ),
     readFrom: Nullable(
       Type.String({
         description:
@@ -198,6 +203,7 @@ export const ListedNetwork = Type.Object(
         finality: 'finalized',
         blockVerification: null,
         feeCapGwei: null,
+        gas: 'self',
         readFrom: 'block receipts',
         backfill: {
           ...{ accounts: 1_000, fromBlock: 0, nextBlock: 4_120_000, toBlock: 7_900_000, blockedBy: null },

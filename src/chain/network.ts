@@ -26,6 +26,7 @@ export type Chain = {
   /** highest maxFeePerGas (or gasPrice) ever offered, wei per gas */
   feeCapWei: bigint
   verification: Verification
+  gas: GasChoice
   explorer: Explorer
   rpc: Rpc
   /** absent where no node was named that tells of its new blocks */
@@ -55,6 +56,11 @@ export const isDevelopment = ({ faucet, isDevelopment: isSo = false }: Chain): b
  * or leave logs out of it, counts receipts only. docs/decisions/0011
  */
 export type Verification = 'hash' | 'bloom' | 'count'
+
+/**
+ * Who pays for the gas of people: `self`, they do; `topup`, a sponsor of the operator first sends them what their write needs.
+ */
+export type GasChoice = 'self' | 'topup'
 
 export type Explorer = {
   tx: (hash: Hex) => string

@@ -27,7 +27,18 @@ const LOST_AMONG_SEVERAL_MS = 60_000
  * @throws Error when a node has another chain id; RpcUnavailable when none answers
  */
 export async function openChain(settings: ChainSettings): Promise<{ chain: Chain; genesisHash: Hex }> {
-  const { rpcUrls, chainId: wantedChainId, name, symbol, coin, decimals, finality, feeCapWei, verification } = settings
+  const {
+    rpcUrls,
+    chainId: wantedChainId,
+    name,
+    symbol,
+    coin,
+    decimals,
+    finality,
+    feeCapWei,
+    verification,
+    gas,
+  } = settings
   const { explorer, faucet, isDevelopment, now, onCall, onNode = () => {} } = settings
   const head = openHead(now)
   const intervalMs = () => (isDevelopment === true || faucet !== null ? null : head.pace.intervalMs())
@@ -43,6 +54,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       finality,
       feeCapWei,
       verification,
+      gas,
       explorer,
       faucet,
       ...(isDevelopment === undefined ? {} : { isDevelopment }),

@@ -23,7 +23,7 @@ const GENESIS = `0x${'5e'.repeat(32)}` as const
 const DEVNET: NetworkFacts = {
   chainId: 31337,
   ...{ name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, explorer: null, finality: 3 },
-  ...{ blockVerification: 'hash', feeCapGwei: null },
+  ...{ blockVerification: 'hash', feeCapGwei: null, gas: 'self' },
 }
 const ACCOUNT = addressOf(0xa1)
 

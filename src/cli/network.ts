@@ -2,7 +2,7 @@ import { text } from 'node:stream/consumers'
 import { Command } from 'commander'
 import { connect } from '../chain/rpc/connect.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/failures.ts'
-import type { Verification } from '../chain/network.ts'
+import type { GasChoice, Verification } from '../chain/network.ts'
 import type { OnNode } from '../chain/rpc/pool.ts'
 import {
   bindNetwork,
@@ -39,6 +39,7 @@ type NetworkOptions = JsonOption & {
   finality?: string
   blockVerification?: string
   feeCapGwei?: string
+  gas?: string
 }
 type DescribedNetwork = KnownNetwork & { nodes: number }
 
@@ -70,6 +71,7 @@ export function network(): Command {
       '`hash`, `bloom`, `count`, or `default`, which is the setting BLOCK_VERIFICATION',
     )
     .option('--fee-cap-gwei <gwei>', 'highest fee per gas ever signed, or `default`, which is the setting FEE_CAP_GWEI')
+    .option('--gas <who>', 'who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs')
     .option(...json)
     .action(add)
   command
@@ -119,6 +121,7 @@ async function add(name: string, given: NetworkOptions): Promise<void> {
               ...{
                 explorer: templatesAt(preset.explorer),
                 feeCapGwei: null,
+                gas: 'self',
               },
             }),
     })
@@ -253,6 +256,7 @@ function choose({
           : number(given.finality),
     blockVerification: own(given.blockVerification, known?.blockVerification ?? null, (text) => text as Verification),
     feeCapGwei: own(given.feeCapGwei, known?.feeCapGwei ?? null, number),
+    gas: (given.gas as GasChoice | undefined) ?? known?.gas ?? 'self',
   }
 }
 

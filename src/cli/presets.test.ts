@@ -6,7 +6,7 @@ import { readPresets } from './presets.ts'
 test('each preset is a network that can be added as it is', async () => {
   for (const preset of await readPresets())
     assert.deepEqual(
-      explainNetwork({ ...preset, explorer: templatesAt(preset.explorer), feeCapGwei: null }),
+      explainNetwork({ ...preset, explorer: templatesAt(preset.explorer), feeCapGwei: null, gas: 'self' }),
       [],
       preset.name,
     )

@@ -34,7 +34,7 @@ test('on a real chain the table follows reorganisations and equals what the chai
   const ask = <T>(method: string, ...params: unknown[]) => rpc<T>(anvil.rpcUrl, method, ...params)
   const chain: Chain = {
     ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 'finalized' },
-    ...{ feeCapWei: 1n, verification: 'bloom' as const, explorer: explorerAt('') },
+    ...{ feeCapWei: 1n, gas: 'self' as const, verification: 'bloom' as const, explorer: explorerAt('') },
     ...{ rpc: openRpc({ url: anvil.rpcUrl }), ...openedHead(), faucet: async () => {} },
   }
   const config = { ...readConfig({}, 'server'), FOLLOW_INTERVAL_MS: 20 }

@@ -56,6 +56,7 @@ before(async () => {
     secretHashes: [],
     logoUri: null,
     isSuspended: true,
+    sponsor: null,
   }
   await saveApplication(here.app.db, application)
   await saveApplication(here.app.db, { ...application, clientId: 'second', isSuspended: false })

@@ -26,6 +26,7 @@ const ownClient = (origin: string): Application => ({
   secretHashes: [],
   logoUri: null,
   isSuspended: false,
+  sponsor: null,
 })
 
 /** Where a sign-in that was asked for again leads: to what was wanted, or to the account, to repeat it there. */

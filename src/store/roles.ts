@@ -14,7 +14,7 @@ type Grants = {
 
 /** People, applications, what they allowed, and what is a secret of theirs. */
 export const OF_AUTH: Grants = {
-  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
+  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
   read: ['migrations', 'application_usage', 'stopped_lanes', 'transactions', 'cursors', 'backfill_work'],
   without: {},
   more: ['update on stopped_lanes'],
@@ -31,6 +31,7 @@ export const OF_API: Grants = {
     'application_users',
     'consents',
     'revoked_grants',
+    'sponsors',
   ],
   without: { identities: ['email', 'email_verified'], applications: ['secret_hashes'] },
   // A row is locked by those only who may change something of it: this column, by which only the history judges from where on it is

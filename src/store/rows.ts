@@ -67,8 +67,10 @@ export type Database = {
     finality: Generated<string>
     block_verification: ColumnType<string | null, string | null | undefined, string | null>
     fee_cap_gwei: ColumnType<number | null, number | null | undefined, number | null>
+    gas: Generated<string>
     created_at: DefaultTime
   }
+  sponsors: { account_id: string; chain_id: number; name: string; created_at: DefaultTime }
   applications: {
     client_id: string
     name: string
@@ -87,6 +89,8 @@ export type Database = {
     issuers: ColumnType<Record<string, unknown>[], string | undefined, string>
     quotas: ColumnType<Quota[], string | undefined, string>
     weight: Generated<number>
+    sponsor_per_user: ColumnType<string | null, string | null | undefined, string | null>
+    sponsor_per_application: ColumnType<string | null, string | null | undefined, string | null>
   }
   application_usage: {
     client_id: string

@@ -72,6 +72,7 @@ suite('what tokens call themselves', () => {
       ...{
         feeCapWei: 1n,
         verification: 'bloom',
+        gas: 'self',
         explorer: explorerAt(''),
         rpc: real,
         ...openedHead(),

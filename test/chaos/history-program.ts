@@ -27,7 +27,12 @@ flushCompileCache()
 const config = { ...readConfig({ DATABASE_URL: CHAOS_DATABASE }, 'server'), FOLLOW_INTERVAL_MS: 3 }
 const chain: Chain = {
   ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: Number(CHAOS_FINALITY) },
-  ...{ feeCapWei: 1n, explorer: explorerAt(''), verification: CHAOS_STRICT as Chain['verification'] },
+  ...{
+    feeCapWei: 1n,
+    gas: 'self' as const,
+    explorer: explorerAt(''),
+    verification: CHAOS_STRICT as Chain['verification'],
+  },
   rpc: openRpc({ url: CHAOS_NODE!, timeoutMs: 150 }),
   ...openedHead(),
   faucet: CHAOS_DEVELOPMENT === 'yes' ? async () => {} : null,

@@ -247,7 +247,7 @@ test('reverts of megabytes fill the memory of a block as answers do', async () =
 
 const network = {
   ...{ chainId: 31_337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 12, feeCapWei: 1n },
-  ...{ verification: 'bloom' as const },
+  ...{ verification: 'bloom' as const, gas: 'self' as const },
   ...{ explorer: explorerAt(''), faucet: null },
 }
 

@@ -1,0 +1,31 @@
+/**
+ * sponsors: accounts of the operator that send people what a write of theirs costs.
+ * Owns: which sponsors a network has.
+ * Does not own: what a sponsor may pay (the signer and `transactions/`), budgets of applications (`applications/`).
+ */
+
+import type { Hex } from '../ids.ts'
+import { toHex } from '../store/bytes.ts'
+import { retrying, type Db } from '../store/db.ts'
+
+/** An account of the signer whose user id is `SPONSOR-<name>`, as far as it pays on one network; address in lower case. */
+export type Sponsor = { accountId: string; chainId: number; name: string; address: Hex }
+
+/** The sponsors of a network by name. */
+export async function sponsorsOf(db: Db, chainId: number): Promise<Sponsor[]> {
+  const rows = await retrying(() =>
+    db
+      .selectFrom('sponsors as sponsor')
+      .innerJoin('accounts as account', 'account.account_id', 'sponsor.account_id')
+      .select(['sponsor.account_id', 'sponsor.chain_id', 'sponsor.name', 'account.address'])
+      .where('sponsor.chain_id', '=', chainId)
+      .orderBy('sponsor.name')
+      .execute(),
+  )
+  return rows.map((row) => ({
+    accountId: row.account_id,
+    chainId: row.chain_id,
+    name: row.name,
+    address: toHex(row.address),
+  }))
+}
