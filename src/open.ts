@@ -54,6 +54,7 @@ type Announced = { facts: DevelopmentFacts; isEmbedded: boolean; issueToken: Iss
 type Here = NetworkContext & { config: Config }
 
 const DEMO = 'demo'
+const ONE_COIN = 10n ** 18n
 
 /** Opens everything and starts serving; ready when it returns. */
 export async function open(config: Config): Promise<OpenedProgram> {
@@ -242,7 +243,7 @@ async function openOthers(place: Here, chains: Map<number, Chain>): ReturnType<t
   return openNetworks(place, [...fromSettings, ...stored], chains)
 }
 
-/** A network without them is served all the same: people who hold coins can write. */
+/** A network without them is served all the same: people whose own balance suffices can write. */
 async function tellMissingSponsors({ db, chains, telemetry }: App): Promise<void> {
   for (const { chainId, name, gas } of chains.values())
     if (gas === 'topup' && (await sponsorsOf(db, chainId)).length === 0)
@@ -278,6 +279,7 @@ async function registerDemo({ db }: App, { chainId }: Chain): Promise<void> {
     secretHashes: [],
     logoUri: null,
     isSuspended: false,
+    sponsor: { perUser: ONE_COIN, perApplication: 1_000n * ONE_COIN },
   })
 }
 

@@ -68,6 +68,7 @@ test('a public application is registered under an id made from its name, and has
       needsDpop: false,
       quotas: [],
       weight: 1,
+      sponsor: null,
       liveSecrets: 0,
       issuers: [],
       createdAt: '',
@@ -187,6 +188,30 @@ test('quotas and a weight are given, replaced as a whole and taken away; what th
   for (const [changes, pointer] of bad) {
     await assert.rejects(updateApplication(here.db, 'metered', changes), refusal('invalid_request', pointer))
     await assert.rejects(createApplication(here.db, { ...shop, ...changes }), refusal('invalid_request', pointer))
+  }
+})
+
+test('what sponsors may send for an application is given, replaced as a whole and taken away; whoever writes for it reads the same wei', async () => {
+  const coin = { perUser: '1000000000000000000', perApplication: `${2n ** 256n - 1n}` }
+  const read = async () => (await findApplication({ db: here.db, state: openState() }, 'sponsored'))?.sponsor
+  const made = await createApplication(here.db, { ...shop, clientId: 'sponsored', sponsor: coin })
+  assert.deepEqual(made.application.sponsor, coin)
+  assert.deepEqual(await read(), { perUser: 10n ** 18n, perApplication: 2n ** 256n - 1n })
+  const untouched = await updateApplication(here.db, 'sponsored', { name: 'Sponsored' })
+  assert.deepEqual(untouched.sponsor, coin)
+  const less = await updateApplication(here.db, 'sponsored', { sponsor: { perUser: '0', perApplication: '007' } })
+  assert.deepEqual(less.sponsor, { perUser: '0', perApplication: '7' })
+  const none = await updateApplication(here.db, 'sponsored', { sponsor: null })
+  assert.deepEqual([none.sponsor, await read()], [null, null])
+  for (const [sponsor, pointer] of [
+    [{ ...coin, perUser: '1.5' }, '/sponsor/perUser'],
+    [{ ...coin, perUser: '-1' }, '/sponsor/perUser'],
+    [{ ...coin, perUser: '1e18' }, '/sponsor/perUser'],
+    [{ ...coin, perApplication: '' }, '/sponsor/perApplication'],
+    [{ ...coin, perApplication: `${2n ** 256n}` }, '/sponsor/perApplication'],
+  ] as const) {
+    await assert.rejects(updateApplication(here.db, 'sponsored', { sponsor }), refusal('invalid_request', pointer))
+    await assert.rejects(createApplication(here.db, { ...shop, sponsor }), refusal('invalid_request', pointer))
   }
 })
 

@@ -6,8 +6,9 @@ import { laterThan } from '../store/later-than.ts'
 import type { Quota } from '../store/rows.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { TrustedIssuer } from './application.ts'
+import { sponsorOf } from './registry.ts'
 import { explainRegistration } from './validate.ts'
-import type { RegisteredApplication } from './wire.ts'
+import type { RegisteredApplication, WrittenBudget } from './wire.ts'
 
 /** What is asked for. Everything but the network, the kind and the client id can be changed later. */
 export type Draft = {
@@ -25,6 +26,7 @@ export type Draft = {
   needsDpop?: boolean | undefined
   quotas?: Quota[] | undefined
   weight?: number | undefined
+  sponsor?: WrittenBudget | null | undefined
 }
 
 /** Lists are replaced as a whole. */
@@ -215,6 +217,7 @@ function columnsOf({
   needsDpop,
   quotas,
   weight,
+  sponsor,
 }: Changes): Record<string, string | boolean | number | null> {
   return {
     ...(name === undefined ? {} : { name }),
@@ -226,7 +229,18 @@ function columnsOf({
     ...(needsDpop === undefined ? {} : { needs_dpop: needsDpop }),
     ...(quotas === undefined ? {} : { quotas: JSON.stringify(quotas) }),
     ...(weight === undefined ? {} : { weight }),
+    ...(sponsor === undefined ? {} : budgetColumns(sponsor)),
   }
+}
+
+const budgetColumns = (sponsor: WrittenBudget | null) => ({
+  sponsor_per_user: sponsor?.perUser ?? null,
+  sponsor_per_application: sponsor?.perApplication ?? null,
+})
+
+function writtenBudget(row: Parameters<typeof sponsorOf>[0]): WrittenBudget | null {
+  const sponsor = sponsorOf(row)
+  return sponsor && { perUser: String(sponsor.perUser), perApplication: String(sponsor.perApplication) }
 }
 
 const registered = (db: Db) =>
@@ -252,6 +266,7 @@ const wireOf = (row: ApplicationRow): RegisteredApplication => ({
   needsDpop: row.needs_dpop,
   quotas: row.quotas,
   weight: row.weight,
+  sponsor: writtenBudget(row),
   liveSecrets: row.secret_hashes.length,
   issuers: row.issuers as TrustedIssuer[],
   createdAt: row.created_at.toISOString(),

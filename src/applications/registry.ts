@@ -43,7 +43,7 @@ export async function saveApplication(
   db: RootDb,
   application: Omit<Application, 'sponsor'> & Partial<Pick<Application, 'sponsor'>>,
 ): Promise<void> {
-  const problems = explainApplication(application)
+  const problems = explainApplication({ ...application, sponsor: null })
   if (problems.length > 0)
     throw new Error(
       `the application ${application.clientId} cannot be saved: ${problems.map(({ detail }) => detail).join(' ')}`,

@@ -4,6 +4,7 @@ import type { Quota } from '../store/rows.ts'
 import type { Application } from './application.ts'
 import { isPermission, machinePermissions, userPermissions } from './permissions.ts'
 import { explainRedirect } from './redirects.ts'
+import type { WrittenBudget } from './wire.ts'
 
 const MAX_LIST = 50
 const MAX_URI = 2_000
@@ -15,13 +16,14 @@ export type Claimed = Omit<Application, 'permissions' | 'chainId' | 'isSuspended
   permissions: readonly string[]
   quotas?: readonly Quota[] | undefined
   weight?: number | undefined
+  sponsor?: WrittenBudget | null | undefined
 }
 
 /** Everything that keeps an application from being used safely, each with its place; empty when nothing does. */
 export function explainApplication(application: Claimed): FieldError[] {
   const { clientId, name, kind, redirectUris, permissions, allowedOrigins, secretHashes, logoUri, needsPkce } =
     application
-  const { quotas = [], weight = 1 } = application
+  const { quotas = [], weight = 1, sponsor = null } = application
   const problems: FieldError[] = []
   const refuse = (pointer: string, detail: string) => problems.push({ pointer, code: 'invalid', detail })
 
@@ -63,6 +65,9 @@ export function explainApplication(application: Claimed): FieldError[] {
   }
   if (!Number.isInteger(weight) || weight < 1 || weight > MAX_WEIGHT)
     refuse('/weight', `The weight must be a whole number from 1 to ${MAX_WEIGHT}.`)
+  for (const [which, whom] of Object.entries({ perUser: 'one person', perApplication: 'all its people' } as const))
+    if (sponsor !== null && !isWei(sponsor[which as keyof WrittenBudget]))
+      refuse(`/sponsor/${which}`, `What sponsors may send ${whom} must be wei: decimal digits of a number below 2^256.`)
   return problems
 }
 
@@ -95,6 +100,8 @@ function explainQuota({ counts, limit, per }: Quota, before: readonly Quota[]): 
     ? `is the second one of ${counts} per ${per}`
     : null
 }
+
+const isWei = (text: string): boolean => /^\d{1,78}$/.test(text) && BigInt(text) < 2n ** 256n
 
 function explainLength(uri: string): string | null {
   if (uri.length > MAX_URI) return `is longer than ${MAX_URI} characters`

@@ -47,6 +47,17 @@ export const Quota = exactly<StoredQuota>()(
     examples: [{ counts: 'writes', limit: 100_000, per: 'day' }],
   }),
 )
+/** Decimal digits, as every amount: JSON's numbers are not exact. */
+const wei = (description: string) => Type.String({ maxLength: 78, description, examples: ['1000000000000000000'] })
+/** What sponsors may send people for writes of an application, where its network's gas is `topup`. */
+export const Budget = Type.Object(
+  {
+    perUser: wei('Wei to one person in 24 hours, over all of them'),
+    perApplication: wei('Wei to all its people together in 24 hours'),
+  },
+  { title: 'SponsorBudget', additionalProperties: false },
+)
+export type WrittenBudget = Static<typeof Budget>
 export const SHOP = {
   clientId: 'shop',
   name: 'Shop',
@@ -61,6 +72,7 @@ export const SHOP = {
   needsDpop: false,
   quotas: [{ counts: 'writes', limit: 100_000, per: 'day' }],
   weight: 1,
+  sponsor: null,
   liveSecrets: 1,
   issuers: [{ provider: 'APP_SHOP', ...ISSUER }],
   createdAt: '2026-01-31T12:00:00.000Z',
@@ -96,6 +108,7 @@ export const Application = Type.Object(
       description: 'How many requests it may make; empty: as many as the rate limits allow',
     }),
     weight: Type.Integer({ description: 'Its part against those of other applications when not all can be served' }),
+    sponsor: Nullable(Budget),
     liveSecrets: Type.Integer({ description: 'How many secrets are valid: 0, 1 or, while one is being replaced, 2' }),
     issuers: Type.Array(Issuer, { description: 'Identity providers of its own, whose tokens it exchanges' }),
     createdAt: Type.String(),

@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError } from 'commander'
-import type { RegisteredApplication } from '../applications/wire.ts'
+import type { RegisteredApplication, WrittenBudget } from '../applications/wire.ts'
 import type { Quota } from '../store/rows.ts'
 import { addIssuerCommands, issuerLine } from './issuer.ts'
 import { withRegistry } from './database.ts'
@@ -19,6 +19,9 @@ type ApplicationOptions = JsonOption & {
   dpop?: boolean
   quota?: Quota[] | false
   weight?: number
+  sponsor?: false
+  sponsorPerUser?: string
+  sponsorPerApplication?: string
 }
 
 /** `chatelaine app …`: the applications of this installation. */
@@ -47,6 +50,11 @@ export function app(): Command {
         collectQuota,
       )
       .option('--weight <number>', 'its part against other applications when not all can be served, 1 to 100', weightOf)
+      .option(
+        '--sponsor-per-user <wei>',
+        'what sponsors may send one person in 24 hours for its writes, where the gas of its network is topup; with the next',
+      )
+      .option('--sponsor-per-application <wei>', 'what they may send all its people together in 24 hours')
 
   described(command.command('create').description('register an application'))
     .option('--network <name>', 'network it is bound to, permanently')
@@ -74,6 +82,7 @@ export function app(): Command {
     .option('--no-logo', 'remove the logo')
     .option('--pkce', 'require PKCE again')
     .option('--no-quota', 'remove all quotas')
+    .option('--no-sponsor', 'sponsors send nothing for it any more')
     .option('--no-dpop', 'bind access tokens to a key only where the application requests that')
     .option(...json)
     .action(update)
@@ -112,6 +121,7 @@ async function create(given: ApplicationOptions): Promise<void> {
       ...(given.dpop === true ? { needsDpop: true } : {}),
       ...(given.quota ? { quotas: given.quota } : {}),
       ...(given.weight === undefined ? {} : { weight: given.weight }),
+      ...sponsorOf(given),
     }),
   )
   print(given, { application, secret }, `Registered.\n\n${describe(application, secret)}`)
@@ -156,6 +166,7 @@ async function update(clientId: string, given: ApplicationOptions): Promise<void
       needsDpop: given.dpop,
       quotas: given.quota === false ? [] : given.quota,
       weight: given.weight,
+      ...sponsorOf(given),
     }),
   )
   print(given, application, describe(application))
@@ -201,6 +212,7 @@ function describe(application: RegisteredApplication, secret: string | null = nu
       : [['Trusted issuers', application.issuers.map(issuerLine)] as [string, string[]]]),
     ...(application.quotas.length === 0 ? [] : [['Quotas', application.quotas.map(quotaLine)] as [string, string[]]]),
     ...(application.weight === 1 ? [] : [['Weight', String(application.weight)] as [string, string]]),
+    ...(application.sponsor === null ? [] : [['Sponsored', sponsorLine(application.sponsor)] as [string, string]]),
     ['Registered', application.createdAt],
     ['State', stateOf(application)],
   ])
@@ -209,6 +221,20 @@ function describe(application: RegisteredApplication, secret: string | null = nu
 const stateOf = ({ suspendedAt }: RegisteredApplication): string =>
   suspendedAt === null ? 'active' : `suspended ${suspendedAt}`
 const quotaLine = ({ counts, limit, per }: Quota): string => `${counts}=${limit}/${per}`
+const sponsorLine = ({ perUser, perApplication }: WrittenBudget): string =>
+  `${perUser} wei per person, ${perApplication} wei in all, in 24 hours`
+
+/** One without the other would say nothing of the one that is missing. */
+function sponsorOf({ sponsor, sponsorPerUser, sponsorPerApplication }: ApplicationOptions): {
+  sponsor?: WrittenBudget | null
+} {
+  if (sponsor === false) return { sponsor: null }
+  if (sponsorPerUser === undefined && sponsorPerApplication === undefined) return {}
+  if (sponsorPerUser === undefined || sponsorPerApplication === undefined)
+    throw new Error('Give both: --sponsor-per-user and --sponsor-per-application.')
+  return { sponsor: { perUser: sponsorPerUser, perApplication: sponsorPerApplication } }
+}
+
 /** What it allows is judged with the rest; here is only what cannot be read. */
 function collectQuota(text: string, before: Quota[] | undefined): Quota[] {
   const match = /^(reads|writes)=(\d{1,15})\/(hour|day|month)$/.exec(text)

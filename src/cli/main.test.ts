@@ -56,7 +56,10 @@ describe('beside a database that nobody holds', () => {
     assert.match(out, /^ +Blocks are read from +-$/m)
     assert.match(out, /^ +Past transfers +no account waits/m)
     for (const text of [JSON.stringify(shown), list.out, added.out, out]) assert.doesNotMatch(text, /key-of-the-node/)
-    assert.match(list.out, /^NAME +CHAIN ID +CURRENCY +NODES +APPLICATIONS +SERVED\nsepolia +11155111 +ETH +1 +0 +-\n$/)
+    assert.match(
+      list.out,
+      /^NAME +CHAIN ID +CURRENCY +GAS +NODES +APPLICATIONS +SERVED\nsepolia +11155111 +ETH +self +1 +0 +-\n$/,
+    )
   })
 
   test('a network by hand names everything that is missing at once, and a node of another chain is refused', async () => {
@@ -120,6 +123,27 @@ describe('beside a database that nobody holds', () => {
     assert.deepEqual([after.blockVerification, after.feeCapGwei], [null, null])
   })
 
+  test('a network says who pays for gas: itself until it is said, a sponsor not yet built refused by its name', async () => {
+    assert.equal((await json('network', 'show', 'sepolia')).gas, 'self')
+    for (const [word, sentence] of [
+      ['sponsor', /`sponsor` is not built yet/],
+      ['free', /must be `self` or `topup`/],
+    ] as const) {
+      const { code, err } = await run('network', 'add', 'sepolia', '--gas', word)
+      assert.equal(code, 1)
+      assert.match(err, sentence)
+    }
+    for (const change of [
+      ['--gas', 'topup'],
+      ['--finality', '14'],
+    ])
+      assert.equal((await run('network', 'add', 'sepolia', ...change)).code, 0)
+    assert.match((await run('network', 'show', 'sepolia')).out, /^  Gas +topup: /m)
+    assert.match((await run('network', 'list')).out, /^NAME +.*GAS.*\nsepolia +.* topup /m)
+    assert.equal((await run('network', 'add', 'sepolia', '--gas', 'self')).code, 0)
+    assert.equal((await json('network', 'show', 'sepolia')).gas, 'self')
+  })
+
   test('an application goes through its whole life', async () => {
     const { application, secret } = await json(
       ...[
@@ -164,6 +188,11 @@ describe('beside a database that nobody holds', () => {
     assert.match((await run('app', 'update', id, '--weight', '3')).out, /writes=100000\/day[^]*Weight +3/)
     const unmetered = await json('app', 'update', id, '--no-quota', '--weight', '1')
     assert.deepEqual([unmetered.quotas, (await json('app', 'usage', id)).quotas], [[], []])
+    const budget = ['--sponsor-per-user', '1000000000000000000', '--sponsor-per-application', '5000000000000000000']
+    const sponsored = await json('app', 'update', id, ...budget)
+    assert.deepEqual(sponsored.sponsor, { perUser: '1000000000000000000', perApplication: '5000000000000000000' })
+    assert.match((await run('app', 'show', id)).out, /^  Sponsored +1000000000000000000 wei per person, 5000000000000000000 wei in all, in 24 hours$/m) // prettier-ignore
+    assert.equal((await json('app', 'update', id, '--no-sponsor')).sponsor, null)
     const shown = await json('app', 'show', id)
     assert.deepEqual(
       [shown.allowedOrigins, shown.logoUri, shown.redirectUris.length, shown.permissions],
@@ -236,6 +265,10 @@ describe('beside a database that nobody holds', () => {
       [['app', 'show'], /missing required argument/],
       [['app', 'create', '--colour', 'red'], /unknown option/],
       [['app', 'update', 'x', '--quota', 'writes=5/week'], /Expected, for example, writes=100000\/day/],
+      [
+        ['app', 'update', 'x', '--sponsor-per-user', '1'],
+        /Give both: --sponsor-per-user and --sponsor-per-application/,
+      ],
       [['app', 'update', 'x', '--weight', 'heavy'], /Expected a whole number/],
       [['network', 'remove', 'mars'], /There is no network mars/],
       [['dance'], /unknown command/],

@@ -163,6 +163,7 @@ async function list(given: JsonOption): Promise<void> {
     one.name,
     String(one.chainId),
     one.symbol,
+    one.gas,
     nodesOf(one),
     String(one.applications),
     servedOf(one),
@@ -172,7 +173,7 @@ async function list(given: JsonOption): Promise<void> {
     networks,
     rows.length === 0
       ? 'No networks yet.'
-      : table(['name', 'chain id', 'currency', 'nodes', 'applications', 'served'], rows),
+      : table(['name', 'chain id', 'currency', 'gas', 'nodes', 'applications', 'served'], rows),
   )
 }
 
@@ -305,6 +306,7 @@ function describe(one: DescribedNetwork): string {
     ['Finality', one.finality === 'finalized' ? 'finalized' : `after ${one.finality} blocks`],
     ['Block verification', one.blockVerification ?? 'from the settings'],
     ['Fee cap', one.feeCapGwei === null ? 'from the settings' : `${one.feeCapGwei} gwei per gas`],
+    ['Gas', one.gas === 'self' ? 'self: people pay' : 'topup: a sponsor sends people what their write needs'],
     ['Nodes', nodesOf(one)],
     ['Blocks are read from', one.readFrom ?? '-'],
     ['Past transfers', backfillOf(one)],

@@ -32,7 +32,8 @@ export async function readClient(app: App, clientId: string): Promise<AdapterPay
     token_endpoint_auth_method: application.kind === 'public' ? 'none' : 'client_secret_basic',
     // The library wants one; ours are hashes, and its own comparison is never reached.
     ...(application.kind === 'public' ? {} : { client_secret: 'kept as a hash' }),
-    application,
+    // What sponsors may send for it is no matter of signing in, and the library writes its clients as JSON, which has no bigint.
+    application: { ...application, sponsor: null },
   }
 }
 

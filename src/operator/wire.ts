@@ -1,5 +1,14 @@
 import Type, { type Static } from 'typebox'
-import { Application, ApplicationUsage, issuer, ISSUER, ListedNetwork, Quota, SHOP } from '../applications/wire.ts'
+import {
+  Application,
+  ApplicationUsage,
+  Budget,
+  issuer,
+  ISSUER,
+  ListedNetwork,
+  Quota,
+  SHOP,
+} from '../applications/wire.ts'
 import { sends } from '../http/openapi-headers.ts'
 import { answers, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
 
@@ -31,6 +40,7 @@ const changeable = {
   weight: Type.Integer({
     description: 'Default 1, up to 100: its part against those of other applications when not all can be served',
   }),
+  sponsor: Nullable(Budget),
 }
 
 export const NewApplication = Type.Object(
@@ -49,6 +59,7 @@ export const NewApplication = Type.Object(
     needsDpop: Type.Optional(changeable.needsDpop),
     quotas: Type.Optional(changeable.quotas),
     weight: Type.Optional(changeable.weight),
+    sponsor: Type.Optional(changeable.sponsor),
   },
   {
     title: 'NewApplication',
