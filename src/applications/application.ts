@@ -1,3 +1,4 @@
+import type { SponsorBudget } from '../store/sponsor-budget.ts'
 import type { Permission } from './permissions.ts'
 
 /** A client of the authorization server, bound to one network. */
@@ -25,9 +26,6 @@ export type Application = {
   /** identity providers of its own; changed by issuers.ts alone */
   issuers?: readonly TrustedIssuer[]
 }
-
-/** Wei that sponsors may send in a rolling day for writes of one application: to one person, and to all of them. */
-export type SponsorBudget = { perUser: bigint; perApplication: bigint }
 
 /** An identity provider that an application brings: its tokens become users and tokens here (RFC 8693). */
 export type TrustedIssuer = {

@@ -4,9 +4,9 @@ import { newSecret } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { laterThan } from '../store/later-than.ts'
 import type { Quota } from '../store/rows.ts'
+import { sponsorBudgetOf } from '../store/sponsor-budget.ts'
 import { inTransaction } from '../store/transaction.ts'
 import type { TrustedIssuer } from './application.ts'
-import { sponsorOf } from './registry.ts'
 import { explainRegistration } from './validate.ts'
 import type { RegisteredApplication, WrittenBudget } from './wire.ts'
 
@@ -238,8 +238,8 @@ const budgetColumns = (sponsor: WrittenBudget | null) => ({
   sponsor_per_application: sponsor?.perApplication ?? null,
 })
 
-function writtenBudget(row: Parameters<typeof sponsorOf>[0]): WrittenBudget | null {
-  const sponsor = sponsorOf(row)
+function writtenBudget(row: Parameters<typeof sponsorBudgetOf>[0]): WrittenBudget | null {
+  const sponsor = sponsorBudgetOf(row)
   return sponsor && { perUser: String(sponsor.perUser), perApplication: String(sponsor.perApplication) }
 }
 

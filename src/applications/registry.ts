@@ -9,7 +9,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { App } from '../app.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
-import type { Application, SponsorBudget, TrustedIssuer } from './application.ts'
+import { sponsorBudgetOf } from '../store/sponsor-budget.ts'
+import type { Application, TrustedIssuer } from './application.ts'
 import { explainApplication } from './validate.ts'
 import { isPermission } from './permissions.ts'
 import { coversRedirect } from './redirects.ts'
@@ -106,18 +107,6 @@ export async function forgetUses(db: Db, accountId: string): Promise<void> {
   await retrying(() => db.deleteFrom('application_users').where('account_id', '=', accountId).execute())
 }
 
-/** Both columns of it are there or neither is. */
-export const sponsorOf = ({
-  sponsor_per_user: perUser,
-  sponsor_per_application: perApplication,
-}: {
-  sponsor_per_user: string | null
-  sponsor_per_application: string | null
-}): SponsorBudget | null =>
-  perUser === null || perApplication === null
-    ? null
-    : { perUser: BigInt(perUser), perApplication: BigInt(perApplication) }
-
 export const isRedirectAllowed = ({ redirectUris }: Application, asked: string): boolean =>
   redirectUris.some((registered) => coversRedirect(registered, asked))
 
@@ -154,7 +143,7 @@ async function readApplication(db: Db, clientId: string): Promise<Application | 
     needsPkce: row.needs_pkce,
     needsDpop: row.needs_dpop,
     isSuspended: row.suspended_at !== null,
-    sponsor: sponsorOf(row),
+    sponsor: sponsorBudgetOf(row),
     issuers: row.issuers as TrustedIssuer[],
   }
 }

@@ -9,6 +9,7 @@ import type { Hex } from '../ids.ts'
 import { provenAddress, storedAddressOf } from './proven-address.ts'
 import { retrying } from '../store/db.ts'
 import type { Quota } from '../store/rows.ts'
+import { BUDGET_COLUMNS, sponsorBudgetOf, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { slot } from '../state.ts'
 
 /** Who asks: the user, the application and what it was allowed, read from a verified access token. */
@@ -71,8 +72,14 @@ type BearerState = {
   verify: ReturnType<typeof createLocalJWKSet>
 }
 /** What an operator lets an application do, and how much of it. */
-type Allowed = { permissions: ReadonlySet<string>; quotas: readonly Quota[]; weight: number }
-const NOTHING: Allowed = { permissions: new Set(), quotas: [], weight: 1 }
+type Allowed = {
+  permissions: ReadonlySet<string>
+  quotas: readonly Quota[]
+  weight: number
+  /** what sponsors may send people for its writes; null: nothing */
+  sponsor: SponsorBudget | null
+}
+const NOTHING: Allowed = { permissions: new Set(), quotas: [], weight: 1, sponsor: null }
 
 const states = slot('access tokens', (app: App): BearerState => ({
   cache: new BoundedMap(MAX_CACHED),
@@ -313,14 +320,14 @@ async function readAllowed({ db }: App, { applications }: BearerState, clientIds
   const rows = await retrying(() =>
     db
       .selectFrom('applications')
-      .select(['client_id', 'permissions', 'quotas', 'weight'])
+      .select(['client_id', 'permissions', 'quotas', 'weight', ...BUDGET_COLUMNS])
       .where('client_id', 'in', clientIds)
       .execute(),
   )
   const known = new Map(
-    rows.map(({ client_id, permissions, quotas, weight }) => [
+    rows.map(({ client_id, permissions, quotas, weight, ...budget }) => [
       client_id,
-      { permissions: new Set(permissions), quotas, weight },
+      { permissions: new Set(permissions), quotas, weight, sponsor: sponsorBudgetOf(budget) },
     ]),
   )
   for (const clientId of clientIds) applications.set(clientId, known.get(clientId) ?? NOTHING)

@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { sql } from 'kysely'
 import { world, type Answer, type Person, type World } from '../../test/world.ts'
 import { updateApplication } from '../applications/manage.ts'
+import { allowedTo } from './bearer.ts'
 
 test('what one person is refused for costs the other people of the application nothing', async (t) => {
   const here = await world({
@@ -209,4 +210,23 @@ test('a permission that is taken from an application is gone from the tokens tha
   await updateApplication(app.db, facts.clientId, { permissions: ['wallet:read', 'contracts:write'] })
   late = 20_000
   assert.equal((await write()).status, 200)
+})
+
+test('what sponsors may send for an application is known to a process that sees its tokens, and follows what the operator says within 10 seconds', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const { alice, app, facts } = here
+  let late = 0
+  app.now = () => Date.now() + late
+  const budget = async () => {
+    assert.equal((await alice.get('/v1/me')).status, 200)
+    return allowedTo(app, facts.clientId).sponsor
+  }
+  assert.deepEqual(await budget(), { perUser: 10n ** 18n, perApplication: 1_000n * 10n ** 18n }, 'the demo has one')
+  await updateApplication(app.db, facts.clientId, { sponsor: { perUser: '5', perApplication: '70' } })
+  late = 10_000
+  assert.deepEqual(await budget(), { perUser: 5n, perApplication: 70n })
+  await updateApplication(app.db, facts.clientId, { sponsor: null })
+  late = 20_000
+  assert.equal(await budget(), null)
 })

@@ -1,0 +1,14 @@
+/** Wei that sponsors may send in a rolling day for writes of one application: to one person, and to all of them. */
+export type SponsorBudget = { perUser: bigint; perApplication: bigint }
+
+/** The columns of `applications` that hold it: both or neither. */
+export const BUDGET_COLUMNS = ['sponsor_per_user', 'sponsor_per_application'] as const
+
+/** What an application's row says of it; null: sponsors send nothing for it. */
+export const sponsorBudgetOf = ({
+  sponsor_per_user: perUser,
+  sponsor_per_application: perApplication,
+}: Record<(typeof BUDGET_COLUMNS)[number], string | null>): SponsorBudget | null =>
+  perUser === null || perApplication === null
+    ? null
+    : { perUser: BigInt(perUser), perApplication: BigInt(perApplication) }
