@@ -38,6 +38,12 @@ export const isProviderName = (text: string): boolean => PROVIDER.test(text)
  */
 export const isApplicationProvider = (name: string): boolean => isProviderName(name) && /^APP_./.test(name)
 
+/** What user ids of sponsors begin with: accounts of the operator, that no identity provider can vouch for. */
+export const SPONSOR_PROVIDER = 'SPONSOR'
+
+/** What a sponsor is called: the rest of its user id. */
+export const isSponsorName = (text: string): boolean => /^[A-Z0-9_]{1,32}$/.test(text)
+
 /** Claims that people can change, or that are given to someone else later: never the key of an account. */
 const MUTABLE_CLAIMS = new Set([
   'email',

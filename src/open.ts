@@ -32,6 +32,7 @@ import { buildServer, startAuthWorkers, startWorkers } from './server.ts'
 import { connectSigner } from './signer/client.ts'
 import { recallHead } from './signing-log/keep.ts'
 import { toHex } from './store/bytes.ts'
+import { createSponsor } from './sponsors/create.ts'
 import { sponsorsOf } from './sponsors/sponsors.ts'
 import { openState } from './state.ts'
 import type { RootDb } from './store/db.ts'
@@ -55,6 +56,8 @@ type Here = NetworkContext & { config: Config }
 
 const DEMO = 'demo'
 const ONE_COIN = 10n ** 18n
+const HOUSE = 'HOUSE'
+const HOUSE_WEI = 1_000_000n * ONE_COIN
 
 /** Opens everything and starts serving; ready when it returns. */
 export async function open(config: Config): Promise<OpenedProgram> {
@@ -144,6 +147,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
     }
     if (main !== null) await registerDemo(app, main)
     await recallHead(app)
+    if (main !== null && embedded !== null && main.gas === 'topup') await openHouse(app, main, embedded)
     if (keys !== null) revocations = await openRevocations(app, keys, opened)
     const auth = keys === null ? null : { keys, ...(await openAuthParts(app)), account: null }
 
@@ -222,7 +226,9 @@ async function openMain(place: Here, embedded: EmbeddedChain | null): Promise<Ch
   const wanted = settingsNetwork(config, ofEmbedded ?? config.RPC_URL!)
   if (embedded === null) return openNetwork(place, wanted, { faucet: null })
   const chain = await openNetwork(place, wanted, { faucet: (address) => embedded.faucet(address) })
-  await refillAccounts(db, embedded, telemetry).catch((error: unknown) => {
+  // Where a sponsor pays, accounts are given what a write needs and nothing before.
+  const refilled = wanted.gas === 'topup' ? Promise.resolve() : refillAccounts(db, embedded, telemetry)
+  await refilled.catch((error: unknown) => {
     closeChain(chain)
     throw error
   })
@@ -241,6 +247,12 @@ async function openOthers(place: Here, chains: Map<number, Chain>): ReturnType<t
   if (chains.size + fromSettings.length + stored.length === 0)
     throw new Error('there is no network to serve: add one with `chatelaine network add`, or set RPC_URL')
   return openNetworks(place, [...fromSettings, ...stored], chains)
+}
+
+/** The embedded chain has its sponsor from the start, with more than anyone spends. */
+async function openHouse(app: App, { chainId }: Chain, embedded: EmbeddedChain): Promise<void> {
+  const { address } = await createSponsor(app, { name: HOUSE, chainId })
+  await embedded.fund(address, HOUSE_WEI)
 }
 
 /** A network without them is served all the same: people whose own balance suffices can write. */

@@ -98,7 +98,7 @@ const table: Record<string, string[]> = {
   oauth: [...core, 'users', 'applications'],
   account: [...core, 'users', 'applications', 'tokens', 'balances', 'history', 'transactions', 'transfers', 'oauth'],
   'auth-link': [...core, 'users', 'applications', 'oauth'],
-  operator: [...core, 'users', 'applications', 'oauth', 'transactions'],
+  operator: [...core, 'users', 'applications', 'oauth', 'transactions', 'sponsors'],
   signer: [
     'errors',
     'ids',

@@ -245,8 +245,8 @@ test('a network keeps its chain for ever, and what else is said of it can be cha
   assert.deepEqual([changed!.symbol, changed!.finality, changed!.explorer], ['SEP', 12, null])
   assert.deepEqual([changed!.blockVerification, changed!.feeCapGwei], ['count', 7])
   await bind({})
-  const { applications, readFrom, backfill, ...facts } = (await listNetworks(db))[0]!
-  assert.deepEqual([facts, readFrom, backfill], [sepolia, null, null])
+  const { applications, readFrom, backfill, sponsors, ...facts } = (await listNetworks(db))[0]!
+  assert.deepEqual([facts, readFrom, backfill, sponsors], [sepolia, null, null, 0])
   assert.ok(applications > 0)
 })
 

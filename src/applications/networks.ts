@@ -7,7 +7,7 @@ import type { ExplorerTemplates } from '../store/rows.ts'
 import type { ListedNetwork } from './wire.ts'
 
 /** What people and programs have to know of a network, but for its nodes. */
-export type NetworkFacts = Omit<ListedNetwork, 'applications' | 'isServed' | 'readFrom' | 'backfill'>
+export type NetworkFacts = Omit<ListedNetwork, 'applications' | 'isServed' | 'readFrom' | 'backfill' | 'sponsors'>
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
@@ -86,6 +86,7 @@ export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isS
       .groupBy('chain_id')
       .execute(),
   )
+  const sponsors = await retrying(() => db.selectFrom('sponsors').select('chain_id').execute())
   return rows.map((row) => ({
     chainId: row.chain_id,
     name: row.name,
@@ -97,6 +98,7 @@ export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isS
     blockVerification: row.block_verification as Verification | null,
     feeCapGwei: row.fee_cap_gwei,
     gas: row.gas === 'topup' ? 'topup' : 'self',
+    sponsors: sponsors.filter(({ chain_id }) => chain_id === row.chain_id).length,
     readFrom: row.read_from,
     backfill: backfillOf(row),
     applications: Number(bound.find(({ chain_id }) => chain_id === row.chain_id)?.count ?? 0),

@@ -172,6 +172,9 @@ export const ListedNetwork = Type.Object(
         description: 'Who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs',
       }),
     ),
+    sponsors: Type.Integer({
+      description: 'How many sponsors it has; with `topup` and none, only people with funds can write',
+    }),
     readFrom: Nullable(
       Type.String({
         description:
@@ -217,6 +220,7 @@ export const ListedNetwork = Type.Object(
         blockVerification: null,
         feeCapGwei: null,
         gas: 'self',
+        sponsors: 0,
         readFrom: 'block receipts',
         backfill: {
           ...{ accounts: 1_000, fromBlock: 0, nextBlock: 4_120_000, toBlock: 7_900_000, blockedBy: null },

@@ -4,7 +4,8 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { isFromOurs } from '../http/unix-socket.ts'
 import { isForBrowsers } from '../oauth/mount.ts'
-import { pregenerate } from '../users/pregenerate.ts'
+import { isSponsorName, SPONSOR_PROVIDER } from '../ids.ts'
+import { makeSponsorAccount, pregenerate } from '../users/pregenerate.ts'
 
 const AccountOf = Type.Object(
   { provider: Type.String({ maxLength: 32 }), providerUserId: Type.String({ maxLength: 255 }) },
@@ -21,7 +22,11 @@ export function serveApi(
   server.post<{ Body: Static<typeof AccountOf> }>(
     '/internal/auth/accounts',
     { schema: { hide: true, body: AccountOf } },
-    ({ body }) => pregenerate(app, body),
+    // A sponsor's, when the database has lost it: the ledger has what it sent. Which account pays says a table that only this program fills.
+    ({ body }) =>
+      body.provider === SPONSOR_PROVIDER && isSponsorName(body.providerUserId)
+        ? makeSponsorAccount(app, body.providerUserId)
+        : pregenerate(app, body),
   )
 
   /** GET /internal/auth/forms: what ids of people look like, by provider; nothing else of the settings of providers. */

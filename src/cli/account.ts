@@ -3,9 +3,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { Command } from 'commander'
 import { checksumAddress } from '../abi/address.ts'
-import { readSome } from '../config.ts'
 import type { Hex } from '../ids.ts'
-import { connectSigner, type Signer } from '../signer/client.ts'
 import { userIdOf } from '../ids.ts'
 import { linesOf } from '../lines.ts'
 import { endInDatabase } from '../oauth/sign-out.ts'
@@ -16,7 +14,6 @@ import { openState } from '../state.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { listStopped } from '../transactions/resume.ts'
 import type { StoppedLane } from '../transactions/lane-wire.ts'
-import type { RootDb } from '../store/db.ts'
 import { cancelExport, listExports } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
 import type { ExportState, FreezeState, Pregenerated } from '../users/wire.ts'
@@ -26,8 +23,8 @@ import { exportWrappedKeys } from '../users/wrapped-keys.ts'
 import { publishedIdentityKeys } from './identities.ts'
 import { readInstallationSettings, withDatabase, withDatabaseOrServer } from './database.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
-import type { AskOperator } from './reach.ts'
 import { commandActor } from './registry.ts'
+import { withSignerOrServer } from './signer-or-server.ts'
 
 type CreateAccountOptions = JsonOption & { provider: string; userId: string }
 
@@ -241,26 +238,3 @@ const make = (identity: { provider: string; providerUserId: string }): Promise<P
     },
     (ask) => ask<Pregenerated>('POST', '/accounts', identity),
   )
-
-/** With database and signer in our own hands, or through the running server where that holds the embedded database. */
-async function withSignerOrServer<T>(
-  work: (signer: Signer, db: RootDb) => Promise<T>,
-  through: (ask: AskOperator) => Promise<T>,
-): Promise<T> {
-  const {
-    SIGNER_SOCKET,
-    SIGNER_AUTH_SOCKET,
-    SIGNER_KEY: verifierKey,
-  } = readSome(process.env, ['SIGNER_SOCKET', 'SIGNER_AUTH_SOCKET', 'SIGNER_KEY'])
-  const path = SIGNER_AUTH_SOCKET ?? SIGNER_SOCKET
-  return withDatabaseOrServer(async (db) => {
-    if (path === undefined)
-      throw new Error('SIGNER_SOCKET is missing: the signer has the keys of accounts. Or start the server: this command then goes through it.') // prettier-ignore
-    const signer = connectSigner({ path, verifierKey })
-    try {
-      return await work(signer, db)
-    } finally {
-      signer.close()
-    }
-  }, through)
-}

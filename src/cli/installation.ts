@@ -10,6 +10,7 @@ import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { readSome } from '../config.ts'
 import { openTelemetry } from '../telemetry.ts'
+import type { RootDb } from '../store/db.ts'
 import { readInstallationSettings, withDatabase } from './database.ts'
 
 /** What a command needs of the program: database, log and one network, without server, signer and follower. */
@@ -30,21 +31,39 @@ export async function withInstallation(
   work: (installation: Installation) => Promise<void>,
 ): Promise<void> {
   const settings = readInstallationSettings(env)
-  const { LOG_LEVEL, RPC_URL, ...config } = readSome(env, ['LOG_LEVEL', 'RPC_URL', ...NETWORK_KEYS])
-  const telemetry = openTelemetry('command', LOG_LEVEL)
   await withDatabase(settings, async (db) => {
-    const context: NetworkContext = { db, config, telemetry, origin: '' }
-    const networks = [
-      ...(RPC_URL === undefined ? [] : [settingsNetwork(config, RPC_URL)]),
-      ...(await storedNetworks(context, settings.networksFile)),
-    ]
+    const { context, networks } = await describeNetworks(env, db)
     const chain = await openKnownNetwork(context, choose(networks, name))
     try {
-      await work({ app: { db, telemetry }, chain })
+      await work({ app: { db, telemetry: context.telemetry }, chain })
     } finally {
       chain.rpc.close()
     }
   })
+}
+
+/** The networks of the installation whose nodes answer now; the caller closes them. */
+export async function openReachable(env: NodeJS.ProcessEnv, db: RootDb): Promise<Map<number, Chain>> {
+  const { context, networks } = await describeNetworks(env, db)
+  const opened = await Promise.all(
+    networks.map((network) =>
+      openKnownNetwork(context, network).catch((error: unknown) => {
+        context.telemetry.log.warn('network_down', { network: network.name }, error)
+        return null
+      }),
+    ),
+  )
+  return new Map(opened.flatMap((chain) => (chain === null ? [] : [[chain.chainId, chain]])))
+}
+
+async function describeNetworks(
+  env: NodeJS.ProcessEnv,
+  db: RootDb,
+): Promise<{ context: NetworkContext; networks: NetworkToOpen[] }> {
+  const { LOG_LEVEL, RPC_URL, ...config } = readSome(env, ['LOG_LEVEL', 'RPC_URL', ...NETWORK_KEYS])
+  const context = { db, config, telemetry: openTelemetry('command', LOG_LEVEL), origin: '' }
+  const stored = await storedNetworks(context, readInstallationSettings(env).networksFile)
+  return { context, networks: [...(RPC_URL === undefined ? [] : [settingsNetwork(config, RPC_URL)]), ...stored] }
 }
 
 function choose(networks: NetworkToOpen[], name: string | undefined): NetworkToOpen {

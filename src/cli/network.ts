@@ -138,8 +138,8 @@ async function add(name: string, given: NetworkOptions): Promise<void> {
       bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false }),
     )
     await writeNodes(settings.networksFile, { ...nodes, [name]: rpcUrls })
-    const { readFrom = null, backfill = null, applications = 0 } = before ?? {}
-    return { ...wanted, readFrom, backfill, applications, nodes: rpcUrls.length }
+    const { readFrom = null, backfill = null, applications = 0, sponsors = 0 } = before ?? {}
+    return { ...wanted, readFrom, backfill, applications, sponsors, nodes: rpcUrls.length }
   })
   print(given, added, `Stored; a running server serves it after its next start.\n\n${describe(added)}`)
 }
@@ -199,7 +199,7 @@ async function remove(name: string, given: JsonOption): Promise<void> {
 const lookAt = (name: string) => async (db: Db) => {
   const found = (await listNetworks(db)).find((one) => one.name === name)
   if (found === undefined) return null
-  const { applications: _, readFrom: __, backfill: ___, ...facts } = found
+  const { applications: _, readFrom: __, backfill: ___, sponsors: ____, ...facts } = found
   return facts
 }
 
@@ -306,13 +306,21 @@ function describe(one: DescribedNetwork): string {
     ['Finality', one.finality === 'finalized' ? 'finalized' : `after ${one.finality} blocks`],
     ['Block verification', one.blockVerification ?? 'from the settings'],
     ['Fee cap', one.feeCapGwei === null ? 'from the settings' : `${one.feeCapGwei} gwei per gas`],
-    ['Gas', one.gas === 'self' ? 'self: people pay' : 'topup: a sponsor sends people what their write needs'],
+    ['Gas', gasOf(one)],
     ['Nodes', nodesOf(one)],
     ['Blocks are read from', one.readFrom ?? '-'],
     ['Past transfers', backfillOf(one)],
     ['Applications', String(one.applications)],
     ...(one.isServed === undefined ? [] : [['Served', servedOf(one)] as [string, string]]),
   ])
+}
+
+function gasOf({ gas, sponsors, name }: DescribedNetwork): string {
+  if (gas === 'self') return 'self: people pay'
+  const text = 'topup: a sponsor sends people what their write needs'
+  return sponsors === 0
+    ? `${text}; it has none: chatelaine sponsor create NAME --network ${name}`
+    : `${text}; sponsors: ${sponsors}`
 }
 
 function backfillOf({ backfill }: DescribedNetwork): string {

@@ -73,6 +73,11 @@ const FIRST_WORDS: readonly FirstWord[] = [
     add: async (program) => program.addCommand((await import('./signing-log.ts')).signingLog()),
   },
   {
+    name: 'sponsor',
+    description: 'accounts that send people what a write costs, on networks whose gas is `topup`: docs/guides/gas.md',
+    add: async (program) => program.addCommand((await import('./sponsor.ts')).sponsor()),
+  },
+  {
     name: 'token',
     arguments: '[options] <user>',
     description:

@@ -18,6 +18,8 @@ export type EmbeddedChain = {
   contracts: { erc20: Hex; erc721: Hex; erc1155: Hex; multicall3: Hex }
   /** funds an account that is short */
   faucet(address: Hex): Promise<void>
+  /** an account that has less than a tenth of this has it afterwards */
+  fund(address: Hex, wei: bigint): Promise<void>
   stop(): Promise<void>
   /** settles when the chain has ended, wanted or not */
   exited: Promise<unknown>
@@ -38,6 +40,9 @@ export async function openEmbeddedChain(options: {
       contracts,
       faucet: async (address) => {
         await giveCoins(chain.rpcUrl, address)
+      },
+      fund: async (address, wei) => {
+        await giveCoins(chain.rpcUrl, address, wei)
       },
       stop: () => chain.stop(),
       exited: chain.exited,

@@ -6,7 +6,7 @@ import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
 import { Fenced } from '../follower/cursor.ts'
 import { lockHistory } from '../follower/history-cursor.ts'
-import type { Hex } from '../ids.ts'
+import { SPONSOR_PROVIDER, type Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import type { Db } from '../store/db.ts'
 import { noteTokens } from '../tokens/record.ts'
@@ -103,7 +103,11 @@ async function readBackfillTarget({ db }: BackfillContext, { chainId }: Chain): 
 /** Oldest accounts first, so that new ones change the last group only. */
 async function readGroups(db: Db, accountIds: readonly string[] | null): Promise<AccountGroup[]> {
   let query = db.selectFrom('accounts').select(['account_id', 'address']).orderBy('created_at').orderBy('account_id')
-  if (accountIds !== null) query = query.where('account_id', 'in', accountIds)
+  // Nobody reads the history of a sponsor; who names one asks for it.
+  query =
+    accountIds === null
+      ? query.where('user_id', 'not like', `${SPONSOR_PROVIDER}-%`)
+      : query.where('account_id', 'in', accountIds)
   const rows = await query.execute()
   return Array.from({ length: Math.ceil(rows.length / GROUP) }, (_, index) => {
     const some = rows.slice(index * GROUP, (index + 1) * GROUP)

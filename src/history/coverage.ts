@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Chain } from '../chain/network.ts'
+import { SPONSOR_PROVIDER } from '../ids.ts'
 import { slot } from '../state.ts'
 import type { Db } from '../store/db.ts'
 
@@ -71,9 +72,9 @@ export async function selectUncovered(
   return rows.map((row) => row.account_id)
 }
 
-/** Of `accounts as account` with its `coverage` of the network: not everything from a block on is in the history. */
+/** Of `accounts as account` with its `coverage` of the network: not everything from a block on is in the history. Nobody reads a sponsor's. */
 export const isUncovered = (chainId: number, fromBlock: number) => sql<boolean>`(
-    coalesce(coverage.covered_from > ${fromBlock}::bigint, true)
+    account.user_id not like ${sql.lit(`${SPONSOR_PROVIDER}-%`)} and coalesce(coverage.covered_from > ${fromBlock}::bigint, true)
     and not coalesce(
       account.created_at + ${sql.lit(`${STORED_WITHIN_SECONDS} seconds`)}::interval < (
         select max(at) from history_marks where chain_id = ${chainId}::bigint and block_number < ${fromBlock}::bigint

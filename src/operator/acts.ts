@@ -1,3 +1,4 @@
+import { checksumAddress } from '../abi/address.ts'
 import { distrustIssuer, trustIssuer, type IssuerDraft } from '../applications/issuers.ts'
 import {
   createApplication,
@@ -10,10 +11,13 @@ import {
   type Changes,
   type Draft,
 } from '../applications/manage.ts'
+import type { AddressProver } from '../http/proven-address.ts'
 import type { UserId } from '../ids.ts'
 import { freezeAndSignOut, signOut } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
 import type { Db, RootDb } from '../store/db.ts'
+import { createSponsor, findSponsoredChain } from '../sponsors/create.ts'
+import type { MadeSponsor } from '../sponsors/wire.ts'
 import { askToResume } from '../transactions/resume.ts'
 import type { StoppedLane } from '../transactions/lane-wire.ts'
 import { freezeAccount, readFreezable, unfreezeAccount } from '../users/freeze.ts'
@@ -57,6 +61,16 @@ export function operatorActs(root: RootDb, by: Actor, onChanged: (clientId: stri
       recorded(root, by, { action: 'resume-account', target: userId }, (db) => askToResume(db, userId)),
     unfreeze: (userId: UserId): Promise<FreezeState> =>
       recorded(root, by, ofUser('unfreeze', userId), (db) => unfreezeAccount(db, userId)),
+    createSponsor: async (
+      app: Omit<AddressProver, 'db'>,
+      { name, network }: { name: string; network: string },
+    ): Promise<MadeSponsor> => {
+      const chainId = await findSponsoredChain(root, network)
+      const made = await recorded(root, by, { action: 'create-sponsor', target: `${name} on ${network}` }, (db) =>
+        createSponsor({ ...app, db }, { name, chainId }),
+      )
+      return { name, network, chainId, address: checksumAddress(made.address) }
+    },
     /** Written before it begins: it is many steps, and half of them done is done by someone. */
     signOut: async (userId: UserId, end: (grantId: string) => Promise<void>): Promise<SignedOut> => {
       await recorded(root, by, ofUser('sign-out', userId), (db) => readFreezable(db, userId))

@@ -19,6 +19,7 @@ import { isSubject, parseUserId, userIdOf } from '../ids.ts'
 import { endIn } from '../oauth/sign-out.ts'
 import { cancelExport, listExports } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
+import { listSponsors } from '../sponsors/list.ts'
 import { listStopped } from '../transactions/resume.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import type { Pregenerated } from '../users/wire.ts'
@@ -245,6 +246,19 @@ export async function operatorApi(
         },
       )
     }
+
+    /** GET /operator/v1/sponsors. Errors: address_not_proven, signer_unavailable. */
+    scope.get('/operator/v1/sponsors', { schema: wire.listSponsors }, () => listSponsors(app))
+
+    /** POST /operator/v1/sponsors. Errors: invalid_request, address_not_proven, signer_unavailable. */
+    scope.post<{ Body: Static<typeof wire.NewSponsor> }>(
+      '/operator/v1/sponsors',
+      { schema: wire.createSponsor },
+      async (request, reply) => {
+        const made = await operatorActs(db, actorOf(request)).createSponsor(app, request.body)
+        return reply.code(201).send(made)
+      },
+    )
 
     /** GET /operator/v1/networks */
     scope.get('/operator/v1/networks', { schema: wire.listNetworks }, async () =>

@@ -12,6 +12,8 @@ import {
 import { sends } from '../http/openapi-headers.ts'
 import { answers, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
 
+import { ListedSponsor, MadeSponsor } from '../sponsors/wire.ts'
+
 const Uri = Type.String({ maxLength: 2_000 })
 const Text = Type.String({ maxLength: 200 })
 
@@ -283,6 +285,31 @@ export const distrustIssuer = {
   summary: 'End the trust in an issuer',
   description: 'Within seconds. Access tokens issued through it stay valid until they expire.',
   ...answers(Application, 404),
+}
+export const NewSponsor = Type.Object(
+  {
+    name: Type.String({ maxLength: 200, description: 'Upper-case letters, digits and underscores, at most 32' }),
+    network: Type.String({ maxLength: 200, description: 'Name of a network of this installation' }),
+  },
+  { title: 'NewSponsor', additionalProperties: false, examples: [{ name: 'HOUSE', network: 'sepolia' }] },
+)
+export const createSponsor = {
+  ...shared,
+  operationId: 'createSponsor',
+  summary: 'Create a sponsor',
+  description:
+    'An account that sends people what a write of theirs costs, where the gas of its network is `topup`. It has to be funded. The same request again returns the same account.',
+  querystring: NoQuery,
+  body: NewSponsor,
+  ...answersWith(201, MadeSponsor, 413, 415),
+}
+export const listSponsors = {
+  ...shared,
+  operationId: 'listSponsors',
+  summary: 'Sponsors',
+  description: 'Of all networks, by name, with what each holds.',
+  querystring: NoQuery,
+  ...answers(Type.Array(ListedSponsor)),
 }
 export const listNetworks = {
   ...shared,

@@ -1,7 +1,10 @@
 /**
  * sponsors: accounts of the operator that send people what a write of theirs costs.
- * Owns: which sponsors a network has.
- * Does not own: what a sponsor may pay (the signer and `transactions/`), budgets of applications (`applications/`).
+ * Owns: which sponsors a network has, how one is made.
+ * Does not own: what a sponsor may pay (the signer and `transactions/`), budgets of applications (`applications/`), the rows
+ *   of accounts (`users/`).
+ * Start with `create.ts`.
+ * Tables: sponsors.
  */
 
 import type { Hex } from '../ids.ts'

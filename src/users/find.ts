@@ -1,7 +1,7 @@
 import { sql, type Selectable } from 'kysely'
 import { checksumAddress } from '../abi/address.ts'
 import { provenAddress, storedAddressOf, type AddressProver, type StoredAddress } from '../http/proven-address.ts'
-import { accountIdOf, parseUserId, userIdOf, type Hex, type UserId } from '../ids.ts'
+import { accountIdOf, parseUserId, SPONSOR_PROVIDER, userIdOf, type Hex, type UserId } from '../ids.ts'
 import { retrying, type Db } from '../store/db.ts'
 import type { Database } from '../store/rows.ts'
 import { assertIdentity, type IdentityReader, type StoredIdentity } from './proven-identity.ts'
@@ -58,12 +58,27 @@ export async function findUser(app: IdentityReader, userId: UserId): Promise<Use
   return first.user_id === row.user_id ? userOf(first) : null
 }
 
-/** Whom an operator names, by what the database says: they are shown which account it is. Nobody signs in and nothing is sent by it. */
-export async function findNamed(db: Db, userId: UserId): Promise<User | null> {
+/**
+ * Whom an operator names, by what the database says: they are shown which account it is. Nobody signs in and nothing is sent by it.
+ * A sponsor's too, which has no identity: it is frozen and resumed as others are.
+ */
+export async function findNamed(db: Db, userId: UserId): Promise<Pick<User, 'accountId' | 'userId' | 'stored'> | null> {
+  if (parseUserId(userId)?.provider === SPONSOR_PROVIDER) return findSponsor(db, userId)
   const row = await readUserRow(db, userId)
   if (row === null || row.user_id === userId) return row === null ? null : userOf(row)
   const first = await readUserRow(db, row.user_id)
   return first?.user_id === row.user_id ? userOf(first) : null
+}
+
+async function findSponsor(db: Db, userId: UserId): Promise<Pick<User, 'accountId' | 'userId' | 'stored'> | null> {
+  const row = await retrying(() =>
+    db
+      .selectFrom('accounts')
+      .select(['account_id', 'user_id', 'address', 'attestation'])
+      .where('user_id', '=', userId)
+      .executeTakeFirst(),
+  )
+  return row === undefined ? null : { accountId: row.account_id, userId: row.user_id, stored: storedAddressOf(row) }
 }
 
 async function readUserRow(db: Db, userId: UserId) {

@@ -1,9 +1,9 @@
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { provenAddress, type AddressProver } from '../http/proven-address.ts'
-import { isProviderName, isSubject, userIdOf, type Hex, type UserId } from '../ids.ts'
+import { isProviderName, isSubject, SPONSOR_PROVIDER, userIdOf, type Hex, type UserId } from '../ids.ts'
 import type { Db } from '../store/db.ts'
-import { findOwner } from './find.ts'
+import { findNamed, findOwner } from './find.ts'
 import { insertAccount } from './sign-in.ts'
 import type { Pregenerated } from './wire.ts'
 import { storeWrappedKey } from './wrapped-keys.ts'
@@ -23,6 +23,8 @@ export async function pregenerate(
     new AppError('invalid_request', detail, { errors: [{ pointer, code: 'invalid', detail }] })
   if (!isProviderName(provider))
     throw refuse('/provider', 'The provider must be its name: upper-case letters, digits and underscores, at most 32.')
+  if (provider === SPONSOR_PROVIDER)
+    throw refuse('/provider', 'SPONSOR is no identity provider: `chatelaine sponsor create` makes its accounts.')
   if (!isSubject(subject))
     throw refuse('/providerUserId', 'The id must be 1 to 255 characters, none of them a control character.')
   const { db, signer, auth } = app
@@ -36,6 +38,22 @@ export async function pregenerate(
   const isNew = await restoreAccount(db, { userId, address, attestation, isKeyNew })
   const made = (await findOwner(app, userId))!
   return { userId: made.userId, address: await provenAddress(app, made.stored), isNew }
+}
+
+/**
+ * The account of a sponsor: no person's, so that it has no identity. Twice is the same as once.
+ * @param name  as `isSponsorName` has it
+ * @returns the address in lower case; `isNew`: this call made the account
+ * @throws address_not_proven, signer_unavailable, database_unavailable
+ */
+export async function makeSponsorAccount(app: AddressProver, name: string): Promise<Pregenerated> {
+  const { db, signer } = app
+  const userId = userIdOf(SPONSOR_PROVIDER, name)
+  const { address, wrapped, attestation, isNew: isKeyNew } = await signer.createAccount({ userId })
+  if (wrapped !== undefined) await storeWrappedKey(db, wrapped)
+  const isNew = await insertAccount(db, { userId, address, attestation, isKeyNew })
+  const { stored } = (await findNamed(db, userId))!
+  return { userId, address: await provenAddress(app, stored), isNew }
 }
 
 /**

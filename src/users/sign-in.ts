@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { provenAddress, storedAddressOf, type StoredAddress } from '../http/proven-address.ts'
-import { accountIdOf, parseUserId, userIdOf, type Hex, type UserId } from '../ids.ts'
+import { accountIdOf, parseUserId, SPONSOR_PROVIDER, userIdOf, type Hex, type UserId } from '../ids.ts'
 import { fromHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
 import { prepared } from '../store/prepared.ts'
@@ -29,6 +29,7 @@ export async function signIn(
   said: Profile,
 ): Promise<SignedIn> {
   const { db, signer } = app
+  assert(said.provider !== SPONSOR_PROVIDER, 'no identity provider has the name of sponsors')
   const profile = { ...cleanProfile(said), isNamed: said.username !== null }
   const known = await retrying(() => refresh(db, profile))
   if (known !== null) return { ...(await proven(app, known)), isNew: false }
@@ -100,32 +101,42 @@ export async function insertAccount(
   assert(first !== null, 'an account is made for an identity')
   const { provider, subject } = first
   const accountId = accountIdOf(provider, subject)
-  const row = await retrying(() =>
-    db
-      .with('first', (one) =>
-        one
-          .insertInto('identities')
-          .values({ provider, subject, account_id: accountId, username: username ?? subject })
-          .onConflict((on) => on.doNothing()),
-      )
+  const account = {
+    account_id: accountId,
+    user_id: userId,
+    address: fromHex(address),
+    attestation: attestation === undefined ? null : fromHex(attestation),
+    is_key_new: isKeyNew,
+  }
+  const identity = { provider, subject, account_id: accountId, username: username ?? subject }
+  const insert = (into: Pick<Db, 'insertInto'>) =>
+    into
       .insertInto('accounts')
-      .values({
-        account_id: accountId,
-        user_id: userId,
-        address: fromHex(address),
-        attestation: attestation === undefined ? null : fromHex(attestation),
-        is_key_new: isKeyNew,
-      })
+      .values(account)
       .onConflict((on) => on.doNothing())
       .returning('account_id')
-      .executeTakeFirst(),
+      .executeTakeFirst()
+  // A sponsor is no person: without an identity it is in no list of people, and nobody can send to it or sign in to it by name.
+  const row = await retrying(() =>
+    provider === SPONSOR_PROVIDER
+      ? insert(db)
+      : insert(
+          db.with('first', (one) =>
+            one
+              .insertInto('identities')
+              .values(identity)
+              .onConflict((on) => on.doNothing()),
+          ) as unknown as Db,
+        ),
   )
   return row !== undefined
 }
 
 /** On development networks. Waited for, so that a first write works immediately; its failure never stops a sign-in. */
 async function giveFirstCoins({ chains, telemetry }: Pick<App, 'chains' | 'telemetry'>, address: Hex): Promise<void> {
-  const gifts = [...chains.values()].map(async ({ chainId, faucet }) => {
+  const gifts = [...chains.values()].map(async ({ chainId, faucet, gas }) => {
+    // There a sponsor gives each write what it needs.
+    if (gas === 'topup') return
     try {
       await faucet?.(address)
     } catch (error) {

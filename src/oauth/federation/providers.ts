@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { isProviderName } from '../../ids.ts'
+import { isProviderName, SPONSOR_PROVIDER } from '../../ids.ts'
 import { retrying, type RootDb } from '../../store/db.ts'
 import type { AppleKey } from './apple-key.ts'
 import { isPresetName, presets, type Dialect, type ProviderPreset } from './presets.ts'
@@ -40,7 +40,7 @@ export type ProviderSettings = {
 }
 
 /** Names that mean something else than a provider on our pages and in our settings. */
-const RESERVED_NAMES = new Set(['DEV', 'CALLBACK'])
+const RESERVED_NAMES = new Set(['DEV', 'CALLBACK', SPONSOR_PROVIDER])
 
 const defaults = {
   scopes: ['openid', 'profile', 'email'],
@@ -123,9 +123,9 @@ function readProvider(
 }
 
 function refuseName(name: string, refuse: (problem: string) => void): void {
-  if (name !== '' && !isProviderName(name))
+  if (RESERVED_NAMES.has(name.toUpperCase())) refuse(`name ${name} is reserved`)
+  else if (name !== '' && !isProviderName(name))
     refuse('name must be upper-case letters, digits and underscores, at most 32')
-  if (RESERVED_NAMES.has(name)) refuse(`name ${name} is reserved`)
   if (name.startsWith('APP_')) refuse(`name ${name} is reserved: APP_… are the providers that applications bring`)
 }
 

@@ -1,0 +1,42 @@
+import { AppError } from '../errors.ts'
+import type { AddressProver } from '../http/proven-address.ts'
+import { accountIdOf, isSponsorName, SPONSOR_PROVIDER } from '../ids.ts'
+import { retrying, type Db } from '../store/db.ts'
+import { makeSponsorAccount } from '../users/pregenerate.ts'
+import type { Sponsor } from './sponsors.ts'
+
+/**
+ * Makes a sponsor of a network: its account, which the signer keeps under the user id `SPONSOR-<name>`, and that it pays there.
+ * One name is one account, on as many networks as it is made for. Twice is the same as once.
+ * @returns the sponsor; its address is proven to be the signer's, so that it may be funded
+ * @throws invalid_request, address_not_proven, signer_unavailable, database_unavailable
+ */
+export async function createSponsor(
+  app: AddressProver,
+  { name, chainId }: { name: string; chainId: number },
+): Promise<Sponsor> {
+  if (!isSponsorName(name))
+    throw refusal('/name', 'The name must be upper-case letters, digits and underscores, at most 32.')
+  const { address } = await makeSponsorAccount(app, name)
+  const accountId = accountIdOf(SPONSOR_PROVIDER, name)
+  await retrying(() =>
+    app.db
+      .insertInto('sponsors')
+      .values({ account_id: accountId, chain_id: chainId, name })
+      .onConflict((on) => on.doNothing())
+      .execute(),
+  )
+  return { accountId, chainId, name, address }
+}
+
+/** The chain id of a network of this installation. @throws invalid_request */
+export async function findSponsoredChain(db: Db, network: string): Promise<number> {
+  const row = await retrying(() =>
+    db.selectFrom('networks').select('chain_id').where('name', '=', network).executeTakeFirst(),
+  )
+  if (row === undefined) throw refusal('/network', 'There is no network with this name.')
+  return row.chain_id
+}
+
+const refusal = (pointer: string, detail: string): AppError =>
+  new AppError('invalid_request', detail, { errors: [{ pointer, code: 'invalid', detail }] })

@@ -1,0 +1,33 @@
+import Type, { type Static } from 'typebox'
+import { Nullable } from '../http/wire.ts'
+
+const sponsor = {
+  name: Type.String({ description: 'Its user id in the signer is `SPONSOR-` and this' }),
+  chainId: Type.Integer(),
+  address: Type.String({ description: 'What it is funded at; one name has one address on all networks' }),
+}
+const HOUSE = {
+  ...{ name: 'HOUSE', network: 'sepolia', chainId: 11_155_111 },
+  address: '0x52908400098527886E0F7030069857D2E4169EE7',
+}
+
+/** A sponsor that was made, or was there. */
+export const MadeSponsor = Type.Object(
+  { ...sponsor, network: Type.String() },
+  { title: 'MadeSponsor', examples: [HOUSE] },
+)
+export type MadeSponsor = Static<typeof MadeSponsor>
+
+/** A sponsor as its operator sees it. */
+export const ListedSponsor = Type.Object(
+  {
+    ...sponsor,
+    network: Nullable(Type.String({ description: 'null: the network was removed' })),
+    balance: Nullable(Type.String({ description: 'Wei it holds there now; null: no node of the network said' })),
+  },
+  {
+    title: 'Sponsor',
+    examples: [{ ...HOUSE, balance: '1000000000000000000' }],
+  },
+)
+export type ListedSponsor = Static<typeof ListedSponsor>
