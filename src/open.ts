@@ -33,7 +33,7 @@ import { connectSigner } from './signer/client.ts'
 import { recallHead } from './signing-log/keep.ts'
 import { toHex } from './store/bytes.ts'
 import { createSponsor } from './sponsors/create.ts'
-import { sponsorsOf } from './sponsors/sponsors.ts'
+import { tellMissingSponsors } from './sponsors/sponsors.ts'
 import { openState } from './state.ts'
 import type { RootDb } from './store/db.ts'
 import { assertNarrow } from './store/roles.ts'
@@ -253,13 +253,6 @@ async function openOthers(place: Here, chains: Map<number, Chain>): ReturnType<t
 async function openHouse(app: App, { chainId }: Chain, embedded: EmbeddedChain): Promise<void> {
   const { address } = await createSponsor(app, { name: HOUSE, chainId })
   await embedded.fund(address, HOUSE_WEI)
-}
-
-/** A network without them is served all the same: people whose own balance suffices can write. */
-async function tellMissingSponsors({ db, chains, telemetry }: App): Promise<void> {
-  for (const { chainId, name, gas } of chains.values())
-    if (gas === 'topup' && (await sponsorsOf(db, chainId)).length === 0)
-      telemetry.log.warn('network_without_sponsor', { chainId, network: name })
 }
 
 /** An embedded chain that lost its last seconds in a crash has lost the funds it gave in them. */

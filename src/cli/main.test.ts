@@ -138,7 +138,10 @@ describe('beside a database that nobody holds', () => {
       ['--finality', '14'],
     ])
       assert.equal((await run('network', 'add', 'sepolia', ...change)).code, 0)
-    assert.match((await run('network', 'show', 'sepolia')).out, /^  Gas +topup: /m)
+    assert.match(
+      (await run('network', 'show', 'sepolia')).out,
+      /^  Gas +topup: .*it has none: chatelaine sponsor create NAME --network sepolia$/m,
+    )
     assert.match((await run('network', 'list')).out, /^NAME +.*GAS.*\nsepolia +.* topup /m)
     assert.equal((await run('network', 'add', 'sepolia', '--gas', 'self')).code, 0)
     assert.equal((await json('network', 'show', 'sepolia')).gas, 'self')
@@ -421,6 +424,19 @@ describe('beside a running server', () => {
       // prettier-ignore
       assert.equal((await command(settings, ['app', 'trust-issuer', 'late', ...issuer, ...wrong])).code, 1)
     assert.deepEqual((await run('app', 'distrust-issuer', 'late', 'APP_LATE')).issuers, [])
+    const sponsor = await run('sponsor', 'create', 'HOUSE', '--network', 'devnet')
+    assert.match(sponsor.address, /^0x[0-9a-fA-F]{40}$/)
+    const again = await command(settings, ['sponsor', 'create', 'HOUSE', '--network', 'devnet'])
+    assert.match(again.out, new RegExp(`^  Address +${sponsor.address}$[^]*Fund this address`, 'm'))
+    const [listed] = await run('sponsor', 'list')
+    assert.deepEqual([listed.name, listed.network, listed.address], ['HOUSE', 'devnet', sponsor.address])
+    // The embedded chain is in the server: a command beside PostgreSQL has no node to ask.
+    assert.equal(listed.balance, settings.DATABASE_URL === undefined ? '0' : null)
+    assert.match(
+      (await command(settings, ['sponsor', 'list'])).out,
+      /^NAME +NETWORK +ADDRESS +BALANCE\nHOUSE +devnet +0x/,
+    )
+    assert.match((await command(settings, ['sponsor', 'create', 'house', '--network', 'devnet'])).err, /upper-case/)
     assert.notEqual((await run('app', 'suspend', 'late')).suspendedAt, null)
     assert.equal((await run('app', 'resume', 'late')).suspendedAt, null)
     assert.equal((await run('app', 'show', 'late')).name, 'Late')

@@ -132,6 +132,9 @@ test('every problem of the providers file is named at once, and no secret', asyn
       { name: 'discord', issuer: 'http://x', clientSecret: 7, colour: 'red' },
       { ...discord, name: 'DEV' },
       { ...discord, name: 'APP_SHOP' },
+      { ...discord, name: 'SPONSOR' },
+      { ...discord, name: 'Sponsor' },
+      { ...discord, name: 'sponsor' },
       discord,
       discord,
     ]),
@@ -144,6 +147,9 @@ test('every problem of the providers file is named at once, and no secret', asyn
         'colour',
         'DEV is reserved',
         'APP_SHOP is reserved',
+        'SPONSOR is reserved',
+        'Sponsor is reserved',
+        'sponsor is reserved',
         'twice',
       ])
         assert.ok(error.message.includes(part), part)

@@ -20,7 +20,7 @@ import { pregenerate, restoreAccount } from '../users/pregenerate.ts'
 import { signIn } from '../users/sign-in.ts'
 import { createSponsor, findSponsoredChain } from './create.ts'
 import { listSponsors } from './list.ts'
-import { sponsorsOf } from './sponsors.ts'
+import { sponsorsOf, tellMissingSponsors } from './sponsors.ts'
 
 const addressOf = (userId: string): Hex => `0x${createHash('sha256').update(userId).digest('hex').slice(0, 40)}`
 const HOUSE = addressOf('SPONSOR-HOUSE')
@@ -43,7 +43,10 @@ async function house(t: TestContext) {
     identityKeys: madeIdentityKeys(),
     chains: new Map<number, Chain>(),
     telemetry: {
-      log: { warn: () => {}, error: (event: string) => told!.push(event) },
+      log: {
+        warn: (event: string, { network }: { network: string }) => told!.push(`${event} ${network}`),
+        error: (event: string) => told!.push(event),
+      },
       addressesNotProven: { inc: () => {} },
     },
   } as unknown as App
@@ -143,6 +146,16 @@ test('an operator freezes a sponsor as an account of a person', async (t) => {
   assert.notEqual((await freezeAccount(db, 'SPONSOR-HOUSE')).frozenAt, null)
   assert.equal((await unfreezeAccount(db, 'SPONSOR-HOUSE')).frozenAt, null)
   await assert.rejects(freezeAccount(db, 'SPONSOR-OTHER'), /no account/)
+})
+
+test('the log names the networks whose people need a sponsor and have none, and no others', async (t) => {
+  const { app, told } = await house(t)
+  app.chains.set(5, { chainId: 5, name: 'five', gas: 'topup' } as Chain)
+  app.chains.set(7, { chainId: 7, name: 'seven', gas: 'topup' } as Chain)
+  app.chains.set(9, { chainId: 9, name: 'nine', gas: 'self' } as Chain)
+  await createSponsor(app, { name: 'HOUSE', chainId: 7 })
+  await tellMissingSponsors(app)
+  assert.deepEqual(told, ['network_without_sponsor five'])
 })
 
 test('a list says what each holds, where a node says it; an address that the database was given is shown to nobody, to be funded', async (t) => {

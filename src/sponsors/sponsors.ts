@@ -7,6 +7,7 @@
  * Tables: sponsors.
  */
 
+import type { App } from '../app.ts'
 import type { Hex } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
@@ -31,4 +32,15 @@ export async function sponsorsOf(db: Db, chainId: number): Promise<Sponsor[]> {
     name: row.name,
     address: toHex(row.address),
   }))
+}
+
+/** Says in the log which networks need a sponsor and have none: they are served, and people whose own balance suffices can write. */
+export async function tellMissingSponsors({
+  db,
+  chains,
+  telemetry,
+}: Pick<App, 'db' | 'chains' | 'telemetry'>): Promise<void> {
+  for (const { chainId, name, gas } of chains.values())
+    if (gas === 'topup' && (await sponsorsOf(db, chainId)).length === 0)
+      telemetry.log.warn('network_without_sponsor', { chainId, network: name })
 }

@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { world, type Answer, type World } from '../../test/world.ts'
+
+let here: World
+before(async () => void (here = await world({ NETWORK_GAS: 'topup' })))
+after(() => here.close())
+
+async function operate(method: string, path: string, body?: object, token?: string): Promise<Answer> {
+  const own = (await readFile(join(here.dataDir, 'operator-token'), 'utf8')).trim()
+  return here.request(`/operator/v1${path}`, {
+    method,
+    headers: {
+      authorization: `Bearer ${token ?? own}`,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+}
+
+test('the embedded chain with `topup` has its sponsor from the start, funded, once; people are given nothing when they sign in', async () => {
+  const first = (await operate('GET', '/sponsors')).body
+  const [house] = first
+  assert.deepEqual(
+    first.map(({ name, network, chainId, balance }: Record<string, string>) => [name, network, chainId, balance]),
+    [['HOUSE', 'devnet', here.facts.chainId, `${10n ** 24n}`]],
+  )
+  assert.equal(await here.rpc('eth_getBalance', here.alice.address, 'latest'), '0x0')
+  here = await here.startAgain()
+  assert.deepEqual((await operate('GET', '/sponsors')).body, [house])
+  assert.equal(await here.rpc('eth_getBalance', here.bob.address, 'latest'), '0x0')
+  const [network] = (await operate('GET', '/networks')).body
+  assert.deepEqual([network.gas, network.sponsors], ['topup', 1])
+})
+
+test('a sponsor is made by the operator API, twice the same, and it is written down who made it', async () => {
+  const body = { name: 'SECOND', network: 'devnet' }
+  const made = await operate('POST', '/sponsors', body)
+  assert.equal(made.status, 201)
+  assert.match(made.body.address, /^0x[0-9a-fA-F]{40}$/)
+  assert.deepEqual({ ...made.body, address: '' }, { ...body, chainId: here.facts.chainId, address: '' })
+  assert.deepEqual((await operate('POST', '/sponsors', body)).body, made.body)
+  const listed = (await operate('GET', '/sponsors')).body.find(({ name }: { name: string }) => name === 'SECOND')
+  assert.deepEqual([listed.address, listed.balance], [made.body.address, '0'])
+  const [action] = (await operate('GET', '/actions?limit=1')).body
+  assert.deepEqual([action.action, action.target], ['create-sponsor', 'SECOND on devnet'])
+  // No person: neither to people nor to those who look for one.
+  assert.equal((await here.alice.get('/v1/users/SPONSOR-SECOND')).body.code, 'forbidden_user')
+  const to = { provider: 'SPONSOR', providerUserId: 'SECOND' }
+  assert.equal((await operate('POST', '/accounts', to)).body.errors[0].pointer, '/provider')
+})
+
+test('what no sponsor can be is refused with its place, and strangers learn nothing', async () => {
+  for (const [body, pointer] of [
+    [{ name: 'house', network: 'devnet' }, '/name'],
+    [{ name: 'HOUSE', network: 'mars' }, '/network'],
+    [{ network: 'devnet' }, '/name'],
+  ] as const) {
+    const { status, body: refused } = await operate('POST', '/sponsors', body)
+    assert.deepEqual([status, refused.code, refused.errors[0].pointer], [400, 'invalid_request', pointer])
+  }
+  for (const method of ['GET', 'POST']) {
+    const body = method === 'GET' ? undefined : { name: 'THIRD', network: 'devnet' }
+    assert.equal((await operate(method, '/sponsors', body, 'guess')).status, 401)
+    assert.equal((await operate(method, '/sponsors', body, here.alice.token)).status, 401)
+  }
+  assert.equal((await operate('DELETE', '/sponsors')).status, 405)
+})
+
+test('a network with `topup` is served without a sponsor too', async (t) => {
+  const other = await world({ RPC_URL: here.facts.rpcUrl, NETWORK_GAS: 'topup' })
+  t.after(() => other.close())
+  assert.equal((await other.alice.get(`/v1/users/${other.alice.userId}/balance`)).status, 200)
+  assert.equal(other.app.chains.get(other.facts.chainId)?.gas, 'topup')
+})
