@@ -14,6 +14,7 @@ import { accountIdOf, type Hex } from '../ids.ts'
 import { openState } from '../state.ts'
 import { fromHex } from '../store/bytes.ts'
 import { openedHead } from '../../test/opened.ts'
+import { askToResume } from '../transactions/resume.ts'
 import { findOwner, findUser } from '../users/find.ts'
 import { freezeAccount, unfreezeAccount } from '../users/freeze.ts'
 import { pregenerate, restoreAccount } from '../users/pregenerate.ts'
@@ -140,12 +141,18 @@ test('an account that the database lost comes back without an identity, and the 
   assert.equal((await sponsorsOf(db, 5)).length, 1)
 })
 
-test('an operator freezes a sponsor as an account of a person', async (t) => {
+test('an operator freezes and resumes a sponsor as an account of a person', async (t) => {
   const { app, db } = await house(t)
   await createSponsor(app, { name: 'HOUSE', chainId: 5 })
   assert.notEqual((await freezeAccount(db, 'SPONSOR-HOUSE')).frozenAt, null)
   assert.equal((await unfreezeAccount(db, 'SPONSOR-HOUSE')).frozenAt, null)
   await assert.rejects(freezeAccount(db, 'SPONSOR-OTHER'), /no account/)
+  await db
+    .insertInto('stopped_lanes')
+    .values({ chain_id: 5, sender: fromHex(HOUSE), nonce: 3, reason: 'foreign' })
+    .execute()
+  const [lane] = await askToResume(db, 'SPONSOR-HOUSE')
+  assert.deepEqual([lane?.userId, lane?.nonce, lane?.resumeAskedAt === null], ['SPONSOR-HOUSE', 3, false])
 })
 
 test('the log names the networks whose people need a sponsor and have none, and no others', async (t) => {

@@ -86,6 +86,7 @@ const FORBIDDEN = {
   'change what people allowed': sql`has_any_column_privilege('consents', 'insert, update')`,
   'change where people sign in': sql`has_any_column_privilege('application_providers', 'insert, update') or has_any_column_privilege('provider_issuers', 'insert, update')`,
   'read wrapped keys': sql`has_any_column_privilege('wrapped_keys', 'select') or has_any_column_privilege('wrapped_data_keys', 'select')`,
+  'make sponsors': sql`has_any_column_privilege('sponsors', 'insert, update')`,
   'add ways to sign in': sql`has_any_column_privilege('identities', 'insert, update')`,
   'add or move accounts': sql`has_any_column_privilege('accounts', 'insert') or has_column_privilege('accounts', 'address', 'update')`,
   'lift what was revoked': sql`has_table_privilege('revoked_grants', 'delete') or has_any_column_privilege('applications', 'update')`,
