@@ -250,7 +250,7 @@ export async function operatorApi(
     /** GET /operator/v1/sponsors. Errors: address_not_proven, signer_unavailable. */
     scope.get('/operator/v1/sponsors', { schema: wire.listSponsors }, () => listSponsors(app))
 
-    /** POST /operator/v1/sponsors. Errors: invalid_request, address_not_proven, signer_unavailable. */
+    /** POST /operator/v1/sponsors. Errors: invalid_request, already_exists, address_not_proven, signer_unavailable. */
     scope.post<{ Body: Static<typeof wire.NewSponsor> }>(
       '/operator/v1/sponsors',
       { schema: wire.createSponsor },

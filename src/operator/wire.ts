@@ -301,7 +301,7 @@ export const createSponsor = {
     'An account that sends people what a write of theirs costs, where the gas of its network is `topup`. It has to be funded. The same request again returns the same account.',
   querystring: NoQuery,
   body: NewSponsor,
-  ...answersWith(201, MadeSponsor, 413, 415),
+  ...answersWith(201, MadeSponsor, 409, 413, 415),
 }
 export const listSponsors = {
   ...shared,

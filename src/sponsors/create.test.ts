@@ -132,6 +132,24 @@ test('a sponsor is no person: it has no identity, nobody finds it, signs in to i
   assert.equal(ann.userId, 'ONE-1')
 })
 
+test('the account of a person whose provider was once called so becomes no sponsor', async (t) => {
+  const { app, db, asked } = await house(t)
+  const accountId = accountIdOf('SPONSOR', 'HOUSE')
+  await db
+    .insertInto('accounts')
+    .values({ account_id: accountId, user_id: 'SPONSOR-HOUSE', address: fromHex(HOUSE) })
+    .execute()
+  await db
+    .insertInto('identities')
+    .values({ provider: 'SPONSOR', subject: 'HOUSE', account_id: accountId, username: 'h' })
+    .execute()
+  await assert.rejects(
+    createSponsor(app, { name: 'HOUSE', chainId: 5 }),
+    (error: unknown) => error instanceof AppError && error.code === 'already_exists',
+  )
+  assert.deepEqual([await sponsorsOf(db, 5), asked], [[], []])
+})
+
 test('an account that the database lost comes back without an identity, and the sponsor with it once it is made again', async (t) => {
   const { app, db } = await house(t)
   assert.equal(await restoreAccount(db, { userId: 'SPONSOR-HOUSE', address: HOUSE }), true)

@@ -9,7 +9,7 @@ import type { Sponsor } from './sponsors.ts'
  * Makes a sponsor of a network: its account, which the signer keeps under the user id `SPONSOR-<name>`, and that it pays there.
  * One name is one account, on as many networks as it is made for. Twice is the same as once.
  * @returns the sponsor; its address is proven to be the signer's, so that it may be funded
- * @throws invalid_request, address_not_proven, signer_unavailable, database_unavailable
+ * @throws invalid_request, already_exists, address_not_proven, signer_unavailable, database_unavailable
  */
 export async function createSponsor(
   app: AddressProver,
@@ -17,8 +17,9 @@ export async function createSponsor(
 ): Promise<Sponsor> {
   if (!isSponsorName(name))
     throw refusal('/name', 'The name must be upper-case letters, digits and underscores, at most 32.')
-  const { address } = await makeSponsorAccount(app, name)
   const accountId = accountIdOf(SPONSOR_PROVIDER, name)
+  await assertNoPerson(app.db, accountId)
+  const { address } = await makeSponsorAccount(app, name)
   await retrying(() =>
     app.db
       .insertInto('sponsors')
@@ -27,6 +28,15 @@ export async function createSponsor(
       .execute(),
   )
   return { accountId, chainId, name, address }
+}
+
+/** Names of providers were free once: their people keep their accounts to themselves. @throws already_exists */
+async function assertNoPerson(db: Db, accountId: string): Promise<void> {
+  const identity = await retrying(() =>
+    db.selectFrom('identities').select('provider').where('account_id', '=', accountId).executeTakeFirst(),
+  )
+  if (identity !== undefined)
+    throw new AppError('already_exists', 'An account of a person has this name: choose another.')
 }
 
 /** The chain id of a network of this installation. @throws invalid_request */
