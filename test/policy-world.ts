@@ -40,10 +40,13 @@ class Killed extends Error {}
 export async function openGoverned({
   policy,
   now,
+  topUp = { perUser: 0n, perSponsor: 0n },
   startsAt = now,
 }: {
   policy: string
   now: () => number
+  /** wei within a day */
+  topUp?: { perUser: bigint; perSponsor: bigint }
   startsAt?: () => number
 }): Promise<GovernedSigner> {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-policy-'))
@@ -122,6 +125,8 @@ export async function openGoverned({
         maxFills: 16,
         maxRaise: 8n,
         maxUnattendedFeeWei: 10n ** 20n,
+        topUpPerUserWei: topUp.perUser,
+        topUpPerSponsorWei: topUp.perSponsor,
       },
       unattended: openUnattendedFees({ maxWei: 10n ** 20n, earlier: [], now }),
       freezes: { assertMoves() {}, isApplicationFrozen: () => false },

@@ -4,6 +4,7 @@ import { isPublicKey } from './hpke.ts'
 import { CLOCK_TOLERANCE_SECONDS, type KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import type { Revocations } from './revocations.ts'
+import { assertPerson } from './sponsor.ts'
 import { EXPORT_AUDIENCE, EXPORT_TOKEN_TYPE, revoked } from './wire.ts'
 
 /** What a token for an export says, and what of it the ledger keeps. */
@@ -21,7 +22,7 @@ export type ExportTokens = {
   /**
    * Verifies a token that the authorization server made for one step of an export, and for nothing else: its type is no access
    * token's, so neither serves as the other.
-   * @throws invalid_token, sign_in_too_old, application_suspended, account_frozen, revocations_stale, signer_unavailable
+   * @throws invalid_token, forbidden_user, sign_in_too_old, application_suspended, account_frozen, revocations_stale, signer_unavailable
    */
   check: (token: string, purpose: 'ask' | 'take') => Promise<ExportCaller>
 }
@@ -77,6 +78,7 @@ function readCaller(
   const isPlain = (text: unknown): text is string => typeof text === 'string' && /^[\x20-\x7e]{1,255}$/.test(text)
   if (typeof sub !== 'string' || sub === '' || !isPlain(jti) || !isPlain(clientId) || !Number.isSafeInteger(auth_time))
     throw invalid()
+  assertPerson(sub)
   const point = typeof recipient === 'string' ? Buffer.from(recipient, 'base64url') : Buffer.alloc(0)
   if (recipient !== '' && !isPublicKey(point)) throw invalid()
   if (typeof request !== 'string' || (recipient === '') !== (request === '')) throw invalid()

@@ -1,7 +1,7 @@
 import type { TokenCaller } from './caller.ts'
 import type { SignedAttempt } from './judge.ts'
 import type { DatedCharge, Meters } from './meters.ts'
-import { evaluate, evaluateCancel, evaluateFees, type LimitRoom } from './policy/evaluate.ts'
+import { evaluate, evaluateCancel, evaluateFees, type LimitRoom, type PolicyRefusal } from './policy/evaluate.ts'
 import type { PolicyInForce } from './policy-in-force.ts'
 import { Refusal } from './refusal.ts'
 import { feePair, type UnsignedTransaction } from './transaction.ts'
@@ -69,10 +69,7 @@ export function askPolicy(
       : kind === 'cancel'
         ? evaluateCancel(document, question, { dearerBy: dearer, isFirst: attempts.length === 0 }, read)
         : evaluateFees(document, question, dearer, read)
-  if (!answer.allowed) {
-    const { rule, reason, told = reason } = answer
-    throw new Refusal('policy_denied', `The rule ${rule} rejects this transaction: ${told}.`)
-  }
+  if (!answer.allowed) throw rejected(answer)
   return {
     ...(answer.rule === null ? {} : { rule: answer.rule }),
     policy: `${inForce.document.version} ${inForce.hash}`,
@@ -81,8 +78,11 @@ export function askPolicy(
   }
 }
 
+export const rejected = ({ rule, reason, told = reason }: PolicyRefusal): Refusal =>
+  new Refusal('policy_denied', `The rule ${rule} rejects this transaction: ${told}.`)
+
 /** Of what other people use, too, nobody is told how much that is. */
-const toLimitLeft = ({ rule, limit, amount, used, left, resetsAt, isOwn }: LimitRoom): LimitLeft => ({
+export const toLimitLeft = ({ rule, limit, amount, used, left, resetsAt, isOwn }: LimitRoom): LimitLeft => ({
   ...{ rule, limit },
   ...(isOwn ? { amount: amount.toString(), used: used.toString(), left: left.toString() } : {}),
   resetsAt: resetsAt === null ? null : new Date(resetsAt).toISOString(),

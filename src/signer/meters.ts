@@ -3,10 +3,11 @@ import { BoundedMap } from '../bounded-map.ts'
 import type { MeterCharge, ReadMeter } from './policy/evaluate.ts'
 import { charge, countFrom, usedIn, windowFromText, windowToText, type MeterWindow } from './policy/window.ts'
 import { decodeRestored } from './restored.ts'
+import { isSponsor } from './sponsor.ts'
 
-/** What was used of the limits of policies: a table that follows from the ledger and is written in the same commit. */
+/** What was used of the limits of policies and of top-ups: a table that follows from the ledger and is written in the same commit. */
 export type Meters = {
-  /** meters as a transaction of this account, in 40 hexadecimal digits, finds them at a time in milliseconds since 1970 */
+  /** meters as a transaction of this account, in 40 hexadecimal digits or ANY_SPONSOR, finds them at a time in milliseconds since 1970 */
   at: (at: number, account: string) => ReadMeter
   /** Charges as they are recorded: with the time from which counts what a meter held for later. */
   dated: (charges: readonly MeterCharge[]) => DatedCharge[]
@@ -15,6 +16,9 @@ export type Meters = {
   /** Writes what was charged, at the end of that transaction: a meter that all share is written once for all of them. */
   write: () => void
 }
+
+/** In place of an account: a restore that lost nonces of any sponsor fills the meter. */
+export const ANY_SPONSOR = 'any sponsor'
 
 /** Meters whose windows are kept in memory: reading one of the others costs a search of the table. */
 const MAX_CACHED = 100_000
@@ -138,6 +142,8 @@ function readLostNonces(db: DatabaseSync): Map<string, number> {
   const signed = db.prepare(
     'SELECT count(DISTINCT nonce) AS nonces FROM ledger WHERE address = ? AND chain_id = ? AND nonce >= ? AND nonce < ? AND seq < ?',
   )
+  const whose = db.prepare('SELECT user_id AS userId FROM accounts WHERE address = ?')
+  const lose = (account: string, at: number) => lost.set(account, Math.max(at, lost.get(account) ?? 0))
   const rows = db.prepare(`SELECT seq, at, raw FROM ledger WHERE kind = 'restore' ORDER BY seq`).iterate()
   for (const { seq, at, raw } of rows as Iterable<{ seq: number; at: number; raw: Uint8Array }>)
     for (const { address, chainId, nonce } of decodeRestored(raw).floors) {
@@ -145,7 +151,11 @@ function readLostNonces(db: DatabaseSync): Map<string, number> {
       const lane = `${address} ${chainId}`
       const first = floors.get(lane) ?? (lowest.get(account, chainId, seq) as { nonce: number | null }).nonce ?? 0
       const { nonces } = signed.get(account, chainId, first, nonce, seq) as { nonces: number }
-      if (nonces < nonce - first) lost.set(address, Math.max(at, lost.get(address) ?? 0))
+      if (nonces < nonce - first) {
+        lose(address, at)
+        const owner = whose.get(account) as { userId: string } | undefined
+        if (owner !== undefined && isSponsor(owner.userId)) lose(ANY_SPONSOR, at)
+      }
       floors.set(lane, Math.max(nonce, floors.get(lane) ?? 0))
     }
   return lost

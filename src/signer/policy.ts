@@ -14,6 +14,10 @@ export type PolicyLimits = {
   maxRaise: bigint
   /** wei: what is signed without a token may cost on one network within an hour, over all accounts */
   maxUnattendedFeeWei: bigint
+  /** wei: what sponsors may give one person on one network within a day, fees counted; 0: nothing */
+  topUpPerUserWei: bigint
+  /** wei: what one sponsor may give on one network within a day, fees counted; 0: nothing */
+  topUpPerSponsorWei: bigint
 }
 
 export type Decision = { allowed: boolean; rule: string }

@@ -10,9 +10,10 @@ import {
 } from './policy/evaluate.ts'
 import { charge, usedIn, type MeterWindow } from './policy/window.ts'
 import type { LedgerRow } from './record.ts'
+import { isSponsor } from './sponsor.ts'
 import { openStoreForReading } from './store.ts'
 
-/** A signature for which a token was shown, and what a policy would have said of it. */
+/** A signature for which a token was shown with the person's own account, and what a policy would have said of it. */
 export type ReplayedSignature = {
   seq: number
   at: number
@@ -40,7 +41,8 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
       const nonce = `${Buffer.from(row.address).toString('hex')} ${row.chain_id} ${row.nonce}`
       const isFirst = !first.has(nonce)
       if (isFirst) first.set(nonce, row.client_id)
-      if (row.token_id === null) continue
+      // A policy is not asked about top-ups: nothing else is signed with a token and from a sponsor.
+      if (row.token_id === null || isSponsor(row.user_id)) continue
       const question = questionOf(row)
       const read: ReadMeter = (meter, period) => usedIn(windows.get(meter) ?? null, { at, period })
       const before = dearest.get(nonce) ?? 0n

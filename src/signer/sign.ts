@@ -13,6 +13,7 @@ import type { LedgerAttempt } from './record.ts'
 import { Refusal } from './refusal.ts'
 import { readSignRequest, type SignOrder } from './request.ts'
 import type { TokenVerifier } from './tokens.ts'
+import { askTopUp, decideTopUp, isTopUp } from './top-up.ts'
 import { assemble, digestOf } from './transaction.ts'
 import { dearerBy, type UnattendedFees } from './unattended.ts'
 import type { Checked, Hex, Signed } from './wire.ts'
@@ -40,6 +41,7 @@ const WRITE_SCOPE = 'contracts:write'
 /**
  * Verb `sign`: freezes, token, built-in rules, ledger, the policy in force, in this order; then the key is opened, the signature
  * made and checked, the record and what it spends of limits written and committed, and only then are the bytes returned.
+ * From a sponsor's account, with a token of the person who is topped up: its own limits in place of the policy (top-up.ts).
  * Errors: bad_request, account_frozen, application_suspended, unknown_account, invalid_token, insufficient_scope,
  * forbidden_user, policy_denied, those of the ledger (`judge`), key_damaged.
  */
@@ -84,7 +86,14 @@ export async function check(inside: Inside, request: unknown): Promise<Checked> 
   return { kind, rule, stored: false, ...(limits.length === 0 ? {} : { limits }) }
 }
 
-type Examined = { ask: SignOrder; caller: TokenCaller | null; account: KeptAccount; rule: string }
+/** `toppedUp`: the person whose token was shown for an account of a sponsor's; null for what is signed with one's own. */
+type Examined = {
+  ask: SignOrder
+  caller: TokenCaller | null
+  account: KeptAccount
+  toppedUp: string | null
+  rule: string
+}
 
 /** Freezes, token and policy: what does not depend on the ledger. */
 async function examine({ keys, tokens, limits, freezes }: Inside, ask: SignOrder): Promise<Examined> {
@@ -92,17 +101,28 @@ async function examine({ keys, tokens, limits, freezes }: Inside, ask: SignOrder
   const account = keys.ofAddress(tx.from)
   if (account !== null) freezes.assertMoves({ chainId: tx.chainId, userId: account.userId })
   const caller = ask.accessToken === null ? null : await tokens.check(ask.accessToken)
-  if (caller !== null) authorise(caller, { chainId: tx.chainId, userId: account?.userId ?? null })
+  const toppedUp = caller !== null && account !== null && isTopUp(ask, account) ? caller.userId : null
+  if (caller !== null) authorise(caller, { chainId: tx.chainId, userId: toppedUp ?? account?.userId ?? null })
   if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
-  return { ask, caller, account, rule: pass(decide(tx, limits)) }
+  const rule = pass(decide(tx, limits))
+  if (toppedUp === null) return { ask, caller, account, toppedUp, rule }
+  freezes.assertMoves({ chainId: tx.chainId, userId: toppedUp })
+  return { ask, caller, account, toppedUp, rule: pass(decideTopUp(tx, addressOf(keys, toppedUp))) }
+}
+
+/** The address that the person's key gives, not one that a row of the store says. @throws key_damaged */
+function addressOf(keys: Keys, userId: string): Buffer | null {
+  const account = keys.ofUser(userId)
+  return account === null ? null : keys.use(account, () => account.address)
 }
 
 /** The ledger as it is now, and what policy asks of it: for what is signed, inside the group. */
-function judgeNow(inside: Inside, { ask, caller, account, rule }: Examined, at: number) {
+function judgeNow(inside: Inside, { ask, caller, account, toppedUp, rule }: Examined, at: number) {
   const { ledger, limits, unattended, freezes } = inside
   const slot = slotOf(ask)
   // Once more: a freeze may have come while the token was looked at.
   freezes.assertMoves({ chainId: slot.chainId, userId: account.userId })
+  if (toppedUp !== null) freezes.assertMoves({ chainId: slot.chainId, userId: toppedUp })
   if (caller === null) inside.assertUnattended()
   else assertNotSuspended(freezes, caller.clientId)
   const attempts = ledger.attempts(slot)
@@ -140,7 +160,11 @@ function judgeNow(inside: Inside, { ask, caller, account, rule }: Examined, at: 
       )
   if (!unattended.hasRoom(slot.chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
   const verdictOfPolicy: PolicyVerdict =
-    caller === null ? NO_POLICY : askPolicy(inside, { tx: ask.tx, kind, terms, attempts, account, caller, at })
+    caller === null
+      ? NO_POLICY
+      : toppedUp !== null
+        ? askTopUp(inside, { tx: ask.tx, sponsor: account.userId, person: toppedUp, at })
+        : askPolicy(inside, { tx: ask.tx, kind, terms, attempts, account, caller, at })
   return { ...{ kind, terms, rule, unattendedWei }, ...verdictOfPolicy }
 }
 

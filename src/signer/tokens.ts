@@ -5,12 +5,14 @@ import type { TokenCaller } from './caller.ts'
 import { CLOCK_TOLERANCE_SECONDS, type KeyFile } from './key-file.ts'
 import { Refusal } from './refusal.ts'
 import type { Revocations } from './revocations.ts'
+import { assertPerson } from './sponsor.ts'
 import { revoked } from './wire.ts'
 
 export type TokenVerifier = {
   /**
    * Verifies an access token (RFC 9068), by ES256 only.
    * @throws invalid_token        for every fault of the token, without saying which
+   * @throws forbidden_user       for one of a sponsor
    * @throws application_suspended, account_frozen, revocations_stale
    * @throws signer_unavailable   when no key was readable: that is no fault of the token
    */
@@ -98,6 +100,7 @@ function readCaller(payload: JWTPayload, id: string): TokenCaller {
   // Without a grant it could not be revoked.
   if (typeof sub !== 'string' || sub === '' || !isPlain(clientId) || !isPlain(grantId) || exp === undefined)
     throw invalid()
+  assertPerson(sub)
   return {
     userId: sub,
     clientId,

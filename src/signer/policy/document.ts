@@ -85,6 +85,12 @@ export const RESERVED_RULES = new Set([
   'max-raise',
   'max-unattended-fee',
   'frozen',
+  'top-up',
+  'top-up-to',
+  'top-up-data',
+  'top-up-off',
+  'top-up-per-user',
+  'top-up-per-sponsor',
 ])
 
 /**

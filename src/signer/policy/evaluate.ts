@@ -19,7 +19,7 @@ export type LimitRoom = { rule: string; limit: string; amount: bigint; used: big
 
 export type PolicyAnswer = PolicyConsent | PolicyRefusal
 /** `told`: the reason for who asked, where the whole of it would say what other people use */
-type PolicyRefusal = { allowed: false; rule: string; reason: string; told?: string }
+export type PolicyRefusal = { allowed: false; rule: string; reason: string; told?: string }
 /** `rule`: the one that allows it; null where only limits were asked */
 type PolicyConsent = { allowed: true; rule: string | null; charges: MeterCharge[]; room: LimitRoom[] }
 
@@ -120,9 +120,10 @@ function holdLimits(
       if (found === null) continue
       const { name } = limit
       const isOwn = rule.per.includes('user')
-      const refuse = (reason: string, told = reason): PolicyRefusal => ({
-        ...{ allowed: false, rule: rule.name, reason: `${name}${reason}` },
-        ...(isOwn || told === reason ? {} : { told: `${name}${told}` }),
+      const refuse = (reason: string): PolicyRefusal => ({
+        allowed: false,
+        rule: rule.name,
+        reason: `${name}${reason}`,
       })
       if (found === 'unreadable') return refuse(': the amount in the calldata is unreadable')
       if (found === 'unknown')
@@ -134,18 +135,35 @@ function holdLimits(
       let meter = `["${rule.name}","${name}"`
       for (const scope of rule.per) meter += scopes[scope]
       meter += ']'
-      const { used, resetsAt, isFull = false } = read(meter, period)
-      const later = () => (resetsAt === null ? '' : `, more room from ${new Date(resetsAt).toISOString()}`)
-      if (isFull)
-        return refuse(`.periodAmount counts as used after a restore that lost nonces of this account${later()}`)
-      if (used + charged > amount)
-        return refuse(`.periodAmount is ${amount} in ${period} seconds, used ${used}, needed ${charged}${later()}`, `.periodAmount has too little room${later()}`) // prettier-ignore
-      charges.push({ meter, amount: charged, limit: amount, period })
-      const left = amount - used
-      room.push({ rule: rule.name, limit: `${name}.periodAmount`, amount, used, left, resetsAt, isOwn })
+      const held = holdPeriod({ rule: rule.name, name, meter, amount, period, isOwn }, charged, read)
+      if ('reason' in held) return held
+      charges.push(held.charge)
+      room.push(held.room)
     }
   }
   return { charges, room }
+}
+
+/** An amount within a period of seconds, and the meter that counts it; `name` is what a refusal calls it. */
+export type PeriodLimit = { rule: string; name: string; meter: string; amount: bigint; period: number; isOwn: boolean }
+
+/** What so much takes of a limit, or that it has no room for it. */
+export function holdPeriod(
+  { rule, name, meter, amount, period, isOwn }: PeriodLimit,
+  charged: bigint,
+  read: ReadMeter,
+): { charge: MeterCharge; room: LimitRoom } | PolicyRefusal {
+  const { used, resetsAt, isFull = false } = read(meter, period)
+  const later = () => (resetsAt === null ? '' : `, more room from ${new Date(resetsAt).toISOString()}`)
+  const refuse = (reason: string, told = reason): PolicyRefusal => ({
+    ...{ allowed: false, rule, reason: `${name}.periodAmount ${reason}${later()}` },
+    ...(isOwn || told === reason ? {} : { told: `${name}.periodAmount ${told}${later()}` }),
+  })
+  if (isFull) return refuse('counts as used after a restore that lost nonces of this account')
+  if (used + charged > amount)
+    return refuse(`is ${amount} in ${period} seconds, used ${used}, needed ${charged}`, 'has too little room')
+  const room = { rule, limit: `${name}.periodAmount`, amount, used, left: amount - used, resetsAt, isOwn }
+  return { charge: { meter, amount: charged, limit: amount, period }, room }
 }
 
 function measure(limit: RuleAmount, { call, feeWei }: PolicyQuestion, effect: CallEffect): Measured | null {
