@@ -106,7 +106,6 @@ async function examine({ keys, tokens, limits, freezes }: Inside, ask: SignOrder
   if (account === null) throw new Refusal('unknown_account', 'The signer has no such account.')
   const rule = pass(decide(tx, limits))
   if (toppedUp === null) return { ask, caller, account, toppedUp, rule }
-  freezes.assertMoves({ chainId: tx.chainId, userId: toppedUp })
   return { ask, caller, account, toppedUp, rule: pass(decideTopUp(tx, addressOf(keys, toppedUp))) }
 }
 

@@ -24,7 +24,7 @@ export function decideTopUp({ to, data }: UnsignedTransaction, address: Buffer |
 
 /**
  * What a top-up takes of two limits of a rolling day, and not of the operator’s policy, which is about what people do with their own
- * funds. Counted is all that the sponsor can lose by it, value and highest fee.
+ * funds. Counted is value and highest fee, all that the sponsor can lose by it; a raise without a token has bounds of its own.
  * @throws policy_denied
  */
 export function askTopUp(
