@@ -34,6 +34,7 @@ test('in production no top-up is signed until the operator sets both limits, and
     for (const name of ['SIGNER_TOPUP_PER_USER_WEI', 'SIGNER_TOPUP_PER_SPONSOR_WEI']) delete env[name]
     Object.assign(env, settings)
     const signer = await start()
+    t.after(() => signer.end('SIGKILL'))
     await signer.bringRevocations([await key.list()])
     const [{ address: to }, { address: from }] = [await signer.createAccount({ userId: ALICE }), await signer.createAccount({ userId: HOUSE })] // prettier-ignore
     const request = ask(from, { to, value: '1000', gas: '0', accessToken: await key.token() })
