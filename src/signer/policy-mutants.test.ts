@@ -42,9 +42,35 @@ const MUTANTS: [what: string, file: string, from: string, to: string, by: string
     'verify recounts',
   ],
   ['a policy is not kept', 'policy-in-force.ts', 'put.run(offer.text)', '', 'limits', 'the file is looked at'],
+  ['a top-up goes to anyone', 'top-up.ts', '!to.equals(address)', 'to.length === 0', 'top-up', 'nothing but funds'],
+  ['a top-up is a call', 'top-up.ts', 'data.length > 0', 'data.length < 0', 'top-up', 'nothing but funds'],
+  ['a token raises and cancels what a sponsor sent', 'top-up.ts', `kind === 'send' && isSponsor`, 'kind.length > 0 && isSponsor', 'top-up', 'nothing but funds'], // prettier-ignore
+  ['every account is a sponsor’s', 'sponsor.ts', '/^SPONSOR-[A-Z0-9_]{1,32}$/', '/./', 'top-up', 'nothing but funds'], // prettier-ignore
+  ['a sponsor has any name', 'sponsor.ts', '/^SPONSOR-[A-Z0-9_]{1,32}$/', '/^SPONSOR-/', 'top-up', 'nothing but funds'], // prettier-ignore
+  ['somebody signs in as a sponsor', 'tokens.ts', '  assertPerson(sub)\n', '', 'top-up', 'a token for a sponsor'],
+  ['a sponsor takes their key', 'export-tokens.ts', '  assertPerson(sub)\n', '', 'top-up', 'a token for a sponsor'],
+  ['a frozen person is topped up', 'sign.ts', 'if (toppedUp !== null) freezes', 'if (toppedUp === "") freezes', 'top-up', 'a frozen sponsor'], // prettier-ignore
+  ['a suspended application tops up', 'sign.ts', 'else assertNotSuspended(freezes, caller.clientId)', 'else if (toppedUp === null) assertNotSuspended(freezes, caller.clientId)', 'top-up', 'a frozen sponsor'], // prettier-ignore
+  ['the address is what a row says', 'sign.ts', 'keys.use(account, () => account.address)', 'account.address', 'top-up', 'written over it'], // prettier-ignore
+  ['a policy is asked about top-ups', 'sign.ts', 'toppedUp !== null\n        ?', 'toppedUp === ""\n        ?', 'top-up', 'has a sponsor send'], // prettier-ignore
+  ['fees of a top-up do not count', 'top-up.ts', 'tx.value + tx.gas * feePair(tx.fees).max', 'tx.value', 'top-up', 'to the wei'], // prettier-ignore
+  ['what a top-up sends does not count', 'top-up.ts', 'tx.value + tx.gas * feePair(tx.fees).max', 'tx.gas * feePair(tx.fees).max', 'top-up', 'to the wei'], // prettier-ignore
+  ['a top-up is charged to nobody', 'top-up.ts', 'meters.dated(held.map(({ charge }) => charge))', '[]', 'top-up', 'at once with room'], // prettier-ignore
+  ['people share what one may get', 'top-up.ts', 'userId: person, chainId', 'userId: sponsor, chainId', 'top-up', 'shared by all people'], // prettier-ignore
+  ['each person has a limit of the sponsor’s', 'top-up.ts', 'userId: sponsor, chainId', 'userId: person, chainId', 'top-up', 'shared by all people'], // prettier-ignore
+  ['networks share a limit of top-ups', 'top-up.ts', '`chain ${chainId}`', '`chain`', 'top-up', 'shared by all people'], // prettier-ignore
+  ['what others were given is told', 'top-up.ts', 'topUpPerSponsorWei,\n    false', 'topUpPerSponsorWei,\n    true', 'top-up', 'shared by all people'], // prettier-ignore
+  ['a day of top-ups is an hour', 'top-up.ts', 'DAY_SECONDS = 86_400', 'DAY_SECONDS = 3_600', 'top-up', 'a day rolls'],
+  ['a day of top-ups is two', 'top-up.ts', 'DAY_SECONDS = 86_400', 'DAY_SECONDS = 172_800', 'top-up', 'a day rolls'],
+  ['one limit of 0 is enough to be on', 'top-up.ts', 'topUpPerUserWei === 0n || ', 'topUpPerUserWei === 0n && ', 'top-up', 'limit at 0'], // prettier-ignore
+  ['a restore that lost a sponsor’s nonces leaves people their room', 'meters.ts', 'lose(ANY_SPONSOR, at)', 'void at', 'top-up-starts', 'after a restore'], // prettier-ignore
+  ['a restore is of one sponsor’s people only', 'top-up.ts', 'meters.at(at, ANY_SPONSOR)', `meters.at(at, tx.from.toString('hex'))`, 'top-up-starts', 'after a restore'], // prettier-ignore
+  ['top-ups are on in production', 'settings.ts', 'isDevelopment ? 10n ** 18n : 0n', 'isDevelopment ? 10n ** 18n : 10n ** 18n', 'top-up-starts', 'in production'], // prettier-ignore
+  ['sponsors give without end in production', 'settings.ts', 'isDevelopment ? 10n ** 21n : 0n', '10n ** 21n', 'top-up-starts', 'in production'], // prettier-ignore
+  ['a policy that is tried is asked about top-ups', 'replay.ts', ' || isSponsor(row.user_id)', '', 'top-up', 'a policy that is tried'], // prettier-ignore
 ]
 
-suite('mutants of the policy', { concurrency: false }, () => {
+suite('mutants of the policy and of top-ups', { concurrency: false }, () => {
   const root = fileURLToPath(new URL('../..', import.meta.url))
   let folder: string
   before(() => {

@@ -292,7 +292,7 @@ test('a sponsor’s limit is shared by all people on a network; another sponsor 
   await assert.rejects(give(ALICE, 21n, { by: RESERVE }), denied('top-up-per-user'))
   await give(BOB, 50n, { by: RESERVE })
   await assert.rejects(give(BOB, 21n, { by: RESERVE }), denied('top-up-per-user'))
-  await give(ALICE, 100n, { chainId: 10 })
+  await assert.doesNotReject(give(ALICE, 100n, { chainId: 10 }))
   await assert.rejects(give(ALICE, 21n, { chainId: 10, by: RESERVE }), denied('top-up-per-user'))
   whole()
 })
@@ -323,7 +323,7 @@ test('a day rolls: what was given counts for 24 hours and no clock that is set b
   place.restart()
   // A sixtieth of a day at most it counts longer.
   time.now = start + 24.8 * hour
-  await give(ALICE, 50n)
+  await assert.doesNotReject(give(ALICE, 50n))
   await assert.rejects(give(ALICE, 21n), denied('top-up-per-user'))
   time.now = start + 35.99 * hour
   await assert.rejects(give(ALICE, 21n), denied('top-up-per-user'))
