@@ -17,8 +17,9 @@ const REQUESTS = Number(process.env.UNAUTHORISED ?? 200)
 const SEED = Number(process.env.UNAUTHORISED_SEED ?? 3)
 const AUDIENCE = 'http://localhost:4000/v1'
 const FROZEN = 'DISCORD-3'
+const HOUSE = 'SPONSOR-HOUSE'
 
-/** A signer with both sockets, three accounts, of which one is frozen, and a list of what is revoked. */
+/** A signer with both sockets, accounts of three people, of which one is frozen, and of a sponsor, and a list of what is revoked. */
 async function installation(t: TestContext) {
   const place = await makePlace()
   const authSocket = join(place.folder, 'auth', 'signer.sock')
@@ -32,7 +33,8 @@ async function installation(t: TestContext) {
     place.clear()
   })
   const addresses = new Map<string, Hex>()
-  for (const userId of [ALICE, BOB, FROZEN]) addresses.set(userId, (await auth.createAccount({ userId })).address)
+  for (const userId of [ALICE, BOB, FROZEN, HOUSE])
+    addresses.set(userId, (await auth.createAccount({ userId })).address)
   const entries = [revoked.user(FROZEN), revoked.application('suspended'), revoked.grant('ended')]
   await auth.bringRevocations([await place.revocations({ entries })])
   const ledger = () => {
@@ -52,6 +54,11 @@ type Installation = Awaited<ReturnType<typeof installation>>
 const CODES: Record<string, string> = {
   'another person’s account': 'forbidden_user',
   'an account of nobody': 'unknown_account',
+  'a sponsor’s funds for somewhere': 'policy_denied',
+  'a sponsor’s funds for another person': 'policy_denied',
+  'a call of a sponsor’s': 'policy_denied',
+  'a sponsor’s nonce cancelled': 'forbidden_user',
+  'a sponsor’s token': 'forbidden_user',
   'no permission to write': 'insufficient_scope',
   'another network of the token': 'insufficient_scope',
   'a network that is not served': 'policy_denied',
@@ -113,6 +120,12 @@ function thefts({ place, addressOf }: Installation, below: (limit: number) => nu
     'another header': withToken(() => changed({ typ: 'JWT' }, 0)),
     'an application written into it': withToken(() => changed({ client_id: 'other' })),
     'another person’s account': async () => ask(addressOf(BOB), { accessToken: await place.token(ALICE) }),
+    'a sponsor’s funds for somewhere': alice({ from: addressOf(HOUSE) }),
+    'a sponsor’s funds for another person': alice({ from: addressOf(HOUSE), to: addressOf(BOB) }),
+    'a call of a sponsor’s': alice({ from: addressOf(HOUSE), to: addressOf(ALICE), data: '0x12345678' }),
+    'a sponsor’s nonce cancelled': alice({ from: addressOf(HOUSE), to: addressOf(HOUSE), kind: 'cancel', value: '0' }),
+    'a sponsor’s token': async () => ask(addressOf(HOUSE), { accessToken: await place.token(HOUSE) }),
+    'a sponsor’s funds without a token': async () => ask(addressOf(HOUSE), { to: addressOf(ALICE) }),
     'an account of nobody': async () => ask(SOMEWHERE, { accessToken: await place.token(ALICE) }),
     'no permission to write': alice({}, { scope: 'openid contracts:read' }),
     'another network of the token': alice({}, { chain_id: 1 }),
@@ -152,7 +165,7 @@ test(`of ${REQUESTS} requests that nobody authorised nothing is signed, on the s
   const house = await installation(t)
   const { api, place, addressOf, ledger } = house
   const before = ledger()
-  assert.deepEqual(before.map(({ kind }) => kind), ['account', 'account', 'account']) // prettier-ignore
+  assert.deepEqual(before.map(({ kind }) => kind), ['account', 'account', 'account', 'account']) // prettier-ignore
   const theft = thefts(house, randomOf(SEED))
   for (let made = 0; made < REQUESTS; made += 1) {
     const [name, request] = await theft(made)

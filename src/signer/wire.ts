@@ -14,7 +14,7 @@ export type SignRequest = {
   /** the user's own bearer token; absent only for `replace` and `cancel` of a nonce the ledger already knows or may fill */
   accessToken?: string
   chainId: number
-  /** the account that signs, and the user it belongs to */
+  /** the account that signs: the user's own, or a sponsor's for a `send` of native currency to the user's own (top-up.ts) */
   from: Hex
   nonce: number
   /** never absent: contract creation is refused */
