@@ -78,7 +78,8 @@ export function askPolicy(
   }
 }
 
-export const rejected = ({ rule, reason, told = reason }: PolicyRefusal): Refusal =>
+/** What someone who asked is told of it. */
+export const rejected = ({ rule, reason, told = reason }: Omit<PolicyRefusal, 'allowed'>): Refusal =>
   new Refusal('policy_denied', `The rule ${rule} rejects this transaction: ${told}.`)
 
 /** Of what other people use, too, nobody is told how much that is. */

@@ -33,7 +33,7 @@ export function askTopUp(
 ): PolicyVerdict {
   const { topUpPerUserWei, topUpPerSponsorWei } = limits
   if (topUpPerUserWei === 0n || topUpPerSponsorWei === 0n)
-    throw rejected({ allowed: false, rule: 'top-up-off', reason: 'this signer signs no top-ups' })
+    throw rejected({ rule: 'top-up-off', reason: 'this signer signs no top-ups' })
   const charged = tx.value + tx.gas * feePair(tx.fees).max
   const perUser = limitOf({ rule: 'top-up-per-user', userId: person, chainId: tx.chainId }, topUpPerUserWei, true)
   const perSponsor = limitOf(
