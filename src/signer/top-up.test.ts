@@ -91,9 +91,17 @@ test('a person’s token has a sponsor send them funds: the record names sponsor
 test('with a token nothing but funds for its own person is signed with a sponsor’s account', async (t) => {
   const house = await funded(t, { SIGNER_CHAINS: `${CHAIN_ID} 1` })
   const { signer, place, topUp, sponsor, alice, bob, records, whole } = house
-  const { address: odd } = await signer.createAccount({ userId: 'SPONSOR-house' })
   const stranger = await place.token('DISCORD-3')
   await signer.sign(topUp(0))
+  const odd = new Map<string, SignRequest['from']>()
+  for (const userId of [
+    'SPONSOR-house',
+    'SPONSOR-HOUSE-2',
+    `SPONSOR-${'A'.repeat(33)}`,
+    'OIDC-SPONSOR-HOUSE',
+    'SPONSORS-HOUSE',
+  ])
+    odd.set(userId, (await signer.createAccount({ userId })).address)
   const before = records()
   const priced = { maxFeePerGas: '2000', maxPriorityFeePerGas: '200' }
   const refused: [what: string, request: SignRequest, why: (error: unknown) => boolean][] = [
@@ -114,10 +122,10 @@ test('with a token nothing but funds for its own person is signed with a sponsor
     ['a raise', topUp(0, { kind: 'replace', ...priced }), refusal('forbidden_user')],
     ['a cancel', topUp(0, { kind: 'cancel', to: sponsor, value: '0', ...priced }), refusal('forbidden_user')],
     ['a cancel of a new nonce', topUp(1, { kind: 'cancel', to: sponsor, value: '0' }), refusal('forbidden_user')],
-    ['from an account whose id is no sponsor’s', topUp(1, { from: odd }), refusal('forbidden_user')],
     ['from another person', topUp(1, { from: bob }), refusal('forbidden_user')],
     ['from nobody', topUp(1, { from: SOMEWHERE }), refusal('unknown_account')],
   ]
+  for (const [what, from] of odd) refused.push([`from ${what}`, topUp(1, { from }), refusal('forbidden_user')])
   for (const [what, request, why] of refused) {
     await assert.rejects(signer.sign(request), why, what)
     await assert.rejects(signer.check(request), why, what)
@@ -125,6 +133,9 @@ test('with a token nothing but funds for its own person is signed with a sponsor
   assert.deepEqual(records(), before)
   // It was what the table changes.
   await signer.sign(topUp(1))
+  // Of whom a provider says such things is a person.
+  const accessToken = await place.token('OIDC-SPONSOR-HOUSE')
+  await signer.sign(ask(odd.get('OIDC-SPONSOR-HOUSE')!, { accessToken, intentId: 'odd' }))
   // What the person received is theirs: with their own account they do as always.
   const own = await signer.sign(ask(alice, { accessToken: house.accessToken, data: '0x12345678' }))
   assert.equal(own.rule, 'default-allow')

@@ -15,7 +15,9 @@ const FOLDERS: Record<string, Patterns> = {
   'src/follower': { files: ['src/follower/*.ts'], tests: ['src/follower/*.test.ts'] },
   'src/history': { files: ['src/history/*.ts'], tests: ['src/history/*.test.ts', 'src/cli/history.test.ts'] },
   'src/signer': {
-    files: ['src/signer/{deks,heads,judge,ledger,macs,meters,record,restore-keys,rotation,sign,sponsor,top-up,tree,wrapping}.ts'],
+    files: [
+      'src/signer/{deks,heads,judge,ledger,macs,meters,record,restore-keys,rotation,sign,sponsor,top-up,tree,wrapping}.ts',
+    ],
     tests: ['src/signer/*.test.ts'],
   },
   'src/signer/kek': { files: ['src/signer/kek/*.ts'], tests: ['src/signer/kek/*.test.ts'] },
