@@ -369,9 +369,7 @@ function shapesOf(config: Config): string[] {
       'AUTH_ORIGIN must be on another host than PUBLIC_ORIGIN: cookies and scripts of one host reach each other',
     )
   if (AUTH_SOCKET !== undefined && config.NODE_ENV !== 'production')
-    problems.push(
-      'AUTH_SOCKET is for production: the embedded database lets one process in, and development has one for everything',
-    )
+    problems.push('AUTH_SOCKET is for production: the embedded database lets one process in, and development has one for everything') // prettier-ignore
   if (AUTH_SOCKET === undefined && AUTH_ORIGIN !== undefined)
     problems.push('AUTH_SOCKET is missing: AUTH_ORIGIN is the host of a program of its own')
   if (!/^(chatelaine-signing-log\/[0-9a-f]{16}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})?$/.test(SIGNER_KEY ?? '')) problems.push('SIGNER_KEY must be a verifier key, chatelaine-signing-log/… with two + in it') // prettier-ignore

@@ -65,6 +65,7 @@ const catalogue = {
   // 429
   rate_limited: [429, 'Too many requests', 'Wait for `Retry-After` seconds.', true],
   quota_exhausted: [429, 'The application’s quota is used up', 'The application has made as many requests as the operator allows it in this hour, day or month. Nothing was done. The next one begins after `Retry-After` seconds.', true],
+  gas_budget_exhausted: [429, 'The gas budget is used up', 'Sponsors have paid as much as the application lets them in a day, for this person or for all of them, and the account has too little of its own. Nothing was sent. `resetsAt` says when there is room again; null: the write costs more than a whole day’s budget.', true],
   too_many_pending: [429, 'Too many unconfirmed writes', 'The queue of the account is full of writes that wait for blocks. Retry when some are mined.', true],
   // 5xx
   internal_error: [500, 'Internal server error', 'A bug in this service. Report the request id to the operator.'],
@@ -73,6 +74,8 @@ const catalogue = {
   address_not_proven: [503, 'The address is not proven', 'The address that is stored for a user is not the one that the signer attests. Nothing was shown or sent. The operator has to review the database.'],
   identity_not_proven: [503, 'The identity is not proven', 'The database leads an identity to an account, and the authorization server has not signed that it is so. Nobody was signed in, and nothing was shown or sent. The operator has to review the database.'],
   account_stopped: [503, 'The account is stopped', 'One of its nonces was used by a transaction that this service did not make. The operator has to review it before it sends again.'],
+  sponsor_empty: [503, 'No sponsor can pay', 'The sponsors of this network have too little, or it has none. The operator has to fund one. Nothing was sent. Retry with the same idempotency key.', true],
+  top_up_pending: [503, 'The funds for gas are on their way', 'A sponsor has sent the account what this write costs, and that is not mined yet. Nothing of the write was done. Retry with the same idempotency key: nothing is sent twice.', true],
   shutting_down: [503, 'The service is restarting', 'Retry after `Retry-After` seconds.', true],
   signer_unavailable: [503, 'The signer is not responding', 'Retry with the same idempotency key.', true],
   auth_unavailable: [503, 'The authorization server is not responding', 'Sign-in and tokens are away for a moment. Retry.', true],
@@ -111,6 +114,8 @@ export type ErrorExtras = {
   funds?: Funds
   /** seconds, for the Retry-After header; with 429 and 503 one unless given */
   retryAfter?: number
+  /** of `gas_budget_exhausted`: ISO 8601; null: never, as it is */
+  resetsAt?: string | null
   /** the scheme that a 401 asks for; Bearer unless given */
   challenge?: 'DPoP'
 }
@@ -122,6 +127,7 @@ export class AppError extends Error {
   readonly revert: Revert | undefined
   readonly funds: Funds | undefined
   readonly retryAfter: number | undefined
+  readonly resetsAt: string | null | undefined
   readonly challenge: 'DPoP' | undefined
 
   constructor(code: ErrorCode, detail: string, extras: ErrorExtras = {}) {
@@ -133,6 +139,7 @@ export class AppError extends Error {
     this.funds = extras.funds
     const { status } = describeError(code)
     this.retryAfter = extras.retryAfter ?? (status === 429 || status === 503 ? 1 : undefined)
+    this.resetsAt = extras.resetsAt
     this.challenge = extras.challenge
   }
 

@@ -9,6 +9,7 @@ export type Telemetry = {
   refusals: Counter<string>
   rpcCalls: Counter<string>
   writes: Counter<string>
+  topUps: Counter<string>
   headBlock: Gauge<string>
   followedBlock: Gauge<string>
   indexedBlock: Gauge<string>
@@ -54,6 +55,12 @@ export function openTelemetry(name: string, level: string): Telemetry {
       name: 'writes_total',
       help: 'State changes of transactions, by new state',
       labelNames: ['state'],
+      registers,
+    }),
+    topUps: new Counter({
+      name: 'top_ups_total',
+      help: 'Top-ups by what became of them: the state of the transaction, sponsor_empty or gas_budget_exhausted',
+      labelNames: ['outcome'],
       registers,
     }),
     headBlock: new Gauge({

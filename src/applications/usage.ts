@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { retrying, type RootDb } from '../store/db.ts'
+import { DAY_HOURS, EVERYONE } from '../store/sponsor-budget.ts'
 import { readApplication } from './manage.ts'
 import type { ApplicationUsage } from './wire.ts'
 
@@ -9,7 +10,7 @@ import type { ApplicationUsage } from './wire.ts'
  * @throws not_found
  */
 export async function readUsage(db: RootDb, clientId: string): Promise<ApplicationUsage> {
-  const { quotas } = await readApplication(db, clientId)
+  const { quotas, sponsor } = await readApplication(db, clientId)
   const { rows } = await retrying(() =>
     sql<{ counts: string; per: string; used: number; startsAt: Date; endsAt: Date }>`
       select given.counts, given.per, coalesce(usage.used, 0)::bigint as used,
@@ -27,5 +28,21 @@ export async function readUsage(db: RootDb, clientId: string): Promise<Applicati
       const { used, startsAt, endsAt } = rows.find(({ counts, per }) => counts === quota.counts && per === quota.per)!
       return { ...quota, used, startsAt: startsAt.toISOString(), endsAt: endsAt.toISOString() }
     }),
+    sponsored:
+      sponsor === null ? null : { perApplication: sponsor.perApplication, used: await sponsoredToday(db, clientId) },
   }
+}
+
+/** wei, decimal digits */
+async function sponsoredToday(db: RootDb, clientId: string): Promise<string> {
+  const row = await retrying(() =>
+    db
+      .selectFrom('gas_spent')
+      .select(({ fn }) => fn.sum<string | null>('wei').as('wei'))
+      .where('client_id', '=', clientId)
+      .where('account_id', '=', EVERYONE)
+      .where('hour', '>', sql<Date>`now() - ${`${DAY_HOURS + 1} hours`}::interval`)
+      .executeTakeFirst(),
+  )
+  return row?.wei ?? '0'
 }

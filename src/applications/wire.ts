@@ -129,6 +129,15 @@ export const ApplicationUsage = Type.Object(
         endsAt: Type.String({ format: 'date-time' }),
       }),
     ),
+    /** what sponsors sent for its people; null: it has no budget */
+    sponsored: Nullable(
+      Type.Object({
+        perApplication: Type.String({ description: 'wei of a rolling day, decimal digits' }),
+        used: Type.String({
+          description: 'Of that, counted by the hour: with fees, and the highest fee of what is on its way',
+        }),
+      }),
+    ),
   },
   {
     title: 'ApplicationUsage',
@@ -140,6 +149,7 @@ export const ApplicationUsage = Type.Object(
             ...{ startsAt: '2026-01-31T00:00:00.000Z', endsAt: '2026-02-01T00:00:00.000Z' },
           },
         ],
+        sponsored: { perApplication: '5000000000000000000', used: '120000000000000000' },
       },
     ],
   },

@@ -151,7 +151,11 @@ async function show(clientId: string, given: JsonOption): Promise<void> {
 async function usage(clientId: string, given: JsonOption): Promise<void> {
   const used = await withRegistry((registry) => registry.usage(clientId))
   const rows = used.quotas.map((quota) => [quotaLine(quota), String(quota.used), quota.endsAt])
-  print(given, used, rows.length === 0 ? 'No quotas.' : table(['quota', 'used', 'begins anew'], rows))
+  const { sponsored } = used
+  print(given, used, [
+    rows.length === 0 ? 'No quotas.' : table(['quota', 'used', 'begins anew'], rows),
+    ...(sponsored === null ? [] : [`Sponsors sent ${sponsored.used} of ${sponsored.perApplication} wei in a day.`]),
+  ].join('\n')) // prettier-ignore
 }
 
 async function update(clientId: string, given: ApplicationOptions): Promise<void> {

@@ -86,6 +86,7 @@ export function problemOf(
     error: error.message,
     ...(error.errors === undefined ? {} : { errors: error.errors }),
     ...(error.funds === undefined ? {} : { funds: error.funds }),
+    ...(error.resetsAt === undefined ? {} : { resetsAt: error.resetsAt }),
     ...(error.revert === undefined ? {} : { revert: error.revert }),
   }
 }

@@ -114,6 +114,11 @@ export const Problem = Type.Object(
         ),
       ),
     ),
+    resetsAt: Type.Optional(
+      Nullable(
+        Type.String({ description: 'For `gas_budget_exhausted`: when there is room again (ISO 8601); null: never' }),
+      ),
+    ),
     revert: Type.Optional(Revert),
   },
   { title: 'Problem', description: 'Problem document, RFC 9457' },

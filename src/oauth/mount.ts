@@ -39,7 +39,7 @@ export function mount(server: FastifyInstance, app: App, provider: Provider): vo
   const answer = provider.callback()
   // Whole before the library has it, of whatever type: it would hold a place for as long as a body is on its way.
   server.removeAllContentTypeParsers()
-  server.addContentTypeParser('*', (_request, payload: AsyncIterable<Buffer>) => readWhole(payload))
+  server.addContentTypeParser('*', (_request: FastifyRequest, payload: AsyncIterable<Buffer>) => readWhole(payload))
 
   for (const [method, path] of routes) {
     server.route({

@@ -35,6 +35,21 @@ test('the embedded chain with `topup` has its sponsor from the start, funded, on
   assert.deepEqual([network.gas, network.sponsors], ['topup', 1])
 })
 
+test('a person of the application `demo` without a coin writes, and the operator sees what that took', async () => {
+  const body = { to: here.bob.address, value: '0' }
+  const { status, body: answer } = await here.alice.post('/v1/transactions?wait=mined', body)
+  assert.deepEqual(
+    [status, answer.state, answer.tx.from.toLowerCase()],
+    [200, 'MINED', here.alice.address.toLowerCase()],
+  )
+  const { sponsored } = (await operate('GET', '/applications/demo/usage')).body
+  assert.equal(sponsored.perApplication, String(10n ** 21n))
+  assert.ok(BigInt(sponsored.used) > 0n && BigInt(sponsored.used) < 10n ** 16n)
+  // Bob pays a value by his own funds alone, and has none.
+  const refused = await here.bob.post('/v1/transactions', { to: here.alice.address, value: '1' })
+  assert.deepEqual([refused.status, refused.body.code], [422, 'insufficient_funds'])
+})
+
 test('a sponsor is made by the operator API, twice the same, and it is written down who made it', async () => {
   const body = { name: 'SECOND', network: 'devnet' }
   const made = await operate('POST', '/sponsors', body)

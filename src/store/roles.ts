@@ -15,14 +15,14 @@ type Grants = {
 /** People, applications, what they allowed, and what is a secret of theirs. */
 export const OF_AUTH: Grants = {
   whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
-  read: ['migrations', 'application_usage', 'stopped_lanes', 'transactions', 'cursors', 'backfill_work'],
+  read: ['migrations', 'application_usage', 'gas_spent', 'stopped_lanes', 'transactions', 'cursors', 'backfill_work'],
   without: {},
   more: ['update on stopped_lanes'],
 }
 
 /** Transactions, blocks and what is read from them. Of people who they are, and nothing that signs them in. */
 export const OF_API: Grants = {
-  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'earlier_keys', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'tokens', 'backfills', 'backfill_work', 'backfill_wishes'], // prettier-ignore
+  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'earlier_keys', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'tokens', 'backfills', 'backfill_work', 'backfill_wishes', 'top_ups', 'gas_spent'], // prettier-ignore
   read: [
     'migrations',
     'accounts',

@@ -71,6 +71,21 @@ export type Database = {
     created_at: DefaultTime
   }
   sponsors: { account_id: string; chain_id: number; name: string; created_at: DefaultTime }
+  top_ups: {
+    chain_id: number
+    account_id: string
+    ordinal: number
+    sponsor_id: string
+    client_id: string
+    /** decimal digits, like the next */
+    wei: string
+    charged: string
+    hour: Time
+    created_at: DefaultTime
+    settled_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    block_number: ColumnType<number | null, number | null | undefined, number | null>
+  }
+  gas_spent: { client_id: string; account_id: string; hour: Time; wei: string }
   applications: {
     client_id: string
     name: string

@@ -12,3 +12,8 @@ export const sponsorBudgetOf = ({
   perUser === null || perApplication === null
     ? null
     : { perUser: BigInt(perUser), perApplication: BigInt(perApplication) }
+
+/** hours that a rolling day is counted in. An hour counts whole until its last minute is a day old, so a day holds no more than the budget. */
+export const DAY_HOURS = 24
+/** Whose row of `gas_spent` holds what all people of an application were sent. */
+export const EVERYONE = '00000000-0000-0000-0000-000000000000'

@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { highestPrice } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
@@ -20,6 +19,8 @@ import { slot } from '../state.ts'
 
 /** An account that always loses its race is one that someone else is hammering. */
 const MAX_RACES = 64
+/** how often a write is given what it lacks: others of its account may have used it meanwhile */
+const MAX_FUNDED = 4
 /** milliseconds that a write waits for earlier ones of its account to be signed */
 const PATIENCE_MS = 3_000
 
@@ -61,12 +62,11 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
   throw new AppError('conflict', 'Other writes of this account took the nonce each time. Retry.', { retryAfter: 1 })
 }
 
-/** The budget asked anew, and the second time with what is given to an account that is short; null when there is nothing more to ask. */
-async function askAgain(chain: Chain, { from, intent, terms, budget, fund }: Binding, times: number) {
+/** The budget asked anew, and from the second time on with what is given to an account that is short; null when there is nothing more to ask. */
+async function askAgain(chain: Chain, { from, intent, terms, fund }: Binding, times: number) {
   if (times === 0) return budgetNow(chain, from)
-  if (times > 1 || fund === undefined || fund === null) return null
-  const fee = terms.gas * highestPrice(terms.fees)
-  return fund({ value: intent.value, fee, available: budget?.available ?? 0n })
+  if (times > MAX_FUNDED || fund === undefined || fund === null) return null
+  return fund({ value: intent.value, terms })
 }
 
 function toBound(

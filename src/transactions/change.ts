@@ -7,6 +7,8 @@ import { toBound, type TransactionRow } from './intent.ts'
 import { findTransaction, readTransaction } from './read.ts'
 import type { Transaction } from './wire.ts'
 import { raiseFee, sendCancel } from './replace.ts'
+import { gasStrategy } from './gas.ts'
+import { sendForSponsor } from './send.ts'
 
 /**
  * Tries to put nothing in a pending transaction's place: the same nonce, a higher fee. Whichever is mined first wins;
@@ -33,13 +35,15 @@ export async function cancelTransaction(app: App, caller: Caller, idOrHash: stri
 }
 
 /**
- * Raises the fee of a pending transaction now.
+ * Raises the fee of a pending transaction now. Where sponsors pay, what it lacks by now is sent first.
  * @throws transaction_not_found, not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
  */
 export async function speedUpTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
   const row = await findTransaction(app, caller, idOrHash)
   refuseUnlessPending(row)
-  const { sent } = await asked(() => raiseFee(app, chainOf(app, caller), toBound(row), { accessToken: caller.token }))
+  const chain = chainOf(app, caller)
+  await gasStrategy(chain).relieve({ app, chain, caller, send: sendForSponsor })
+  const { sent } = await asked(() => raiseFee(app, chain, toBound(row), { accessToken: caller.token }))
   if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined.')
   return readTransaction(app, caller, row.id)
 }

@@ -32,8 +32,10 @@ export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<
   const chain = chainOf(app, caller)
   const from = caller.address
   const { terms } = await gasStrategy(chain).prepare({ app, chain, caller, intent })
-  const [returned, next] = await Promise.all([call(chain, from, intent), nextNonce(app, chain, from)])
-  const { nonce, rule, limits } = await askSigner(app, chain, caller, { intent, terms, next })
+  const [returned, { nonce, rule, limits }] = await Promise.all([
+    call(chain, from, intent),
+    checkWrite(app, chain, caller, { intent, terms }),
+  ])
   const { to, value, data } = intent
   return {
     status: 'SUCCESS',
@@ -69,12 +71,13 @@ function readReturned({ fn }: Intent, data: Hex): { response: unknown; outputs: 
 const MAX_LOST_NONCES = 64
 
 /** The nonce that the signer would take, and the rule that lets it. What it refuses, it refuses in the same words as a write. */
-async function askSigner(
+export async function checkWrite(
   app: App,
   chain: Chain,
   { address: from, token }: Caller,
-  { intent, terms, next }: { intent: Intent; terms: Terms; next: number },
+  { intent, terms }: { intent: Intent; terms: Terms },
 ): Promise<{ nonce: number } & Pick<Checked, 'rule' | 'limits'>> {
+  const next = await nextNonce(app, chain, from)
   const { to, value, data } = intent
   const asked = { id: `dry-run-${randomUUID()}`, chainId: chain.chainId, from, to, value, data, ...terms }
   for (let nonce = next; nonce < next + MAX_LOST_NONCES; nonce++) {

@@ -12,8 +12,8 @@ export type Budget = {
   paidBelow: number
 }
 
-/** What a write lacks, wei. `fee`: the most that its gas costs; null where the node would not estimate it. */
-export type Shortage = { value: bigint; fee: bigint | null; available: bigint }
+/** Of a write that its account cannot pay: wei that it moves, and its terms; null where the node would not estimate them. */
+export type Shortage = { value: bigint; terms: Terms | null }
 
 /** Sees to it that an account has what a write lacks. @returns what it has then; null where nobody gives it anything */
 export type Fund = (shortage: Shortage) => Promise<Budget | null>

@@ -7,6 +7,7 @@ import type { Hex } from '../ids.ts'
 import type { Checked, Signed, SignRequest } from '../signer/wire.ts'
 import { reservedFor, type Fund } from './funds.ts'
 import type { Attempt, Bound, Intent, Terms } from './intent.ts'
+import { rehearsedFund, topUpFund, type TopUpTools } from './top-up.ts'
 import { budgetNow, prepareFromAccount, type PreparedWrite } from './prepare.ts'
 
 /**
@@ -14,12 +15,17 @@ import { budgetNow, prepareFromAccount, type PreparedWrite } from './prepare.ts'
  * a write costs and to whom, and which bytes carry it.
  */
 export type GasStrategy = {
-  name: 'self'
+  name: 'self' | 'topup'
   /**
    * Simulates the intent and finds its terms, and that the payer can pay.
    * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, chain_unavailable, chain_timeout
    */
   prepare: (asked: Preparing) => Promise<PreparedWrite>
+  /**
+   * Gives an account what its open writes lack by now: a reorganisation or a raise may have taken it. Nothing else.
+   * @throws what sending a write throws
+   */
+  relieve: (asked: Omit<Preparing, 'intent' | 'sending'> & { send: TopUpTools['send'] }) => Promise<void>
   /** What an attempt reserves of the account's budget, wei. */
   reserve: (intent: Pick<Intent, 'value'>, attempt: Omit<Attempt, 'raw' | 'hash'>) => bigint
   /** The first bytes of a bound intent; the user's token goes along. @throws what the signer throws */
@@ -32,7 +38,14 @@ export type GasStrategy = {
 }
 
 /** Whose write it is, and what it is to do. */
-export type Preparing = { app: App; chain: Chain; caller: Pick<Caller, 'accountId' | 'address'>; intent: Intent }
+type Preparing = {
+  app: App
+  chain: Chain
+  caller: Caller
+  intent: Intent
+  /** absent in a rehearsal, which sends nothing */
+  sending?: Pick<TopUpTools, 'send' | 'check'>
+}
 
 /** An intent as it would be bound. */
 type Unbound = Omit<Bound, 'accountId' | 'requestHash'>
@@ -45,6 +58,7 @@ const self: GasStrategy = {
   name: 'self',
   prepare: ({ chain, caller: { address }, intent }) =>
     prepareFromAccount(chain, address, intent, faucetOf(chain, address)),
+  relieve: async () => {},
   reserve: reservedFor,
   sign: (app, bound, accessToken) =>
     app.signer.sign({
@@ -66,18 +80,48 @@ const self: GasStrategy = {
   classify: classifySendError,
 }
 
-/** What our own development chain gives to anyone who is short. */
+const transferFrom =
+  (chain: Chain): TopUpTools['prepare'] =>
+  (from, transfer) =>
+    prepareFromAccount(chain, from, transfer, faucetOf(chain, from))
+
+/** What our own development chain gives to anyone who is short, once for a write. */
 function faucetOf(chain: Chain, address: Hex): Fund | null {
   const { faucet } = chain
   if (faucet === null) return null
+  let isGiven = false
   return async () => {
+    if (isGiven) return null
+    isGiven = true
     await faucet(address)
     return budgetNow(chain, address)
   }
 }
 
-/** Every network's strategy, until `topup` and `sponsor` exist. */
-export const gasStrategy = (_chain: Chain): GasStrategy => self
+/** The user's account pays, and a sponsor sends it what it lacks for gas first. */
+const topup: GasStrategy = {
+  ...self,
+  name: 'topup',
+  prepare: ({ app, chain, caller, intent, sending }) =>
+    prepareFromAccount(
+      chain,
+      caller.address,
+      intent,
+      sending === undefined
+        ? rehearsedFund({ app, chain, caller })
+        : topUpFund({
+            ...{ app, chain, caller, ...sending },
+            prepare: transferFrom(chain),
+          }),
+    ),
+  relieve: async ({ app, chain, caller, send }) => {
+    const fund = topUpFund({ ...{ app, chain, caller, send }, check: async () => {}, prepare: transferFrom(chain) })
+    await fund({ value: 0n, terms: { gas: 0n, fees: { type: 'legacy', gasPrice: 0n } } })
+  },
+}
+
+/** Every network's strategy. */
+export const gasStrategy = ({ gas }: Pick<Chain, 'gas'>): GasStrategy => (gas === 'topup' ? topup : self)
 
 function effectOf({ id, chainId, from, nonce, to, value, data }: Unbound) {
   return { intentId: id, chainId, from, nonce, to, value: value.toString(), data }

@@ -3,6 +3,7 @@ import { AppError } from '../errors.ts'
 import { transactionIdOf, type Hex, type KeyScope } from '../ids.ts'
 import { toHex } from '../store/bytes.ts'
 import { retrying, type Db } from '../store/db.ts'
+import type { TransactionState } from '../store/rows.ts'
 import type { TransactionRow } from './intent.ts'
 
 /** The key of a request, with the SHA-256 of what was asked. */
@@ -68,6 +69,15 @@ const KEPT_ON_MINUTES = 2
 export async function isAnswered(db: Db, scope: KeyScope): Promise<boolean> {
   const { use } = await newestUse(db, scope)
   return use !== null && use.told !== null && use.is_kept
+}
+
+/** The newest use of a key, and whether it has bytes. */
+export async function lastUse(
+  db: Db,
+  scope: KeyScope,
+): Promise<{ id: string; isTold: boolean; state: TransactionState } | null> {
+  const { use } = await newestUse(db, scope)
+  return use === null ? null : { id: use.id, isTold: use.told !== null, state: use.state }
 }
 
 /** That a later use is there says that the one before was over: also where a database that went back sees it open again. */

@@ -6,6 +6,7 @@ import { parseAbi } from '../abi/parse.ts'
 import type { App } from '../app.ts'
 import { RpcError, RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { AppError, type ErrorCode } from '../errors.ts'
+import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import { gasStrategy } from './gas.ts'
 import type { Intent } from './intent.ts'
@@ -111,7 +112,7 @@ test('on a development chain who is short is given coins once, and refused when 
     let times = 0
     const { chain } = network({ eth_getBalance: () => hex(balance), eth_getTransactionCount: () => '0x0' })
     const app = {} as App
-    const caller = { accountId: 'anyone', address: FROM }
+    const caller = { address: FROM } as Caller
     chain.faucet = async (address) => {
       assert.equal(address, FROM)
       times++

@@ -4,7 +4,7 @@ import { readNumber, readQuantity } from '../chain/rpc/answers.ts'
 import { hasCode } from '../chain/code.ts'
 import { isInsufficientFunds, revertDataOf } from '../chain/rpc/errors.ts'
 import { currentFees } from '../chain/current-fees.ts'
-import { highestPrice, type Fees } from '../chain/fees.ts'
+import type { Fees } from '../chain/fees.ts'
 import type { Chain } from '../chain/network.ts'
 import { mapChainError } from '../chain/rpc/rpc.ts'
 import { AppError } from '../errors.ts'
@@ -37,7 +37,7 @@ export async function prepareFromAccount(
   const second = await readChainFacts(chain, from, intent, balanceNow(chain, from))
   const given =
     isShort(second, intent) && fund !== null
-      ? await fund({ value: intent.value, fee: feeOf(second, intent), available: second.balance })
+      ? await fund({ value: intent.value, terms: termsOf(second, intent) })
       : null
   if (given === null) return { ...conclude(second, intent), fund }
   return { ...conclude(await readChainFacts(chain, from, intent, Promise.resolve(given.available)), intent), fund }
@@ -173,8 +173,8 @@ export const callOf = (from: Hex, { to, data, value, gas }: Pick<Intent, 'to' | 
   ...(gas === undefined ? {} : { gas: quantityOf(gas) }),
 })
 
-const feeOf = ({ gas, fees }: ChainFacts, intent: Intent): bigint | null =>
-  gas instanceof Error ? null : limitOf(gas, intent) * highestPrice(fees)
+const termsOf = ({ gas, fees }: ChainFacts, intent: Intent): Terms | null =>
+  gas instanceof Error ? null : { gas: limitOf(gas, intent), fees }
 
 const isShort = ({ gas, balance, fees }: ChainFacts, intent: Intent): boolean =>
   gas instanceof Error ? isInsufficientFunds(gas) : balance < costOf(intent, { gas: limitOf(gas, intent), fees })

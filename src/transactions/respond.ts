@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import { underDeadline } from '../deadline.ts'
-import { AppError } from '../errors.ts'
+import { AppError, type ErrorCode } from '../errors.ts'
 import { chainOf } from '../http/caller.ts'
 import { readPrefer } from '../http/prefer.ts'
 import { readIdempotencyKey } from './key.ts'
@@ -10,6 +10,11 @@ import type { WriteAnswer } from './write-wire.ts'
 
 /** milliseconds in which a write that is not begun by then is refused */
 const WRITE_MS = 20_000
+
+/** the same where funds for its gas may have to be mined first: three blocks of a slow network and a moment */
+export const TOPPED_UP_MS = 45_000
+
+const NOT_BEGUN: ReadonlySet<ErrorCode> = new Set(['overloaded', 'top_up_pending', 'sponsor_empty'])
 
 /** A write as a route sees it: sent under a key or rehearsed. */
 export type Writing<Sent, Rehearsed> = {
@@ -32,10 +37,14 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   const idempotencyKey = readIdempotencyKey(request.headers)
   if ((request.body as { dryRun?: boolean }).dryRun === true) return rehearse()
   const preferMs = readPrefer(request.headers, reply)
-  const until = performance.now() + Math.min(WRITE_MS, preferMs)
-  const { answer, isReplay } = await underDeadline(until, () => send(idempotencyKey)).catch((error: unknown) => {
-    // Nothing was done, as where the gate refuses.
-    if (error instanceof AppError && error.code === 'overloaded') request.quotaCharge?.giveBack()
+  const chain = chainOf(app, request.caller)
+  const until = performance.now() + Math.min(chain.gas === 'topup' ? TOPPED_UP_MS : WRITE_MS, preferMs)
+  let isAside = false
+  const standAside = () => (isAside ||= request.standAside())
+  const sending = underDeadline(until, () => send(idempotencyKey), standAside)
+  const { answer, isReplay } = await sending.catch((error: unknown) => {
+    // Nothing of it was done, as where the gate refuses.
+    if (error instanceof AppError && NOT_BEGUN.has(error.code)) request.quotaCharge?.giveBack()
     throw error
   })
   if (isReplay) {
@@ -44,8 +53,8 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   } else request.noteTold()
   if (wait === undefined) return answer
   // Accepted is accepted, also while the database does not know of it.
-  const timeoutMs = request.standAside() ? Math.min(WAIT_MS, preferMs) : 0
-  const state = (await waitUntilMined(app, chainOf(app, request.caller), answer.id, timeoutMs)) ?? answer.state
+  const timeoutMs = standAside() ? Math.min(WAIT_MS, preferMs) : 0
+  const state = (await waitUntilMined(app, chain, answer.id, timeoutMs)) ?? answer.state
   if (!isSettled(state)) reply.code(202).header('location', `/v1/transactions/${answer.id}`)
   return { ...answer, state }
 }

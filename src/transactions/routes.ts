@@ -5,12 +5,13 @@
  * Does not own: keys and rules (`signer/`), reading blocks (`follower/`), calldata of contracts and transfers
  *   (`contracts/`, `transfers/`).
  * Start with `send.ts` and docs/states.md; `keeper.ts` is the worker.
- * Tables: attempts, ledger_cursor, stopped_lanes, swept, transactions, waits.
+ * Tables: attempts, gas_spent, ledger_cursor, stopped_lanes, swept, top_ups, transactions, waits.
  */
 
 import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
+import { underDeadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
 import { chainOf } from '../http/caller.ts'
 import { linkNext } from '../http/cursor.ts'
@@ -18,7 +19,7 @@ import { readPrefer } from '../http/prefer.ts'
 import { NoQuery } from '../http/wire.ts'
 import { cancelTransaction, speedUpTransaction } from './change.ts'
 import { findTransaction, listTransactions, readTransaction } from './read.ts'
-import { respondToWrite } from './respond.ts'
+import { respondToWrite, TOPPED_UP_MS } from './respond.ts'
 import { readSignatures } from './signatures.ts'
 import * as signaturesWire from './signatures-wire.ts'
 import { isSettled, WAIT_MS, waitUntilMined } from './wait.ts'
@@ -104,6 +105,12 @@ export function transactions(server: FastifyInstance, app: App): void {
   server.post<Id>(
     '/v1/transactions/:id/speed-up',
     { schema: { ...wire.speedUp, querystring: NoQuery }, config: { scope: 'contracts:write', admission: 'status' } },
-    (request) => speedUpTransaction(app, request.caller, request.params.id),
+    (request) =>
+      // Funds for it may have to be mined first.
+      underDeadline(
+        performance.now() + TOPPED_UP_MS,
+        () => speedUpTransaction(app, request.caller, request.params.id),
+        () => request.standAside(),
+      ),
   )
 }

@@ -8,6 +8,7 @@ import { answerOf } from './answer.ts'
 import { claim, refuseStopped } from './bind.ts'
 import { broadcast } from './broadcast.ts'
 import { between } from './crash-points.ts'
+import { checkWrite } from './dry-run.ts'
 import { gasStrategy } from './gas.ts'
 import { toBound, type Bound, type Intent, type TransactionRow } from './intent.ts'
 import { findKey, inFlight, type IdempotencyKey, type KeyLookup } from './key.ts'
@@ -41,7 +42,27 @@ export async function sendTransaction(
   intent: Intent,
   { idempotency }: SendOptions,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
-  const write = { chain: chainOf(app, caller), caller, intent, key: toKey(caller, idempotency) }
+  const chain = chainOf(app, caller)
+  const prepare = (id: string) =>
+    gasStrategy(chain).prepare({
+      ...{ app, chain, caller, intent },
+      sending: {
+        send: sendForSponsor,
+        check: async (terms) => {
+          // Nothing is paid for what was sent before, also where the database has lost that.
+          if (idempotency !== null && (await restoreIntent(app, id))) throw inFlight()
+          return checkWrite(app, chain, caller, { intent, terms })
+        },
+      },
+    })
+  return sendWrite(app, { chain, caller, intent, key: toKey(caller, idempotency), prepare })
+}
+
+/** A write of an account that is not the caller's own, prepared in a way of its own. @throws as `sendTransaction` */
+export const sendForSponsor = async (app: App, write: Write): Promise<WriteAnswer> =>
+  (await sendWrite(app, write)).answer
+
+async function sendWrite(app: App, write: Write): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   await untilReplayed(app)
   for (let lost = 0; lost < MAX_LOST; lost++) {
     const outcome = await attempt(app, write)
@@ -55,7 +76,13 @@ export async function sendTransaction(
 /** Of one account, what the ledger has signed and the database has lost, each at the cost of one attempt. */
 const MAX_LOST = 64
 
-type Write = { chain: Chain; caller: Caller; intent: Intent; key: IdempotencyKey | null }
+type Write = {
+  chain: Chain
+  caller: Caller
+  intent: Intent
+  key: IdempotencyKey | null
+  prepare: (id: string) => Promise<PreparedWrite>
+}
 
 /** `nonce_taken`: by something that the database had lost and has again. The write begins anew. */
 type Outcome = { kind: 'sent'; answer: WriteAnswer } | { kind: 'nonce_taken' }
@@ -81,7 +108,7 @@ async function prepareAndSend(app: App, write: Write, id: string): Promise<Outco
   const { accountId, clientId, address: from } = write.caller
   let prepared: PreparedWrite
   try {
-    prepared = await gasStrategy(chain).prepare({ app, chain, caller: write.caller, intent })
+    prepared = await write.prepare(id)
   } catch (error) {
     // What was sent before may be why it cannot be done again.
     if (key !== null && (await restoreIntent(app, id))) return { kind: 'nonce_taken' }

@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { retrying, type Db } from '../store/db.ts'
+import { sweepTopUps } from './gas-budget.ts'
 
 /** days for which the bytes of a write are kept after it is final; only a rewind asks for them then */
 const KEPT_DAYS = 7
@@ -30,6 +31,7 @@ export function startByteSweep(app: Swept): ByteSweep {
   let running: Promise<void> | null = null
 
   async function work(): Promise<void> {
+    await sweepTopUps(app.db)
     for (const chainId of app.chains.keys()) {
       for (let isMore = true; isMore && !isStopped;) {
         const since = performance.now()

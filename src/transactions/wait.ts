@@ -40,7 +40,8 @@ export async function waitUntilMined(
   }
 }
 
-function nextBlock({ head }: Chain, timeoutMs: number): Promise<void> {
+/** Ends with the next block, or after so many milliseconds. */
+export function nextBlock({ head }: Chain, timeoutMs: number): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const stop = head.onChange(() => finish())
   const timer = setTimeout(() => finish(), timeoutMs)

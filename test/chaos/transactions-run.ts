@@ -6,7 +6,7 @@ import { fractionsOf } from '../random.ts'
 import { meddle, wantOf } from './transactions-clients.ts'
 import { insist, newWrite, type Refusals, type Write } from './transactions-client.ts'
 import { judge, type Verdict } from './transactions-oracle.ts'
-import { chaosWorld, type ChaosWorld } from './transactions-world.ts'
+import { chaosWorld, type Account, type ChaosWorld } from './transactions-world.ts'
 
 /** Points at which every replica dies once during the storm, beside the random kills. */
 export const SERVER_POINTS = [
@@ -47,6 +47,14 @@ export type RunOptions = {
   stormMs?: number
   /** crashes the database and lets it be away for some milliseconds; only where the cluster is the run's own */
   crashDatabase?: (awayMs: number) => Promise<void>
+  /** more of what the servers are told */
+  settings?: Record<string, string>
+  /** changes the world before anybody writes. @returns whose writes are made and judged */
+  stage?: (world: ChaosWorld) => Promise<Account[]>
+  /** what the next write of a client is */
+  want?: typeof wantOf
+  /** what clients do about writes that they were told of, once the faults stop and until all is judged */
+  afterStorm?: (world: ChaosWorld, writes: Write[], signal: AbortSignal) => Promise<void>
   /** what is to be shown in the same world after the verdict */
   epilogue?: (world: ChaosWorld) => Promise<void>
   log?: (line: string) => void
@@ -87,8 +95,9 @@ export async function run(options: RunOptions): Promise<RunReport> {
     replicas,
     cluster,
     accounts: options.accounts ?? Math.max(6, Math.min(160, Math.ceil(many / 20))),
-    settings: { LANE_BUMP_AFTER_SECONDS: '1' },
+    settings: { LANE_BUMP_AFTER_SECONDS: '1', ...options.settings },
   })
+  const { stage = async () => world.accounts, want = wantOf } = options
   const storm = new AbortController()
   const end = new AbortController()
   const terminated = { count: 0, crashes: 0 }
@@ -110,6 +119,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
   }
   const since = () => `+${((performance.now() - startedAt) / 1_000).toFixed(0)} s`
   try {
+    const accounts = await stage(world)
     log(`seed ${seed}, ${replicas} replica(s): ready, ${since()}`)
     world.node.weather(BAD_WEATHER)
     world.torn?.tear(0.01, roll)
@@ -141,13 +151,13 @@ export async function run(options: RunOptions): Promise<RunReport> {
     end.signal.addEventListener('abort', () => clearInterval(teller))
     const isDone = () => end.signal.aborted
     let left = many
-    const clients = world.accounts.flatMap((account, index) =>
+    const clients = accounts.flatMap((account, index) =>
       // Two at a time for one account: they meet in its lane, on one replica or on two.
       [0, 1].map(async () => {
         // The storm lasts until every point was reached too: a few go on, so that there is something to be killed at.
         while ((left > 0 || (isTouring() && index < MAX_LATE)) && !storm.signal.aborted) {
           left--
-          const write = newWrite(account, seed, wantOf(world, account))
+          const write = newWrite(account, seed, want(world, account))
           writes.push(write)
           await insist(world, write, { isOver: isDone, refusals })
           await meddle(world, write, changes)
@@ -169,9 +179,10 @@ export async function run(options: RunOptions): Promise<RunReport> {
     if (kills() < (options.leastKills ?? 0)) missed.push(`${options.leastKills} kills, but ${kills()}`)
     for (const { one } of tours) one.arm()
     log(`${since()}: the faults stop; ${writes.length} writes, ${answeredOf()} answered`)
-    const verdict = await judge(world, writes, { log: (line) => log(`${since()}: ${line}`) })
+    const tended = options.afterStorm?.(world, writes, end.signal)
+    const verdict = await judge(world, writes, { accounts, log: (line) => log(`${since()}: ${line}`) })
     end.abort()
-    await Promise.all([answered, ...weather])
+    await Promise.all([answered, tended, ...weather])
     if (verdict.problems.length === 0) await options.epilogue?.(world)
     return {
       seed,

@@ -22,7 +22,7 @@ export const PROJECT = join(import.meta.dirname, '../..')
 const ORIGIN = 'http://localhost:4000'
 const CHAIN_ID = 31_337
 /** blocks mined before anything is proven: no reorganisation goes below them, so the accounts keep their coins */
-const QUIET_BLOCKS = 80
+export const QUIET_BLOCKS = 80
 /** blocks; more than the deepest reorganisation */
 const FINALITY = 72
 

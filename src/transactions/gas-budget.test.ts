@@ -1,0 +1,186 @@
+import { strict as assert } from 'node:assert'
+import { after, before, test } from 'node:test'
+import { testDatabase, testPooler, type TestDatabase } from '../../test/database.ts'
+import { randomOf } from '../../test/random.ts'
+import { accountIdOf, type Hex } from '../ids.ts'
+import { openPostgres, type RootDb } from '../store/db.ts'
+import type { SponsorBudget } from '../store/sponsor-budget.ts'
+import { restoreAccount } from '../users/pregenerate.ts'
+import {
+  findExhausted,
+  newestTopUp,
+  reserveTopUp,
+  restoreTopUp,
+  settleTopUp,
+  spentOfBudget,
+  sweepTopUps,
+} from './gas-budget.ts'
+
+/** What several processes count at once, in seeded orders, against a model of what was paid. */
+let database: TestDatabase
+/** as the replicas of a service have them */
+let replicas: RootDb[]
+const HOUR_MS = 3_600_000
+const CHAIN = 5
+const SPONSOR = accountIdOf('SPONSOR', 'HOUSE')
+
+before(async () => {
+  database = await testDatabase()
+  const { db, url } = database
+  const more = () => openPostgres({ url: url!, pooler: testPooler, pool: 4, onError: () => {} })
+  replicas = url === null ? [db] : [db, await more(), await more()]
+  await account('SPONSOR-HOUSE')
+})
+after(async () => {
+  for (const replica of replicas.slice(1)) await replica.destroy()
+  await database.close()
+})
+
+let accounts = 0
+async function account(userId: string): Promise<string> {
+  await restoreAccount(database.db, { userId, address: `0x${(++accounts).toString(16).padStart(40, '0')}` as Hex })
+  const { account_id: id } = await database.db.selectFrom('accounts').select('account_id').where('user_id', '=', userId).executeTakeFirstOrThrow() // prettier-ignore
+  return id
+}
+
+/** Time passes: what was counted is so much older. */
+async function later(hours: number): Promise<void> {
+  await database.db.transaction().execute(async (db) => {
+    const earlier = (hour: Date) => new Date(hour.getTime() - hours * HOUR_MS)
+    const rows = await db.deleteFrom('gas_spent').returningAll().execute()
+    if (rows.length > 0) await db.insertInto('gas_spent').values(rows.map((row) => ({ ...row, hour: earlier(row.hour) }))).execute() // prettier-ignore
+    const topUps = await db.selectFrom('top_ups').selectAll().execute()
+    for (const { chain_id: chainId, account_id: accountId, ordinal, hour } of topUps)
+      await db.updateTable('top_ups').set({ hour: earlier(hour) }).where('chain_id', '=', chainId).where('account_id', '=', accountId).where('ordinal', '=', ordinal).execute() // prettier-ignore
+  })
+}
+
+type Paid = { clientId: string; accountId: string; at: number; wei: bigint }
+
+/** One schedule: several people, applications and processes; whatever is in one batch is done at once. */
+async function play(seed: number): Promise<{ paid: number; refused: number }> {
+  const below = randomOf(seed)
+  const people: string[] = []
+  for (const name of ['a', 'b', 'c']) people.push(await account(`ONE-${seed}-${name}`))
+  // What one application had sent while another asked for the same is counted for both: more may be counted then than a budget, and no more is paid.
+  const clients = [`x-${seed}`, `y-${seed}`].slice(seed % 2)
+  const budget: SponsorBudget = { perUser: BigInt(20 + below(30)), perApplication: BigInt(30 + below(60)) }
+  const paid: Paid[] = []
+  /** by person and ordinal: that it was sent, once, and what of it is settled */
+  const sent = new Map<string, Paid & { cost: bigint }>()
+  let [now, refused] = [0, 0]
+  const pick = <T>(all: T[]): T => all[below(all.length)]!
+
+  async function ask(): Promise<void> {
+    const [db, accountId, clientId] = [pick(replicas), pick(people), pick(clients)]
+    const [charged, isSent, spent] = [BigInt(1 + below(18)), below(4) > 0, BigInt(below(18))]
+    const newest = await newestTopUp(db, { chainId: CHAIN, accountId })
+    const ordinal = newest === null ? 0 : newest.isSettled ? newest.ordinal + 1 : newest.ordinal
+    const key = { chainId: CHAIN, accountId, ordinal }
+    const name = `${accountId} ${ordinal}`
+    const known = sent.get(name)
+    if (known !== undefined) {
+      await settleTopUp(db, key, { spent: known.cost, wei: known.cost, blockNumber: 1 })
+      known.wei = known.cost
+      return
+    }
+    const answer = await reserveTopUp(db, { ...key, sponsorId: SPONSOR, clientId, wei: charged, charged }, budget)
+    if (typeof answer === 'object') refused++
+    // The key of the transaction lets one be sent, whoever is first.
+    if (answer !== 'reserved' || !isSent || sent.has(name)) return
+    const one = { clientId, accountId, at: now, wei: charged, cost: spent < charged ? spent : charged }
+    sent.set(name, one)
+    paid.push(one)
+  }
+
+  async function hold(): Promise<void> {
+    for (const clientId of clients) {
+      let [all, spent] = [0n, 0n]
+      for (const accountId of people) {
+        const own = paid.filter((one) => one.clientId === clientId && one.accountId === accountId && one.at > now - 24)
+        const real = own.reduce((sum, { wei }) => sum + wei, 0n)
+        const counted = await spentOfBudget(database.db, clientId, accountId)
+        const told = `seed ${seed}: ${real}, counted ${counted} of ${budget.perUser}`
+        assert.ok(real <= counted && real <= budget.perUser, told)
+        if (clients.length === 1) assert.ok(counted <= budget.perUser, told)
+        all += counted
+        spent += real
+      }
+      const told = `seed ${seed}: ${spent}, counted ${all} of ${budget.perApplication}`
+      assert.equal(await spentOfBudget(database.db, clientId), all, told)
+      assert.ok(spent <= budget.perApplication, told)
+      if (clients.length === 1) assert.ok(all <= budget.perApplication, told)
+    }
+  }
+
+  for (let batch = 0; batch < 6; batch++) {
+    await Promise.all(Array.from({ length: 2 + below(8) }, ask))
+    await hold()
+    const hours = [0, 0, 1, 3, 12, 30][below(6)]!
+    if (hours > 0) await later(hours)
+    now += hours
+    if (below(6) === 0) await sweepTopUps(database.db)
+  }
+  await database.db.deleteFrom('gas_spent').execute()
+  await database.db.deleteFrom('top_ups').execute()
+  return { paid: paid.length, refused }
+}
+
+test('whatever processes, applications and people do at once, die of and repeat, no day holds more than the budgets', async () => {
+  const seeds = database.url === null ? 40 : 200
+  const all = { paid: 0, refused: 0 }
+  for (let seed = 1; seed <= seeds; seed++) {
+    const { paid, refused } = await play(seed)
+    all.paid += paid
+    all.refused += refused
+  }
+  assert.ok(all.paid > seeds * 2 && all.refused > seeds, JSON.stringify(all))
+})
+
+test('when there is room is the hour from which it is given, neither before nor after', async () => {
+  const accountId = await account('ONE-resets')
+  const topUp = (ordinal: number, charged: bigint, budget: SponsorBudget) =>
+    reserveTopUp(database.db, { chainId: CHAIN, accountId, ordinal, sponsorId: SPONSOR, clientId: 'resets', wei: 1n, charged }, budget) // prettier-ignore
+  const budget = { perUser: 10n, perApplication: 100n }
+  const settle = (ordinal: number) =>
+    settleTopUp(database.db, { chainId: CHAIN, accountId, ordinal }, { spent: null, wei: 1n, blockNumber: 1 })
+  assert.equal(await topUp(0, 4n, budget), 'reserved')
+  await settle(0)
+  await later(2)
+  assert.equal(await topUp(1, 6n, budget), 'reserved')
+  await settle(1)
+  const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS
+  // 4 is room once the first is a day old, 5 not before the second is.
+  assert.deepEqual(await topUp(2, 4n, budget), { of: 'person', resetsAt: new Date(hour + 23 * HOUR_MS) })
+  assert.deepEqual(await topUp(2, 5n, budget), { of: 'person', resetsAt: new Date(hour + 25 * HOUR_MS) })
+  assert.deepEqual(await topUp(2, 11n, budget), { of: 'person', resetsAt: null })
+  assert.deepEqual(await topUp(2, 1n, { perUser: 100n, perApplication: 10n }), { of: 'application', resetsAt: new Date(hour + 23 * HOUR_MS) }) // prettier-ignore
+  await later(22)
+  assert.notEqual(await topUp(2, 4n, budget), 'reserved')
+  await later(1)
+  assert.equal(await topUp(2, 4n, budget), 'reserved')
+  assert.equal(await spentOfBudget(database.db, 'resets', accountId), 10n)
+  // One that is there takes what it costs more, within its hour; nothing is given back before it is settled.
+  assert.notEqual(await topUp(2, 5n, budget), 'reserved')
+  assert.equal(await topUp(2, 2n, budget), 'reserved')
+  assert.equal(await spentOfBudget(database.db, 'resets', accountId), 10n)
+  assert.equal(await findExhausted(database.db, { clientId: 'resets', accountId, charged: 0n }, budget), null)
+})
+
+test('what is settled is settled once, and counted as what it cost', async () => {
+  const accountId = await account('ONE-settled')
+  const key = { chainId: CHAIN, accountId, ordinal: 0 }
+  const topUp = { ...key, sponsorId: SPONSOR, clientId: 'settled', wei: 7n, charged: 9n }
+  const budget = { perUser: 10n, perApplication: 10n }
+  assert.equal(await reserveTopUp(database.db, topUp, budget), 'reserved')
+  // Of a raise, it may be more than what was counted.
+  await Promise.all(Array.from({ length: 4 }, () => settleTopUp(database.db, key, { spent: 12n, wei: 7n, blockNumber: 3 }))) // prettier-ignore
+  await settleTopUp(database.db, key, { spent: 5n, wei: 1n, blockNumber: 9 })
+  assert.deepEqual([await spentOfBudget(database.db, 'settled', accountId), await spentOfBudget(database.db, 'settled')], [12n, 12n]) // prettier-ignore
+  assert.deepEqual(await newestTopUp(database.db, key), { ...key, isSettled: true, blockNumber: 3 })
+  assert.equal(await reserveTopUp(database.db, topUp, budget), 'settled')
+  // Nor does one that is there come back, or one of a transaction that nobody knows.
+  await restoreTopUp(database.db, topUp, 'unknown')
+  await restoreTopUp(database.db, { ...topUp, ordinal: 1 }, 'unknown')
+  assert.equal(await spentOfBudget(database.db, 'settled'), 12n)
+})

@@ -1,0 +1,248 @@
+import { sql } from 'kysely'
+import { fromWord } from '../store/bytes.ts'
+import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { DAY_HOURS, EVERYONE, type SponsorBudget } from '../store/sponsor-budget.ts'
+
+const HOUR_MS = 3_600_000
+
+/** Which top-up: the how manieth of whom, on which network. */
+export type TopUpKey = { chainId: number; accountId: string; ordinal: number }
+
+/** By whom, and for a write of which application. */
+export type TopUp = TopUpKey & {
+  sponsorId: string
+  clientId: string
+  /** what the person gets */
+  wei: bigint
+}
+
+/** `blockNumber`: where it was mined, as far as it was. */
+type KnownTopUp = TopUpKey & { isSettled: boolean; blockNumber: number | null }
+
+/** When there is room for it, as far as what is counted now goes; null: there never is, the budget is smaller. */
+export type Exhausted = { of: 'person' | 'application'; resetsAt: Date | null }
+
+export async function newestTopUp(
+  db: Db,
+  { chainId, accountId }: Omit<TopUpKey, 'ordinal'>,
+): Promise<KnownTopUp | null> {
+  const row = await retrying(() =>
+    db
+      .selectFrom('top_ups')
+      .select(['ordinal', 'settled_at', 'block_number'])
+      .where('chain_id', '=', chainId)
+      .where('account_id', '=', accountId)
+      .orderBy('ordinal', 'desc')
+      .limit(1)
+      .executeTakeFirst(),
+  )
+  if (row === undefined) return null
+  return { chainId, accountId, ordinal: row.ordinal, isSettled: row.settled_at !== null, blockNumber: row.block_number }
+}
+
+/**
+ * Takes what a top-up costs at most out of the budgets of its application, in one transaction with the row that says what it is for.
+ * One that is there and was not sent takes what it costs more than before, within its hour; later, or for another application, all of
+ * it once more: what was counted may be a day old when it is sent.
+ * @param charged  wei, with the highest fee
+ * @returns `settled`: another request was there before
+ */
+export function reserveTopUp(
+  db: RootDb,
+  { chainId, accountId, ordinal, sponsorId, clientId, wei, charged }: TopUp & { charged: bigint },
+  budget: SponsorBudget,
+): Promise<'reserved' | 'settled' | Exhausted> {
+  return retrying(() =>
+    db.transaction().execute(async (work) => {
+      // Rows of several hours are summed: nothing but a lock of the whole makes two that do so at once see each other.
+      await sql`select pg_advisory_xact_lock(hashtextextended(${`gas budget ${clientId}`}, 0))`.execute(work)
+      const known = await work
+        .selectFrom('top_ups')
+        .select(['settled_at', 'charged', 'client_id', sql<boolean>`hour = date_trunc('hour', now())`.as('is_counted')])
+        .where('chain_id', '=', chainId)
+        .where('account_id', '=', accountId)
+        .where('ordinal', '=', ordinal)
+        .forUpdate()
+        .executeTakeFirst()
+      if (known !== undefined && known.settled_at !== null) return 'settled'
+      const counted = known?.is_counted === true && known.client_id === clientId ? BigInt(known.charged) : 0n
+      const more = charged - counted
+      if (more > 0n) {
+        const exhausted = await findExhausted(work, { clientId, accountId, charged: more }, budget)
+        if (exhausted !== null) return exhausted
+        await count(work, { clientId, accountId, wei: more })
+      }
+      const row = {
+        ...{ sponsor_id: sponsorId, client_id: clientId, wei: String(wei) },
+        ...{ charged: String(more > 0n ? charged : counted), hour: sql<Date>`date_trunc('hour', now())` },
+      }
+      await work
+        .insertInto('top_ups')
+        .values({ chain_id: chainId, account_id: accountId, ordinal, ...row })
+        .onConflict((conflict) => conflict.columns(['chain_id', 'account_id', 'ordinal']).doUpdateSet(row))
+        .execute()
+      return 'reserved'
+    }),
+  )
+}
+
+/**
+ * Counts a top-up that was sent and whose row is lost, in this hour, whatever the budget: it is paid. Does nothing where the row is there.
+ * @param id  of its transaction
+ */
+export function restoreTopUp(
+  db: RootDb,
+  { chainId, accountId, ordinal, clientId }: Omit<TopUp, 'wei'>,
+  id: string,
+): Promise<void> {
+  return retrying(() =>
+    db.transaction().execute(async (work) => {
+      const sent = await work
+        .selectFrom('transactions')
+        .select(['account_id', 'value', 'reserved'])
+        .where('id', '=', id)
+        .executeTakeFirst()
+      if (sent === undefined) return
+      const wei = fromWord(sent.value)
+      const charged = sent.reserved === null ? wei : BigInt(sent.reserved)
+      const row = await work
+        .insertInto('top_ups')
+        .values({
+          ...{ chain_id: chainId, account_id: accountId, ordinal, sponsor_id: sent.account_id, client_id: clientId },
+          ...{ wei: String(wei), charged: String(charged), hour: sql<Date>`date_trunc('hour', now())` },
+        })
+        .onConflict((conflict) => conflict.doNothing())
+        .returning('ordinal')
+        .executeTakeFirst()
+      if (row !== undefined) await count(work, { clientId, accountId, wei: charged })
+    }),
+  )
+}
+
+/**
+ * What a top-up became: what it cost, fee included, is counted in place of what it might have. Does nothing the second time.
+ * @param spent  wei; null: as much as was counted
+ * @param wei    that the person got
+ */
+export function settleTopUp(
+  db: RootDb,
+  { chainId, accountId, ordinal }: TopUpKey,
+  { spent, wei, blockNumber }: { spent: bigint | null; wei: bigint; blockNumber: number | null },
+): Promise<void> {
+  return retrying(() =>
+    db.transaction().execute(async (work) => {
+      const row = await work
+        .selectFrom('top_ups')
+        .select(['charged', 'hour', 'client_id'])
+        .where('chain_id', '=', chainId)
+        .where('account_id', '=', accountId)
+        .where('ordinal', '=', ordinal)
+        .where('settled_at', 'is', null)
+        .forUpdate()
+        .executeTakeFirst()
+      if (row === undefined) return
+      const charged = BigInt(row.charged)
+      await work
+        .updateTable('top_ups')
+        .set({
+          settled_at: sql<Date>`now()`,
+          block_number: blockNumber,
+          wei: String(wei),
+          charged: String(spent ?? charged),
+        })
+        .where('chain_id', '=', chainId)
+        .where('account_id', '=', accountId)
+        .where('ordinal', '=', ordinal)
+        .execute()
+      if (spent !== null && spent !== charged)
+        await count(work, { clientId: row.client_id, accountId, wei: spent - charged, hour: row.hour })
+    }),
+  )
+}
+
+/** wei that were paid in the rolling day for writes of an application, to anyone; what is on its way with its highest fee. */
+export async function spentOfBudget(db: Db, clientId: string, accountId: string = EVERYONE): Promise<bigint> {
+  return (await readSpent(db, clientId, [accountId])).reduce((sum, { wei }) => sum + wei, 0n)
+}
+
+/** days for which what was sent to whom is kept; the newest of each person stays, since the next one's number follows it */
+const KEPT_DAYS = 30
+
+/** Drops what no budget counts any more. */
+export async function sweepTopUps(db: Db): Promise<void> {
+  await retrying(() =>
+    db
+      .deleteFrom('gas_spent')
+      .where('hour', '<', sql<Date>`now() - ${`${2 * DAY_HOURS} hours`}::interval`)
+      .execute(),
+  )
+  await retrying(() =>
+    sql`delete from top_ups old where settled_at < now() - ${`${KEPT_DAYS} days`}::interval
+      and exists (select 1 from top_ups newer where newer.chain_id = old.chain_id and newer.account_id = old.account_id and newer.ordinal > old.ordinal)`.execute(
+      db,
+    ),
+  )
+}
+
+/** What a top-up of so much would be refused for now; null: nothing. */
+export async function findExhausted(
+  db: Db,
+  { clientId, accountId, charged }: { clientId: string; accountId: string; charged: bigint },
+  { perUser, perApplication }: SponsorBudget,
+): Promise<Exhausted | null> {
+  const spent = await readSpent(db, clientId, [accountId, EVERYONE])
+  for (const [of, whose, limit] of [
+    ['person', accountId, perUser],
+    ['application', EVERYONE, perApplication],
+  ] as const) {
+    const hours = spent.filter((row) => row.accountId === whose)
+    let left = hours.reduce((sum, { wei }) => sum + wei, charged)
+    if (left <= limit) continue
+    if (charged > limit) return { of, resetsAt: null }
+    for (const { hour, wei } of hours) {
+      left -= wei
+      if (left <= limit) return { of, resetsAt: new Date(hour.getTime() + (DAY_HOURS + 1) * HOUR_MS) }
+    }
+  }
+  return null
+}
+
+/** By the hour, oldest first. The database's clock is the one that all replicas have. */
+async function readSpent(
+  db: Db,
+  clientId: string,
+  accountIds: string[],
+): Promise<{ accountId: string; hour: Date; wei: bigint }[]> {
+  const rows = await db
+    .selectFrom('gas_spent')
+    .select(['account_id', 'hour', 'wei'])
+    .where('client_id', '=', clientId)
+    .where('account_id', 'in', accountIds)
+    .where('hour', '>', sql<Date>`now() - ${`${DAY_HOURS + 1} hours`}::interval`)
+    .orderBy('hour')
+    .execute()
+  return rows.map(({ account_id: accountId, hour, wei }) => ({ accountId, hour, wei: BigInt(wei) }))
+}
+
+/** `wei` below 0: given back. */
+async function count(
+  db: Db,
+  { clientId, accountId, wei, hour }: { clientId: string; accountId: string; wei: bigint; hour?: Date },
+): Promise<void> {
+  await db
+    .insertInto('gas_spent')
+    .values(
+      [accountId, EVERYONE].map((whose) => ({
+        client_id: clientId,
+        account_id: whose,
+        hour: hour ?? sql<Date>`date_trunc('hour', now())`,
+        wei: String(wei),
+      })),
+    )
+    .onConflict((conflict) =>
+      conflict
+        .columns(['client_id', 'account_id', 'hour'])
+        .doUpdateSet({ wei: sql<string>`gas_spent.wei + excluded.wei` }),
+    )
+    .execute()
+}

@@ -1,0 +1,356 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { App } from '../app.ts'
+import { readNumber } from '../chain/rpc/answers.ts'
+import { highestPrice } from '../chain/fees.ts'
+import type { Chain } from '../chain/network.ts'
+import { readAt } from '../chain/reads.ts'
+import { mapChainError } from '../chain/rpc/rpc.ts'
+import { deadline, standAside } from '../deadline.ts'
+import { AppError } from '../errors.ts'
+import { allowedTo, type Caller } from '../http/bearer.ts'
+import type { Hex, KeyScope } from '../ids.ts'
+import { SignerRefused } from '../signer/client.ts'
+import { sponsorsOf, type Sponsor } from '../sponsors/sponsors.ts'
+import { fromHex, fromWord } from '../store/bytes.ts'
+import { retrying } from '../store/db.ts'
+import type { SponsorBudget } from '../store/sponsor-budget.ts'
+import type { Budget, Fund, Shortage } from './funds.ts'
+import {
+  findExhausted,
+  newestTopUp,
+  reserveTopUp,
+  restoreTopUp,
+  settleTopUp,
+  type Exhausted,
+  type TopUp,
+  type TopUpKey,
+} from './gas-budget.ts'
+import type { Intent, Terms } from './intent.ts'
+import { lastUse, type IdempotencyKey } from './key.ts'
+import type { PreparedWrite } from './prepare.ts'
+import { isSettled, nextBlock, waitUntilMined } from './wait.ts'
+
+/** A write that is not a caller's own: prepared in a way of its own, with a key of its own. @returns its id */
+type SendWrite = (
+  app: App,
+  write: { chain: Chain; caller: Caller; intent: Intent; key: IdempotencyKey; prepare: () => Promise<PreparedWrite> },
+) => Promise<{ id: string }>
+
+/** What a top-up needs of the engine above it. */
+export type TopUpTools = {
+  app: App
+  chain: Chain
+  /** the person whose write it is */
+  caller: Caller
+  send: SendWrite
+  /** what the signer would refuse the person's write for; nothing is paid for that. @throws what the signer throws */
+  check: (terms: Terms) => Promise<unknown>
+  /** How a plain transfer from a sponsor is prepared. */
+  prepare: (from: Hex, intent: Intent) => Promise<PreparedWrite>
+}
+
+/** top-ups of one person that a write waits for: its own, and those of their other writes before it */
+const MAX_BROUGHT = 8
+/** Until when there is time for funds: the write itself comes after them. Monotonic, milliseconds. */
+const latest = (): number => deadline() - FOR_THE_WRITE_MS
+const BUSY_MS = 250
+/** milliseconds that are left for the write itself once its funds are there */
+const FOR_THE_WRITE_MS = 1_000
+/** what nobody is asked for within a request that never ends */
+const MAX_WAIT_MS = 60_000
+/** of idempotency keys; no client has this id, so no key of one is the same */
+const TOP_UP = 'top-up'
+const REQUEST_HASH = createHash('sha256').update(TOP_UP).digest()
+
+/**
+ * A sponsor sends the person what the gas of their write takes beyond what they have, and a quarter of that gas more, and it is mined
+ * before their write is bound. Values are paid by their own funds. One top-up of a person is open at a time: a repeat of the request, or
+ * another write, waits for the one that is under way, and finishes it where a process died.
+ * @throws gas_budget_exhausted, sponsor_empty, top_up_pending, overloaded, and what sending a write and the signer throw
+ */
+export const topUpFund =
+  (tools: TopUpTools): Fund =>
+  async (shortage) => {
+    const { app, chain, caller } = tools
+    const budget = allowedTo(app, caller.clientId).sponsor
+    if (budget === null || shortage.terms === null) return null
+    const check = once(tools.check)
+    let brought = 0
+    // Once at least: one who hardly waits finds at the repeat what was begun.
+    do {
+      const { key, sent, blockNumber } = await nextOf(app, chain, caller)
+      let id = sent
+      if (id === null) {
+        await followedTo(chain, blockNumber)
+        const { funds, lacks } = await missing(tools, shortage)
+        if (lacks === 0n) return funds
+        await check(shortage.terms)
+        id = await begin(tools, { ...key, clientId: caller.clientId, wei: lacks + marginOf(shortage.terms) }, budget)
+      }
+      if (id === null) await pauseAside()
+      else if (await settle(app, chain, key, await untilMined(app, chain, id))) brought++
+      // It failed, which is no lack of funds of theirs: the repeat begins another.
+      else throw pending()
+    } while (brought < MAX_BROUGHT && performance.now() < latest())
+    throw pending()
+  }
+
+/** Another request is at work on it. @throws top_up_pending */
+async function pauseAside(): Promise<void> {
+  if (!standAside()) throw pending()
+  await pause(BUSY_MS)
+}
+
+/** The top-up that is under way, with the id of its transaction once that has bytes, or the next; `blockNumber`: where the one before it was mined. */
+async function nextOf({ db }: App, { chainId }: Chain, { accountId }: Caller) {
+  const newest = await newestTopUp(db, { chainId, accountId })
+  if (newest === null) return { key: { chainId, accountId, ordinal: 0 }, sent: null, blockNumber: 0 }
+  const { ordinal, blockNumber } = newest
+  // An earlier use that has bytes is this top-up, also when its key would be free again, a day after it was final.
+  const used = await lastUse(db, scopeOf(newest))
+  const isOpen = !newest.isSettled || (used?.isTold === true && !isSettled(used.state))
+  // One that was settled and is not in a block any more was taken out by a reorganisation, and is sent again.
+  if (isOpen)
+    return { key: { chainId, accountId, ordinal }, sent: used?.isTold === true ? used.id : null, blockNumber: 0 }
+  return { key: { chainId, accountId, ordinal: ordinal + 1 }, sent: null, blockNumber: blockNumber ?? 0 }
+}
+
+/** Nothing is paid for a write that is refused anyway. */
+function once<T>(ask: (about: T) => Promise<unknown>): (about: T) => Promise<unknown> {
+  let asked: Promise<unknown> | null = null
+  return (about) => (asked ??= ask(about))
+}
+
+/** Whether a top-up would be sent, for a dry run: nothing is. @throws gas_budget_exhausted, sponsor_empty */
+export const rehearsedFund =
+  (tools: Pick<TopUpTools, 'app' | 'chain' | 'caller'>): Fund =>
+  async (shortage) => {
+    const { app, chain, caller } = tools
+    const budget = allowedTo(app, caller.clientId).sponsor
+    if (budget === null || shortage.terms === null) return null
+    const { funds, lacks } = await missing(tools, shortage)
+    if (lacks === 0n) return funds
+    const charged = lacks + marginOf(shortage.terms)
+    const exhausted = await findExhausted(app.db, { clientId: caller.clientId, accountId: caller.accountId, charged }, budget) // prettier-ignore
+    if (exhausted !== null) throw exhaustedError(app, exhausted)
+    if ((await sponsorsOf(app.db, chain.chainId)).length === 0) throw empty(app, chain)
+    return { ...funds, available: funds.available + charged }
+  }
+
+const feeOf = ({ gas, fees }: Terms): bigint => gas * highestPrice(fees)
+/** Fees may rise while the funds are mined. */
+const marginOf = (terms: Terms): bigint => feeOf(terms) / 4n
+
+/**
+ * What the person has at the newest block and what their write lacks beside their open ones, wei: gas, of this and of those that became
+ * dearer. Nothing, too, where they do not have the values: then it is their own funds that do not suffice, and the caller finds that.
+ */
+async function missing(
+  { app, chain, caller: { address } }: Pick<TopUpTools, 'app' | 'chain' | 'caller'>,
+  { value, terms }: Shortage,
+): Promise<{ funds: Budget; lacks: bigint }> {
+  const funds = await fundsAtHead(chain, address)
+  const open = await retrying(() =>
+    app.db
+      .selectFrom('transactions')
+      .select(['reserved', 'value', 'is_cancel'])
+      .where('chain_id', '=', chain.chainId)
+      .where('sender', '=', fromHex(address))
+      .where('state', 'in', ['BOUND', 'SUBMITTED'])
+      .where('nonce', '>=', funds.paidBelow)
+      .execute(),
+  )
+  let [reserved, values] = [value + feeOf(terms!), value]
+  for (const row of open) {
+    reserved += BigInt(row.reserved ?? 0)
+    if (row.reserved !== null && !row.is_cancel) values += fromWord(row.value)
+  }
+  const lacks = reserved - funds.available
+  return { funds, lacks: lacks <= 0n || values > funds.available ? 0n : lacks }
+}
+
+/** Both at one block by its hash: a node that lags says so, instead of naming less than is there. */
+async function fundsAtHead(chain: Chain, address: Hex): Promise<Budget> {
+  try {
+    return await readAt(chain, 'latest', async (reads) => {
+      const [available, count] = await Promise.all([
+        reads.balance(address),
+        chain.rpc.call('eth_getTransactionCount', [address, { blockHash: reads.block.hash }]),
+      ])
+      return { available, paidBelow: readNumber(count, 'count of transactions') }
+    })
+  } catch (error) {
+    throw mapChainError(error)
+  }
+}
+
+/**
+ * Sends one, by the first sponsor that can: every person and ordinal begins with another.
+ * @returns the id of its transaction; null while another request is at work on it, or was
+ */
+async function begin(tools: TopUpTools, topUp: Order, budget: SponsorBudget): Promise<string | null> {
+  const { app, chain } = tools
+  let told: AppError | null = null
+  for (const sponsor of inTurn(await sponsorsOf(app.db, chain.chainId), topUp)) {
+    try {
+      return await send(tools, { ...topUp, sponsorId: sponsor.accountId }, sponsor, budget)
+    } catch (error) {
+      if (error instanceof SettledMeanwhile || isBusy(error)) return null
+      if (!(error instanceof Unable)) throw error
+      told ??= error.told
+    }
+  }
+  throw told ?? empty(app, chain)
+}
+
+type Order = Omit<TopUp, 'sponsorId'>
+
+function inTurn(sponsors: Sponsor[], { accountId, ordinal }: Pick<TopUp, 'accountId' | 'ordinal'>): Sponsor[] {
+  const digest = createHash('sha256').update(`${accountId} ${ordinal}`).digest()
+  const first = digest.readUInt32BE(0) % Math.max(1, sponsors.length)
+  return [...sponsors.slice(first), ...sponsors.slice(0, first)]
+}
+
+class SettledMeanwhile extends Error {}
+/** This sponsor cannot send it, another may; nothing is bound. */
+class Unable extends Error {
+  /** for when no other can; null: sponsor_empty */
+  readonly told: AppError | null
+  constructor(told: AppError | null) {
+    super()
+    this.told = told
+  }
+}
+const isBusy = (error: unknown): boolean => error instanceof AppError && error.code === 'idempotency_in_flight'
+
+/**
+ * The write of a sponsor, under a key that is this top-up's: sent again, by whichever sponsor, it is the same write.
+ * @returns its id
+ * @throws SettledMeanwhile, Unable
+ */
+async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: SponsorBudget): Promise<string> {
+  const { app, chain, caller } = tools
+  const intent: Intent = { to: caller.address, data: '0x', value: topUp.wei, abi: '', fn: null, errors: [] }
+  let isCounted = false
+  const prepare = async (): Promise<PreparedWrite> => {
+    const prepared = await tools.prepare(sponsor.address, intent)
+    const charged = topUp.wei + feeOf(prepared.terms)
+    const reserved = await reserveTopUp(app.db, { ...topUp, charged }, budget)
+    if (reserved === 'settled') throw new SettledMeanwhile()
+    if (reserved !== 'reserved') throw exhaustedError(app, reserved)
+    isCounted = true
+    return prepared
+  }
+  try {
+    const key = { scope: scopeOf(topUp), requestHash: REQUEST_HASH }
+    const from = { ...caller, accountId: sponsor.accountId, address: sponsor.address }
+    const { id } = await tools.send(app, { chain, caller: from, intent, key, prepare })
+    // Sent before: also where the database has lost that it was, and has its transaction from the ledger.
+    if (!isCounted) await restoreTopUp(app.db, topUp, id)
+    const { chainId, wei } = topUp
+    app.telemetry.log.info('top_up_sent', { chainId, id, sponsor: sponsor.name, to: caller.address, wei: String(wei) })
+    return id
+  } catch (error) {
+    throw explain(error)
+  }
+}
+
+/** A key of the network, the person and the ordinal, whatever application and sponsor: the signer signs no other under its id. */
+const scopeOf = ({ chainId, accountId, ordinal }: TopUpKey): KeyScope => ({
+  ...{ accountId, clientId: TOP_UP, route: TOP_UP },
+  key: `${chainId} ${ordinal}`,
+})
+
+/** @returns its row, in a block or never to be in one. @throws top_up_pending */
+async function untilMined(app: App, chain: Chain, id: string) {
+  const left = Math.min(latest() - performance.now(), MAX_WAIT_MS)
+  // Until now it was in work like any other; how many may wait for blocks is bounded apart.
+  const state = await waitUntilMined(app, chain, id, left > 0 && standAside() ? left : 0)
+  if (state === null || !isSettled(state)) throw pending()
+  const row = await retrying(() =>
+    app.db
+      .selectFrom('transactions')
+      .select(['state', 'block_number', 'gas_used', 'effective_gas_price', 'succeeded', 'value', 'is_cancel'])
+      .where('id', '=', id)
+      .executeTakeFirst(),
+  )
+  if (row === undefined) throw pending()
+  return row
+}
+
+type SponsoredRow = Awaited<ReturnType<typeof untilMined>>
+
+/** @returns whether the funds are there */
+async function settle(app: App, chain: Chain, topUp: TopUpKey, row: SponsoredRow): Promise<boolean> {
+  const isThere = row.state === 'MINED' || row.state === 'FINALIZED'
+  const isMined = isThere || row.state === 'REVERTED'
+  const isPriced = isMined && row.gas_used !== null && row.effective_gas_price !== null
+  const fee = isPriced ? BigInt(row.gas_used!) * fromWord(row.effective_gas_price!) : 0n
+  const wei = isThere ? fromWord(row.value) : 0n
+  // What can never be mined cost nothing. Of a nonce that something else used it is not looked up: that counts as it was reserved.
+  const spent = isPriced ? wei + fee : row.state === 'FAILED' ? 0n : null
+  await settleTopUp(app.db, topUp, { spent, wei, blockNumber: isThere ? row.block_number : null })
+  app.telemetry.topUps.inc({ outcome: row.state })
+  if (isThere && row.block_number !== null) await followedTo(chain, row.block_number)
+  return isThere
+}
+
+/** What is read at the newest block that we know sees what that block did. Another replica may have been the one that followed. @throws top_up_pending */
+async function followedTo(chain: Chain, blockNumber: number): Promise<void> {
+  while ((chain.head.current()?.number ?? 0) < blockNumber) {
+    const left = latest() - performance.now()
+    if (left <= 0 || !standAside()) throw pending()
+    await nextBlock(chain, Math.min(left, 1_000))
+  }
+}
+
+const pending = (): AppError =>
+  new AppError('top_up_pending', 'The funds for the gas of this write are on their way. Nothing of the write was done yet.', { retryAfter: 5 }) // prettier-ignore
+
+function empty({ telemetry }: App, { chainId }: Chain): AppError {
+  telemetry.log.warn('sponsor_empty', { chainId })
+  telemetry.topUps.inc({ outcome: 'sponsor_empty' })
+  return new AppError('sponsor_empty', 'No sponsor of this network can pay for gas at the moment.', { retryAfter: 60 })
+}
+
+/** Where nothing resets it an operator may change it: not to be asked about each second. */
+const secondsUntil = (resetsAt: string | null, now: () => number): number =>
+  resetsAt === null ? 3_600 : Math.max(1, Math.ceil((Date.parse(resetsAt) - now()) / 1_000))
+
+function exhaustedError({ now, telemetry }: App, { of, resetsAt }: Exhausted): AppError {
+  telemetry.topUps.inc({ outcome: 'gas_budget_exhausted' })
+  const whose = of === 'person' ? 'person' : 'application'
+  const until = resetsAt === null ? null : resetsAt.toISOString()
+  const detail =
+    until === null
+      ? `This write costs more gas than the budget of the ${whose} for a day.`
+      : `The gas budget of the ${whose} is used up until ${until}.`
+  return new AppError('gas_budget_exhausted', detail, {
+    resetsAt: until,
+    retryAfter: secondsUntil(until, now),
+  })
+}
+
+/** What is wrong with a sponsor is not the person's. The signer has limits of its own, whatever the server says. */
+function explain(error: unknown): unknown {
+  // A signer that was restored may have lost its key.
+  if (error instanceof SignerRefused && error.code === 'unknown_account') return new Unable(null)
+  if (!(error instanceof AppError)) return error
+  const { code, message } = error
+  if (code === 'insufficient_funds' || code === 'account_frozen') return new Unable(null)
+  if (code === 'too_many_pending' || code === 'account_stopped')
+    return new Unable(
+      new AppError('overloaded', 'The sponsor has too many open transactions. Retry.', { retryAfter: 5, cause: error }),
+    )
+  if (code !== 'policy_denied') return error
+  if (message.includes('The rule top-up-off '))
+    return new AppError('sponsor_empty', 'The signer of this installation signs no top-ups.', { cause: error })
+  if (!message.includes('The rule top-up-per-')) return error
+  const resetsAt = /\d{4}-\d\d-\d\dT[\d:.]+Z/.exec(message)?.[0] ?? null
+  const exhausted = new AppError('gas_budget_exhausted', message, {
+    ...{ resetsAt, cause: error },
+    retryAfter: secondsUntil(resetsAt, Date.now),
+  })
+  return message.includes('The rule top-up-per-sponsor ') ? new Unable(exhausted) : exhausted
+}
