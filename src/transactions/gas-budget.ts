@@ -16,7 +16,10 @@ export type TopUp = TopUpKey & {
   wei: bigint
 }
 
-/** `blockNumber`: where it was mined, as far as it was. */
+/**
+ * `blockNumber`: where it was mined, for as long as a replica may not have followed that far. Of one that was settled long ago it says
+ * nothing more, and a development chain that began anew may not come to it for days.
+ */
 type KnownTopUp = TopUpKey & { isSettled: boolean; blockNumber: number | null }
 
 /** When there is room for it, as far as what is counted now goes; null: there never is, the budget is smaller. */
@@ -29,7 +32,12 @@ export async function newestTopUp(
   const row = await retrying(() =>
     db
       .selectFrom('top_ups')
-      .select(['ordinal', 'settled_at', 'block_number'])
+      .select(['ordinal', 'settled_at'])
+      .select(
+        sql<number | null>`case when settled_at > now() - interval '2 minutes' then block_number end`.as(
+          'block_number',
+        ),
+      )
       .where('chain_id', '=', chainId)
       .where('account_id', '=', accountId)
       .orderBy('ordinal', 'desc')
