@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import fs from 'node:fs'
 import { mkdtemp, readFile, stat, writeFile } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { until } from '../../test/until.ts'
@@ -16,18 +18,24 @@ import { appLike, changeApplication } from '../../test/opened.ts'
 let here: World
 let token: string
 let loud: string[]
+const { writeSync } = fs
 before(async () => {
-  // Everything written to standard error, where log lines go.
+  // Every line of the log, which is written past `process.stderr`.
   loud = []
-  const write = process.stderr.write.bind(process.stderr)
-  process.stderr.write = ((chunk: string | Uint8Array, ...rest: never[]) => {
-    loud.push(String(chunk))
-    return write(chunk, ...rest)
-  }) as typeof process.stderr.write
-  here = await world()
+  fs.writeSync = ((fd: number, data: string | Uint8Array, ...rest: never[]) => {
+    if (fd !== 2) return writeSync(fd, data as never, ...rest)
+    loud.push(typeof data === 'string' ? data : Buffer.from(data).toString())
+    return Buffer.byteLength(data)
+  }) as typeof writeSync
+  syncBuiltinESMExports()
+  here = await world({ LOG_LEVEL: 'debug' })
   token = (await readFile(join(here.dataDir, 'operator-token'), 'utf8')).trim()
 })
-after(() => here.close())
+after(async () => {
+  await here.close()
+  fs.writeSync = writeSync
+  syncBuiltinESMExports()
+})
 
 function operate(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
   return here.request(`/operator/v1${path}`, {
@@ -85,6 +93,7 @@ test('an application is registered, read, changed, given secrets, suspended and 
   const secrets = [made.body.secret, rotated.body.secret, reset.body.secret, token]
   const hashes = secrets.map((secret) => createHash('sha256').update(secret).digest('hex'))
   const shown = JSON.stringify([read.body, listed.body, changed.body]) + loud.join('')
+  assert.ok(loud.length > 0, 'nothing was logged, so nothing was looked at')
   for (const secret of [...secrets, ...hashes]) assert.ok(!shown.includes(secret))
 })
 
