@@ -207,6 +207,6 @@ test('a body that does not come to what is passed on holds nobody’s place', as
     const { values } = await fake.app.telemetry.inFlight.get()
     return values.find(({ labels }) => labels.of === 'all')?.value
   }
-  await until('they hold places', async () => (await inFlight()) > 0)
+  await until('they hold places', async () => ((await inFlight()) ?? 0) > 0)
   await until('they hold none', async () => (await inFlight()) === 0)
 })

@@ -71,6 +71,12 @@ export async function isAnswered(db: Db, scope: KeyScope): Promise<boolean> {
   return use !== null && use.told !== null && use.is_kept
 }
 
+/** Whether an intent has a nonce by now: another request with its key was at work beside this one. */
+export async function isBound(db: Db, id: string): Promise<boolean> {
+  const row = await retrying(() => db.selectFrom('transactions').select('id').where('id', '=', id).executeTakeFirst())
+  return row !== undefined
+}
+
 /** The newest use of a key, and whether it has bytes. */
 export async function lastUse(
   db: Db,

@@ -11,7 +11,7 @@ import { between } from './crash-points.ts'
 import { checkWrite } from './dry-run.ts'
 import { gasStrategy } from './gas.ts'
 import { toBound, type Bound, type Intent, type TransactionRow } from './intent.ts'
-import { findKey, inFlight, type IdempotencyKey, type KeyLookup } from './key.ts'
+import { findKey, inFlight, isBound, type IdempotencyKey, type KeyLookup } from './key.ts'
 import type { PreparedWrite } from './prepare.ts'
 import { adopt } from './recall.ts'
 import { untilReplayed } from './replay.ts'
@@ -50,7 +50,7 @@ export async function sendTransaction(
         send: sendForSponsor,
         check: async (terms) => {
           // Nothing is paid for what was sent before, also where the database has lost that.
-          if (idempotency !== null && (await restoreIntent(app, id))) throw inFlight()
+          if (idempotency !== null && ((await isBound(app.db, id)) || (await restoreIntent(app, id)))) throw inFlight()
           return checkWrite(app, chain, caller, { intent, terms })
         },
       },

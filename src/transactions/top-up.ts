@@ -75,7 +75,6 @@ export const topUpFund =
     const { app, chain, caller } = tools
     const budget = allowedTo(app, caller.clientId).sponsor
     if (budget === null || shortage.terms === null) return null
-    const check = once(tools.check)
     let brought = 0
     // Once at least: one who hardly waits finds at the repeat what was begun.
     do {
@@ -85,7 +84,8 @@ export const topUpFund =
         await followedTo(chain, blockNumber)
         const { funds, lacks } = await missing(tools, shortage)
         if (lacks === 0n) return funds
-        await check(shortage.terms)
+        // Before each: meanwhile the same request may have been bound by another process.
+        await tools.check(shortage.terms)
         id = await begin(tools, { ...key, clientId: caller.clientId, wei: lacks + marginOf(shortage.terms) }, budget)
       }
       if (id === null) await pauseAside()
@@ -114,12 +114,6 @@ async function nextOf({ db }: App, { chainId }: Chain, { accountId }: Caller) {
   if (isOpen)
     return { key: { chainId, accountId, ordinal }, sent: used?.isTold === true ? used.id : null, blockNumber: 0 }
   return { key: { chainId, accountId, ordinal: ordinal + 1 }, sent: null, blockNumber: blockNumber ?? 0 }
-}
-
-/** Nothing is paid for a write that is refused anyway. */
-function once<T>(ask: (about: T) => Promise<unknown>): (about: T) => Promise<unknown> {
-  let asked: Promise<unknown> | null = null
-  return (about) => (asked ??= ask(about))
 }
 
 /** Whether a top-up would be sent, for a dry run: nothing is. @throws gas_budget_exhausted, sponsor_empty */
