@@ -9,13 +9,7 @@ const deadlines = new AsyncLocalStorage<Waiting>()
  * @param standAside  gives its place among what is worked on to others; false when it may not wait any longer
  */
 export const underDeadline = <T>(at: number, work: () => Promise<T>, standAside = () => true): Promise<T> =>
-  deadlines.run({ at, standAside: once(standAside) }, work)
-
-/** A place that was given to others is not given again; one that was kept is asked for again. */
-function once(standAside: () => boolean): () => boolean {
-  let isAside = false
-  return () => (isAside ||= standAside())
-}
+  deadlines.run({ at, standAside }, work)
 
 /** Until when someone waits for what is begun here, performance.now(), milliseconds; forever in the background. */
 export const deadline = (): number => deadlines.getStore()?.at ?? Infinity

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { retrying, type RootDb } from '../store/db.ts'
-import { DAY_HOURS, EVERYONE } from '../store/sponsor-budget.ts'
+import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { readApplication } from './manage.ts'
 import type { ApplicationUsage } from './wire.ts'
 
@@ -29,20 +29,8 @@ export async function readUsage(db: RootDb, clientId: string): Promise<Applicati
       return { ...quota, used, startsAt: startsAt.toISOString(), endsAt: endsAt.toISOString() }
     }),
     sponsored:
-      sponsor === null ? null : { perApplication: sponsor.perApplication, used: await sponsoredToday(db, clientId) },
+      sponsor === null
+        ? null
+        : { perApplication: sponsor.perApplication, used: String(await retrying(() => spentOfBudget(db, clientId))) },
   }
-}
-
-/** wei, decimal digits */
-async function sponsoredToday(db: RootDb, clientId: string): Promise<string> {
-  const row = await retrying(() =>
-    db
-      .selectFrom('gas_spent')
-      .select(({ fn }) => fn.sum<string | null>('wei').as('wei'))
-      .where('client_id', '=', clientId)
-      .where('account_id', '=', EVERYONE)
-      .where('hour', '>', sql<Date>`now() - ${`${DAY_HOURS + 1} hours`}::interval`)
-      .executeTakeFirst(),
-  )
-  return row?.wei ?? '0'
 }

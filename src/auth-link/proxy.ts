@@ -11,6 +11,7 @@ import type { Agent } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
+import { hasBody } from '../http/gate.ts'
 import { authAway, responseOf } from './connect.ts'
 
 /** milliseconds for an answer, those of a request of ours: a provider may be asked meanwhile */
@@ -99,8 +100,9 @@ function passed(headers: IncomingHttpHeaders): Record<string, string | string[]>
 }
 
 /** @throws invalid_request */
-function bodyOf({ body, method, headers }: FastifyRequest): Buffer {
-  const hasBody = headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
-  if (method !== 'POST' && hasBody) throw new AppError('invalid_request', `A ${method} request has no body here.`)
+function bodyOf(request: FastifyRequest): Buffer {
+  const { body, method } = request
+  if (method !== 'POST' && hasBody(request))
+    throw new AppError('invalid_request', `A ${method} request has no body here.`)
   return body instanceof Buffer ? body : Buffer.alloc(0)
 }

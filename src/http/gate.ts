@@ -21,7 +21,7 @@ declare module 'fastify' {
     /** null before the gate, and for what it refused */
     place: AdmittedRequest | null
     /**
-     * Gives its place to others: from here on it only waits for a block. How many may do so is bounded apart.
+     * Gives its place to others, once: from here on it only waits for a block. How many may do so is bounded apart.
      * @returns false when too many do already: it is to be answered as if it had waited in vain
      */
     standAside(): boolean
@@ -86,6 +86,7 @@ export function openGate(server: FastifyInstance, app: App): { refuseBehindCors:
 
   server.decorateRequest('place', null)
   server.decorateRequest('standAside', function (this: FastifyRequest) {
+    if (this.place?.isAside === true) return true
     if (aside >= MAX_ASIDE) return false
     if (this.place !== null) {
       aside++
@@ -299,7 +300,8 @@ const toWhose = (app: App, reader: Reader): Requester => ({
   person: reader.kind === 'machine' ? '' : reader.accountId,
 })
 
-const hasBody = ({ headers }: FastifyRequest): boolean =>
+/** Whether a request says that it has a body. */
+export const hasBody = ({ headers }: Pick<FastifyRequest, 'headers'>): boolean =>
   headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
 
 /** Whether the framework reads for a body, there or not: of GET and HEAD never. */

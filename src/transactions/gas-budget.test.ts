@@ -4,17 +4,9 @@ import { testDatabase, testPooler, type TestDatabase } from '../../test/database
 import { randomOf } from '../../test/random.ts'
 import { accountIdOf, type Hex } from '../ids.ts'
 import { openPostgres, type RootDb } from '../store/db.ts'
-import type { SponsorBudget } from '../store/sponsor-budget.ts'
+import { spentOfBudget, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { restoreAccount } from '../users/pregenerate.ts'
-import {
-  findExhausted,
-  newestTopUp,
-  reserveTopUp,
-  restoreTopUp,
-  settleTopUp,
-  spentOfBudget,
-  sweepTopUps,
-} from './gas-budget.ts'
+import { findExhausted, newestTopUp, reserveTopUp, restoreTopUp, settleTopUp, sweepTopUps } from './gas-budget.ts'
 
 /** What several processes count at once, in seeded orders, against a model of what was paid. */
 let database: TestDatabase

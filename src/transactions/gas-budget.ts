@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { fromWord } from '../store/bytes.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
-import { DAY_HOURS, EVERYONE, type SponsorBudget } from '../store/sponsor-budget.ts'
+import { DAY_HOURS, EVERYONE, readSpent, type SponsorBudget } from '../store/sponsor-budget.ts'
 
 const HOUR_MS = 3_600_000
 
@@ -168,11 +168,6 @@ export function settleTopUp(
   )
 }
 
-/** wei that were paid in the rolling day for writes of an application, to anyone; what is on its way with its highest fee. */
-export async function spentOfBudget(db: Db, clientId: string, accountId: string = EVERYONE): Promise<bigint> {
-  return (await readSpent(db, clientId, [accountId])).reduce((sum, { wei }) => sum + wei, 0n)
-}
-
 /** days for which what was sent to whom is kept; the newest of each person stays, since the next one's number follows it */
 const KEPT_DAYS = 30
 
@@ -213,23 +208,6 @@ export async function findExhausted(
     }
   }
   return null
-}
-
-/** By the hour, oldest first. The database's clock is the one that all replicas have. */
-async function readSpent(
-  db: Db,
-  clientId: string,
-  accountIds: string[],
-): Promise<{ accountId: string; hour: Date; wei: bigint }[]> {
-  const rows = await db
-    .selectFrom('gas_spent')
-    .select(['account_id', 'hour', 'wei'])
-    .where('client_id', '=', clientId)
-    .where('account_id', 'in', accountIds)
-    .where('hour', '>', sql<Date>`now() - ${`${DAY_HOURS + 1} hours`}::interval`)
-    .orderBy('hour')
-    .execute()
-  return rows.map(({ account_id: accountId, hour, wei }) => ({ accountId, hour, wei: BigInt(wei) }))
 }
 
 /** `wei` below 0: given back. */

@@ -39,9 +39,11 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   const preferMs = readPrefer(request.headers, reply)
   const chain = chainOf(app, request.caller)
   const until = performance.now() + Math.min(chain.gas === 'topup' ? TOPPED_UP_MS : WRITE_MS, preferMs)
-  let isAside = false
-  const standAside = () => (isAside ||= request.standAside())
-  const sending = underDeadline(until, () => send(idempotencyKey), standAside)
+  const sending = underDeadline(
+    until,
+    () => send(idempotencyKey),
+    () => request.standAside(),
+  )
   const { answer, isReplay } = await sending.catch((error: unknown) => {
     // Nothing of it was done, as where the gate refuses.
     if (error instanceof AppError && NOT_BEGUN.has(error.code)) request.quotaCharge?.giveBack()
@@ -53,7 +55,7 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
   } else request.noteTold()
   if (wait === undefined) return answer
   // Accepted is accepted, also while the database does not know of it.
-  const timeoutMs = standAside() ? Math.min(WAIT_MS, preferMs) : 0
+  const timeoutMs = request.standAside() ? Math.min(WAIT_MS, preferMs) : 0
   const state = (await waitUntilMined(app, chain, answer.id, timeoutMs)) ?? answer.state
   if (!isSettled(state)) reply.code(202).header('location', `/v1/transactions/${answer.id}`)
   return { ...answer, state }

@@ -19,7 +19,7 @@ import { underDeadline } from '../deadline.ts'
 import { speedUpTransaction } from './change.ts'
 import { interruptSteps } from './crash-points.ts'
 import { followTransactions } from './follow.ts'
-import { spentOfBudget } from './gas-budget.ts'
+import { spentOfBudget } from '../store/sponsor-budget.ts'
 import { startByteSweep } from './sweep.ts'
 import { rehearseTransaction, submitTransaction } from './submit.ts'
 

@@ -265,7 +265,7 @@ async function untilMined(app: App, chain: Chain, id: string) {
   const row = await retrying(() =>
     app.db
       .selectFrom('transactions')
-      .select(['state', 'block_number', 'gas_used', 'effective_gas_price', 'succeeded', 'value', 'is_cancel'])
+      .select(['state', 'block_number', 'gas_used', 'effective_gas_price', 'value'])
       .where('id', '=', id)
       .executeTakeFirst(),
   )
