@@ -3,7 +3,7 @@ import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { SignerRefused } from '../signer/client.ts'
-import { toBound, type TransactionRow } from './intent.ts'
+import { toBound, type Terms, type TransactionRow } from './intent.ts'
 import { findTransaction, readTransaction } from './read.ts'
 import type { Transaction } from './wire.ts'
 import { raiseFee, sendCancel } from './replace.ts'
@@ -42,8 +42,8 @@ export async function speedUpTransaction(app: App, caller: Caller, idOrHash: str
   const row = await findTransaction(app, caller, idOrHash)
   refuseUnlessPending(row)
   const chain = chainOf(app, caller)
-  await gasStrategy(chain).relieve({ app, chain, caller, send: sendForSponsor })
-  const { sent } = await asked(() => raiseFee(app, chain, toBound(row), { accessToken: caller.token }))
+  const relieve = (more: Terms) => gasStrategy(chain).relieve({ app, chain, caller, send: sendForSponsor, more })
+  const { sent } = await asked(() => raiseFee(app, chain, toBound(row), { accessToken: caller.token, relieve }))
   if (sent === 'nonce_too_low') throw tooLate('The transaction is already mined.')
   return readTransaction(app, caller, row.id)
 }

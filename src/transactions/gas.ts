@@ -22,10 +22,10 @@ export type GasStrategy = {
    */
   prepare: (asked: Preparing) => Promise<PreparedWrite>
   /**
-   * Gives an account what its open writes lack by now: a reorganisation or a raise may have taken it. Nothing else.
+   * Gives an account what its open writes lack by now, a reorganisation or a raise may have taken it, and what one of them costs `more`.
    * @throws what sending a write throws
    */
-  relieve: (asked: Omit<Preparing, 'intent' | 'sending'> & { send: TopUpTools['send'] }) => Promise<void>
+  relieve: (asked: Omit<Preparing, 'intent' | 'sending'> & { send: TopUpTools['send']; more: Terms }) => Promise<void>
   /** What an attempt reserves of the account's budget, wei. */
   reserve: (intent: Pick<Intent, 'value'>, attempt: Omit<Attempt, 'raw' | 'hash'>) => bigint
   /** The first bytes of a bound intent; the user's token goes along. @throws what the signer throws */
@@ -114,9 +114,9 @@ const topup: GasStrategy = {
             prepare: transferFrom(chain),
           }),
     ),
-  relieve: async ({ app, chain, caller, send }) => {
+  relieve: async ({ app, chain, caller, send, more }) => {
     const fund = topUpFund({ ...{ app, chain, caller, send }, check: async () => {}, prepare: transferFrom(chain) })
-    await fund({ value: 0n, terms: { gas: 0n, fees: { type: 'legacy', gasPrice: 0n } } })
+    await fund({ value: 0n, terms: more })
   },
 }
 

@@ -7,7 +7,7 @@ import type { Hex } from '../ids.ts'
 import { readAttempts } from './attempts.ts'
 import type { BroadcastResult } from './broadcast.ts'
 import { cancelGas } from './cancel-gas.ts'
-import { readFees, type AttemptRow, type Bound, type Attempt } from './intent.ts'
+import { readFees, type AttemptRow, type Bound, type Attempt, type Terms } from './intent.ts'
 import { readGas } from './limits.ts'
 import { marketOf } from './market.ts'
 import { callOf, limitOf } from './prepare.ts'
@@ -23,6 +23,7 @@ const termsOf = (row: AttemptRow): Pick<Attempt, 'gas' | 'isCancel'> => ({
 /**
  * Signs, stores and sends the same effect at fees of at least 12.5 % more. Once a cancel was signed it is the cancel
  * that is raised: the ledger does not raise the original any more.
+ * @param options.relieve  called before anything is signed, with what it will cost more
  * @returns what the node said of the new bytes, and their hash
  * @throws fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout, database_unavailable
  */
@@ -30,11 +31,12 @@ export async function raiseFee(
   app: App,
   chain: Chain,
   bound: Bound,
-  options: { accessToken?: string } = {},
+  { relieve, ...options }: { accessToken?: string; relieve?: (more: Terms) => Promise<void> } = {},
 ): Promise<{ hash: Hex; sent: BroadcastResult }> {
   const [attempts, wasRejected] = await Promise.all([readAttempts(app, bound), isRejected(app.db, bound)])
   const { kind, gas, offered } = await nextAttempt(chain, bound, attempts, { wasRejected })
   const fees = nextFee(offered, await marketOf(chain), chain.feeCapWei)
+  await relieve?.({ gas, fees: { type: 'legacy', gasPrice: priceOf(fees) - priceOf(offered) } })
   return sendReplacement(app, chain, bound, { ...options, kind, gas, fees })
 }
 
