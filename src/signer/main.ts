@@ -29,6 +29,7 @@ import type { Kek } from './kek/provider.ts'
 import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
 import { checkWitness } from './ledger.ts'
+import { openMeterSeal } from './meter-seal.ts'
 import { openMeters } from './meters.ts'
 import { openKekOf } from './open-kek.ts'
 import { openPolicyInForce, withPolicyFreezes } from './policy-in-force.ts'
@@ -132,7 +133,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   let witnessed = ledger.head()
   const witness = openWitness(witnessPath, witnessed)
 
-  const meters = openMeters(db, now)
+  const meters = openMeters(db, now, openMeterSeal({ db, macs: deks.macs, ledger, log }))
   const group = openGroup({
     db,
     committing() {

@@ -57,7 +57,12 @@ const DEK_POINTS: (CrashPoint | null)[] = [
   null,
   'rotation.moved',
 ]
-const KEK_POINTS: CrashPoint[] = ['rotation.wrapping', 'signer.before-commit', 'signer.after-commit', 'rotation.wrapped']
+const KEK_POINTS: CrashPoint[] = [
+  'rotation.wrapping',
+  'signer.before-commit',
+  'signer.after-commit',
+  'rotation.wrapped',
+]
 
 const place = await makePlace()
 process.once('exit', place.clear)
