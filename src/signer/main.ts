@@ -159,6 +159,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   const allFreezes = withPolicyFreezes(freezes, policy)
   const exports: Exports = openExports({
     ...{ keys, ledger, group, freezes: allFreezes, now, log, delaySeconds: settings.exportDelaySeconds },
+    identity,
     records: openExportRecords(db, deks.macs),
     tokens: openExportTokens({ keys: tokenKeys, revocations, issuer, now }),
   })
@@ -203,6 +204,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     takeKey: exports.take,
     keyExport: exports.stateOf,
     exported: exports.since,
+    heldElsewhere: exports.told,
     keyExports: exports.open,
     revocations: (request) => revocations.take(request),
     health: async () => ({
@@ -314,6 +316,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       takeKey: refuse,
       keyExport: refuse,
       exported: refuse,
+      heldElsewhere: refuse,
       keyExports: refuse,
       revocations: refuse,
       health: refuse,
