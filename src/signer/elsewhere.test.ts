@@ -128,7 +128,7 @@ test('what it is told ends no request of a person that is under way, and a key t
   assert.deepEqual(await problems(), [])
 })
 
-test('a record that somebody put into the store frees no nonce, and no statement is made of it', async (t) => {
+test('a record that someone put into the store frees no nonce, and no statement is made of it', async (t) => {
   const { place, signer, far, again } = await rolledBack(t)
   // More than a start looks at of the ledger's end.
   await Promise.all(Array.from({ length: 1_001 }, (_, n) => signer().createAccount({ userId: `X-${n}` })))

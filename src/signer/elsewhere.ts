@@ -1,7 +1,7 @@
 import { isSignedBy, type SignerIdentity } from './identity.ts'
 import { TOLD } from './ledger.ts'
 import type { NewEntry } from './record.ts'
-import { heldElsewhereText, type HeldElsewhere, type Hex } from './wire.ts'
+import type { HeldElsewhere, Hex } from './wire.ts'
 
 /*
  * That the key of an account is elsewhere, too: it left from here, or was brought. The signer signs it from a record of its ledger that was
@@ -12,8 +12,11 @@ import { heldElsewhereText, type HeldElsewhere, type Hex } from './wire.ts'
 type Of = { userId: string; address: Uint8Array }
 type Since = Pick<HeldElsewhere, 'at' | 'isBrought'>
 
-const textOf = (origin: string, { userId, address }: Of, { at, isBrought }: Since): string =>
-  heldElsewhereText(origin, { userId, address: `0x${Buffer.from(address).toString('hex')}`, at, isBrought: isBrought === true }) // prettier-ignore
+/** By `origin` it is of one signer only, and by its first line nothing else that an identity signs. */
+function textOf(origin: string, { userId, address }: Of, { at, isBrought }: Since): string {
+  const kind = isBrought === true ? 'imported' : 'exported'
+  return `chatelaine key elsewhere 1\n${origin}\n${userId}\n0x${Buffer.from(address).toString('hex')}\n${kind} ${at}\n`
+}
 
 export function stateElsewhere(
   identity: Pick<SignerIdentity, 'origin' | 'sign'>,

@@ -146,7 +146,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
         yield { chainId: held.chainId, at: held.at, wei: dearerBy(held, before) }
       }
     },
-    // Asked where a nonce lies far ahead only: a record that somebody put there frees none.
+    // Asked where a nonce lies far ahead only: a record that someone put there frees none.
     isHeldElsewhere: (userId) => (elsewhereHeld.all(userId) as LedgerRow[]).some(isOwn),
     signaturesBefore: ({ userId, chainId }, seq, most) => signatures.all(userId, seq, most, chainId) as LedgerRow[],
     hasAccount: (userId) => account.get(userId) !== undefined,

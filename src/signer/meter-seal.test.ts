@@ -51,7 +51,7 @@ for (const [what, edit] of Object.entries<string>({
   'lowered, the seal removed as of an earlier version': `${lower}; UPDATE ledger_head SET meters = NULL`,
   'lowered, the seal of nothing': `${lower}; UPDATE ledger_head SET meters = zeroblob(44)`,
   'lowered, the seal of an epoch that is none': `${lower}; UPDATE ledger_head SET meters = CAST(X'00000009' || substr(meters, 5) AS BLOB)`,
-  'raised, against somebody': `UPDATE meters SET window = replace(window, '"2"', '"10"') WHERE meter LIKE '%${BOB}%'`,
+  'raised, against someone': `UPDATE meters SET window = replace(window, '"2"', '"10"') WHERE meter LIKE '%${BOB}%'`,
 }))
   test(`a meter that was ${what} while the signer was stopped is counted again at its start`, async (t) => {
     const { place, assertCounted } = await world(t)

@@ -112,10 +112,7 @@ export type Verbs = {
   keyExport: { request: { userId: string }; answer: KeyExport }
   /** Keys that left by records after one, oldest first, taken by a person, or the operator with all of them. */
   exported: { request: { after: number }; answer: ExportedPage }
-  /**
-   * What a server has kept of `exported`, at most MAX_HELD of it: a ledger from before learns of it. Only what this signer has signed counts; the
-   * rest is `refused`, an account that it has not is neither.
-   */
+  /** What a server has kept of `exported`: a ledger from before learns of it. `refused`: what this signer has not signed. */
   heldElsewhere: { request: { accounts: HeldElsewhere[] }; answer: { taken: number; refused: number } }
   /** Requests for keys that are under way, the oldest first, at most 500. */
   keyExports: { request: Record<string, never>; answer: { exports: OpenExport[] } }
@@ -158,7 +155,6 @@ export type KeyExport = {
   delaySeconds: number | null
 }
 export type ExportedPage = {
-  /** no `statement`: of a signer of an earlier version */
   exported: (Omit<HeldElsewhere, 'statement'> & { statement?: Hex })[]
   /** the record of the last restore, in hexadecimal digits, empty where there was none; where it is another, the ledger is */
   restored?: string
@@ -167,20 +163,10 @@ export type ExportedPage = {
   /** there was no more */
   isEnd: boolean
 }
-/**
- * That the key of an account is elsewhere, too, since a time (milliseconds since 1970 by the clock of the signer): it left, or `isBrought`.
- * `statement`: the Ed25519 signature of the signer’s identity over `heldElsewhereText`, 64 bytes.
- */
+/** That a key left, or `isBrought`; `at` in milliseconds since 1970 by the clock of the signer, whose identity signed it (elsewhere.ts). */
 export type HeldElsewhere = { userId: string; at: number; isBrought?: boolean; statement: Hex }
 /** Accounts in one `heldElsewhere`, and in one answer of `exported`. */
 export const MAX_HELD = 100
-
-export const heldElsewhereText = (
-  origin: string,
-  { userId, address, at, isBrought = false }: Omit<HeldElsewhere, 'statement'> & { address: Hex },
-): string =>
-  `chatelaine key elsewhere 1\n${origin}\n${userId}\n${address.toLowerCase()}\n${isBrought ? 'imported' : 'exported'} ${at}\n`
-
 /** `damaged`: its record was altered, and nothing is given by it */
 export type OpenExport = Omit<KeyExport, 'state'> & { state: KeyExport['state'] | 'damaged'; userId: string }
 /** HPKE (RFC 9180) with DHKEM(P-256, HKDF-SHA256), HKDF-SHA256, AES-256-GCM, as base64url; `info` is `exportInfo`. */

@@ -220,7 +220,7 @@ test('what the signer says of keys that left is kept, and a signer that was rest
   await far(left)
   await assert.rejects(far(stays), refused('nonce_gap'))
 
-  // A database that somebody wrote into: what the signer never signed it does not believe.
+  // A database that someone wrote into: what the signer never signed it does not believe.
   await db
     .updateTable('accounts')
     .set({ elsewhere: (await kept(left))! })
