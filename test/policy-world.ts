@@ -11,7 +11,7 @@ import { makeKekFile, openKekFile } from '../src/signer/kek/file.ts'
 import { openKeys } from '../src/signer/keys.ts'
 import { checkWitness } from '../src/signer/ledger.ts'
 import { openUnwrapped } from '../src/signer/signing-log.ts'
-import { openLog } from '../src/log.ts'
+import { openLog, type Logger } from '../src/log.ts'
 import { openMeterSeal } from '../src/signer/meter-seal.ts'
 import { openMeters } from '../src/signer/meters.ts'
 import { readPolicyVersion } from '../src/signer/policy/accept.ts'
@@ -45,12 +45,14 @@ export async function openGoverned({
   now,
   topUp = { perUser: 0n, perSponsor: 0n },
   startsAt = now,
+  log = openLog('signer', 'silent'),
 }: {
   policy: string
   now: () => number
   /** wei within a day */
   topUp?: { perUser: bigint; perSponsor: bigint }
   startsAt?: () => number
+  log?: Logger
 }): Promise<GovernedSigner> {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-policy-'))
   const kekFile = join(folder, 'kek')
@@ -78,7 +80,7 @@ export async function openGoverned({
       witness.close()
       store.close()
     }
-    const seal = openMeterSeal({ db: store.db, macs: deks.macs, ledger, log: openLog('signer', 'silent') })
+    const seal = openMeterSeal({ db: store.db, macs: deks.macs, ledger, log })
     const meters = openMeters(store.db, startsAt, seal)
     const grouped = openGroup({
       db: store.db,

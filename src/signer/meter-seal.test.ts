@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test, type TestContext } from 'node:test'
+import { openLog, type Logger } from '../log.ts'
 import { openGoverned } from '../../test/policy-world.ts'
 import { ALICE, ask, BOB } from '../../test/spawned-signer.ts'
 import { LedgerDamaged } from './refusal.ts'
@@ -17,7 +18,9 @@ const RULES = [
 
 /** A signer of two people: Alice has spent 9 of her 10, Bob 2 of his. */
 async function world(t: TestContext) {
-  const place = await openGoverned({ policy: JSON.stringify({ version: 1, rules: RULES }), now: Date.now })
+  const counted: unknown[] = []
+  const log = { ...openLog('signer', 'silent'), warn: (event: string, facts: unknown) => counted.push([event, facts]) } as Logger // prettier-ignore
+  const place = await openGoverned({ policy: JSON.stringify({ version: 1, rules: RULES }), now: Date.now, log })
   t.after(place.close)
   const [alice, bob] = [await place.account(ALICE), await place.account(BOB)]
   const sign = (userId: string, nonce: number, value: string) =>
@@ -25,7 +28,7 @@ async function world(t: TestContext) {
   await sign(ALICE, 0, '9')
   await sign(BOB, 0, '2')
   return {
-    ...{ place, sign },
+    ...{ place, sign, counted },
     /** as it has to be, whatever was done to the table: Alice has 1 left, Bob 8, and the table is what the ledger says */
     async assertCounted(nonce = 1) {
       await assert.rejects(sign(ALICE, nonce, '2'), /The rule person rejects/)
@@ -54,13 +57,16 @@ for (const [what, edit] of Object.entries<string>({
   'raised, against someone': `UPDATE meters SET window = replace(window, '"2"', '"10"') WHERE meter LIKE '%${BOB}%'`,
 }))
   test(`a meter that was ${what} while the signer was stopped is counted again at its start`, async (t) => {
-    const { place, assertCounted } = await world(t)
+    const { place, assertCounted, counted } = await world(t)
     place.restart((db) => {
       const before = metersOf(db)
       db.exec(edit)
       if (what !== 'exchanged') assert.notDeepEqual(metersOf(db), before)
     })
     await assertCounted()
+    assert.deepEqual(counted, [['meters_counted_again', { records: 4, charges: 4 }]])
+    place.restart()
+    assert.equal(counted.length, 1)
   })
 
 test('older meters put back with their seal gain nothing: what the ledger charged since is counted on top', async (t) => {
@@ -100,10 +106,9 @@ test('a meter that was lowered while the signer runs is counted again at the nex
 })
 
 test('without an edit nothing is counted again, however often it starts, and after kills', async (t) => {
-  const { place, sign, assertCounted } = await world(t)
+  const { place, sign, assertCounted, counted } = await world(t)
   let [before, seals] = [[] as unknown[], new Set<string>()]
   place.restart((db) => (before = metersOf(db)))
-  // Where it would count again it would need every record: one is gone here, far from the end or not.
   place.restart((db) => {
     assert.deepEqual(metersOf(db), before)
     seals = seals.add(Buffer.from(sealOf(db)).toString('hex'))
@@ -116,6 +121,7 @@ test('without an edit nothing is counted again, however often it starts, and aft
   }
   assert.equal(place.deaths(), 2)
   await assertCounted(2)
+  assert.deepEqual(counted, [])
 })
 
 test('where a record that has to be counted was altered too, far back, the signer does not start', async (t) => {
