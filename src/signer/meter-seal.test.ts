@@ -85,6 +85,15 @@ test('older meters put back with their seal gain nothing: what the ledger charge
   await assert.rejects(sign(ALICE, 2, '1'), /The rule person rejects/)
   await assert.rejects(sign(BOB, 2, '6'), /The rule person rejects/)
   assert.deepEqual(verifyStore(place.folder).problems, [])
+  // The older seal with the number of records that there are now.
+  place.restart((db) => {
+    const forged = Buffer.concat([seal.subarray(0, 4), sealOf(db).subarray(4, 12), seal.subarray(12)])
+    db.exec('DELETE FROM meters')
+    const put = db.prepare('INSERT INTO meters (meter, window) VALUES (?, ?)')
+    for (const { meter, window } of older) put.run(meter!, window!)
+    db.prepare('UPDATE ledger_head SET meters = ?').run(forged)
+  })
+  await assert.rejects(sign(ALICE, 2, '1'), /The rule person rejects/)
   // One older row, beside the newer seal.
   place.restart((db) => db.prepare('UPDATE meters SET window = ? WHERE meter = ?').run(older[1]!.window!, older[1]!.meter!)) // prettier-ignore
   await assertCounted(2)

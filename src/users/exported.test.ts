@@ -220,6 +220,16 @@ test('what the signer says of keys that left is kept, and a signer that was rest
   await far(left)
   await assert.rejects(far(stays), refused('nonce_gap'))
 
+  // A process that had passed these records by in another ledger.
+  await db.updateTable('accounts').set({ elsewhere: null }).where('user_id', '=', left).execute()
+  const passed: ExportedPlace = {
+    through: (await signer.health()).ledgerEntries,
+    restored: 'ab'.repeat(32),
+    isTold: true,
+  }
+  await markExported({ db, signer }, passed)
+  assert.deepEqual([readKeptStatement((await kept(left))!).at, passed.isTold], [said.at, false])
+
   // A database that someone wrote into: what the signer never signed it does not believe.
   await db
     .updateTable('accounts')
