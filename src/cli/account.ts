@@ -14,7 +14,7 @@ import { openState } from '../state.ts'
 import { openTelemetry } from '../telemetry.ts'
 import { listStopped } from '../transactions/resume.ts'
 import type { StoppedLane } from '../transactions/lane-wire.ts'
-import { cancelExport, listExports } from '../users/exported.ts'
+import { cancelExport, listExports, markExported } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
 import type { ExportState, FreezeState, Pregenerated } from '../users/wire.ts'
 import { importAccounts } from '../users/import.ts'
@@ -127,8 +127,8 @@ const MAX_SHOWN = 100
 
 async function importManifest(file: string): Promise<void> {
   const { imported, present, refused } = await withSignerOrServer(
-    async (signer, db) =>
-      importAccounts(
+    async (signer, db) => {
+      const done = await importAccounts(
         {
           db,
           signer,
@@ -138,7 +138,11 @@ async function importManifest(file: string): Promise<void> {
           now: Date.now,
         },
         linesOf(file),
-      ),
+      )
+      // What the signer says of them is kept from now on: the servers have passed these records by.
+      await markExported({ db, signer }, { through: 0 })
+      return done
+    },
     () => {
       throw new Error('The server holds the embedded database: stop it first.')
     },

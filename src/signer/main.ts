@@ -29,6 +29,7 @@ import type { Kek } from './kek/provider.ts'
 import { openKeyFile } from './key-file.ts'
 import { openKeys } from './keys.ts'
 import { checkWitness } from './ledger.ts'
+import { openMeterSeal } from './meter-seal.ts'
 import { openMeters } from './meters.ts'
 import { openKekOf } from './open-kek.ts'
 import { openPolicyInForce, withPolicyFreezes } from './policy-in-force.ts'
@@ -132,7 +133,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   let witnessed = ledger.head()
   const witness = openWitness(witnessPath, witnessed)
 
-  const meters = openMeters(db, now)
+  const meters = openMeters(db, now, openMeterSeal({ db, macs: deks.macs, ledger, log }))
   const group = openGroup({
     db,
     committing() {
@@ -158,6 +159,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   const allFreezes = withPolicyFreezes(freezes, policy)
   const exports: Exports = openExports({
     ...{ keys, ledger, group, freezes: allFreezes, now, log, delaySeconds: settings.exportDelaySeconds },
+    identity,
     records: openExportRecords(db, deks.macs),
     tokens: openExportTokens({ keys: tokenKeys, revocations, issuer, now }),
   })
@@ -202,6 +204,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     takeKey: exports.take,
     keyExport: exports.stateOf,
     exported: exports.since,
+    heldElsewhere: exports.told,
     keyExports: exports.open,
     revocations: (request) => revocations.take(request),
     health: async () => ({
@@ -313,6 +316,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       takeKey: refuse,
       keyExport: refuse,
       exported: refuse,
+      heldElsewhere: refuse,
       keyExports: refuse,
       revocations: refuse,
       health: refuse,

@@ -1,6 +1,6 @@
 import { Refusal } from './refusal.ts'
 import type { FeeFields, UnsignedTransaction } from './transaction.ts'
-import { MAX_ATTESTED, type SignRequest } from './wire.ts'
+import { MAX_ATTESTED, MAX_HELD, type HeldElsewhere, type Hex, type SignRequest } from './wire.ts'
 
 /** A sign request that was read: every field present, in range, and nothing left over. */
 export type SignOrder = {
@@ -168,6 +168,24 @@ export function readCancelExportRequest(request: unknown): { userId: string; by:
   const { by, ...rest } = readFields(request, new Set(['userId', 'by']))
   if (by !== 'person' && by !== 'operator') throw bad('by is not person or operator')
   return { ...readCreateAccountRequest(rest), by }
+}
+
+/** @throws bad_request */
+export function readHeldElsewhereRequest(request: unknown): HeldElsewhere[] {
+  const { accounts } = readFields(request, new Set(['accounts']))
+  if (!Array.isArray(accounts) || accounts.length > MAX_HELD) throw bad(`accounts is not a list of at most ${MAX_HELD}`)
+  return accounts.map((account) => {
+    const {
+      userId,
+      at,
+      isBrought = false,
+      statement,
+    } = readFields(account, new Set(['userId', 'at', 'isBrought', 'statement']))
+    if (typeof isBrought !== 'boolean') throw bad('isBrought is not true or false')
+    if (typeof statement !== 'string' || !/^0x[0-9a-f]{128}$/.test(statement))
+      throw bad('statement is not 64 bytes of 0x-hex')
+    return { userId: readUserId(userId), at: readInteger('at', at, 0), isBrought, statement: statement as Hex }
+  })
 }
 
 export type ImportedKey = { userId: string; address: Buffer; enc: Buffer; ciphertext: Buffer }

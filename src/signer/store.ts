@@ -221,6 +221,10 @@ const migrations = [
   -- What was signed for one person, in the order of the records (signatures.ts). Not by address: it would be taken for ledger_nonce.
   CREATE INDEX ledger_signatures ON ledger (user_id, seq, chain_id) WHERE nonce IS NOT NULL;
   `,
+  `
+  -- The seal of table meters as it was when the ledger ended there (meter-seal.ts). In the row that each commit writes anyway.
+  ALTER TABLE ledger_head ADD COLUMN meters BLOB;
+  `,
 ]
 
 export function makeFolder(folder: string): void {

@@ -24,6 +24,7 @@ export type Database = {
     imported_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     attestation: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
     is_key_new: Generated<boolean>
+    elsewhere: ColumnType<string | null, string | null | undefined, string | null>
   }
   accounts_attested: { only_row: number; origin: string; through: string; is_done: boolean }
   identities: {
