@@ -118,7 +118,7 @@ test('an application that knows what its user reads is believed before the brows
 
 test('the consent page shows the application’s picture without telling it who looks, and says how long it holds', async () => {
   const logoUri = 'https://app.example/logo.png?a="b'
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'pictured', name: 'Pictured', logoUri })
+  await saveApplication(world.app, { ...world.demo, clientId: 'pictured', name: 'Pictured', logoUri })
   const browser = openBrowser(world.origin)
   const dev = await browser.submit(await browser.go(start({ client_id: 'pictured' })), '/DEV')
   const consent = await browser.submit(dev, '/sign-in/', { username: 'viewer' })

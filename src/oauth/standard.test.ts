@@ -167,9 +167,6 @@ test('refresh tokens end with the longest life of a sign-in, however often they 
 
 test('a client id that looks like the id of a user is not registered', async () => {
   for (const clientId of ['DEV-vera', 'X-1', 'APP_SHOP-7'])
-    await assert.rejects(
-      saveApplication(world.app.db, { ...world.demo, clientId }),
-      /must not look like the id of a user/,
-    )
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'my-shop' })
+    await assert.rejects(saveApplication(world.app, { ...world.demo, clientId }), /must not look like the id of a user/)
+  await saveApplication(world.app, { ...world.demo, clientId: 'my-shop' })
 })

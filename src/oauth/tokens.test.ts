@@ -17,8 +17,8 @@ import {
 let world: Rehearsal
 before(async () => {
   world = await rehearse()
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'other' })
-  await saveApplication(world.app.db, {
+  await saveApplication(world.app, { ...world.demo, clientId: 'other' })
+  await saveApplication(world.app, {
     ...world.demo,
     clientId: 'web',
     redirectUris: ['https://app.example/callback', 'http://localhost/native', 'com.example.app:/done'],

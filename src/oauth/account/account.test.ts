@@ -94,7 +94,7 @@ test('one script, from one address, may run on the page, and nowhere else', asyn
 })
 
 test('revoking one application leaves the others and other people alone', async () => {
-  await saveApplication(world.app.db, { ...world.demo, clientId: 'second', name: 'Second' })
+  await saveApplication(world.app, { ...world.demo, clientId: 'second', name: 'Second' })
   const one = await obtainTokens(world, { username: 'cleo' })
   const two = await obtainTokens(world, { username: 'cleo', parameters: { client_id: 'second' } })
   const other = await obtainTokens(world, { username: 'carl', parameters: { client_id: 'second' } })
