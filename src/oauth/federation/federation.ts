@@ -77,13 +77,20 @@ export function openFederation(app: Pick<App, 'db' | 'origin' | 'now' | 'telemet
         nonce: openid.randomNonce(),
         codeVerifier: openid.randomPKCECodeVerifier(),
       }
-      const until = new Date(Date.now() + VISIT_SECONDS * 1_000)
-      const mac = macOf(app.rowKeys, visitContent({ ...visit, interactionUid, browser, until, name: provider.name }))
+      const row = {
+        state_hash: sha256(visit.state),
+        interaction_uid: interactionUid,
+        provider: provider.name,
+        nonce: visit.nonce,
+        code_verifier: visit.codeVerifier,
+        browser_hash: sha256(browser),
+        expires_at: new Date(Date.now() + VISIT_SECONDS * 1_000),
+      }
       await retrying(() =>
         sql`${prepared}
           insert into sign_ins (state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, expires_at, mac)
-          values (${sha256(visit.state)}, ${interactionUid}, ${provider.name}, ${visit.nonce}, ${visit.codeVerifier},
-            ${sha256(browser)}, ${until}, ${mac})`.execute(db),
+          values (${row.state_hash}, ${row.interaction_uid}, ${row.provider}, ${row.nonce}, ${row.code_verifier},
+            ${row.browser_hash}, ${row.expires_at}, ${macOf(app.rowKeys, visitContent(row))})`.execute(db),
       )
       // With max_age an OpenID provider has to say when it asked (Core §3.1.2.1).
       const {
@@ -151,35 +158,33 @@ async function consumeVisit(
       update sign_ins set consumed_at = ${now}
       where state_hash = ${sha256(state)} and provider = ${name} and browser_hash = ${sha256(browser)}
         and consumed_at is null and expires_at > ${now}
-      returning interaction_uid, nonce, code_verifier, expires_at, mac`.execute(app.db),
+      returning state_hash, interaction_uid, provider, nonce, code_verifier, browser_hash, expires_at, mac`.execute(
+      app.db,
+    ),
   )
   const [row] = rows
   if (row === undefined) return null
   const { interaction_uid: interactionUid, nonce, code_verifier: codeVerifier, expires_at: until, mac } = row
-  const content = visitContent({ state, interactionUid, name, nonce, codeVerifier, browser, until })
-  if (!isAuthentic(app, { provider: name, interaction: interactionUid }, { content, mac })) return null
+  if (!isAuthentic(app, { provider: name, interaction: interactionUid }, { content: visitContent(row), mac }))
+    return null
   return { interactionUid, state, nonce, codeVerifier, leftAt: until.getTime() / 1_000 - VISIT_SECONDS }
 }
 
-type VisitRow = Pick<
-  Selectable<Database['sign_ins']>,
-  'interaction_uid' | 'nonce' | 'code_verifier' | 'expires_at' | 'mac'
->
+type VisitRow = Omit<Selectable<Database['sign_ins']>, 'created_at' | 'consumed_at'>
 
 /** What the MAC of a visit covers: for which sign-in, at whom, in which browser, until when. */
-const visitContent = (visit: {
-  state: string
-  interactionUid: string
-  name: string
-  nonce: string
-  codeVerifier: string
-  browser: string
-  until: Date
-}): RowContent => {
-  const { state, interactionUid, name, nonce, codeVerifier, browser, until } = visit
-  const [stateHash, browserHash] = [state, browser].map((one) => sha256(one).toString('hex'))
-  return ['sign_ins', stateHash, interactionUid, name, nonce, codeVerifier, browserHash, until.toISOString()]
-}
+export const visitContent = (
+  row: Omit<Selectable<Database['sign_ins']>, 'created_at' | 'consumed_at' | 'mac'>,
+): RowContent => [
+  'sign_ins',
+  Buffer.from(row.state_hash).toString('hex'),
+  row.interaction_uid,
+  row.provider,
+  row.nonce,
+  row.code_verifier,
+  Buffer.from(row.browser_hash).toString('hex'),
+  row.expires_at.toISOString(),
+]
 
 /** Where a provider sends the browser back to; one address per provider, so that no answer is taken for another's (RFC 9700 §4.4). */
 export const callbackOf = (origin: string, { name }: ProviderSettings): string => `${origin}/login/callback/${name}`
