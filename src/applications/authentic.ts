@@ -39,7 +39,7 @@ export const isApplicationAuthentic = (app: RowReader, row: StoredApplication): 
   isAuthentic(app, { clientId: row.client_id }, { content: applicationContent(row), mac: row.mac })
 
 /**
- * Changes an application, and writes the MAC of what it is then. In one transaction, with its row locked. What somebody else has
+ * Changes an application, and writes the MAC of what it is then. In one transaction, with its row locked. What someone else has
  * changed is not made right by changing more of it.
  * @throws application_not_authentic, and what `work` throws
  */

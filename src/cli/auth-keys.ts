@@ -183,7 +183,7 @@ async function authenticate({
 
 function printUnauthentic({ applications, consents, signIns, digest }: UnauthenticRows): void {
   for (const one of applications)
-    console.log(plain(`application ${one.client_id} "${one.name}" on chain ${one.chain_id}: ${one.kind}${one.suspended_at === null ? '' : ', suspended'}; may ${listed(one.permissions)}; sends to ${listed(one.redirect_uris)}; origins ${listed(one.allowed_origins)}; ${one.secret_hashes.length} secrets; people of ${listed(one.issuers.map(({ provider, issuer, jwksUri }) => `${String(provider)} ${String(issuer)}${jwksUri === null ? '' : ` (keys: ${String(jwksUri)})`}`))}; PKCE ${one.needs_pkce ? 'needed' : 'not needed'}`)) // prettier-ignore
+    console.log(plain(`application ${one.client_id} "${one.name}" on chain ${one.chain_id}: ${one.kind}${one.suspended_at === null ? '' : ', suspended'}; may ${listed(one.permissions)}; sends to ${listed(one.redirect_uris)}; origins ${listed(one.allowed_origins)}; ${one.secret_hashes.length} secrets; people of ${listed(one.issuers.map((issuer) => JSON.stringify(issuer)))}; PKCE ${one.needs_pkce ? 'needed' : 'not needed'}`)) // prettier-ignore
   for (const { clientId, permissions, people } of consents)
     console.log(plain(`${people} people allowed ${clientId}: ${listed(permissions)}`))
   for (const [kind, count] of Object.entries(signIns)) console.log(`${count} of kind ${plain(kind)}`)

@@ -7,7 +7,7 @@ import { keyFiles } from './key-files.ts'
 
 /**
  * The keys by which the authorization server knows what a command wrote; made in development, where the server would make them.
- * @throws Error  naming the setting: without them it would count as somebody else's
+ * @throws Error  naming the setting: without them it would count as someone else's
  */
 export async function readRowKeys(): Promise<RowKeys> {
   const isDevelopment = process.env.NODE_ENV !== 'production'

@@ -5,7 +5,7 @@ import { isMacRight, type RowContent } from '../store/row-mac.ts'
 export type RowReader = Pick<App, 'rowKeys' | 'telemetry'>
 
 /**
- * Whether the authorization server wrote what a row says. One that somebody else changed, moved or inserted counts as absent, with
+ * Whether the authorization server wrote what a row says. One that someone else changed, moved or inserted counts as absent, with
  * an error in the log. Everything counts in a program that has no keys, and before there are any.
  * @param row  how the log names it; nothing secret
  */

@@ -34,7 +34,7 @@ export async function readConsentForKey(
 
 /**
  * Remembers that a user allowed this too, and to whose key, whatever they allow in another browser at the same moment. What
- * somebody else wrote into the row before is not kept.
+ * someone else wrote into the row before is not kept.
  */
 export async function addConsent(
   app: ConsentReader & Pick<App, 'rowKeys'>,
@@ -44,7 +44,7 @@ export async function addConsent(
   const at = new Date().toISOString()
   await retrying(() =>
     inTransaction(app.db, async (db) => {
-      // Whoever comes second waits here, or at the lock below, for what the first one has allowed.
+      // The second of two waits here, or at the lock below, for what the first one has allowed.
       const nothing = { account_id: accountId, client_id: clientId, permissions: '[]', mac: macOf(app.rowKeys, consentContent(whose, NOTHING)) } // prettier-ignore
       await db
         .insertInto('consents')
@@ -74,7 +74,7 @@ export const consentContent = (
   { permissions, keys }: Pick<ConsentRow, 'permissions' | 'keys'>,
 ): RowContent => ['consents', accountId, clientId, permissions, keys]
 
-/** A consent as it was read; null for one that somebody else wrote. */
+/** A consent as it was read; null for one that someone else wrote. */
 export const authenticConsent = (app: RowReader, whose: ConsentKey, row: ConsentRow): ConsentRow | null =>
   isAuthentic(app, whose, { content: consentContent(whose, row), mac: row.mac }) ? row : null
 

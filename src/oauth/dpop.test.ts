@@ -22,7 +22,6 @@ let phone: KeyHolder
 let other: KeyHolder
 before(async () => {
   ;[world, idp, phone, other] = await Promise.all([rehearse(), issuerStandIn(), keyHolder(), keyHolder('Ed25519')])
-  const { db } = world.app
   const shop: Application = {
     ...demoApplication,
     clientId: 'shop',

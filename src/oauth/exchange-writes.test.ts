@@ -16,7 +16,6 @@ after(async () => {
 })
 
 test('somebody of an application’s own provider has an account, reads it and writes; the signer takes the token', async () => {
-  const { db } = here.app
   const { secret } = await createApplication(here.app, {
     clientId: 'shop',
     name: 'Shop',

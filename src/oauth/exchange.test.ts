@@ -20,7 +20,6 @@ let other: IssuerStandIn
 before(async () => {
   ;[world, idp, other] = await Promise.all([rehearse(), issuerStandIn(), issuerStandIn()])
   for (const clientId of ['shop', 'forum', 'plain']) await register(clientId)
-  const { db } = world.app
   await trustIssuer(world.app, 'shop', 'APP_SHOP', { issuer: idp.issuer, audience: 'shop' })
   await trustIssuer(world.app, 'forum', 'APP_FORUM', { issuer: other.issuer, audience: 'shop' })
 })
@@ -156,7 +155,6 @@ suite('who the person is', () => {
     await register('impostor')
     const dev = await (await fetch(`${world.origin}/devnet/idp/.well-known/openid-configuration`)).json()
     const { issuer } = dev as { issuer: string }
-    const { db } = world.app
     for (const provider of ['DEV', 'GOOGLE', 'APP_', 'app_x', 'APP-X', 'XAPP_X', `APP_${'X'.repeat(29)}`])
       await assert.rejects(trustIssuer(world.app, 'impostor', provider, { issuer, audience: 'x' }), /APP_/, provider)
     const own = newKey('ES256')
@@ -172,7 +170,6 @@ suite('who the person is', () => {
 
   test('two applications share people only when the operator says so', async () => {
     await register('sister')
-    const { db } = world.app
     const same = { issuer: idp.issuer, audience: 'sister' }
     await assert.rejects(trustIssuer(world.app, 'sister', 'APP_SHOP', same), { code: 'already_exists' })
     await assert.rejects(trustIssuer(world.app, 'sister', 'APP_SHOP', { ...same, issuer: other.issuer, isShared: true }), { code: 'invalid_request' }) // prettier-ignore
@@ -186,7 +183,6 @@ suite('who the person is', () => {
 
   test('a name keeps its issuer and its subject claim after the trust has ended', async () => {
     await register('mover')
-    const { db } = world.app
     await trustIssuer(world.app, 'mover', 'APP_MOVER', { issuer: idp.issuer, audience: 'm' })
     const { issuers } = await distrustIssuer(world.app, 'mover', 'APP_MOVER')
     assert.deepEqual(issuers, [])
@@ -336,7 +332,6 @@ suite('a request is refused', () => {
 
   test('of an application that is public now, though it was trusted with an issuer before', async () => {
     await register('turned')
-    const { db } = world.app
     await trustIssuer(world.app, 'turned', 'APP_TURNED', { issuer: idp.issuer, audience: 'turned' })
     await saveApplication(world.app, { ...demoApplication, clientId: 'turned', kind: 'public', secretHashes: [] })
     const form = { grant_type: GRANT, client_id: 'turned', subject_token: await idp.sign({ aud: 'turned' }), subject_token_type: type('jwt') } // prettier-ignore
@@ -469,7 +464,6 @@ suite('the issuer', () => {
 
   test('that is trusted no more is refused within seconds', async () => {
     await register('ending')
-    const { db } = world.app
     await trustIssuer(world.app, 'ending', 'APP_ENDING', { issuer: idp.issuer, audience: 'ending' })
     assert.equal((await exchange(await idp.sign({ aud: 'ending' }), {}, 'ending')).status, 200)
     await distrustIssuer(world.app, 'ending', 'APP_ENDING')
@@ -479,7 +473,6 @@ suite('the issuer', () => {
   })
 
   test('cannot be configured in a way that is not safe, and everything wrong is named at once', async () => {
-    const { db } = world.app
     const good = { issuer: 'https://id.example', audience: 'x' }
     const wrong: Record<string, object> = {
       '/issuer': { issuer: 'http://id.example' },

@@ -68,7 +68,6 @@ test('without a grace time one of 16 parallel uses of a refresh token succeeds',
 })
 
 test('what is allowed an application in several browsers at once is all remembered, in the order it was asked', async () => {
-  const { db } = world.app
   const whose = { accountId: accountIdOf('DEV', 'everywhere'), clientId: 'demo' }
   await addConsent(world.app, { ...whose, permissions: ['email', 'wallet:read'] })
   const more = ['contracts:read', 'contracts:write', 'users:directory', 'users:read']
@@ -79,7 +78,6 @@ test('what is allowed an application in several browsers at once is all remember
 })
 
 test('what is allowed two keys at once is remembered for each, and of many keys the last twenty', async () => {
-  const { db } = world.app
   const whose = { accountId: accountIdOf('DEV', 'with-keys'), clientId: 'demo' }
   const keyOf = (number: number) => String(number).padStart(43, 'k')
   const allowedTo = async (number: number) => {

@@ -21,7 +21,7 @@ export type RecordContent = {
  */
 export function recordContent(record: RecordContent, consumedAt: string | null): RowContent {
   const { kind, id_hash: idHash, grant_id: grantId, uid, user_id: userId, client_id: clientId, payload } = record
-  const { exp, ...lasting } = payload
+  const { exp: _exp, ...lasting } = payload
   return [
     'oauth_records',
     kind,
@@ -54,7 +54,7 @@ export const databaseTime = asText('now()')
 export const guardedBy = (table: 'record' | 'held' | 'oauth_records') => sql<GuardedColumns>`json_build_array(
   ${sql.raw(table)}.grant_id, ${sql.raw(table)}.uid, ${sql.raw(table)}.user_id, ${sql.raw(table)}.client_id, ${asText(`${table}.consumed_at`)}, ${sql.raw(table)}.mac)`
 
-/** A record as it was read; null for one that somebody else wrote. */
+/** A record as it was read; null for one that someone else wrote. */
 export function authenticRecord(
   app: RowReader,
   { kind, idHash }: { kind: string; idHash: string },

@@ -28,7 +28,7 @@ type RowOfPerson = RecordRow &
 /**
  * A record by its id; undefined when there is none. What the request needs next is read in the same statement and kept
  * for it: with a code or a refresh token its grant and its user, with a session or with what came of the pages the user
- * and what they allowed the application. A row that somebody else wrote or changed is none.
+ * and what they allowed the application. A row that someone else wrote or changed is none.
  */
 export async function findRecord(app: App, key: RecordKey): Promise<AdapterPayload | undefined> {
   const work = unitOfWork()

@@ -5,7 +5,7 @@ import type { RowKeys } from '../store/row-mac.ts'
 export type RowKey = { kty: 'oct'; kid: string; k: string }
 
 /** What token-signing keys are here: something to derive from. */
-type Signing = { alg: string; kid: string; d: string }
+type DerivedFrom = { alg: string; kid: string; d: string }
 
 export const newRowKey = (): RowKey => ({
   kty: 'oct',
@@ -17,7 +17,13 @@ export const newRowKey = (): RowKey => ({
  * The keys as they are used. A file of an earlier version has none of its own: they are derived from the token-signing keys then, on
  * every replica the same, and rows are given MACs that nobody asks for until an operator has had the others authenticated.
  */
-export function rowKeysOf({ keys, rows }: { keys: readonly Signing[]; rows?: readonly RowKey[] | undefined }): RowKeys {
+export function rowKeysOf({
+  keys,
+  rows,
+}: {
+  keys: readonly DerivedFrom[]
+  rows?: readonly RowKey[] | undefined
+}): RowKeys {
   const used = (rows ?? derivedRowKeys(keys)).map(({ kid, k }) => ({
     kid,
     key: createSecretKey(Buffer.from(k, 'base64url')),
@@ -30,7 +36,7 @@ export function rowKeysOf({ keys, rows }: { keys: readonly Signing[]; rows?: rea
 }
 
 /** One for each ES256 key, in their order. RFC 5869, HKDF-SHA256, 32 bytes. */
-export const derivedRowKeys = (keys: readonly Signing[]): RowKey[] =>
+export const derivedRowKeys = (keys: readonly DerivedFrom[]): RowKey[] =>
   keys
     .filter(({ alg }) => alg === 'ES256')
     .map(({ kid, d }) => ({
