@@ -261,6 +261,15 @@ const attacks: Record<string, Attack> = {
     await at.run(`update oauth_records set grant_id = '${grantId}', id_hash = decode(case kind when 'Grant' then '${hashOf(grantId)}' else '${hashOf(refresh)}' end, 'hex'), payload = case kind when 'Grant' then payload else jsonb_set(payload, '{grantId}', '"${grantId}"') end where grant_id = '${other.grantId}' and kind in ('Grant', 'RefreshToken')`) // prettier-ignore
     return at.refresh(refresh)
   },
+  async 'a refresh token that was revoked is put back, with a grant that is made for it'(at) {
+    const { refresh, grantId } = await at.arrive(at.thief)
+    const { grantId: other } = await at.arrive(at.thief)
+    // As after a revocation, with the row of the token put back whole.
+    await at.run(`delete from oauth_records where kind = 'Grant' and grant_id = '${grantId}'`)
+    await at.run(copy(`kind = 'Grant' and grant_id = '${other}'`, { idHash: hashOf(grantId) }))
+    await at.run(`update oauth_records set grant_id = '${grantId}' where ${withHash('Grant', hashOf(grantId))}`)
+    return at.refresh(refresh)
+  },
 
   // What people allowed
   async 'a consent is widened'(at) {

@@ -3,7 +3,7 @@ import { after, before, suite, test } from 'node:test'
 import { decodeJwt } from 'jose'
 import { sql } from 'kysely'
 import { hashOf, stage } from '../../test/forged-rows.ts'
-import { askMe, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { askMe, authorizationUrl, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
 import { madeRowKeys } from '../../test/row-keys.ts'
 import { findApplication } from '../applications/registry.ts'
 import { suspendApplication, updateApplication } from '../applications/manage.ts'
@@ -132,6 +132,16 @@ suite('old rows', () => {
     await db.deleteFrom('consents').where('account_id', '=', accountId).execute()
     assert.equal(await at.tokenOf(browser), null)
     await db.insertInto('consents').values({ ...old, permissions: JSON.stringify(old.permissions), keys: JSON.stringify(old.keys) }).execute() // prettier-ignore
+    assert.notEqual(await at.tokenOf(browser), null)
+    assert.equal(await at.tokenOf(browser, { scope: 'openid wallet:read contracts:write' }), null)
+  })
+
+  test('what someone wrote into a consent is not kept when its person allows something', async () => {
+    const at = stage(world, 'kept')
+    const { browser } = await at.arrive(at.victim, { scope: 'openid wallet:read' })
+    const whose = `account_id = (select account_id from accounts where user_id = '${at.victimId}')`
+    await at.run(`update consents set permissions = '["wallet:read", "contracts:write"]' where ${whose}`)
+    await browser.signIn(authorizationUrl(world.origin, { scope: 'openid wallet:read' }).url, at.victim)
     assert.notEqual(await at.tokenOf(browser), null)
     assert.equal(await at.tokenOf(browser, { scope: 'openid wallet:read contracts:write' }), null)
   })
