@@ -17,7 +17,7 @@ export type StoredApplication = Selectable<Database['applications']>
  * What the MAC of an application covers: everything by which it is given tokens, and what people are shown of it. Not what it may
  * use of the API (quotas, weight, budgets of sponsors), which leads to no token.
  */
-export const applicationContent = (row: StoredApplication): RowContent => [
+const applicationContent = (row: StoredApplication): RowContent => [
   'applications',
   row.client_id,
   row.name,

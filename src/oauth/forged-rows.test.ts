@@ -5,7 +5,6 @@ import { copy, hashOf, ofUser, SECRET, set, signedInAs, stage, withHash, type St
 import { issuerStandIn, type IssuerStandIn } from '../../test/issuer-stand-in.ts'
 import { keyHolder } from '../../test/key-holder.ts'
 import { authorizationUrl, post, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
-import { trustIssuer } from '../applications/issuers.ts'
 
 /**
  * What someone writes into the database who can write anything there and has no key. Each attack is tried twice: on a server that
@@ -363,10 +362,10 @@ const attacks: Record<string, Attack> = {
   },
   async 'an application brings the people of another'(at) {
     const clientId = await at.application()
-    const provider = `APP_${clientId.toUpperCase().replaceAll(/\W/g, '_')}`.slice(0, 32)
-    await trustIssuer(at.world.app, clientId, provider, { issuer: idp.issuer, audience: 'shop' })
-    await at.run(`insert into applications (client_id, name, chain_id, kind, redirect_uris, permissions, allowed_origins, secret_hashes, issuers, mac) select '${clientId}-sly', name, chain_id, kind, redirect_uris, permissions, allowed_origins, '["${hashOf('mine')}"]', issuers, mac from applications where client_id = '${clientId}'`) // prettier-ignore
-    const basic = Buffer.from(`${clientId}-sly:mine`).toString('base64')
+    const issuer = { provider: 'APP_SHOP', issuer: idp.issuer, audience: 'shop', jwksUri: null, algorithms: ['RS256', 'ES256'], subjectClaim: 'sub', usernameClaims: ['name'], pictureClaim: 'picture', maxAgeSeconds: 3_600, isReusable: false, allowsPrivate: false } // prettier-ignore
+    await at.run(`update applications set issuers = '${JSON.stringify([issuer])}' where client_id = '${clientId}'`)
+    at.forget(clientId)
+    const basic = Buffer.from(`${clientId}:${encodeURIComponent(SECRET)}`).toString('base64')
     const form = { grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange', subject_token: await idp.sign({}), subject_token_type: 'urn:ietf:params:oauth:token-type:id_token' } // prettier-ignore
     const { body } = await post(at.world.origin, '/oauth/token', form, { authorization: `Basic ${basic}` })
     return body.access_token ?? null
