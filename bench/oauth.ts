@@ -85,9 +85,11 @@ const row = (name: string, found: { ours: Measured[]; bare: Measured[] }): strin
   ]
   return `| ${name} | ${cells.join(' | ')} |`
 }
-const macs = (name: string, found: { ours: Measured[]; unguarded: Measured[] }): string => {
-  const [us, them] = [best(found.ours), best(found.unguarded)]
-  return `MACs of rows, ${name}: ${(us.rate / them.rate).toFixed(3)} of the rate without (${them.rate.toFixed(0)} /s), CPU ${us.cpu.toFixed(1)} and ${them.cpu.toFixed(1)} ms, statements ${us.statements.toFixed(1)} and ${them.statements.toFixed(1)}`
+const median = (numbers: number[]): number => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)]!
+const macs = (name: string, { ours, unguarded }: { ours: Measured[]; unguarded: Measured[] }): string => {
+  const [cpu, without] = [ours, unguarded].map((some) => median(some.map((one) => one.cpu)))
+  const [rate, rateWithout] = [ours, unguarded].map((some) => median(some.map((one) => one.rate)))
+  return `MACs of rows, ${name}, medians: CPU ${cpu!.toFixed(2)} ms, ${without!.toFixed(2)} without; ${(rate! / rateWithout!).toFixed(2)} of the rate without; ${best(unguarded).statements.toFixed(1)} statements without`
 }
 console.log(`Database: ${cluster === null ? 'embedded' : 'PostgreSQL'}; ${CLIENTS} clients, ${flags.seconds} s each, the best of ${flags.rounds}.
 
