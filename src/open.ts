@@ -24,6 +24,7 @@ import { listenAt } from './http/listener.ts'
 import { issueToken } from './oauth/issue.ts'
 import { identityKeysOf } from './oauth/identity-keys.ts'
 import { loadKeys, publicKeys, readPublicKeys } from './oauth/keys.ts'
+import { rowKeysOf } from './oauth/row-keys.ts'
 import type { Publisher } from './oauth/revocations.ts'
 import { keyFilesOf, openAuthParts, openRevocations } from './open-auth.ts'
 import { openDatabase } from './open-database.ts'
@@ -138,6 +139,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
       state: opened('state', openState(), (state) => state.clear()),
       tokenKeys: { keys: published.keys },
       identityKeys: identityKeysOf(published.identities),
+      rowKeys: keys === null ? null : rowKeysOf(keys),
       now: () => Date.now(),
       poolWaitMs: () => {
         const ms = longestWaitMs
@@ -271,9 +273,9 @@ async function refillAccounts(db: RootDb, embedded: EmbeddedChain, { log }: Tele
 }
 
 /** The application that every newcomer tries first: public, any redirect on loopback, all permissions of its user. */
-async function registerDemo({ db }: App, { chainId }: Chain): Promise<void> {
+async function registerDemo(app: App, { chainId }: Chain): Promise<void> {
   const loopback = ['http://localhost', 'http://127.0.0.1', 'http://[::1]']
-  await saveApplication(db, {
+  await saveApplication(app, {
     clientId: DEMO,
     name: 'Demo application',
     chainId,

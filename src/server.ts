@@ -27,6 +27,7 @@ import { health } from './http/health.ts'
 import { openListener } from './http/listener.ts'
 import { openapi } from './http/openapi.ts'
 import { pageAssets } from './http/page.ts'
+import { startRenewingMacs } from './oauth/authenticate-rows.ts'
 import { cookieKeysOf, type PrivateKeys } from './oauth/keys.ts'
 import { issueToken } from './oauth/issue.ts'
 import { oauth } from './oauth/oauth.ts'
@@ -176,9 +177,15 @@ export type Workers = {
   stop(): Promise<void>
 }
 
-/** What the authorization server does beside its requests: it deletes what has expired, copies keys that the signer wrapped, marks those that left it, and renews proofs of identities. */
+/** What the authorization server does beside its requests: it deletes what has expired, copies keys that the signer wrapped, marks those that left it, and renews proofs of identities and MACs of rows. */
 export function startAuthWorkers(app: App): { stop(): Promise<void> } {
-  const running = [startCopyingKeys(app), startAttesting(app), startMarkingExports(app), startRenewingProofs(app)]
+  const running = [
+    startCopyingKeys(app),
+    startAttesting(app),
+    startMarkingExports(app),
+    startRenewingProofs(app),
+    startRenewingMacs(app),
+  ]
   const timer = setInterval(() => {
     sweep(app.db).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error))
   }, SWEEP_EVERY_MS)

@@ -22,6 +22,7 @@ export type Telemetry = {
   quotaUsed: Gauge<string>
   addressesNotProven: Counter<string>
   identitiesNotProven: Counter<string>
+  rowsNotAuthentic: Counter<string>
   signerPolicy: Gauge<string>
 }
 
@@ -136,6 +137,12 @@ export function openTelemetry(name: string, level: string): Telemetry {
     identitiesNotProven: new Counter({
       name: 'identities_not_proven_total',
       help: 'Times that the database led an identity to an account without the signature of the authorization server',
+      registers,
+    }),
+    rowsNotAuthentic: new Counter({
+      name: 'rows_not_authentic_total',
+      help: 'Times that a row on the way to a token was not as the authorization server wrote it, and counted as absent',
+      labelNames: ['table'],
       registers,
     }),
   }

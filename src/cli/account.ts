@@ -25,6 +25,7 @@ import { readInstallationSettings, withDatabase, withDatabaseOrServer } from './
 import { facts, print, table, type JsonOption } from './print.ts'
 import { commandActor } from './registry.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
+import { readRowKeys } from './row-keys.ts'
 
 type CreateAccountOptions = JsonOption & { provider: string; userId: string }
 
@@ -182,7 +183,7 @@ async function listStoppedOnes(given: JsonOption): Promise<void> {
 
 async function resume(user: string, given: JsonOption): Promise<void> {
   const stopped = await withDatabaseOrServer(
-    (db) => operatorActs(db, commandActor()).resumeAccount(user),
+    (db) => operatorActs({ db, readRowKeys }, commandActor()).resumeAccount(user),
     (ask) => ask<StoppedLane[]>('POST', `/accounts/${encodeURIComponent(user)}/resume`),
   )
   printStopped(given, stopped, 'The account is not stopped.')
@@ -201,7 +202,7 @@ function printStopped(given: JsonOption, stopped: StoppedLane[], none: string): 
 async function change(user: string, given: JsonOption, action: 'freeze' | 'unfreeze'): Promise<void> {
   const done = await withDatabaseOrServer(
     (db) => {
-      const acts = operatorActs(db, commandActor())
+      const acts = operatorActs({ db, readRowKeys }, commandActor())
       return action === 'freeze' ? acts.freeze(user, endInDatabase(db)) : acts.unfreeze(user)
     },
     (ask) => ask<FreezeState>('POST', `/accounts/${encodeURIComponent(user)}/${action}`),
@@ -211,7 +212,7 @@ async function change(user: string, given: JsonOption, action: 'freeze' | 'unfre
 
 async function endSignIns(user: string, given: JsonOption): Promise<void> {
   const done = await withDatabaseOrServer(
-    (db) => operatorActs(db, commandActor()).signOut(user, endInDatabase(db)),
+    (db) => operatorActs({ db, readRowKeys }, commandActor()).signOut(user, endInDatabase(db)),
     (ask) => ask<SignedOut>('POST', `/accounts/${encodeURIComponent(user)}/sign-out`),
   )
   print(given, done, facts([['user', done.userId], ['browsers', String(done.browsers)], ['applications', String(done.applications)]])) // prettier-ignore

@@ -12,6 +12,7 @@ import { openReachable } from './installation.ts'
 import { facts, print, table, type JsonOption } from './print.ts'
 import { commandActor } from './registry.ts'
 import { withSignerOrServer } from './signer-or-server.ts'
+import { readRowKeys } from './row-keys.ts'
 
 /** `chatelaine sponsor …`: accounts of the operator that send people what a write of theirs costs. */
 export function sponsor(): Command {
@@ -36,7 +37,8 @@ export function sponsor(): Command {
 async function create(name: string, given: JsonOption & { network: string }): Promise<void> {
   const request = { name, network: given.network }
   const made = await withSignerOrServer(
-    async (signer, db) => operatorActs(db, commandActor()).createSponsor(await prover(signer, db), request),
+    async (signer, db) =>
+      operatorActs({ db, readRowKeys }, commandActor()).createSponsor(await prover(signer, db), request),
     (ask) => ask<MadeSponsor>('POST', '/sponsors', request),
   )
   const text = facts([

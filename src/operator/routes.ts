@@ -59,13 +59,14 @@ export async function operatorApi(
 ): Promise<void> {
   const limit = openLimit({ name: 'operator', perSecond: PER_SECOND, burst: BURST, now: () => app.now() })
   const { db } = app
+  const registry = { db, readRowKeys: () => Promise.resolve(app.rowKeys) }
   const actorOf = (request: FastifyRequest): Actor => ({
     name: request.operator!.name,
     via: 'api',
     log: app.telemetry.log,
   })
   const acts = (request: FastifyRequest) =>
-    operatorActs(db, actorOf(request), (clientId) => forgetApplication(app, clientId))
+    operatorActs(registry, actorOf(request), (clientId) => forgetApplication(app, clientId))
 
   await server.register(async (scope) => {
     scope.decorateRequest('operator', null)
@@ -255,7 +256,7 @@ export async function operatorApi(
       '/operator/v1/sponsors',
       { schema: wire.createSponsor },
       async (request, reply) => {
-        const made = await operatorActs(db, actorOf(request)).createSponsor(app, request.body)
+        const made = await operatorActs(registry, actorOf(request)).createSponsor(app, request.body)
         return reply.code(201).send(made)
       },
     )

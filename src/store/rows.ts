@@ -107,6 +107,7 @@ export type Database = {
     weight: Generated<number>
     sponsor_per_user: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_per_application: ColumnType<string | null, string | null | undefined, string | null>
+    mac: ColumnType<string | null, string | null | undefined, string | null>
   }
   application_usage: {
     client_id: string
@@ -136,6 +137,7 @@ export type Database = {
     expires_at: Time | null
     consumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
     access_until: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    mac: ColumnType<string | null, string | null | undefined, string | null>
   }
   revoked_grants: { grant_id: string; revoked_at: DefaultTime; forget_at: Time }
   consents: {
@@ -145,6 +147,7 @@ export type Database = {
     keys: ColumnType<Record<string, { permissions: string[]; at: string }>, string | undefined, string>
     created_at: DefaultTime
     updated_at: DefaultTime
+    mac: ColumnType<string | null, string | null | undefined, string | null>
   }
   provider_issuers: { provider: string; issuer: string; created_at: DefaultTime }
   sign_ins: {
@@ -157,6 +160,7 @@ export type Database = {
     created_at: DefaultTime
     expires_at: Time
     consumed_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    mac: ColumnType<string | null, string | null | undefined, string | null>
   }
   transactions: {
     id: string

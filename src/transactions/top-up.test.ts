@@ -54,11 +54,14 @@ async function sponsor(name: string, wei = 100n * COIN): Promise<Sponsor> {
   return { accountId, chainId: 31_337, name, address: address.toLowerCase() as Hex }
 }
 const application = (clientId: string, sponsored: typeof RICH | null) =>
-  saveApplication(world.db, {
-    ...{ clientId, name: clientId, chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
-    ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
-    ...{ logoUri: null, isSuspended: false, sponsor: sponsored },
-  })
+  saveApplication(
+    { db: world.db, rowKeys: null },
+    {
+      ...{ clientId, name: clientId, chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
+      ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
+      ...{ logoUri: null, isSuspended: false, sponsor: sponsored },
+    },
+  )
 const give = (address: Hex, wei: bigint) => world.rpc('anvil_setBalance', address, `0x${wei.toString(16)}`)
 
 /** A person with nothing. */
