@@ -170,7 +170,11 @@ async function holding<T>({ databaseUrl, dataDir }: InstallationSettings, work: 
 function kekFiles({ dataDir }: InstallationSettings): string[] {
   const { SIGNER_KEK, SIGNER_KEK_FILE, SIGNER_KEK_NEXT_FILE } = process.env
   const named = [SIGNER_KEK?.startsWith('file:') === true ? SIGNER_KEK.slice(5) : undefined, SIGNER_KEK_FILE, SIGNER_KEK_NEXT_FILE] // prettier-ignore
-  return [join(dataDir, 'signer-kek'), ...named.flatMap((path) => (path === undefined || path === '' ? [] : [path]))]
+  const ofDevelopment = join(dataDir, 'signer-kek')
+  return [
+    ...(existsSync(ofDevelopment) ? [ofDevelopment] : []),
+    ...named.flatMap((path) => (path === undefined || path === '' ? [] : [path])),
+  ]
 }
 
 async function told(outcome: string, work: () => Promise<void>): Promise<void> {
