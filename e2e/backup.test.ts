@@ -23,10 +23,7 @@ const PAYEE = '0x00000000000000000000000000000000000000aa'
 
 after(endAll)
 
-type Reply = {
-  status: number
-  body: { hash: string; code?: string; address: string; id: string } & Record<string, any>
-} // oxlint-disable-line typescript/no-explicit-any -- bodies of every shape
+type Reply = { status: number; body: { hash: string; code?: string; address: string; id: string } }
 
 test(
   'both sides are backed up, lost and restored as the guide says: nothing is sent twice, every account continues',
@@ -55,8 +52,8 @@ test(
         DATA_DIR: inside('data'),
         RPC_URL: chain.rpcUrl,
         RATE_LIMITS: 'off',
-      // As a server of its own development refuses a signer from elsewhere.
-      DEVELOPMENT_OPEN_TO: 'everyone',
+        // As a server of its own development refuses a signer from elsewhere.
+        DEVELOPMENT_OPEN_TO: 'everyone',
         AUTH_KEYS_FILE: inside('secrets/auth-keys.json'),
         SIGNER_SOCKET: inside('signer.sock'),
         LOG_LEVEL: 'info',
