@@ -37,16 +37,18 @@ test('a drill finds a false address, a write without its account and keys that a
   const well = await drill()
   assert.deepEqual([well.accounts, well.attested, well.notAttested, well.false, well.dangling, well.withoutKey], [4, 3, 1, [], [], 4]) // prettier-ignore
   assert.deepEqual([well.manifest.head?.size, well.manifest.head?.origin], [3, key.split('+')[0]])
-  // Pinned, it is believed instead of what the database says.
-  assert.deepEqual((await drill(await attestingSigner(addressOf).identity())).false, ['X-1', 'X-2', 'X-3'])
 
+  // Somebody who can write to the database says another address, signs it by an identity of their own, and puts that beside the head.
+  const thief = attestingSigner(addressOf)
   await inside(source, async ({ query }) => {
-    await query(`update accounts set address = $1 where user_id = 'X-2'`, [fromHex(addressOf('X-other'))])
+    const address = addressOf('X-other')!
+    await query(`update accounts set address = $1, attestation = $2 where user_id = 'X-2'`, [fromHex(address), fromHex(thief.attestation('X-2', address))]) // prettier-ignore
+    await query('update signing_log_head set key = $1', [await thief.identity()])
     await query(
       `insert into identities (provider, subject, account_id, username) values ('X', 'nobody', $1, 'nobody')`,
       [randomUUID()],
     )
   })
-  const ill = await drill()
+  const ill = await drill(key)
   assert.deepEqual([ill.false, ill.attested, ill.dangling], [['X-2'], 2, [{ place: 'identities.account_id', rows: 1 }]])
 })
