@@ -30,6 +30,9 @@ const SETTINGS = [
   ...['extra_float_digits = 1', 'statement_timeout = 0', 'idle_in_transaction_session_timeout = 0'],
 ]
 
+/** Indexes of millions of rows are built in it; its own default is 64 MB. */
+const INDEX_MEMORY = "maintenance_work_mem = '256MB'"
+
 /** bytes of lines at a time */
 const PIECE_BYTES = 4 * 1_048_576
 /** milliseconds; building an index of a large table takes minutes */
@@ -51,6 +54,7 @@ export async function withCopySession<T>(
     await session.query(BEGIN[access])
     try {
       for (const setting of SETTINGS) await session.query(`set local ${setting}`)
+      if (access === 'write' && 'url' in place) await session.query(`set local ${INDEX_MEMORY}`)
       const result = await work(session)
       await session.query('commit')
       return result
