@@ -187,12 +187,11 @@ async function* copyOut(client: pg.PoolClient, text: string): AsyncGenerator<Buf
       if (end === null && length < PIECE_BYTES) await new Promise<void>((resolve) => (wake = resolve))
       const ended = end as { error: Error | null } | null
       if (ended?.error) throw ended.error
-      const whole = piece.lastIndexOf(0x0a, length - 1) + 1
-      if (length > 0 && whole > 0) {
-        const lines = piece.subarray(0, whole)
-        const rest = piece.subarray(whole, length)
-        piece = Buffer.allocUnsafe(Math.max(PIECE_BYTES, 2 * rest.length))
-        length = rest.copy(piece)
+      if (length > 0) {
+        // A message is a row (PostgreSQL, COPY Operations), so this ends with one.
+        const lines = piece.subarray(0, length)
+        piece = Buffer.allocUnsafe(PIECE_BYTES)
+        length = 0
         yield lines
       }
       if (ended !== null) return rows
