@@ -116,6 +116,7 @@ const table: Record<string, string[]> = {
     'log',
     'signer-wire',
   ],
+  snapshot: [...core, 'backup'],
   gas: ['ids', 'keccak', 'rlp', 'secp256k1'],
   devnet: ['errors', 'ids', 'bounded-map', 'keccak', 'log', 'chain', 'abi', 'texts', 'http', 'gas'],
 }
