@@ -49,6 +49,8 @@ const keys = {
   NETWORK_EXPLORER: { kind: 'url', part: 'server', help: 'block explorer with /tx/, /address/ and /block/ pages, needed with RPC_URL in production; default: pages of this service' },
   NETWORK_FINALITY: { kind: 'text', default: 'finalized', part: 'server', help: '`finalized` (the node’s tag) or a number of blocks after which a block counts as final' },
   NETWORK_GAS: { kind: 'choice', choices: ['self', 'topup'], default: 'self', part: 'server', help: 'who pays for gas on the network behind RPC_URL, or the embedded one: `self`, people do; `topup`, a sponsor of the operator first sends them what their write needs: docs/guides/gas.md' },
+  NETWORK_SPONSOR_PER_DAY_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'maximum that sponsors of this network may spend in a rolling day for all applications together, value and fee; default: as much as those may: docs/guides/gas.md' },
+  NETWORK_SPONSOR_LOW_WEI: { kind: 'wei', unit: 'wei', part: 'server', help: 'balance below which a sponsor of this network counts as low; default: what a hundred top-ups cost at the price of now' },
   FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'highest maxFeePerGas (or gasPrice) ever signed, on networks without one of their own (`chatelaine network add`)' },
   LANE_BUMP_AFTER_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, default: 20, part: 'server', help: 'how long an attempt waits before its fee is raised' },
   FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, max: 3000, default: 250, part: 'server', help: 'how often the follower polls the node for a new head when one is expected; its lease on a network lasts 4 seconds, after which a replica can take over' },

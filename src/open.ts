@@ -284,7 +284,7 @@ async function registerDemo({ db }: App, { chainId }: Chain): Promise<void> {
     secretHashes: [],
     logoUri: null,
     isSuspended: false,
-    sponsor: { perUser: ONE_COIN, perApplication: 1_000n * ONE_COIN },
+    sponsor: { perUser: ONE_COIN, perApplication: 1_000n * ONE_COIN, contracts: null },
   })
 }
 

@@ -1,4 +1,5 @@
 import { checksumAddress } from '../abi/address.ts'
+import { readNetwork, updateNetwork } from '../applications/change-network.ts'
 import { distrustIssuer, trustIssuer, type IssuerDraft } from '../applications/issuers.ts'
 import {
   createApplication,
@@ -11,7 +12,10 @@ import {
   type Changes,
   type Draft,
 } from '../applications/manage.ts'
+import type { NetworkFacts } from '../applications/networks.ts'
+import type { NetworkChanges } from '../applications/wire.ts'
 import type { AddressProver } from '../http/proven-address.ts'
+import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import { freezeAndSignOut, signOut } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
@@ -61,6 +65,10 @@ export function operatorActs(root: RootDb, by: Actor, onChanged: (clientId: stri
       recorded(root, by, { action: 'resume-account', target: userId }, (db) => askToResume(db, userId)),
     unfreeze: (userId: UserId): Promise<FreezeState> =>
       recorded(root, by, ofUser('unfreeze', userId), (db) => unfreezeAccount(db, userId)),
+    updateNetwork: (name: string, changes: NetworkChanges): Promise<NetworkFacts> =>
+      recorded(root, by, { action: 'set-network', target: name, look: networkFacts }, (db) =>
+        updateNetwork(db, name, changes),
+      ),
     createSponsor: async (
       app: Omit<AddressProver, 'db'>,
       { name, network }: { name: string; network: string },
@@ -82,6 +90,16 @@ export function operatorActs(root: RootDb, by: Actor, onChanged: (clientId: stri
 const application = (clientId: string) => async (db: Db) => {
   const { issuers, ...rest } = await readApplication(db, clientId)
   return { ...rest, issuers: issuers.map(({ provider, issuer, audience }) => ({ provider, issuer, audience })) }
+}
+
+/** What is kept of a network, without how it is used and read; none where there is no such network. */
+export const networkFacts = (name: string) => async (db: Db) => {
+  try {
+    return await readNetwork(db, name)
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'not_found') return null
+    throw error
+  }
 }
 
 const account = (userId: string) => async (db: Db) => readFreezable(db as RootDb, userId as UserId)

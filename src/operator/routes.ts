@@ -11,6 +11,7 @@ import { checksumAddress } from '../abi/address.ts'
 import type { App } from '../app.ts'
 import { listApplications, readApplication } from '../applications/manage.ts'
 import { listNetworks } from '../applications/networks.ts'
+import type { NetworkChanges } from '../applications/wire.ts'
 import { readUsage } from '../applications/usage.ts'
 import { AppError } from '../errors.ts'
 import { bearerToken } from '../http/bearer.ts'
@@ -260,9 +261,23 @@ export async function operatorApi(
       },
     )
 
+    const networks = async () =>
+      (await listNetworks(db)).map((network) => ({ ...network, isServed: app.chains.has(network.chainId) }))
+
     /** GET /operator/v1/networks */
-    scope.get('/operator/v1/networks', { schema: wire.listNetworks }, async () =>
-      (await listNetworks(db)).map((network) => ({ ...network, isServed: app.chains.has(network.chainId) })),
+    scope.get('/operator/v1/networks', { schema: wire.listNetworks }, networks)
+
+    /** PATCH /operator/v1/networks/:name. Errors: not_found, invalid_request. */
+    scope.patch<{ Params: { name: string }; Body: NetworkChanges }>(
+      '/operator/v1/networks/:name',
+      { schema: wire.updateNetwork },
+      async (request) => {
+        const name = textOf(request.params.name)
+        if (name === app.config.NETWORK_NAME)
+          throw new AppError('invalid_request', `${name} is the network of the settings: NETWORK_GAS and the other NETWORK_… of the server say what it is.`) // prettier-ignore
+        await acts(request).updateNetwork(name, request.body)
+        return (await networks()).find((one) => one.name === name)
+      },
     )
   })
 }

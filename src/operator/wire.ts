@@ -2,10 +2,11 @@ import Type, { type Static } from 'typebox'
 import {
   Application,
   ApplicationUsage,
-  Budget,
+  BudgetChanges,
   issuer,
   ISSUER,
   ListedNetwork,
+  NetworkChanges,
   Quota,
   SHOP,
 } from '../applications/wire.ts'
@@ -42,7 +43,7 @@ const changeable = {
   weight: Type.Integer({
     description: 'Default 1, up to 100: its part against those of other applications when not all can be served',
   }),
-  sponsor: Nullable(Budget),
+  sponsor: Nullable(BudgetChanges),
 }
 
 export const NewApplication = Type.Object(
@@ -318,6 +319,18 @@ export const listNetworks = {
   description: 'All of this installation, including those that this process is not connected to.',
   querystring: NoQuery,
   ...answers(Type.Array(ListedNetwork)),
+}
+
+export const updateNetwork = {
+  ...shared,
+  operationId: 'updateNetwork',
+  summary: 'Change a network',
+  description:
+    'Omitted fields stay as they are; name, chain id and nodes never change so. `sponsorPerDay` and `sponsorLow` hold in every process at once, everything else after its next start. The network of the settings is what they say.',
+  params: Type.Object({ name: Type.String({ minLength: 1, maxLength: 200 }) }),
+  querystring: NoQuery,
+  body: NetworkChanges,
+  ...answers(ListedNetwork, 404, 413, 415),
 }
 
 /** The response table of a route whose success is not 200. */

@@ -69,8 +69,26 @@ export type Database = {
     fee_cap_gwei: ColumnType<number | null, number | null | undefined, number | null>
     gas: Generated<string>
     created_at: DefaultTime
+    sponsor_per_day: ColumnType<string | null, string | null | undefined, string | null>
+    sponsor_low: ColumnType<string | null, string | null | undefined, string | null>
   }
-  sponsors: { account_id: string; chain_id: number; name: string; created_at: DefaultTime }
+  sponsors: {
+    account_id: string
+    chain_id: number
+    name: string
+    created_at: DefaultTime
+    low_since: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+  }
+  withdrawals: {
+    grant_id: string
+    chain_id: number
+    sponsor_id: string
+    target: Bytes
+    amount: string | null
+    asked_at: DefaultTime
+    transaction_id: ColumnType<string | null, string | null | undefined, string | null>
+    refusal: ColumnType<string | null, string | null | undefined, string | null>
+  }
   top_ups: {
     chain_id: number
     account_id: string
@@ -86,6 +104,7 @@ export type Database = {
     block_number: ColumnType<number | null, number | null | undefined, number | null>
   }
   gas_spent: { client_id: string; account_id: string; hour: Time; wei: string }
+  gas_spent_on_network: { chain_id: number; hour: Time; wei: string }
   applications: {
     client_id: string
     name: string
@@ -106,6 +125,7 @@ export type Database = {
     weight: Generated<number>
     sponsor_per_user: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_per_application: ColumnType<string | null, string | null | undefined, string | null>
+    sponsor_contracts: ColumnType<Hex[] | null, string | null | undefined, string | null>
   }
   application_usage: {
     client_id: string

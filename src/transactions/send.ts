@@ -10,7 +10,7 @@ import { broadcast } from './broadcast.ts'
 import { between } from './crash-points.ts'
 import { checkWrite } from './dry-run.ts'
 import { gasStrategy } from './gas.ts'
-import { toBound, type Bound, type Intent, type TransactionRow } from './intent.ts'
+import { toBound, type Bound, type Intent, type Terms, type TransactionRow } from './intent.ts'
 import { findKey, inFlight, isBound, type IdempotencyKey, type KeyLookup } from './key.ts'
 import type { PreparedWrite } from './prepare.ts'
 import { adopt } from './recall.ts'
@@ -58,9 +58,20 @@ export async function sendTransaction(
   return sendWrite(app, { chain, caller, intent, key: toKey(caller, idempotency), prepare })
 }
 
-/** A write of an account that is not the caller's own, prepared in a way of its own. @throws as `sendTransaction` */
-export const sendForSponsor = async (app: App, write: Write): Promise<WriteAnswer> =>
-  (await sendWrite(app, write)).answer
+/**
+ * A write of an account that is not the caller's own, prepared in a way of its own, in which it is asked what the signer would refuse: a
+ * nonce that is bound and given back keeps those waiting who are behind it, and of a sponsor these are other people.
+ * @throws as `sendTransaction`
+ */
+export async function sendForSponsor(
+  app: App,
+  write: Omit<Write, 'prepare'> & { prepare: (check: (terms: Terms) => Promise<unknown>) => Promise<PreparedWrite> },
+): Promise<{ id: string; isReplay: boolean }> {
+  const { chain, caller, intent } = write
+  const prepare = () => write.prepare((terms) => checkWrite(app, chain, caller, { intent, terms }))
+  const { answer, isReplay } = await sendWrite(app, { ...write, prepare })
+  return { id: answer.id, isReplay }
+}
 
 async function sendWrite(app: App, write: Write): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   await untilReplayed(app)
