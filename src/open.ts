@@ -34,6 +34,7 @@ import { recallHead } from './signing-log/keep.ts'
 import { toHex } from './store/bytes.ts'
 import { createSponsor } from './sponsors/create.ts'
 import { tellMissingSponsors } from './sponsors/sponsors.ts'
+import { lowSponsors } from './sponsors/watch.ts'
 import { openState } from './state.ts'
 import type { RootDb } from './store/db.ts'
 import { assertNarrow } from './store/roles.ts'
@@ -171,7 +172,10 @@ export async function open(config: Config): Promise<OpenedProgram> {
     if (config.OPS_LISTEN !== undefined)
       opened(
         'operators',
-        await openOperatorsListener(app, config.OPS_LISTEN, { isDraining: () => isDraining }),
+        await openOperatorsListener(app, config.OPS_LISTEN, {
+          isDraining: () => isDraining,
+          lowSponsors: (chainId) => lowSponsors(app, chainId),
+        }),
         (ops) => ops.close(),
       )
     // Before the door opens: what waits for /readyz finds the file.

@@ -24,11 +24,7 @@ export async function updateNetwork(db: RootDb, name: string, changes: NetworkCh
   const changed = Object.entries(columns).filter(([column]) => given[fieldOf(column)] !== undefined)
   if (changed.length > 0)
     await retrying(() =>
-      db
-        .updateTable('networks')
-        .set(Object.fromEntries(changed))
-        .where('chain_id', '=', before.chainId)
-        .execute(),
+      db.updateTable('networks').set(Object.fromEntries(changed)).where('chain_id', '=', before.chainId).execute(),
     )
   return readNetwork(db, name)
 }
@@ -44,8 +40,7 @@ function problemsOf(before: NetworkFacts, given: Record<string, unknown>): Field
 }
 
 function refuseIfAny(errors: FieldError[]): void {
-  if (errors.length > 0)
-    throw new AppError('invalid_request', errors.map(({ detail }) => detail).join(' '), { errors })
+  if (errors.length > 0) throw new AppError('invalid_request', errors.map(({ detail }) => detail).join(' '), { errors })
 }
 
 const fieldOf = (column: string): string => column.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())

@@ -107,7 +107,9 @@ export async function updateApplication(
   }
   // What is there already was accepted once; only what is changed now is judged.
   refuseIfAny(explainRegistration(after).filter(({ pointer }) => pointer!.split('/')[1]! in given))
-  const columns = columnsOf(given.sponsor ? { ...given, sponsor: withBothAmounts(given.sponsor, before.sponsor) } : given)
+  const columns = columnsOf(
+    given.sponsor ? { ...given, sponsor: withBothAmounts(given.sponsor, before.sponsor) } : given,
+  )
   if (Object.keys(columns).length > 0)
     await retrying(() =>
       db

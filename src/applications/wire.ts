@@ -66,7 +66,9 @@ export const Budget = Type.Object(
 export type WrittenBudget = Static<typeof Budget>
 /** What is omitted stays as it is; a new budget needs both amounts. */
 export const BudgetChanges = Type.Partial(Budget, { title: 'SponsorBudgetChanges', additionalProperties: false })
-export type BudgetChanges = Static<typeof BudgetChanges>
+export type BudgetChanges = Omit<Static<typeof BudgetChanges>, 'contracts'> & {
+  contracts?: readonly string[] | null
+}
 export const SHOP = {
   clientId: 'shop',
   name: 'Shop',
@@ -197,7 +199,9 @@ export const ListedNetwork = Type.Object(
     sponsorLow: Nullable(
       wei('Wei below which the balance of a sponsor counts as low; null: what a hundred top-ups cost now'),
     ),
-    sponsorSpent: wei('Wei that its sponsors spent in the rolling day, counted by the hour, as the usage of an application'),
+    sponsorSpent: wei(
+      'Wei that its sponsors spent in the rolling day, counted by the hour, as the usage of an application',
+    ),
     sponsors: Type.Integer({
       description: 'How many sponsors it has; with `topup` and none, only people with funds can write',
     }),
@@ -267,7 +271,20 @@ const { symbol, coin, decimals, explorer, finality, blockVerification, feeCapGwe
   ListedNetwork.properties
 /** What of a network can be changed beside a running server. What is omitted stays as it is. */
 export const NetworkChanges = Type.Partial(
-  Type.Object({ symbol, coin, decimals, explorer, finality, blockVerification, feeCapGwei, gas, sponsorPerDay, sponsorLow }),
+  Type.Object({
+    symbol,
+    coin,
+    decimals,
+    explorer,
+    finality,
+    blockVerification,
+    feeCapGwei,
+    gas,
+    sponsorPerDay,
+    sponsorLow,
+  }),
   { title: 'NetworkChanges', additionalProperties: false, minProperties: 1, examples: [{ gas: 'topup' }] },
 )
-export type NetworkChanges = { [K in keyof Static<typeof NetworkChanges>]?: Static<typeof NetworkChanges>[K] | undefined }
+export type NetworkChanges = {
+  [K in keyof Static<typeof NetworkChanges>]?: Static<typeof NetworkChanges>[K] | undefined
+}

@@ -57,7 +57,7 @@ async function set(name: string, given: SetOptions, describe: Parameters<typeof 
 export function refuseOfSettings(name: string): void {
   const { NETWORK_NAME } = readSome(process.env, ['NETWORK_NAME'])
   if (name === NETWORK_NAME)
-    throw new Error(`${name} is the network of the settings (NETWORK_NAME): change NETWORK_GAS and the other NETWORK_… of the server.`) // prettier-ignore
+    throw new Error(`${name} is the network of the settings (NETWORK_NAME): change NETWORK_GAS and the other NETWORK_… of the server, or choose another name.`) // prettier-ignore
 }
 
 /** Only what is named. @throws Error  when that is nothing */
@@ -65,7 +65,9 @@ function changesOf(given: SetOptions, known: Parameters<typeof readFacts>[1]): N
   const facts = readFacts(given, known)
   const isNamed = (field: string) =>
     field === 'explorer'
-      ? [given.explorer, given.explorerTx, given.explorerAddress, given.explorerBlock].some((page) => page !== undefined)
+      ? [given.explorer, given.explorerTx, given.explorerAddress, given.explorerBlock].some(
+          (page) => page !== undefined,
+        )
       : given[field as keyof SetOptions] !== undefined
   const named = Object.entries(facts).filter(([field]) => isNamed(field))
   if (named.length === 0) throw new Error('Name what is to change, such as --gas topup.')

@@ -23,6 +23,8 @@ import type { Db, RootDb } from '../store/db.ts'
 import { createSponsor, findSponsoredChain } from '../sponsors/create.ts'
 import type { MadeSponsor } from '../sponsors/wire.ts'
 import { askToResume } from '../transactions/resume.ts'
+import { askToWithdraw, readWithdrawal } from '../transactions/withdraw.ts'
+import type { NewWithdrawal, Withdrawal } from '../transactions/withdrawal-wire.ts'
 import type { StoppedLane } from '../transactions/lane-wire.ts'
 import { freezeAccount, readFreezable, unfreezeAccount } from '../users/freeze.ts'
 import type { FreezeState } from '../users/wire.ts'
@@ -79,6 +81,17 @@ export function operatorActs(root: RootDb, by: Actor, onChanged: (clientId: stri
       )
       return { name, network, chainId, address: checksumAddress(made.address) }
     },
+    withdraw: (sponsor: string, asked: NewWithdrawal): Promise<Withdrawal> =>
+      recorded(
+        root,
+        by,
+        {
+          action: 'withdraw',
+          target: `${sponsor} on ${asked.network}`,
+          look: () => (db) => readWithdrawal(db, asked.grant),
+        },
+        (db) => askToWithdraw(db, sponsor, asked),
+      ),
     /** Written before it begins: it is many steps, and half of them done is done by someone. */
     signOut: async (userId: UserId, end: (grantId: string) => Promise<void>): Promise<SignedOut> => {
       await recorded(root, by, ofUser('sign-out', userId), (db) => readFreezable(db, userId))

@@ -22,6 +22,8 @@ import { cancelExport, listExports } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
 import { listSponsors } from '../sponsors/list.ts'
 import { listStopped } from '../transactions/resume.ts'
+import { listWithdrawals } from '../transactions/withdraw.ts'
+import type { NewWithdrawal } from '../transactions/withdrawal-wire.ts'
 import { pregenerate } from '../users/pregenerate.ts'
 import type { Pregenerated } from '../users/wire.ts'
 import { listActions, recorded, verifyActions, type Actor } from './actions.ts'
@@ -259,6 +261,16 @@ export async function operatorApi(
         const made = await operatorActs(db, actorOf(request)).createSponsor(app, request.body)
         return reply.code(201).send(made)
       },
+    )
+
+    /** GET /operator/v1/withdrawals: what was asked for of sponsors, the newest first. */
+    scope.get('/operator/v1/withdrawals', { schema: wire.listWithdrawals }, () => listWithdrawals(db))
+
+    /** POST /operator/v1/sponsors/:name/withdrawals. Errors: invalid_request, not_found. */
+    scope.post<{ Params: { name: string }; Body: NewWithdrawal }>(
+      '/operator/v1/sponsors/:name/withdrawals',
+      { schema: wire.withdraw },
+      (request) => acts(request).withdraw(textOf(request.params.name), { ...request.body, network: textOf(request.body.network) }), // prettier-ignore
     )
 
     const networks = async () =>

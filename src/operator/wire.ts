@@ -14,6 +14,7 @@ import { sends } from '../http/openapi-headers.ts'
 import { answers, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
 
 import { ListedSponsor, MadeSponsor } from '../sponsors/wire.ts'
+import { NewWithdrawal, Withdrawal } from '../transactions/withdrawal-wire.ts'
 
 const Uri = Type.String({ maxLength: 2_000 })
 const Text = Type.String({ maxLength: 200 })
@@ -311,6 +312,25 @@ export const listSponsors = {
   description: 'Of all networks, by name, with what each holds.',
   querystring: NoQuery,
   ...answers(Type.Array(ListedSponsor)),
+}
+export const listWithdrawals = {
+  ...shared,
+  operationId: 'listWithdrawals',
+  summary: 'Withdrawals from sponsors, newest first',
+  description: 'At most 200. Grants are not shown; `id` is what the signer’s record says of one.',
+  querystring: NoQuery,
+  ...answers(Type.Array(Withdrawal)),
+}
+export const withdraw = {
+  ...shared,
+  operationId: 'withdraw',
+  summary: 'Send funds of a sponsor back to its operator',
+  description:
+    'By what the signer’s own user granted (`chatelaine signer grant-withdrawal`): without that the signer signs none. A server of the API sends it within seconds. One grant is one withdrawal: the same request again is the same one, and tries one again that was refused.',
+  params: Type.Object({ name: Type.String({ minLength: 1, maxLength: 200 }) }),
+  querystring: NoQuery,
+  body: NewWithdrawal,
+  ...answers(Withdrawal, 404, 413, 415),
 }
 export const listNetworks = {
   ...shared,

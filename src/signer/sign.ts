@@ -175,8 +175,8 @@ function judgeNow(inside: Inside, { ask, caller, account, toppedUp, grant, rule 
       : grant !== null
         ? askWithdrawal(grant, { tx: ask.tx, intentId: ask.intentId, at })
         : toppedUp !== null
-        ? askTopUp(inside, { tx: ask.tx, sponsor: account.userId, person: toppedUp, at })
-        : askPolicy(inside, { tx: ask.tx, kind, terms, attempts, account, caller, at })
+          ? askTopUp(inside, { tx: ask.tx, sponsor: account.userId, person: toppedUp, at })
+          : askPolicy(inside, { tx: ask.tx, kind, terms, attempts, account, caller, at })
   return { ...{ kind, terms, rule, unattendedWei }, ...verdictOfPolicy }
 }
 

@@ -114,7 +114,15 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
   }
   problems.push(...verifyMeters(db), ...verifyKeptPolicy(db))
   const { accounts } = db.prepare('SELECT count(*) AS accounts FROM accounts').get() as { accounts: number }
-  return { head, records: last.count, signatures, withdrawals, accounts, macs: macs === null ? null : checked, problems }
+  return {
+    head,
+    records: last.count,
+    signatures,
+    withdrawals,
+    accounts,
+    macs: macs === null ? null : checked,
+    problems,
+  }
 }
 
 /** Verifier key of the signer's identity; null in a store from before there was one. */

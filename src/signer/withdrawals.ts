@@ -103,7 +103,10 @@ export function openWithdrawals({
       if (!text.startsWith(PREFIX)) return null
       const grant = live().find((one) => one.text === text)
       if (grant === undefined)
-        throw rejected({ rule: WITHDRAWAL, reason: 'there is no such grant, or it is over; the signer’s user makes another' })
+        throw rejected({
+          rule: WITHDRAWAL,
+          reason: 'there is no such grant, or it is over; the signer’s user makes another',
+        })
       return grant
     },
   }

@@ -31,7 +31,10 @@ before(async () => {
   const more = () => openPostgres({ url: url!, pooler: testPooler, pool: 4, onError: () => {} })
   replicas = url === null ? [db] : [db, await more(), await more()]
   await account('SPONSOR-HOUSE')
-  await db.insertInto('networks').values({ chain_id: CHAIN, name: 'five', genesis_hash: Buffer.alloc(32) }).execute()
+  await db
+    .insertInto('networks')
+    .values({ chain_id: CHAIN, name: 'five', genesis_hash: Buffer.alloc(32) })
+    .execute()
 })
 /** null: as much as applications may */
 const capNetwork = (wei: bigint | null) =>
@@ -212,7 +215,14 @@ test('when there is room is the hour from which it is given, neither before nor 
   assert.notEqual(await topUp(2, 5n, budget), 'reserved')
   assert.equal(await topUp(2, 2n, budget), 'reserved')
   assert.equal(await spentOfBudget(database.db, 'resets', accountId), 10n)
-  assert.equal(await findExhausted(database.db, { chainId: CHAIN, clientId: 'resets', accountId, charged: 0n }, { ...budget, perNetwork: null }), null)
+  assert.equal(
+    await findExhausted(
+      database.db,
+      { chainId: CHAIN, clientId: 'resets', accountId, charged: 0n },
+      { ...budget, perNetwork: null },
+    ),
+    null,
+  )
 })
 
 test('what is settled is settled once, and counted as what it cost', async () => {

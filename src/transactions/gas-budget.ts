@@ -75,7 +75,11 @@ export function reserveTopUp(
       const counted = known?.is_counted === true && known.client_id === clientId ? BigInt(known.charged) : 0n
       const more = charged - counted
       if (more > 0n) {
-        const exhausted = await findExhausted(work, { chainId, clientId, accountId, charged: more }, { ...budget, perNetwork })
+        const exhausted = await findExhausted(
+          work,
+          { chainId, clientId, accountId, charged: more },
+          { ...budget, perNetwork },
+        )
         if (exhausted !== null) return exhausted
         await count(work, { chainId, clientId, accountId, wei: more })
       }
@@ -277,9 +281,7 @@ async function count(
     .insertInto('gas_spent_on_network')
     .values({ chain_id: chainId, hour, wei: String(wei) })
     .onConflict((conflict) =>
-      conflict
-        .columns(['chain_id', 'hour'])
-        .doUpdateSet({ wei: sql<string>`gas_spent_on_network.wei + excluded.wei` }),
+      conflict.columns(['chain_id', 'hour']).doUpdateSet({ wei: sql<string>`gas_spent_on_network.wei + excluded.wei` }),
     )
     .execute()
 }
