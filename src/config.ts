@@ -334,9 +334,7 @@ function modeOf(config: Config, hasMissing: boolean): string[] {
     problems.push('PUBLIC_ORIGIN must be https in production')
   // Networks may also be in DATA_DIR, which only the start itself can see: named here beside other reasons, there alone.
   if (config.RPC_URL === undefined && config.NETWORKS_FILE === undefined && hasMissing)
-    problems.push(
-      'RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` has put one into DATA_DIR',
-    )
+    problems.push('RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` has put one into DATA_DIR') // prettier-ignore
   if (config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined)
     problems.push('NETWORK_EXPLORER is missing: the network of RPC_URL needs an explorer')
   if (config.AUTH_ORIGIN !== undefined && !config.AUTH_ORIGIN.startsWith('https:'))
@@ -367,9 +365,7 @@ function shapesOf(config: Config): string[] {
   if (AUTH_ORIGIN !== undefined && (!URL.canParse(AUTH_ORIGIN) || new URL(AUTH_ORIGIN).origin !== AUTH_ORIGIN))
     problems.push('AUTH_ORIGIN must be an origin without a path, in lower case and without the default port')
   else if (AUTH_ORIGIN !== undefined && hostOf(AUTH_ORIGIN) === hostOf(PUBLIC_ORIGIN))
-    problems.push(
-      'AUTH_ORIGIN must be on another host than PUBLIC_ORIGIN: cookies and scripts of one host reach each other',
-    )
+    problems.push('AUTH_ORIGIN must be on another host than PUBLIC_ORIGIN: cookies and scripts of one host reach each other') // prettier-ignore
   if (AUTH_SOCKET !== undefined && config.NODE_ENV !== 'production')
     problems.push('AUTH_SOCKET is for production: the embedded database lets one process in, and development has one for everything') // prettier-ignore
   if (AUTH_SOCKET === undefined && AUTH_ORIGIN !== undefined)

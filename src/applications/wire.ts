@@ -50,7 +50,7 @@ export const Quota = exactly<StoredQuota>()(
 /** Decimal digits, as every amount: JSON's numbers are not exact. */
 const wei = (description: string) => Type.String({ maxLength: 78, description, examples: ['1000000000000000000'] })
 /** What sponsors may send people for writes of an application, where its network's gas is `topup`. */
-export const Budget = Type.Object(
+const Budget = Type.Object(
   {
     perUser: wei('Wei to one person in 24 hours, over all of them'),
     perApplication: wei('Wei to all its people together in 24 hours'),

@@ -73,11 +73,15 @@ test('a sponsor is made by the operator API, twice the same, and it is written d
 })
 
 test('a sponsor that holds too little is in the list, in the metrics and in /readyz, which stays ready', async () => {
-  const listed = async () => (await operate('GET', '/sponsors')).body.find(({ name }: { name: string }) => name === 'HOUSE')
+  const listed = async () =>
+    (await operate('GET', '/sponsors')).body.find(({ name }: { name: string }) => name === 'HOUSE')
   const before = await listed()
   assert.deepEqual([before.openTransactions, before.lowSince], [0, null])
   assert.ok(BigInt(before.lowBelow) > 0n)
-  await here.app.db.updateTable('networks').set({ sponsor_low: `${10n ** 30n}` }).execute()
+  await here.app.db
+    .updateTable('networks')
+    .set({ sponsor_low: `${10n ** 30n}` })
+    .execute()
   const watching = startWatchingSponsors(here.app)
   await watching.round()
   await watching.stop()

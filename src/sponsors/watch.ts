@@ -28,7 +28,8 @@ export async function lowBelow(db: Db, chain: Chain): Promise<bigint> {
   const row = await retrying(() =>
     db.selectFrom('networks').select('sponsor_low').where('chain_id', '=', chain.chainId).executeTakeFirst(),
   )
-  if (row?.sponsor_low != null) return BigInt(row.sponsor_low)
+  const given = row?.sponsor_low ?? null
+  if (given !== null) return BigInt(given)
   return TOP_UPS * TOP_UP_GAS * highestPrice(await currentFees(chain))
 }
 

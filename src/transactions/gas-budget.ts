@@ -117,7 +117,8 @@ export async function readNetworkBudget(db: Db, chainId: number): Promise<bigint
   const row = await retrying(() =>
     db.selectFrom('networks').select('sponsor_per_day').where('chain_id', '=', chainId).executeTakeFirst(),
   )
-  return row?.sponsor_per_day == null ? null : BigInt(row.sponsor_per_day)
+  const perDay = row?.sponsor_per_day ?? null
+  return perDay === null ? null : BigInt(perDay)
 }
 
 /**

@@ -162,7 +162,7 @@ async function sendAsked(app: App): Promise<void> {
     })
 }
 
-type Order = {
+type WithdrawalOrder = {
   grant: string
   accountId: string
   name: string
@@ -172,7 +172,7 @@ type Order = {
   isFrozen: boolean
 }
 
-async function sendOne(app: App, chain: Chain, order: Order): Promise<void> {
+async function sendOne(app: App, chain: Chain, order: WithdrawalOrder): Promise<void> {
   const { chainId } = chain
   const { grant, name: sponsor, to } = order
   const { log } = app.telemetry
@@ -195,7 +195,7 @@ async function sendOne(app: App, chain: Chain, order: Order): Promise<void> {
  * A write of the sponsor's, under a key that is made of the grant, which is shown to the signer in the place of a token. Killed anywhere, the
  * next round finds what it left.
  */
-async function send(app: App, chain: Chain, order: Order): Promise<string> {
+async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<string> {
   const { grant, accountId, name, from, to } = order
   const caller: Caller = {
     ...{ userId: `SPONSOR-${name}`, accountId, address: from, clientId: WITHDRAWAL, chainId: chain.chainId },
@@ -230,12 +230,12 @@ async function valueOf(db: Db, id: string): Promise<string | null> {
   return row === undefined ? null : String(fromWord(row.value))
 }
 
-const intentOf = ({ to, amount }: Order): Intent => ({
+const intentOf = ({ to, amount }: WithdrawalOrder): Intent => ({
   ...{ to, data: '0x', value: amount ?? 0n, abi: '', fn: null, errors: [] },
 })
 
 /** What goes: the amount, or all but what open transactions and twice the fee take, so that it can be raised once. */
-async function prepare({ db }: App, chain: Chain, order: Order) {
+async function prepare({ db }: App, chain: Chain, order: WithdrawalOrder) {
   const { from, amount } = order
   const intent = intentOf(order)
   const prepared = await prepareFromAccount(chain, from, intent)
