@@ -18,8 +18,13 @@ insert into gas_spent_on_network (chain_id, hour, wei)
   from gas_spent join applications on applications.client_id = gas_spent.client_id
   where gas_spent.account_id = '00000000-0000-0000-0000-000000000000'
   group by applications.chain_id, gas_spent.hour;
--- sponsors: since when a sponsor holds too little; null: it does not.
-alter table sponsors add column low_since timestamptz;
+-- sponsors: those that hold too little, and since when servers see it.
+create table low_sponsors (
+  chain_id int8 not null,
+  account_id uuid not null,
+  since timestamptz not null default now(),
+  primary key (chain_id, account_id)
+);
 -- transactions: funds that go back from a sponsor to its operator, one for each grant of the signer's own user. Of one that was asked for
 -- a server of the API sends the transaction; `amount` null: all that is there.
 create table withdrawals (

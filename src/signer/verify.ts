@@ -226,11 +226,11 @@ const queries: [problem: string, sql: string, column?: string][] = [
   ],
   [
     'Withdrawals of one grant that are not one',
-    `SELECT 1 FROM ledger WHERE kind = 'send' AND rule = 'withdrawal' GROUP BY token_id HAVING count(*) > 1`,
+    `SELECT 1 FROM ledger WHERE kind = 'send' AND rule = 'sponsor-withdrawal' GROUP BY token_id HAVING count(*) > 1`,
   ],
   [
     'Withdrawals from accounts that are no sponsors',
-    `SELECT 1 FROM ledger WHERE rule = 'withdrawal' AND user_id NOT LIKE 'SPONSOR-%'`,
+    `SELECT 1 FROM ledger WHERE rule = 'sponsor-withdrawal' AND user_id NOT LIKE 'SPONSOR-%'`,
   ],
   [
     'Accounts that are missing in the ledger or differ from it',

@@ -48,17 +48,17 @@ test('without a grant nothing of a sponsor’s is signed, whoever asks; with one
   await assert.rejects(signer.sign(withdrawal(undefined)), refusal('invalid_token'))
   await assert.rejects(signer.sign(withdrawal(await place.token(ALICE))), denied('top-up-to'))
   await assert.rejects(signer.sign(withdrawal(await place.token(HOUSE))), refusal('forbidden_user'))
-  await assert.rejects(signer.sign(withdrawal('withdrawal_guess')), denied('withdrawal'))
+  await assert.rejects(signer.sign(withdrawal('withdrawal_guess')), denied('sponsor-withdrawal'))
   const { grant: text } = await grant()
-  assert.deepEqual(await signer.check(withdrawal(text)), { kind: 'send', rule: 'withdrawal', stored: false })
+  assert.deepEqual(await signer.check(withdrawal(text)), { kind: 'send', rule: 'sponsor-withdrawal', stored: false })
   const signed = await signer.sign(withdrawal(text))
-  assert.deepEqual([signed.kind, signed.rule, signed.stored], ['send', 'withdrawal', false])
+  assert.deepEqual([signed.kind, signed.rule, signed.stored], ['send', 'sponsor-withdrawal', false])
   const tx = Transaction.from(signed.raw)
   assert.deepEqual([tx.to!.toLowerCase(), tx.value], [SOMEWHERE, 500n])
   const db = new DatabaseSync(join(place.env.SIGNER_DIR!, DATABASE_FILE), { readOnly: true })
   const record = db.prepare('SELECT * FROM ledger ORDER BY seq DESC LIMIT 1').get() as Record<string, string>
   db.close()
-  assert.deepEqual([record.user_id, record.client_id, record.rule, record.policy], [HOUSE, 'withdrawal', 'withdrawal', null]) // prettier-ignore
+  assert.deepEqual([record.user_id, record.client_id, record.rule, record.policy], [HOUSE, 'withdrawal', 'sponsor-withdrawal', null]) // prettier-ignore
   assert.ok(!JSON.stringify(record).includes(text), 'what could be shown again is not kept')
   assert.ok(!signer.stderr().includes(text), 'nor logged')
   assert.match(signer.stderr(), /SPONSOR-HOUSE.*withdrawal_granted/)
@@ -70,22 +70,22 @@ test('a grant is for one sponsor, one network, one address and no more than its 
   const { signer, grant, withdrawal, whole, other, house, alice } = await funded(t)
   const { grant: text } = await grant({ most: String(500n + FEE) })
   const refused: [what: string, request: SignRequest, why: (error: unknown) => boolean][] = [
-    ['another address', withdrawal(text, { to: alice }), denied('withdrawal-to')],
-    ['the sponsor itself', withdrawal(text, { to: house }), denied('withdrawal-to')],
+    ['another address', withdrawal(text, { to: alice }), denied('sponsor-withdrawal-to')],
+    ['the sponsor itself', withdrawal(text, { to: house }), denied('sponsor-withdrawal-to')],
     ['another sponsor', withdrawal(text, { from: other }), refusal('forbidden_user')],
     ['a person’s account', withdrawal(text, { from: alice }), refusal('forbidden_user')],
     ['another network', withdrawal(text, { chainId: 1 }), refusal('insufficient_scope')],
-    ['more', withdrawal(text, { value: '501' }), denied('withdrawal-most')],
-    ['a higher fee', withdrawal(text, { gas: '21001' }), denied('withdrawal-most')],
-    ['a call', withdrawal(text, { data: '0x00' }), denied('withdrawal-data')],
+    ['more', withdrawal(text, { value: '501' }), denied('sponsor-withdrawal-most')],
+    ['a higher fee', withdrawal(text, { gas: '21001' }), denied('sponsor-withdrawal-most')],
+    ['a call', withdrawal(text, { data: '0x00' }), denied('sponsor-withdrawal-data')],
     ['a contract', withdrawal(text, { to: null as never }), denied('no-contract-creation')],
-    ['a cancel', withdrawal(text, { kind: 'cancel', to: house, value: '0' }), denied('withdrawal-send')],
+    ['a cancel', withdrawal(text, { kind: 'cancel', to: house, value: '0' }), denied('sponsor-withdrawal-send')],
   ]
   for (const [what, request, why] of refused) await assert.rejects(signer.sign(request), why, what)
   assert.equal((await signer.sign(withdrawal(text))).stored, false)
   await assert.rejects(
     signer.sign(withdrawal(text, { kind: 'replace', maxFeePerGas: '2000', maxPriorityFeePerGas: '200' })),
-    denied('withdrawal-send'),
+    denied('sponsor-withdrawal-send'),
   )
   assert.deepEqual(whole().problems, [])
 })
@@ -97,12 +97,12 @@ test('a grant is used once: the same again gives the same bytes, another intent 
     Array.from({ length: 6 }, (_, nonce) => signer.sign(withdrawal(text, { intentId: `w_${nonce}`, nonce }))),
   )
   assert.equal(all.filter(({ status }) => status === 'fulfilled').length, 1)
-  for (const one of all) if (one.status === 'rejected') assert.ok(denied('withdrawal-once')(one.reason))
+  for (const one of all) if (one.status === 'rejected') assert.ok(denied('sponsor-withdrawal-once')(one.reason))
   const [first] = all
   assert.ok(first?.status === 'fulfilled')
   const again = await signer.sign(withdrawal(text))
   assert.deepEqual([again.stored, again.raw], [true, first.value.raw])
-  await assert.rejects(signer.sign(withdrawal(text, { intentId: 'w_1', nonce: 1 })), denied('withdrawal-once'))
+  await assert.rejects(signer.sign(withdrawal(text, { intentId: 'w_1', nonce: 1 })), denied('sponsor-withdrawal-once'))
   await assert.rejects(signer.sign(withdrawal(text, { nonce: 1 })), refusal('intent_conflict'))
   const { grants } = await admin<{ grants: ShownGrant[] }>('withdrawals', {})
   assert.deepEqual(grants.map(({ isUsed }) => isUsed), [true]) // prettier-ignore
@@ -113,14 +113,14 @@ test('a grant that was revoked, is over, or was made before a restart is none; f
   const { place, signer, again, grant, withdrawal, admin, other } = await funded(t)
   const { grant: revokedOne } = await grant()
   await admin('revokeWithdrawal', { grant: revokedOne })
-  await assert.rejects(signer.sign(withdrawal(revokedOne)), denied('withdrawal'))
+  await assert.rejects(signer.sign(withdrawal(revokedOne)), denied('sponsor-withdrawal'))
   const { grant: text } = await grant()
   await signer.bringRevocations([await place.revocations({ entries: [frozenEntry(revoked.user(HOUSE), { isFrozen: true, at: Date.now() })] })]) // prettier-ignore
   await assert.rejects(signer.sign(withdrawal(text)), refusal('account_frozen'))
   const { grant: early } = await grant({ sponsor: 'OTHER' })
   await signer.end('SIGKILL')
   const next = await again()
-  await assert.rejects(next.sign(withdrawal(early, { from: other })), denied('withdrawal'))
+  await assert.rejects(next.sign(withdrawal(early, { from: other })), denied('sponsor-withdrawal'))
 })
 
 test('what was signed by a grant is not signed once more by another signer’s life: the intent keeps its nonce and its bytes', async (t) => {
@@ -167,9 +167,9 @@ test('a grant lasts an hour, by the signer’s clock, and is judged when it is s
   const found = find(text)!
   const tx = { value: 1n, gas: 1n, fees: { type: 'legacy', gasPrice: 1n } } as never
   askWithdrawal(found, { tx, intentId: 'w', at: now })
-  assert.throws(() => askWithdrawal(found, { tx, intentId: 'w', at: 3_600_000 }), denied('withdrawal'))
+  assert.throws(() => askWithdrawal(found, { tx, intentId: 'w', at: 3_600_000 }), denied('sponsor-withdrawal'))
   now = 3_600_000
-  assert.throws(() => find(text), denied('withdrawal'))
+  assert.throws(() => find(text), denied('sponsor-withdrawal'))
   assert.deepEqual(list().grants, [])
   assert.equal(find('e30.e30.e30'), null)
 })

@@ -56,7 +56,7 @@ const PREFIX = 'withdrawal_'
 /** In the place of an application's, which has no such id. */
 const CLIENT_ID = 'withdrawal'
 const SCOPES = ['contracts:write']
-export const WITHDRAWAL = 'withdrawal'
+export const WITHDRAWAL = 'sponsor-withdrawal'
 
 export function openWithdrawals({
   keys,
@@ -114,9 +114,9 @@ export function openWithdrawals({
 
 /** The gate of a withdrawal: funds for the address that was named, and no call. Raises and cancels need no leave. */
 export function decideWithdrawal({ kind, tx }: Pick<SignOrder, 'kind' | 'tx'>, { to }: WithdrawalGrant): Decision {
-  if (kind !== 'send') return { allowed: false, rule: 'withdrawal-send' }
-  if (tx.to?.equals(to) !== true) return { allowed: false, rule: 'withdrawal-to' }
-  if (tx.data.length > 0) return { allowed: false, rule: 'withdrawal-data' }
+  if (kind !== 'send') return { allowed: false, rule: 'sponsor-withdrawal-send' }
+  if (tx.to?.equals(to) !== true) return { allowed: false, rule: 'sponsor-withdrawal-to' }
+  if (tx.data.length > 0) return { allowed: false, rule: 'sponsor-withdrawal-data' }
   return { allowed: true, rule: WITHDRAWAL }
 }
 
@@ -130,10 +130,10 @@ export function askWithdrawal(
   { tx, intentId, at }: { tx: UnsignedTransaction; intentId: string; at: number },
 ): PolicyVerdict {
   if (usedBy !== null && usedBy !== intentId)
-    throw rejected({ rule: 'withdrawal-once', reason: 'this grant was used by another withdrawal' })
+    throw rejected({ rule: 'sponsor-withdrawal-once', reason: 'this grant was used by another withdrawal' })
   if (expiresAt <= at) throw rejected({ rule: WITHDRAWAL, reason: 'this grant is over' })
   if (tx.value + tx.gas * feePair(tx.fees).max > most)
-    throw rejected({ rule: 'withdrawal-most', reason: 'value and highest fee are more than was granted' })
+    throw rejected({ rule: 'sponsor-withdrawal-most', reason: 'value and highest fee are more than was granted' })
   return NO_POLICY
 }
 

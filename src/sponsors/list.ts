@@ -19,10 +19,13 @@ export async function listSponsors(app: AddressProver & Pick<App, 'chains'>): Pr
       .selectFrom('sponsors as sponsor')
       .innerJoin('accounts as account', 'account.account_id', 'sponsor.account_id')
       .leftJoin('networks as network', 'network.chain_id', 'sponsor.chain_id')
+      .leftJoin('low_sponsors as low', (on) =>
+        on.onRef('low.chain_id', '=', 'sponsor.chain_id').onRef('low.account_id', '=', 'sponsor.account_id'),
+      ) // prettier-ignore
       .select([
         'sponsor.name',
         'sponsor.chain_id',
-        'sponsor.low_since',
+        'low.since as low_since',
         'network.name as network',
         'network.sponsor_low',
       ])
@@ -32,14 +35,14 @@ export async function listSponsors(app: AddressProver & Pick<App, 'chains'>): Pr
       .execute(),
   )
   return Promise.all(
-    rows.map(async ({ name, chain_id: chainId, network, low_since: lowSince, sponsor_low: low, ...row }) => {
+    rows.map(async ({ name, chain_id: chainId, network, low_since: lowSince, sponsor_low: given, ...row }) => {
       const address = await provenAddress(app, storedAddressOf(row))
       const chain = app.chains.get(chainId)
       return {
         ...{ name, network, chainId, address: checksumAddress(address) },
         balance: await asked(chain, (of) => readAt(of, 'latest', ({ balance }) => balance(address))),
         openTransactions: await openTransactions(app.db, { address, chainId }),
-        lowBelow: low ?? (await asked(chain, (of) => lowBelow(app.db, of))),
+        lowBelow: given ?? (await asked(chain, (of) => lowBelow(app.db, of))),
         lowSince: lowSince === null ? null : lowSince.toISOString(),
       }
     }),

@@ -86,38 +86,53 @@ async function lookAtOne(
   const labels = { chain_id: chainId, sponsor: name }
   telemetry.sponsorBalance.set(labels, Number(balance))
   telemetry.sponsorOpen.set(labels, await openTransactions(db, sponsor))
-  const of = (isLow: boolean) =>
-    retrying(() =>
-      db
-        .updateTable('sponsors')
-        .set({ low_since: isLow ? new Date() : null })
-        .where('account_id', '=', sponsor.accountId)
-        .where('chain_id', '=', chainId)
-        .where('low_since', isLow ? 'is' : 'is not', null)
-        .returning('name')
-        .executeTakeFirst(),
-    )
   const told = { chainId, sponsor: name, address, wei: String(balance), below: String(below) }
   if (balance < below) {
-    if ((await of(true)) !== undefined) telemetry.log.warn('sponsor_low', told)
+    if (await noteLow(db, sponsor)) telemetry.log.warn('sponsor_low', told)
     return name
   }
   // Between the two it stays what it was.
   const isEnough = balance * 4n >= below * 5n
-  if (isEnough && (await of(false)) !== undefined) telemetry.log.info('sponsor_recovered', told)
+  if (isEnough && (await forgetLow(db, sponsor))) telemetry.log.info('sponsor_recovered', told)
   return isEnough || (await lowSince(db, sponsor)) === null ? null : name
+}
+
+/** @returns whether nobody had */
+async function noteLow(db: Db, { accountId, chainId }: Sponsor): Promise<boolean> {
+  const row = await retrying(() =>
+    db
+      .insertInto('low_sponsors')
+      .values({ chain_id: chainId, account_id: accountId })
+      .onConflict((on) => on.doNothing())
+      .returning('since')
+      .executeTakeFirst(),
+  )
+  return row !== undefined
+}
+
+/** @returns whether it was one */
+async function forgetLow(db: Db, { accountId, chainId }: Sponsor): Promise<boolean> {
+  const row = await retrying(() =>
+    db
+      .deleteFrom('low_sponsors')
+      .where('chain_id', '=', chainId)
+      .where('account_id', '=', accountId)
+      .returning('since')
+      .executeTakeFirst(),
+  )
+  return row !== undefined
 }
 
 async function lowSince(db: Db, { accountId, chainId }: Sponsor): Promise<Date | null> {
   const row = await retrying(() =>
     db
-      .selectFrom('sponsors')
-      .select('low_since')
-      .where('account_id', '=', accountId)
+      .selectFrom('low_sponsors')
+      .select('since')
       .where('chain_id', '=', chainId)
+      .where('account_id', '=', accountId)
       .executeTakeFirst(),
   )
-  return row?.low_since ?? null
+  return row?.since ?? null
 }
 
 /** How many transactions of a sponsor are under way: its top-ups, and what its operator withdraws. By the index of open ones. */

@@ -72,13 +72,8 @@ export type Database = {
     sponsor_per_day: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_low: ColumnType<string | null, string | null | undefined, string | null>
   }
-  sponsors: {
-    account_id: string
-    chain_id: number
-    name: string
-    created_at: DefaultTime
-    low_since: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
-  }
+  sponsors: { account_id: string; chain_id: number; name: string; created_at: DefaultTime }
+  low_sponsors: { chain_id: number; account_id: string; since: DefaultTime }
   withdrawals: {
     grant_id: string
     chain_id: number

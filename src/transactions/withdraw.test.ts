@@ -113,7 +113,7 @@ test('without a grant, by one for another sponsor, address or amount, or by a us
   const [elsewhere, others] = [await grant({ ...mine, to: other.to }), await grant(other)]
   for (const [text, why] of [
     [nonsense, /no such grant/],
-    [elsewhere, /withdrawal-to/],
+    [elsewhere, /sponsor-withdrawal-to/],
     [others, /another user/],
     [small, /more than was granted/],
   ] as const) {
