@@ -46,7 +46,7 @@ type Preparing = {
   caller: Caller
   intent: Intent
   /** absent in a rehearsal, which sends nothing */
-  sending?: Pick<TopUpTools, 'send' | 'check'>
+  sending?: Pick<TopUpTools, 'send' | 'check' | 'refuseIfSent'>
 }
 
 /** An intent as it would be bound. */
@@ -117,7 +117,12 @@ const topup: GasStrategy = {
           }),
     ),
   relieve: async ({ app, chain, caller, send, more, to }) => {
-    const fund = topUpFund({ ...{ app, chain, caller, send, to }, check: async () => {}, prepare: transferFrom(chain) })
+    const fund = topUpFund({
+      ...{ app, chain, caller, send, to },
+      check: async () => {},
+      refuseIfSent: async () => {},
+      prepare: transferFrom(chain),
+    })
     await fund({ value: 0n, terms: more })
   },
 }

@@ -43,16 +43,20 @@ export async function sendTransaction(
   { idempotency }: SendOptions,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const chain = chainOf(app, caller)
+  // Nothing is paid for what was sent before, also where the database has lost that.
+  const refuseIfSent = async (id: string) => {
+    if (idempotency !== null && ((await isBound(app.db, id)) || (await restoreIntent(app, id)))) throw inFlight()
+  }
   const prepare = (id: string) =>
     gasStrategy(chain).prepare({
       ...{ app, chain, caller, intent },
       sending: {
         send: sendForSponsor,
         check: async (terms) => {
-          // Nothing is paid for what was sent before, also where the database has lost that.
-          if (idempotency !== null && ((await isBound(app.db, id)) || (await restoreIntent(app, id)))) throw inFlight()
+          await refuseIfSent(id)
           return checkWrite(app, chain, caller, { intent, terms })
         },
+        refuseIfSent: () => refuseIfSent(id),
       },
     })
   return sendWrite(app, { chain, caller, intent, key: toKey(caller, idempotency), prepare })

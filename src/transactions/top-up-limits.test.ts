@@ -162,3 +162,31 @@ test('that a top-up was sent is told once, by who sent it, and not by who finds 
   assert.ok(told.length >= 4)
   assert.equal(new Set(told).size, told.length)
 })
+
+test('nothing is paid for a write that another process sent in the last moment before a top-up has a nonce', async () => {
+  const ann = await person('last-moment')
+  const other = await world.replica()
+  other.chain.gas = 'topup'
+  const { signer } = world.first.app
+  let asked = 0
+  const check: typeof signer.check = async (request) => {
+    const checked = await signer.check(request)
+    if (request.from.toLowerCase() !== house || asked++ > 0) return checked
+    // Funds of their own have come, and the repeat of the request met another process.
+    await give(ann.address, COIN)
+    await world.mine()
+    await world.add(other, ann, 1, 'once')
+    return checked
+  }
+  world.first.app.signer = { ...signer, check }
+  try {
+    await world.add(world.first, ann, 1, 'once').catch((error: unknown) => assert.ok(refused('idempotency_in_flight')(error), String(error))) // prettier-ignore
+  } finally {
+    world.first.app.signer = signer
+  }
+  assert.equal(asked, 1)
+  await world.mine()
+  assert.equal(await world.countOf(ann), 1n)
+  const sent = await world.db.selectFrom('transactions').select('id').where('sender', '=', fromHex(house)).where('target', '=', fromHex(ann.address)).execute() // prettier-ignore
+  assert.deepEqual(sent, [])
+})

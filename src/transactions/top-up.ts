@@ -59,6 +59,8 @@ export type TopUpTools = {
   send: SendWrite
   /** what the signer would refuse the person's write for; nothing is paid for that. @throws what the signer throws */
   check: (terms: Terms) => Promise<unknown>
+  /** That no other process has sent the person's write meanwhile. @throws idempotency_in_flight */
+  refuseIfSent: () => Promise<void>
   /** How a plain transfer from a sponsor is prepared. */
   prepare: (from: Hex, intent: Intent) => Promise<PreparedWrite>
 }
@@ -274,6 +276,8 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
     if (reserved === 'settled') throw new SettledMeanwhile()
     if (reserved !== 'reserved') throw exhaustedError(app, reserved)
     isCounted = true
+    // Once more, as late as it can be: the same request may have been bound by another process since its own funds suffice.
+    await tools.refuseIfSent()
     return prepared
   }
   try {
