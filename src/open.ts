@@ -35,6 +35,7 @@ import { recallHead } from './signing-log/keep.ts'
 import { toHex } from './store/bytes.ts'
 import { createSponsor } from './sponsors/create.ts'
 import { tellMissingSponsors } from './sponsors/sponsors.ts'
+import { lowSponsors } from './sponsors/watch.ts'
 import { openState } from './state.ts'
 import type { RootDb } from './store/db.ts'
 import { assertNarrow } from './store/roles.ts'
@@ -173,7 +174,10 @@ export async function open(config: Config): Promise<OpenedProgram> {
     if (config.OPS_LISTEN !== undefined)
       opened(
         'operators',
-        await openOperatorsListener(app, config.OPS_LISTEN, { isDraining: () => isDraining }),
+        await openOperatorsListener(app, config.OPS_LISTEN, {
+          isDraining: () => isDraining,
+          lowSponsors: (chainId) => lowSponsors(app, chainId),
+        }),
         (ops) => ops.close(),
       )
     // Before the door opens: what waits for /readyz finds the file.
@@ -286,7 +290,7 @@ async function registerDemo(app: App, { chainId }: Chain): Promise<void> {
     secretHashes: [],
     logoUri: null,
     isSuspended: false,
-    sponsor: { perUser: ONE_COIN, perApplication: 1_000n * ONE_COIN },
+    sponsor: { perUser: ONE_COIN, perApplication: 1_000n * ONE_COIN, contracts: null },
   })
 }
 

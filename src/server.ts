@@ -43,11 +43,13 @@ import { startKeeper, type Keeper } from './transactions/keeper.ts'
 import { isAnswered } from './transactions/key.ts'
 import { startReplay } from './transactions/replay.ts'
 import { startByteSweep } from './transactions/sweep.ts'
+import { startWithdrawing } from './transactions/withdraw.ts'
 import { transactions } from './transactions/routes.ts'
 import type { SubjectForms } from './transfers/recipient.ts'
 import { transfers } from './transfers/routes.ts'
 import type { OperatorDoor } from './operator/auth.ts'
 import { operatorApi } from './operator/routes.ts'
+import { lowSponsors, startWatchingSponsors } from './sponsors/watch.ts'
 import { startAttesting } from './users/attest.ts'
 import { startRenewingProofs } from './users/prove-identities.ts'
 import { users } from './users/routes.ts'
@@ -112,7 +114,7 @@ export async function buildServer(app: App, { auth, api, isDraining }: ServerOpt
   )
   refuseBehindCors()
   authenticated(server, app, { isAnswered: (scope) => isAnswered(app.db, scope) })
-  health(server, app, { isDraining })
+  health(server, app, { isDraining, lowSponsors: (chainId) => lowSponsors(app, chainId) })
   pageAssets(server, openBrand(app.config))
 
   const forms = auth === null ? { get: (name: string) => app.auth!.subjectForm(name) } : formsOf(auth.providers)
@@ -200,7 +202,10 @@ export function startAuthWorkers(app: App): { stop(): Promise<void> } {
 /** What the API does beside its requests: a follower, a keeper and a backfill per network, and the sweeping of what is needed no more. */
 export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
-  const running: { stop(): Promise<void> }[] = [replay, startByteSweep(app), startHeadKeeper(app)]
+  const running: { stop(): Promise<void> }[] = [
+    ...[replay, startByteSweep(app), startHeadKeeper(app)],
+    ...[startWithdrawing(app), startWatchingSponsors(app)],
+  ]
   const keepers: Keeper[] = []
   const serve = (chain: Chain) => {
     const keeper = startKeeper(app, chain)

@@ -155,6 +155,7 @@ const programs = [
   'signer/create-key.ts',
   'signer/kek-shares.ts',
   'signer/freeze.ts',
+  'signer/withdrawal.ts',
   'signer/trust-key.ts',
   'signer/policy-keys.ts',
   'signer/policy-tool.ts',

@@ -134,6 +134,7 @@ export async function openGoverned({
         topUpPerUserWei: topUp.perUser,
         topUpPerSponsorWei: topUp.perSponsor,
       },
+      withdrawals: { find: () => null },
       unattended: openUnattendedFees({ maxWei: 10n ** 20n, earlier: [], now }),
       freezes: { assertMoves() {}, isApplicationFrozen: () => false },
       policy: { current: () => document },

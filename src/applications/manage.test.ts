@@ -193,15 +193,31 @@ test('what sponsors may send for an application is given, replaced as a whole an
   const coin = { perUser: '1000000000000000000', perApplication: `${2n ** 256n - 1n}` }
   const read = async () => (await findApplication({ ...here, state: openState() }, 'sponsored'))?.sponsor
   const made = await createApplication(here, { ...shop, clientId: 'sponsored', sponsor: coin })
-  assert.deepEqual(made.application.sponsor, coin)
-  assert.deepEqual(await read(), { perUser: 10n ** 18n, perApplication: 2n ** 256n - 1n })
+  assert.deepEqual(made.application.sponsor, { ...coin, contracts: null })
+  assert.deepEqual(await read(), { perUser: 10n ** 18n, perApplication: 2n ** 256n - 1n, contracts: null })
   const untouched = await updateApplication(here, 'sponsored', { name: 'Sponsored' })
-  assert.deepEqual(untouched.sponsor, coin)
+  assert.deepEqual(untouched.sponsor, { ...coin, contracts: null })
   const less = await updateApplication(here, 'sponsored', { sponsor: { perUser: '0', perApplication: '007' } })
-  assert.deepEqual(less.sponsor, { perUser: '0', perApplication: '7' })
+  assert.deepEqual(less.sponsor, { perUser: '0', perApplication: '7', contracts: null })
+  // What is omitted stays: a list of contracts is not lost with other amounts, and an amount not with a list.
+  const contracts = [`0x${'AB'.repeat(20)}`, `0x${'ab'.repeat(20)}`, `0x${'01'.repeat(20)}`]
+  const named = [`0x${'ab'.repeat(20)}`, `0x${'01'.repeat(20)}`]
+  const listed = await updateApplication(here, 'sponsored', { sponsor: { contracts } })
+  assert.deepEqual(listed.sponsor, { perUser: '0', perApplication: '7', contracts: named })
+  assert.deepEqual((await read())?.contracts, named)
+  const more = await updateApplication(here, 'sponsored', { sponsor: { perUser: '9' } })
+  assert.deepEqual(more.sponsor, { perUser: '9', perApplication: '7', contracts: named })
+  const nobody = await updateApplication(here, 'sponsored', { sponsor: { contracts: [] } })
+  assert.deepEqual(nobody.sponsor?.contracts, [])
+  const anyone = await updateApplication(here, 'sponsored', { sponsor: { contracts: null } })
+  assert.equal(anyone.sponsor?.contracts, null)
   const none = await updateApplication(here, 'sponsored', { sponsor: null })
   assert.deepEqual([none.sponsor, await read()], [null, null])
   for (const [sponsor, pointer] of [
+    [{ contracts, perApplication: '7' }, '/sponsor/perUser'],
+    [{ ...coin, contracts: ['0x12'] }, '/sponsor/contracts/0'],
+    [{ ...coin, contracts: [contracts[0]!, `${contracts[0]}0`] }, '/sponsor/contracts/1'],
+    [{ ...coin, contracts: Array.from({ length: 1_001 }, () => contracts[0]!) }, '/sponsor/contracts'],
     [{ ...coin, perUser: '1.5' }, '/sponsor/perUser'],
     [{ ...coin, perUser: '-1' }, '/sponsor/perUser'],
     [{ ...coin, perUser: '1e18' }, '/sponsor/perUser'],
@@ -243,7 +259,10 @@ test('a network keeps its chain for ever, and what else is said of it can be cha
   assert.deepEqual([changed!.symbol, changed!.finality, changed!.explorer], ['SEP', 12, null])
   assert.deepEqual([changed!.blockVerification, changed!.feeCapGwei], ['count', 7])
   await bind({})
-  const { applications, readFrom, backfill, sponsors, ...facts } = (await listNetworks(db))[0]!
+  const { applications, readFrom, backfill, sponsors, sponsorPerDay, sponsorLow, sponsorSpent, ...facts } = (
+    await listNetworks(db)
+  )[0]!
+  assert.deepEqual([sponsorPerDay, sponsorLow, sponsorSpent], [null, null, '0'])
   assert.deepEqual([facts, readFrom, backfill, sponsors], [sepolia, null, null, 0])
   assert.ok(applications > 0)
 })

@@ -9,7 +9,7 @@ import { inTransaction } from '../store/transaction.ts'
 import type { TrustedIssuer } from './application.ts'
 import { changeApplication, writeMac, type ApplicationWriter } from './authentic.ts'
 import { explainRegistration } from './validate.ts'
-import type { RegisteredApplication, WrittenBudget } from './wire.ts'
+import type { BudgetChanges, RegisteredApplication, WrittenBudget } from './wire.ts'
 
 /** What is asked for. Everything but the network, the kind and the client id can be changed later. */
 export type Draft = {
@@ -27,7 +27,7 @@ export type Draft = {
   needsDpop?: boolean | undefined
   quotas?: Quota[] | undefined
   weight?: number | undefined
-  sponsor?: WrittenBudget | null | undefined
+  sponsor?: BudgetChanges | null | undefined
 }
 
 /** Lists are replaced as a whole. */
@@ -107,10 +107,16 @@ export async function updateApplication(
   const { db } = app
   const before = await readApplication(db, clientId)
   const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined)) as Changes
-  const after = { ...before, ...given, secretHashes: before.kind === 'public' ? [] : ['0'.repeat(64)] }
+  const after = {
+    ...{ ...before, ...given },
+    sponsor: given.sponsor ? { ...before.sponsor, ...given.sponsor } : (given.sponsor ?? before.sponsor),
+    secretHashes: before.kind === 'public' ? [] : ['0'.repeat(64)],
+  }
   // What is there already was accepted once; only what is changed now is judged.
   refuseIfAny(explainRegistration(after).filter(({ pointer }) => pointer!.split('/')[1]! in given))
-  const columns = columnsOf(given)
+  const columns = columnsOf(
+    given.sponsor ? { ...given, sponsor: withBothAmounts(given.sponsor, before.sponsor) } : given,
+  )
   if (Object.keys(columns).length > 0)
     await changeApplication(app, clientId, (one) =>
       one
@@ -247,14 +253,32 @@ function columnsOf({
   }
 }
 
-const budgetColumns = (sponsor: WrittenBudget | null) => ({
-  sponsor_per_user: sponsor?.perUser ?? null,
-  sponsor_per_application: sponsor?.perApplication ?? null,
-})
+/** The table has both or neither. */
+function withBothAmounts(given: BudgetChanges, before: WrittenBudget | null): BudgetChanges {
+  const { perUser = before?.perUser, perApplication = before?.perApplication } = given
+  if (given.perUser === undefined && given.perApplication === undefined) return given
+  return { ...given, ...(perUser === undefined ? {} : { perUser }), ...(perApplication === undefined ? {} : { perApplication }) } // prettier-ignore
+}
+
+function budgetColumns(sponsor: BudgetChanges | null): Record<string, string | null> {
+  if (sponsor === null) return { sponsor_per_user: null, sponsor_per_application: null, sponsor_contracts: null }
+  const { perUser, perApplication, contracts } = sponsor
+  return {
+    ...(perUser === undefined ? {} : { sponsor_per_user: perUser }),
+    ...(perApplication === undefined ? {} : { sponsor_per_application: perApplication }),
+    ...(contracts === undefined ? {} : { sponsor_contracts: contractsColumn(contracts) }),
+  }
+}
+
+/** As targets of writes are compared: lower case, each once. */
+const contractsColumn = (contracts: readonly string[] | null): string | null =>
+  contracts === null ? null : JSON.stringify([...new Set(contracts.map((one) => one.toLowerCase()))])
 
 function writtenBudget(row: Parameters<typeof sponsorBudgetOf>[0]): WrittenBudget | null {
   const sponsor = sponsorBudgetOf(row)
-  return sponsor && { perUser: String(sponsor.perUser), perApplication: String(sponsor.perApplication) }
+  if (sponsor === null) return null
+  const { perUser, perApplication, contracts } = sponsor
+  return { perUser: String(perUser), perApplication: String(perApplication), contracts: contracts && [...contracts] }
 }
 
 const registered = (db: Db) =>

@@ -66,6 +66,7 @@ export async function saveApplication(
     suspended_at: application.isSuspended ? new Date() : null,
     sponsor_per_user: application.sponsor?.perUser.toString() ?? null,
     sponsor_per_application: application.sponsor?.perApplication.toString() ?? null,
+    sponsor_contracts: application.sponsor?.contracts ? JSON.stringify(application.sponsor.contracts) : null,
   }
   await retrying(() =>
     inTransaction(root, async (db) => {

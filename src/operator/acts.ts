@@ -1,5 +1,6 @@
 import { checksumAddress } from '../abi/address.ts'
 import type { ApplicationWriter } from '../applications/authentic.ts'
+import { readNetwork, updateNetwork } from '../applications/change-network.ts'
 import { distrustIssuer, trustIssuer, type IssuerDraft } from '../applications/issuers.ts'
 import {
   createApplication,
@@ -12,7 +13,10 @@ import {
   type Changes,
   type Draft,
 } from '../applications/manage.ts'
+import type { NetworkFacts } from '../applications/networks.ts'
+import type { NetworkChanges } from '../applications/wire.ts'
 import type { AddressProver } from '../http/proven-address.ts'
+import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'
 import { freezeAndSignOut, signOut } from '../oauth/sign-out.ts'
 import type { SignedOut } from '../oauth/wire.ts'
@@ -21,6 +25,8 @@ import type { RowKeys } from '../store/row-mac.ts'
 import { createSponsor, findSponsoredChain } from '../sponsors/create.ts'
 import type { MadeSponsor } from '../sponsors/wire.ts'
 import { askToResume } from '../transactions/resume.ts'
+import { askToWithdraw, readWithdrawal } from '../transactions/withdraw.ts'
+import type { NewWithdrawal, Withdrawal } from '../transactions/withdrawal-wire.ts'
 import type { StoppedLane } from '../transactions/lane-wire.ts'
 import { freezeAccount, readFreezable, unfreezeAccount } from '../users/freeze.ts'
 import type { FreezeState } from '../users/wire.ts'
@@ -76,6 +82,10 @@ export function operatorActs(
       recorded(root, by, { action: 'resume-account', target: userId }, (db) => askToResume(db, userId)),
     unfreeze: (userId: UserId): Promise<FreezeState> =>
       recorded(root, by, ofUser('unfreeze', userId), (db) => unfreezeAccount(db, userId)),
+    updateNetwork: (name: string, changes: NetworkChanges): Promise<NetworkFacts> =>
+      recorded(root, by, { action: 'set-network', target: name, look: networkFacts }, (db) =>
+        updateNetwork(db, name, changes),
+      ),
     createSponsor: async (
       app: Omit<AddressProver, 'db'>,
       { name, network }: { name: string; network: string },
@@ -86,6 +96,17 @@ export function operatorActs(
       )
       return { name, network, chainId, address: checksumAddress(made.address) }
     },
+    withdraw: (sponsor: string, asked: NewWithdrawal): Promise<Withdrawal> =>
+      recorded(
+        root,
+        by,
+        {
+          action: 'withdraw',
+          target: `${sponsor} on ${asked.network}`,
+          look: () => (db) => readWithdrawal(db, asked.grant),
+        },
+        (db) => askToWithdraw(db, sponsor, asked),
+      ),
     /** Written before it begins: it is many steps, and half of them done is done by someone. */
     signOut: async (userId: UserId, end: (grantId: string) => Promise<void>): Promise<SignedOut> => {
       await recorded(root, by, ofUser('sign-out', userId), (db) => readFreezable(db, userId))
@@ -97,6 +118,16 @@ export function operatorActs(
 const application = (clientId: string) => async (db: Db) => {
   const { issuers, ...rest } = await readApplication(db, clientId)
   return { ...rest, issuers: issuers.map(({ provider, issuer, audience }) => ({ provider, issuer, audience })) }
+}
+
+/** What is kept of a network, without how it is used and read; none where there is no such network. */
+export const networkFacts = (name: string) => async (db: Db) => {
+  try {
+    return await readNetwork(db, name)
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'not_found') return null
+    throw error
+  }
 }
 
 const account = (userId: string) => async (db: Db) => readFreezable(db as RootDb, userId as UserId)

@@ -48,6 +48,7 @@ import { openSigningLog } from './signing-log.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
 import { openTokens } from './tokens.ts'
 import { openUnattendedFees } from './unattended.ts'
+import { openWithdrawals } from './withdrawals.ts'
 import { openWitness, readWitness } from './witness.ts'
 import { wrappedPage } from './wrapped.ts'
 
@@ -164,8 +165,9 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     tokens: openExportTokens({ keys: tokenKeys, revocations, issuer, now }),
   })
   const bulk = openBulk({ keys, ledger, group, freezes: allFreezes, exports, isGiving: settings.isGivingAll, now })
+  const withdrawals = openWithdrawals({ keys, limits, log, now })
   const inside: Inside = {
-    ...{ keys, tokens, ledger, group, limits, unattended, now },
+    ...{ keys, tokens, withdrawals, ledger, group, limits, unattended, now },
     freezes: allFreezes,
     ...{ policy, meters, identity },
     // A copy may lack a freeze: what needs no token waits for the first list after a restore, which names all of the server's.
@@ -236,6 +238,9 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
       importRecipient: () => bulk.recipient(),
       importKeys: (request) => bulk.take(request),
       exportKeys: (request) => bulk.give(request),
+      grantWithdrawal: withdrawals.grant,
+      withdrawals: withdrawals.list,
+      revokeWithdrawal: withdrawals.revoke,
     },
     isDamaged: heads.behind() !== null,
     // One that the ledger is known not to continue is nobody's newest.
@@ -324,6 +329,7 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
     admin: {
       ...{ freeze: refuse, unfreeze: refuse, frozen: refuse, rotateKek: refuse, rotateDek: refuse, rotation: refuse },
       ...{ importRecipient: refuse, importKeys: refuse, exportKeys: refuse },
+      ...{ grantWithdrawal: refuse, withdrawals: refuse, revokeWithdrawal: refuse },
     },
   }
 }

@@ -1,4 +1,5 @@
 import { Refusal } from './refusal.ts'
+import { isSponsor } from './sponsor.ts'
 import type { FeeFields, UnsignedTransaction } from './transaction.ts'
 import { MAX_ATTESTED, MAX_HELD, type HeldElsewhere, type Hex, type SignRequest } from './wire.ts'
 
@@ -220,6 +221,23 @@ export function readFreezeRequest(request: unknown): { subject: string } {
   if (!isOne || !(subject as string).isWellFormed())
     throw bad('subject is not everything, network CHAIN_ID, user ID or application ID')
   return { subject: subject as string }
+}
+
+/** `sponsor`: the name, without `SPONSOR-`. @throws bad_request */
+export function readGrantRequest(request: unknown): { userId: string; chainId: number; to: Buffer; most: bigint } {
+  const { sponsor, chainId, to, most } = readFields(request, new Set(['sponsor', 'chainId', 'to', 'most']))
+  if (typeof sponsor !== 'string' || !isSponsor(`SPONSOR-${sponsor}`)) throw bad('sponsor is not the name of one')
+  const address = readAddress('to', to)
+  if (address.every((byte) => byte === 0)) throw bad('to is the zero address')
+  const wei = readAmount('most', most, UINT256)
+  if (wei === 0n) throw bad('most is 0')
+  return { userId: `SPONSOR-${sponsor}`, chainId: readInteger('chainId', chainId, 1), to: address, most: wei }
+}
+
+/** @throws bad_request */
+export function readRevokeGrantRequest(request: unknown): { grant: string } {
+  const { grant } = readFields(request, new Set(['grant']))
+  return { grant: readIntentId(grant) }
 }
 
 const bad = (detail: string): Refusal => new Refusal('bad_request', `The request cannot be read: ${detail}.`)

@@ -70,8 +70,21 @@ export type Database = {
     fee_cap_gwei: ColumnType<number | null, number | null | undefined, number | null>
     gas: Generated<string>
     created_at: DefaultTime
+    sponsor_per_day: ColumnType<string | null, string | null | undefined, string | null>
+    sponsor_low: ColumnType<string | null, string | null | undefined, string | null>
   }
   sponsors: { account_id: string; chain_id: number; name: string; created_at: DefaultTime }
+  low_sponsors: { chain_id: number; account_id: string; since: DefaultTime }
+  withdrawals: {
+    grant_id: string
+    chain_id: number
+    sponsor_id: string
+    target: Bytes
+    amount: string | null
+    asked_at: DefaultTime
+    transaction_id: ColumnType<string | null, string | null | undefined, string | null>
+    refusal: ColumnType<string | null, string | null | undefined, string | null>
+  }
   top_ups: {
     chain_id: number
     account_id: string
@@ -87,6 +100,7 @@ export type Database = {
     block_number: ColumnType<number | null, number | null | undefined, number | null>
   }
   gas_spent: { client_id: string; account_id: string; hour: Time; wei: string }
+  gas_spent_on_network: { chain_id: number; hour: Time; wei: string }
   applications: {
     client_id: string
     name: string
@@ -108,6 +122,7 @@ export type Database = {
     sponsor_per_user: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_per_application: ColumnType<string | null, string | null | undefined, string | null>
     mac: ColumnType<string | null, string | null | undefined, string | null>
+    sponsor_contracts: ColumnType<Hex[] | null, string | null | undefined, string | null>
   }
   application_usage: {
     client_id: string

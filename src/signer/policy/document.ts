@@ -91,6 +91,12 @@ export const RESERVED_RULES = new Set([
   'top-up-off',
   'top-up-per-user',
   'top-up-per-sponsor',
+  'sponsor-withdrawal',
+  'sponsor-withdrawal-send',
+  'sponsor-withdrawal-to',
+  'sponsor-withdrawal-data',
+  'sponsor-withdrawal-once',
+  'sponsor-withdrawal-most',
 ])
 
 /**
