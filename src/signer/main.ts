@@ -194,6 +194,9 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     attest: (request) => beside(() => attest(inside, request)),
     sign: (request) => sign(inside, request),
     check: (request) => check(inside, request),
+    signOperation: refuseOperations,
+    checkOperation: refuseOperations,
+    signOuter: refuseOperations,
     recall: (request) => recall(ledger, request),
     recallSince: (request) => recallSince(ledger, request),
     wrapped: (request) => wrappedPage(keys, request),
@@ -266,6 +269,10 @@ function guardAll(handlers: Handlers, heads: Heads): Handlers {
   return Object.fromEntries(guarded) as Handlers
 }
 
+const refuseOperations = (): never => {
+  throw new Refusal('bad_request', 'This signer signs no operations.')
+}
+
 const damaged = (reason: string): Refusal =>
   new Refusal('ledger_damaged', `${reason} The signer signs nothing until the store is restored.`)
 
@@ -305,6 +312,9 @@ function refuseAll(reason: string): { handlers: Handlers; admin: AdminHandlers }
       signatures: refuse,
       sign: refuse,
       check: refuse,
+      signOperation: refuse,
+      checkOperation: refuse,
+      signOuter: refuse,
       recall: refuse,
       recallSince: refuse,
       wrapped: refuse,
