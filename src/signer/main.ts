@@ -41,6 +41,8 @@ import { openRotation } from './rotation.ts'
 import { ofApi, ofAuth } from './sockets.ts'
 import { readSettings, type SignerConfig } from './settings.ts'
 import { check, sign, type Inside } from './sign.ts'
+import { checkOperation, operationsHealth, signOperation } from './sign-operation.ts'
+import { signOuter } from './sign-outer.ts'
 import { adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
 import { listSignatures } from './signatures.ts'
 import { openSigningLog } from './signing-log.ts'
@@ -194,9 +196,9 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     attest: (request) => beside(() => attest(inside, request)),
     sign: (request) => sign(inside, request),
     check: (request) => check(inside, request),
-    signOperation: refuseOperations,
-    checkOperation: refuseOperations,
-    signOuter: refuseOperations,
+    signOperation: (request) => signOperation(inside, request),
+    checkOperation: (request) => checkOperation(inside, request),
+    signOuter: (request) => signOuter(inside, request),
     recall: (request) => recall(ledger, request),
     recallSince: (request) => recallSince(ledger, request),
     wrapped: (request) => wrappedPage(keys, request),
@@ -218,6 +220,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
       policy: policy.health(),
       maxTokenSeconds,
       masterKey: masterKey(),
+      operations: operationsHealth(ledger, now),
     }),
   }
   return {
@@ -267,10 +270,6 @@ function guardAll(handlers: Handlers, heads: Heads): Handlers {
     },
   ])
   return Object.fromEntries(guarded) as Handlers
-}
-
-const refuseOperations = (): never => {
-  throw new Refusal('bad_request', 'This signer signs no operations.')
 }
 
 const damaged = (reason: string): Refusal =>
