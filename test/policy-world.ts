@@ -44,6 +44,8 @@ export type GovernedSigner = {
   dieAfter: (jobs: number, how: Death) => void
   deaths: () => number
   restart: () => void
+  /** an older copy is taken for the store, with nothing that any chain has counted */
+  acceptRestore: () => void
   folder: string
   close: () => void
 }
@@ -170,6 +172,20 @@ export async function openGoverned({
     deaths: () => deaths,
     restart() {
       close()
+      ;({ inside, close } = open())
+    },
+    acceptRestore() {
+      close()
+      const { db, witnessPath, close: end } = openStore(join(folder, 'store'))
+      const { ledger, heads } = openUnwrapped(db, unwrapped, now)
+      db.exec('BEGIN')
+      const restored = { witness: null, floors: [] }
+      const who = { userId: '', address: Buffer.alloc(0), rule: 'accept-restore' }
+      ledger.append({ at: now(), kind: 'restore', ...who, restored })
+      heads.seal()
+      db.exec('COMMIT')
+      openWitness(witnessPath, ledger.head()).close()
+      end()
       ;({ inside, close } = open())
     },
     close() {
