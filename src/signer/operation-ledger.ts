@@ -67,9 +67,12 @@ export function openOperations(db: DatabaseSync): OperationLedger {
     ofIntent(intentId) {
       const rows = ofIntent.all(intentId) as LedgerRow[]
       const operation = rows.find(({ kind }) => kind === 'operation')
-      return { operation: readOne(operation, toOperation), isTransaction: rows.length > 0 && operation === undefined }
+      return {
+        operation: readOne(operation, readOperationRow),
+        isTransaction: rows.length > 0 && operation === undefined,
+      }
     },
-    ofId: (chainId, id) => readOne(ofId.get(chainId, id), toOperation),
+    ofId: (chainId, id) => readOne(ofId.get(chainId, id), readOperationRow),
     delegationAt: ({ address, chainId, nonce }) => readOne(delegationAt.get(address, chainId, nonce), toDelegation),
     delegationOf: (intentId) => readOne(delegationOf.get(intentId), toDelegation),
     outersOf: (seq) => outersOf.all(seq) as LedgerRow[],
@@ -86,7 +89,7 @@ export const operationBytes = ({ dispatcher, space }: { dispatcher: Buffer; spac
   Buffer.concat([dispatcher, space, packed])
 
 /** The columns are never null where the kind is this: the table checks it. */
-function toOperation(row: LedgerRow): HeldOperation {
+export function readOperationRow(row: LedgerRow): HeldOperation {
   const raw = bytesOf(row.raw!)
   return {
     ...{ seq: row.seq, at: row.at, userId: row.user_id, address: bytesOf(row.address), clientId: row.client_id! },

@@ -3,7 +3,7 @@ import type { LedgerAttempt, LedgerRow } from './record.ts'
 import { readHeldOperation, type HeldDelegation, type HeldOperation } from './operation-ledger.ts'
 import { readRecallRequest, readRecallSinceRequest, type RecallAsk } from './request.ts'
 import { hex, toSigned } from './sign.ts'
-import { toDelegationText, toPoint } from './sign-operation.ts'
+import { toCallTexts, toDelegationText, toPoint } from './sign-operation.ts'
 import { MAX_FRAME_BYTES } from './frames.ts'
 import type { Recalled, RecalledDelegation, RecalledOperation, RecalledSince, SignRequest, Verbs } from './wire.ts'
 
@@ -54,7 +54,7 @@ function toRecalledOperation(held: HeldOperation, outers: LedgerRow[]): Recalled
     ...{ seq, signedAt: at, userId, clientId, requestHash: requestHash === null ? null : hex(requestHash) },
     ...{ intentId, chainId, from: hex(address), digest: hex(digest), packed: hex(packed), rule },
     ...{ space: hex(space), sequence: sequence.toString(), gasLimit: String(gasLimit), deadline },
-    calls: calls.map(({ to, value, data }) => ({ to: hex(to), value: value.toString(), data: hex(data) })),
+    calls: toCallTexts(calls),
     signature: toPoint(signature),
     outers: outers.map(toSignature).map(({ kind: _, chainId: __, ...outer }) => outer),
   }

@@ -11,7 +11,7 @@ import {
 } from './policy/evaluate.ts'
 import { evaluateCalls } from './policy/evaluate-calls.ts'
 import { charge, usedIn, type MeterWindow } from './policy/window.ts'
-import { readHeldOperation } from './operation-ledger.ts'
+import { readHeldOperation, readOperationRow } from './operation-ledger.ts'
 import type { LedgerRow } from './record.ts'
 import { isSponsor } from './sponsor.ts'
 import { openStoreForReading } from './store.ts'
@@ -98,7 +98,7 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
 /** Of each call of an operation; its fees are a sponsor's. */
 function questionsOf(row: LedgerRow): PolicyQuestion[] {
   const from = Buffer.from(row.address)
-  const { calls } = readHeldOperation({ packed: Buffer.from(row.raw!).subarray(40) })
+  const { calls } = readHeldOperation(readOperationRow(row))
   return calls.map((call) => ({
     call: { chainId: row.chain_id!, from, ...call },
     ...{ feeWei: 0n, userId: row.user_id, clientId: row.client_id! },

@@ -1,6 +1,6 @@
 import { authorizationDigest, type SignedAuthorization } from '../gas/authorization.ts'
 import { DELEGATE, DISPATCHER } from '../gas/addresses.ts'
-import { operationDigest, type AccountSignature } from '../gas/operation.ts'
+import { operationDigest, type AccountSignature, type OperationCall } from '../gas/operation.ts'
 import { packOperation, readOperation, readSigned } from '../gas/packed-operation.ts'
 import type { TokenCaller } from './caller.ts'
 import { assertReachable } from './judge.ts'
@@ -16,6 +16,7 @@ import {
   MAX_DEADLINE_SECONDS,
   type Checked,
   type Hex,
+  type OperationCallText,
   type OperationsHealth,
   type SignedOperationText,
 } from './wire.ts'
@@ -190,6 +191,9 @@ export function operationsHealth({ operations }: Pick<Ledger, 'operations'>, now
   const from = now() < pausedUntil ? pausedUntil : null
   return { dispatcher: hex(DISPATCHER), delegate: hex(DELEGATE), sequenceFloor: sequenceFloor.toString(), from }
 }
+
+export const toCallTexts = (calls: readonly OperationCall[]): OperationCallText[] =>
+  calls.map(({ to, value, data }) => ({ to: hex(to), value: value.toString(), data: hex(data) }))
 
 export const toPoint = ({ r, s, recovery }: AccountSignature): SignedOperationText['signature'] => ({
   r: bytes32(r),

@@ -1,7 +1,7 @@
 import type { Hex } from '../ids.ts'
 
 /** `value` in wei, decimal digits. */
-type OperationCallText = { to: Hex; value: string; data: Hex }
+export type OperationCallText = { to: Hex; value: string; data: Hex }
 
 /**
  * What a person's account is to sign for a sponsor to send (docs/gas-contracts.md), with the person's own token. The same request

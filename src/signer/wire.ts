@@ -340,8 +340,14 @@ type ProveRequest = { seq: number; size?: number } | { from: number; to?: number
 /** A signature as the ledger has it, and RFC 9162 §2.1.3.1 from its record to the head of the page, hashes in hexadecimal digits. */
 export type ListedSignature = Pick<
   Recalled,
-  'seq' | 'signedAt' | 'kind' | 'raw' | 'hash' | 'nonce' | 'chainId' | 'intentId' | 'clientId'
+  'seq' | 'signedAt' | 'raw' | 'hash' | 'chainId' | 'intentId' | 'clientId'
 > & {
+  kind: Recalled['kind'] | 'operation' | 'authorization'
+  /** null of an operation, which has none */
+  nonce: number | null
+  /** of an operation what it does, in this order or not at all; of an authorization the code that it authorizes */
+  calls?: operations.OperationCallText[]
+  delegate?: Hex
   /** SHA-256 of the record's `evidence`; null where it has none */
   evidenceHash: string | null
   record: string
