@@ -6,7 +6,16 @@ import { startReplay } from '../src/transactions/replay.ts'
 import type { Replica, Writer, Writing } from './writing.ts'
 
 /** The tables of transactions, children first. */
-const TABLES = ['attempts', 'transactions', 'stopped_lanes', 'ledger_cursor', 'top_ups', 'gas_spent'] as const
+const TABLES = [
+  'attempts',
+  'transactions',
+  'stopped_lanes',
+  'ledger_cursor',
+  'top_ups',
+  'gas_spent',
+  'gas_spent_on_network',
+  'withdrawals',
+] as const
 
 /** Remembers what the database holds now. @returns what makes it hold that again, and nothing newer */
 export async function remember({ db: root }: Pick<App, 'db'>): Promise<() => Promise<void>> {

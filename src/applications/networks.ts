@@ -2,12 +2,17 @@ import { sql } from 'kysely'
 import type { Explorer, Verification } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../store/bytes.ts'
-import { retrying, type RootDb } from '../store/db.ts'
+import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { spentOnNetwork } from '../store/sponsor-budget.ts'
 import type { ExplorerTemplates } from '../store/rows.ts'
 import type { ListedNetwork } from './wire.ts'
 
 /** What people and programs have to know of a network, but for its nodes. */
-export type NetworkFacts = Omit<ListedNetwork, 'applications' | 'isServed' | 'readFrom' | 'backfill' | 'sponsors'>
+export type NetworkFacts = Omit<
+  ListedNetwork,
+  'applications' | 'isServed' | 'readFrom' | 'backfill' | 'sponsors' | 'sponsorSpent' | 'sponsorPerDay' | 'sponsorLow'
+> &
+  Partial<Pick<ListedNetwork, 'sponsorPerDay' | 'sponsorLow'>>
 type NetworkIdentity = { chainId: number; name: string; genesisHash: Hex }
 
 /**
@@ -66,7 +71,7 @@ export async function checkNetwork(
 }
 
 /** All networks by name, each with how many applications are bound to it. */
-export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isServed'>[]> {
+export async function listNetworks(db: Db): Promise<Omit<ListedNetwork, 'isServed'>[]> {
   const rows = await retrying(() =>
     db
       .selectFrom('networks')
@@ -87,6 +92,7 @@ export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isS
       .execute(),
   )
   const sponsors = await retrying(() => db.selectFrom('sponsors').select('chain_id').execute())
+  const spent = await spentByNetwork(db)
   return rows.map((row) => ({
     chainId: row.chain_id,
     name: row.name,
@@ -98,11 +104,24 @@ export async function listNetworks(db: RootDb): Promise<Omit<ListedNetwork, 'isS
     blockVerification: row.block_verification as Verification | null,
     feeCapGwei: row.fee_cap_gwei,
     gas: row.gas === 'topup' ? 'topup' : 'self',
+    sponsorPerDay: row.sponsor_per_day,
+    sponsorLow: row.sponsor_low,
+    sponsorSpent: spent.get(row.chain_id) ?? '0',
     sponsors: sponsors.filter(({ chain_id }) => chain_id === row.chain_id).length,
     readFrom: row.read_from,
     backfill: backfillOf(row),
     applications: Number(bound.find(({ chain_id }) => chain_id === row.chain_id)?.count ?? 0),
   }))
+}
+
+/** wei of the rolling day, by chain id. */
+async function spentByNetwork(db: Db): Promise<Map<number, string>> {
+  const rows = await retrying(() => db.selectFrom('gas_spent_on_network').select('chain_id').distinct().execute())
+  return new Map(
+    await Promise.all(
+      rows.map(async ({ chain_id: chainId }) => [chainId, String(await spentOnNetwork(db, chainId))] as const),
+    ),
+  )
 }
 
 function backfillOf(row: {
@@ -174,6 +193,8 @@ export function explainNetwork({
   blockVerification,
   feeCapGwei,
   gas,
+  sponsorPerDay = null,
+  sponsorLow = null,
 }: NetworkFacts): string[] {
   const problems: string[] = []
   if (!/^[a-z0-9][a-z0-9-]{0,31}$/.test(name))
@@ -192,6 +213,12 @@ export function explainNetwork({
   if ((gas as string) === 'sponsor')
     problems.push('The gas `sponsor` is not built yet, on any network: `self` or `topup`.')
   else if (!['self', 'topup'].includes(gas)) problems.push('The gas must be `self` or `topup`.')
+  for (const [what, wei] of [
+    ['What its sponsors may spend in a day', sponsorPerDay],
+    ['The balance below which a sponsor counts as low', sponsorLow],
+  ] as const)
+    if (wei !== null && !(/^\d{1,78}$/.test(wei) && BigInt(wei) < 2n ** 256n))
+      problems.push(`${what} must be wei: decimal digits of a number below 2^256.`)
   for (const [page, value] of [
     ['tx', '{hash}'],
     ['address', '{address}'],
@@ -207,7 +234,8 @@ export function explainNetwork({
   return problems
 }
 
-const columnsOf = ({
+/** Columns of what is kept of a network, by the names of its facts. */
+export const columnsOf = ({
   symbol,
   coin,
   decimals,
@@ -216,6 +244,8 @@ const columnsOf = ({
   blockVerification,
   feeCapGwei,
   gas,
+  sponsorPerDay = null,
+  sponsorLow = null,
 }: NetworkFacts) => ({
   symbol,
   coin,
@@ -225,4 +255,6 @@ const columnsOf = ({
   block_verification: blockVerification,
   fee_cap_gwei: feeCapGwei,
   gas,
+  sponsor_per_day: sponsorPerDay,
+  sponsor_low: sponsorLow,
 })

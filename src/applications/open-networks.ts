@@ -26,6 +26,8 @@ export const NETWORK_KEYS = [
   'FEE_CAP_GWEI',
   'BLOCK_VERIFICATION',
   'NETWORK_GAS',
+  'NETWORK_SPONSOR_PER_DAY_WEI',
+  'NETWORK_SPONSOR_LOW_WEI',
 ] as const satisfies (keyof Config)[]
 
 const RETRY_EVERY_MS = 5_000
@@ -65,6 +67,8 @@ export const settingsNetwork = (
   blockVerification: null,
   feeCapGwei: null,
   gas: config.NETWORK_GAS,
+  sponsorPerDay: config.NETWORK_SPONSOR_PER_DAY_WEI?.toString() ?? null,
+  sponsorLow: config.NETWORK_SPONSOR_LOW_WEI?.toString() ?? null,
 })
 
 /**
