@@ -2,7 +2,7 @@
  * gas: the contracts by which a sponsor pays for what accounts sign, and what is said to them.
  * Owns: their addresses and code, whether a network can have them, and putting them there; operations, authorizations and
  *   transactions of type 4 as bytes.
- * Does not own: keys of sponsors, which operations are sent and what became of them; nothing in the server uses this yet.
+ * Does not own: keys of sponsors, which operations are sent and what became of them.
  */
 
 import { randomBytes } from 'node:crypto'
