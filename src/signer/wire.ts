@@ -183,9 +183,8 @@ export type ExportedPage = {
   /** there was no more */
   isEnd: boolean
 }
-/** That a key left, or `isBrought`; `at` in milliseconds since 1970 by the clock of the signer, whose identity signed it (elsewhere.ts). */
+/** That a key left, or `isBrought`; `at` in milliseconds since 1970 by the clock of the signer, whose identity signed it (elsewhere.ts); MAX_HELD of them in one frame. */
 export type HeldElsewhere = { userId: string; at: number; isBrought?: boolean; statement: Hex }
-/** Accounts in one `heldElsewhere`, and in one answer of `exported`. */
 export const MAX_HELD = 100
 /** `damaged`: its record was altered, and nothing is given by it */
 export type OpenExport = Omit<KeyExport, 'state'> & { state: KeyExport['state'] | 'damaged'; userId: string }
