@@ -176,8 +176,7 @@ export type KeyExport = {
 }
 export type ExportedPage = {
   exported: (Omit<HeldElsewhere, 'statement'> & { statement?: Hex })[]
-  /** the record of the last restore, in hexadecimal digits, empty where there was none; where it is another, the ledger is */
-  restored?: string
+  restored?: string // hash of the record of the last restore, '' for none: of another ledger another one
   /** the record where the next question continues; below the one that was asked for, the ledger is an older one */
   through: number
   /** there was no more */
