@@ -176,16 +176,14 @@ export type KeyExport = {
 }
 export type ExportedPage = {
   exported: (Omit<HeldElsewhere, 'statement'> & { statement?: Hex })[]
-  /** the record of the last restore, in hexadecimal digits, empty where there was none; where it is another, the ledger is */
-  restored?: string
+  restored?: string // hash of the record of the last restore, '' for none: of another ledger another one
   /** the record where the next question continues; below the one that was asked for, the ledger is an older one */
   through: number
   /** there was no more */
   isEnd: boolean
 }
-/** That a key left, or `isBrought`; `at` in milliseconds since 1970 by the clock of the signer, whose identity signed it (elsewhere.ts). */
+/** That a key left, or `isBrought`; `at` in milliseconds since 1970 by the clock of the signer, whose identity signed it (elsewhere.ts); MAX_HELD of them in one frame. */
 export type HeldElsewhere = { userId: string; at: number; isBrought?: boolean; statement: Hex }
-/** Accounts in one `heldElsewhere`, and in one answer of `exported`. */
 export const MAX_HELD = 100
 /** `damaged`: its record was altered, and nothing is given by it */
 export type OpenExport = Omit<KeyExport, 'state'> & { state: KeyExport['state'] | 'damaged'; userId: string }
