@@ -1,0 +1,78 @@
+import type { App } from '../app.ts'
+import type { Chain } from '../chain/network.ts'
+import { fromWord, toHex } from '../store/bytes.ts'
+import { knownTokensOf } from '../tokens/known.ts'
+import { TOKEN_TYPE_NUMBERS } from '../tokens/record.ts'
+import type { HistoryPosition } from './query.ts'
+import { DIRECTION } from './rows.ts'
+import { selectTransfers, type StoredTransfer } from './select.ts'
+import { judgeMovements, type JudgedFor, type PlacedMovement } from './spam-facts.ts'
+import type { Spam } from './spam.ts'
+
+/** rows that are looked at for one page at the most, however many of them are spam */
+export const MAX_LOOKED_AT = 1_000
+
+/** A row on a page; `spam` is null for what is none. */
+export type ShownTransfer = { row: StoredTransfer; spam: Spam | null }
+
+type Page = {
+  shown: ShownTransfer[]
+  /** behind which place the next page begins; null: there is none */
+  next: HistoryPosition | null
+  indexedTo: number
+  finalizedTo: number
+}
+
+/**
+ * The rows of a page that its filters leave, spam among the filters. Where too much of it was spam, all of the page is taken again
+ * with more rows, so that all are of one snapshot; at MAX_LOOKED_AT it ends, with fewer.
+ */
+export async function selectPage(
+  app: Pick<App, 'db' | 'knownTokens' | 'telemetry'>,
+  chain: Chain,
+  { limit, isCovered, ...wanted }: Omit<Parameters<typeof selectTransfers>[1], 'chainId'> & { isCovered: boolean },
+): Promise<Page> {
+  const { accountId, filters } = wanted
+  const of: JudgedFor = { accountId, chainId: chain.chainId, known: knownTokensOf(app, chain), isCovered }
+  for (let size = limit + 1; ; size = size < MAX_LOOKED_AT / 4 ? size * 4 : MAX_LOOKED_AT) {
+    const { rows, indexedTo, finalizedTo } = await selectTransfers(app.db, { ...wanted, chainId: chain.chainId, limit: size }) // prettier-ignore
+    const verdicts = await judgeMovements(app.db, of, rows.map(movementOf))
+    const all = rows.map((row, index) => ({ row, spam: verdicts[index]! }))
+    const left = filters.includesSpam ? all : all.filter(({ spam }) => spam === null)
+    if (left.length <= limit && rows.length === size && size < MAX_LOOKED_AT) continue
+    for (const { spam } of all) for (const reason of spam?.reasons ?? []) app.telemetry.spamTransfers.inc({ reason })
+    const shown = left.slice(0, limit)
+    const last = left.length > limit ? shown.at(-1)!.row : rows.length === size ? rows.at(-1)! : null
+    return { shown, next: last && placeOf(last), indexedTo, finalizedTo }
+  }
+}
+
+const placeOf = (row: StoredTransfer): HistoryPosition => ({
+  block: row.block_number,
+  logIndex: row.log_index,
+  batchIndex: row.batch_index,
+})
+
+function movementOf(row: StoredTransfer): PlacedMovement {
+  return {
+    token: toHex(row.token),
+    tokenType: nameOf(TOKEN_TYPE_NUMBERS, row.token_type),
+    symbol: row.symbol ?? '',
+    name: row.name ?? '',
+    decimals: row.decimals ?? 0,
+    direction: nameOf(DIRECTION, row.direction),
+    other: toHex(row.direction === DIRECTION.IN ? row.sender : row.recipient),
+    value: fromWord(row.value),
+    isZero: row.is_spam,
+    hash: toHex(row.hash),
+    blockNumber: row.block_number,
+    logIndex: row.log_index,
+  }
+}
+
+/** The name that a table's small number stands for. */
+export function nameOf<T extends string>(numbers: Record<T, number>, number: number): T {
+  const name = (Object.keys(numbers) as T[]).find((key) => numbers[key] === number)
+  if (name === undefined) throw new Error(`the table has the unknown value ${number}`)
+  return name
+}

@@ -1,0 +1,147 @@
+import type { Hex } from '../ids.ts'
+import {
+  MAX_POINTS,
+  SPAM_POINTS,
+  suspectToken,
+  TOKEN_REASONS,
+  type KnownTokens,
+  type TokenReason,
+  type TokenSuspicion,
+} from '../tokens/suspicion.ts'
+import type { TokenType } from '../tokens/record.ts'
+
+export const SPAM_REASONS = {
+  zero_value: 'it moved nothing, and the user did not initiate it',
+  claimed_transfer: 'the token says that the user sent it, who never used it',
+  look_alike_address: 'the other address looks like one that the user has dealt with, and moved dust or an unknown token',
+  ...TOKEN_REASONS,
+} as const
+export type SpamReason = keyof typeof SPAM_REASONS
+
+/** Why an entry is hidden: `score` from 50 to 100. */
+export type Spam = { score: number; reasons: SpamReason[] }
+
+/** A movement as it is judged, wherever it was found. `token` is null for the network's own currency. */
+export type JudgedMovement = {
+  token: Hex | null
+  tokenType: TokenType | 'NATIVE'
+  symbol: string
+  name: string
+  decimals: number
+  direction: 'IN' | 'OUT' | 'SELF'
+  /** the other side, lower-case */
+  other: Hex
+  /** smallest unit */
+  value: bigint
+  /** that it moved nothing and the person did not initiate it, as the table says */
+  isZero: boolean
+}
+
+/** What is known around a movement. Nothing known: {@link NO_FACTS}. */
+export type MovementFacts = {
+  /** its transaction is the person's, or a sponsor's for them, by our own record */
+  isOwn: boolean
+  /** the person has called the token, or moved it by a transaction of their own */
+  isTokenUsed: boolean
+  /** the token came in before */
+  wasHeld: boolean
+  /** nothing that the person did with this key can be unknown: all of the past is here, and the key nowhere else */
+  isPastWhole: boolean
+  /** the person has paid the other side */
+  isOtherPaid: boolean
+  /** addresses that look like the other side */
+  alike: AlikeAddress[]
+}
+
+/** `moved`: the most that went between the person and it of the same token, where that is known; null: nothing. */
+export type AlikeAddress = { address: Hex; isPaid: boolean; moved: bigint | null }
+
+export const NO_FACTS: MovementFacts = {
+  isOwn: false,
+  isTokenUsed: false,
+  wasHeld: false,
+  isPastWhole: false,
+  isOtherPaid: false,
+  alike: [],
+}
+
+const POINTS = {
+  zero: MAX_POINTS,
+  claimed: 60,
+  /** games burn and move what they gave, without being asked */
+  claimedAfterItCame: 30,
+  alike: 70,
+} as const
+
+/** What is worth so much less than what went before is dust; without that, a thousandth of one whole. */
+const DUST_PART = 100n
+const DUST_DIGITS = 3
+
+/** What speaks against a movement; null where that is too little. A pure function of its arguments. */
+export function judgeMovement(one: JudgedMovement, facts: MovementFacts, known: KnownTokens): Spam | null {
+  if (facts.isOwn) return null
+  const told = suspicionOf(one, known)
+  const own: TokenSuspicion = facts.isTokenUsed ? { points: 0, reasons: [] } : told
+  const found: [SpamReason, number][] = [
+    ['zero_value', one.isZero ? POINTS.zero : 0],
+    ['claimed_transfer', claimOf(one, facts, known)],
+    ['look_alike_address', isFromImitator(one, facts, known) ? POINTS.alike : 0],
+  ]
+  const counted = found.filter(([, points]) => points > 0)
+  const score = counted.reduce((sum, [, points]) => sum + points, own.points)
+  if (score < SPAM_POINTS) return null
+  return { score: Math.min(score, MAX_POINTS), reasons: [...counted.map(([reason]) => reason), ...own.reasons] }
+}
+
+/** What the token's own words say; nothing of the network's own currency. */
+export function suspicionOf({ token, tokenType, symbol, name }: JudgedMovement, known: KnownTokens): TokenSuspicion {
+  if (token === null || tokenType === 'NATIVE') return { points: 0, reasons: [] as TokenReason[] }
+  return suspectToken({ address: token, tokenType, symbol, name }, known)
+}
+
+/** Whether a token's word is taken: that of a known one, and what the chain itself says of its currency. */
+export const isTrusted = ({ token }: Pick<JudgedMovement, 'token'>, known: KnownTokens): boolean =>
+  token === null || known.byAddress.has(token)
+
+/** Whether it may be a claim, if the person never used the token. */
+export const mayBeClaim = (one: JudgedMovement, known: KnownTokens): boolean =>
+  one.direction === 'OUT' && one.value > 0n && !isTrusted(one, known)
+
+function claimOf(one: JudgedMovement, { isTokenUsed, isPastWhole, wasHeld }: MovementFacts, known: KnownTokens): number {
+  if (!mayBeClaim(one, known) || isTokenUsed || !isPastWhole) return 0
+  return wasHeld ? POINTS.claimedAfterItCame : POINTS.claimed
+}
+
+/** Whether the other side may be an imitator: of what a trusted token or the chain says left, it is not. */
+export const mayBeImitated = (one: JudgedMovement, known: KnownTokens): boolean =>
+  one.direction === 'IN' || (one.direction === 'OUT' && !isTrusted(one, known))
+
+function isFromImitator(one: JudgedMovement, { alike, isOtherPaid }: MovementFacts, known: KnownTokens): boolean {
+  if (isOtherPaid || !mayBeImitated(one, known)) return false
+  return alike.some(({ address, isPaid, moved }) => {
+    if (!looksAlike(one.other, address)) return false
+    if (!isTrusted(one, known)) return isPaid
+    if (moved !== null) return one.value * DUST_PART <= moved
+    return isPaid && one.value < 10n ** BigInt(Math.max(0, one.decimals - DUST_DIGITS))
+  })
+}
+
+/** Digits that have to agree at each end, and at both together: 28 bits, which nobody meets by chance. */
+export const ALIKE_DIGITS = 3
+const ALIKE_BOTH = 7
+
+/** Whether people who look at the ends of addresses take one for the other. Zeros in front count for nothing: contracts are made with them. */
+export function looksAlike(a: Hex, b: Hex): boolean {
+  if (a === b) return false
+  const [one, other] = [a.slice(2).toLowerCase(), b.slice(2).toLowerCase()]
+  if (one.startsWith('0'.repeat(ALIKE_DIGITS))) return false
+  const front = sameDigits(one, other)
+  const back = sameDigits([...one].toReversed().join(''), [...other].toReversed().join(''))
+  return front >= ALIKE_DIGITS && back >= ALIKE_DIGITS && front + back >= ALIKE_BOTH
+}
+
+function sameDigits(a: string, b: string): number {
+  let count = 0
+  while (count < a.length && a[count] === b[count]) count++
+  return count
+}

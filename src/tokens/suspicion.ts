@@ -1,0 +1,104 @@
+import type { Hex } from '../ids.ts'
+import { asDrawn, drawnKey, hasMixedScripts, isDisguised, speltKey } from './look-alike.ts'
+import type { TokenType } from './record.ts'
+
+/** What speaks against a token by its own words, and by how much: 50 points or more are spam. */
+export type TokenSuspicion = { points: number; reasons: TokenReason[] }
+
+export const TOKEN_REASONS = {
+  look_alike_symbol: 'the symbol or name is drawn like that of a known token or of the native currency, in other letters',
+  same_symbol: 'a known token or the native currency has this symbol, at another address',
+  link_in_name: 'the symbol or name holds the address of a site',
+  lure_in_name: 'the symbol or name promises something, or asks to claim, visit or redeem',
+  mixed_scripts: 'words in the symbol or name mix letters of several scripts',
+} as const
+export type TokenReason = keyof typeof TOKEN_REASONS
+
+/** From so many points on it is spam. */
+export const SPAM_POINTS = 50
+export const MAX_POINTS = 100
+
+/** What an operator knows of a network: its tokens by lower-case address, and its own currency. */
+export type KnownTokens = {
+  byAddress: ReadonlyMap<Hex, { symbol: string; name: string }>
+  native: { symbol: string; name: string }
+}
+
+/** A token by its own words, which are hostile, and cleaned. */
+export type ToldToken = { address: Hex; tokenType: TokenType; symbol: string; name: string }
+
+/** Symbols that are imitated everywhere, also where an operator lists nothing: in disguise only, for anyone may have the plain one. */
+const IMITATED = 'ETH WETH STETH WSTETH RETH CBETH WEETH BTC WBTC CBBTC TBTC BNB WBNB POL MATIC AVAX WAVAX USDT USDC DAI BUSD TUSD USDE SUSDE PYUSD FDUSD FRAX USDS GHO EURC XAUT PAXG LINK UNI AAVE ARB OP CRV LDO MKR SHIB PEPE APE GRT ENS SUSHI COMP'.split(' ') // prettier-ignore
+
+const POINTS = {
+  disguised: 80,
+  twin: 60,
+  /** the symbol alone: symbols are nobody's */
+  namesake: 30,
+  sameName: 20,
+  scheme: 70,
+  path: 60,
+  /** protocols are named by their sites, too: yearn.finance, Curve.fi */
+  site: 40,
+  call: 50,
+  lure: 25,
+  anotherLure: 20,
+  money: 25,
+  mixed: 40,
+} as const
+
+const TOP_LEVEL = 'com|org|net|io|xyz|app|fi|finance|site|online|top|club|info|pro|live|vip|cc|co|me|gg|lol|fun|gift|gifts|claim|claims|cash|money|network|link|click|website|space|tech|dev|eu|us|uk|ru|cn|in|to|ly|events|event|exchange|promo|bonus|win|cloud|page|world|today|digital|capital|zone|store|shop' // prettier-ignore
+const SITE = String.raw`(?<![\w.-])(?:[a-z0-9-]+\.)+(?:${TOP_LEVEL})(?![\w-])`
+const SCHEME = /https?\s*:|\bhxxps?\b|\bwww\s*\.|\bt\.me\b|\bbit\.ly\b|\bdiscord\.gg\b|\btinyurl\b/
+const PATH = new RegExp(String.raw`${SITE}\/\S`)
+const ANY_SITE = new RegExp(SITE)
+const CALL = /\b(claim|redeem|receive)\s+(your|ur|now|here|at|on|free|\$?\d)|\bvisit\s+\S+\s+(to|and|for)\b|\b(visit|go to|check)\b.*\b(claim|reward|redeem|receive|website|site)|\bto\s+(claim|redeem|receive)\b|\bclaim\s*:/ // prettier-ignore
+const LURES = /\b(claim|claims|claimable|visit|rewards?|airdrops?|bonus|vouchers?|redeem|giveaway|gifts?|winner|eligible|prize|free)\b/g // prettier-ignore
+const MONEY = /\$\s?\d[\d.,]*|\b\d[\d.,]*\s?k?\s?\$|\b\d[\d.,]*\s?k?\s?(usdc|usdt|usd|eth|weth|steth|btc|wbtc|dai|bnb|matic|arb|op)\b/ // prettier-ignore
+
+/** Points by the token's own words. A pure function; a known token has none. */
+export function suspectToken(token: ToldToken, known: KnownTokens): TokenSuspicion {
+  const suspicion: TokenSuspicion = { points: 0, reasons: [] }
+  if (known.byAddress.has(token.address)) return suspicion
+  const add = (reason: TokenReason, points: number) => {
+    if (points === 0) return
+    suspicion.points = Math.min(MAX_POINTS, suspicion.points + points)
+    suspicion.reasons.push(reason)
+  }
+  const imitation = imitationOf(token, known)
+  add('look_alike_symbol', imitation.disguised)
+  add('same_symbol', imitation.same)
+  const words = `${token.symbol} ${token.name}`
+  const text = asDrawn(words).toLowerCase().replace(/\s*(?:\[\.\]|\(\.\)|\(dot\)|\[dot\]|[。｡․﹒．])\s*/g, '.') // prettier-ignore
+  add('link_in_name', SCHEME.test(text) ? POINTS.scheme : PATH.test(text) ? POINTS.path : ANY_SITE.test(text) ? POINTS.site : 0) // prettier-ignore
+  add('lure_in_name', lureOf(text))
+  add('mixed_scripts', hasMixedScripts(words) ? POINTS.mixed : 0)
+  return suspicion
+}
+
+function lureOf(text: string): number {
+  if (CALL.test(text)) return POINTS.call
+  const lures = new Set(text.match(LURES)).size
+  if (lures === 0) return 0
+  return POINTS.lure + (lures > 1 ? POINTS.anotherLure : 0) + (MONEY.test(text) ? POINTS.money : 0)
+}
+
+function imitationOf({ symbol, name, tokenType }: ToldToken, known: KnownTokens): { disguised: number; same: number } {
+  const models = [...known.byAddress.values(), known.native]
+  const texts = [symbol, name].filter((text) => text !== '')
+  const isDrawnLike = (model: string, text: string) => drawnKey(model) === drawnKey(text) && speltKey(model) !== speltKey(text) // prettier-ignore
+  const isImitation =
+    models.some((model) => texts.some((text) => [model.symbol, model.name].some((one) => one !== '' && isDrawnLike(one, text)))) || // prettier-ignore
+    IMITATED.some((one) => texts.some((text) => isDisguised(text) && isDrawnLike(one, text)))
+  if (isImitation) return { disguised: POINTS.disguised, same: 0 }
+  // A collection by the symbol of a currency is not taken for it.
+  if (tokenType !== 'ERC20') return { disguised: 0, same: 0 }
+  const same = models.map((model) => {
+    if (speltKey(symbol) !== speltKey(model.symbol) || speltKey(symbol) === '')
+      return speltKey(name) !== '' && speltKey(name) === speltKey(model.name) ? POINTS.sameName : 0
+    const [own, theirs] = [speltKey(name), speltKey(model.name)]
+    const isTwin = own === '' || own.includes(speltKey(model.symbol)) || (theirs !== '' && own.includes(theirs))
+    return isTwin ? POINTS.twin : POINTS.namesake
+  })
+  return { disguised: 0, same: Math.max(0, ...same) }
+}
