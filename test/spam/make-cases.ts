@@ -4,19 +4,21 @@ import { real } from './real.ts'
 import { scams } from './scams.ts'
 import type { SpamCase } from './story.ts'
 
-/** All cases, the same in every run: a half to tune by and a half to judge by, each with words of its own. */
+/** All cases, the same in every run. */
 export function makeCases(): SpamCase[] {
-  return (['tune', 'judge'] as const).flatMap((half, index) => {
+  const cases: Omit<SpamCase, 'id'>[] = (['tune', 'seen', 'judge'] as const).flatMap((volume, index) => {
     const pen = openPen(75 + index)
     const drafts = [
-      ...scams(pen, half).map((one) => ({ ...one, isSpam: true })),
-      ...real(pen, half).map((one) => ({ ...one, isSpam: false })),
+      ...scams(pen, volume).map((one) => ({ ...one, isSpam: true })),
+      ...real(pen, volume).map((one) => ({ ...one, isSpam: false })),
     ]
-    return drafts.map((one, place): SpamCase => {
+    const half = volume === 'judge' ? 'judge' : 'tune'
+    return drafts.map((one) => {
       const { tokens = [], writes = [], before = [], network = 'ethereum', pattern, isSpam, why, judged, ...more } = one
-      return { id: index * drafts.length + place + 1, half, pattern, isSpam, why, network, ...more, tokens, writes, before, judged }
+      return { half, pattern, isSpam, why, network, ...more, tokens, writes, before, judged }
     })
   })
+  return cases.map((one, index) => ({ id: index + 1, ...one }))
 }
 
 export const CASES_FILE = new URL('cases.json', import.meta.url)

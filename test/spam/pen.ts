@@ -14,6 +14,12 @@ export type Pen = {
   collection: (symbol: string, name: string, type?: 'ERC721' | 'ERC1155') => CaseToken
 }
 
+/**
+ * Words of their own for each: those the rules were first tuned by, those they were then judged by, from which they were tuned once more, and those they
+ * are judged by now.
+ */
+export type Volume = 'tune' | 'seen' | 'judge'
+
 /** A case as a pattern writes it: what is left out is nobody, nothing, and Ethereum. */
 export type Draft = Pick<SpamCase, 'pattern' | 'why'> &
   Partial<Omit<SpamCase, 'tokens'>> & { judged: CaseMovement; tokens?: CaseToken[] }
